@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "test/python"))
 
-from onnx_nodes import PAGE, check, load_tests  # noqa: E402
+from support.onnx_nodes import PAGE, check, load_tests  # noqa: E402
 
 HEADER = """\
 # ONNX coverage

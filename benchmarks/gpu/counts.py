@@ -1,6 +1,6 @@
 """What kernels of a bundle execute: counted by running a block of them.
 
-The PTX is run as `test/python/ptx.py` does. What the assembler makes of an instruction is
+The PTX is run as `test/python/support/ptx.py` does. What the assembler makes of an instruction is
 in WEIGHTS: the loops that `nvdisasm` shows of AdamW and of a quantizer of rows have a
 tenth more. Movements between registers are left out, as the assembler does.
 """
@@ -20,9 +20,9 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/python"))
 
-import ptx  # noqa: E402
+from support import ptx  # noqa: E402
 from bundles import Bundle, list_attention  # noqa: E402
-from gpu_code import Entry, count_shared, parse  # noqa: E402
+from support.gpu_code import Entry, count_shared, parse  # noqa: E402
 
 WARP = 32
 MMA = "mma.sync.aligned.m16n8k16"

@@ -50,8 +50,8 @@ from cases import (
 
 sys.path.insert(0, str(ROOT / "test/python"))
 
-import test_expansion as expansion  # noqa: E402
-import test_gpu_conversions as conversions  # noqa: E402
+from support import range_expansion as expansion  # noqa: E402
+from support import narrow_floats as conversions  # noqa: E402
 from binade import safetensors  # noqa: E402
 from bundles import Bundle  # noqa: E402
 from checks import MODELS, RECORDS, Model  # noqa: E402

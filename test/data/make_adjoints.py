@@ -4,7 +4,7 @@ usage: make_adjoints.py
 
 Each case is a function of tensors whose gradients are wanted, and of integers and booleans
 that go with them. The loss is the sum of the result times fixed weights.
-test/python/test_import_adjoints.py has an ONNX graph of the same name for each. Needs
+test/python/autodiff/test_import_adjoints.py has an ONNX graph of the same name for each. Needs
 torch.
 """
 

@@ -5,7 +5,7 @@ usage: make_op_adjoints.py
 For every op that has an adjoint some cases of random shapes, an empty one among them where
 the op takes it: what it reads, with the attributes that it has in the dialect, what
 PyTorch computes in f64, and the gradients of the sum of the result times fixed weights.
-test/python/test_op_adjoints.py compares. Needs torch.
+test/python/autodiff/test_op_adjoints.py compares. Needs torch.
 """
 
 import json

@@ -1,11 +1,13 @@
 """Makes the package of this repository importable; names the marks of tests."""
 
-import os
-import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build" / "release"))
+import pytest
+
+pytest.register_assert_rewrite("support")
+
+from support.paths import BUILD, ROOT  # noqa: E402
+
 # The same modules, beside the extension where that is built.
 BUILT = BUILD / "python"
 sys.path.insert(0, str(BUILT if (BUILT / "binade").exists() else ROOT / "python"))

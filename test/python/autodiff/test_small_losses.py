@@ -1,0 +1,59 @@
+"""Losses that are nearly 0, and logits whose probability is: against numpy in f64."""
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from support import reference  # noqa: E402
+
+if not (reference.BUILD / "python" / "binade").exists():
+    pytest.skip("the extension is not built", allow_module_level=True)
+
+import binade  # noqa: E402
+
+HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
+
+
+def run(text, weight, policy="fp32", **batch):
+    """Loss and gradient of `w` of a graph whose only initializer it is."""
+    model = onnx.parser.parse_model(f"{HEAD} {text}")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    step = binade.compile(model, policy=policy, train=["w"], keep_gradients=True)
+    metrics = step(batch)
+    return metrics.loss, step.gradients["w"] / np.float32(metrics.scale)
+
+
+def test_a_small_loss_beside_large_logits():
+    """The sum of exponentials is 1 and a little; that of the largest logit and its
+    logarithm, of which f32 has no digits below 2^-18, would lose the little."""
+    logits = np.array([[64.3, 50.0, 47.0, -70.0], [-90.2, -110.0, -75.1, -88.0]])
+    labels = np.array([0, 2])
+    text = """model (int64[2] t) => (float[] loss)
+        { loss = SoftmaxCrossEntropyLoss <reduction = "sum"> (w, t) }"""
+    loss, gradient = run(text, logits.astype(np.float32), t=labels)
+    x = logits.astype(np.float32).astype(np.float64)
+    others = np.exp(x - x[range(2), labels][:, None])
+    others[range(2), labels] = 0
+    totals = others.sum(1)
+    np.testing.assert_allclose(loss, np.log1p(totals).sum(), atol=2**-23)
+    expected = others / (1 + totals)[:, None]
+    is_label = np.arange(4) == labels[:, None]
+    np.testing.assert_allclose(
+        gradient[~is_label], expected[~is_label], rtol=1e-5, atol=1e-38
+    )
+    np.testing.assert_allclose(gradient[is_label], -totals / (1 + totals), atol=2**-23)
+
+
+@pytest.mark.parametrize("policy", ["fp32", "fp16-amp", "bf16-amp"])
+def test_the_logarithm_of_a_sigmoid_that_is_0(policy):
+    """PyTorch's exporter writes it for binary cross-entropy of logits. f16 rounds
+    probabilities below 2^-25 to 0, f32 those below 2^-150; the logarithms are there."""
+    logits = np.array([-300.0, -120.0, -40.0, -18.0, -1.0, 0.0, 3.0, 30.0], np.float32)
+    text = """model (float[8] x) => (float[] loss) {
+        z = Mul(w, x)  s = Sigmoid(z)  l = Log(s)
+        loss = ReduceSum <keepdims = 0> (l) }"""
+    loss, gradient = run(text, logits, policy, x=np.ones(8, np.float32))
+    x = logits.astype(np.float64)
+    np.testing.assert_allclose(loss, -np.logaddexp(0, -x).sum(), rtol=2e-3)
+    np.testing.assert_allclose(gradient, 1 / (1 + np.exp(x)), rtol=1e-2, atol=1e-6)

@@ -1,0 +1,298 @@
+"""benchmarks/gpu: what a machine with a GPU will run, on the simulated driver."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from support.cuda_runs import SIMULATED, need_simulated_driver
+from support.paths import BUILD, ROOT
+from support.reference import safetensors
+
+GPU = ROOT / "benchmarks" / "gpu"
+KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed", "turned",
+           "both", "norm"]  # fmt: skip
+STEPS = ["gpt2-bf16", "gpt2-coat"]
+WATCHED = ["mlp-watched"]
+PARTS = [
+    "conversions",
+    "expansion",
+    "records",
+    "models",
+    "kernels",
+    "statistics",
+    "steps",
+]
+RECORDS = ["clip", "empty-e4m3x", "mlp-coat", "product-50x32", "product-64x32", "row"]
+EXPANDED = ["dyn8x", "e4m3x", "e5m2x", "f16x"]
+
+
+def run_python(program, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, GPU / program, *map(str, arguments)],
+        env=os.environ | {"BINADE_BUILD": str(BUILD)} | environment,
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory):
+    need_simulated_driver()
+    folder = tmp_path_factory.mktemp("gpu") / "artifacts"
+    done = run_python("prepare.py", "--tiny", "--out", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def measure(artifacts, out, *arguments, library_path=SIMULATED):
+    """The command, as on a machine with a GPU, and what it has written."""
+    done = subprocess.run(
+        [GPU / "run.sh", "--artifacts", artifacts, "--out", out, *map(str, arguments)],
+        env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(library_path)},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    written = sorted(out.glob("*.json")) if out.exists() else []
+    return done, json.loads(written[0].read_text()) if written else None
+
+
+@pytest.mark.slow
+def test_all_parts(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path, "--time", 4)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [part["name"] for part in result["parts"]] == PARTS
+    assert {part["status"] for part in result["parts"]} == {"passed"}
+    assert [row["name"] for row in result["rows"]] == [*KERNELS, *WATCHED, *STEPS]
+    assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
+    assert {"driver", "cuda", "date", "commit"} < result.keys()
+    # Nobody takes these for measurements.
+    (page,) = tmp_path.glob("*.md")
+    assert page.read_text().startswith("# Simulated H200, ")
+    assert "simulated: the times mean nothing" in page.read_text()
+    for row in result["rows"]:
+        assert row["ms"] > 0 and row["title"] in page.read_text()
+    profiles = [row["profile"] for row in result["rows"] if "profile" in row]
+    assert len(profiles) == len(STEPS)
+    for profile in profiles:
+        assert profile["steps"] == 3 and profile["ms"] > 0
+        assert {"launch", "matmul"} <= {x["kind"] for x in profile["lines"]}
+        assert all(0 <= line["ms"] <= profile["ms"] for line in profile["lines"])
+    assert page.read_text().count("in 3 steps, one record after the other") == len(
+        STEPS
+    )
+    assert set(result["conversions_checked"]) >= {"bf16", "f8E4M3FN-saturate"}
+    assert set(result["expansion_checked"]) == set(EXPANDED)
+    assert all(model["repeats"] for model in result["models_checked"].values())
+    (watched,) = [row for row in result["rows"] if row["part"] == "statistics"]
+    assert watched["statistics"] > 100 and "## Statistics" in page.read_text()
+    assert set(result["records_checked"]) == {
+        f"{by}: {name}" for by in ("own", "auto") for name in RECORDS
+    }
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
+    """Everything but the part that is under way, and of that the rows."""
+    child = subprocess.Popen(
+        [GPU / "run.sh", "--artifacts", artifacts, "--out", tmp_path, "--time", "4",
+         "conversions", "kernels"],
+        env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(SIMULATED)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    for line in child.stdout:
+        if line.startswith("  clip:"):
+            break
+    time.sleep(2)
+    child.kill()
+    child.wait()
+    (path,) = tmp_path.glob("*.json")
+    result = json.loads(path.read_text())
+    assert [part["status"] for part in result["parts"]] == ["passed", "stopped"]
+    assert [row["name"] for row in result["rows"]][:2] == KERNELS[:2]
+    assert "| conversions | passed |" in path.with_suffix(".md").read_text()
+
+
+@pytest.mark.nightly
+def test_the_packed_file_is_enough(artifacts, tmp_path):
+    """Without the repository: within another one, whose commit is not that of the files."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(
+        ["tar", "-xzf", artifacts.with_name("artifacts.tar.gz"), "-C", tmp_path],
+        check=True,
+    )
+    alone = tmp_path / "artifacts"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("BINADE_")}
+    done = subprocess.run(
+        [alone / "benchmarks/gpu/run.sh", "--out", tmp_path / "out", "--time", "4",
+         "records", "kernels", "statistics", "steps"],
+        env=environment | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(SIMULATED),
+                           "PYTHONPATH": ""},
+        capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (tmp_path / "out").glob("*.json")
+    result = json.loads(path.read_text())
+    assert {part["status"] for part in result["parts"]} == {"passed"}
+    manifest = json.loads((alone / "manifest.json").read_text())
+    assert result["commit"] == manifest["commit"] == result["artifacts"]
+
+
+def test_a_repository_around_the_files_gives_no_commit(tmp_path):
+    """Of files without one of their own nobody knows the commit."""
+    for folder in ("benchmarks", "python/binade"):
+        shutil.copytree(ROOT / folder, tmp_path / "copy" / folder,
+                        ignore=shutil.ignore_patterns("artifacts", "artifacts.tar.gz"))  # fmt: skip
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=b"]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "other"]):
+        subprocess.run([*git, *command], check=True)
+    program = "import artifacts; print(artifacts.find_commit())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "copy/benchmarks/gpu",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "unknown"
+
+
+def test_unknown_parts_are_not_prepared(tmp_path):
+    done = run_python("prepare.py", "--out", tmp_path / "out", "what")
+    assert done.returncode == 2 and "no part is called what" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wrong_record_is_found(artifacts, tmp_path):
+    """A bit that a kernel leaves wrong: of the second execution, and of both."""
+    runtime = artifacts / "runtime/lib/libbinade_runtime.so"
+    done = subprocess.run(
+        [sys.executable, GPU / "records.py", artifacts, tmp_path / "records.json"],
+        env=os.environ | {"LD_LIBRARY_PATH": str(SIMULATED), "BINADE_RUNTIME": str(runtime),
+                          "BINADE_SIMULATED_KERNELS": str(artifacts / "ir"),
+                          "BINADE_SIMULATED_CUDA": "flip_launch=1"},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    facts = json.loads((tmp_path / "records.json").read_text())["facts"]
+    assert any("1 of " in message for message in facts["records_wrong"])
+    # The device starts anew with each bundle.
+    assert all(about["wrong"] >= 1 for about in facts["records_checked"].values())
+
+
+@pytest.mark.slow
+def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
+    bundle = artifacts / "kernels" / "e4m3.bnd"
+    whole = bundle.read_bytes()
+    bundle.write_bytes(whole[: len(whole) // 2])
+    try:
+        done, result = measure(artifacts, tmp_path, "kernels", "models", "--time", 4)
+    finally:
+        bundle.write_bytes(whole)
+    assert done.returncode == 1
+    assert [part["status"] for part in result["parts"]] == ["failed", "passed"]
+    assert "e4m3.bnd" in result["parts"][0]["message"]
+    assert [row["name"] for row in result["rows"]] == KERNELS[:2]
+
+
+@pytest.mark.slow
+def test_a_part_has_its_time(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.001")
+    assert done.returncode == 1
+    (part,) = result["parts"]
+    assert part["status"] == "stopped" and part["message"] == "not done after 0 s"
+
+
+@pytest.mark.slow
+def test_a_wrong_bit_of_an_expanded_group_is_found(artifacts, tmp_path):
+    path = artifacts / "expansion" / "e4m3x.safetensors"
+    whole = path.read_bytes()
+    data = safetensors.load(path)
+    data = {name: np.array(x) for name, x in data.items()}
+    scale = data["scale"].copy()
+    scale[3] = np.nextafter(scale[3], np.float32(1))
+    safetensors.save(path, data | {"scale": scale})
+    try:
+        done, result = measure(artifacts, tmp_path, "expansion", "--time", 4)
+    finally:
+        path.write_bytes(whole)
+    assert done.returncode == 1
+    (message,) = result["expansion_wrong"]
+    assert message.startswith("e4m3x: scale 3 is ")
+
+
+@pytest.mark.slow
+def test_a_wrong_code_is_found(artifacts, tmp_path):
+    """With another number expected than that of the code 0x38."""
+    path = artifacts / "conversions" / "f8E4M3FN-decode.safetensors"
+    whole = path.read_bytes()
+    data = safetensors.load(path)
+    data["y"] = np.where(data["x"] == 0x38, np.float32(2), data["y"])
+    safetensors.save(path, data)
+    try:
+        done, result = measure(artifacts, tmp_path, "conversions", "--time", 4)
+    finally:
+        path.write_bytes(whole)
+    assert done.returncode == 1
+    assert result["conversions_wrong"] == ["f8E4M3FN-decode: 56 became 1.0, not 2.0"]
+
+
+def make_runtime(folder):
+    """The least that run.py asks of artifacts."""
+    (folder / "runtime/bin").mkdir(parents=True)
+    (folder / "runtime/bin/binade-run").symlink_to(BUILD / "bin/binade-run")
+    manifest = {"tiny": True, "commit": "", "bytes": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_without_a_device_there_is_nothing_to_measure(tmp_path):
+    make_runtime(tmp_path)
+    done, result = measure(tmp_path, tmp_path / "out", library_path="")
+    assert (done.returncode, result) == (6, None)
+    assert "need a CUDA device, and there is none:" in done.stderr
+    assert "libcuda.so.1" in done.stderr
+    assert "predicted-h200.md" in done.stderr
+
+
+@pytest.mark.parametrize("arguments, code, message", [
+    ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
+    (["what"], 2, "no part is called what; there are conversions, expansion, records, "
+     "models, kernels, statistics, steps"),
+])  # fmt: skip
+def test_errors_are_named(arguments, code, message, tmp_path):
+    done, result = measure(tmp_path, tmp_path / "out", *arguments)
+    assert (done.returncode, result) == (code, None)
+    assert message in done.stderr
+
+
+def test_artifacts_replace_no_other_files(tmp_path):
+    (tmp_path / "mine").write_text("")
+    done = run_python("prepare.py", "--out", tmp_path)
+    assert done.returncode == 2 and "has other files" in done.stdout
+
+
+def predict(folder, *names):
+    done = run_python(
+        "predict.py", "--tiny", "--only", ",".join(names), "--out", folder
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "predicted-h200.json").read_text())
+    return {row["name"]: row for row in result["rows"]}
+
+
+def test_predictions_count_bytes_and_instructions(tmp_path):
+    """Bytes by hand; of instructions what the algorithm cannot do without, and a limit."""
+    rows = predict(tmp_path, "adamw", "row", "gpt2-bf16")
+    elements = 256 * 512
+    # bf16 in, codes and scales out.
+    assert rows["row"]["bytes"] == 3 * elements + 4 * 256
+    counted = rows["row"]["per_element"]
+    # A scale and its reciprocal for each row, by each of 32 threads.
+    assert counted["special"] == pytest.approx(2 * 32 / 512, abs=0.01)
+    assert 10 < counted["instructions"] < 25
+    # Parameter, two states in and out, gradient in.
+    assert rows["adamw"]["per_element"]["bytes"] == 28
+    # A root, and a division for the update; that by the correction is a product.
+    assert 2 <= rows["adamw"]["per_element"]["special"] < 2.2
+    assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 4.3e12
+    step = rows["gpt2-bf16"]
+    assert step["ms"] == pytest.approx(1.5e-3 * step["records"], rel=0.5)

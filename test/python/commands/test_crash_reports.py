@@ -1,0 +1,129 @@
+"""A signal that means a bug ends no program without a word: docs/ExitCodes.md."""
+
+import json
+import resource
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from support.paths import BUILD
+from support.reference import ONE_WEIGHT, binade, safetensors, write_model
+
+SIGNALS = [signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT]
+BIN = BUILD / "bin"
+# Tools that read from a pipe wait there.
+WAITING = {
+    "binade-opt": ["-"],
+    "binade-translate": ["--import-onnx", "-"],
+    "binade-lsp-server": [],
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    safetensors.save(folder / "data.safetensors", {"x": np.ones((8, 4), np.float32)})
+    return write_model(folder, ONE_WEIGHT, ["weight"], np.eye(4))
+
+
+@pytest.fixture(scope="module")
+def bundle(model):
+    path = model.with_name("step.bnd")
+    done = binade("compile", model, "-o", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def start(*command):
+    return subprocess.Popen(
+        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def start_training(program, model, folder, *flags):
+    """A run of many steps, when the first ones are done."""
+    run = folder / "run"
+    process = start(
+        *program, model, "--data", model.with_name("data.safetensors"), "--steps",
+        10**8, "--out", run, *flags,
+    )  # fmt: skip
+    metrics = run / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def stop(process, number):
+    process.send_signal(number)
+    _, text = process.communicate(timeout=60)
+    assert process.returncode == -number
+    return text
+
+
+def check(text, program, number):
+    name = signal.Signals(number).name
+    assert f"{program}: error: signal {int(number)} ({name}, " in text
+    assert "which is a bug in Binade" in text
+    assert f"{program}: note: please report it with the command and its files: " in text
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_training_says_what_it_was_doing(number, model, tmp_path):
+    process = start_training([BIN / "binade", "train"], model, tmp_path)
+    text = stop(process, number)
+    check(text, "binade", number)
+    assert str(model) in text
+
+
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+def test_the_runtime_alone_does_so_too(number, bundle, tmp_path):
+    process = start_training([BIN / "binade-run"], bundle, tmp_path)
+    check(stop(process, number), "binade-run", number)
+
+
+def test_as_an_object(bundle, tmp_path):
+    process = start_training([BIN / "binade-run"], bundle, tmp_path, "--diag=json")
+    lines = stop(process, signal.SIGSEGV).splitlines()
+    (found,) = [json.loads(line) for line in lines if '"error"' in line]
+    assert found["file"] == "binade-run" and "signal 11" in found["message"]
+    assert found["exit_code"] == 128 + signal.SIGSEGV
+    assert str(bundle) in found["notes"][-1]
+
+
+@pytest.mark.parametrize("tool", WAITING)
+def test_tools_of_llvm(tool):
+    process = start(BIN / tool, *WAITING[tool])
+    time.sleep(1.0)  # It has nothing to say before it reads.
+    check(stop(process, signal.SIGSEGV), tool, signal.SIGSEGV)
+
+
+def test_a_stack_that_overflowed(tmp_path):
+    """The handler has a stack of its own, and says which file it was. The parser of MLIR
+    goes as deep as its input; here it has a stack of 64 KiB."""
+    module = tmp_path / "deep.mlir"
+    depth = 250
+    module.write_text(f"module attributes {{a = {'[' * depth}{']' * depth}}} {{}}")
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, resource.RLIM_INFINITY))
+
+    done = subprocess.run(
+        [BIN / "binade", "compile", module, "--from=optimizer", "-o", tmp_path / "out"],
+        capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGSEGV
+    check(done.stderr, "binade", signal.SIGSEGV)
+    assert f"note: while in file '{module}'" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_bugs_are_one_class_of_errors_in_python():
+    from binade.errors import InternalError, make_error
+
+    error = make_error("a plan is wrong", 70, "model.onnx", "", "a plan is wrong", [])
+    assert isinstance(error, InternalError) and error.exit_code == 70

@@ -1,0 +1,364 @@
+"""Messages name what is wrong: the thing that was found, not a neighbour of it. Each model
+is wrong in one way, and read with the eyes of somebody who has read no page."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.paths import BUILD
+from support.reference import binade, safetensors
+
+onnx = pytest.importorskip("onnx")
+from onnx import helper, numpy_helper  # noqa: E402
+
+F32 = np.float32
+LEAST = "-9223372036854775808"
+MEAN = "s = Mul(p, p)\nloss = ReduceMean<keepdims = 0>(s)"
+BATCH = "float[8, 4] x"
+WEIGHT = "float[4, 3] w"
+rng = np.random.default_rng(0)
+
+
+def write(path, body, inputs=BATCH, output="float loss", weights=(), opset=17,
+          **metadata):  # fmt: skip
+    """A model of nodes n0, n1, ..."""
+    text = f'<ir_version: 8, opset_import: ["": {opset}]> g ({inputs}) => ({output}) {{'
+    model = onnx.parser.parse_model(text + body + "\n}")
+    for number, node in enumerate(model.graph.node):
+        node.name = f"n{number}"
+    for name, value in dict(weights).items():
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    for key, value in metadata.items():
+        model.metadata_props.add(key=f"binade.{key}", value=json.dumps(value))
+    onnx.save(model, path)
+    return path
+
+
+def draw(*shape):
+    return rng.standard_normal(shape).astype(F32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    labels = rng.integers(0, 5, 16)
+    labels[3] = 5
+    least = labels.clip(max=4)
+    least[3] = np.iinfo(np.int64).min
+    safetensors.save(tmp_path / "d.safetensors", {"x": draw(16, 4), "y": labels})
+    safetensors.save(tmp_path / "least.safetensors", {"x": draw(16, 4), "y": least})
+    return tmp_path
+
+
+def train(model, *more, data="d.safetensors"):
+    out = model.parent / "run"
+    return binade("train", model, "--data", model.parent / data, "--steps", 1,
+                  "--out", out, *more)  # fmt: skip
+
+
+def check(process, code, *words, without=()):
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr, process.stderr
+    for word in without:
+        assert word not in process.stderr, process.stderr
+
+
+# --- Losses -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output, type_", [
+    ("float[8, 3] loss", "tensor<8x3xf32>"), ("float[1, 3] loss", "tensor<1x3xf32>"),
+    ("int64 loss", "tensor<i64>"),
+])  # fmt: skip
+def test_an_output_that_is_called_loss_and_is_none(folder, output, type_):
+    body = {
+        "float[8, 3] loss": "loss = MatMul(x, w)",
+        "float[1, 3] loss": "p = MatMul(x, w)\nloss = ReduceSum<keepdims = 1>(p, a)",
+        "int64 loss": "loss = Size(x)",
+    }[output]
+    weights = {"w": draw(4, 3), "a": np.array([0])}
+    model = write(
+        folder / "m.onnx", body, output=output, weights=weights, trainable=["w"]
+    )
+    words = ["'loss' has to be one floating-point number, it is", type_]
+    check(train(model), 3, *words, "--loss-output NAME")
+    check(train(model, "--loss-output", "loss"), 3, *words)
+
+
+def test_a_model_without_a_loss_lists_its_outputs(folder):
+    model = write(folder / "m.onnx", "y = MatMul(x, w)", output="float[8, 3] y",
+                  weights={"w": draw(4, 3)}, trainable=["w"])  # fmt: skip
+    check(train(model), 3, "none of its outputs is called 'loss'", "outputs are 'y'",
+          "--loss 'cross_entropy(OUTPUT, LABELS)'")  # fmt: skip
+
+
+# --- Labels -----------------------------------------------------------------------------
+
+LOSSES = {
+    "SoftmaxCrossEntropyLoss": "p = MatMul(x, w)\nloss = SoftmaxCrossEntropyLoss{}(p, y)",
+    "NegativeLogLikelihoodLoss": "p = MatMul(x, w)\nq = LogSoftmax<axis = 1>(p)\n"
+    "loss = NegativeLogLikelihoodLoss{}(q, y)",
+    "NegativeLogLikelihoodLoss of a Tanh": "p = MatMul(x, w)\nq = Tanh(p)\n"
+    "loss = NegativeLogLikelihoodLoss{}(q, y)",
+}
+
+
+@pytest.mark.parametrize("data", ["d.safetensors", "least.safetensors"])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_labels_beyond_the_classes(folder, kind, data):
+    """2^63 below 0 is no label: it stands for `nothing is ignored`, inside."""
+    model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, int64[8] y",
+                  weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
+    found = "5" if data == "d.safetensors" else LEAST
+    process = train(model, data=data)
+    check(process, 3, f"is {found}", "0 to 4", without=["ignored"])
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_label_that_is_ignored_is_named(folder, kind):
+    body = LOSSES[kind].format("<ignore_index = -7>")
+    model = write(folder / "m.onnx", body, f"{BATCH}, int64[8] y",
+                  weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
+    check(train(model), 3, "is 5", "0 to 4 and -7 (ignored)")
+    check(train(model, data="least.safetensors"), 3, f"is {LEAST}", "-7 (ignored)")
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("integer", ["int32", "int64"])
+def test_where_nothing_is_ignored_every_label_counts(folder, kind, integer):
+    """The loss of label 0 is that of numpy."""
+    weight, x = draw(4, 5), draw(8, 4)
+    model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, {integer}[8] y",
+                  weights={"w": weight}, trainable=["w"])  # fmt: skip
+    labels = np.array([0, 0, 1, 2, 3, 4, 0, 1], integer)
+    safetensors.save(folder / "good.safetensors", {"x": x, "y": labels})
+    process = train(model, "--order", "sequential", data="good.safetensors")
+    assert process.returncode == 0, process.stderr
+    scores = x.astype(float) @ weight
+    logarithms = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    if "Tanh" in kind:
+        logarithms = np.tanh(scores)
+    expected = -logarithms[np.arange(8), labels].mean()
+    (line,) = (folder / "run/metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+# --- What is trained --------------------------------------------------------------------
+
+
+def unused(folder, **metadata):
+    weights = {"w": draw(4, 3), "u": draw(3), "i": np.arange(3)}
+    return write(folder / "m.onnx", f"p = MatMul(x, w)\n{MEAN}", weights=weights,
+                 **metadata)  # fmt: skip
+
+
+def test_a_parameter_that_nothing_reads_is_kept_and_told(folder):
+    model = unused(folder, trainable=["w", "u"])
+    check(
+        train(model), 0, "the loss does not depend on parameter 'u': it is not trained"
+    )
+    final = safetensors.load(folder / "run/final.safetensors")
+    assert {"w", "u", "state/exp_avg/w"} <= final.keys()
+    assert "state/exp_avg/u" not in final
+
+
+@pytest.mark.parametrize("name, other", [
+    ("step", "step 'step'"), ("state/exp_avg/w", "state 'exp_avg/w'"),
+])  # fmt: skip
+def test_a_parameter_with_the_name_of_something_that_a_step_saves(folder, name, other):
+    """Checkpoints and final.safetensors have one tensor of each name."""
+    model = onnx.load(write(
+        folder / "m.onnx", "p = MatMul(x, w)\nq = Add(p, other)\n"
+        + MEAN.replace("p, p", "q, q"), weights={"w": draw(4, 3), "other": draw(3)},
+    ))  # fmt: skip
+    model.graph.initializer[1].name = name
+    model.graph.node[1].input[1] = name
+    onnx.save(model, folder / "m.onnx")
+    check(train(folder / "m.onnx", "--train", "*"), 3, f"parameter '{name}'", other,
+          f"would both be saved under the name '{name}'", "expected another name",
+          without=["bug"])  # fmt: skip
+    assert not (folder / "run").exists()
+
+
+def test_a_frozen_parameter_that_nothing_reads_is_kept(folder):
+    model = unused(folder, trainable=["w"], frozen=["u"])
+    check(train(model), 0)
+    assert "u" in safetensors.load(folder / "run/final.safetensors")
+
+
+def test_all_frozen(folder):
+    model = unused(folder, trainable=["w", "u"])
+    check(train(model, "--freeze", "*"), 3, "all are frozen: 'w', 'u'", "--freeze freezes",
+          without=["external data"])  # fmt: skip
+
+
+def test_nothing_to_train(folder):
+    check(train(unused(folder, trainable=[])), 3, "has no parameter to train",
+          "--train GLOB", without=["all are frozen"])  # fmt: skip
+
+
+@pytest.mark.parametrize("name, words", [
+    ("x", ["names 'x'", "is an input without an initial value", "binade.init"]),
+    ("i", ["names 'i'", "is 'i64'"]),
+    ("z", ["names 'z'", "no initializer or input"]),
+])  # fmt: skip
+def test_metadata_that_name_what_cannot_be_trained(folder, name, words):
+    body = f"t = Gather<axis = 1>(x, i)\np = MatMul(t, w)\n{MEAN}"
+    model = write(folder / "m.onnx", body, weights={"w": draw(3, 3), "i": np.arange(3)},
+                  trainable=["w", name])  # fmt: skip
+    for command in ("import", "inspect"):
+        process = binade(command, model)
+        check(process, 3, "'binade.trainable'", *words)
+    check(train(model), 3, "'binade.trainable'", *words)
+
+
+def norm(folder, **metadata):
+    body = f"p = BatchNormalization(x, g, b, running_mean, v)\n{MEAN}"
+    weights = {"g": np.ones(4, F32), "b": np.zeros(4, F32),
+               "running_mean": np.zeros(4, F32), "v": np.ones(4, F32),
+               "u": draw(3)}  # fmt: skip
+    return write(folder / "m.onnx", body, weights=weights, **metadata)
+
+
+@pytest.mark.parametrize("flag", ["--train", "--freeze", "--fold"])
+@pytest.mark.parametrize("glob, words", [
+    ("running_mean", ["'running_mean' is a running statistic of node 'n0'"]),
+    ("run*", ["'running_mean' is a running statistic of node 'n0'"]),
+    ("u", ["no node reads 'u'"]), ("x", ["'x' is an input"]),
+    ("running_meen", ["matches none"]), ("gg", ["matches none"]),
+])  # fmt: skip
+def test_globs_that_match_nothing_to_choose(folder, flag, glob, words):
+    process = binade("import", norm(folder, trainable=["g", "b"]), flag, glob)
+    check(process, 3, f"{flag} '{glob}' matches none of", *words)
+
+
+def test_metadata_that_name_a_running_statistic(folder):
+    process = binade("import", norm(folder, trainable=["g", "v"]))
+    check(process, 3, "names 'v', which is a running statistic of node 'n0'")
+
+
+def shared(folder, **metadata):
+    body = ("a = LayerNormalization(x, g, b)\nc = MatMul(a, w)\n"
+            f"p = LayerNormalization(c, g, b)\n{MEAN}")  # fmt: skip
+    weights = {"g": np.ones(4, F32), "b": np.zeros(4, F32), "w": draw(4, 4)}
+    return write(folder / "m.onnx", body, weights=weights, **metadata)
+
+
+def test_parameters_that_are_one_are_told_once(folder):
+    model = shared(folder, trainable=["g", "b", "w"])
+    commands = [
+        binade("import", model, "--report", "-o", folder / "m.mlir"),
+        train(model),
+    ]
+    for process in commands:
+        check(process, 0, "initializer 'g': warning: is read by 'n0' and 'n2', and trained",
+              "initializer 'b' is read by 'n0' and 'n2'", "optimize=False")  # fmt: skip
+        assert process.stderr.count("warning: is read by") == 1
+
+
+def test_many_parameters_that_are_one_are_counted(folder):
+    weights = {f"w{i}": draw(3) for i in range(9)}
+    body = ["p0 = MatMul(x, w)"]
+    for i in range(9):
+        body += [f"q{i} = Add(p{i}, w{i})", f"p{i + 1} = Mul(q{i}, w{i})"]
+    model = write(folder / "m.onnx", "\n".join([*body, MEAN.replace("p, p", "p9, p9")]),
+                  weights={"w": draw(4, 3), **weights}, trainable=list(weights))  # fmt: skip
+    process = train(model)
+    check(
+        process,
+        0,
+        "initializer 'w0': warning: is read by",
+        "note: and 5 more initializers",
+    )
+    assert process.stderr.count("is read by") == 4
+
+
+def test_the_backward_part_of_a_graph_shares_no_parameter(folder):
+    """Its nodes read what those of the forward part read."""
+    body = f"p = MatMul(x, w)\n{MEAN}\nt = Transpose(w)\ng = MatMul(p, t)"
+    model = write(folder / "m.onnx", body, output="float loss, float[8, 4] g",
+                  weights={"w": draw(4, 3)}, trainable=["w"])  # fmt: skip
+    check(binade("import", model, "--report", "-o", folder / "m.mlir"), 0,
+          without=["is read by"])  # fmt: skip
+
+
+def test_ties_of_an_exporter_that_merges_nothing_are_meant(folder):
+    model = shared(folder, trainable=["g", "b", "w"], version=1)
+    check(train(model), 0, without=["is read by"])
+
+
+def test_what_is_not_trained_is_no_matter_of_convert(folder):
+    """It has no --train, and trains nothing."""
+    tensor = lambda name, *shape: helper.make_tensor_value_info(name, 1, shape)
+    nodes = [helper.make_node("MatMul", ["x", "a.w"], ["p"]),
+             helper.make_node("Add", ["p", "a.b"], ["y"])]  # fmt: skip
+    weights = {"a.w": draw(4, 3), "a.b": draw(3)}
+    model = helper.make_model(helper.make_graph(
+        nodes, "g", [tensor("x", 8, 4)], [tensor("y", 8, 3)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    ), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    path = folder / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, size_threshold=80, location="w")
+    process = binade("convert", path, "--policy", "bf16-amp", "-o", folder / "o.onnx")
+    check(process, 0, without=["trained", "--train", "the loss"])
+    check(binade("import", path), 0, "initializer 'a.b': warning: is not trained")
+
+
+# --- Steps ------------------------------------------------------------------------------
+
+
+def test_batches_that_come_after_the_last_step(folder):
+    model = unused(folder, trainable=["w"])
+    data = folder / "d.safetensors"
+    check(train(model, "--inject", f"{data}@99"), 0,
+          f"--inject {data}@99 has no effect: training ends after step 1")  # fmt: skip
+    check(train(model, "--inject", f"{data}@1"), 0, without=["no effect"])
+
+
+@pytest.mark.parametrize("words, name", [
+    (["train", "m.onnx", "--epochs", "3"], "'--epochs'"),
+    (["train", "--hlep"], "'--hlep'; did you mean '--help'?"),
+    (["train", "m.onnx", "--dat", "d", "--steps", "1", "--out", "x"],
+     "'--dat'; did you mean '--data'?"),
+    (["convert", "m.onnx", "--outptu", "x"], "'--outptu'; did you mean '--output'?"),
+    (["compile", "-x"], "'-x'"), (["diff", "--polcy", "a"], "'--polcy'"),
+])  # fmt: skip
+def test_what_is_misspelled_comes_before_what_is_missing(words, name):
+    check(binade(*words), 2, f"no option is called {name}", without=["required"])
+
+
+# --- Readers that go away ---------------------------------------------------------------
+
+COMMANDS = [
+    [BUILD / "bin/binade", "--help"], [BUILD / "bin/binade", "train", "--help"],
+    [BUILD / "bin/binade", "list", "policies"], [BUILD / "bin/binade", "list", "stats"],
+    [BUILD / "bin/binade", "policy", "show", "coat"], [BUILD / "bin/binade-run", "--help"],
+    *([sys.executable, "-m", f"binade.{name}", "--help"]
+      for name in ("data", "initial", "runs", "replay", "why_nan", "sweep", "bisect",
+                   "shadow", "search")),
+    [sys.executable, "-m", "binade.runs", "{runs}"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ignores", [False, True], ids=["default", "ignored"])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(map(str, c[-3:])))
+def test_who_reads_no_more_hears_no_more(folder, command, ignores):
+    """As behind `| head`: no message, no traceback, and the signal, or success."""
+    if "{runs}" in command:
+        check(train(unused(folder, trainable=["w"])), 0)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        [str(word).format(runs=folder) for word in command], stdout=writer,
+        stderr=subprocess.PIPE, text=True,
+        restore_signals=not ignores,  # Python itself ignores the signal.
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+    )  # fmt: skip
+    os.close(writer)
+    said = process.communicate(timeout=600)[1]
+    assert said == ""
+    assert process.returncode in (-signal.SIGPIPE, 0)

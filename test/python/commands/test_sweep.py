@@ -1,0 +1,152 @@
+"""A model under several policies, and the page about it: `binade sweep`."""
+
+import html
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from support.paths import BUILD
+from support.reference import binade
+from support.traced_models import F32, TWO_LAYERS, options, write
+
+pytest.importorskip("onnx")
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "bin/binade-sweep").exists(), reason="the tools are not built"
+)
+RANDOM = np.random.default_rng(5)
+STEPS = 8
+POLICIES = ["fp32", "bf16-amp"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    x = RANDOM.standard_normal((32, 8)).astype(F32)
+    first, second = (RANDOM.standard_normal((8, 8)).astype(F32) for _ in range(2))
+    write(folder, TWO_LAYERS, x, first=first, second=second)
+    return folder
+
+
+def sweep(folder, out, *more, policies=POLICIES, code=0):
+    words = options(folder, "", 0.01)[:-2]  # No policy.
+    process = binade(
+        "sweep", folder / "model.onnx", *words, "--policies", ",".join(policies),
+        "--steps", STEPS, "--out", out, *more,
+    )  # fmt: skip
+    assert process.returncode == code, process.stderr
+    return process
+
+
+def read_metrics(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").open()]
+
+
+def read_rows(page):
+    """The cells of the table of runs."""
+    table = re.search(r"<h2>Runs</h2>.*?<tbody>(.*?)</tbody>", page, re.DOTALL)[1]
+    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in table.split("</tr>")
+            if row.strip()]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(folder):
+    sweep(folder, folder / "out", "--seeds", "0,1", "--jobs", 2)
+    return folder / "out"
+
+
+def test_the_page_has_the_numbers_of_the_runs(swept):
+    rows = read_rows((swept / "report.html").read_text())
+    assert [row[:2] for row in rows] == [[p, s] for p in POLICIES for s in "01"]
+    losses = {}
+    for row in rows:
+        metrics = read_metrics(swept / "runs" / f"{row[0]}.{row[1]}")
+        assert len(metrics) == STEPS
+        losses[row[0], row[1]] = np.mean([m["loss"] for m in metrics[-10:]])
+        assert row[2] == f"{losses[row[0], row[1]]:.4f}"
+        gap = losses[row[0], row[1]] - losses["fp32", row[1]]
+        assert float(row[3]) == pytest.approx(gap, abs=1e-4)
+        assert int(row[6]) == sum(m["skipped"] for m in metrics)
+    assert losses["fp32", "0"] != losses["bf16-amp", "0"]
+
+
+def test_a_command_of_the_page_repeats_its_run(swept, folder):
+    page = (swept / "report.html").read_text()
+    commands = re.findall(r'data-copy="(.*?)"', page)
+    words = shlex.split(html.unescape(commands[2]))
+    assert words[:2] == ["binade", "train"] and words[-2] == "--out"
+    done = binade(*words[1:-1], folder / "again")
+    assert done.returncode == 0, done.stderr
+    again, first = (
+        [m["loss"] for m in read_metrics(run)]
+        for run in (folder / "again", swept / "runs/bf16-amp.0")
+    )
+    assert again == first
+
+
+def test_what_was_done_is_not_done_again(swept, folder):
+    """A run that was killed goes on from its checkpoint."""
+    killed, kept = swept / "runs/bf16-amp.1", swept / "runs/fp32.0"
+    before, lost = read_metrics(kept), read_metrics(killed)
+    (killed / "done").unlink()
+    (killed / "final.safetensors").unlink(missing_ok=True)
+    sweep(folder, swept, "--seeds", "0,1", "--jobs", 2)
+    assert read_metrics(kept) == before  # Times too.
+    after = read_metrics(killed)
+    assert [m["loss"] for m in after] == [m["loss"] for m in lost]
+    words = options(folder, "", 0.02)[:-2]
+    other = binade("sweep", folder / "model.onnx", *words, "--policies", "fp32", "--steps",
+                   STEPS, "--out", swept)  # fmt: skip
+    assert other.returncode == 3 and "trained by another command" in other.stderr
+
+
+def test_a_run_that_its_numbers_stop_is_a_failure(folder, tmp_path):
+    write(tmp_path, TWO_LAYERS, np.full((32, 8), 6e4, F32),
+          first=np.eye(8, dtype=F32), second=np.eye(8, dtype=F32))  # fmt: skip
+    process = sweep(tmp_path, tmp_path / "out", "--max-skipped", 3, code=1,
+                    policies=["fp16-amp", "fp32"])  # fmt: skip
+    assert "fp16-amp, seed 0: exit code 4" in process.stdout
+    page = (tmp_path / "out/report.html").read_text()
+    assert "The base is <b>fp32</b>" in page
+    assert [row[2] == "-" for row in read_rows(page)] == [True, False]
+
+
+def test_a_policy_that_changed_is_another(folder, tmp_path):
+    policy = tmp_path / "mine.yaml"
+    policy.write_text("name: mine\nextends: fp32\n")
+    sweep(folder, tmp_path / "out", policies=[str(policy)])
+    policy.write_text("name: mine\nextends: bf16-amp\n")
+    process = sweep(folder, tmp_path / "out", policies=[str(policy)], code=3)
+    assert "another policy of that name" in process.stderr
+
+
+def test_a_policy_that_fails_is_a_row(folder, tmp_path):
+    (tmp_path / "bad.yaml").write_text("name: bad\nextends: nothing\n")
+    policies = ["fp32", str(tmp_path / "bad.yaml")]
+    sweep(folder, tmp_path / "out", policies=policies, code=1)
+    rows = read_rows((tmp_path / "out/report.html").read_text())
+    assert rows[1][0] == "bad" and rows[1][2] == "-"
+    assert "exit code 3" in rows[1][-1] and "nothing" in rows[1][-1]
+    nothing = binade("sweep", folder / "model.onnx", *options(folder, "", 0.01)[:-2],
+                     "--policies", policies[1], "--steps", 2, "--out", tmp_path / "no")  # fmt: skip
+    assert nothing.returncode == 3 and "no run ended" in nothing.stderr
+    assert not (tmp_path / "no/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--policies", "fp32,"], "names with commas between"),
+        (["--policies", "fp32,fp32"], "two have the same name"),
+        (["--policies", "fp32", "--seeds", "x"], "numbers with commas between"),
+        (["--policies", "fp32", "--seed", "1"], "the sweep says that itself"),
+        (["--policies", "fp32", "--jobs", "0"], "a number from 1 on"),
+    ],
+)
+def test_what_cannot_be_swept_is_said(folder, tmp_path, words, said):
+    process = binade("sweep", folder / "model.onnx", "--data",
+                     folder / "data.safetensors", "--steps", 2, "--out", tmp_path / "out",
+                     *words)  # fmt: skip
+    assert process.returncode == 2 and said in process.stderr
+    assert not (tmp_path / "out").exists()

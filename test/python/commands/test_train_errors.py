@@ -1,0 +1,400 @@
+"""Whatever is wrong with a command, a model or its data is said before the first step,
+with the exit code of docs/ExitCodes.md and without leaving anything behind."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from support.paths import BUILD, ROOT
+from support.reference import binade, safetensors
+
+MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
+WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
+
+
+@pytest.fixture(scope="session")
+def step(tmp_path_factory) -> pathlib.Path:
+    """The small example, compiled."""
+    bundle = tmp_path_factory.mktemp("bundle") / "mini.bnd"
+    process = binade("compile", MINI, "-o", bundle)
+    assert process.returncode == 0, process.stderr
+    return bundle
+
+
+@pytest.fixture
+def data(tmp_path) -> pathlib.Path:
+    path = tmp_path / "data.safetensors"
+    tokens = np.arange(16 * 128 + 1, dtype=np.uint8) % 94
+    safetensors.save(path, {"tokens": tokens})
+    return path
+
+
+def train(model, data, *more, out):
+    return binade("train", model, "--data", data, "--steps", 1, "--out", out, *more)
+
+
+def test_the_fixture_is_right(step, data, tmp_path):
+    process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
+    assert process.returncode == 0, process.stderr
+    assert {re.sub(r"\d+", "N", p.name) for p in (tmp_path / "run").iterdir()} == {
+        "events.out.tfevents.N.binade",
+        "final.safetensors",
+        "lock",
+        "metrics.jsonl",
+        "run.json",
+    }
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert sum(about["ledger"].values()) == about["arena_bytes"]
+    assert "memory " in process.stdout and "step 1/1" in process.stdout
+
+
+def refuse(process, code, *words, out):
+    """`process` ended with `code`, said `words` in one error and wrote nothing."""
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert not out.exists()
+
+
+BATCH = {
+    "input_ids": np.zeros((16, 128), np.int64),
+    "labels": np.zeros((16, 128), np.int64),
+}
+
+
+def with_one(number):
+    """Zeros for a batch, but for one element."""
+    values = np.zeros((16, 128), np.int64)
+    values[5, 7] = number
+    return values
+
+
+WRONG_DATA = {
+    "name": ({"ids": BATCH["input_ids"], "labels": BATCH["labels"]}, ["input_ids"]),
+    "shape": (BATCH | {"labels": np.zeros((16, 127), np.int64)}, ["127", "128"]),
+    "dtype": (BATCH | {"labels": np.zeros((16, 128), np.float32)}, ["F32", "I64"]),
+    "too few samples": ({n: a[:15] for n, a in BATCH.items()}, ["15", "16"]),
+    "different counts": (
+        BATCH | {"labels": np.zeros((32, 128), np.int64)},
+        ["16", "32"],
+    ),
+    "label": (
+        BATCH | {"labels": with_one(94)},
+        ["sample 5, element 7 is 94", "'labels' allows 0 to 93 and -100"],
+    ),
+    "token": (
+        BATCH | {"input_ids": with_one(-1)},
+        ["sample 5, element 7 is -1", "'input_ids' allows 0 to 93"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_DATA)
+def test_wrong_data(kind, step, tmp_path):
+    tensors, words = WRONG_DATA[kind]
+    path, out = tmp_path / "wrong.safetensors", tmp_path / "run"
+    safetensors.save(path, tensors)
+    refuse(train(step, path, out=out), 3, "wrong.safetensors", *words, out=out)
+
+
+def test_missing_and_damaged_files(step, data, tmp_path):
+    out = tmp_path / "run"
+    files = {
+        "absent": None,
+        "folder": None,
+        "empty": b"",
+        "text": b"hello, world\n",
+        "short": data.read_bytes()[:20],
+        "cut": data.read_bytes()[:-1],
+    }
+    (tmp_path / "folder").mkdir()
+    for name, content in files.items():
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        refuse(train(step, path, out=out), 3, f"{name}: error: ", out=out) if (
+            name != "cut"
+        ) else refuse(train(step, path, out=out), 3, "cut:tensor 'tokens'", out=out)
+        refuse(
+            train(step, data, "--window", WINDOW, "--init", path, out=out),
+            3,
+            name,
+            out=out,
+        )
+    for name, content in files.items():
+        if name not in ("short", "cut"):  # Which are safetensors.
+            refuse(
+                train(tmp_path / name, data, out=out), 3, f"{name}: error: ", out=out
+            )
+    for name, source in (("cut.bnd", step), ("cut.onnx", MINI)):
+        path = tmp_path / name
+        path.write_bytes(source.read_bytes()[:-1])
+        refuse(train(path, data, out=out), 3, name, out=out)
+
+
+WRONG_COMMANDS = {
+    "window": (["--window", "input_ids=tokens[5:"], ["--window"]),
+    "empty window": (["--window", ""], ["--window", "got ''"]),
+    "backward window": (["--window", "a=b[5:5]"], ["--window", "'a=b[5:5]'"]),
+    "policy": (["--policy", "fp16amp"], ["did you mean 'fp16-amp'?", "bf16-amp"]),
+    "optimizer": (["--optimizer", "adamww"], ["'adamww'", "did you mean 'adamw'?"]),
+    "setting": (["--set", "lr=fast"], ["--set", "lr=fast"]),
+    "dim": (["--dim", "batch"], ["--dim", "NAME=N"]),
+    "negative dim": (["--dim", "batch=-1"], ["--dim", "NAME=N"]),
+    "clip": (["--clip", "-1"], ["--clip", "at least 0, got -1"]),
+    "group": (["--group", "lr=1"], ["--group"]),
+    "steps": (["--steps", "-1"], ["--steps", "0 or more, got '-1'"]),
+    "whole steps": (["--steps", "1e3"], ["--steps", "an integer", "'1e3'"]),
+    "endless steps": (["--steps", str(2**63)], ["--steps", str(2**63)]),
+    "const": (["--const", "x"], ["--const"]),
+    "lr": (["--lr", "fast"], ["--lr", "expected a number, got 'fast'"]),
+    "nan": (["--lr", "nan"], ["--lr", "finite, got nan"]),
+    "batch": (["--batch", "0"], ["--batch", "1 or more, got '0'"]),
+    "seed": (["--seed", "-1"], ["--seed", "0 or more, got '-1'"]),
+    "threads": (["--threads", "5000"], ["--threads", "0 to 4096, got '5000'"]),
+    "order": (["--order", "shufle"], ["--order", "did you mean 'shuffle'?"]),
+    "nonfinite": (["--on-nonfinite", "go"], ["stop, skip, continue", "'go'"]),
+    "option": (["--polcy", "fp32"], ["'--polcy'; did you mean '--policy'?"]),
+    "word": (["more"], ["unexpected argument 'more'"]),
+    "twice": (["--seed", "1", "--seed", "2"], ["--seed"]),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_COMMANDS)
+def test_wrong_commands(kind, data, tmp_path):
+    arguments, words = WRONG_COMMANDS[kind]
+    out = tmp_path / "run"
+    command = ["train", MINI, "--data", data, "--out", out]
+    command += [] if "--steps" in arguments else ["--steps", 1]
+    refuse(binade(*command, *arguments), 2, *words, out=out)
+
+
+def test_what_is_missing_is_named(data, tmp_path):
+    given = {"--data": data, "--steps": 1, "--out": tmp_path / "run"}
+    for name in given:
+        rest = [word for pair in given.items() if pair[0] != name for word in pair]
+        process = binade("train", MINI, *rest)
+        refuse(process, 2, name, "binade train --help", out=tmp_path / "run")
+    process = train(MINI, data, out="")
+    assert process.returncode == 2 and "--out" in process.stderr
+    for words, expected in (
+        (["trian"], "did you mean 'train'?"),
+        (["list", "policys"], "did you mean 'policies'?"),
+        (["compile", MINI, "--to=asign", "-o", "x"], "did you mean 'assign'?"),
+        ([], "see 'binade --help'"),
+        (["eval"], "binade: note: see 'binade eval --help'"),
+        (["eval", "x.mlir", "--inptus", "y"], "did you mean '--inputs'?"),
+        (["eval", "x.mlir", "y"], "binade: error: unexpected argument 'y'"),
+        (["eval", "x.mlir", "--diag", "jsno"], "did you mean 'json'?"),
+        (["eval", "x.mlir", "--backend=abacus", "--diag=json"], '{"severity":"error"'),
+    ):
+        process = binade(*words)
+        assert process.returncode == 2 and expected in process.stderr
+
+
+def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
+    out = tmp_path / "run"
+    for option in (["--policy", "fp32"], ["--clip", "1"], ["--dim", "a=1"]):
+        process = train(step, data, "--window", WINDOW, *option, out=out)
+        refuse(process, 2, option[0], "a bundle", out=out)
+    process = train(step, data, "--window", WINDOW, "--save-grads", 1, out=out)
+    assert process.returncode == 2 and "--save-grads" in process.stderr
+
+
+# What the command line says of the model is wrong: code 3.
+REJECTED = {
+    "setting": (["--set", "beta3=0.9"], ["'beta3'; did you mean 'beta1'?", "eps"]),
+    "bound": (["--set", "beta1=1"], ["mini.onnx: error: beta1 must be below 1, got 1"]),
+    "negative": (["--lr", "-1"], ["mini.onnx: error: lr must be at least 0, got -1"]),
+    "group": (["--group", "*.nothing:lr=1"], ["'*.nothing'", "token.weight"]),
+    "group's setting": (["--group", "*:decay=1"], ["'decay'", "weight_decay"]),
+    "glob": (["--group", "[:lr=1"], ["'['"]),
+    "freeze": (["--freeze", "nothing*"], ["--freeze 'nothing*'"]),
+    "train": (["--train", "nothing*"], ["--train 'nothing*'"]),
+    "all frozen": (["--freeze", "*"], ["no parameter to train", "frozen"]),
+    "loss": (["--loss", "l1(loss, x)"], ["cross_entropy(OUTPUT", "'l1(loss, x)'"]),
+    "loss output": (["--loss-output", "lost"], ["no output 'lost'", "'loss'"]),
+    "dim": (["--dim", "time=3"], ["'time'"]),
+    "policy file": (["--policy", "absent.yaml"], ["absent.yaml", "No such file"]),
+    "rule file": (["--optimizer", "absent.mlir"], ["absent.mlir: error: cannot open"]),
+    "init": (["--init", "absent"], ["absent: error: cannot open"]),
+    "constant": (["--const", "x=absent"], ["no batch input 'x'", "'input_ids'"]),
+    "window": (["--window", "x=tokens[0:9]"], ["no batch input 'x'", "'input_ids'"]),
+}
+
+
+@pytest.mark.parametrize("kind", REJECTED)
+def test_wrong_names(kind, data, tmp_path):
+    arguments, words = REJECTED[kind]
+    arguments = [*arguments, *([] if kind == "window" else ["--window", WINDOW])]
+    out = tmp_path / "run"
+    refuse(train(MINI, data, *arguments, out=out), 3, *words, out=out)
+
+
+@pytest.mark.parametrize("kind", ["optimizer", "policy"])
+def test_damaged_rule_and_policy_files(kind, data, tmp_path):
+    """Deep nesting would exhaust the stack of a careless parser."""
+    file = tmp_path / {"optimizer": "rule.mlir", "policy": "own.yaml"}[kind]
+    out = tmp_path / "run"
+    texts = {
+        "optimizer": ["module {" * 100000, "binade.optimizer @x {", "\0\xff", ""],
+        "policy": ["name: " + "[" * 100000, "name: x\nnarow: f16\n", "\0\xff"],
+    }
+    for text in texts[kind]:
+        file.write_bytes(text.encode("latin-1"))
+        process = train(MINI, data, f"--{kind}", file, out=out)
+        assert process.returncode == 3, (text[:20], process)
+        assert file.name in process.stderr and not out.exists()
+
+
+def test_wrong_batch(step, data, tmp_path):
+    out = tmp_path / "run"
+    process = train(step, data, "--window", WINDOW, "--batch", 4, out=out)
+    refuse(process, 3, "4", "16", out=out)
+
+
+def test_wrong_init_files(step, data, tmp_path):
+    other, out = tmp_path / "other.safetensors", tmp_path / "run"
+    for tensors, words in (
+        ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
+        ({"token.weight": np.zeros((94, 3), np.float32)}, ["F32 [94, 3]", "[94, 128]"]),
+        (
+            {"token.weight": np.zeros((94, 128), np.int32)},
+            ["I32 [94, 128]", "F32 [94, 128]"],
+        ),
+        (
+            {
+                "head.weight": np.zeros((2, 3), np.float32),
+                "token.weight": np.zeros((94, 3), np.float32),
+            },
+            [
+                "'token.weight': error: F32 [94, 3]",
+                "so is tensor 'head.weight': F32 [2, 3]",
+            ],
+        ),
+    ):
+        safetensors.save(other, tensors)
+        process = train(step, data, "--window", WINDOW, "--init", other, out=out)
+        refuse(process, 3, "other.safetensors", *words, out=out)
+
+
+def test_numbers_stop_a_run(step, data, tmp_path):
+    """Exit code 4, and the last good state is kept."""
+    final = tmp_path / "run" / "final.safetensors"
+    train(step, data, "--window", WINDOW, out=tmp_path / "run")
+    state = safetensors.load(final)
+    state["head.weight"][0, 0] = np.inf
+    broken = tmp_path / "broken.safetensors"
+    safetensors.save(broken, state)
+    out = tmp_path / "second"
+    process = train(step, data, "--window", WINDOW, "--init", broken, out=out)
+    assert process.returncode == 4, process.stderr
+    assert "step 1" in process.stderr and "final.safetensors" in process.stderr
+    kept = safetensors.load(out / "final.safetensors")
+    np.testing.assert_array_equal(kept["head.weight"], state["head.weight"])
+    np.testing.assert_array_equal(kept["token.weight"], state["token.weight"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step(number, step, data, tmp_path):
+    out = tmp_path / "run"
+    command = [BUILD / "bin" / "binade", "train", step, "--data", data, "--window",
+               WINDOW, "--steps", "100000", "--out", out]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("step 1/"):
+                break
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(600) == 128 + number
+    steps = len((out / "metrics.jsonl").read_text().splitlines())
+    assert 0 < steps < 100000
+    assert safetensors.load(out / "final.safetensors")["step"] == steps
+
+
+def test_errors_as_json(tmp_path):
+    process = binade("import", tmp_path / "none.onnx", "--diag", "json")
+    record = json.loads(process.stderr)
+    assert process.returncode == 3 and record["severity"] == "error"
+    assert record["file"].endswith("none.onnx")
+    process = binade("import", tmp_path / "none.onnx", "--diag=json", "--nothing")
+    record = json.loads(process.stderr)
+    assert process.returncode == record["exit_code"] == 2
+    assert "'--nothing'" in record["message"]
+
+
+def test_output_that_cannot_be_written(step, data, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        process = train(step, data, "--window", WINDOW, out=out)
+        assert process.returncode == 3 and str(out) in process.stderr
+    # Known before the first step, not after the last.
+    (tmp_path / "run" / "final.safetensors").mkdir(parents=True)
+    process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
+    assert process.returncode == 5 and "final.safetensors" in process.stderr
+    assert len(list((tmp_path / "run").iterdir())) == 1
+    for command in ("compile", "import"):
+        for target in (tmp_path / "none" / "x", tmp_path / "run"):
+            process = binade(command, MINI, "-o", target)
+            assert process.returncode == 5 and str(target) in process.stderr
+
+
+def test_modules_and_bundles_where_none_belongs(step, data, tmp_path):
+    module, out = tmp_path / "step.mlir", tmp_path / "x"
+    module.write_text("")
+    for arguments, code, word in (
+        (["import", module, "-o", out], 2, "is a module"),
+        (["import", step, "-o", out], 3, "got a safetensors file"),
+        (["compile", step, "-o", out], 3, "got a safetensors file"),
+        (["compile", module, "-o", out], 2, "--from=PHASE"),
+        (["compile", module, "--from=import", "-o", out], 3, "'@forward'"),
+        (["compile", module, "--from=plan", "--to=kernels", "-o", out], 2, "before"),
+        (["compile", MINI, "--from=import", "-o", out], 2, "--from is for modules"),
+        (["compile", MINI, "-o", "-"], 2, "name a file by -o"),
+        (["train", module, "--data", data, "--steps", 1, "--out", out], 2, "compile"),
+    ):
+        refuse(binade(*arguments), code, word, out=out)
+
+
+SCALAR_INPUT = """
+func.func @forward(
+    %w: tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                         binade.init = dense<2.0> : tensor<3x4xf32>},
+    %x: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.name = "x"},
+    %t: tensor<f32> {binade.role = #binade.role<batch>, binade.name = "scale"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"}) {
+  %y = binade.mul %x, %w : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %s = binade.reduce_sum %y {axes = array<i64: 0, 1>}
+     : (tensor<3x4xf32>) -> tensor<f32>
+  %loss = binade.mul %s, %t : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+"""
+
+
+def test_an_input_without_samples_is_constant(tmp_path):
+    """A scalar cannot come from a data file, whose tensors have one row per sample."""
+    module, bundle, out = (tmp_path / n for n in ("step.mlir", "step.bnd", "run"))
+    module.write_text(SCALAR_INPUT)
+    arguments = ["--from=import", "--optimizer", "sgd", "-o", bundle]
+    process = binade("compile", module, *arguments)
+    assert process.returncode == 0, process.stderr
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    data, constant = tmp_path / "data.safetensors", tmp_path / "scale.safetensors"
+    safetensors.save(data, {"x": x, "scale": np.float32(3)})
+    process = train(bundle, data, out=out)
+    refuse(process, 3, "data.safetensors", "'scale' []", "--const", out=out)
+    safetensors.save(constant, {"scale": np.ones(1, np.float32)})
+    given = ["--const", f"scale={constant}"]
+    process = train(bundle, data, *given, out=out)
+    refuse(process, 3, "scale.safetensors", "shape [1]", "is []", out=out)
+    safetensors.save(constant, {"scale": np.float32(3)})
+    process = train(bundle, data, *given, out=out)
+    assert process.returncode == 0, process.stderr
+    metrics = json.loads((out / "metrics.jsonl").read_text())
+    assert metrics["loss"] == 3 * (2 * x).sum()

@@ -1,0 +1,355 @@
+"""`binade convert` inside of branches, loops, functions and sequences, and after them.
+
+Their types are in no `value_info`: they follow from the bodies, as ONNX infers them.
+"""
+
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, inliner, numpy_helper
+from support.convert import BINADE, convert, draw, run
+
+FLOAT, HALF = TensorProto.FLOAT, TensorProto.FLOAT16
+N = helper.make_node
+
+
+def info(name, shape=(2, 4), type=FLOAT):
+    return helper.make_tensor_value_info(name, type, shape)
+
+
+def make(nodes, inputs=(), tensors=(), functions=(), version=17):
+    """`nodes` make y of x; `behind` multiplies it."""
+    behind = N("MatMul", ["y", "w"], ["z"], name="behind")
+    tensors = {"w": draw(4, 4), **dict(tensors)}
+    graph = helper.make_graph(
+        [*nodes, behind],
+        "g",
+        [info("x"), *inputs],
+        [info("z", (None, 4))],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in tensors.items()],
+    )
+    sets = [helper.make_opsetid("", version)]
+    if functions:
+        sets.append(helper.make_opsetid("own", 1))
+    model = helper.make_model(graph, opset_imports=sets, functions=functions)
+    model.ir_version = 8
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def make_branch(name, op, result):
+    """A product with a weight of the graph around, and `op`."""
+    nodes = [
+        N("MatMul", ["x", "inner_w"], [f"{name}_h"], name=f"{name}_product"),
+        N(op, [f"{name}_h"], [result]),
+    ]
+    return helper.make_graph(nodes, name, [], [info(result)])
+
+
+INNER = {"inner_w": draw(4, 4, scale=0.3, seed=1)}
+CONDITION = [info("c", (), TensorProto.BOOL)]
+
+
+def make_loop(stacked=False):
+    """A state that is multiplied in each run, and what it was."""
+    nodes = [
+        N("Identity", ["ci"], ["co"]),
+        N("MatMul", ["s", "inner_w"], ["h"], name="product"),
+        N("Tanh", ["h"], ["t"]),
+    ]
+    outputs = [info("co", (), TensorProto.BOOL), info("t", None)]
+    made = ["y"]
+    if stacked:
+        nodes.append(N("Mul", ["h", "h"], ["stack"], name="square"))
+        outputs.append(info("stack", None))
+        made = ["state", "y"]
+    inputs = [info("i", (), TensorProto.INT64), info("ci", (), TensorProto.BOOL)]
+    body = helper.make_graph(nodes, "body", [*inputs, info("s", None)], outputs)
+    return make(
+        [N("Loop", ["n", "go", "x"], made, body=body, name="loop")],
+        [info("n", (), TensorProto.INT64)],
+        {**INNER, "go": np.array(True)},
+    )
+
+
+def make_scan():
+    nodes = [
+        N("MatMul", ["row", "inner_w"], ["h"], name="product"),
+        N("Add", ["sum", "h"], ["next"]),
+        N("Identity", ["next"], ["out"]),
+    ]
+    body = helper.make_graph(
+        nodes, "body", [info("sum", None), info("row", None)],
+        [info("next", None), info("out", None)],
+    )  # fmt: skip
+    node = N("Scan", ["zero", "x"], ["last", "y"], body=body, num_scan_inputs=1)
+    return make([node], tensors={**INNER, "zero": np.zeros(4, "f4")})
+
+
+def make_functions():
+    """One that calls another, twice."""
+    opset = [helper.make_opsetid("", 17)]
+    inner = helper.make_function(
+        "own", "Inner", ["a", "v"], ["b"],
+        [N("MatMul", ["a", "v"], ["p"], name="product"), N("Tanh", ["p"], ["b"])],
+        opset,
+    )  # fmt: skip
+    outer = helper.make_function(
+        "own", "Outer", ["a", "v"], ["b"],
+        [
+            N("Inner", ["a", "v"], ["p"], domain="own", name="first"),
+            N("Inner", ["p", "v"], ["b"], domain="own", name="second"),
+        ],
+        [*opset, helper.make_opsetid("own", 1)],
+    )  # fmt: skip
+    calls = [
+        N("Outer", ["x", "inner_w"], ["u"], domain="own", name="call"),
+        N("Outer", ["u", "inner_w"], ["y"], domain="own", name="again"),
+    ]
+    return make(calls, tensors=INNER, functions=[outer, inner])
+
+
+def make_sequence(place):
+    """An element of a list: known, or wherever `place` says."""
+    nodes = [
+        N("MatMul", ["x", "inner_w"], ["h"], name="product"),
+        N("SequenceConstruct", ["x", "h"], ["q"]),
+        N("SequenceAt", ["q", "place"], ["y"], name="at"),
+    ]
+    if place is None:
+        return make(nodes, [info("place", (), TensorProto.INT64)], INNER)
+    return make(nodes, (), {**INNER, "place": np.array(place)})
+
+
+def make_sequence_in_loop():
+    """A list that a loop makes longer, as TorchScript writes it."""
+    nodes = [
+        N("Identity", ["ci"], ["co"]),
+        N("MatMul", ["x", "inner_w"], ["h"], name="product"),
+        N("SequenceInsert", ["s", "h"], ["t"]),
+    ]
+    tensor = helper.make_tensor_type_proto(FLOAT, (2, 4))
+    sequence = helper.make_sequence_type_proto(tensor)
+    body = helper.make_graph(
+        nodes, "body",
+        [info("i", (), TensorProto.INT64), info("ci", (), TensorProto.BOOL),
+         helper.make_value_info("s", sequence)],
+        [info("co", (), TensorProto.BOOL), helper.make_value_info("t", sequence)],
+    )  # fmt: skip
+    return make(
+        [
+            N("SequenceEmpty", [], ["none"], dtype=FLOAT),
+            N("Loop", ["n", "go", "none"], ["all"], body=body, name="loop"),
+            N("ConcatFromSequence", ["all"], ["y"], axis=0, new_axis=0),
+        ],
+        [info("n", (), TensorProto.INT64)],
+        {**INNER, "go": np.array(True)},
+    )
+
+
+def make_nested():
+    """A branch in a loop: weights are three graphs away."""
+    branch = {
+        f"{name}_branch": helper.make_graph(
+            [N("MatMul", ["s", "inner_w"], [f"{name}_t"], name=f"{name}_product")],
+            name, [], [info(f"{name}_t", None)],
+        )
+        for name in ("then", "else")
+    }  # fmt: skip
+    nodes = [
+        N("Identity", ["ci"], ["co"]),
+        N("If", ["c"], ["t"], name="if", **branch),
+    ]
+    body = helper.make_graph(
+        nodes, "body",
+        [info("i", (), TensorProto.INT64), info("ci", (), TensorProto.BOOL),
+         info("s", None)],
+        [info("co", (), TensorProto.BOOL), info("t", None)],
+    )  # fmt: skip
+    loop = N("Loop", ["n", "go", "x"], ["y"], body=body, name="loop")
+    return make(
+        [loop],
+        [info("n", (), TensorProto.INT64), *CONDITION],
+        {**INNER, "go": np.array(True)},
+    )
+
+
+def make_optional():
+    return make(
+        [
+            N("MatMul", ["x", "inner_w"], ["h"], name="product"),
+            N("Optional", ["h"], ["o"]),
+            N("OptionalGetElement", ["o"], ["y"]),
+        ],
+        tensors=INNER,
+    )
+
+
+def make_data_dependent():
+    """Rows that are not 0: nobody knows how many."""
+    return make(
+        [
+            N("MatMul", ["x", "inner_w"], ["h"], name="product"),
+            N("ReduceSum", ["h", "axis"], ["sums"], keepdims=0),
+            N("NonZero", ["sums"], ["found"]),
+            N("Squeeze", ["found", "first"], ["rows"]),
+            N("Gather", ["h", "rows"], ["y"], name="gather"),
+        ],
+        tensors={**INNER, "axis": np.array([1]), "first": np.array([0])},
+    )
+
+
+MODELS = {
+    "branch": lambda: make_if_of("c"),
+    "constant": lambda: make_if_of(None),
+    "loop": make_loop,
+    "stack": lambda: make_loop(stacked=True),
+    "scan": make_scan,
+    "functions": make_functions,
+    "sequence": lambda: make_sequence(1),
+    "any element": lambda: make_sequence(None),
+    "sequence in a loop": make_sequence_in_loop,
+    "nested": make_nested,
+    "optional": make_optional,
+    "unknown length": make_data_dependent,
+}
+
+
+def make_if_of(condition):
+    branches = {
+        "then_branch": make_branch("then", "Relu", "a"),
+        "else_branch": make_branch("else", "Tanh", "b"),
+    }
+    node = N("If", ["c"], ["y"], name="if", **branches)
+    if condition:
+        return make([node], CONDITION, INNER)
+    return make([node], (), {**INNER, "c": np.array(True)})
+
+
+def feed(model):
+    feeds = {"x": draw(2, 4, seed=2)}
+    for value in model.graph.input:
+        if value.name == "c":
+            feeds["c"] = np.array(False)
+        elif value.name != "x":
+            feeds[value.name] = np.array(1)
+    return feeds
+
+
+def walk(graph, scope=None):
+    """Nodes of `graph` and of those inside, with the types of what they read."""
+    scope = dict(scope or {})
+    for tensor in graph.initializer:
+        scope[tensor.name] = tensor.data_type
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        if value.type.HasField("tensor_type"):
+            scope[value.name] = value.type.tensor_type.elem_type
+    for node in graph.node:
+        yield node, [scope.get(name) for name in node.input]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from walk(attribute.g, scope)
+
+
+def find_products(model):
+    """Names of products, and the types that they read."""
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    return [
+        (node.name, types)
+        for node, types in walk(inferred.graph)
+        if node.op_type == "MatMul"
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_products_are_narrow(tmp_path, name):
+    model = MODELS[name]()
+    converted, text = convert(model, tmp_path, "fp16-amp")
+    products = find_products(converted)
+    expected = find_products(inliner.inline_local_functions(model))
+    assert len(products) == len(expected)
+    assert all(types == [HALF, HALF] for _, types in products), products
+    # What all read narrow is stored so, wherever they are.
+    stored = {tensor.name: tensor.data_type for tensor in converted.graph.initializer}
+    assert stored["w"] == stored["inner_w"] == HALF
+    feeds = feed(model)
+    exact, narrow = (run(tmp_path / f"{kind}.onnx", feeds) for kind in ("in", "out"))
+    difference = np.abs(narrow["z"] - exact["z"]).max()
+    assert difference <= 16 * 2.0**-11 * np.abs(exact["z"]).max(), difference
+    assert "left in f32: node 'behind'" not in text
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fp32_changes_nothing(tmp_path, name):
+    """Functions stay functions."""
+    model = MODELS[name]()
+    converted, _ = convert(model, tmp_path, "fp32")
+    assert converted.SerializeToString() == model.SerializeToString()
+
+
+def test_nodes_inside_say_why(tmp_path):
+    converted, _ = convert(make_if_of("c"), tmp_path, "fp16-amp")
+    (branch,) = [node for node in converted.graph.node if node.op_type == "If"]
+    for attribute in branch.attribute:
+        (product,) = [n for n in attribute.g.node if n.op_type == "MatMul"]
+        assert product.metadata_props[0].value.startswith("f16, sums f32 <- ")
+
+
+def test_functions_are_written_out(tmp_path):
+    """Each call has names of its own, and the model no function."""
+    converted, _ = convert(make_functions(), tmp_path, "fp16-amp")
+    assert not converted.functions
+    names = [output for node in converted.graph.node for output in node.output]
+    assert len(names) == len(set(names))
+    assert len([n for n in converted.graph.node if n.op_type == "MatMul"]) == 5
+
+
+def test_functions_of_another_set_are_called(tmp_path):
+    """Their nodes would mean something else in the graph."""
+    model = make_functions()
+    for function in model.functions:
+        function.opset_import[0].version = 16
+    converted, text = convert(model, tmp_path, "fp16-amp")
+    assert len(converted.functions) == 2
+    assert ("behind", [HALF, HALF]) in find_products(converted)
+    assert "left in f32: node 'call'" in text
+
+
+@pytest.mark.parametrize("options", [{}, {"save_as_external_data": True,
+    "location": "m.bin", "size_threshold": 0}], ids=["inside", "beside"])  # fmt: skip
+def test_tensors_of_branches(tmp_path, options):
+    """A weight, and a constant that is read in two formats."""
+    model = make_if_of("c")
+    (node,) = [node for node in model.graph.node if node.op_type == "If"]
+    (graph,) = [a.g for a in node.attribute if a.name == "then_branch"]
+    graph.initializer.append(numpy_helper.from_array(draw(4, 4, seed=3), "own_w"))
+    graph.initializer.append(numpy_helper.from_array(draw(4, 4, seed=4), "both"))
+    graph.node[0].input[1] = "own_w"
+    graph.node.insert(1, N("MatMul", ["own_h", "both"], ["then_h"], name="own"))
+    graph.node[0].output[0] = "own_h"
+    graph.node.insert(2, N("Cos", ["both"], ["cosine"]))
+    onnx.checker.check_model(model, full_check=True)
+    convert(model, tmp_path, "fp16-amp", **options)
+    products = find_products(onnx.load(tmp_path / "out.onnx"))
+    assert all(types == [HALF, HALF] for _, types in products)
+    feeds = feed(model) | {"c": np.array(True)}
+    exact, narrow = (run(tmp_path / f"{kind}.onnx", feeds) for kind in ("in", "out"))
+    assert np.allclose(narrow["z"], exact["z"], rtol=0.02, atol=0.02)
+
+
+def test_inference_that_crashes(tmp_path):
+    """ONNX's own reads the type of a value that has none, as that of an unknown op."""
+    model = make_scan()
+    model.opset_import[0].version = 20
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    model.graph.node.insert(0, N("Strange", ["x"], ["s"], domain="own"))
+    model.graph.node.insert(1, N("RegexFullMatch", ["s"], ["m"], pattern="a"))
+    model.graph.output.append(info("m", (2,), TensorProto.BOOL))
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(model, source)
+    command = [BINADE, "convert", source, "--policy", "fp16-amp", "-o", target]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    onnx.checker.check_model(target)

@@ -1,0 +1,79 @@
+"""Codes, halves and random numbers as ONNX: what other tests expect of the reference and of
+compiled kernels, by recorded values, NumPy and ml_dtypes, onnxruntime finds too."""
+
+import inspect
+import itertools
+
+import pytest
+from support.sources import load_file
+
+TESTS = [
+    "test/python/precision/test_quantize.py",
+    "test/python/optimizer/test_quantized_states.py",
+    "test/python/precision/test_storage.py",
+    "test/python/precision/test_stochastic.py",
+]
+# Those that say the most; all others are run at night.
+OFTEN = {
+    "test_a_skipped_step_changes_no_bit dyn4",
+    "test_codes_are_recorded_casts e3m2",
+    "test_codes_of_books 16",
+    "test_codes_of_dynamic_books True",
+    "test_codes_of_floats f8E4M3FN per_block<16, 8>",
+    "test_expanded_groups_of_coat m_like",
+    "test_granularities per_group<16>",
+    "test_infinities_and_nan_stay",
+    "test_inverse_scales te_e4m3_pow2-f8E4M3FN-inverse_power",
+    "test_kahan_line_by_line bf16",
+    "test_parameters_and_states_in_16_bits bf16 19",
+    "test_quantized_states dyn8 300",
+    "test_scales_of_powers_of_two rceil-round_up e4m3",
+    "test_stochastic_rounding 17",
+    "test_trace_of_adamw_with_expanded_states",
+    "test_what_is_not_finite_is_never_stored_as_finite BOOK, per_row, scale = f32-"
+    "['i8', 'f32'] nan",
+    "test_what_is_written_and_read_again split_round",
+}
+# Beside a NaN there are bits that a cast may choose.
+LEFT_OUT = {"test_codes_are_recorded_casts e5m2"}
+
+
+def find_parameters(test):
+    """The marks that parametrize a test."""
+    marks = getattr(test, "pytestmark", [])
+    return [mark for mark in marks if mark.name == "parametrize"]
+
+
+def list_arguments(test):
+    """What `test` is called with beside the backend, with a name for each."""
+    ways = []
+    for mark in find_parameters(test):
+        names = [name.strip() for name in mark.args[0].split(",")]
+        if names == ["backend"]:
+            continue
+        rows = [row if len(names) > 1 else [row] for row in mark.args[1]]
+        texts = mark.kwargs.get("ids") or [
+            "-".join(x if isinstance(x, str) else str(x) for x in row) for row in rows
+        ]
+        ways.append([(text, dict(zip(names, row))) for text, row in zip(texts, rows)])
+    for chosen in itertools.product(*ways):
+        arguments = {name: x for _, row in chosen for name, x in row.items()}
+        yield " ".join([test.__name__, *(text for text, _ in chosen)]), arguments
+
+
+def list_cases():
+    for module in map(load_file, TESTS):
+        for name, test in sorted(vars(module).items()):
+            marks = find_parameters(test) if name.startswith("test_") else []
+            if any(mark.args[0] == "backend" for mark in marks):
+                for text, arguments in list_arguments(test):
+                    often = () if text in OFTEN else pytest.mark.nightly
+                    if text not in LEFT_OUT:
+                        yield pytest.param(test, arguments, id=text, marks=often)
+
+
+@pytest.mark.parametrize("test, arguments", list_cases())
+def test_onnxruntime_finds(test, arguments, tmp_path):
+    if "tmp_path" in inspect.signature(test).parameters:
+        arguments = arguments | {"tmp_path": tmp_path}
+    test(**arguments, backend="onnx")

@@ -1,0 +1,93 @@
+"""Pieces of a tile whose bytes are no multiple of what kernels read at once."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from support.cuda_runs import need_simulated_driver, run
+from support.reference import safetensors
+
+# Attention is done for one of these samples at a time: the scores' rows of one are
+# 7 * 31 numbers, its queries 7 * 31 * 3.
+SAMPLES, HEADS, LENGTH, WIDTH = 10, 7, 31, 3
+
+
+def make_attention(path):
+    rng = np.random.default_rng(0)
+    width = HEADS * WIDTH
+    nodes, constants = [], []
+
+    def constant(name, value):
+        kind = TensorProto.INT64 if value.dtype == np.int64 else TensorProto.FLOAT
+        constants.append(
+            helper.make_tensor(name, kind, value.shape, value.tobytes(), raw=True)
+        )
+
+    def node(kind, inputs, output, **attributes):
+        nodes.append(helper.make_node(kind, inputs, [output], output, **attributes))
+
+    constant("heads", np.array([SAMPLES, LENGTH, HEADS, WIDTH]))
+    constant("joined", np.array([SAMPLES, LENGTH, width]))
+    constant("scale", np.array(WIDTH**-0.5, np.float32))
+    for name in "qkv":
+        weight = rng.normal(size=(width, width)) / width**0.5
+        constant("w" + name, weight.astype(np.float32))
+        node("MatMul", ["x", "w" + name], name)
+        node("Reshape", [name, "heads"], name + "_heads")
+        axes = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        node("Transpose", [name + "_heads"], name + "_turned", perm=axes)
+    node("MatMul", ["q_turned", "k_turned"], "scores")
+    node("Mul", ["scores", "scale"], "scaled")
+    node("Softmax", ["scaled"], "weights", axis=-1)
+    node("MatMul", ["weights", "v_turned"], "mixed")
+    node("Transpose", ["mixed"], "turned", perm=[0, 2, 1, 3])
+    node("Reshape", ["turned", "joined"], "prediction")
+    value = helper.make_tensor_value_info
+    shape = [SAMPLES, LENGTH, width]
+    graph = helper.make_graph(
+        nodes, "attention", [value("x", TensorProto.FLOAT, shape)],
+        [value("prediction", TensorProto.FLOAT, shape)], constants,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    helper.set_model_props(model, {"binade.trainable": json.dumps(["wq", "wk", "wv"])})
+    onnx.save(model, path)
+    draw = {name: rng.normal(size=(2 * SAMPLES, LENGTH, width)) for name in "xy"}
+    data = {name: array.astype(np.float32) for name, array in draw.items()}
+    safetensors.save(path.with_name("data.safetensors"), data)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    need_simulated_driver()
+    folder = tmp_path_factory.mktemp("alignment")
+    make_attention(folder / "model.onnx")
+    return folder
+
+
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_kernels_are_compiled_for_the_addresses_that_they_get(policy, folder):
+    losses = {}
+    # In pieces for a CPU's cache: a GPU's are larger than what a test can run.
+    module = folder / f"{policy}.mlir"
+    run("binade", "compile", folder / "model.onnx", "--loss", "mse(prediction, y)",
+        "--policy", policy, "--optimizer", "sgd", "--to=kernels", "-o", module)  # fmt: skip
+    for target in ("cpu", "cuda"):
+        bundle, out = folder / f"{target}.bnd", folder / f"{target}-{policy}"
+        more = ["--target", "cuda:sm_90", "--save-kernels", folder]
+        run("binade", "compile", module, "--from=kernels",
+            *(more if target == "cuda" else []), "-o", bundle)  # fmt: skip
+        run("binade-run", bundle, "--data", folder / "data.safetensors", "--steps", 2,
+            "--out", out, "--device", target, BINADE_SIMULATED_KERNELS=str(folder))  # fmt: skip
+        lines = (out / "metrics.jsonl").read_text().splitlines()
+        losses[target] = [json.loads(line)["loss"] for line in lines]
+    # Sums in another order, of numbers that are rounded to 8 bits.
+    allowed = 1e-6 if policy == "fp32" else 1e-2
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=allowed)
+    plan = json.loads(safetensors.load(folder / "cuda.bnd")["plan"].tobytes())
+    found = [
+        a for kernel in plan["device_kernels"] for a in kernel.get("alignments", [])
+    ]
+    # Rows of 217 and 651 numbers.
+    assert min(found) == (4 if policy == "fp32" else 2)

@@ -1,0 +1,99 @@
+"""Every op of the dialect has kernels for a GPU: they assemble for each chip, and have the
+reference's values in the simulator."""
+
+import json
+import re
+
+import pytest
+from support.cuda_runs import run
+from support.gpu_code import CHIPS, FORBIDDEN, find_ptxas
+from support.op_examples import EXAMPLES, MADE, list_ops, write, write_all
+from support.reference import run as evaluate
+from support.reference import safetensors
+
+# All ops whose kernels have divisions that the assembler makes a sequence of, with a longer
+# one for rare operands: how many, and why they are no products with a reciprocal.
+OF_A_ROW = "one of a row, a channel or a group, none of an element"
+OWN = "each element has a divisor of its own"
+DIVISIONS = {
+    "abs_encode": (2, OF_A_ROW),
+    "batch_norm": (1, OF_A_ROW),
+    "batch_norm_grad": (1, OF_A_ROW),
+    "batch_norm_param_grad": (1, OF_A_ROW),
+    "choose_scale": (4, OF_A_ROW),
+    "div": (1, OWN),
+    "encode": (9, "a reciprocal; eight elements that are far beyond their scale"),
+    "label_weight": (1, OF_A_ROW),
+    "layer_norm": (1, OF_A_ROW),
+    "reciprocal": (1, OWN),
+    "reduce_mean": (1, OF_A_ROW),
+    "rms_norm": (1, OF_A_ROW),
+    "sigmoid": (1, OWN),
+    "silu": (1, OWN),
+    "silu_grad": (1, OWN),
+    "softmax": (1, OF_A_ROW),
+    "tanh": (1, OWN),
+}
+
+
+def test_every_op_has_an_example():
+    assert list_ops() == {*EXAMPLES, *MADE}
+
+
+@pytest.mark.parametrize("op", EXAMPLES)
+def test_kernels_have_the_references_values(op):
+    module, inputs = write(op)
+    process, _ = evaluate(module, inputs, "--backend", "simulator", "--check")
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ops")
+    (folder / "ops.mlir").write_text(write_all())
+    return folder
+
+
+def compile_all(folder, chip):
+    bundle = folder / f"{chip}.bnd"
+    run("binade", "compile", folder / "ops.mlir", "--from=materialize",
+        f"--target=cuda:{chip}", "-o", bundle)  # fmt: skip
+    return bundle
+
+
+def read_ptx(tensors, module, chip):
+    name = f"modules/{module}/compute_{chip.removeprefix('sm_')}"
+    return re.sub(r"//.*", "", tensors[name].tobytes().decode())
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_kernels_assemble(chip, folder):
+    """As PTX and, where the assembler is at hand, as machine code; exact, all of them."""
+    tensors = safetensors.load(compile_all(folder, chip))
+    version = chip.removeprefix("sm_")
+    images = {f"compute_{version}", *([chip] if find_ptxas() else [])}
+    plan = json.loads(tensors["plan"].tobytes())
+    modules = {kernel.get("module", 0) for kernel in plan["device_kernels"]}
+    assert len(modules) > 80
+    divisions = {}
+    for kernel in plan["device_kernels"]:
+        ptx = read_ptx(tensors, kernel.get("module", 0), chip)
+        if found := len(re.findall(r"\b(?:div|rcp)\.rn\.f32", ptx)):
+            divisions[re.sub(r"_\d+$", "", kernel["name"])] = found
+    assert divisions == {op: count for op, (count, _) in DIVISIONS.items()}
+    for module in modules:
+        prefix = f"modules/{module}/"
+        found = {n.removeprefix(prefix) for n in tensors if n.startswith(prefix)}
+        assert found == images
+        ptx = read_ptx(tensors, module, chip)
+        assert not FORBIDDEN.search(ptx), ptx
+
+
+def test_records_keep_to_their_bounds(folder):
+    """Products, convolutions and attention too, which the evaluator has no kernels for."""
+    bundle = compile_all(folder, "sm_90")
+    done = run("binade", "verify", bundle, "--device", "simulator", "--json")
+    report = json.loads(done.stdout)
+    assert report["equal"] and report["modules"]["other_ptx"] == []
+    kinds = {record["kind"] for record in report["records"]}
+    assert kinds >= {"launch", "matmul", "convolution", "attention"}

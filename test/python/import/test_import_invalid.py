@@ -1,0 +1,685 @@
+"""Every kind of model that is rejected, with the message that says why."""
+
+import json
+import os
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from binade import safetensors
+from support.paths import BUILD
+
+onnx = pytest.importorskip("onnx")
+
+TRANSLATE = BUILD / "bin" / "binade-translate"
+EVAL = BUILD / "bin" / "binade-eval"
+
+pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not built")
+
+
+def parse(graph, opset=20):
+    """A model that imports the operator sets of its nodes."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : {opset}]> {graph}'
+    )
+    for domain in sorted({node.domain for node in model.graph.node} - {""}):
+        model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+    return model
+
+
+def translate(path, *flags):
+    return subprocess.run(
+        [TRANSLATE, "--import-onnx", path, *flags],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+
+
+def messages(path, *flags):
+    """What a failed import says: no module, and no path but the file's name."""
+    result = translate(path, *flags)
+    assert result.returncode == 1, result.stderr
+    assert result.stdout == ""
+    return result.stderr.replace(f"{path.parent}/", "")
+
+
+RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
+
+# graph, flags, message; an opset other than 20 stands before the graph.
+GRAPHS = {
+    "missing_dimension": (
+        "g (float[batch,3] x, float[time] z) => (float[batch,3] y) { y = Relu(x) }",
+        [],
+        "m.onnx: error: has symbolic dimensions without a value: 'batch' (of input "
+        "'x'), 'time' (of input 'z')\nm.onnx: note: give each a number: "
+        "--dim batch=NUMBER",
+    ),
+    "unknown_dimension": (
+        "g (float[batch,3] x) => (float[batch,3] y) { y = Relu(x) }",
+        ["--dim", "btch=4"],
+        "m.onnx: error: --dim 'btch': no input has such a dimension; the model's are: "
+        "'batch'",
+    ),
+    "dimension_of_zero": (
+        "g (float[batch,3] x) => (float[batch,3] y) { y = Relu(x) }",
+        ["--dim", "batch=0"],
+        "m.onnx: error: --dim 'batch' has to be positive, got 0",
+    ),
+    "dimension_without_a_name": (
+        "g (float[?,3] x) => (float[2,3] y) { y = Relu(x) }",
+        [],
+        "m.onnx:input 'x': error: axis 0 has neither a length nor a name; export the "
+        "model with one",
+    ),
+    "dimension_without_a_number": (
+        RELU,
+        ["--dim", "batch"],
+        "--dim name=value, got 'batch'",
+    ),
+    "unsupported_type": (
+        "g (string[2] x) => (string[2] y) { y = Identity(x) }",
+        [],
+        "m.onnx:input 'x': error: element type string is not supported; floats of 4 to "
+        "64 bits, integers of 2 to 64 bits and bool are",
+    ),
+    "unknown_ops": (
+        """g (float[2] x) => (float[2] y) {
+          [one] a = NoSuchOp(x)  [two] b = ImageDecoder(a)  [three] c = NoSuchOp(b)
+          y = other.domain.Thing(c)  d = NoSuchOp(y)
+        }""",
+        [],
+        "m.onnx: error: has ops that cannot be imported: NoSuchOp (2), ImageDecoder (1), "
+        "other.domain.Thing (1)\n"
+        "m.onnx: note: NoSuchOp of opset 20, 2 nodes: 'one', 'three'\n"
+        "m.onnx: note: ImageDecoder of opset 20, 1 node: 'two'\n"
+        "m.onnx: note: other.domain.Thing of opset 20, 1 node: 'Thing_3'\n",
+    ),
+    "op_of_a_newer_opset": (
+        "opset 19 g (float[2] x) => (float[2] y) { y = Gelu(x) }",
+        [],
+        "m.onnx: error: has ops that cannot be imported: Gelu (1)",
+    ),
+    "function_of_another_opset": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x) }
+           <opset_import: ["" : 19], domain: "local"> f (x) => (y) { y = Relu(x) }""",
+        [],
+        "m.onnx:node 'call': error: calls function 'f' of opset 19 in a graph of opset 20",
+    ),
+    "function_that_calls_itself": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x) }
+           <opset_import: ["" : 20], domain: "local">
+           f (x) => (y) { [again] y = local.f(x) }""",
+        [],
+        "error: calls functions more than 32 deep",
+    ),
+    "function_of_fewer_inputs": (
+        """g (float[2] x) => (float[2] y) { [call] y = local.f(x, x) }
+           <opset_import: ["" : 20], domain: "local"> f (x) => (y) { y = Relu(x) }""",
+        [],
+        "error: has 2 inputs and 1 outputs, function 'f' has 1 and 1",
+    ),
+    "codes_of_many_bits": (
+        "g (float[2] x, float s, int32 z) => (y) { [node] y = QuantizeLinear(x, s, z) }",
+        [],
+        "m.onnx:node 'node' (QuantizeLinear): error: expected codes that are floats of 4 "
+        "or 8 bits, or integers of 2 to 16, got 'i32'",
+    ),
+    "scales_of_other_blocks": (
+        """opset 21 g (int8[2,6] x, float[2,2] s) => (y)
+           { [node] y = DequantizeLinear <block_size = 2> (x, s) }""",
+        [],
+        "(DequantizeLinear): error: cannot scale 'tensor<2x6xi8>' by 'tensor<2x2xf32>' "
+        "along axis 1 in blocks of 2",
+    ),
+    "grid_of_other_axes": (
+        "g (float[1,1,3,3] x, float[1,2,2,3] p) => (y) { [node] y = GridSample(x, p) }",
+        [],
+        "(GridSample): error: cannot sample 'tensor<1x1x3x3xf32>' at "
+        "'tensor<1x2x2x3xf32>'",
+    ),
+    "lengths_of_other_sequences": (
+        """g (float[4,3,2] x, float[1,5,2] w, float[1,5,5] r, int32[2] n) => (y)
+           { [node] y = RNN <hidden_size = 5> (x, w, r, , n) }""",
+        [],
+        "(RNN): error: expected a length of int32 for each of 3 sequences, got "
+        "'tensor<2xi32>'",
+    ),
+    "old_op": (
+        "opset 12 g (float[2] x) => (y) { [node] y = Hardmax(x) }",
+        [],
+        "m.onnx: error: has ops that cannot be imported: Hardmax (1)",
+    ),
+    "axes_of_no_opset": (
+        "g (float[2] x) => (y) { [node] y = Unsqueeze(x) }",
+        [],
+        "m.onnx:node 'node' (Unsqueeze): error: expected 2 inputs, got 1",
+    ),
+    "new_opset": (
+        "opset 99 " + RELU,
+        [],
+        "m.onnx: error: the model uses ONNX opset 99",
+    ),
+    "cycle": (
+        """g (float[2] x) => (float[2] y) {
+          [first] a = Add(x, c)  [second] b = Relu(a)  [third] c = Neg(b)  y = Relu(c)
+        }""",
+        [],
+        "depends on its own result, through 3 nodes",
+    ),
+    "undefined_name": (
+        "g (float[2] x) => (float[2] y) { [n] y = Add(x, z) }",
+        [],
+        "m.onnx:node 'n' (Add): error: reads 'z', which nothing defines",
+    ),
+    "undefined_output": (
+        "g (float[2] x) => (float[2] y, float[2] z) { y = Relu(x) }",
+        [],
+        "m.onnx:output 'z': error: is defined by no node",
+    ),
+    "second_definition": (
+        "g (float[2] x) => (float[2] y) { y = Relu(x)  [again] y = Neg(x) }",
+        [],
+        "m.onnx:node 'again' (Neg): error: defines 'y' a second time",
+    ),
+    "declared_otherwise": (
+        "g (float[2,3] x) => (float[3,2] y) { y = Relu(x) }",
+        [],
+        "m.onnx:output 'y': error: is computed as 'tensor<2x3xf32>', but declared as "
+        "FLOAT [3, 2]",
+    ),
+    "unknown_attribute": (
+        "g (float[2] x) => (float[2] y) { [n] y = Relu <slope = 1.0> (x) }",
+        [],
+        "m.onnx:node 'n' (Relu): error: attribute 'slope' is not known in opset 20",
+    ),
+    "too_few_inputs": (
+        "g (float[2] x) => (float[2] y) { y = Add(x) }",
+        [],
+        "m.onnx:node 'Add_0' (Add): error: expected 2 inputs, got 1",
+    ),
+    "too_many_inputs": (
+        "g (float[2] x) => (float[2] y) { y = Relu(x, x) }",
+        [],
+        "m.onnx:node 'Relu_0' (Relu): error: expected 1 inputs, got 2",
+    ),
+    "no_broadcast": (
+        "g (float[2,3] x, float[4] z) => (float[2,3] y) { y = Add(x, z) }",
+        [],
+        "error: cannot broadcast 'tensor<2x3xf32>' and 'tensor<4xf32>' to one shape",
+    ),
+    "mixed_types": (
+        "g (float[2] x, double[2] z) => (float[2] y) { y = Add(x, z) }",
+        [],
+        "error: expected inputs of one element type, got 'tensor<2xf32>' and "
+        "'tensor<2xf64>'",
+    ),
+    "matmul_depth": (
+        "g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = MatMul(x, z) }",
+        [],
+        "error: cannot multiply 'tensor<2x3xf32>' and 'tensor<4x5xf32>'",
+    ),
+    "shape_of_data": (
+        "g (float[2,3] x, int64[2] s) => (float[2,3] y) { y = Reshape(x, s) }",
+        [],
+        "error: shape 's' depends on the data; it has to be known when the model is "
+        "imported",
+    ),
+    "reshape_to_other_count": (
+        "g (float[2,3] x) => (float[4,2] y) <int64[2] s = {4, 2}> { y = Reshape(x, s) }",
+        [],
+        "error: cannot reshape 'tensor<2x3xf32>' to [4, 2]: the number of elements "
+        "differs",
+    ),
+    "index_outside": (
+        "g (float[2,3] x) => (float[3] y) <int64 i = {2}> { y = Gather(x, i) }",
+        [],
+        "error: index 2 is outside of axis 0 of 'tensor<2x3xf32>'",
+    ),
+    "axis_outside": (
+        "g (float[2,3] x) => (float[2,3] y) { y = Softmax <axis = 2> (x) }",
+        [],
+        "error: axis 2 is outside of a tensor of rank 2",
+    ),
+    "step_of_zero": (
+        """g (float[4] x) => (float[4] y)
+           <int64[1] s = {3}, int64[1] e = {-9}, int64[1] a = {0}, int64[1] t = {0}> {
+           y = Slice(x, s, e, a, t) }""",
+        [],
+        "error: expected steps other than 0 along axis 0",
+    ),
+    "split_sizes": (
+        """g (float[4] x) => (float[1] y, float[2] z) <int64[2] s = {1, 2}> {
+           y, z = Split(x, s) }""",
+        [],
+        "error: cannot split axis 0 of 'tensor<4xf32>' into [1, 2] for 2 outputs",
+    ),
+    "conv_channels": (
+        "g (float[1,3,4,4] x, float[2,2,3,3] w) => (float[1,2,2,2] y) { y = Conv(x, w) }",
+        [],
+        "error: cannot convolve 'tensor<1x3x4x4xf32>' with 'tensor<2x2x3x3xf32>' in 1 "
+        "groups",
+    ),
+    "window_too_large": (
+        "g (float[1,1,2] x, float[1,1,3] w) => (float[1,1,1] y) { y = Conv(x, w) }",
+        [],
+        "error: has a window of 3 elements along axis 2, which has 2 with padding",
+    ),
+    "class_weights": (
+        """g (float[2,3] x, int64[2] t, float[4] w) => (float loss) {
+           loss = SoftmaxCrossEntropyLoss(x, t, w) }""",
+        [],
+        "error: expected a weight for each of 3 classes, got 'tensor<4xf32>'",
+    ),
+    "labels_of_other_shape": (
+        """g (float[2,3] x, int64[3] t) => (float loss) {
+           loss = SoftmaxCrossEntropyLoss(x, t) }""",
+        [],
+        "error: expected scores [N, C, ...] and integer labels [N, ...], got "
+        "'tensor<2x3xf32>' and 'tensor<3xi64>'",
+    ),
+    "statistics_in_inference_mode": (
+        """g (float[2,3] x, float[3] s) => (float[2,3] y, float[3] m) {
+           y, m = BatchNormalization(x, s, s, s, s) }""",
+        [],
+        "error: output 'm' is used; statistics are outputs in training mode only",
+    ),
+    "dropout_ratio_of_data": (
+        "g (float[2] x, float r) => (float[2] y) { y = Dropout(x, r) }",
+        [],
+        "error: ratio 'r' depends on the data; it has to be known when the model is "
+        "imported",
+    ),
+    "dropout_ratio_of_one": (
+        """g (float[2] x) => (float[2] y) <float r = {1.0}, bool t = {1}> {
+           y = Dropout(x, r, t) }""",
+        [],
+        "error: expected a ratio in [0, 1), got 1",
+    ),
+    "attention_mask": (
+        """opset 23 g (float[1,1,2,4] q, float[3,2] m) => (float[1,1,2,4] y) {
+           y = Attention(q, q, q, m) }""",
+        [],
+        "error: expected a mask of bool or of 'f32' for scores [1, 1, 2, 2], got "
+        "'tensor<3x2xf32>'",
+    ),
+    "attention_heads": (
+        """opset 23 g (float[1,3,2,4] q, float[1,2,2,4] k) => (float[1,3,2,4] y) {
+           y = Attention(q, k, k) }""",
+        [],
+        "error: has 3 heads of queries and 2 of keys, expected a multiple",
+    ),
+    "half_a_past": (
+        """opset 23 g (float[1,1,2,4] q) => (float[1,1,2,4] y) {
+           y = Attention(q, q, q, , q) }""",
+        [],
+        "error: has a past of keys or values, expected both",
+    ),
+    "division_by_zero": (
+        "g (int64[2] x) => (int64[2] y) <int64 zero = {0}> { y = Div(x, zero) }",
+        [],
+        "error: divides by zero",
+    ),
+    "scatter_shapes": (
+        """g (float[2,3] x, int64[2,4] i, float[2,3] u) => (float[2,3] y) {
+           y = ScatterElements(x, i, u) }""",
+        [],
+        "error: cannot scatter 'tensor<2x3xf32>' to 'tensor<2x3xf32>' at "
+        "'tensor<2x4xi64>' along axis 0",
+    ),
+    "more_than_there_are": (
+        """g (float[3] x) => (float[4] y, int64[4] i) <int64[1] k = {4}> {
+           y, i = TopK(x, k) }""",
+        [],
+        "error: cannot take [4] elements along axis 0 of 'tensor<3xf32>'",
+    ),
+    "padding_below_nothing": (
+        "g (float[3] x) => (float[3] y) <int64[2] p = {-2, -2}> { y = Pad(x, p) }",
+        [],
+        "error: cannot pad axis 0 of 'tensor<3xf32>' by -2 and -2",
+    ),
+    "sequence_as_a_tensor": (
+        "g (float[3] x) => (float[3] y) { s = SequenceConstruct(x)  y = Relu(s) }",
+        [],
+        "error: expected 's' to be a tensor, got a sequence",
+    ),
+    "tensor_as_a_sequence": (
+        "g (float[3] x) => (float[3] y) <int64 i = {0}> { y = SequenceAt(x, i) }",
+        [],
+        "error: expected 'x' to be a sequence of tensors",
+    ),
+    "position_outside_a_sequence": (
+        """g (float[3] x) => (float[3] y) <int64 i = {1}> {
+           s = SequenceConstruct(x)  y = SequenceAt(s, i) }""",
+        [],
+        "error: expected a position within 1 tensors, got [1]",
+    ),
+    "loss_and_loss_output": (
+        RELU,
+        ["--loss", "mse(y, t)", "--loss-output", "y"],
+        "m.onnx: error: --loss and --loss-output exclude each other",
+    ),
+    "loss_of_no_output": (
+        RELU,
+        ["--loss", "mse(z, t)"],
+        "m.onnx: error: --loss: the model has no output 'z'; its outputs are 'y'",
+    ),
+    "loss_syntax": (
+        RELU,
+        ["--loss", "hinge(y, t)"],
+        "m.onnx: error: expected loss 'cross_entropy(OUTPUT, INPUT)' or 'mse(OUTPUT, "
+        "INPUT)', got 'hinge(y, t)'",
+    ),
+    "loss_option": (
+        RELU,
+        ["--loss", "mse(y, t, axis=1)"],
+        "m.onnx: error: loss 'mse(y, t, axis=1)' has the option 'axis=1'; "
+        "cross_entropy takes axis=N and ignore_index=N",
+    ),
+    "loss_axis": (
+        RELU,
+        ["--loss", "cross_entropy(y, t, axis=2)"],
+        "m.onnx: error: cross_entropy needs an output with a class axis, 'y' is "
+        "'tensor<2x3xf32>', the axis 2",
+    ),
+    "loss_target": (
+        RELU,
+        ["--loss", "cross_entropy(y, x)"],
+        "m.onnx: error: --loss: 'x' has to be a new name or an input of type "
+        "'tensor<2xi64>', it is a value of type 'tensor<2x3xf32>'",
+    ),
+    "loss_output_of_many_elements": (
+        RELU,
+        ["--loss-output", "y"],
+        "m.onnx: error: --loss-output 'y' has to be one floating-point number, it is "
+        "'tensor<2x3xf32>'",
+    ),
+    "loss_output_of_no_name": (
+        RELU,
+        ["--loss-output", "z"],
+        "m.onnx: error: --loss-output: the model has no output 'z'; its outputs are 'y'",
+    ),
+    "glob": (
+        RELU,
+        ["--freeze", "[a"],
+        "m.onnx: error: --freeze '[a': invalid glob pattern, unmatched '['",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graph(name, tmp_path):
+    graph, flags, message = GRAPHS[name]
+    opset = 20
+    if graph.startswith("opset"):
+        _, number, graph = graph.split(" ", 2)
+        opset = int(number)
+    onnx.save(parse(graph, opset), tmp_path / "m.onnx")
+    assert message in messages(tmp_path / "m.onnx", *flags)
+
+
+def test_cycle_names_its_nodes(tmp_path):
+    onnx.save(parse(GRAPHS["cycle"][0]), tmp_path / "m.onnx")
+    text = messages(tmp_path / "m.onnx")
+    assert re.match(r"m.onnx:node '\w+' \(\w+\): error: depends on", text)
+    for member in ("'first' (Add)", "'second' (Relu)", "'third' (Neg)"):
+        assert f"node {member}" in text
+
+
+def test_names_from_a_file_are_safe_to_print(tmp_path):
+    model = parse("g (float[2] x) => (float[2] y) { [n] y = Add(x, z) }")
+    model.graph.node[0].name = "\x1b[31mred\n" + "a" * 10_000
+    onnx.save(model, tmp_path / "m.onnx")
+    text = messages(tmp_path / "m.onnx")
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 1
+    assert len(text) < 1_000
+
+
+FILES = {
+    "empty": (b"", "expected an ONNX model, got an empty file"),
+    "text": (b"hello, this is no model at all", "expected an ONNX model, but the bytes are none"),
+    "gzip": (b"\x1f\x8b\x08\x00" + bytes(60), "got a gzip file\nm.onnx: note: decompress it first"),
+    "png": (b"\x89PNG\r\n\x1a\n" + bytes(60), "got a PNG image"),
+    "safetensors": (
+        (2).to_bytes(8, "little") + b'{"a": {}}' + bytes(60),
+        "got a safetensors file",
+    ),
+    "git_lfs": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+        "got a Git LFS pointer\nm.onnx: note: run 'git lfs pull'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file(name, tmp_path):
+    content, message = FILES[name]
+    (tmp_path / "m.onnx").write_bytes(content)
+    assert message in messages(tmp_path / "m.onnx")
+
+
+def test_damaged_models_are_rejected_or_imported(tmp_path):
+    """Cut and changed bytes never crash the importer."""
+    graph = """g (float[4,6] x, int64[4] t) => (float loss)
+      <float[6,3] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}, int64[2] s = {4, 3}> {
+      h = MatMul(x, w)  r = Reshape(h, s)  loss = SoftmaxCrossEntropyLoss(r, t) }"""
+    data = parse(graph).SerializeToString()
+    random = np.random.default_rng(5)
+    path = tmp_path / "m.onnx"
+    for step in range(150):
+        changed = bytearray(data)
+        if step % 3 == 0:
+            changed = changed[: random.integers(1, len(data))]
+        for _ in range(1 + step % 4):
+            changed[random.integers(len(changed))] = random.integers(256)
+        path.write_bytes(changed)
+        assert translate(path).returncode in (0, 1), path.read_bytes()
+
+
+def test_two_gibibytes_are_refused(tmp_path):
+    with open(tmp_path / "m.onnx", "wb") as file:
+        file.truncate(2 << 30)
+    text = messages(tmp_path / "m.onnx")
+    assert "file has 2147483648 bytes; an ONNX file of 2 GiB or more" in text
+    assert "note: keep the weights as external data" in text
+
+
+WEIGHT = """g (float[4] x) => (float[4] y) <float[4] w = [{}]> {{ y = Add(x, w) }}"""
+
+# entries, the content of w.bin, message
+PLACES = {
+    "no_file": (
+        '"location": "w.bin"', None, "w.bin: cannot open: No such file or directory",
+    ),
+    "no_location": ('"offset": "0"', None, "error: external data name no file"),
+    "outside": ('"location": "../w.bin"', None, "'..'"),
+    "absolute": ('"location": "/etc/passwd"', None, "/etc/passwd"),
+    "negative_offset": (
+        '"location": "w.bin", "offset": "-8"', bytes(16),
+        "error: expected external offset to be a decimal number, got '-8'",
+    ),
+    "endless_offset": (
+        '"location": "w.bin", "offset": "99999999999999999999"', bytes(16),
+        "to be a decimal number, got '99999999999999999999'",
+    ),
+    "wrong_length": (
+        '"location": "w.bin", "length": "12"', bytes(16),
+        "error: external length is 12 bytes, its type 'tensor<4xf32>' needs 16",
+    ),
+    "file_too_short": ('"location": "w.bin", "offset": "4"', bytes(16), "w.bin"),
+    "wrapping_offset": (
+        '"location": "w.bin", "offset": "18446744073709551608"', bytes(16), "w.bin",
+    ),
+    "pointer_in_place_of_weights": (
+        '"location": "w.bin", "offset": "200"',
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+        "note: the file is a Git LFS pointer: run 'git lfs pull'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_external_data(name, tmp_path):
+    entries, content, message = PLACES[name]
+    onnx.save(parse(WEIGHT.format(entries)), tmp_path / "m.onnx")
+    if content is not None:
+        (tmp_path / "w.bin").write_bytes(content)
+    text = messages(tmp_path / "m.onnx")
+    assert text.startswith("m.onnx:initializer 'w': error: ")
+    assert message in text
+
+
+def test_links_in_place_of_external_data(tmp_path):
+    place = tmp_path / "model"
+    place.mkdir()
+    onnx.save(parse(WEIGHT.format('"location": "w.bin"')), place / "m.onnx")
+    (tmp_path / "secret").write_bytes(bytes(16))
+    (place / "w.bin").symlink_to("../secret")
+    assert "initializer 'w': error: " in messages(place / "m.onnx")
+    (place / "w.bin").unlink()
+    os.link(tmp_path / "secret", place / "w.bin")
+    assert "initializer 'w': error: " in messages(place / "m.onnx")
+    assert translate(place / "m.onnx", "--allow-external-data-links").returncode == 0
+
+
+def test_unknown_key_of_external_data_is_a_warning(tmp_path):
+    onnx.save(
+        parse(WEIGHT.format('"location": "w.bin", "colour": "red"')),
+        tmp_path / "m.onnx",
+    )
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    result = translate(tmp_path / "m.onnx")
+    assert result.returncode == 0
+    assert (
+        "m.onnx:initializer 'w': warning: unknown key 'colour' of external data is "
+        "ignored" in result.stderr
+    )
+
+
+def test_parameters_that_the_model_holds_are_not_left_out_silently(tmp_path):
+    """PyTorch stores small ones so. What has no dot in its name is no attribute."""
+    (tmp_path / "w.bin").write_bytes(bytes(16))
+    path = tmp_path / "m.onnx"
+
+    def warnings(names, **metadata):
+        model = parse("""g (float[4] x) => (float[4] y) <float[4] w = ["location": "w.bin"],
+          float[4] b = {1, 2, 3, 4}, float[4] c = {1, 2, 3, 4}, float[4] m = {1, 1, 0, 0}> {
+          p = Mul(x, w) q = Add(p, b) r = Add(q, c) y = Mul(r, m) }""")
+        for old, new in names.items():
+            for tensor in model.graph.initializer:
+                tensor.name = new if tensor.name == old else tensor.name
+            for node in model.graph.node:
+                node.input[:] = [new if name == old else name for name in node.input]
+        for key, value in metadata.items():
+            model.metadata_props.add(key=f"binade.{key}", value=json.dumps(value))
+        onnx.save(model, path)
+        done = translate(path)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    both = warnings({"w": "fc.weight", "b": "fc.bias", "c": "out.bias"})
+    assert (
+        "m.onnx:initializer 'fc.bias': warning: is not trained, the first of 2 that the "
+        "model holds: without metadata 'binade.trainable' what has external data is; "
+        "--train '*' trains all\n" in both
+    )
+    assert "'fc.bias': warning: is not trained: " in warnings({"b": "fc.bias"})
+    assert warnings({}) == ""
+    assert warnings({"b": "fc.bias"}, version=1, trainable=["w"]) == ""
+
+
+METADATA = {
+    "version": ({"binade.version": 2}, "is 2; this build reads version 1"),
+    "unknown_key": ({"binade.colour": 1}, "is not a key that this version knows"),
+    "not_json": ({"binade.trainable": None}, "metadata 'binade.trainable'"),
+    "not_a_list": ({"binade.trainable": {}}, "expected a list of names"),
+    "name": (
+        {"binade.trainable": ["w", "v"]},
+        "names 'v', which is no initializer or input of the graph",
+    ),
+    "buffer": (
+        {"binade.buffers": {"w": {"kind": "sum"}}},
+        "has 'kind': \"sum\" for 'w', which this version does not know",
+    ),
+    "dims": ({"binade.dims": ["x"]}, "expected an object from dimensions to sizes"),
+    "dim": (
+        {"binade.dims": {"x": 0}},
+        "has the size 0 for 'x'; expected a positive integer",
+    ),
+    "rule_of_initializer": (
+        {"binade.init": {"w": {"rule": "ones"}}},
+        "has a rule for 'w', which is an initializer with a value",
+    ),
+    "rule": (
+        {"binade.init": {"x": {"rule": "orthogonal"}}},
+        "has the rule {\"rule\":\"orthogonal\"} for 'x', which this version does not know",
+    ),
+    "rule_with_unknown_setting": (
+        {"binade.init": {"x": {"rule": "ones", "gain": 2}}},
+        "which this version does not know",
+    ),
+    "rule_of_descending_bounds": (
+        {"binade.init": {"x": {"rule": "uniform", "low": 1, "high": 0}}},
+        "which this version does not know",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata(name, tmp_path):
+    entries, message = METADATA[name]
+    model = parse(
+        "g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { y = Add(x, w) }"
+    )
+    text = {k: "{" if v is None else json.dumps(v) for k, v in entries.items()}
+    onnx.helper.set_model_props(model, text)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = messages(tmp_path / "m.onnx")
+    assert message in found
+    assert "metadata 'binade." in found
+
+
+def test_tensor_data_of_wrong_size(tmp_path):
+    model = parse(
+        "g (float[4] x) => (float[4] y) <float[4] w = {1,2,3,4}> { y = Add(x, w) }"
+    )
+    del model.graph.initializer[0].float_data[3]
+    onnx.save(model, tmp_path / "m.onnx")
+    assert (
+        "m.onnx:initializer 'w': error: holds 12 bytes of data, its type "
+        "'tensor<4xf32>' needs 16" in messages(tmp_path / "m.onnx")
+    )
+    model.graph.initializer[0].dims[:] = [-4]
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "has a dimension of negative length -4" in messages(tmp_path / "m.onnx")
+    model.graph.initializer[0].dims[:] = [1 << 40, 1 << 40]
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "has more than 2^48 elements" in messages(tmp_path / "m.onnx")
+
+
+@pytest.mark.skipif(not EVAL.exists(), reason="the tool is not built")
+@pytest.mark.parametrize("typed", [False, True])
+def test_large_constants_stay_in_the_model_file(tmp_path, typed):
+    """A constant over 64 KiB is read from where the ONNX file has it."""
+    table = np.random.default_rng(3).normal(size=(64, 300)).astype(np.float32)
+    model = parse("g (int64[5] i) => (float[5,300] y) { y = Gather(w, i) }")
+    small = onnx.numpy_helper.from_array(np.float32([1]), "unused")
+    model.graph.initializer.append(small)
+    large = onnx.numpy_helper.from_array(table, "w")
+    if typed:
+        large.ClearField("raw_data")
+        large.float_data.extend(table.ravel().tolist())
+    model.graph.initializer.append(large)
+    onnx.save(model, tmp_path / "m.onnx")
+    result = translate(tmp_path / "m.onnx")
+    assert result.returncode == 0, result.stderr
+    assert ('#binade.external<"m.onnx", ' in result.stdout) == (not typed)
+    (tmp_path / "m.mlir").write_text(result.stdout)
+    indices = np.array([0, 63, 7, 7, -1])
+    safetensors.save(tmp_path / "in.safetensors", {"i": indices})
+    subprocess.run(
+        [EVAL, tmp_path / "m.mlir", "--inputs", tmp_path / "in.safetensors",
+         "--out", tmp_path / "out.safetensors"], check=True, timeout=600,
+    )  # fmt: skip
+    found = safetensors.load(tmp_path / "out.safetensors")["y"]
+    np.testing.assert_array_equal(found, table[indices])

@@ -1,0 +1,93 @@
+"""ONNX's node tests: those that the page of coverage does not list are passed."""
+
+import json
+import re
+
+import pytest
+from support.onnx_nodes import check, check_together, load_tests, read_page
+from support.paths import ROOT
+
+PARTS = 24
+TOGETHER = 50  # Tests whose models are compiled as one.
+TESTS = sorted(load_tests())
+NOT_OF_THE_OP = {"element type", "opset", "random", "no tensor"}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_not_listed_is_passed(part):
+    listed, tests, wrong = read_page(), load_tests(), []
+    for name in TESTS[part::PARTS]:
+        try:
+            reason = check(tests[name])
+        except AssertionError as error:
+            wrong.append(f"{name}: {str(error).strip()[:300]}")
+            continue
+        found, expected = reason[0] if reason else None, listed.get(name)
+        if found != expected:
+            wrong.append(
+                f"{name}: {found or 'passed'}, listed is {expected or 'passed'}"
+            )
+    assert not wrong, "\n".join(wrong)
+
+
+def check_compiled(step):
+    listed, tests = read_page(), load_tests()
+    passed = [tests[name] for name in TESTS if name not in listed][::step]
+    for start in range(0, len(passed), TOGETHER):
+        check_together(passed[start : start + TOGETHER], "cpu")
+
+
+def test_compiled_code_passes_a_tenth():
+    check_compiled(10)
+
+
+@pytest.mark.nightly
+def test_compiled_code_passes_all():
+    check_compiled(1)
+
+
+def test_every_test_is_known_and_counted():
+    """A list that grows or shrinks is told to users: whoever writes the page again puts the
+    number that it ends up with into the line of CHANGELOG.md, and says there what no longer
+    passes."""
+    listed = read_page()
+    assert set(listed) <= set(TESTS)
+    passed = len(TESTS) - len(listed)
+    (told,) = re.findall(
+        r"passes (\d+) of ONNX's (\d+)\s+node tests",
+        (ROOT / "CHANGELOG.md").read_text(),
+    )
+    assert tuple(map(int, told)) == (passed, len(TESTS))
+
+
+def list_operators():
+    """The standard ops that exported training graphs hold."""
+    groups = json.loads((ROOT / "test/data/onnx-operators.json").read_text())
+    return {op for name, ops in groups.items() if name != "com.microsoft" for op in ops}
+
+
+def collect_ops(graph):
+    """Those of `graph`, and of graphs in its nodes."""
+    ops = set()
+    for node in graph.node:
+        ops.add(node.op_type)
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs]:
+                ops |= collect_ops(inner)
+    return ops
+
+
+def test_ops_of_exported_graphs_pass_all_their_tests():
+    """But for elements and opsets that are not read, and random numbers."""
+    listed, operators, tried, wrong = read_page(), list_operators(), set(), []
+    for name, test in load_tests().items():
+        ops = collect_ops(test.model.graph)
+        if name not in listed:
+            tried |= ops
+        elif ops <= operators and listed[name] not in NOT_OF_THE_OP:
+            wrong.append(f"{name}: {listed[name]}")
+    assert not wrong, "\n".join(wrong)
+    # test_import_ort_ops.py and test_import_control.py have these: one is of ONNX Runtime
+    # alone, the tests of the others have sequences as inputs and outputs.
+    elsewhere = {"SimplifiedLayerNormalization", "SequenceAt", "SplitToSequence"}
+    assert operators - tried == elsewhere

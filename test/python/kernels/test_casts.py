@@ -1,0 +1,73 @@
+"""Casts are no kernels of their own: who makes a value or reads it casts it.
+
+The kernels of the example's models are read in the IR; only a kernel that casts a
+weight may do nothing else, for no other kernel makes it.
+"""
+
+import re
+
+import pytest
+from support.paths import ROOT
+from support.reference import binade, without_evaluation
+
+EXAMPLE = ROOT / "examples" / "char-gpt"
+KERNEL = re.compile(r"func\.func private @(\w+)\((.*?)\n  \}", re.DOTALL)
+OP = re.compile(r"^    (?:%\S+(?:, %\S+)* = )?(binade\.\w+)", re.MULTILINE)
+LAUNCH = re.compile(r"^ +(%.*) = binade\.launch \[([^]]*)\]\(([^)]*)\)", re.MULTILINE)
+# What only moves data.
+MOVES = {
+    f"binade.{op}"
+    for op in ("reshape", "transpose", "slice", "concat", "broadcast", "pad")
+}
+VIEW = re.compile(r"(%\S+) = binade\.(?:reshape|slice|save) (%\w+)")
+WEIGHT = re.compile(r"(%arg\d+): [^%]*?binade\.role = #binade\.role<parameter>")
+
+
+class Kernels:
+    """What a module after the phase `kernels` launches."""
+
+    def __init__(self, text):
+        step = text[text.index("func.func @step") :]
+        self.weights = set(WEIGHT.findall(step[: step.index("\n")]))
+        self.views = dict(VIEW.findall(step))
+        self.ops = {name: OP.findall(body) for name, body in KERNEL.findall(text)}
+        self.launches = [
+            (symbol.strip("@ "), [operand.strip() for operand in operands.split(",")])
+            for _, symbols, operands in LAUNCH.findall(step)
+            for symbol in symbols.split(",")
+        ]
+
+    def only_casts(self, kernel):
+        ops = set(self.ops[kernel])
+        return "binade.cast" in ops and ops <= MOVES | {"binade.cast"}
+
+    def reads_weight(self, value):
+        while value in self.views:
+            value = self.views[value]
+        return value in self.weights
+
+
+@pytest.mark.parametrize("model", ["char-gpt", "mini"])
+@pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
+def test_no_kernel_only_casts_but_those_of_weights(model, policy, tmp_path):
+    path = tmp_path / "kernels.mlir"
+    process = binade(
+        "compile", EXAMPLE / f"{model}.onnx", "--policy", policy, "--to=kernels", "-o", path
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    kernels = Kernels(without_evaluation(path.read_text()))
+    casts = [launch for launch in kernels.launches if kernels.only_casts(launch[0])]
+    others = [
+        (kernel, operands)
+        for kernel, operands in casts
+        if not all(map(kernels.reads_weight, operands))
+    ]
+    assert not others
+    # One for each matrix that is multiplied with: four in each block, and the head.
+    blocks = {"char-gpt": 6, "mini": 4}[model]
+    assert len(casts) == 4 * blocks + 1
+    # And casts there are, in kernels that do more.
+    assert any(
+        "binade.cast" in kernels.ops[kernel] and not kernels.only_casts(kernel)
+        for kernel, _ in kernels.launches
+    )

@@ -1,0 +1,302 @@
+"""What a step's memory holds while it runs: codes where a policy says so, computed here in
+numpy; and that it takes what the ledger says."""
+
+import json
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.codec import check_state, formats
+from support.paths import ROOT
+from support.step_memory import GRAPH, compile_bundle, find_saved, keep
+
+onnx = pytest.importorskip("onnx")
+
+F32, BF16, E4M3 = np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+MINI = ROOT / "examples/char-gpt/mini.onnx"
+
+
+class Net:
+    """A model whose first product is exact in f32, whatever the order of its sums: all
+    numbers are 0, the largest, or a half or a quarter of that."""
+
+    def __init__(self, folder):
+        draw = np.random.default_rng(4)
+
+        def numbers(*shape):
+            steps = np.array([-1, -0.5, -0.25, 0, 0.25, 0.5, 1], F32)
+            return steps[draw.integers(0, 7, shape)]
+
+        self.x, self.up = F32(1.7) * numbers(24, 40), F32(0.3) * numbers(40, 48)
+        values = {"up": self.up, "middle": draw.standard_normal((48, 64), F32) / 8,
+                  "down": draw.standard_normal((64, 3), F32)}  # fmt: skip
+        model = onnx.parser.parse_model(GRAPH)
+        for name, value in values.items():
+            model.graph.initializer.append(
+                onnx.numpy_helper.from_array(value.astype(F32), name)
+            )
+        model.metadata_props.add(key="binade.trainable", value=json.dumps(list(values)))
+        self.path, self.values = folder / "net.onnx", values
+        onnx.save(model, self.path)
+        self.batch = {"x": self.x, "labels": np.arange(24) % 3}
+
+
+# --- Saved values ---------------------------------------------------------------------
+
+
+def keep_whole(x):
+    """The same of a whole tensor, as COAT keeps operands: codes by the scale in bf16."""
+    scale = (np.abs(x).max() / F32(448)).astype(BF16)
+    codes = np.clip(x / scale.astype(F32), F32(-448), F32(448)).astype(E4M3)
+    return codes.reshape(1, -1), scale.reshape(1, 1)
+
+
+def test_what_waits_are_codes(tmp_path):
+    net = Net(tmp_path)
+    bundle = compile_bundle(net.path, tmp_path, "--policy", "coat")
+    forward = bundle.plan["records"][: bundle.find_record("cross_entropy")]
+    arena = bundle.load(forward).run(net.batch)
+
+    # A whole tensor shares a scale where products read it.
+    codes, scales = zip(*(keep_whole(v) for v in (net.x, net.up)))
+    assert find_saved(bundle, arena, codes[0])
+    assert find_saved(bundle, arena, scales[0])
+    middle, scale = keep_whole(net.values["middle"].astype(F32))
+    assert find_saved(bundle, arena, middle) and find_saved(bundle, arena, scale)
+
+    # Sixteen numbers do where a GELU reads them again.
+    product = codes[0].reshape(24, 40).astype(F32) @ codes[1].reshape(40, 48).astype(
+        F32
+    )
+    a = (product * (scales[0].astype(F32) * scales[1].astype(F32))).astype(BF16)
+    codes, scales = keep(a.astype(F32).reshape(-1, 16))
+    assert find_saved(bundle, arena, codes) and find_saved(bundle, arena, scales)
+    # What is rounded to those codes is nowhere.
+    wide = a.astype(F32).tobytes(), a.tobytes()
+    assert not any(text in arena.memory().tobytes() for text in wide)
+
+
+def test_nothing_wide_waits(tmp_path):
+    """Of what a policy quantizes: all that waits in 16 or 32 bits belongs to the last
+    layer and the loss, which coat leaves alone, or is scales."""
+    net = Net(tmp_path)
+    bundle = compile_bundle(net.path, tmp_path, "--policy", "coat")
+    large = [bundle.plan["buffers"][i] for i in bundle.buffers("saved")
+             if bundle.plan["buffers"][i]["bytes"] > 24 * 4 * 4]  # fmt: skip
+    assert len(large) >= 5
+    assert {buffer["dtype"] for buffer in large} == {"F8_E4M3"}
+
+
+# --- States ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["fp32", "coat"])
+@pytest.mark.parametrize("states", ["e4m3", "e4m3x", "dyn8", "dyn4", "e5m2x"])
+def test_states_are_codes(policy, states, tmp_path):
+    """Of AdamW's first step, whose new moments follow from gradients alone."""
+    net = Net(tmp_path)
+    bundle = compile_bundle(net.path, tmp_path, "--policy", policy, "--optimizer",
+                            "adamw", "--states", f"*:{states}")  # fmt: skip
+    before = bundle.load(
+        bundle.plan["records"][: bundle.find_record("optimizer_update")]
+    ).run(net.batch)
+    after = bundle.load().run(net.batch)
+    for name, value in net.values.items():
+        [gradient] = [before[i] for i in bundle.buffers("gradient")
+                      if tuple(bundle.plan["buffers"][i]["shape"]) == value.shape]  # fmt: skip
+        g = gradient.astype(F32).ravel()
+        assert np.abs(g).max() > 0
+        moments = {"exp_avg": F32(1 - 0.9) * g, "exp_avg_sq": F32(1 - 0.999) * g * g}
+        for state, moment in moments.items():
+            form = formats(state == "exp_avg")[states]
+            suffixes = ["", ".scale", ".power", ".centre"][: len(form.parts(g.size))]
+            parts = [after.port("state", f"{state}/{name}{suffix}").ravel()
+                     for suffix in suffixes]  # fmt: skip
+            assert parts[0].dtype.itemsize == 1
+            assert [part.size for part in parts] == [n for n, _ in form.parts(g.size)]
+            if form.expand:
+                check_state(form, [parts[0].view(form.word), *parts[1:]], moment, name)
+                continue
+            scale, _, _ = form.choose(moment)
+            np.testing.assert_array_equal(parts[1], scale)
+            codes, _ = form.encode(moment, parts[1:])
+            np.testing.assert_array_equal(form.unpack(parts[0], g.size), codes)
+
+
+@pytest.mark.parametrize("states", ["e4m3", "e4m3x", "e5m2", "dyn8", "dyn8x", "dyn4"])
+@pytest.mark.parametrize("rule, state, signed, start", [
+    ("lion", "exp_avg", True, -0.3), ("lion", "exp_avg", True, 1e-30),
+    ("adagrad", "sum", False, 0.7), ("adagrad", "sum", False, 0.0),
+])  # fmt: skip
+def test_states_start_from_what_their_rule_says(rule, state, signed, start, states,
+                                                tmp_path):  # fmt: skip
+    net, text = Net(tmp_path), (ROOT / f"lib/Optimizer/Rules/{rule}.mlir").read_text()
+    assert f'"{state}" = 0.0' in text
+    (tmp_path / f"{rule}.mlir").write_text(
+        text.replace(f'"{state}" = 0.0', f'"{state}" = {start:e}')
+    )
+    bundle = compile_bundle(net.path, tmp_path, "--optimizer", tmp_path / f"{rule}.mlir",
+                            "--states", f"*:{states}")  # fmt: skip
+    arena, form = bundle.load(), formats(signed)[states]
+    for name, value in net.values.items():
+        expected = np.full(value.size, start, F32)
+        suffixes = ["", ".scale", ".power", ".centre"][: len(form.parts(value.size))]
+        parts = [arena.port("state", f"{state}/{name}{suffix}").ravel()
+                 for suffix in suffixes]  # fmt: skip
+        for part, factor in zip(parts[1:], form.choose(expected)):
+            np.testing.assert_allclose(part, factor, rtol=1e-6)
+        codes = parts[0].view(np.uint8)
+        np.testing.assert_array_equal(
+            form.unpack(codes, value.size), form.encode(expected, parts[1:])[0]
+        )
+        # dyn4 has no code at -1 for negative numbers, nor at 0 for others.
+        rtol = 0.12 if form.packed else 0.01
+        found = form.decode([codes, *parts[1:]], value.size)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-38)
+
+
+# --- The ledger -----------------------------------------------------------------------
+
+
+def find_buffers(value):
+    if isinstance(value, dict):
+        if "buffer" in value:
+            yield value["buffer"]
+        for inner in value.values():
+            yield from find_buffers(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from find_buffers(inner)
+
+
+def place_of(buffer):
+    """Another shape of the same memory is another buffer of the plan."""
+    return buffer["offset"], buffer["bytes"], buffer["category"]
+
+
+def find_places(plan, *records):
+    """The memory that records read or write."""
+    return {place_of(plan["buffers"][i]) for i in find_buffers(list(records))}
+
+
+def count_bytes(places):
+    """Of all together, once where they overlap."""
+    total = end = 0
+    for start, size, _ in sorted(places):
+        total += max(start + size - max(start, end), 0)
+        end = max(end, start + size)
+    return total
+
+
+KEPT = {"parameter", "buffer", "state", "batch", "constant", "scalar"}
+
+
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat", "8bit-optimizer"])
+def test_the_ledger_counts_what_lives_at_the_fullest_moment(policy, tmp_path):
+    plan = compile_bundle(MINI, tmp_path, "--policy", policy).plan
+    first, last = {}, {}
+    for moment, record in enumerate(plan["records"]):
+        for place in find_places(plan, record):
+            first.setdefault(place, moment)
+            last[place] = moment
+
+    def live(moment, *categories):
+        return [place for place in first if place[2] in categories
+                and first[place] <= moment <= last[place]]  # fmt: skip
+
+    fleeting = {place[2] for place in first} - KEPT
+    fullest = max(range(len(plan["records"])),
+                  key=lambda moment: count_bytes(live(moment, *fleeting)))  # fmt: skip
+    saved = count_bytes(live(fullest, "saved"))
+    assert abs(saved / plan["ledger"]["saved"] - 1) < 0.01
+    states = [
+        plan["buffers"][p["buffer"]] for p in plan["ports"] if p["role"] == "state"
+    ]
+    held = sum(state["bytes"] for state in states)
+    assert abs(held / plan["ledger"]["state"] - 1) < 0.01
+
+
+MEASURE = """
+import ctypes, pathlib, sys
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # No huge pages: 4 KiB are exact enough.
+from support.arena import Bundle
+
+def resident(address):
+    found = False
+    for line in open("/proc/self/smaps"):
+        if "-" in line.split(" ")[0]:
+            start, end = (int(x, 16) for x in line.split(" ")[0].split("-"))
+            found = start <= address < end
+        elif found and line.startswith("Rss:"):
+            return int(line.split()[1]) * 1024
+
+arena = Bundle(pathlib.Path(sys.argv[1])).load()
+loaded = resident(arena.start)
+arena.run()
+print(loaded, resident(arena.start))
+"""
+
+
+def measure(bundle):
+    """Bytes of the arena that the system gave to a process: loaded, and after a step."""
+    process = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(bundle.path)], capture_output=True,
+        text=True, cwd=ROOT / "test/python", check=False,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return map(int, process.stdout.split())
+
+
+def test_the_system_gives_what_the_ledger_says(tmp_path):
+    found = {}
+    for states in ("f32", "dyn8"):
+        bundle = compile_bundle(MINI, tmp_path, "--policy", "coat", "--states", states)
+        ledger = bundle.plan["ledger"]
+        loaded, run = measure(bundle)
+        assert abs(run / bundle.plan["arena_bytes"] - 1) < 0.01
+        kept = sum(ledger.get(category, 0) for category in KEPT)
+        assert abs(loaded - kept) <= 0.01 * kept + 8 * 4096
+        found[states] = loaded, ledger["state"]
+    less, said = (a - b for a, b in zip(found["f32"], found["dyn8"]))
+    assert abs(less / said - 1) < 0.01 and said > 4e6
+
+
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+def test_the_backward_part_needs_what_is_saved_alone(policy, tmp_path):
+    """The second half of a step, in memory where all else is NaN, ends with the bits of
+    the whole."""
+    bundle = compile_bundle(MINI, tmp_path, "--policy", policy)
+    plan, cut = bundle.plan, bundle.find_record("cross_entropy")
+    draw = np.random.default_rng(1)
+    batch = {}
+    for port in plan["ports"]:
+        if port["role"] == "batch":
+            shape = plan["buffers"][port["buffer"]]["shape"]
+            batch[port["name"]] = draw.integers(0, 60, shape)
+    whole = bundle.load().run(batch)
+    first = bundle.load(plan["records"][:cut]).run(batch)
+    second = bundle.load(plan["records"][cut:])
+
+    halves = plan["records"][:cut], plan["records"][cut:]
+    before, after = (find_places(plan, *half) for half in halves)
+    saved = {place for place in before & after if place[2] == "saved"}
+    # Logits, and what was decoded for the last layer, are on their way.
+    passed = set(find_buffers(halves[0])) & set(find_buffers(halves[1]))
+    others = {place_of(plan["buffers"][index]) for index in passed} - saved
+    kept = {place_of(plan["buffers"][port["buffer"]]) for port in plan["ports"]}
+    kept = {place for place in kept if place[2] in KEPT}
+    assert count_bytes(others - kept) < 0.03 * count_bytes(saved)
+    second.memory()[:] = 0xFF
+    for start, size, _ in saved | others | kept:
+        second.memory()[start : start + size] = first.memory()[start : start + size]
+    second.run()
+    for port in plan["ports"]:
+        if port["role"] in ("parameter", "state"):
+            name = port["name"]
+            expected, found = (a.port(port["role"], name) for a in (whole, second))
+            assert expected.tobytes() == found.tobytes(), name
+    np.testing.assert_array_equal(
+        second.port("metric", "grad_norm"), whole.port("metric", "grad_norm")
+    )

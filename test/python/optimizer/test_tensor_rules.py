@@ -1,0 +1,390 @@
+"""Rules whose updates depend on whole tensors: recorded traces, PyTorch's optimizers,
+and formulas in numpy."""
+
+import json
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.philox import draw_uniform
+from support.reference import BF16, evaluate
+from support.rules import Rule, update_module
+
+F32 = np.float32
+# Of forms that draw.
+SEED, PLACE = 77, (7 << 32) + 41
+GOLDEN = ROOT / "test/data/golden"
+TIGER = json.loads((GOLDEN / "tiger.json").read_text())["cases"]
+HAND = TIGER["by_hand"]
+FORMS = {"kernel": "", "embedding": "embedding", "bias": "shift", "gamma": "scale"}
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
+
+
+def from_bits(record, dtype=F32):
+    word = f"u{np.dtype(dtype).itemsize}"
+    return np.array([int(x, 16) for x in record["x"]], word).view(dtype)
+
+
+def run(module, state, backend, **more):
+    inputs = state | more
+    if "%seed" in module:
+        inputs = {"seed": np.int64(SEED), "place": np.int64(PLACE)} | inputs
+    outputs = evaluate(module, inputs, "--function", "step", "--backend", backend)
+    return {name: outputs[name] for name in state}
+
+
+def start(rule, p, form, **more):
+    shapes = Rule(rule).state_shapes(p.shape, form)
+    return {"p": p} | {f"s{i}": np.zeros(s, F32) for i, s in enumerate(shapes)} | more
+
+
+def draw(generator, *shape, scale=1.0):
+    return (scale * generator.standard_normal(shape)).astype(F32)
+
+
+TRACES = [t for t in TIGER["traces"] if t["accum"] == 1]
+
+
+@BACKENDS
+@pytest.mark.parametrize("trace", TRACES, ids=lambda t: f"{t['kind']}-{t['dtype']}")
+def test_tiger_follows_its_traces(trace, backend):
+    """A gradient that is not finite among them: the form that answers to it. The traces
+    in f16 round after each operation, and we once: then 4 ulp are those of the largest
+    number."""
+    shape, dtype = tuple(trace["shape"]), np.dtype(trace["dtype"].replace("f", "float"))
+    form = ".".join([FORMS[trace["kind"]], "shrink"]).lstrip(".")
+    hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"], 0.0]
+    module = update_module("tiger", hypers, shape, form=form)
+    size = "x".join(map(str, shape))
+    module = module.replace(f"tensor<{size}xf32>", f"tensor<{size}x{trace['dtype']}>")
+    p = from_bits(trace["p0"], dtype).reshape(shape)
+    state = {"p": p, "s0": 0 * p}
+    for step in trace["steps"]:
+        g = from_bits(step["g"], dtype).reshape(shape)
+        state = run(module, state, backend, g=g, step=np.int64(step["t"]))
+        for name, wanted in [("p", step["p"]), ("s0", step["m"])]:
+            wanted = from_bits(wanted, dtype)
+            found = state[name].ravel()
+            assert found.dtype == dtype
+            if dtype == F32:
+                np.testing.assert_array_max_ulp(found, wanted, 4)
+            else:
+                limit = 4 * np.spacing(np.abs(wanted).max())
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=limit)
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "name, p, m, g, form",
+    [
+        ("kernel", [[3, 4]], 0, [[0.2, -0.1]], ""),
+        ("bias", [0.5], 0, [1.0], "shift"),
+        ("nan_kernel", [[3, 4]], [[0.1, -0.1]], [[np.nan, 1]], "shrink"),
+        ("nan_gamma", [1.2], 0, [np.nan], "scale.shrink"),
+        ("embedding_zero_row", [[3, 4], [0, 0]], 0, [[1, 1], [1, 1]], "embedding"),
+    ],
+)
+def test_tiger_follows_values_by_hand(name, p, m, g, form, backend):
+    p, g = np.array(p, F32), np.array(g, F32)
+    module = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99, 0], p.shape, form=form)
+    state = start("tiger", p, form) | {"s0": np.array(m, F32) + np.zeros_like(p)}
+    state = run(module, state, backend, g=g, step=np.int64(0))
+    np.testing.assert_array_max_ulp(
+        state["p"].ravel(), from_bits(HAND[name]["p"]).ravel(), 1
+    )
+    if "m" in HAND[name]:
+        np.testing.assert_array_max_ulp(
+            state["s0"].ravel(), from_bits(HAND[name]["m"]).ravel(), 1
+        )
+
+
+@BACKENDS
+def test_an_infinite_gradient_is_bad_too(backend):
+    """The authors' code tests for NaN alone, and an infinity stays in the mean."""
+    p = np.array([[3, 4]], F32)
+    module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5, 0], p.shape, form="shrink")
+    g = np.array([[np.inf, 1]], F32)
+    state = run(module, start("tiger", p, ""), backend, g=g, step=np.int64(0))
+    np.testing.assert_array_equal(state["p"], p / 2)
+    np.testing.assert_array_equal(state["s0"], 0 * p)
+
+
+@BACKENDS
+@pytest.mark.parametrize("form", ["shrink", "scale.shrink", "embedding.shrink"])
+def test_tiger_shrinks_with_noise(form, backend):
+    """As the formula says, from the numbers that seed, step and element give."""
+    shape = (3001,) if form == "scale.shrink" else (23, 131)
+    centre = 1 if form == "scale.shrink" else 0
+    noise = 0.25
+    module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5, noise], shape, form=form)
+    p = draw(np.random.default_rng(4), *shape)
+    g = np.ones(shape, F32)
+    calm = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
+    assert (calm["p"] < p).all()  # Where gradients are finite, nothing is added.
+    g.flat[5] = np.nan
+    state = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
+    stream = (PLACE >> 32) % 2**32 + 2**30
+    uniform = draw_uniform(p.size, SEED, PLACE % 2**32, stream)[0].reshape(shape)
+    wanted = (p - centre) * 0.5 + centre + noise * (2 * uniform - 1)
+    np.testing.assert_allclose(state["p"], wanted, rtol=1e-6, atol=1e-6)
+    moved = (state["p"] - ((p - centre) * 0.5 + centre)).astype(float)
+    assert np.abs(moved).max() <= noise * 1.0001
+    # Uniform in [-noise, noise): a variance of noise^2 / 3, a mean of 0.
+    assert abs(moved.mean()) < 5 * noise / np.sqrt(3 * moved.size)
+    assert abs(moved.var() / (noise**2 / 3) - 1) < 5 * np.sqrt(0.8 / moved.size)
+    # Another step draws others.
+    other = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0),
+                place=np.int64(PLACE + 1))  # fmt: skip
+    assert (other["p"] != state["p"]).mean() > 0.99
+
+
+@BACKENDS
+def test_tiger_by_dimension_and_with_a_floor(backend):
+    generator = np.random.default_rng(1)
+    p, g = draw(generator, 9, 16), draw(generator, 9, 16)
+    module = update_module("tiger", [0.1, 0.5, 0, 0, 1, 0], p.shape, form="dimension")
+    state = run(module, start("tiger", p, ""), backend, g=g, step=np.int64(0))
+    np.testing.assert_allclose(state["p"], p - 0.1 / 3 * np.sign(g), rtol=1e-6)
+    zeros = np.zeros_like(p)
+    for floor, moved in ((0.0, 0.0), (0.25, 0.025)):
+        module = update_module("tiger", [0.1, 0.5, 0, floor, 1, 0], p.shape, form="")
+        state = run(module, start("tiger", zeros, ""), backend, g=g, step=np.int64(0))
+        np.testing.assert_allclose(state["p"], -moved * np.sign(g), rtol=1e-6)
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "case", TIGER["sign_to_sgd"], ids=lambda case: str(case["gamma"])
+)
+def test_the_sign_of_tiger_has_an_exponent(case, backend):
+    """Steps of a vector are half of lr."""
+    m = from_bits(case["m"])
+    hypers = [2.0, 0.5, 0, case["gamma"]]
+    module = update_module("tiger_sgd", hypers, m.shape, form="vector")
+    state = start("tiger_sgd", 0 * m, "vector") | {"s0": m}
+    state = run(module, state, backend, g=m, step=np.int64(0))
+    np.testing.assert_array_max_ulp(-state["p"], from_bits(case["u"]), 2)
+
+
+@BACKENDS
+@pytest.mark.parametrize("rule, hypers, form", [
+    ("lion", [1e-3, 0.9, 0.99, 0.1], None),
+    ("signum", [1e-3, 0.9, 0.1], None),
+    ("tiger", [1e-3, 0.9, 0.1, 0, 0.99, 0], "shift"),
+    ("tiger_sgd", [1e-3, 0.9, 0.1, 1.0], "vector"),
+])  # fmt: skip
+def test_the_sign_of_nan_is_no_number(rule, hypers, form, backend):
+    """As in numpy: a run whose mean is lost does not walk on by a NaN's sign bit."""
+    p, g = np.ones(4, F32), np.array([np.nan, -np.nan, 1, -0.0], F32)
+    module = update_module(rule, hypers, p.shape, form=form)
+    state = run(module, start(rule, p, form), backend, g=g, step=np.int64(0))
+    np.testing.assert_array_equal(np.isnan(state["p"]), np.isnan(np.sign(g)))
+
+
+@BACKENDS
+@pytest.mark.parametrize("form", ["", "embedding"])
+def test_all_else_is_as_in_tiger(form, backend):
+    generator = np.random.default_rng(8)
+    p, g = draw(generator, 8, 40), draw(generator, 8, 40)
+    rules = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "tiger_sgd": [0.1, 0.9, 0.1, 1]}
+    signs, powers = (
+        run(update_module(rule, hypers, p.shape, form=form), start(rule, p, form),
+            backend, g=g, step=np.int64(0))
+        for rule, hypers in rules.items()
+    )  # fmt: skip
+    for name in signs:
+        np.testing.assert_array_equal(powers[name], signs[name])
+
+
+@BACKENDS
+def test_lamb_follows_its_trace(backend):
+    cases = json.loads((GOLDEN / "optim.json").read_text())["cases"]
+    p = from_bits(cases["param0"])
+    hypers = [1e-2, 0.9, 0.999, 1e-6, 1e-2, 0]
+    module = update_module("lamb", hypers, p.shape, form="")
+    state = start("lamb", p, "")
+    wanted = cases["lamb"]
+    for step, (record, expected) in enumerate(zip(cases["grads"], wanted)):
+        g = from_bits(record)
+        state = run(module, state, backend, g=g, step=np.int64(step))
+        np.testing.assert_array_max_ulp(state["p"], from_bits(expected), 4)
+
+
+@BACKENDS
+@pytest.mark.parametrize("always", [0, 1])
+def test_lamb_without_decay_is_adam_unless_told(always, backend):
+    generator = np.random.default_rng(2)
+    p, g = draw(generator, 40), draw(generator, 40)
+    module = update_module("lamb", [0.1, 0.9, 0.999, 1e-6, 0, always], 40, form="")
+    state = run(module, start("lamb", p, ""), backend, g=g, step=np.int64(0))
+    u = g / (np.abs(g) + 1e-6)
+    ratio = np.linalg.norm(p) / np.linalg.norm(u) if always else 1.0
+    np.testing.assert_allclose(state["p"], p - 0.1 * ratio * u, rtol=2e-5, atol=2e-6)
+
+
+def lars(p, g, m, lr, momentum, decay, trust, is_vector):
+    local = 1.0 if is_vector else trust * np.linalg.norm(p) / (
+        np.linalg.norm(g) + decay * np.linalg.norm(p))  # fmt: skip
+    m = momentum * m + lr * local * (g + (0 if is_vector else decay) * p)
+    return p - m, m
+
+
+@BACKENDS
+@pytest.mark.parametrize("form", ["", "vector"])
+def test_lars_follows_its_formula(form, backend):
+    generator = np.random.default_rng(3)
+    shape = (7, 33) if not form else (33,)
+    hypers = [0.5, 0.9, 1e-2, 0.02]
+    module = update_module("lars", hypers, shape, form=form)
+    p = draw(generator, *shape)
+    state, exact, m = start("lars", p, form), p.astype(float), np.zeros(shape)
+    for step in range(4):
+        g = draw(generator, *shape, scale=0.1)
+        state = run(module, state, backend, g=g, step=np.int64(step))
+        exact, m = lars(exact, g.astype(float), m, *hypers, is_vector=bool(form))
+        np.testing.assert_allclose(state["p"], exact, rtol=1e-6, atol=1e-7)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def follow(torch, optimizer, p, gradients):
+    """What `optimizer` makes of a parameter, step by step."""
+    weight = torch.nn.Parameter(torch.from_numpy(p.copy()))
+    torch_optimizer = optimizer([weight])
+    for g in gradients:
+        weight.grad = torch.from_numpy(g)
+        torch_optimizer.step()
+        yield weight.detach().numpy()
+
+
+@BACKENDS
+@pytest.mark.parametrize("shape", [(12, 20), (50, 3), (31,)])
+def test_adafactor_follows_pytorch(shape, backend, torch):
+    generator = np.random.default_rng(4)
+    rule = "adafactor" if len(shape) == 2 else "adafactor_vector"
+    hypers = [0.05, -0.8, 2.0**-23, 1e-3, 1.5, 0.1]
+    module = update_module(rule, hypers, shape, form="")
+    p = draw(generator, *shape)
+    gradients = [draw(generator, *shape, scale=10.0**-k) for k in range(4)]
+    wanted = follow(
+        torch, lambda q: torch.optim.Adafactor(
+            q, lr=0.05, eps=(None, 1e-3), d=1.5, weight_decay=0.1, foreach=False
+        ), p, gradients,
+    )  # fmt: skip
+    state = start(rule, p, "")
+    for step, (g, expected) in enumerate(zip(gradients, wanted)):
+        state = run(module, state, backend, g=g, step=np.int64(step))
+        np.testing.assert_allclose(state["p"], expected, rtol=1e-5, atol=1e-6)
+
+
+def orthogonalize(x):
+    x = x / np.linalg.norm(x)
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    return x
+
+
+@BACKENDS
+@pytest.mark.parametrize("match", ["original", "match_rms_adamw"])
+@pytest.mark.parametrize("shape, form", [((16, 48), ""), ((48, 16), "tall")])
+def test_muon_follows_pytorch(shape, form, match, backend, torch):
+    """Up to roundings in bf16, which the iteration makes much of: either is a few
+    percent from what it gives in f64."""
+    generator = np.random.default_rng(5)
+    hypers = [0.02, 0.95, 0.1, 1, 1e-7, float(match != "original")]
+    module = update_module("muon", hypers, shape, form=form)
+    p = draw(generator, *shape)
+    gradients = [draw(generator, *shape) for _ in range(3)]
+    wanted = follow(
+        torch, lambda q: torch.optim.Muon(q, lr=0.02, adjust_lr_fn=match), p, gradients
+    )
+    original = np.sqrt(max(1, shape[0] / shape[1]))
+    scale = 0.2 * np.sqrt(max(shape)) if hypers[-1] else original
+    state, exact, m = start("muon", p, form), p.astype(float), np.zeros(shape)
+    for step, (g, expected) in enumerate(zip(gradients, wanted)):
+        state = run(module, state, backend, g=g, step=np.int64(step))
+        m = m + 0.05 * (g - m)
+        change = 0.02 * scale * orthogonalize(g + 0.95 * (m - g))
+        exact = 0.998 * exact - change
+        size = np.linalg.norm(change)
+        assert np.linalg.norm(state["p"] - exact) < 0.03 * size
+        assert np.linalg.norm(state["p"] - expected) < 0.05 * size
+
+
+@BACKENDS
+@pytest.mark.parametrize("master, kept", [("split_round", "i16"), ("split_trunc", "i16"),
+                                          ("f32", "f32")])  # fmt: skip
+@pytest.mark.parametrize("rule, form", [("tiger", ""), ("lamb", ""), ("lars", "")])
+def test_a_kept_parameter_is_what_is_measured(rule, form, master, kept, backend):
+    """Norms are those of all 32 bits: then a run in halves is one in f32."""
+    generator = np.random.default_rng(6)
+    hypers = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
+              "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0]}[rule]  # fmt: skip
+    p = draw(generator, 6, 50)
+    bits = p.view(np.uint32)
+    if master == "f32":
+        halves = p.astype(BF16), p
+    else:
+        low = (bits & 0xFFFF).astype(np.uint16).view(np.int16)
+        high = bits >> 16
+        if master == "split_round":
+            high = high + (low < 0)
+        halves = high.astype(np.uint16).view(BF16), low
+    whole = update_module(rule, hypers, p.shape, form=form)
+    half = update_module(
+        rule, hypers, p.shape, form=form, parameter="bf16", master=(master, kept)
+    )
+    state = start(rule, p, form)
+    split = start(rule, halves[0], form, beside=halves[1])
+    for step in range(3):
+        g = draw(generator, 6, 50)
+        state = run(whole, state, backend, g=g, step=np.int64(step))
+        split = run(half, split, backend, g=g, step=np.int64(step))
+        np.testing.assert_array_equal(split["s0"], state["s0"])
+        if master == "f32":
+            np.testing.assert_array_equal(split["beside"], state["p"])
+            continue
+        low = split["beside"].view(np.uint16).astype(np.uint32)
+        high = split["p"].view(np.uint16).astype(np.uint32)
+        if master == "split_round":
+            high = high - (low >> 15)
+        np.testing.assert_array_equal((high << 16 | low).view(F32), state["p"])
+
+
+CELLS = [(rule, form) for rule in ("tiger", "tiger_sgd", "lamb", "lars", "adafactor", "muon",
+                                   "adafactor_vector")
+         for form in Rule(rule).prepares if "shrink" not in form]  # fmt: skip
+
+
+@BACKENDS
+@pytest.mark.parametrize("rule, form", CELLS)
+def test_factors_and_skips(rule, form, backend):
+    """A gradient is unscaled before anything is measured, and a skipped step changes
+    no bit."""
+    generator = np.random.default_rng(7)
+    shape = {"tall": (24, 8), "vector": (24,), "shift": (24,), "scale": (24,)}.get(
+        form, (24,) if rule.endswith("vector") else (8, 24)
+    )
+    defaults = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
+                "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0],
+                "tiger_sgd": [0.1, 0.9, 0.1, 0.5],
+                "muon": [0.1, 0.9, 0.1, 1, 1e-7, 0]}  # fmt: skip
+    hypers = defaults.get(rule, [0.1, -0.8, 1e-7, 1e-3, 1, 0])
+    plain = update_module(rule, hypers, shape, form=form)
+    scaled = update_module(rule, hypers, shape, form=form, factors=2, skip=True)
+    p, g = draw(generator, *shape), draw(generator, *shape)
+    step = np.int64(0)
+    factors = {"f0": F32(2**-10), "f1": F32(0.5)}
+    wanted = run(plain, start(rule, p, form), backend, g=g, step=step)
+    got = run(scaled, start(rule, p, form), backend, g=g * F32(2**11), step=step,
+              skip=np.bool_(False), **factors)  # fmt: skip
+    for name in wanted:
+        np.testing.assert_array_equal(got[name], wanted[name])
+    g.flat[3] = np.nan
+    kept = run(scaled, got, backend, g=g, step=step, skip=np.bool_(True), **factors)
+    for name in got:
+        np.testing.assert_array_equal(kept[name], got[name])

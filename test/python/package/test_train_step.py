@@ -1,0 +1,357 @@
+"""The Python package: steps from models and bundles, their memory, and errors.
+
+Expected values are NumPy's: gradient descent on a linear model written out.
+"""
+
+import gc
+import json
+import logging
+import subprocess
+
+import numpy as np
+import pytest
+from support.paths import ROOT
+
+onnx = pytest.importorskip("onnx")
+
+from support import reference  # noqa: E402
+
+if not (reference.BUILD / "python" / "binade").exists():
+    pytest.skip("the extension is not built", allow_module_level=True)
+
+import binade  # noqa: E402
+import binade.errors  # noqa: E402
+
+MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
+ROWS, INPUTS, OUTPUTS = 4, 3, 2
+RATE = 0.125
+
+
+def make_values(seed=0):
+    generator = np.random.default_rng(seed)
+    draw = lambda *shape: generator.standard_normal(shape, dtype=np.float32)
+    return draw(INPUTS, OUTPUTS), draw(OUTPUTS), draw(ROWS, INPUTS), draw(ROWS, OUTPUTS)
+
+
+def make_model(weight, bias):
+    """y = x @ w + b."""
+    value = lambda name, shape: onnx.helper.make_tensor_value_info(
+        name, onnx.TensorProto.FLOAT, shape
+    )
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["xw"], "product"),
+            onnx.helper.make_node("Add", ["xw", "b"], ["y"], "sum"),
+        ],
+        "linear",
+        [value("x", [ROWS, INPUTS])],
+        [value("y", [ROWS, OUTPUTS])],
+        [onnx.numpy_helper.from_array(weight, "w"),
+         onnx.numpy_helper.from_array(bias, "b")],
+    )  # fmt: skip
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9
+    )
+
+
+def compile_linear(weight, bias, **options):
+    options = {"optimizer": "sgd", "settings": {"lr": RATE}} | options
+    return binade.compile(
+        make_model(weight, bias), loss="mse(y, target)", train=["*"], **options
+    )
+
+
+def descend(weight, bias, x, target, rate=RATE):
+    """One step in f64: the loss, and what the parameters become."""
+    error = x.astype(np.float64) @ weight + bias - target
+    gradient = 2 * error / error.size
+    return (
+        (error**2).mean(),
+        weight - rate * x.T.astype(np.float64) @ gradient,
+        bias - rate * gradient.sum(0),
+    )
+
+
+def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog, tmp_path):
+    weight, bias, *_ = make_values()
+    weight[2, 0] = weight[2, 1] = np.nan
+    text = "2 values that are not finite, the first as element 4"
+    with caplog.at_level(logging.WARNING, "binade"):
+        compile_linear(weight, bias)
+    assert f"parameter 'w' starts with {text}" in caplog.text
+    with pytest.raises(
+        binade.errors.RejectedError, match=f"initializer 'w': error: holds {text}"
+    ):
+        compile_linear(weight, bias, fail_on_nonfinite=True)
+    bundle = tmp_path / "step.bnd"
+    compile_linear(weight, bias).write(bundle)
+    assert np.isnan(binade.load(bundle).parameters["w"]).sum() == 2
+    with pytest.raises(
+        binade.errors.RejectedError, match=f"parameter 'w': error: starts with {text}"
+    ):
+        binade.load(bundle, fail_on_nonfinite=True)
+
+
+def test_a_step_descends_the_gradient():
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias)
+    assert set(step.parameters) == {"w", "b"} and set(step.batch) == {"x", "target"}
+    np.testing.assert_array_equal(step.parameters["w"], weight)
+    for rate in (RATE, RATE, RATE / 2):
+        step.settings["lr"] = rate
+        loss, weight, bias = descend(weight, bias, x, target, rate)
+        metrics = step({"x": x, "target": target})
+        assert metrics.loss == pytest.approx(loss, rel=1e-5)
+        assert not metrics.skipped and metrics.scale == 1
+        np.testing.assert_allclose(step.parameters["w"], weight, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(step.parameters["b"], bias, rtol=1e-5, atol=1e-6)
+    assert step.updates == 3
+    assert step.evaluate({"x": x, "target": target}) == pytest.approx(
+        descend(weight, bias, x, target)[0], rel=1e-5
+    )
+
+
+def test_arrays_are_the_memory_of_the_step():
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias)
+    step.parameters["w"][:] = 0
+    loss = step({"x": x, "target": target}).loss
+    assert loss == pytest.approx(descend(0 * weight, bias, x, target)[0], rel=1e-5)
+    kept = step.parameters["b"]
+    expected = kept.copy()
+    del step
+    gc.collect()
+    np.testing.assert_array_equal(kept, expected)
+
+
+def test_several_batches_make_one_step():
+    weight, bias, x, target = make_values()
+    _, _, more, others = make_values(1)
+    step = compile_linear(weight, bias, accumulate=2)
+    metrics = step([{"x": x, "target": target}, {"x": more, "target": others}])
+    both = descend(weight, bias, np.vstack([x, more]), np.vstack([target, others]))
+    np.testing.assert_allclose(step.parameters["w"], both[1], rtol=1e-5, atol=1e-6)
+    assert metrics.loss == pytest.approx(both[0], rel=1e-5)
+    with pytest.raises(binade.errors.UsageError, match="2 batches, got 1"):
+        step({"x": x, "target": target})
+
+
+def test_a_loop_shows_its_loss(capsys, caplog):
+    weight, bias, x, target = make_values()
+    batches = [{"x": x, "target": target}] * 3
+    step, other = (compile_linear(weight, bias, policy="fp16-amp") for _ in range(2))
+    expected = [step(batch) for batch in batches]
+    assert other.train(batches, progress=True) == expected
+    printed = capsys.readouterr().err
+    assert "3/3" in printed and f"loss {expected[-1].loss:.4g}" in printed
+    spoiled = {"x": x, "target": target + np.inf}
+    with caplog.at_level(logging.INFO, "binade"):
+        (metrics,) = other.train([spoiled], progress=False)
+    assert metrics.skipped and "step 1 was skipped" in caplog.text
+    assert capsys.readouterr().err == ""
+
+
+def test_statistics_of_some_steps_are_those_of_each():
+    """A loop of one's own numbers no steps."""
+    weight, bias, x, target = make_values()
+    policy = {"name": "watched", "extends": "fp32",
+              "statistics": ["weight/w:norm@every=100"]}  # fmt: skip
+    step = compile_linear(weight, bias, policy=policy)
+    for _ in range(2):
+        norm = np.linalg.norm(step.parameters["w"].astype(np.float64))
+        step({"x": x, "target": target})
+        found = step.ports("statistic")["weight/w/norm"]
+        np.testing.assert_allclose(found, norm, rtol=1e-9)
+
+
+def test_tensors_of_other_libraries_are_taken():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    weight, bias, x, target = make_values()
+    narrow = torch.from_numpy(x).to(torch.bfloat16)
+    batch = {"x": narrow, "target": torch.from_numpy(target).T.contiguous().T}
+    batch["target"].requires_grad_()
+    loss = compile_linear(weight, bias)(batch).loss
+    expected, _, _ = descend(weight, bias, narrow.float().numpy(), target)
+    assert loss == pytest.approx(expected, rel=1e-5)
+
+
+class Elsewhere:
+    """An array that says it is on a GPU, and has what its library copies it by."""
+
+    def __init__(self, **copies):
+        self.__dict__ |= copies
+
+    def __dlpack__(self, **_):
+        raise BufferError
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+class ElsewhereInNumpy(Elsewhere):
+    def __array__(self, dtype=None, copy=None):
+        return self.here
+
+
+def test_arrays_of_a_device_are_copied():
+    weight, bias, x, target = make_values()
+    expected, _, _ = descend(weight, bias, x, target)
+    for there in (
+        Elsewhere(cpu=lambda: x), Elsewhere(get=lambda: x), ElsewhereInNumpy(here=x),
+    ):  # fmt: skip
+        loss = compile_linear(weight, bias)({"x": there, "target": target}).loss
+        assert loss == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(
+        binade.errors.UsageError, match="batch 'x': is on DLPack device"
+    ):
+        compile_linear(weight, bias)({"x": Elsewhere(), "target": target})
+
+
+def test_a_bundle_is_the_same_step(tmp_path):
+    weight, bias, x, target = make_values()
+    step = compile_linear(weight, bias, optimizer="adamw", states="dyn8")
+    step.write(tmp_path / "step.bnd")
+    loaded = binade.load(tmp_path / "step.bnd")
+    for _ in range(2):
+        assert step({"x": x, "target": target}) == loaded({"x": x, "target": target})
+    step.save(tmp_path / "state.safetensors")
+    other = binade.load(tmp_path / "step.bnd")
+    assert other.restore(tmp_path / "state.safetensors") == []
+    assert other.updates == 2
+    for kind in ("parameters", "states"):
+        ours, theirs = getattr(step, kind), getattr(other, kind)
+        assert list(ours) == list(theirs) and len(ours) > 0
+        for name in ours:
+            np.testing.assert_array_equal(
+                ours[name].view(np.uint8), theirs[name].view(np.uint8)
+            )
+    with pytest.raises(binade.errors.UsageError, match="loaded from a bundle"):
+        other.explain()
+
+
+def test_explanation_and_plan_are_the_drivers(tmp_path):
+    options = ["--policy", "bf16-amp", "--optimizer", "adamw"]
+    driver = reference.BUILD / "bin" / "binade"
+    printed = subprocess.run(
+        [driver, "explain", MINI, *options, "--format", "json"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    step = binade.compile(MINI, policy="bf16-amp", optimizer="adamw")
+    expected, explained = json.loads(printed), step.explain()
+    assert explained["ops"] == expected["ops"] and len(expected["ops"]) > 100
+    assert explained["summary"] == expected["summary"]
+    step.write(tmp_path / "step.bnd")
+    inspected = subprocess.run(
+        [driver, "inspect", tmp_path / "step.bnd", "--json"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert step.plan()["ledger"] == json.loads(inspected)["ledger"]
+
+
+def test_policies_are_data(tmp_path):
+    weight, bias, x, target = make_values()
+    assert "bf16-amp" in binade.Policy.names()
+    assert binade.Policy.read("bf16-amp")["narrow"] == "bf16"
+    mine = binade.Policy(
+        name="mine", extends="bf16-amp",
+        rules=[{"match": {"op": "matmul", "phase": "forward"}, "compute": "f32"}],
+    )  # fmt: skip
+
+    def formats(policy):
+        ops = compile_linear(weight, bias, policy=policy).explain()["ops"]
+        return {(op["op"], op["phase"]): op["format"] for op in ops}
+
+    ours, theirs = formats(mine), formats("bf16-amp")
+    assert theirs["matmul", "forward"] == "bf16"
+    assert ours["matmul", "forward"] == "f32"
+    assert ours["matmul", "backward"] == "bf16"
+    mine.write(tmp_path / "mine.yaml")
+    assert formats(tmp_path / "mine.yaml") == ours
+
+
+@pytest.mark.parametrize(
+    "batch, message",
+    [
+        ({"x": 0}, "the batch lacks 'target'; the model's inputs are x, target"),
+        ({"y": 0}, "there is no batch 'y'; there are x, target"),
+        ({"x": np.zeros((ROWS, 1))}, r"batch 'x' has shape \[4, 3\], got \[4, 1\]"),
+        (
+            {"x": np.zeros((ROWS, INPUTS), complex)},
+            "batch 'x' has type float32, got complex128",
+        ),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused(batch, message):
+    weight, bias, x, target = make_values()
+    if "lacks" not in message:
+        batch = {"x": x, "target": target} | batch
+    with pytest.raises(binade.errors.UsageError, match=message):
+        compile_linear(weight, bias)(batch)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"dims": {"N": "8"}}, "dims are a dictionary, such as {'batch': 64}, got {'N': '8'}"),
+    ({"settings": ["lr=1"]}, "hyper-parameters are a dictionary, such as"),
+    ({"groups": {"*": ["lr=1"]}}, "hyper-parameters are a dictionary, such as"),
+    ({"policy": None}, "a policy is a name, a file or a dictionary, got NoneType"),
+    ({"seed": -1}, r"a seed is a whole number from 0 to 2\^64 - 1, got -1"),
+    ({"seed": 0.5}, "a seed is a whole number"),
+    ({"threads": 1.5}, "option 'threads' cannot be 1.5"),
+    ({"clip": "a"}, "option 'clip' cannot be 'a'"),
+])  # fmt: skip
+def test_options_of_another_type_are_refused(options, words):
+    weight, bias, _, _ = make_values()
+    with pytest.raises(binade.errors.UsageError, match=words):
+        compile_linear(weight, bias, **options)
+
+
+def test_what_is_no_batch_and_no_number():
+    weight, bias, x, target = make_values()
+    model = make_model(weight, bias)
+    step = binade.compile(model, loss="mse(y, target)", train="w")
+    assert list(step.parameters) == ["w"]
+    batch = {"x": x, "target": target}
+    for other in (3, [3], (x, target), None):
+        with pytest.raises(
+            binade.errors.UsageError, match=r"dictionary .*\(x, target\)"
+        ):
+            step(other)
+    with pytest.raises(binade.errors.UsageError, match="takes 1 batch, got 2"):
+        step([batch, batch])
+    with pytest.raises(binade.errors.UsageError, match="setting 'lr' is a number, got"):
+        step.settings["lr"] = "fast"
+    assert step.updates == 0
+    step([batch])
+    assert step.updates == 1
+
+
+def test_integers_have_to_fit():
+    step = binade.compile(MINI)
+    tokens = np.zeros(step.batch["input_ids"].shape, np.int64)
+    step({"input_ids": tokens.astype(np.uint8), "labels": tokens.tolist()})
+    with pytest.raises(binade.errors.RejectedError, match=r"is 94, not in \[0, 94\)"):
+        step({"input_ids": tokens + 94, "labels": tokens})
+    with pytest.raises(binade.errors.UsageError, match="got float32"):
+        step({"input_ids": tokens.astype(np.float32), "labels": tokens})
+
+
+def test_errors_have_the_compilers_words(tmp_path, caplog):
+    weight, bias, _, _ = make_values()
+    model = make_model(weight, bias)
+    with pytest.raises(binade.errors.RejectedError, match="bf16-amp") as caught:
+        binade.compile(model, loss="mse(y, target)", policy="bf16-amq", train=["*"])
+    assert caught.value.exit_code == 3
+    model.graph.node[1].op_type = "NoSuchOp"
+    with pytest.raises(binade.errors.BinadeError, match="NoSuchOp") as caught:
+        binade.compile(model)
+    assert caught.value.where == "./model.onnx" and "'sum'" in caught.value.notes[0]
+    with pytest.raises(binade.errors.UsageError, match="no option 'polcy'"):
+        binade.compile(model, polcy="fp32")
+    with pytest.raises(binade.errors.RejectedError, match="missing.onnx"):
+        binade.compile(tmp_path / "missing.onnx")
+    with pytest.raises(binade.errors.DeviceError) as caught:
+        compile_linear(weight, bias, device="cuda:63", target="cuda:sm_90")
+    assert caught.value.exit_code == 6
+    with caplog.at_level(logging.WARNING, "binade"):
+        compile_linear(weight, bias, policy="coat")
+    assert any("warning" in record.message for record in caplog.records)

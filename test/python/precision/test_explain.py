@@ -1,0 +1,302 @@
+"""Why each op has its format: what `binade explain` and `binade diff` say comes true."""
+
+import json
+import math
+import random
+import re
+import subprocess
+
+import pytest
+from support.paths import BUILD, MODELS, ROOT
+from support.reference import binade
+
+MINI = ROOT / "examples/char-gpt/mini.onnx"
+POLICIES = ["bf16-amp", "fp16-amp", "grappler-bf16", "grappler-fp16"]
+BYTES = {"f32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i1": 1}
+
+
+def explain(model, policy, *flags):
+    done = binade("explain", model, "--policy", policy, "--format", "json", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def formats(report):
+    keys = ("format", "accumulate", "result")
+    return [tuple(op.get(key) for key in keys) for op in report["ops"]]
+
+
+CUT = """name: cut
+narrow: bf16
+wide: f32
+cut: { costs: costs.yaml }
+"""
+COSTS = """target: a machine that is fast in bf16
+launch: 1.0e-6
+formats:
+- { format: f32, products: 1.0e+10, elements: 1.0e+10 }
+- { format: bf16, products: 2.0e+10, elements: 1.9e+10 }
+"""
+
+
+def binade_opt(*arguments):
+    done = subprocess.run(
+        [BUILD / "bin/binade-opt", *arguments], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def find_model(name):
+    if name == "mini":
+        return MINI
+    path = MODELS / name / "loss.onnx"
+    if not path.exists():
+        pytest.skip(f"{path} is absent; BINADE_MODELS names its folder")
+    return path
+
+
+def count_casts(text):
+    """How many casts a module has, and the bytes that they read and write."""
+    casts = re.findall(
+        r"binade\.cast .*: \(tensor<((?:\d+x)*)(\w+)>\) -> tensor<(?:\d+x)*(\w+)>", text
+    )
+    # What is rounded to TF32 stays f32.
+    casts += [
+        (shape, element, element)
+        for shape, element in re.findall(
+            r"binade\.round_to .*: tensor<((?:\d+x)*)(\w+)>", text
+        )
+    ]
+    return len(casts), sum(
+        math.prod(int(axis) for axis in shape.split("x")[:-1])
+        * (BYTES[before] + BYTES[after])
+        for shape, before, after in casts
+    )
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "cut"])
+@pytest.mark.parametrize(
+    "model", ["mini", "mlp-digits", "gpt2-tiny", "resnet18-cifar-w8"]
+)
+def test_the_printed_change_flips_the_printed_ops(tmp_path, model, policy):
+    path = find_model(model)
+    if policy == "cut":
+        (tmp_path / "costs.yaml").write_text(COSTS)
+        (tmp_path / "cut.yaml").write_text(CUT)
+        policy = "cut.yaml"
+    before = explain(path, tmp_path / policy if policy == "cut.yaml" else policy)
+    if policy == "cut.yaml":
+        assert {op["format"] for op in before["ops"]} == {"f32", "bf16"}
+    ids = [op["id"] for op in before["ops"]]
+    assert ids == list(range(len(ids)))
+    chosen = random.Random(f"{model} {policy}").sample(before["ops"], 3)
+    for op in chosen:
+        flip = op["flip"]
+        assert op["id"] in flip["ops"], op
+        mine = tmp_path / "mine.yaml"
+        mine.write_text(f"name: mine\nextends: {policy}\nrules:\n- {flip['rule']}\n")
+        after = explain(path, mine)
+        changed = [
+            i for i, (a, b) in enumerate(zip(formats(before), formats(after))) if a != b
+        ]
+        assert changed == flip["ops"], op
+
+
+def test_decisions_and_casts_are_the_compilers(tmp_path):
+    """The module that assign and materialize write, read as text."""
+    for policy in [*POLICIES, "tf32"]:
+        report = explain(MINI, policy)
+        step = tmp_path / "step.mlir"
+        assert not binade(
+            "compile", MINI, "--policy", policy, "--to=assign", "-o", step
+        ).returncode
+        text = step.read_text()
+        written = re.findall(
+            r"<compute = (\w+),(?: accumulate = (\w+),)? result = (\w+), rule = \"([^\"]*)\"",
+            text,
+        )
+        assert [
+            (op["format"], op.get("accumulate", ""), op["result"], op["rule"])
+            for op in report["ops"]
+        ] == written
+
+        mixed = binade_opt(step, "--binade-materialize-precision").stdout
+        casts, cast_bytes = count_casts(mixed)
+        casts_before, bytes_before = count_casts(text)
+        total = report["summary"]["total"]
+        assert total["casts"] == casts - casts_before
+        assert total["cast_bytes"] == cast_bytes - bytes_before
+
+
+def test_each_op_says_what_it_followed():
+    report = explain(MINI, "bf16-amp")
+    ops = report["ops"]
+    for op in ops:
+        if op["rule"] in ("class infer", "class clear"):
+            assert re.match("reads (a wide|narrow) value", op["reason"]), op
+            if "from" in op:
+                source = ops[op["from"]]
+                # Sums of attention are f32 always; a saved value only waits.
+                assert source["result"] == op["format"] or source["op"] in (
+                    "attention",
+                    "save",
+                )
+        else:
+            assert "reason" not in op or "bf16-amp.yaml" in op["rule"]
+    names = {gradient["parameter"] for gradient in report["gradients"]}
+    assert "blocks.0.attention.qkv.weight" in names and len(names) == 4 * 12 + 5
+    assert {state["format"] for state in report["states"]} == {"f32"}
+
+
+@pytest.mark.parametrize(
+    "flags, first, second, small",
+    [
+        (["coat"], "f8E4M3FN/128 expanded", "f8E4M3FN/128 expanded", "f32"),
+        (["fp32", "--states", "dyn4"], "dynamic4-signed/128", "linear4-unsigned/128",
+         "f32"),
+        (["fp32", "--states", "bf16"], "bf16", "bf16", "bf16"),
+    ],
+)  # fmt: skip
+def test_states_are_named_as_they_are_kept(flags, first, second, small):
+    states = {s["name"]: s["format"] for s in explain(MINI, *flags)["states"]}
+    assert states["exp_avg/blocks.0.mlp.0.weight"] == first
+    assert states["exp_avg_sq/blocks.0.mlp.0.weight"] == second
+    assert states["exp_avg/blocks.0.norm1.weight"] == small
+
+
+@pytest.mark.parametrize(
+    "scales, computed",
+    [("e4m3-tensor", "bf16"), ("mxfp8", "bf16"), ("coat-group", "f32")],
+)
+def test_products_of_codes_that_bf16_does_not_hold_are_f32(scales, computed, tmp_path):
+    """A scale of 16 elements that is no power of two makes more bits than bf16 has."""
+    policy = tmp_path / "scales.yaml"
+    policy.write_text(
+        "name: scales\nextends: bf16-amp\nrules:\n- match: {op: matmul, role: weight}\n"
+        f"  quantize: {{activation: {scales}, weight: {scales}, gradient: {scales}}}\n"
+    )
+    products = [op for op in explain(MINI, policy)["ops"] if "operands" in op]
+    assert products and {op["format"] for op in products} == {computed}
+    step = tmp_path / "step.mlir"
+    done = binade("compile", MINI, "--policy", policy, "--to=kernels", "-o", step)
+    assert done.returncode == 0, done.stderr
+    made = re.findall(r"binade.matmul .* : \(tensor<[0-9x]+x(\w+)>", step.read_text())
+    assert made.count(computed) >= len(products)
+    assert computed == "bf16" or made.count("bf16") < len(products)
+
+
+def test_products_that_a_rule_cannot_quantize_say_so(tmp_path):
+    policy = tmp_path / "wide.yaml"
+    policy.write_text(
+        "name: wide\nextends: fp8-current\nrules:\n"
+        "- {match: {op: matmul, name: 'blocks.0.*'}, class: deny, "
+        "quantize: {activation: e4m3-tensor}}\n"
+    )
+    for op in explain(MINI, policy)["ops"]:
+        if op["op"] == "matmul" and op["name"].startswith("blocks.0."):
+            assert "operands are not quantized" in op["reason"], op
+        else:
+            assert "not quantized" not in op.get("reason", ""), op
+
+
+def test_a_pin_is_named_and_its_removal_is_the_change(tmp_path):
+    step, edited = tmp_path / "step.mlir", tmp_path / "edited.mlir"
+    assert not binade(
+        "compile", MINI, "--policy", "bf16-amp", "--to=assign", "-o", step
+    ).returncode
+    unpinned = explain(step, "bf16-amp")
+    first = next(op["id"] for op in unpinned["ops"] if op["op"] == "matmul")
+    edited.write_text(
+        re.sub(
+            r"(binade\.matmul [^\n]*precision = #binade\.precision<)[^>]*>",
+            r"\1compute = f32, accumulate = f32, result = f32>",
+            step.read_text(),
+            count=1,
+        )
+    )
+    pinned = explain(edited, "bf16-amp")
+    assert pinned["ops"][first]["rule"] == "pin"
+    changed = [
+        i for i, (a, b) in enumerate(zip(formats(unpinned), formats(pinned))) if a != b
+    ]
+    assert pinned["ops"][first]["flip"] == {"pin": "remove", "ops": changed}
+
+
+def test_what_each_rule_costs_is_what_goes_without_it(tmp_path):
+    rules = [
+        "{match: {op: gelu}, class: deny}",
+        "{match: {name: 'blocks.1.*', op: matmul}, compute: f32}",
+        "{match: {role: logits}, class: deny}",
+    ]
+    head = "name: mine\nextends: bf16-amp\nrules:\n"
+
+    def report(kept):
+        path = tmp_path / "mine.yaml"
+        path.write_text(head + "".join(f"- {rule}\n" for rule in kept))
+        return explain(MINI, path)
+
+    whole = report(rules)
+    costs = whole["summary"]["rules"][-3:]
+    for i, cost in enumerate(costs):
+        without = report(rules[:i] + rules[i + 1 :])
+        changed = [a != b for a, b in zip(formats(whole), formats(without))]
+        assert cost["changes"] == sum(changed) > 0
+        for key in ("casts", "cast_bytes", "result_bytes"):
+            difference = (
+                whole["summary"]["total"][key] - without["summary"]["total"][key]
+            )
+            assert cost[key] == difference
+
+
+def test_only_ops_of_a_name_are_shown_with_their_casts():
+    done = binade(
+        "explain", MINI, "--policy", "bf16-amp", "--op", "blocks.0.attention.qkv/Add"
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("bf16, sums f32")
+    assert "class allow" in lines[0]
+    assert any(
+        "parameter 'blocks.0.attention.qkv.weight', f32 to bf16" in x for x in lines
+    )
+    assert any(
+        "flip   - { match: { op: matmul, phase: forward, name:" in x for x in lines
+    )
+    none = binade("explain", MINI, "--policy", "bf16-amp", "--op", "blocks.9*")
+    assert none.returncode == 3 and "no op or node is called 'blocks.9*'" in none.stderr
+    bad = binade("explain", MINI, "--policy", "bf16-amp", "--op", "a[")
+    assert bad.returncode == 2 and "is not a glob" in bad.stderr
+
+
+def test_diff_names_what_differs_and_why(tmp_path):
+    same = binade("diff", MINI, "--policy", "bf16-amp", "--policy", "bf16-amp")
+    assert same.returncode == 0 and "ops that differ" in same.stdout
+    a, b = explain(MINI, "bf16-amp"), explain(MINI, "grappler-bf16")
+    done = binade(
+        "diff", MINI, "--policy", "bf16-amp", "--policy", "grappler-bf16",
+        "--format", "json",
+    )  # fmt: skip
+    assert done.returncode == 1
+    listed = json.loads(done.stdout)["ops"]
+    changed = [i for i, (x, y) in enumerate(zip(formats(a), formats(b))) if x != y]
+    assert [op["id"] for op in listed] == changed
+    for op in listed:
+        assert op["second"]["cause"].startswith("grappler-bf16.yaml:")
+    one = binade("diff", MINI, "--policy", "bf16-amp")
+    assert one.returncode == 2 and "compares two policies" in one.stderr
+
+
+def test_remarks_say_the_same(tmp_path):
+    step = tmp_path / "step.mlir"
+    assert not binade("compile", MINI, "--to=optimizer", "-o", step).returncode
+    report = explain(MINI, "bf16-amp")
+    done = binade_opt(
+        step, "--binade-assign-precision=policy=bf16-amp", "--remarks-filter=precision",
+        "--remark-format=emitRemark", "-o", tmp_path / "out.mlir",
+    )  # fmt: skip
+    remarks = re.findall(r"\[Passed\] AssignPrecision.*", done.stderr)
+    assert len(remarks) == len(report["ops"])
+    for op, remark in zip(report["ops"], remarks):
+        assert f"compute={op['format']}" in remark
+        assert f"casts={len(op['casts'])}," in remark
+        assert op.get("reason", "") in remark

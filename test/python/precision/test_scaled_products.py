@@ -1,0 +1,103 @@
+"""Products of codes with scales of blocks, against sums in f64 by numpy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.reference import evaluate, tensor_type
+
+F32 = np.float32
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
+
+
+def blocks_of(size, block):
+    return -(-size // block)
+
+
+class Side:
+    """Codes [rows, summands], and a scale for each `own` rows and `block` summands."""
+
+    def __init__(self, rows, summands, own, block, dtype, seed, power=False):
+        random = np.random.default_rng(seed)
+        self.codes = random.standard_normal((rows, summands)).astype(dtype)
+        shape = blocks_of(rows, own), blocks_of(summands, block)
+        self.scales = np.exp2(random.uniform(-12, 12, shape)).astype(F32)
+        if power:
+            self.scales = np.exp2(np.round(np.log2(self.scales))).astype(F32)
+        self.own, self.block = own, block
+
+    def decoded(self):
+        rows, summands = self.codes.shape
+        scales = np.repeat(np.repeat(self.scales, self.own, 0), self.block, 1)
+        return self.codes.astype(float) * scales[:rows, :summands]
+
+    def memory(self, padding=0):
+        """As the library reads them."""
+        if self.own == 1:
+            return np.ascontiguousarray(self.scales.T)
+        # Nobody reads what is behind them.
+        return np.pad(self.scales, ((0, 0), (0, padding)), constant_values=np.nan)
+
+
+def multiply(left, right, block, out="f32", backend="reference", padding=0):
+    arrays = [left.codes, left.memory(padding), right.codes, right.memory(padding)]
+    types = [tensor_type(array.shape, array.dtype) for array in arrays]
+    result = tensor_type((len(left.codes), len(right.codes)), out)
+    arguments = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(types))
+    module = f"""
+      func.func @f({arguments}) -> {result} {{
+        %y = binade.scaled_matmul %a0, %a1, %a2, %a3 {{block = array<i64: {block}>}}
+          : ({", ".join(types)}) -> {result}
+        return %y : {result}
+      }}"""
+    inputs = {f"arg{i}": array for i, array in enumerate(arrays)}
+    return evaluate(module, inputs, "--backend", backend)["result0"]
+
+
+CASES = {
+    "rows by blocks": (24, 160, 384, (1, 128, 128)),
+    "blocks by rows": (144, 32, 256, (128, 1, 128)),
+    "rows by rows": (48, 64, 256, (1, 1, 128)),
+    "rests of everything": (37, 150, 300, (1, 128, 128)),
+    "less than a block": (8, 16, 48, (1, 128, 128)),
+    "small blocks": (20, 40, 100, (1, 32, 32)),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("types", [(E4M3, E4M3), (E5M2, E4M3)], ids=["e4m3", "e5m2"])
+@pytest.mark.parametrize("name", CASES)
+def test_sums_of_blocks_are_scaled(name, types, backend):
+    m, n, k, (rows, columns, summands) = CASES[name]
+    left = Side(m, k, rows, summands, types[0], 1)
+    right = Side(n, k, columns, summands, types[1], 2)
+    block = f"{rows}, {columns}, {summands}"
+    got = multiply(left, right, block, backend=backend, padding=2)
+    x, w = left.decoded(), right.decoded()
+    size = np.abs(x) @ np.abs(w).T
+    # A chain of f32 in each block, two factors, and a chain of blocks.
+    assert (np.abs(got - x @ w.T) <= (k + 2) * 2.0**-24 * size).all()
+
+
+@BACKENDS
+def test_the_result_is_rounded_once(backend):
+    """Scales that are powers of two: every sum of so few codes is exact."""
+    left = Side(16, 256, 1, 128, E4M3, 3, power=True)
+    right = Side(16, 256, 128, 128, E4M3, 4, power=True)
+    left.codes[:, 3:128] = left.codes[:, 131:] = 0
+    for side in (left, right):
+        side.scales[:] = side.scales[:1, :1]
+    got = multiply(left, right, "1, 128, 128", "bf16", backend)
+    exact = left.decoded() @ right.decoded().T
+    np.testing.assert_array_equal(got, exact.astype(F32).astype(ml_dtypes.bfloat16))
+
+
+@BACKENDS
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_in_its_row(value, backend):
+    left = Side(8, 256, 1, 128, E4M3, 5)
+    right = Side(16, 256, 128, 128, E4M3, 6)
+    left.scales[3, 1] = value
+    got = multiply(left, right, "1, 128, 128", backend=backend)
+    assert not np.isfinite(got[3]).any()
+    assert np.isfinite(np.delete(got, 3, 0)).all()

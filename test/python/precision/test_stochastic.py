@@ -1,0 +1,423 @@
+"""Rounding by chance: of codes, of states and of parameters, bit for bit by its
+definition in numpy, without bias, and in runs whose updates are lost otherwise."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.codec import FLOATS, formats, load_book, write_book
+from support.philox import draw_uniform
+from support.reference import BF16, F16, binade, evaluate, safetensors
+from support.storage_runs import LOSS, Mlp, write_policy
+
+F32 = np.float32
+SEED, STEP = 0x123456789ABCDE, 41
+backends = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
+
+
+def round_randomly(x, values, random):
+    """Of the two neighbours of `x` among the ascending `values` the one further from
+    zero where `random` is less than the fraction of the way there."""
+    low = np.clip(np.searchsorted(values, np.abs(x), "right") - 1, 0, len(values) - 2)
+    way = (np.abs(x) - values[low]) / (values[low + 1] - values[low])
+    return np.copysign(values[low + (random < way)], x)
+
+
+def magnitudes(dtype):
+    """All finite numbers of a format that are not negative."""
+    width = np.dtype(dtype).itemsize
+    every = np.arange(2 ** (8 * width - 1), dtype=f"u{width}").view(dtype)
+    with np.errstate(invalid="ignore"):
+        every = every.astype(np.float64)
+    return np.sort(every[np.isfinite(every)])
+
+
+def check_mean(found, x, spacing, confidence=5):
+    """That errors have the mean 0, up to 5 standard deviations: a probability of 6e-7."""
+    error = (np.asarray(found, np.float64) - x) / spacing
+    assert error.std() > 0.1
+    assert abs(error.mean()) < confidence * error.std() / np.sqrt(error.size)
+
+
+def quantize(x, form, parts, backend, stream=9):
+    types = ", ".join(
+        f"tensor<{'x'.join(map(str, [*shape, t]))}>" for shape, t in parts
+    )
+    shape = "x".join(map(str, x.shape))
+    module = f"""
+      func.func @f(%x: tensor<{shape}xf32>, %rng: tensor<2xi64>) -> ({types}) {{
+        %y:{len(parts)} = binade.quantize %x rng(%rng) {{saturate, stream = {stream} : i64,
+            format = #binade.quantized<{form}, stochastic>}}
+          : (tensor<{shape}xf32>, tensor<2xi64>) -> ({types})
+        return {", ".join(f"%y#{i}" for i in range(len(parts)))} : {types}
+      }}"""
+    inputs = {"arg0": x, "arg1": np.array([SEED, STEP])}
+    outputs = evaluate(module, inputs, "--backend", backend)
+    return [outputs[f"result{i}"] for i in range(len(parts))]
+
+
+SHAPES = {  # Of the tensor and of its scales: with rows, columns and groups cut short.
+    "per_tensor": ((37, 61), ()),
+    "per_row": ((37, 61), (37,)),
+    "per_group<32>": ((37, 61), (71,)),
+    "per_block<16, 8>": ((37, 61), (3, 8)),
+}
+
+
+@backends
+@pytest.mark.parametrize("sharing", SHAPES)
+@pytest.mark.parametrize("element", FLOATS)
+def test_codes_of_floats(element, sharing, backend):
+    shape, scales = SHAPES[sharing]
+    x = np.random.default_rng(1).standard_normal(shape).astype(F32)
+    x[3] *= F32(1e-6)  # Numbers below the least normal code.
+    dtype = FLOATS[element]
+    codes, scale = quantize(x, f"{element}, {sharing}, scale = f32",
+                            [(shape, element), (scales, "f32")], backend)  # fmt: skip
+    row, column = np.indices(shape)
+    place = {
+        "per_tensor": np.zeros(shape, int), "per_row": row,
+        "per_group<32>": (row * shape[1] + column) // 32,
+        "per_block<16, 8>": row // 16 * 8 + column // 8,
+    }[sharing]  # fmt: skip
+    y = (x / np.ravel(scale)[place]).astype(F32).astype(np.float64)
+    random = draw_uniform(x.size, SEED, STEP, 9)[0].reshape(shape)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    expected = round_randomly(np.clip(y, -largest, largest), magnitudes(dtype), random)
+    np.testing.assert_array_equal(codes.astype(np.float64), expected)
+    step = float(ml_dtypes.finfo(dtype).eps)
+    check_mean(codes, y, np.abs(y) * step + float(magnitudes(dtype)[1]))
+
+
+@backends
+@pytest.mark.parametrize("size", [256, 16])
+def test_codes_of_books(size, backend):
+    values = load_book("bnb_dynamic_signed") if size == 256 else np.linspace(-1, 1, 16)
+    values = values.astype(F32)
+    form = f"{write_book('book', values)}, per_group<64>, scale = f32"
+    x = np.random.default_rng(2).standard_normal(5001).astype(F32)
+    bytes_of = 5001 if size == 256 else 2501
+    codes, scale = quantize(x, form, [((bytes_of,), "i8"), ((79,), "f32")], backend)
+    codes = codes.view(np.uint8)
+    if size == 16:
+        codes = np.stack([codes >> 4, codes & 15], 1).ravel()[:5001]
+    y = x / np.repeat(scale, 64)[:5001]
+    low = np.clip(np.searchsorted(values, y, "right") - 1, 0, size - 1)
+    high = np.minimum(low + 1, size - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        way = (y - values[low]) / (values[high] - values[low])
+    random = draw_uniform(5001, SEED, STEP, 9)[0]
+    np.testing.assert_array_equal(codes, np.where(random < way, high, low))
+    inside = high > low
+    spacing = (values[high] - values[low])[inside]
+    check_mean(values[codes][inside], y[inside], spacing)
+
+
+@backends
+def test_what_must_not_move(backend):
+    """Numbers of the format stay, NaN is never finite, what is beyond saturates."""
+    numbers = np.tile(magnitudes(FLOATS["f8E4M3FN"])[:127:3], 6).astype(F32)
+    numbers[::2] *= -1
+    form, element = "f8E4M3FN, per_group<16>, scale = f32, rule = floor", "f8E4M3FN"
+    rows = np.zeros((len(numbers), 16), F32)
+    rows[:, 0], rows[:, 1] = 448, numbers
+    flat = rows.reshape(-1)
+    codes, scale = quantize(flat, form, [(flat.shape, element), ((len(rows),), "f32")],
+                            backend)  # fmt: skip
+    assert (scale == 1).all()
+    np.testing.assert_array_equal(codes.astype(F32), flat)
+    # 2^9 - 1 has the exponent of 448, and so a scale of 1.
+    x = np.zeros((4, 16), F32)
+    x[0, 0], x[1, 0], x[2, 0], x[3, :] = 511, -511, np.nan, 0
+    codes, scale = quantize(x.reshape(-1), form, [((64,), element), ((4,), "f32")],
+                            backend)  # fmt: skip
+    back = codes.astype(F32).reshape(4, 16) * scale[:, None]
+    assert back[0, 0] == 448 and back[1, 0] == -448
+    assert np.isnan(back[2, 0]) and (back[3] == 0).all()
+
+
+def keep_module(size, states, parameter="f32", master="none"):
+    """A step that makes the gradient of the parameter and of all `states`, which are
+    given as (format, types of parts)."""
+    count = len(states)
+    kept = [(f"s{i}.{j}", f"tensor<{n}x{t}>")
+            for i, (_, parts) in enumerate(states) for j, (n, t) in enumerate(parts)]  # fmt: skip
+    given = [("p", f"tensor<{size}x{parameter}>"), ("g", f"tensor<{size}xf32>"), *kept,
+             ("seed", "tensor<i64>"), ("place", "tensor<i64>")]  # fmt: skip
+    results = [given[0], *kept]
+
+    def ports(named):
+        return ", ".join(f'{t} {{binade.name = "{n}"}}' for n, t in named)
+
+    arguments = ", ".join(f'%a{i}: {t} {{binade.name = "{n}"}}'
+                          for i, (n, t) in enumerate(given))  # fmt: skip
+    names = [f"%a{i}" for i in range(len(given))]
+    listed = ", ".join(f'#binade.setting<"s{i}" = 0.0>' for i in range(count))
+    read = ", ".join(["%p: f32", "%g: f32", *(f"%s{i}: f32" for i in range(count))])
+    out = ", ".join(["f32"] * (1 + count))
+    states_text = f"states({', '.join(names[2:-2])}) " if kept else ""
+    form = ", ".join(form for form, _ in states)
+    values = ", ".join(f"%u#{i}" for i in range(len(results))) if kept else "%u"
+    return f"""
+binade.optimizer @take {{states = [{listed}], hypers = []}}
+func.func private @take.update({read}) -> ({out}) {{
+  return {", ".join(["%g"] * (1 + count))} : {out}
+}}
+func.func @step({arguments}) -> ({ports(results)}) {{
+  %u{f":{len(results)}" if kept else ""} = binade.optimizer_update @take %a0, %a1
+    {states_text}random({", ".join(names[-2:])})
+    {{master = #binade.master<{master}>{f", formats = [{form}]" if kept else ""}}}
+    : ({", ".join(t for _, t in given)}) -> ({", ".join(t for _, t in results)})
+  return {values} : {", ".join(t for _, t in results)}
+}}
+"""
+
+
+def run_keep(module, g, start, backend, stream=7):
+    place = np.uint64((2**31 + stream << 32) + STEP).view(np.int64)
+    inputs = {**start, "g": g, "seed": np.int64(SEED), "place": place}
+    return evaluate(module, inputs, "--function", "step", "--backend", backend)
+
+
+DTYPES = {"bf16": BF16, "f16": F16}
+
+
+def numbers(size):
+    g = np.random.default_rng(5).standard_normal(size).astype(F32)
+    g *= np.exp2(np.linspace(-30, 4, size)).astype(F32)  # Subnormals of f16, too.
+    return g
+
+
+@backends
+@pytest.mark.parametrize("size", [1, 19, 70001])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_parameters_and_states_in_16_bits(dtype, size, backend):
+    """The parameter has the first word, each state the next."""
+    g, narrow = numbers(size), DTYPES[dtype]
+    form = (f"#binade.stochastic<{dtype}>", [(size, dtype)])
+    module = keep_module(
+        size, [form, ("unit", [(size, "f32")]), form], dtype, "stochastic"
+    )
+    zeros = np.zeros(size, narrow)
+    start = {"p": zeros, "s0.0": zeros, "s1.0": np.zeros(size, F32), "s2.0": zeros}
+    found = run_keep(module, g, start, backend)
+    words = draw_uniform(size, SEED, STEP, 2**31 + 7)
+    np.testing.assert_array_equal(found["s1.0"], g)
+    for name, word in [("p", 0), ("s0.0", 1), ("s2.0", 3)]:
+        expected = round_randomly(g.astype(np.float64), magnitudes(narrow), words[word])
+        assert found[name].dtype == narrow
+        np.testing.assert_array_equal(found[name].astype(np.float64), expected)
+        if size > 1000:
+            least = float(np.finfo(narrow).smallest_subnormal) if narrow == F16 else 0
+            check_mean(found[name], g, np.abs(g) * 2.0**-8 + least)
+
+
+@backends
+@pytest.mark.parametrize("size", [300, 2501])
+@pytest.mark.parametrize("name", ["e4m3", "dyn8", "dyn4"])
+def test_quantized_states(name, size, backend):
+    form = formats(True)[name]
+    parts = form.parts(size)
+    attribute = form.attribute()[:-1] + ", stochastic>"
+    plain = ("unit", [(size, "f32")])
+    module = keep_module(size, [plain, (attribute, parts)])
+    g = numbers(size)
+    begin = [
+        np.zeros(n, np.int8 if t == "i8" else FLOATS.get(t, F32)) for n, t in parts
+    ]
+    start = {f"s1.{i}": part for i, part in enumerate(begin)}
+    start |= {"p": np.zeros(size, F32), "s0.0": np.zeros(size, F32)}
+    found = run_keep(module, g, start, backend)
+    got = [found[f"s1.{i}"] for i in range(len(parts))]
+    np.testing.assert_array_equal(got[1], form.choose(g)[0])
+    y = form.scaled(g, got[1:]).astype(np.float64)
+    random = draw_uniform(size, SEED, STEP, 2**31 + 7)[2]
+    if form.is_book:
+        values = form.element
+        low = np.clip(np.searchsorted(values, y, "right") - 1, 0, len(values) - 1)
+        high = np.minimum(low + 1, len(values) - 1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            way = (y.astype(F32) - values[low]) / (values[high] - values[low])
+        expected = np.where(random < way, high, low)
+        np.testing.assert_array_equal(
+            form.unpack(got[0].view(np.uint8), size), expected
+        )
+    else:
+        expected = round_randomly(y, magnitudes(FLOATS[form.element]), random)
+        np.testing.assert_array_equal(got[0].astype(np.float64), expected)
+
+
+@backends
+def test_infinities_and_nan_stay(backend):
+    g = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 65504, 65505, 1e30], F32)
+    form = ("#binade.stochastic<f16>", [(8, "f16")])
+    module = keep_module(8, [form])
+    found = run_keep(
+        module, g, {"p": np.zeros(8, F32), "s0.0": np.zeros(8, F16)}, backend
+    )
+    got = found["s0.0"].astype(F32)
+    np.testing.assert_array_equal(got[:6], g[:6])
+    assert np.signbit(got[4]) and got[6] in (65504, np.inf) and got[7] == np.inf
+
+
+def small_rate(folder, dtype, master, steps=40):
+    """The way of a parameter whose updates are a thousandth of half its unit each."""
+    mlp = Mlp(folder)
+    policy = write_policy(folder, master, parameter=dtype)
+    begin = mlp.train(policy, 1, "--lr", "0", out="begin")["fc1_weight"]
+    end = mlp.train(policy, steps, "--lr", "1e-6", out="end")["fc1_weight"]
+    return begin.astype(F32), end.astype(F32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_small_rate_stalls_or_moves(dtype, tmp_path):
+    """Of updates of 1e-6, 16 bits rounded to nearest keep none beside a weight of 0.1."""
+    begin, end = small_rate(tmp_path, dtype, "none")
+    large = np.abs(begin) > 0.02
+    assert large.mean() > 0.5
+    np.testing.assert_array_equal(end[large], begin[large])
+    begin, end = small_rate(tmp_path, dtype, "stochastic")
+    moved = (end != begin)[large]
+    assert moved.mean() > 0.01
+    wide = Mlp(tmp_path)
+    policy = tmp_path / "f32.yaml"
+    policy.write_text("name: plain\nextends: fp32\n")
+    first = wide.train(policy, 1, "--lr", "0", out="b")["fc1_weight"]
+    last = wide.train(policy, 40, "--lr", "1e-6", out="e")["fc1_weight"]
+    # The same way on average: along the signs of the f32 one.
+    direction = np.sign(last - first)[large]
+    way = ((end - begin)[large] * direction).mean()
+    meant = np.abs(last - first)[large].mean()
+    error = ((end - begin) - (last - first))[large].std() / np.sqrt(large.sum())
+    assert abs(way - meant) < 5 * error
+
+
+@pytest.mark.parametrize(
+    "policy, lost", [("tiger-half", "2^-12"), ("tiger-half-bf16", "2^-9")]
+)
+def test_tiger_in_half_precision(policy, lost, tmp_path):
+    """It says what its rate loses, and the remedy that it names keeps it."""
+    mlp = Mlp(tmp_path)
+    dtype = "f16" if policy == "tiger-half" else "bf16"
+    process = binade("compile", mlp.model, "--loss", LOSS, "--policy", policy,
+                     "--optimizer", "tiger", "--lr", "1e-4", "--to", "assign",
+                     "-o", tmp_path / "x.mlir")  # fmt: skip
+    bound = 1e-4 * 2.0 ** -int(lost[2:])
+    assert f"loses updates below {lost} of it" in process.stderr
+    said = f"lr = 0.0001 beside elements beyond {bound:.3g} root mean squares"
+    assert said in process.stderr
+    remedy = tmp_path / "remedy.yaml"
+    remedy.write_text(
+        f"name: remedy\nextends: {policy}\nrules:\n- {{match: {{op: optimizer_update}}, "
+        f"parameter: {dtype}, master: stochastic, state: {dtype}:stochastic}}\n"
+    )
+
+    def train(name, rate, steps):
+        found = mlp.train(name, steps, "--lr", rate, out="out", optimizer="tiger")
+        return found["fc1_weight"].astype(F32)
+
+    changed = {}
+    for name in (policy, remedy):
+        begin, end = train(name, "0", 1), train(name, "1e-5", 10)
+        large = np.abs(begin) > np.abs(begin).mean()
+        changed[name] = (begin != end)[large].mean()
+    assert changed[policy] == 0 and changed[remedy] > 0.005
+
+
+@pytest.mark.parametrize("states", ["bf16:stochastic", "*:dyn8:stochastic",
+                                    "*:e4m3x:stochastic+f16:stochastic"])  # fmt: skip
+def test_runs_go_on_bit_for_bit(states, tmp_path):
+    mlp = Mlp(tmp_path)
+    flags = ["--states", states, "--save-every", 3]
+    whole = mlp.train("fp32", 6, *flags, out="whole")
+    mlp.train("fp32", 3, *flags, out="parts")
+    process = binade(
+        "train", mlp.model, "--loss", LOSS, "--data", tmp_path / "data.safetensors",
+        "--order", "sequential", "--states", states, "--resume", tmp_path / "parts",
+        "--steps", 6,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    again = safetensors.load(tmp_path / "parts" / "final.safetensors")
+    assert whole.keys() == again.keys()
+    for name in whole:
+        np.testing.assert_array_equal(
+            whole[name].tobytes(), again[name].tobytes(), name
+        )
+    nearest = mlp.train(
+        "fp32", 6, "--states", states.replace(":stochastic", ""), out="n"
+    )
+    assert any(nearest[name].tobytes() != whole[name].tobytes() for name in nearest)
+
+
+def test_values_of_a_policy(tmp_path):
+    """Gradients in FP8 by chance: another run for another seed, and it learns."""
+    policy = tmp_path / "chance.yaml"
+    policy.write_text(
+        "name: chance\nextends: bf16-amp\nrules:\n- match: {op: matmul, role: weight}\n"
+        "  quantize: {gradient: e5m2-tensor:stochastic, activation: e4m3-tensor,\n"
+        "             weight: e4m3-tensor}\n"
+    )
+    mlp = Mlp(tmp_path)
+    mlp.weights()
+    begin = ["--init", tmp_path / "start" / "final.safetensors"]
+
+    def train(seed, out, policy=policy):
+        found = mlp.train(policy, 20, "--init-seed", seed, *begin, out=out)
+        return found["fc1_weight"].tobytes()
+
+    first, again, other = (train(seed, f"r{i}") for i, seed in enumerate([1, 1, 2]))
+    assert first == again and first != other
+    nearest = tmp_path / "nearest.yaml"
+    nearest.write_text(policy.read_text().replace(":stochastic", ""))
+    assert train(1, "n1", nearest) == train(2, "n2", nearest) != first
+    lines = (tmp_path / "r0" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["loss"] for line in lines]
+    assert losses[-1] < losses[0]
+
+
+def test_nothing_is_rounded_to_f32(tmp_path):
+    process = binade("compile", Mlp(tmp_path).model, "--loss", LOSS, "--states",
+                     "f32:stochastic", "-o", tmp_path / "x.bnd")  # fmt: skip
+    assert process.returncode == 3
+    assert "'f32' is that of what is computed" in process.stderr
+
+
+def test_noise_where_tiger_shrinks(tmp_path):
+    mlp = Mlp(tmp_path)
+    begin = mlp.train("fp32", 1, "--lr", 0, out="begin")["fc1_weight"]
+    data = tmp_path / "data.safetensors"
+    batch = safetensors.load(data)
+    safetensors.save(data, batch | {"x": np.full_like(batch["x"], np.nan)})
+    flags = ["--on-nonfinite", "shrink", "--set", "shrink=0.5"]
+    calm = mlp.train("fp32", 1, *flags, optimizer="tiger", out="calm")["fc1_weight"]
+    np.testing.assert_array_equal(calm, begin * F32(0.5))
+    noisy = mlp.train(
+        "fp32", 1, *flags, "--set", "noise=0.1", optimizer="tiger", out="n"
+    )
+    moved = (noisy["fc1_weight"] - calm).astype(float)
+    assert 0.09 < np.abs(moved).max() <= 0.1001
+    assert abs(moved.mean()) < 5 * 0.1 / np.sqrt(3 * moved.size)
+
+
+def test_checkpoints_are_converted_to_nearest(tmp_path):
+    mlp = Mlp(tmp_path)
+    mlp.train("fp32", 3, "--save-every", 3, out="wide")
+    found = {}
+    for name in ("dyn8", "dyn8:stochastic"):
+        bundle, run = tmp_path / "step.bnd", tmp_path / name.replace(":", "-")
+        process = binade("compile", mlp.model, "--loss", LOSS, "--states", f"*:{name}",
+                         "-o", bundle)  # fmt: skip
+        assert process.returncode == 0, process.stderr
+        process = binade(
+            "ckpt", "convert", tmp_path / "wide", "--to", bundle, "-o", run
+        )
+        assert process.returncode == 0, process.stderr
+        found[name] = safetensors.load(next(run.rglob("*.safetensors")))
+    nearest, chance = found.values()
+    assert nearest["state/exp_avg/fc1_weight"].dtype == np.int8
+    for name, value in nearest.items():
+        assert value.tobytes() == chance[name].tobytes(), name
+    process = binade("train", bundle, "--data", tmp_path / "data.safetensors", "--order",
+                     "sequential", "--resume", run, "--steps", 4)  # fmt: skip
+    assert process.returncode == 0, process.stderr

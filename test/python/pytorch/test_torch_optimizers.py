@@ -1,0 +1,209 @@
+"""``binade.torch``: optimizers in a PyTorch loop, and whole steps from modules.
+
+Expected are PyTorch's own optimizers, and its training of the same module.
+"""
+
+import copy
+import inspect
+import subprocess
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from support import reference  # noqa: E402
+
+if not (reference.BUILD / "python" / "binade").exists():
+    pytest.skip("the extension is not built", allow_module_level=True)
+
+import binade.torch  # noqa: E402
+from binade import train_step  # noqa: E402
+from binade.errors import RejectedError, UsageError  # noqa: E402
+
+
+def make_module():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 3)
+    )
+
+
+def make_batch(step=0):
+    generator = torch.Generator().manual_seed(step)
+    return (
+        torch.randn(32, 8, generator=generator),
+        torch.randint(0, 3, (32,), generator=generator),
+    )
+
+
+def split(module):
+    biases = [p for p in module.parameters() if p.dim() == 1]
+    weights = [p for p in module.parameters() if p.dim() > 1]
+    return [{"params": weights}, {"params": biases, "weight_decay": 0.0, "lr": 0.02}]
+
+
+def train(module, optimizer, steps=5, schedule=None):
+    losses = []
+    for step in range(steps):
+        x, y = make_batch(step)
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if schedule:
+            schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+RULES = {
+    "AdamW": {"lr": 0.01, "betas": (0.8, 0.99), "weight_decay": 0.1},
+    "Adam": {"lr": 0.01, "weight_decay": 0.01},
+    "SGD": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+    "Adagrad": {"lr": 0.05},
+    "RMSprop": {"centered": True, "lr": 0.01},
+    "Adafactor": {"lr": 0.01},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_f32_states_are_pytorchs(rule):
+    settings = RULES[rule]
+    ours, theirs = make_module(), make_module()
+    mine = getattr(binade.torch, rule)(split(ours), **settings)
+    other = getattr(torch.optim, rule)(split(theirs), **settings)
+    halve = [torch.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in (mine, other)]
+    assert train(ours, mine, schedule=halve[0]) == pytest.approx(
+        train(theirs, other, schedule=halve[1]), rel=1e-5
+    )
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_default_rate_is_pytorchs(rule):
+    mine = getattr(binade.torch, rule)(make_module().parameters())
+    expected = inspect.signature(getattr(torch.optim, rule)).parameters["lr"].default
+    assert mine.param_groups[0]["lr"] == expected
+
+
+def test_the_default_rate_takes_no_compiling(monkeypatch):
+    compiled = []
+    compile_update = train_step.compile_update
+
+    def count(tensors, **options):
+        compiled.append(list(tensors))
+        return compile_update(tensors, **options)
+
+    monkeypatch.setattr(train_step, "compile_update", count)
+    optimizer = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "lion")
+    assert optimizer.param_groups[0]["lr"] == 1e-4
+    assert compiled == [["0.0"]]
+    made = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "tiger:cv")
+    assert (made.defaults["lr"], made.defaults["beta"]) == (1e-3, 0.945)
+
+
+def test_each_rule_has_a_class():
+    text = subprocess.run(
+        [reference.BUILD / "bin/binade", "list", "optimizers"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    listed = {line.split()[0] for line in text.splitlines()}
+    classes = [getattr(binade.torch, name) for name in binade.torch.__all__]
+    rules = {getattr(made, "rule", None) for made in classes} - {None}
+    # Forms of others: by an argument, for what has one axis, of other programs.
+    forms = {"adamw_amsgrad", "rmsprop_centered", "adafactor_vector"}
+    assert rules | forms | {"adam_onnx", "adamw_hf"} == listed
+
+
+def test_states_of_8_bits_train_and_take_a_quarter():
+    def make():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(
+            torch.nn.Linear(8, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 3)
+        )
+
+    module, exact = make(), make()
+    optimizer = binade.torch.Optimizer(module.parameters(), states="dyn8", lr=0.001)
+    losses = train(module, optimizer, 20)
+    expected = train(exact, torch.optim.AdamW(exact.parameters(), lr=0.001), 20)
+    assert losses[-1] == pytest.approx(expected[-1], rel=0.05)
+    assert losses != expected
+    states = optimizer.state_dict()["state"][0]
+    taken = sum(tensor.nbytes for name, tensor in states.items() if name != "step")
+    # A byte for each element of both moments, and an f32 for 256 of them.
+    assert taken == 2 * 8192 * (1 + 4 / 256)
+
+
+@pytest.mark.parametrize("states", [(), "dyn8:stochastic", "e4m3"])
+def test_a_restored_optimizer_goes_on_as_it_would_have(states):
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters(), states=states, lr=0.01)
+    train(module, optimizer, 3)
+    kept = copy.deepcopy((module.state_dict(), optimizer.state_dict()))
+    expected = train(module, optimizer, 3)
+    module = make_module()
+    module.load_state_dict(kept[0])
+    optimizer = binade.torch.Optimizer(module.parameters(), states=states, lr=0.5)
+    optimizer.load_state_dict(kept[1])
+    assert train(module, optimizer, 3) == expected
+    other = binade.torch.Optimizer(make_module().parameters(), "lion")
+    with pytest.raises(UsageError, match="another rule"):
+        other.load_state_dict(kept[1])
+
+
+def test_a_step_without_finite_gradients_changes_nothing():
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters(), lr=0.01)
+    before = [p.detach().clone() for p in module.parameters()]
+    for parameter in module.parameters():
+        parameter.grad = torch.full_like(parameter, float("inf"))
+    optimizer.step()
+    for parameter, value in zip(module.parameters(), before):
+        assert torch.equal(parameter, value)
+
+
+def test_what_it_cannot_train_is_refused():
+    module = make_module()
+    optimizer = binade.torch.Optimizer(module.parameters())
+    module[0].weight.grad = torch.zeros(16, 8).to_sparse()
+    with pytest.raises(UsageError, match="gradient of parameter 0.0 is sparse"):
+        optimizer.step()
+    with pytest.raises(RejectedError, match="has no setting 'momentun'"):
+        binade.torch.Optimizer(module.parameters(), "sgd", momentun=0.9)
+    with pytest.raises(UsageError, match="no rule has 'maximize'"):
+        binade.torch.Optimizer(module.parameters(), maximize=True)
+    with pytest.raises(RejectedError, match="unknown optimizer 'adamv'"):
+        binade.torch.Optimizer(module.parameters(), "adamv")
+    with pytest.raises(RejectedError, match="no variant 'cw'; did you mean 'cv'"):
+        binade.torch.Optimizer(module.parameters(), "tiger:cw")
+    with pytest.raises(UsageError, match="expected torch.float32 on the CPU"):
+        binade.torch.Optimizer(make_module().double().parameters())
+
+
+def test_a_captured_module_trains_as_pytorch_does():
+    module, theirs = make_module(), make_module()
+    x, target = make_batch()
+    step = binade.torch.capture(
+        module, torch.nn.CrossEntropyLoss(), {"input": x, "target": target},
+        optimizer="adamw", settings={"lr": 0.01, "weight_decay": 0.01},
+    )  # fmt: skip
+    losses = []
+    for number in range(5):
+        x, target = make_batch(number)
+        losses.append(step({"input": x, "target": target}).loss)
+    expected = train(theirs, torch.optim.AdamW(theirs.parameters(), lr=0.01))
+    assert losses == pytest.approx(expected, rel=1e-5)
+    binade.torch.load_parameters(module, step)
+    for a, b in zip(module.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_the_stable_embedding_is_an_embedding_with_a_norm():
+    embedding = binade.torch.StableEmbedding(11, 6, padding_idx=2)
+    indices = torch.tensor([[1, 2, 10]])
+    expected = torch.nn.functional.layer_norm(embedding.weight[indices], (6,))
+    assert torch.equal(embedding(indices), expected)
+    assert embedding.weight[2].abs().sum() == 0
+    bound = (6 / (11 + 6)) ** 0.5
+    assert 0 < embedding.weight.abs().max() <= bound

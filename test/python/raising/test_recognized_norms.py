@@ -1,0 +1,199 @@
+"""Normalizations that graphs spell out are one op each, and what only looks like one
+stays.
+
+The graphs are scrambled: no name says anything, and nodes, inputs and outputs stand in
+any order. onnxruntime runs them as they were written; the reference runs what was
+recognized, and what `--no-recognize` leaves as it is.
+"""
+
+import re
+
+import numpy as np
+import onnx
+import pytest
+from support import training_graphs as graphs
+from support.paths import BUILD, MODELS
+from support.processes import call
+from support.reference import EVAL, safetensors
+
+NORM = """
+  m = ReduceMean(x, axes)
+  c = Sub(x, m)
+  s = Mul(c, c)
+  v = ReduceMean(s, axes)
+  ve = Add(v, eps)
+  r = Sqrt(ve)
+  n = Div(c, r)
+  y = Mul(n, scale)
+  z = Add(y, bias)
+  kept = Mul(m, share)
+  updated = Add(kept, old)
+  t = Mul(z, weights)
+  loss = ReduceSum <keepdims = 0> (t)
+"""
+
+# Shapes of x and scale, the axes, and the op.
+KINDS = {
+    "batch": ((4, 3, 5), (1, 3, 1), [0, 2], "batch_norm"),
+    "layer": ((4, 3, 5), (3, 5), [1, 2], "layer_norm"),
+    "group": ((4, 2, 3, 5), (2, 3, 1), [2, 3], "layer_norm"),
+}
+
+# What stands in the place of lines; N is the number of summands.
+SPELLINGS = {
+    "quotient": {},
+    "power of the root": {
+        "r = Sqrt(ve)": "r = Pow(ve, minus_half)",
+        "n = Div(c, r)": "n = Mul(r, c)",
+    },
+    "sums and a square": {
+        "m = ReduceMean(x, axes)": "ms = ReduceSum(x, axes)\n  m = Div(ms, count)",
+        "s = Mul(c, c)": "s = Pow(c, two)",
+        "n = Div(c, r)": "i = Reciprocal(r)\n  n = Mul(c, i)",
+    },
+    "factors first": {
+        "n = Div(c, r)": "i = Div(one, r)\n  a = Mul(scale, i)\n  ma = Mul(a, m)",
+        "y = Mul(n, scale)": "y = Mul(x, a)\n  sh = Sub(bias, ma)",
+        "z = Add(y, bias)": "z = Add(sh, y)",
+    },
+}
+
+NEAR_MISSES = {
+    "epsilon beside the root": {
+        "ve = Add(v, eps)\n  r = Sqrt(ve)": "q = Sqrt(v)\n  r = Add(q, eps)"
+    },
+    "unbiased variance": {
+        "v = ReduceMean(s, axes)": "vs = ReduceSum(s, axes)\n  v = Div(vs, count_1)"
+    },
+    "variance over another axis": {
+        "v = ReduceMean(s, axes)": "v = ReduceMean(s, other_axes)"
+    },
+    "mean over another axis": {
+        "n = Div(c, r)": "m2 = ReduceMean(x, other_axes)\n  c2 = Sub(x, m2)\n"
+        "  n = Div(c2, r)"
+    },
+    "variance of another value": {
+        "s = Mul(c, c)": "c2 = Sub(weights, m)\n  s = Mul(c, c2)"
+    },
+    "third power": {"s = Mul(c, c)": "s = Pow(c, three)"},
+    "another root": {
+        "r = Sqrt(ve)": "r = Pow(ve, minus_third)",
+        "n = Div(c, r)": "n = Mul(r, c)",
+    },
+    "epsilon of each number": {"ve = Add(v, eps)": "ve = Add(v, epsilons)"},
+    "sign": {"n = Div(c, r)": "d = Sub(m, x)\n  n = Div(d, r)"},
+    "two scales": {
+        "n = Div(c, r)": "i = Reciprocal(r)\n  a = Mul(scale, i)\n  ma = Mul(i, m)",
+        "y = Mul(n, scale)": "y = Mul(x, a)\n  sh = Sub(bias, ma)",
+        "z = Add(y, bias)": "z = Add(sh, y)",
+    },
+    "mean in the loss": {
+        "loss = ReduceSum <keepdims = 0> (t)": "all = ReduceSum <keepdims = 0> (t)\n"
+        "  mm = Mul(m, m)\n  more = ReduceSum <keepdims = 0> (mm)\n"
+        "  loss = Add(all, more)"
+    },
+}
+
+
+def make(kind, changes):
+    """The graph, and numbers for its inputs."""
+    shape, scale, axes, _ = KINDS[kind]
+    statistic = [1 if axis in axes else size for axis, size in enumerate(shape)]
+    count = int(np.prod([shape[axis] for axis in axes]))
+    nodes = NORM
+    for line, instead in changes.items():
+        assert line in nodes
+        nodes = nodes.replace(line, instead)
+    numbers = {"eps": 1e-3, "one": 1, "two": 2, "three": 3, "minus_half": -0.5,
+               "minus_third": -1 / 3, "count": count, "count_1": count - 1,
+               "share": 0.1}  # fmt: skip
+    for name, value in numbers.items():
+        nodes += f"  {name} = Constant <value_float = {float(value)!r}> ()\n"
+    other = [axis for axis in range(len(shape)) if axis not in axes][:1]
+    for name, value in {"axes": axes, "other_axes": other}.items():
+        nodes += f"  {name} = Constant <value_ints = {value}> ()\n"
+    if kind != "batch":
+        # The statistics of layers and groups are inside.
+        nodes = nodes.replace("kept = Mul(m, share)", "kept = Mul(share, share)")
+    shapes = {"x": shape, "scale": scale, "bias": scale, "weights": shape,
+              "old": statistic, "epsilons": statistic}  # fmt: skip
+    inputs = [graphs.declare(name, sizes) for name, sizes in shapes.items()]
+    outputs = ["float loss", graphs.declare("updated", statistic)]
+    model = graphs.parse(inputs, [*outputs, graphs.declare("z", shape)], nodes)
+    draw = np.random.default_rng(0)
+    values = {
+        name: draw.uniform(0.5, 2, sizes).astype(np.float32)
+        for name, sizes in shapes.items()
+    }
+    return model, values
+
+
+def import_and_compare(kind, changes, seed, folder):
+    """The module of the scrambled graph; its values, and those of the one that is not
+    recognized, are onnxruntime's."""
+    model, values = make(kind, changes)
+    scrambled, old = graphs.scramble(model, seed)
+    new = {name: fresh for fresh, name in old.items()}
+    values = {new[name]: value for name, value in values.items() if name in new}
+    used = {name for node in scrambled.graph.node for name in node.input}
+    for value in [v for v in scrambled.graph.input if v.name not in used]:
+        scrambled.graph.input.remove(value)
+    onnx.save(scrambled, folder / "m.onnx")
+    safetensors.save(folder / "in.safetensors", values)
+    expected = graphs.run(scrambled, values)
+    expected["loss"] = expected.pop(new["loss"])
+    modules = {}
+    for flags in ((), ("--no-recognize",)):
+        text = call(
+            BUILD / "bin" / "binade-translate", "--import-onnx", folder / "m.onnx",
+            "--loss-output", new["loss"], *flags,
+        )  # fmt: skip
+        (folder / "m.mlir").write_text(text)
+        call(EVAL, folder / "m.mlir", "--inputs", folder / "in.safetensors",
+             "--out", folder / "out.safetensors")  # fmt: skip
+        found = safetensors.load(folder / "out.safetensors")
+        assert set(found) == set(expected)
+        for name, value in expected.items():
+            # Numbers of about 1, of at most 20 summands.
+            np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-6)
+        modules[flags] = text
+    return modules[()]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_spelled_out_norms_are_one_op(kind, spelling, seed, tmp_path):
+    text = import_and_compare(kind, SPELLINGS[spelling], seed, tmp_path)
+    assert text.count(f"= binade.{KINDS[kind][3]} ") == 1
+    assert "epsilon = 0.0010000000474974513" in text
+    # Nothing of it is left but the weights of the loss and running statistics.
+    for gone in ("sqrt", "pow", "div", "reciprocal", "sub", "reduce_mean"):
+        assert f"binade.{gone} " not in text
+    # A group's scale is of channels, not of its elements.
+    assert text.count("binade.mul") == {"batch": 2, "layer": 1, "group": 2}[kind]
+
+
+@pytest.mark.parametrize("change", NEAR_MISSES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_only_looks_like_a_norm_stays(kind, change, tmp_path):
+    text = import_and_compare(kind, NEAR_MISSES[change], 0, tmp_path)
+    assert "binade.batch_norm" not in text
+    assert "binade.layer_norm" not in text
+
+
+@pytest.mark.parametrize(
+    "name, op, count",
+    [
+        ("resnet18-cifar-w8", "batch_norm", 20),
+        ("detector-tiny", "layer_norm", 10),
+        ("llama-tiny", "rms_norm", 5),
+        ("llama-tiny", "silu", 2),
+    ],
+)
+def test_norms_of_exported_gradients_are_one_op(name, op, count, tmp_path):
+    """Of PyTorch's decompositions, once their backward part is gone."""
+    report = graphs.report_scrambled(MODELS / name / "grads.onnx", tmp_path)
+    forward = re.search(r"^forward: .*$", report, re.MULTILINE)[0]
+    assert f" {op} {count}" in forward
+    assert "sqrt" not in forward

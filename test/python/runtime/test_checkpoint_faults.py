@@ -1,0 +1,302 @@
+"""A run that meets a full disk, a signal, a neighbour or the end of its process loses
+nothing that it has saved, and goes on with the bits that it would have had.
+"""
+
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from support.checkpoint_runs import (
+    EVERY,
+    STEPS,
+    Runs,
+    check_equal,
+    checkpoints,
+    metrics,
+)
+from support.faults import build_shim, check_is_clean, make_fault
+from support.paths import BUILD
+from support.reference import binade, safetensors
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+# --- Faults ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory):
+    return build_shim(tmp_path_factory.mktemp("shim"))
+
+
+def run_with_fault(command, fault):
+    """The process, and how many such calls there were."""
+    count = pathlib.Path(fault["FAULT_COUNT"])
+    count.unlink(missing_ok=True)
+    process = binade(*command, env=fault)
+    return process, int(count.read_text()) if count.exists() else None
+
+
+# --- Neighbours and signals -----------------------------------------------------------
+
+
+def start(runs, *more, steps=1000000, env=None, **options):
+    """A run that has done its first step and goes on."""
+    command = [BUILD / "bin" / "binade", *runs.command(*more, steps=steps, **options)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([str(w) for w in command], **pipes, env=env)
+    for line in process.stdout:
+        if line.startswith("step "):
+            return process
+    raise AssertionError(process.stderr.read())
+
+
+def finish(process):
+    process.stdout.read()
+    return process.wait(600)
+
+
+def check_resumes(runs, run):
+    """The run stopped after a step that has a checkpoint; forty more are the same."""
+    step = len(metrics(run))
+    assert checkpoints(run)[-1] == f"step-{step:06d}"
+    assert safetensors.load(run / "final.safetensors")["rng"][1] == step
+    unbroken = run.with_name("unbroken")
+    runs.train("--out", unbroken, steps=step + STEPS)
+    process = runs.train("--resume", run, steps=step + STEPS)
+    assert f"resumed after step {step}\n" in process.stdout
+    check_equal(run, unbroken)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves(number, runs, tmp_path):
+    run = tmp_path / "run"
+    process = start(runs, "--out", run)
+    process.send_signal(number)
+    assert "--resume" in process.stdout.read()
+    assert process.wait(600) == 128 + number
+    check_resumes(runs, run)
+
+
+def test_the_second_signal_ends_at_once(runs, shim, tmp_path):
+    """Also where what follows the first does not end."""
+    run = tmp_path / "run"
+    fault = make_fault(shim, run / "final.safetensors", "fsync", 1, "HANG")
+    process = start(runs, "--out", run, env=fault)
+    process.send_signal(signal.SIGINT)
+    while not list(run.glob("final.safetensors.tmp-*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == -signal.SIGINT
+    assert "resumed after" in runs.train("--resume", run, "--max-seconds", 1,
+                                         steps=10**6).stdout  # fmt: skip
+    check_is_clean(run)
+
+
+def test_a_reader_that_goes_away_ends_nothing(runs, tmp_path):
+    run = tmp_path / "run"
+    process = start(runs, "--out", run, steps=5000, every=0)
+    process.stdout.close()
+    # The last step is always shown.
+    assert process.wait(600) == 0
+    assert len(metrics(run)) == 5000
+
+
+def test_time_ends_a_run_as_a_signal_does(runs, tmp_path):
+    run = tmp_path / "run"
+    begun = time.monotonic()
+    process = runs.train("--out", run, "--max-seconds", 0.5, steps=1000000)
+    assert time.monotonic() - begun < 600
+    assert "stopped after step" in process.stdout
+    check_resumes(runs, run)
+
+
+def test_a_run_has_one_writer(runs, tmp_path):
+    run = tmp_path / "run"
+    first = start(runs, "--out", run)
+    while not list(run.glob("checkpoints/step-??????")):
+        time.sleep(0.01)
+    for where in ("--out", "--resume"):
+        process = runs.train(where, run, code=8)
+        assert f"in use by process {first.pid} on {os.uname().nodename}" in (
+            process.stderr
+        )
+    assert first.poll() is None
+    # The lock dies with its process, even so.
+    first.kill()
+    finish(first)
+    step = len((run / "metrics.jsonl").read_text().splitlines())
+    assert "resumed after" in runs.train("--resume", run, steps=step + 10).stdout
+
+
+# --- Disks that fail, and kills -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call", [pytest.param("write", marks=pytest.mark.slow), "fsync", "rename", "mkdir"]
+)
+def test_each_call_that_fails(call, runs, shim, tmp_path):
+    """Exit code 5, and what was saved before is whole."""
+    steps, unbroken = 6, tmp_path / "unbroken"
+    runs.train("--out", unbroken, steps=steps)
+    run = tmp_path / "run"
+    command = runs.command("--out", run, "--keep", 1, steps=steps)
+    whole, count = run_with_fault(
+        command, make_fault(shim, run / "checkpoints", call, 0)
+    )
+    assert whole.returncode == 0 and count > 2, whole.stderr
+    failed = 0
+    for at in range(1, count + 1):
+        shutil.rmtree(run)
+        fault = make_fault(shim, run / "checkpoints", call, at)
+        process, _ = run_with_fault(command, fault)
+        if process.returncode == 0:
+            # It was about an older checkpoint, which is left.
+            assert "warning: " in process.stderr, (call, at)
+        else:
+            failed += 1
+            assert process.returncode == 5, (call, at, process.stderr)
+            assert process.stderr.count("error: ") == 1
+            assert "checkpoints" in process.stderr
+            # A run goes on from what there is, and leaves nothing behind.
+            for name in checkpoints(run) if (run / "checkpoints").exists() else []:
+                verified = binade("ckpt", "verify", run / "checkpoints" / name)
+                assert verified.returncode == 0, (call, at, verified.stderr)
+        runs.train("--resume", run, steps=steps)
+        check_equal(run, unbroken)
+        check_is_clean(run)
+    assert failed >= count / 2
+
+
+def test_a_file_that_may_not_grow(runs, tmp_path):
+    """Here nothing stands between the program and the system."""
+    run, limit = tmp_path / "run", 4096
+    process = start(runs, "--out", run)
+    while not list(run.glob("checkpoints/step-??????")):
+        time.sleep(0.01)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    process.stdout.read()
+    assert process.wait(600) == 5
+    assert "too large" in process.stderr.read()
+    (newest,) = checkpoints(run)[-1:]
+    assert (run / "checkpoints" / newest / "state.safetensors").stat().st_size > limit
+    step = int(newest.removeprefix("step-"))
+    assert f"resumed after step {step}\n" in (
+        runs.train("--resume", run, steps=step + 10).stdout
+    )
+    check_is_clean(run)
+
+
+def test_power_may_fail_at_any_time(runs, shim, tmp_path):
+    """When a name appears, what it stands for is on disk, and is before the next."""
+    run, trace = tmp_path / "run", tmp_path / "trace"
+    fault = make_fault(shim, run, "any", 0) | {"FAULT_TRACE": str(trace)}
+    process, _ = run_with_fault(runs.command("--out", run, steps=22), fault)
+    assert process.returncode == 0
+    lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
+    dirty, complete = set(), []
+    for call, path in lines:
+        step, _, is_temporary = os.path.basename(path).partition(".")
+        if call == "rename" and step.startswith("step-"):
+            if not is_temporary:
+                assert not {p for p in dirty if "/step-" in p or "metrics" in p}, path
+                complete.append(step)
+            elif step in complete:
+                # An older one goes when the newer is there to stay.
+                assert step < complete[-1] and str(run / "checkpoints") not in dirty
+        if call == "fsync":
+            dirty.discard(path)
+        elif call == "write":
+            dirty.add(path)
+        elif call == "rename":
+            # A name is written into its directory.
+            dirty.add(os.path.dirname(path))
+    assert complete == [f"step-{step:06d}" for step in (5, 10, 15, 20, 22)]
+    assert {call for call, _ in lines} == {"write", "fsync", "rename", "mkdir"}
+    assert sum(path.endswith("manifest.json") for _, path in lines) == len(complete)
+    assert not {path for path in dirty if path.endswith((".json", ".safetensors"))}
+
+
+def test_files_of_the_run_that_cannot_be_written(runs, shim, tmp_path):
+    """Beside the checkpoints."""
+    run = tmp_path / "run"
+    for call, name in (("write", "metrics.jsonl"), ("fsync", "final.safetensors"),
+                       ("rename", "run.json"), ("write", "run.json"),
+                       ("write", "events.out.tfevents.")):  # fmt: skip
+        shutil.rmtree(run, ignore_errors=True)
+        command = runs.command("--out", run, steps=7)
+        process, _ = run_with_fault(command, make_fault(shim, run / name, call, 1))
+        assert process.returncode == 5 and name in process.stderr
+        runs.train("--resume", run)
+        check_equal(run, runs.unbroken())
+        check_is_clean(run)
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        pytest.param(20, marks=pytest.mark.slow),
+        pytest.param(200, marks=pytest.mark.nightly),
+    ],
+)
+def test_a_killed_run_loses_nothing(trials, runs, shim, tmp_path):
+    """At random moments, and half of the times in the middle of a save."""
+    draw = random.Random(trials)
+    unbroken, run = tmp_path / "unbroken", tmp_path / "run"
+    steps = 60
+    begun = time.monotonic()
+    command = runs.command("--out", run, steps=steps)
+    # How long a run takes, and how many calls it saves by.
+    fault = make_fault(shim, run / "checkpoints", "any", 0)
+    process, count = run_with_fault(command, fault)
+    seconds = time.monotonic() - begun
+    assert process.returncode == 0, process.stderr
+    run.rename(unbroken)
+    kills, in_saves, resumed = 0, 0, 0
+    while kills < trials:
+        shutil.rmtree(run, ignore_errors=True)
+        where = "--out"
+        # A run may be killed more than once.
+        for _ in range(draw.randrange(1, 4)):
+            command = runs.command(where, run, steps=steps)
+            before = len(checkpoints(run)) if (run / "checkpoints").exists() else 0
+            if in_saves <= kills // 2:
+                at = draw.randrange(1, count)
+                fault = make_fault(shim, run / "checkpoints", "any", at, "KILL")
+                process, _ = run_with_fault(command, fault)
+                killed = process.returncode == -signal.SIGKILL
+                in_saves += killed
+            else:
+                words = [str(word) for word in (BUILD / "bin" / "binade", *command)]
+                process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+                time.sleep(draw.uniform(0, seconds))
+                process.kill()
+                killed = process.wait() == -signal.SIGKILL
+            kills += killed
+            where = "--resume"
+            if before:
+                assert checkpoints(run), "a checkpoint is lost"
+        reached = len((run / "metrics.jsonl").read_bytes().split(b"\n")) - 1 if (
+            run / "metrics.jsonl"
+        ).exists() else 0  # fmt: skip
+        process = runs.train("--resume", run, steps=steps)
+        assert "damaged" not in process.stderr
+        if found := re.search(r"resumed after step (\d+)", process.stdout):
+            resumed += 1
+            assert reached - int(found[1]) <= EVERY
+        check_equal(run, unbroken)
+        check_is_clean(run)
+    assert resumed > 0 and in_saves >= trials // 2 - 1

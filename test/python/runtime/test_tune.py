@@ -1,0 +1,125 @@
+"""What `binade-run tune` finds is in the bundle, and taken on such a device alone."""
+
+import json
+
+import pytest
+from support.arena import Bundle
+from support.cuda_runs import SIMULATED, Bundles, run
+
+NAME = "Simulated H200, cublaslt 13.0.0"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    return Bundles(tmp_path_factory.mktemp("bundles"))
+
+
+@pytest.fixture(scope="module")
+def tuned(bundles):
+    bundle = bundles.folder / "tuned.bnd"
+    done = run(
+        "binade-run", "tune", bundles.compile(), "-o", bundle,
+        BINADE_SIMULATED_KERNELS=str(bundles.folder),
+    )  # fmt: skip
+    # Two layers, with a gradient of each weight, and one of the values between.
+    count = len(products(bundle))
+    assert count >= 5
+    assert done.stdout == f"{bundle}: algorithms of {count} products on sm_90\n"
+    return bundle
+
+
+def products(bundle):
+    plan = Bundle(bundle).plan
+    return [
+        record
+        for key in ("records", "evaluation")
+        for record in plan.get(key, [])
+        if record["kind"] == "matmul"
+    ]
+
+
+def implementations(bundles, bundle, tmp_path, settings=""):
+    """Of a step's products, in order."""
+    trace = tmp_path / "trace.json"
+    bundles.train(
+        bundle,
+        ["--out", tmp_path / "run"],
+        "--profile",
+        trace,
+        steps=1,
+        settings=settings,
+    )
+    events = json.loads(trace.read_text())["traceEvents"]
+    found = [event.get("args", {}).get("implementation", "") for event in events]
+    return [text for text in found if text.startswith("cublaslt")]
+
+
+def ids(found):
+    return [int(text.split(" id ")[1].split()[0]) for text in found]
+
+
+def test_algorithms_are_written_down_and_taken(bundles, tuned, tmp_path):
+    # The simulated library's have 4096 bytes of workspace or none: their number.
+    recorded = []
+    for product in products(tuned):
+        assert list(product["algorithms"]) == [NAME]
+        words = product["algorithms"][NAME]
+        assert len(words) == 128
+        recorded.append(int(words[16:32], 16) // 4096)
+    found = implementations(bundles, tuned, tmp_path)
+    assert all(text.startswith("cublaslt 13.0.0 ") for text in found)
+    assert ids(found) == recorded[: len(found)] and len(found) >= 5
+
+
+def test_another_version_chooses_again(bundles, tuned, tmp_path):
+    found = implementations(bundles, tuned, tmp_path, "cublaslt=120901")
+    assert all(text.startswith("cublaslt 12.9.1 ") for text in found)
+    # The first that the product's scratch memory is enough for.
+    buffers = Bundle(tuned).plan["buffers"]
+    scratch = [
+        buffers[p["library_scratch"]["buffer"]]["bytes"] for p in products(tuned)
+    ]
+    assert ids(found) == [int(bytes >= 4096) for bytes in scratch[: len(found)]]
+    assert set(ids(found)) == {0, 1}
+
+
+def test_nothing_else_changes(bundles, tuned, tmp_path):
+    for name, bundle in (("first", bundles.compile()), ("tuned", tuned)):
+        bundles.train(bundle, ["--out", tmp_path / name])
+    first, again = (tmp_path / n / "final.safetensors" for n in ("first", "tuned"))
+    assert first.read_bytes() == again.read_bytes()
+    before, after = Bundle(bundles.compile()).plan, Bundle(tuned).plan
+    for product in products(tuned):
+        assert product["algorithms"]
+    for key in ("records", "evaluation"):
+        for record in after[key]:
+            record.pop("algorithms", None)
+    assert before == after
+
+
+def test_a_bundle_in_another_folder_finds_its_weights(bundles, tuned, tmp_path):
+    (tmp_path / "other").mkdir()
+    moved = tmp_path / "other" / "tuned.bnd"
+    run(
+        "binade-run", "tune", tuned, "-o", moved,
+        BINADE_SIMULATED_KERNELS=str(bundles.folder),
+    )  # fmt: skip
+    bundles.train(moved, ["--out", tmp_path / "run"])
+
+
+def test_what_cannot_be_tuned(bundles, tmp_path):
+    out = tmp_path / "out.bnd"
+    done = run("binade-run", "tune", bundles.compile("cpu"), "-o", out,
+               "--device", "cpu", code=2)  # fmt: skip
+    assert "it runs on the CPU, whose products have one algorithm" in done.stderr
+    alone = tmp_path / "lib"
+    alone.mkdir()
+    (alone / "libcuda.so.1").symlink_to(SIMULATED / "libcuda.so.1")
+    done = run(
+        "binade-run", "tune", bundles.compile(), "-o", out, code=6, library_path=alone,
+        BINADE_SIMULATED_KERNELS=str(bundles.folder),
+    )  # fmt: skip
+    assert "no library multiplies here" in done.stderr
+    assert not out.exists()
+    done = run("binade-run", "tune", bundles.compile(), code=2)
+    assert "--output" in done.stderr

@@ -1,0 +1,36 @@
+"""Programs that fail, hang or are killed where they change a file: faults.c, preloaded."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from support.reference import binade
+
+
+def build_shim(folder):
+    """The library that a program is started with."""
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if not compiler:
+        pytest.skip("no C compiler")
+    library = folder / "faults.so"
+    source = pathlib.Path(__file__).with_name("faults.c")
+    command = [compiler, "-shared", "-fPIC", "-O1", source, "-o", library, "-ldl"]
+    subprocess.run(command, check=True)
+    return library
+
+
+def make_fault(shim, under, call, at, what=None):
+    """The environment of a process that meets a fault, see faults.c."""
+    environment = os.environ | {
+        "LD_PRELOAD": str(shim), "FAULT_UNDER": str(under), "FAULT_CALL": call,
+        "FAULT_AT": str(at), "FAULT_COUNT": str(under.parent.parent / "count"),
+    }  # fmt: skip
+    return environment | ({f"FAULT_{what}": "1"} if what else {})
+
+
+def check_is_clean(run):
+    """Nothing half-written is left."""
+    assert not [path for path in run.rglob("*") if ".tmp-" in path.name]
+    assert binade("ckpt", "verify", run).returncode == 0

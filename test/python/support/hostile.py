@@ -1,0 +1,86 @@
+"""Runs a command on a file that is not what it should be.
+
+It may end in no other way than by saying so: with an exit code of docs/ExitCodes.md, one
+error that names the file and the part of it, safe to print, and within the address space
+and time that a small file needs, whatever sizes the file claims.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import subprocess
+from pathlib import Path
+
+import onnx
+from support.paths import BUILD
+
+MEMORY = 3 << 30  # Of addresses; MLIR's libraries take half a GiB of them.
+SECONDS = 20  # Of the processor, however many others want it.
+HANGS = 600  # Of the clock: what waits for nothing uses no processor.
+
+HEAD = '<ir_version: {}, opset_import: ["" : {}]> '
+
+
+def limit_resources():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(tool, *arguments, cwd=None) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [BUILD / "bin" / tool, *map(str, arguments)], cwd=cwd, capture_output=True,
+        timeout=HANGS, preexec_fn=limit_resources,
+    )  # fmt: skip
+
+
+def refuse(code, words, tool, *arguments, cwd=None) -> str:
+    """The one error with which a command ends; `words` are in it."""
+    done = run(tool, *arguments, cwd=cwd)
+    text = done.stderr.decode()
+    assert done.returncode == code, f"{done.returncode}\n{text[:2000]}"
+    assert text.count(": error: ") == 1, text
+    for word in [words] if isinstance(words, str) else words:
+        assert word in text, text
+    assert text.isprintable() or text.replace("\n", "").isprintable(), repr(text)
+    assert len(text) < 4000, text
+    return text
+
+
+def parse(graph: str, opset: int = 20, ir: int = 10) -> onnx.ModelProto:
+    return onnx.parser.parse_model(HEAD.format(ir, opset) + graph)
+
+
+def write(model, path: Path) -> Path:
+    """`model`: bytes, a graph as text, or a model."""
+    if isinstance(model, str):
+        model = parse(model)
+    if not isinstance(model, bytes):
+        model = model.SerializeToString()
+    path.write_bytes(model)
+    return path
+
+
+def change_plan(bundle: Path, path: Path, change) -> None:
+    """Writes a bundle whose plan `change` has changed, with a hash that fits."""
+    data = bundle.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    about = header.pop("__metadata__")
+    parts, offset = [], 0
+    for name, entry in sorted(header.items(), key=lambda x: x[1]["data_offsets"]):
+        begin, stop = entry["data_offsets"]
+        part = data[end + begin : end + stop]
+        if name == "plan":
+            plan = json.loads(part)
+            change(plan)
+            part = json.dumps(plan).encode()
+            entry["shape"] = [len(part)]
+            about["sha256.plan"] = hashlib.sha256(part).hexdigest()
+        entry["data_offsets"] = [offset, offset + len(part)]
+        offset += len(part)
+        parts.append(part)
+    head = json.dumps({"__metadata__": about, **header}).encode()
+    path.write_bytes(len(head).to_bytes(8, "little") + head + b"".join(parts))

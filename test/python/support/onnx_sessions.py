@@ -1,0 +1,18 @@
+"""Runs exported ONNX files with onnxruntime."""
+
+import pytest
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def session(path):
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def run_onnx(path, feeds):
+    """Outputs of a file by name; it is given those inputs that it has."""
+    opened = session(path)
+    names = [output.name for output in opened.get_outputs()]
+    inputs = {value.name for value in opened.get_inputs()}
+    given = {name: array for name, array in feeds.items() if name in inputs}
+    return dict(zip(names, opened.run(None, given)))

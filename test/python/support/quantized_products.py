@@ -1,0 +1,63 @@
+"""A linear layer with quantized operands, forward and backward, and its results in numpy."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.paths import BUILD
+
+F32 = np.float32
+OPT = BUILD / "bin/binade-opt"
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
+ROWS, IN, OUT = 24, 48, 40
+# The gradient of the step's output is an argument, so that the test knows it; made
+# by the backward part, as a gradient is.
+STEP = f"""
+func.func @step(%x: tensor<{ROWS}x{IN}xf32> {{binade.name = "x", binade.role = #binade.role<batch>}},
+                %g: tensor<{ROWS}x{OUT}xf32> {{binade.name = "g", binade.role = #binade.role<batch>}},
+                %w: tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<parameter>}},
+                %b: tensor<{OUT}xf32> {{binade.name = "b", binade.role = #binade.role<parameter>}},
+                %l: tensor<{OUT}x1xf32> {{binade.name = "last", binade.role = #binade.role<parameter>}})
+    -> (tensor<{ROWS}x{OUT}xf32> {{binade.name = "y"}}, tensor<{ROWS}x1xf32> {{binade.name = "z"}},
+        tensor<{ROWS}x{IN}xf32> {{binade.name = "dx"}},
+        tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<gradient>}}) {{
+  %h = binade.neg %x : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %kept = binade.save %h : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %y = binade.matmul %h, %w, %b : (tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>, tensor<{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
+  %z = binade.matmul %y, %l : (tensor<{ROWS}x{OUT}xf32>, tensor<{OUT}x1xf32>) -> tensor<{ROWS}x1xf32>
+  %dy = binade.neg %g {{binade.phase = #binade.phase<backward>}} : (tensor<{ROWS}x{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
+  %dx = binade.matmul %dy, %w {{transpose_rhs, binade.phase = #binade.phase<backward>}}
+    : (tensor<{ROWS}x{OUT}xf32>, tensor<{IN}x{OUT}xf32>) -> tensor<{ROWS}x{IN}xf32>
+  %dw = binade.matmul %kept, %dy {{transpose_lhs, binade.phase = #binade.phase<backward>}}
+    : (tensor<{ROWS}x{IN}xf32>, tensor<{ROWS}x{OUT}xf32>) -> tensor<{IN}x{OUT}xf32>
+  return %y, %z, %dx, %dw : tensor<{ROWS}x{OUT}xf32>, tensor<{ROWS}x1xf32>, tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>
+}}
+"""
+
+
+def draw(seed, scale=1.0):
+    generator = np.random.default_rng(seed)
+    shapes = {"x": (ROWS, IN), "g": (ROWS, OUT), "w": (IN, OUT), "b": (OUT,),
+              "last": (OUT, 1)}  # fmt: skip
+    values = {k: generator.standard_normal(s).astype(F32) for k, s in shapes.items()}
+    values["g"] *= F32(scale)
+    return values
+
+
+def compute(v, read, gradient):
+    """Results from what `read` leaves of activations and weights."""
+    h, w, dy = read(-v["x"]), read(v["w"]), gradient(-v["g"])
+    return {"y": product(h, w, v["b"]), "dx": product(dy, w.T),
+            "w": product(h.T, dy)}  # fmt: skip
+
+
+def check(outputs, wanted):
+    for name, (exact, size) in wanted.items():
+        # Rounded once, to bf16; sums in f32 move what cancels.
+        off = np.abs(outputs[name] - exact)
+        assert (off <= 2.0**-8 * np.abs(exact) + 1e-6 * size).all(), name
+
+
+def product(x, y, bias=0.0):
+    """A product and the size of its summands."""
+    return x @ y + bias, np.abs(x) @ np.abs(y) + np.abs(bias)

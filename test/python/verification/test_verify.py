@@ -1,0 +1,391 @@
+"""`binade verify` finds nothing where all is well, and names what is not."""
+
+import hashlib
+import json
+import re
+import shutil
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+from onnx import helper
+from support.cuda_runs import CUDA, LOSS, MODEL, NARROW, Bundles, run
+from support.gpu_code import POLICIES
+from support.paths import MODELS
+from support.reference import safetensors
+from support.shared_models import FOLD
+
+SUMS = ("reduce_sum", "gradient_statistics")
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    return Bundles(tmp_path_factory.mktemp("bundles"))
+
+
+def verify(bundle, *more, code=0, **environment):
+    done = run("binade", "verify", bundle, "--json", *more, code=code, **environment)
+    return json.loads(done.stdout)
+
+
+def refuse(code, bundle, *more):
+    return run("binade", "verify", bundle, *more, code=code).stderr
+
+
+def differing(report):
+    return [r for r in report["records"] if "difference" in r]
+
+
+def edit(bundle, to, tensor, old, new):
+    """A bundle with another text in a tensor, as if it had been compiled so."""
+    tensors = safetensors.load(bundle)
+    metadata = dict(safetensors.read_header(bundle).metadata)
+    text = tensors[tensor].tobytes().decode()
+    assert old in text
+    changed = text.replace(old, new, 1).encode()
+    tensors[tensor] = np.frombuffer(changed, np.uint8)
+    metadata["sha256." + tensor] = hashlib.sha256(changed).hexdigest()
+    safetensors.save(to, tensors, metadata)
+    return to
+
+
+@pytest.mark.parametrize("policy", ["fp32", "tf32", *NARROW])
+def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
+    """All but where the CPU sums in another order: products, and columns."""
+    report = verify(bundles.compile(policy=policy), "--device", "simulator")
+    assert report["equal"] and report["compared"] == "the simulator with the CPU"
+    assert report["modules"]["count"] > 10
+    assert report["modules"]["other_ptx"] == []
+    for record in report["records"]:
+        assert record["executions"] == 1
+        if record["equal"] == 0:
+            assert record["kind"] == "matmul" or record["kernel"].startswith(SUMS)
+            assert 0 < record["ratio"] <= 1
+    kinds = [record["kind"] for record in report["records"]]
+    assert kinds.count("matmul") == 5 + 2 and kinds.count("launch") > 10
+
+
+def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
+    graph, bundle = MODELS / name / file, tmp_path / "model.bnd"
+    if not graph.exists():
+        pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
+    run("binade", "compile", graph, "--policy", policy, *more, *CUDA, "-o", bundle)
+    report = verify(bundle, "--device", "simulator")
+    assert report["equal"] and report["modules"]["other_ptx"] == []
+    return report["records"]
+
+
+@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current", "fp8-block"])
+def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
+    """Products by matrix units; those of the mlp are too small for them."""
+    records = verify_model("gpt2-tiny", policy, tmp_path)
+    ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
+    assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
+    # Two layers: of the step, their gradients, and of the evaluation.
+    ratios = [r["ratio"] for r in records if r["kind"] == "attention"]
+    assert len(ratios) == 6 and 0 < max(ratios) <= 1
+    # Heads are read and written where the products have them; codes are transposed.
+    moved = [r for r in records if r.get("kernel", "").startswith("transpose")]
+    assert policy != "bf16-amp" or not moved
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny", "llama-tiny"])
+def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
+    more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
+    verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize(
+    "model", ["lstm-char", "clip-tiny", "detector-tiny", "resnet18-cifar-w8"]
+)
+def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
+    """Some minutes each: recurrent, with convolutions, with batch normalization."""
+    verify_model(model, policy, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
+@pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
+@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny"])
+def test_exported_gradients_keep_to_their_bounds(model, file, policy, tmp_path):
+    verify_model(model, policy, tmp_path, file=file)
+
+
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
+def test_a_device_runs_what_is_compared(policy, bundles):
+    """The same records through the runtime for devices, and its library."""
+    report = verify(
+        bundles.compile(policy=policy), "--device", "cuda", "--data", bundles.data,
+        "--steps", 2, "--repeat", 2, BINADE_SIMULATED_KERNELS=str(bundles.folder),
+    )  # fmt: skip
+    assert report["equal"]
+    assert report["compared"] == "cuda:0 (Simulated H200) with the CPU"
+    assert {record["executions"] for record in report["records"]} <= {1, 2}
+
+
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "fp8-current"])
+def test_the_cpu_keeps_to_the_reference(policy, bundles):
+    report = verify(bundles.compile("cpu", policy), "--steps", 2)
+    assert report["equal"] and report["compared"] == "the CPU with the reference"
+    assert "modules" not in report
+    assert all(record["ratio"] <= 1 for record in report["records"])
+    assert any(record["ratio"] > 0 for record in report["records"])
+
+
+def break_kernel(bundle, folder, prefix, old, new):
+    """Edits the IR that the simulated driver runs in place of a kernel's code."""
+    tensors = safetensors.load(bundle)
+    plan = json.loads(tensors["plan"].tobytes())
+    kernel = next(k for k in plan["device_kernels"] if k["name"].startswith(prefix))
+    images = f"modules/{kernel.get('module', 0)}/"
+    for name, image in tensors.items():
+        if name.startswith(images):
+            path = folder / (hashlib.sha256(image.tobytes()).hexdigest() + ".mlir")
+            text = path.read_text()
+            if old is None:  # In front of the others, of a kernel with one memory.
+                many = re.search(r"memref<(\d+)xi8>", text)[1]
+                old = re.search(r"gpu\.func .*\n", text)[0]
+                new = old + new.replace("MANY", many)
+            assert old in text
+            path.write_text(text.replace(old, new))
+
+
+def test_a_broken_kernel_is_named(bundles, tmp_path):
+    """A device whose ReLU is zero above zero is found at that record alone."""
+    bundle = bundles.compile()
+    shutil.copytree(bundles.folder, tmp_path, dirs_exist_ok=True)
+    break_kernel(bundle, tmp_path, "relu_0", "cmpf olt", "cmpf ogt")
+    report = verify(
+        bundle, "--device", "cuda", code=1, BINADE_SIMULATED_KERNELS=str(tmp_path)
+    )
+    assert not report["equal"]
+    found = differing(report)
+    # Of the step and of the evaluation.
+    assert [record["kernel"] for record in found] == ["relu_0", "relu_0"]
+    assert found[0]["label"].startswith("relu_0 ")
+    difference = found[0]["difference"]
+    assert difference["what"] == "other bits than the CPU's"
+    assert difference["dtype"] == "F32" and difference["step"] == 1
+    assert difference["value"] != difference["expected"]
+    assert 0 < difference["different"] <= difference["elements"]
+    text = run(
+        "binade", "verify", bundle, "--device", "cuda", code=1,
+        BINADE_SIMULATED_KERNELS=str(tmp_path),
+    ).stdout  # fmt: skip
+    assert re.search(r"relu_0 .*\(launch\), step 1: other bits than the CPU's\n"
+                     r"  buffer \d+, element \d+: \S+ for \S+ \(F32\), \S+ ulp; ", text)  # fmt: skip
+
+
+def test_a_kernel_that_writes_to_others_is_found(bundles, tmp_path):
+    """Updates get the whole arena: 32 bytes of the batch, which no simulation minds."""
+    bundle = bundles.compile()
+    shutil.copytree(bundles.folder, tmp_path, dirs_exist_ok=True)
+    plan = json.loads(safetensors.load(bundle)["plan"].tobytes())
+    (x,) = [p["buffer"] for p in plan["ports"] if p["name"] == "x"]
+    stray = f"""
+      %stray = arith.constant 77 : i8
+      %first = arith.constant {plan["buffers"][x]["offset"]} : index
+      %zero = arith.constant 0 : index
+      %few = arith.constant 32 : index
+      %t = gpu.thread_id x
+      %b = gpu.block_id x
+      %is_first = arith.cmpi eq, %b, %zero : index
+      %is_one = arith.cmpi ult, %t, %few : index
+      %is = arith.andi %is_first, %is_one : i1
+      %place = arith.addi %first, %t : index
+      scf.if %is {{ memref.store %stray, %arg0[%place] : memref<MANYxi8> }}
+"""
+    break_kernel(bundle, tmp_path, "optimizer_update", None, stray)
+    report = verify(
+        bundle, "--device", "cuda", code=1, BINADE_SIMULATED_KERNELS=str(tmp_path)
+    )
+    (found,) = differing(report)
+    assert found["label"].startswith("optimizer_update")
+    difference = found["difference"]
+    assert difference["what"] == "memory that is not the record's has changed"
+    assert difference["buffer"] == "x" and difference["different"] == 8
+
+
+def test_edited_code_is_found_without_running_it(bundles, tmp_path):
+    """In the simulator numbers agree: what runs there is not what the bundle has."""
+    bundle = bundles.compile()
+    edited = edit(
+        bundle, tmp_path / "edited.bnd", "modules/0/compute_90", "ret;", "ret; "
+    )
+    report = verify(edited, "--device", "simulator", code=1)
+    assert not report["equal"] and differing(report) == []
+    assert len(report["modules"]["other_ptx"]) >= 1
+
+
+def test_another_source_is_refused(bundles, tmp_path):
+    edited = edit(
+        bundles.compile(),
+        tmp_path / "edited.bnd",
+        "source",
+        "binade.relu ",
+        "binade.exp ",
+    )
+    assert "not those that this compiler makes" in refuse(
+        3, edited, "--device", "simulator"
+    )
+
+
+def test_a_kernel_that_does_not_do_what_its_source_says_is_named(bundles, tmp_path):
+    """On the CPU, too: its plain kernels against the reference."""
+    bundle, to = bundles.compile("cpu"), tmp_path / "edited.bnd"
+    edited = edit(bundle, to, "source", "binade.relu ", "binade.exp ")
+    found = differing(verify(edited, code=1))
+    assert [record["kernel"] for record in found] == ["relu_0", "relu_0"]
+    assert found[0]["difference"]["what"] == "beyond the bound of the reference"
+    assert found[0]["difference"]["bound"] >= 0
+
+
+def test_only_what_is_asked_for_is_compared(bundles):
+    bundle = bundles.compile()
+    labels = {r["label"] for r in verify(bundle, "--device", "simulator")["records"]}
+    some = verify(bundle, "--device", "simulator", "--only", "relu")["records"]
+    assert {r["label"] for r in some} == {n for n in labels if "relu" in n} != set()
+    error = refuse(3, bundle, "--device", "simulator", "--only", "tanh")
+    assert "no record's label has 'tanh'\n" in error
+
+
+def test_accumulation_and_evaluation_are_compared(tmp_path, bundles):
+    bundle = tmp_path / "accumulating.bnd"
+    run("binade", "compile", MODEL, "--loss", LOSS, *CUDA, "--accumulate", 3,
+        "-o", bundle)  # fmt: skip
+    report = verify(bundle, "--device", "simulator")
+    assert report["equal"]
+    assert {record["executions"] for record in report["records"]} == {1, 2}
+
+
+def test_what_cannot_be_verified_says_why(bundles, tmp_path):
+    cpu = bundles.compile("cpu")
+    assert "the CPU, which is not simulated" in refuse(6, cpu, "--device", "simulator")
+    assert "its kernels are for the CPU" in refuse(6, cpu, "--device", "cuda")
+    assert "its kernels are for cuda:sm_90" in refuse(
+        6, bundles.compile(), "--device", "cpu"
+    )
+    assert "not a bundle" in refuse(3, bundles.data)
+    tensors = safetensors.load(cpu)
+    del tensors["source"]
+    metadata = dict(safetensors.read_header(cpu).metadata)
+    safetensors.save(tmp_path / "old.bnd", tensors, metadata)
+    assert "compile it again" in refuse(3, tmp_path / "old.bnd")
+    assert "got 'gpu'" in refuse(2, cpu, "--device", "gpu")
+
+
+def convolution_model(path):
+    """Groups, strides, dilations and uneven paddings, in all three directions."""
+    draw = np.random.default_rng(3)
+    weights = {
+        "first": draw.standard_normal((4, 3, 3, 2), np.float32),
+        "shift": draw.standard_normal(4, np.float32),
+        "second": draw.standard_normal((6, 2, 2, 3), np.float32),
+        "last": draw.standard_normal((6 * 4 * 4, 5), np.float32) / 8,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "first", "shift"], ["a"],
+                         strides=[2, 1], pads=[1, 0, 2, 1], name="one"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "second"], ["c"], group=2,
+                         dilations=[1, 2], pads=[0, 1, 0, 0], name="two"),
+        helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("MatMul", ["d", "last"], ["prediction"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "convolutions",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 8, 7])],
+        [helper.make_tensor_value_info("prediction", onnx.TensorProto.FLOAT, [2, 5])],
+        [onnx.numpy_helper.from_array(w, n) for n, w in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model, True, True))
+    onnx.save(model, path)
+
+
+@pytest.mark.parametrize("contraction", ["own", "onednn"])
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_convolutions_keep_to_their_sums(policy, contraction, tmp_path):
+    convolution_model(tmp_path / "model.onnx")
+    run("binade", "compile", tmp_path / "model.onnx", "--policy", policy,
+        "--loss", LOSS, "--train", "*", "-o", tmp_path / "c.bnd")  # fmt: skip
+    report = verify(tmp_path / "c.bnd", BINADE_CONTRACTION=contraction)
+    assert report["equal"]
+    found = [r for r in report["records"] if r["kind"] == "convolution"]
+    # One has no gradient of its input; two of the evaluation.
+    assert len(found) == 5 + 2
+    assert all(0 < record["ratio"] <= 1 for record in found)
+
+
+def test_a_bit_that_turns_once_is_found_by_repeating(bundles):
+    """A device whose memory is wrong once: afterwards the ReLU is right again."""
+    bundle = bundles.compile()
+    for launch in (1, 2):
+        report = verify(
+            bundle, "--device", "cuda", "--only", "relu_0", "--repeat", 2, code=1,
+            BINADE_SIMULATED_KERNELS=str(bundles.folder),
+            BINADE_SIMULATED_CUDA=f"flip_launch={launch}",
+        )  # fmt: skip
+        (found,) = differing(report)
+        difference = found["difference"]
+        assert difference["what"] == "other bits when it runs again"
+        assert difference["element"] == 0 and difference["different"] == 1
+        assert difference["ulps"] == 1
+
+
+def test_a_launch_that_fails_names_its_record(bundles):
+    done = run(
+        "binade", "verify", bundles.compile(), "--device", "cuda", code=6,
+        BINADE_SIMULATED_KERNELS=str(bundles.folder),
+        BINADE_SIMULATED_CUDA="fail_launch=2",
+    )  # fmt: skip
+    assert "cross_entropy_1" in done.stderr, done.stderr
+
+
+def test_convolutions_of_a_device_keep_to_theirs(tmp_path):
+    convolution_model(tmp_path / "model.onnx")
+    run("binade", "compile", tmp_path / "model.onnx", "--loss", LOSS, "--train", "*",
+        *CUDA, "-o", tmp_path / "c.bnd")  # fmt: skip
+    report = verify(tmp_path / "c.bnd", "--device", "simulator")
+    assert report["equal"]
+    assert [r["kind"] for r in report["records"]].count("convolution") == 5 + 2
+
+
+def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
+    """Of a product its exact result lies between the limits, which are near; what adds
+    nothing up has the CPU's bits, and no limits."""
+    path = tmp_path / "expected.safetensors"
+    report = verify(bundles.compile(), "--save-expected", path, "--data", bundles.data)
+    assert report["equal"]
+    tensors = safetensors.load(path)
+    about = json.loads(tensors["records"].tobytes())
+    assert len(about["records"]) == sum(r["executions"] for r in report["records"])
+    arena = tensors["arena/0"].tobytes()
+    for number, record in enumerate(about["records"]):
+        has_limits = f"{number}/2/low" in tensors
+        assert record["kind"] != "matmul" or has_limits
+        for index, access in enumerate(record["accesses"]):
+            assert (f"{number}/{index}" in tensors) == access["written"]
+    product = about["records"][0]
+    assert product["label"] == "matmul fc1" and product["list"] == "step"
+    x, weight, _, bias = (
+        np.frombuffer(arena, np.float32, a["bytes"] // 4, a["offset"]).astype(float)
+        for a in product["accesses"]
+    )
+    exact = x.reshape(8, 16) @ weight.reshape(32, 16).T + bias
+    low, high = (
+        tensors[f"0/2/{x}"].view(np.float32).reshape(8, 32) for x in ("low", "high")
+    )
+    assert (low <= exact).all() and (exact <= high).all()
+    magnitude = np.abs(x).reshape(8, 16) @ np.abs(weight).reshape(32, 16).T + np.abs(
+        bias
+    )
+    assert (high - low <= 2 * 20 * 2.0**-24 * magnitude).all()
+    said = refuse(2, bundles.compile("cpu"), "--save-expected", path)
+    assert "no device will run them" in said
+    refuse(2, bundles.compile(), "--save-expected", path, "--device", "cuda")
