@@ -192,11 +192,23 @@ private:
                                   (rule + "." + suffix + rest).str());
   }
 
+  /// `isFirst` as a scalar of `update`, whose rule has no others.
+  Value buildFlag(OptimizerUpdateOp update, Value isFirst) {
+    b.setInsertionPoint(update);
+    Value flag = buildCast(b, isFirst, b.getF32Type());
+    setPhase(flag.getDefiningOp(), Phase::Optimizer);
+    return flag;
+  }
+
   /// Has `function` apply the rules that were derived under this suffix.
   void apply(func::FuncOp function, StringRef suffix, Value isFirst) {
     DenseMap<Operation *, Value> flags; ///< Of scalars, the one they now have.
     for (auto op :
          llvm::make_early_inc_range(function.getOps<OptimizerScalarsOp>())) {
+      if (op.getScalars().empty()) { // Nothing reads it.
+        op.erase();
+        continue;
+      }
       SmallVector<Value> hypers(op.getHypers());
       hypers.push_back(isFirst);
       SmallVector<Type> types(op->getNumResults() + 1,
@@ -212,7 +224,9 @@ private:
     }
     for (auto op : function.getOps<OptimizerUpdateOp>()) {
       op.getScalarsMutable().append(
-          flags.lookup(op.getScalars().front().getDefiningOp()));
+          op.getScalars().empty()
+              ? buildFlag(op, isFirst)
+              : flags.lookup(op.getScalars().front().getDefiningOp()));
       StringRef rule = op.getOptimizer();
       if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
         op.setPrepareAttr(getDerived(prepare, rule, suffix));

@@ -1,5 +1,5 @@
 // RUN: binade-opt %s --split-input-file --binade-programs-pipeline="batches=4 in-momentum" | FileCheck %s
-// RUN: not binade-opt %s --binade-accumulate-in-momentum=batches=0 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: not binade-opt %s --split-input-file --binade-accumulate-in-momentum=batches=0 2>&1 | FileCheck %s --check-prefix=ERROR
 
 // ERROR: error: expected at least one batch per step, got 0
 
@@ -72,4 +72,47 @@ func.func @step(
       {binade.phase = #binade.phase<optimizer>}
       : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i1>) -> (tensor<2xf32>, tensor<2xf32>)
   return %loss, %new#0, %new#1 : tensor<f32>, tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+// A rule without scalars gets one: whether the batch is the first of the step.
+
+// CHECK-LABEL: func.func private @plain.finish.update(
+// CHECK-SAME:      %{{[^:]*}}: f32, %{{[^:]*}}: f32, %{{[^:]*}}: f32, %{{[^:]*}}: f32) -> (f32, f32)
+// CHECK-LABEL: func.func @step(
+// CHECK:         %[[ONE:.*]] = binade.constant {{.*}}dense<1.000000e+00> : tensor<f64>
+// CHECK:         %[[SOME:.*]] = binade.min %{{.*}}, %[[ONE]]
+// CHECK:         %[[FIRST:.*]] = binade.sub %[[ONE]], %[[SOME]]
+// CHECK:         %[[FLAG:.*]] = binade.cast %[[FIRST]] {binade.phase = #binade.phase<optimizer>} : (tensor<f64>) -> tensor<f32>
+// CHECK-NOT:     binade.optimizer_scalars
+// CHECK:         binade.optimizer_update @plain.finish %{{.*}} states(%{{.*}}) scalars(%[[FLAG]])
+// CHECK-LABEL: func.func @accumulate(
+// CHECK:         %[[FLAG:.*]] = binade.cast
+// CHECK-NOT:     binade.optimizer_scalars
+// CHECK:         binade.optimizer_update @plain.add %{{.*}} states(%{{.*}}) scalars(%[[FLAG]])
+binade.optimizer @plain {states = [#binade.setting<"m" = 0.0>], hypers = []}
+func.func private @plain.scalars(%step: i64) {
+  return
+}
+func.func private @plain.update(%p: f32, %g: f32, %m: f32) -> (f32, f32) {
+  %half = arith.constant 0.5 : f32
+  %kept = arith.mulf %half, %m : f32
+  %new = arith.addf %kept, %g : f32
+  %q = arith.subf %p, %new : f32
+  return %q, %new : f32, f32
+}
+func.func @step(
+    %w: tensor<2xf32> {binade.role = #binade.role<parameter>, binade.name = "w"},
+    %m: tensor<2xf32> {binade.role = #binade.role<state>, binade.name = "m/w"},
+    %step: tensor<i64> {binade.role = #binade.role<step>, binade.name = "step"},
+    %x: tensor<2xf32> {binade.role = #binade.role<batch>, binade.name = "x"})
+    -> (tensor<2xf32> {binade.role = #binade.role<parameter>, binade.name = "w"},
+        tensor<2xf32> {binade.role = #binade.role<state>, binade.name = "m/w"}) {
+  %g = binade.mul %x, %x {binade.phase = #binade.phase<backward>} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  binade.optimizer_scalars @plain(%step) {binade.phase = #binade.phase<optimizer>} : (tensor<i64>) -> ()
+  %factor = binade.unscale_factor {binade.phase = #binade.phase<optimizer>} : () -> tensor<f32>
+  %new:2 = binade.optimizer_update @plain %w, %g states(%m) factors(%factor) {binade.phase = #binade.phase<optimizer>}
+    : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>) -> (tensor<2xf32>, tensor<2xf32>)
+  return %new#0, %new#1 : tensor<2xf32>, tensor<2xf32>
 }
