@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from binade.programs import use_own_programs
+from binade.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from binade.alarms import Alarm
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from binade.policies import Policy
     from binade.train_step import compile, load
 
-__version__ = "0.1.0"
 __all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
 
 # What needs the extension is loaded when it is asked for: exporting models and

@@ -33,6 +33,7 @@ from binade.units import (
     make_groups,
     make_units,
 )
+from binade.version import add_version
 
 # --- The search -------------------------------------------------------------------------
 
@@ -183,6 +184,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
         "--policy",

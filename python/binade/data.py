@@ -23,6 +23,7 @@ from binade import safetensors
 from binade.command import load_object, run_command
 from binade.errors import RejectedError, reading
 from binade.initial import philox
+from binade.version import add_version
 
 VOCABULARY_KEY = "binade.vocabulary"
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
@@ -341,6 +342,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         "--out train.safetensors",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     npz = kinds.add_parser(
         "npz", parents=[common, seeded], help="arrays whose first axis counts samples"

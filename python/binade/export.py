@@ -20,14 +20,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import torch
 
+import torch
 from binade import axes, gradients, marks, safetensors, simplify, translate
 from binade.command import load_object, run_command
 from binade.errors import RejectedError
 from binade.initial import INIT_KEY
 from binade.record import InitialRules
 from binade.step import MODEL_PREFIX, Step
+from binade.version import add_version
 
 _OLDEST_OPSET = 18
 
@@ -300,6 +301,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         epilog="Example: python -m binade.export package.module:make_model "
         "--batch package.module:make_batch --loss package.module:loss --output model.onnx",
     )
+    add_version(parser)
     parser.add_argument(
         "model",
         metavar="pkg.mod:make_model",

@@ -20,6 +20,7 @@ import numpy as np
 from binade import safetensors
 from binade.command import run_command
 from binade.errors import RejectedError, reading
+from binade.version import add_version
 
 INIT_KEY = "binade.init"
 
@@ -188,6 +189,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         description="Write the initial weights of a model that carries rules.",
         epilog="Example: python -m binade.initial model.onnx --out weights.safetensors",
     )
+    add_version(parser)
     parser.add_argument("model", help="ONNX file exported with --init rules")
     parser.add_argument("--seed", type=int, default=0, help="default 0")
     parser.add_argument("--out", required=True, help="safetensors file to write")

@@ -21,6 +21,7 @@ from binade import safetensors
 from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError
 from binade.run import Run, read_run
+from binade.version import add_version
 
 # Options of the run's command that say where it writes and when: none of a replay's.
 # Each has a value.
@@ -176,6 +177,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         epilog="Example: binade replay run --step 3000 --stats '*:absmax,nonfinite' "
         "--out again",
     )
+    add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
         "--step", type=int, required=True, metavar="K", help="the step, from 1"

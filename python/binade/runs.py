@@ -24,6 +24,7 @@ from binade.run import (
     format_mib,
     group_runs,
 )
+from binade.version import add_version
 
 
 def _number(value: float | None, form: str) -> str:
@@ -108,6 +109,7 @@ def _compare(arguments: Sequence[str]) -> None:
         epilog="Example:\n  binade runs compare run again -o curves.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="a run, or a folder of runs"
     )
@@ -145,6 +147,7 @@ def _list(arguments: Sequence[str]) -> None:
         "their losses:\nsee 'binade runs compare --help'.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     parser.add_argument(
         "directories", nargs="*", type=Path, default=[Path()], metavar="DIR",
         help="a run, or a folder of runs (default: the working directory)",

@@ -23,6 +23,7 @@ from binade.proposals import Proposals
 from binade.run import NONE, format_mib
 from binade.runs import format_table
 from binade.sweep import add_page_option, check_words, load_page, save_page
+from binade.version import add_version
 
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
@@ -135,6 +136,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
         "--budget", required=True, metavar="memory=LIMIT,time=LIMIT",

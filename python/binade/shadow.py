@@ -24,6 +24,7 @@ from binade.errors import RejectedError
 from binade.run import read_run
 from binade.runs import format_table
 from binade.tracing import Step, capture_model, capture_run, trace
+from binade.version import add_version
 
 PHASES = ("forward", "backward", "optimizer")
 # By what entries can be ranked, the worst first.
@@ -150,6 +151,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument(
         "subject",
         type=Path,

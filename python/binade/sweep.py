@@ -29,6 +29,7 @@ from binade.errors import RejectedError, UsageError
 from binade.run import Run, read_run
 from binade.tracing import run_program
 from binade.trainings import train
+from binade.version import add_version
 
 # What the page shows of layers, so often that a run has this many columns.
 COLUMNS = 20
@@ -223,6 +224,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
         "--policies", required=True, type=split_names, metavar="P,Q,...",

@@ -23,6 +23,7 @@ from binade.errors import RejectedError
 from binade.overrides import Rule
 from binade.run import Run, read_run
 from binade.tracing import Step, capture_run, name_op, trace
+from binade.version import add_version
 
 # Ops that the policy is given rules about before the search is given up.
 MOST_RULES = 12
@@ -241,6 +242,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         "The step is computed again from the newest checkpoint before it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
         "--step", type=int, metavar="K",

@@ -12,6 +12,7 @@ int main(int argc, char **argv) {
   EvalOptions options;
   DiagnosticFormat format = DiagnosticFormat::Text;
   CLI::App app("Runs a function of a module on given tensors.", "binade eval");
+  app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.footer("Examples:\n"
              "  binade eval module.mlir --inputs x.safetensors\n"
              "  binade eval module.mlir --function f --inputs x.safetensors "

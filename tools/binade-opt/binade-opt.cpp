@@ -3,6 +3,7 @@
 #include "binade/CommandLine/CrashReport.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Pipelines/Version.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
@@ -41,6 +42,7 @@ static LogicalResult run(StringRef input, StringRef output,
 
 int main(int argc, char **argv) {
   ::binade::reportCrashes("binade-opt", argc, argv);
+  setVersionPrinter();
   llvm::InitLLVM init(argc, argv);
   DialectRegistry registry;
   registerAllDialects(registry);

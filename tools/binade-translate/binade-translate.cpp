@@ -5,6 +5,7 @@
 #include "binade/Export/ONNX/Write.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Import/ONNX/Import.h"
+#include "binade/Pipelines/Version.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
@@ -90,6 +91,7 @@ static OwningOpRef<Operation *> importFile(llvm::SourceMgr &sources,
 
 int main(int argc, char **argv) {
   ::binade::reportCrashes("binade-translate", argc, argv);
+  setVersionPrinter();
   ImportFlags flags;
   TranslateToMLIRRegistration registration(
       "import-onnx", "import an ONNX model",

@@ -36,7 +36,7 @@ typedef struct binade_tensor {
   const int64_t *shape;
 } binade_tensor;
 
-/* "0.1.0" */
+/* Such as "0.1.0". */
 BINADE_API const char *binade_version(void);
 BINADE_API int binade_c_api_version(void);
 

@@ -1,0 +1,15 @@
+"""The version of Binade, for every program: CMake and pyproject.toml read it from here."""
+
+import argparse
+
+__version__ = "0.1.0"
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--version``."""
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"binade {__version__}",
+        help="print the version and exit",
+    )
