@@ -33,7 +33,9 @@ WORDS = {
     }.items()
 }
 # Quoted as they are: texts by others, and recorded data.
-QUOTED = re.compile(r"(^|/)LICENSE$|/corpus/.*\.txt$|/Inputs/|^test/data/.*\.json$")
+QUOTED = re.compile(
+    r"(^|/)LICENSE$|/corpus/.*\.txt$|/Inputs/|^test/data/.*\.json$|^benchmarks/gpu/results/"
+)
 
 # What the vocabulary holds for: text that people read.
 READ = (".h", ".cpp", ".td", ".mlir", ".test", ".py", ".yaml", ".cmake", ".sh", ".md",

@@ -1,4 +1,4 @@
-"""A batch that is not finite: what becomes of a run, by what is done about it.
+"""A batch that is not finite: how a run continues, by what is done about it.
 
 A small perceptron tells the digits 0 to 3 apart by their quarters of rows and columns. One
 image of the training data has a NaN, which each epoch reads once.

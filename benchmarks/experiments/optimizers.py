@@ -18,7 +18,7 @@ RATES = {
     "sgd": ["0.03", "0.1", "0.3"],
 }
 MORE = {"sgd": ["--set", "momentum=0.9"]}
-# Whose states take in the gradients of several batches.
+# Whose states accumulate the gradients of several batches.
 IN_MOMENTUM = ["tiger", "sgd"]
 
 

@@ -149,7 +149,7 @@ def get_memory(
 
 
 def shorten(loss: float, digits: int = 4) -> float | None:
-    """A number as JSON keeps it: what is not finite is none."""
+    """A number as JSON keeps it: null if it is not finite."""
     return round(loss, digits) if math.isfinite(loss) else None
 
 

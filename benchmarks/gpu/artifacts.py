@@ -100,7 +100,7 @@ def pack(folder: pathlib.Path) -> pathlib.Path:
 
 
 def unpack(folder: pathlib.Path) -> None:
-    """Where only the packed file was brought along."""
+    """For a machine that has only the packed file."""
     if not folder.exists() and find_archive(folder).exists():
         subprocess.run(
             ["tar", "-xzf", find_archive(folder), "-C", folder.parent], check=True

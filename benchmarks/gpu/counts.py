@@ -125,8 +125,8 @@ def make_zeros(count: int) -> np.ndarray:
 def fill(
     memory: np.ndarray, dtype: str, limits: dict | None, random: np.random.Generator
 ) -> None:
-    """What a block reads are small numbers, of which states and factors of a sound step
-    are none below 0, and indices that are as likely as others."""
+    """A block reads small values, where states and factors of a healthy step are not
+    negative, and indices of equal probability."""
     if dtype not in DTYPES:
         return
     width = np.dtype(DTYPES[dtype]).itemsize

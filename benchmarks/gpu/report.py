@@ -176,7 +176,7 @@ def render(result: dict, predicted: dict | None = None) -> str:
     text = f"# {result['device']}, {result['date']}: {result['standing']}\n\n"
     text += f"Commit {result['commit']}."
     if result["standing"] == "predicted":
-        text += " No device was at hand: these numbers are **predicted**. Assumed is that\n\n"
+        text += " No device was available: these numbers are **predicted**. Assumed is that\n\n"
         text += "".join(f"- {entry}\n" for entry in result["assumptions"])
         text += "\nA share that is bold misses its goal even so.\n"
     else:

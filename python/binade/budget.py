@@ -33,7 +33,7 @@ def parse_budget(text: str) -> dict[str, Limit]:
     """Reads RESOURCE=LIMIT with commas between: resource and its limit.
 
     Raises:
-      UsageError: If it is none; the text says which part.
+      UsageError: If it is not a budget; the text says which part.
     """
 
     def fail(why: str) -> UsageError:

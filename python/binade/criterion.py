@@ -73,7 +73,7 @@ def parse_criterion(text: str) -> Criterion:
     fp32+NUMBER.
 
     Raises:
-      UsageError: If it is none; the text says which part.
+      UsageError: If it is not a criterion; the text says which part.
     """
 
     def fail(why: str) -> UsageError:

@@ -14,7 +14,7 @@ from binade.errors import UsageError
 
 
 def has_option(owner: object, name: str) -> bool:
-    """Whether an object of the extension has data of that name: methods are none."""
+    """Whether an object of the extension has data of that name; methods do not count."""
     return isinstance(getattr(type(owner), name, None), property)
 
 
@@ -65,7 +65,7 @@ def as_mapping(value: Any, what: str) -> dict[str, str]:
     """A dictionary of texts, of which ``what`` says an example in errors.
 
     Raises:
-      UsageError: If it is none.
+      UsageError: If it is not a dictionary.
     """
     given = value if value is not None else {}
     if not isinstance(given, Mapping) or not all(

@@ -43,7 +43,7 @@ class Policy(dict[str, Any]):
         extends.
 
         Raises:
-          RejectedError: If there is no such policy, or the file is none.
+          RejectedError: If there is no such policy, or the file is not a policy.
         """
         text = _core.read_policy(os.fspath(name))
         return cls(yaml.load(text, _Loader))

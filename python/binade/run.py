@@ -61,7 +61,7 @@ def read_run(path: Path) -> Run:
     """Reads a run's directory.
 
     Raises:
-      RejectedError: If it is none, or a file of it is not what ``binade train`` writes.
+      RejectedError: If it is not one, or a file of it is not what ``binade train`` writes.
     """
     if not (path / "run.json").exists():
         raise RejectedError(
