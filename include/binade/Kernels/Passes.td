@@ -385,7 +385,7 @@ def TurnCodesPass : Pass<"binade-turn-codes", "::mlir::ModuleOp"> {
 
     On GPUs, the pass moves the transpose of an 8-bit tensor next to the elementwise op
     that quantizes it, so that one kernel writes the tensor and its transpose. If the
-    transpose is in the backward pass, behind a `binade.save`, the transposed tensor is what
+    transpose is in the backward pass, after a `binade.save`, the transposed tensor is what
     is saved. The transpose stays where it is if the backward pass also reads the tensor as
     it is, because then both would be saved.
 

@@ -108,7 +108,7 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
     }
     ```
 
-    Requires: an imported graph. A graph that is no training step is not changed.
+    Requires: an imported graph. A graph that is not a training step is not changed.
 
     Preserves: the ops of the forward and of the backward pass.
   }];
