@@ -1,3 +1,5 @@
+//===- Passes.td - Conversion passes ------------------------------------===//
+
 #ifndef BINADE_CONVERSION_PASSES_TD
 #define BINADE_CONVERSION_PASSES_TD
 

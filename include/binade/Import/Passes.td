@@ -1,4 +1,4 @@
-//===- Passes.td - passes of the Import station ---------------------------===//
+//===- Passes.td - Import passes ----------------------------------------===//
 
 #ifndef BINADE_IMPORT_PASSES_TD
 #define BINADE_IMPORT_PASSES_TD

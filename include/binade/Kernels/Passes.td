@@ -1,4 +1,4 @@
-//===- Passes.td - passes of the Kernels station --------------------------===//
+//===- Passes.td - Kernels passes ---------------------------------------===//
 
 #ifndef BINADE_KERNELS_PASSES_TD
 #define BINADE_KERNELS_PASSES_TD

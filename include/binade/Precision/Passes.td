@@ -1,4 +1,4 @@
-//===- Passes.td - passes of the Precision station ------------------------===//
+//===- Passes.td - Precision passes -------------------------------------===//
 
 #ifndef BINADE_PRECISION_PASSES_TD
 #define BINADE_PRECISION_PASSES_TD

@@ -1,4 +1,4 @@
-//===- Passes.td - passes of the Recovery station -------------------------===//
+//===- Passes.td - Recovery passes --------------------------------------===//
 
 #ifndef BINADE_RECOVERY_PASSES_TD
 #define BINADE_RECOVERY_PASSES_TD
