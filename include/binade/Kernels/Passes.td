@@ -12,7 +12,7 @@ def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> 
     is a generated kernel. Where the target has no single kernel for it, it has to become
     its parts before kernels are formed.
 
-    The pass replaces every op of `@step` whose schedule is `library` and that has a
+    The pass replaces every op of a program whose schedule is `library` and that has a
     decomposition (`KernelOpInterface::decompose`). Large attention becomes a
     `binade.tile` over heads or queries, so that the matrix of scores never exists as a
     whole. Matmuls and convolutions that the target cannot compute as their decision says
@@ -109,7 +109,7 @@ def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
     second (NCHW). Transposing around each convolution costs more than it gains, unless the
     ops between convolutions keep the layout.
 
-    The pass visits the ops of `@step` once, in order. An op that prefers a layout
+    The pass visits the ops of each program once, in order. An op that prefers a layout
     (`LayoutOpInterface`) gets it. Ops that commute with a permutation of axes follow their
     operands: elementwise ops as they are; reductions, broadcasts, slices and batch norms
     with their axes renumbered. Where an op only takes row-major tensors, or a value is an
@@ -161,10 +161,15 @@ def MoveSavesPass : Pass<"binade-move-saves", "::mlir::ModuleOp"> {
     The backward pass often reads a value and a transpose of it, or all slices of it. If
     each of these is saved, the same elements are in memory several times.
 
-    The pass saves the value once and takes the slices or transposes again in the backward
-    pass. It does so if the saved slices and transposes of a value have together at least
-    as many elements as the value, or if the value itself is saved anyway. In a transformer
-    this merges the saved queries, keys and values into one tensor.
+    The pass saves one of these tensors and computes the others from it, before the first
+    backward op that reads them:
+
+    - If the value is an argument, its slices and transposes are computed from the argument.
+    - If both the value and a transpose with all its elements are saved, the transpose is
+      saved and the value is computed from it by the inverse transpose.
+    - Otherwise, if the value is saved anyway, or if two or more of its slices and transposes
+      are saved that have together at least as many elements as the value, the value is
+      saved. In a transformer this merges the saved queries, keys and values.
 
     Example:
 
@@ -227,10 +232,10 @@ def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
     operands of the op are available in the backward pass anyway, recomputing the op there
     costs less.
 
-    The pass clones such an op before the first backward op that reads its result, and
-    removes the `binade.save`. Views of the result are cloned with it. For a broadcast, the
-    operand is saved instead. In a transformer this applies to the output of the activation
-    function, which only the gradient of the next weight reads.
+    In every program, the pass clones such an op before the first backward op that reads its
+    result, and removes the `binade.save`. Views of the result are cloned with it. For a
+    broadcast, the operand is saved instead. In a transformer this applies to the output of
+    the activation function, which only the gradient of the next weight reads.
 
     Example:
 
@@ -280,7 +285,7 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     The logits of a language model, and their gradient, are often the largest tensors of a
     step and live only shortly.
 
-    Where a value of `@step` has more than `elements` elements, and the ops that compute
+    Where a value of a program has more than `elements` elements, and the ops that compute
     it, the ops that read it and all ops between them can be computed for some rows at a
     time (`KernelOpInterface::getRows`), the pass makes them the body of a `binade.tile`. For
     logits these ops are the last matmul, the cross-entropy, its gradient, and the two
@@ -529,7 +534,7 @@ def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
     }
     ```
 
-    Requires: `@step` in its final formats and layouts. Composites inside a group are
+    Requires: programs in their final formats and layouts. Composites inside a group are
     decomposed on the way.
 
     Preserves: all roundings: a value that is bf16 in the IR is rounded to bf16 inside the
