@@ -112,22 +112,6 @@ LogicalResult PlanEmitter::emit(Operation *op) {
   return emitLibraryCall(op);
 }
 
-static void setScratch(plan::Record &record, plan::View scratch) {
-  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
-    matmul->scratch = scratch;
-  if (auto *conv = std::get_if<plan::Convolution>(&record.body))
-    conv->scratch = scratch;
-  if (auto *attention = std::get_if<plan::Attention>(&record.body))
-    attention->scratch = scratch;
-}
-
-static void setLibraryScratch(plan::Record &record, plan::View scratch) {
-  if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
-    matmul->libraryScratch = scratch;
-  if (auto *conv = std::get_if<plan::Convolution>(&record.body))
-    conv->libraryScratch = scratch;
-}
-
 /// Of a kernel and of a library only one computes the record: they have the
 /// same memory.
 void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
@@ -140,10 +124,10 @@ void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
     return;
   unsigned storage =
       storages.addScratch(std::max(own, library), op, plan::Category::Library);
-  if (own)
-    setScratch(record, getBytes(storage, own));
-  if (library)
-    setLibraryScratch(record, getBytes(storage, library));
+  if (auto *scratch = plan::findScratch(record); scratch && own)
+    *scratch = getBytes(storage, own);
+  if (auto *scratch = plan::findLibraryScratch(record); scratch && library)
+    *scratch = getBytes(storage, library);
 }
 
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {

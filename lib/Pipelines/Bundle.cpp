@@ -244,15 +244,6 @@ static LogicalResult compileForCuda(ModuleOp module,
   return add(module, options, cuda, *compiled, bundle);
 }
 
-template <typename Body>
-static std::vector<::binade::plan::View> getOperands(const Body &body) {
-  return body.getOperands();
-}
-static std::vector<::binade::plan::View>
-getOperands(const ::binade::plan::Copy &copy) {
-  return {copy.from, copy.to};
-}
-
 /// Notes that `kernel` is for operands that lie where these do: of all records
 /// that share it, where it is worst.
 static void lowerAlignments(const ::binade::Plan &plan,
@@ -268,29 +259,30 @@ static void lowerAlignments(const ::binade::Plan &plan,
 }
 
 /// Gives each record of the plan that is a `Body` a device kernel, called
-/// `name` and a number, and says so in `kernel`: `describe` says of which, and
-/// equal ones share it.
+/// `name` and a number, and says so in the record: `describe` says of which,
+/// and equal ones share it.
 template <typename Body, typename Wanted>
-static LogicalResult compileRecords(
-    ModuleOp module, const CompileOptions &options, const CudaOptions &cuda,
-    Bundle &bundle, StringRef name, std::string Body::*kernel,
-    Wanted (*describe)(const ::binade::Plan &, const Body &),
-    FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
-                                             const CudaOptions &)) {
+static LogicalResult
+compileRecords(ModuleOp module, const CompileOptions &options,
+               const CudaOptions &cuda, Bundle &bundle, StringRef name,
+               Wanted (*describe)(const ::binade::Plan &, const Body &),
+               FailureOr<CompiledGpuKernels> (*compile)(Location,
+                                                        ArrayRef<Wanted>,
+                                                        const CudaOptions &)) {
   ::binade::Plan &plan = bundle.plan;
   std::vector<Wanted> wanted;
-  SmallVector<std::pair<Body *, size_t>> users;
+  SmallVector<std::pair<::binade::plan::Record *, size_t>> users;
   std::function<void(std::vector<::binade::plan::Record> &)> collect =
       [&](std::vector<::binade::plan::Record> &records) {
         for (::binade::plan::Record &record : records) {
           if (auto *loop = std::get_if<::binade::plan::Loop>(&record.body))
             collect(loop->body);
-          auto *body = std::get_if<Body>(&record.body);
+          const auto *body = std::get_if<Body>(&record.body);
           if (!body)
             continue;
           Wanted own = describe(plan, *body);
           auto known = llvm::find(wanted, own);
-          users.push_back({body, known - wanted.begin()});
+          users.push_back({&record, known - wanted.begin()});
           if (known == wanted.end())
             wanted.push_back(std::move(own));
         }
@@ -308,10 +300,10 @@ static LogicalResult compileRecords(
   size_t first = plan.deviceKernels.size();
   if (failed(add(module, options, cuda, *compiled, bundle)))
     return failure();
-  for (auto [body, index] : users) {
+  for (auto [record, index] : users) {
     ::binade::plan::DeviceKernel &made = plan.deviceKernels[first + index];
-    body->*kernel = made.name;
-    lowerAlignments(plan, getOperands(*body), made);
+    *findKernelName(*record) = made.name;
+    lowerAlignments(plan, listKernelOperands(*record), made);
   }
   return success();
 }
@@ -320,19 +312,15 @@ static LogicalResult compileRecords(
 static LogicalResult compileRecords(ModuleOp module,
                                     const CompileOptions &options,
                                     const CudaOptions &cuda, Bundle &bundle) {
-  namespace plan = ::binade::plan;
   if (failed(compileRecords(module, options, cuda, bundle, "product",
-                            &plan::Matmul::kernel, getProduct,
-                            compileGpuProducts)) ||
+                            getProduct, compileGpuProducts)) ||
       failed(compileRecords(module, options, cuda, bundle, "convolution",
-                            &plan::Convolution::deviceKernel, getConvolution,
-                            compileGpuConvolutions)) ||
+                            getConvolution, compileGpuConvolutions)) ||
       failed(compileRecords(module, options, cuda, bundle, "attention",
-                            &plan::Attention::deviceKernel, getAttention,
-                            compileGpuAttentions)))
+                            getAttention, compileGpuAttentions)))
     return failure();
-  return compileRecords(module, options, cuda, bundle, "copy",
-                        &plan::Copy::kernel, getCopy, compileGpuCopies);
+  return compileRecords(module, options, cuda, bundle, "copy", getCopy,
+                        compileGpuCopies);
 }
 
 //===----------------------------------------------------------------------===//

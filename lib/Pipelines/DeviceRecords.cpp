@@ -76,9 +76,10 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   c.paddingLow = record.paddingLow;
   c.channelsLast = record.channelsLast;
   c.alignment = 16;
-  for (const plan::View &view : record.getOperands())
-    c.alignment =
-        std::gcd(c.alignment, plan::findAlignment(plan.buffers, view));
+  for (const plan::Operand &operand : record.listOperands())
+    if (operand.use != plan::Operand::LibraryScratch)
+      c.alignment = std::gcd(c.alignment,
+                             plan::findAlignment(plan.buffers, operand.view));
   c.workspace = record.scratch.has_value();
   return c;
 }
@@ -94,7 +95,9 @@ GpuAttention mlir::binade::getAttention(const Plan &plan,
   a.width = attention.width;
   a.scale = attention.scale;
   a.causal = attention.causal;
-  for (const plan::Attention::Tensor &tensor : attention.listTensors()) {
+  for (const plan::Operand &tensor : attention.listOperands()) {
+    if (!tensor.isTensor())
+      continue;
     const plan::View &view = tensor.view;
     auto rows = view.strides.begin() + attention.batch.size();
     a.tensors.push_back({plan.buffers[view.buffer].dtype,
@@ -122,18 +125,19 @@ uint64_t mlir::binade::queryDeviceScratch(const plan::Record &record,
   return 0;
 }
 
+/// Elements of the tensor that the record writes.
 static uint64_t countResults(const plan::Record &record, const Plan &plan) {
   uint64_t count = 0;
   if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
     count = matmul->m * matmul->n;
     for (int64_t size : matmul->batch)
       count *= size;
-  } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
-    // Behind the two that are read.
-    constexpr size_t kResult = 2;
-    const plan::View view = conv->getOperands()[kResult];
-    const plan::Buffer &buffer = plan.buffers[view.buffer];
-    count = buffer.bytes / byteSize(buffer.dtype);
+  } else if (std::holds_alternative<plan::Convolution>(record.body)) {
+    for (const plan::Operand &operand : plan::listOperands(record)) {
+      const plan::Buffer &buffer = plan.buffers[operand.view.buffer];
+      if (operand.isWritten())
+        count = buffer.bytes / byteSize(buffer.dtype);
+    }
   }
   return count;
 }

@@ -3,7 +3,6 @@
 #include "binade/Plan/DeviceStarts.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
-#include <array>
 #include <map>
 
 using namespace binade;
@@ -200,15 +199,6 @@ Result<std::vector<DeviceStart>> binade::listStarts(const Plan &plan,
                                                     const std::string &where) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return listStarts(plan, *launch, record.label, where);
-  auto list = [&](const std::string &kernel, const auto &operands) {
-    return StartLister(plan, where).list(kernel, operands, record.label);
-  };
-  if (auto *matmul = std::get_if<Matmul>(&record.body))
-    return list(matmul->kernel, matmul->getOperands());
-  if (auto *copy = std::get_if<Copy>(&record.body))
-    return list(copy->kernel, std::array{copy->from, copy->to});
-  if (auto *attention = std::get_if<Attention>(&record.body))
-    return list(attention->deviceKernel, attention->getOperands());
-  const auto &convolution = std::get<Convolution>(record.body);
-  return list(convolution.deviceKernel, convolution.getOperands());
+  return StartLister(plan, where)
+      .list(*findKernelName(record), listKernelOperands(record), record.label);
 }

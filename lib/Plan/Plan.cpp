@@ -79,66 +79,6 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
-std::vector<View> Convolution::getOperands() const {
-  std::vector<View> operands;
-  switch (direction) {
-  case Forward:
-    operands = {x, weight, y};
-    break;
-  case InputGrad:
-    operands = {y, weight, x};
-    break;
-  case WeightGrad:
-    operands = {y, x, weight};
-    break;
-  }
-  for (const std::optional<View> *view : {&bias, &scratch})
-    if (*view)
-      operands.push_back(**view);
-  return operands;
-}
-
-std::vector<Attention::Tensor> Attention::listTensors() const {
-  std::vector<Tensor> tensors;
-  auto add = [&](std::string_view name, const View &view,
-                 std::initializer_list<std::int64_t> inner, bool isWritten) {
-    std::vector<std::int64_t> sizes = batch;
-    sizes.insert(sizes.end(), inner);
-    tensors.push_back({name, view, std::move(sizes), isWritten});
-  };
-  bool isForward = !gradients;
-  add("query", query, {queries, depth}, false);
-  add("key", key, {keys, depth}, false);
-  add("value", value, {keys, width}, false);
-  add("y", y, {queries, width}, isForward);
-  add("lse", lse, {queries}, isForward);
-  if (isForward)
-    return tensors;
-  add("dy", gradients->dy, {queries, width}, false);
-  add("dquery", gradients->dquery, {queries, depth}, true);
-  add("dkey", gradients->dkey, {keys, depth}, true);
-  add("dvalue", gradients->dvalue, {keys, width}, true);
-  return tensors;
-}
-
-std::vector<View> Attention::getOperands() const {
-  std::vector<View> operands;
-  for (const Tensor &tensor : listTensors())
-    operands.push_back(tensor.view);
-  if (scratch)
-    operands.push_back(*scratch);
-  return operands;
-}
-
-std::vector<View> Matmul::getOperands() const {
-  std::vector<View> operands = {lhs, rhs, out};
-  for (const std::optional<View> *view :
-       {&bias, &lhsScale, &rhsScale, &scratch})
-    if (*view)
-      operands.push_back(**view);
-  return operands;
-}
-
 /// How many scales there are of `entries` rows or columns and `terms` terms.
 static std::vector<std::int64_t> countScales(std::int64_t entries,
                                              std::int64_t entryBlock,

@@ -1,6 +1,7 @@
 //===- ReadPlan.cpp - A plan from JSON ------------------------------------===//
 
 #include "AlarmFields.h"
+#include "RecordJson.h"
 #include "binade/Plan/PlanJson.h"
 
 using namespace binade;
@@ -23,36 +24,6 @@ static Buffer readBuffer(Fields fields) {
   buffer.slot = fields.size("slot", 0);
   fields.finish();
   return buffer;
-}
-
-static View readView(Fields fields) {
-  View view;
-  view.buffer = fields.index("buffer");
-  view.offset = fields.integer("offset", 0);
-  view.strides = fields.integers("strides");
-  view.steps = fields.integers("steps");
-  fields.finish();
-  return view;
-}
-
-static View readView(Fields &fields, std::string_view key) {
-  return readView(fields.inner(fields.get(key), key));
-}
-
-static std::optional<View> readOptionalView(Fields &fields,
-                                            std::string_view key) {
-  if (const json *value = fields.find(key))
-    return readView(fields.inner(*value, key));
-  return std::nullopt;
-}
-
-static std::vector<View> readViews(Fields &fields, std::string_view key) {
-  std::vector<View> views;
-  fields.each(key, [&](const json &value, std::size_t i) {
-    views.push_back(readView(
-        fields.inner(value, std::string(key) + " " + std::to_string(i))));
-  });
-  return views;
 }
 
 static Init readInit(Fields fields) {
@@ -133,187 +104,6 @@ static QuantizedStates readQuantized(Fields fields) {
   });
   fields.finish();
   return quantized;
-}
-
-static Launch readLaunch(Fields &fields) {
-  Launch launch;
-  launch.kernel = fields.text("kernel");
-  launch.grain = fields.integer("grain");
-  launch.finish = fields.flag("finish");
-  launch.finishOperands = readViews(fields, "finish_operands");
-  fields.each("segments", [&](const json &value, std::size_t i) {
-    Fields inner = fields.inner(value, "segment " + std::to_string(i));
-    launch.segments.push_back({inner.optionalText("kernel"),
-                               readViews(inner, "operands"),
-                               inner.integer("extent")});
-    inner.finish();
-  });
-  return launch;
-}
-
-/// Texts by name; none where the key is absent.
-static std::map<std::string, std::string> readTexts(Fields &fields,
-                                                    std::string_view key) {
-  std::map<std::string, std::string> texts;
-  if (const json *object = fields.find(key)) {
-    Fields inner = fields.inner(*object, std::string(key));
-    for (const auto &[name, text] : object->items())
-      texts[name] = inner.text(name);
-    inner.finish();
-  }
-  return texts;
-}
-
-static std::optional<ScaleBlock> readScaleBlock(Fields &fields) {
-  std::vector<std::int64_t> sizes = fields.integers("block");
-  if (sizes.empty())
-    return std::nullopt;
-  if (sizes.size() != 3)
-    throw fields.error("block", "a list of 3 integers");
-  return ScaleBlock{sizes[0], sizes[1], sizes[2]};
-}
-
-static Matmul readMatmul(Fields &fields) {
-  Matmul matmul;
-  matmul.lhs = readView(fields, "lhs");
-  matmul.rhs = readView(fields, "rhs");
-  matmul.out = readView(fields, "out");
-  matmul.lhsScale = readOptionalView(fields, "lhs_scale");
-  matmul.rhsScale = readOptionalView(fields, "rhs_scale");
-  matmul.block = readScaleBlock(fields);
-  matmul.bias = readOptionalView(fields, "bias");
-  matmul.batch = fields.integers("batch");
-  matmul.m = fields.integer("m");
-  matmul.n = fields.integer("n");
-  matmul.k = fields.integer("k");
-  matmul.accumulate = fields.flag("accumulate");
-  matmul.tf32 = fields.flag("tf32");
-  matmul.algorithms = readTexts(fields, "algorithms");
-  matmul.kernel = fields.optionalText("kernel");
-  matmul.scratch = readOptionalView(fields, "scratch");
-  matmul.libraryScratch = readOptionalView(fields, "library_scratch");
-  return matmul;
-}
-
-static std::optional<Convolution::Direction>
-parseDirection(std::string_view name) {
-  if (name == "forward")
-    return Convolution::Forward;
-  if (name == "input_grad")
-    return Convolution::InputGrad;
-  if (name == "weight_grad")
-    return Convolution::WeightGrad;
-  return std::nullopt;
-}
-
-static Convolution readConvolution(Fields &fields) {
-  Convolution c;
-  c.direction = fields.named<Convolution::Direction>(
-      "direction", parseDirection, "direction");
-  c.x = readView(fields, "x");
-  c.weight = readView(fields, "weight");
-  c.y = readView(fields, "y");
-  c.bias = readOptionalView(fields, "bias");
-  c.batch = fields.integer("batch");
-  c.inChannels = fields.integer("in_channels");
-  c.outChannels = fields.integer("out_channels");
-  c.groups = fields.integer("groups");
-  c.input = fields.integers("input");
-  c.kernel = fields.integers("kernel");
-  c.output = fields.integers("output");
-  c.strides = fields.integers("strides");
-  c.dilations = fields.integers("dilations");
-  c.paddingLow = fields.integers("padding_low");
-  c.paddingHigh = fields.integers("padding_high");
-  c.channelsLast = fields.flag("channels_last");
-  c.scratch = readOptionalView(fields, "scratch");
-  c.libraryScratch = readOptionalView(fields, "library_scratch");
-  c.deviceKernel = fields.optionalText("device_kernel");
-  return c;
-}
-
-static Attention readAttention(Fields &fields) {
-  Attention a;
-  a.query = readView(fields, "query");
-  a.key = readView(fields, "key");
-  a.value = readView(fields, "value");
-  a.y = readView(fields, "y");
-  a.lse = readView(fields, "lse");
-  if (const json *object = fields.find("gradients")) {
-    Fields inner = fields.inner(*object, "gradients");
-    a.gradients = {readView(inner, "dy"), readView(inner, "dquery"),
-                   readView(inner, "dkey"), readView(inner, "dvalue")};
-    inner.finish();
-  }
-  a.batch = fields.integers("batch");
-  a.queries = fields.integer("queries");
-  a.keys = fields.integer("keys");
-  a.depth = fields.integer("depth");
-  a.width = fields.integer("width");
-  a.scale = fields.number("scale");
-  a.causal = fields.flag("causal");
-  a.scratch = readOptionalView(fields, "scratch");
-  a.deviceKernel = fields.optionalText("device_kernel");
-  return a;
-}
-
-static Record readRecord(Fields fields, std::size_t depth);
-
-static std::vector<Record> readRecords(Fields &fields, std::string_view key,
-                                       std::size_t depth) {
-  std::vector<Record> records;
-  fields.each(key, [&](const json &value, std::size_t i) {
-    records.push_back(
-        readRecord(fields.inner(value, "record " + std::to_string(i)), depth));
-  });
-  return records;
-}
-
-static std::optional<Fallback> readFallback(Fields &fields) {
-  const json *value = fields.find("fallback");
-  if (!value)
-    return std::nullopt;
-  Fields inner = fields.inner(*value, "fallback");
-  Fallback fallback{inner.text("decided"), inner.text("computed"),
-                    inner.text("reason"), inner.optionalText("nearest")};
-  inner.finish();
-  return fallback;
-}
-
-static Record readRecord(Fields fields, std::size_t depth) {
-  Record record;
-  record.label = fields.optionalText("label");
-  record.fallback = readFallback(fields);
-  std::string kind = fields.text("kind");
-  if (kind == "launch") {
-    record.body = readLaunch(fields);
-  } else if (kind == "matmul") {
-    record.body = readMatmul(fields);
-  } else if (kind == "convolution") {
-    record.body = readConvolution(fields);
-  } else if (kind == "attention") {
-    record.body = readAttention(fields);
-  } else if (kind == "copy") {
-    Copy copy;
-    copy.from = readView(fields, "from");
-    copy.to = readView(fields, "to");
-    copy.sizes = fields.integers("sizes");
-    copy.kernel = fields.optionalText("kernel");
-    record.body = copy;
-  } else if (kind == "loop") {
-    if (depth == kMaxLoopDepth)
-      throw fields.error("loops nested deeper than " +
-                         std::to_string(kMaxLoopDepth));
-    Loop loop;
-    loop.count = fields.integer("count");
-    loop.slots = fields.integer("slots", 0);
-    loop.body = readRecords(fields, "body", depth + 1);
-    record.body = std::move(loop);
-  } else {
-    throw fields.error("record kind " + quote(kind) + " is not known");
-  }
-  fields.finish();
-  return record;
 }
 
 static DeviceKernel readDeviceKernel(Fields fields) {
@@ -398,11 +188,11 @@ static Plan readPlan(Fields fields) {
     plan.quantizedStates.push_back(readQuantized(
         fields.inner(value, "quantized states " + std::to_string(i))));
   });
-  plan.records = readRecords(fields, "records", 0);
+  plan.records = readRecords(fields, "records");
   plan.batches = fields.integer("batches", 1);
-  plan.accumulation = readRecords(fields, "accumulation", 0);
-  plan.evaluation = readRecords(fields, "evaluation", 0);
-  plan.observation = readRecords(fields, "observation", 0);
+  plan.accumulation = readRecords(fields, "accumulation");
+  plan.evaluation = readRecords(fields, "evaluation");
+  plan.observation = readRecords(fields, "observation");
   plan.alarms = readAlarms(fields);
   fields.finish();
   return plan;

@@ -37,14 +37,16 @@ private:
   /// The kernel of what is no launch, which may have several entries.
   Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
-  Result<void> checkScales(const Matmul &matmul);
+  Result<void> checkBlock(const Matmul &matmul);
   Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Attention &attention);
   /// `multiplied` is the type of what is multiplied.
-  Result<void> check(const Attention::Tensor &tensor, DType multiplied);
+  Result<void> check(const Operand &operand, DType multiplied);
   Result<void> check(const Copy &copy);
+  /// Each of these is in its buffer, and iterations write apart.
+  Result<void> checkOperands(const std::vector<Operand> &operands);
 
   /// The view as an address, or with `sizes` as elements at `strides`.
   Result<void> checkView(const View &view, std::string_view what,
@@ -63,8 +65,6 @@ private:
                           std::span<const std::int64_t> sizes);
   Result<void> checkDense(const View &view, std::string_view what,
                           std::span<const std::int64_t> sizes);
-  Result<void> checkAddresses(const std::vector<View> &views,
-                              std::string_view what);
   DType typeOf(const View &view) const {
     return plan.buffers[view.buffer].dtype;
   }
@@ -90,17 +90,18 @@ Result<void> RecordValidator::checkRecords(const std::vector<Record> &records,
     part = place + " " + quote(record.label);
     if (auto *loop = std::get_if<Loop>(&record.body)) {
       BINADE_CHECK(check(*loop, place));
-    } else if (auto *launch = std::get_if<Launch>(&record.body)) {
-      BINADE_CHECK(check(*launch));
-    } else if (auto *matmul = std::get_if<Matmul>(&record.body)) {
-      BINADE_CHECK(check(*matmul));
-    } else if (auto *convolution = std::get_if<Convolution>(&record.body)) {
-      BINADE_CHECK(check(*convolution));
-    } else if (auto *attention = std::get_if<Attention>(&record.body)) {
-      BINADE_CHECK(check(*attention));
-    } else {
-      BINADE_CHECK(check(std::get<Copy>(record.body)));
+      continue;
     }
+    BINADE_CHECK(std::visit(
+        [&](const auto &body) -> Result<void> {
+          if constexpr (std::is_same_v<decltype(body), const Loop &>)
+            return {};
+          else
+            return check(body);
+        },
+        record.body));
+    if (const std::string *kernel = findKernelName(record))
+      BINADE_CHECK(checkKernel(*kernel));
   }
   return {};
 }
@@ -159,12 +160,11 @@ Result<void> RecordValidator::check(const Launch &launch) {
         __builtin_add_overflow(items, segment.extent, &items) ||
         items > static_cast<std::int64_t>(maxBytes))
       return fail("a segment of " + std::to_string(segment.extent) + " items");
-    BINADE_CHECK(checkAddresses(segment.operands, "operand"));
   }
   if (!launch.finish && !launch.finishOperands.empty())
     return fail("operands for a finish that is not there");
   BINADE_CHECK(checkLaunched(launch));
-  return checkAddresses(launch.finishOperands, "finish operand");
+  return checkOperands(launch.listOperands());
 }
 
 Result<void> RecordValidator::checkLaunched(const Launch &launch) {
@@ -212,35 +212,21 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
   for (const auto &all : {with(matmul.m, matmul.k), with(matmul.k, matmul.n),
                           with(matmul.m, matmul.n)})
     BINADE_CHECK(checkWork(all));
-  BINADE_CHECK(checkStrided(matmul.lhs, "lhs", with(matmul.m, matmul.k)));
-  BINADE_CHECK(checkStrided(matmul.rhs, "rhs", with(matmul.k, matmul.n)));
-  BINADE_CHECK(checkWritten(matmul.out, "out", with(matmul.m, matmul.n)));
-  if (matmul.bias)
-    BINADE_CHECK(checkStrided(*matmul.bias, "bias", std::array{matmul.n}));
-  if (matmul.scratch)
-    BINADE_CHECK(checkView(*matmul.scratch, "scratch"));
-  if (matmul.libraryScratch)
-    BINADE_CHECK(checkView(*matmul.libraryScratch, "library_scratch"));
+  BINADE_CHECK(checkBlock(matmul));
+  BINADE_CHECK(checkOperands(matmul.listOperands()));
   return checkTypes(matmul);
 }
 
-Result<void> RecordValidator::checkScales(const Matmul &matmul) {
-  if (const std::optional<ScaleBlock> &block = matmul.block) {
-    if (block->m < 1 || block->n < 1 || block->k < 1)
-      return fail("scales of blocks of " + std::to_string(block->m) + ", " +
-                  std::to_string(block->n) + " and " +
-                  std::to_string(block->k));
-    if (!matmul.lhsScale || !matmul.rhsScale || !matmul.batch.empty())
-      return fail("scales of blocks, expected those of both sides and no batch "
-                  "axes");
-    BINADE_CHECK(
-        checkStrided(*matmul.lhsScale, "lhs_scale", matmul.getLhsScaleSizes()));
-    return checkStrided(*matmul.rhsScale, "rhs_scale",
-                        matmul.getRhsScaleSizes());
-  }
-  for (const std::optional<View> *scale : {&matmul.lhsScale, &matmul.rhsScale})
-    if (*scale)
-      BINADE_CHECK(checkDense(**scale, "scale", {}));
+Result<void> RecordValidator::checkBlock(const Matmul &matmul) {
+  const std::optional<ScaleBlock> &block = matmul.block;
+  if (!block)
+    return {};
+  if (block->m < 1 || block->n < 1 || block->k < 1)
+    return fail("scales of blocks of " + std::to_string(block->m) + ", " +
+                std::to_string(block->n) + " and " + std::to_string(block->k));
+  if (!matmul.lhsScale || !matmul.rhsScale || !matmul.batch.empty())
+    return fail("scales of blocks, expected those of both sides and no batch "
+                "axes");
   return {};
 }
 
@@ -262,7 +248,6 @@ Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
       return fail("a scale of type " + std::string(name(typeOf(**scale))) +
                   ", expected F32");
   }
-  BINADE_CHECK(checkScales(matmul));
   const View &bias = matmul.bias ? *matmul.bias : matmul.out;
   const View &lhs = hasCodes ? matmul.out : matmul.lhs;
   const View &rhs = hasCodes ? matmul.out : matmul.rhs;
@@ -270,7 +255,7 @@ Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
-  return checkKernel(matmul.kernel);
+  return {};
 }
 
 Result<void> RecordValidator::checkGeometry(const Convolution &c) {
@@ -310,36 +295,14 @@ Result<void> RecordValidator::checkGeometry(const Convolution &c) {
 
 Result<void> RecordValidator::check(const Convolution &c) {
   BINADE_CHECK(checkGeometry(c));
-  std::vector<std::int64_t> x = {c.batch, c.inChannels};
-  std::vector<std::int64_t> y = {c.batch, c.outChannels};
-  std::vector<std::int64_t> weight = {c.outChannels, c.inChannels / c.groups};
-  x.insert(x.end(), c.input.begin(), c.input.end());
-  y.insert(y.end(), c.output.begin(), c.output.end());
-  weight.insert(weight.end(), c.kernel.begin(), c.kernel.end());
-  BINADE_CHECK(checkDense(c.x, "x", x));
-  BINADE_CHECK(checkDense(c.weight, "weight", weight));
-  BINADE_CHECK(checkDense(c.y, "y", y));
-  // By direction.
-  const std::pair<const View *, const std::vector<std::int64_t> *> written[] = {
-      {&c.y, &y}, {&c.x, &x}, {&c.weight, &weight}};
-  auto [result, sizes] = written[c.direction];
-  BINADE_CHECK(checkApart(*result, "the result", std::array{std::int64_t(1)},
-                          std::array{*countElements(*sizes)}));
-  if (c.bias) {
-    if (c.direction != Convolution::Forward)
-      return fail("only a forward convolution has a bias");
-    BINADE_CHECK(checkDense(*c.bias, "bias", std::array{c.outChannels}));
-  }
-  if (c.scratch)
-    BINADE_CHECK(checkView(*c.scratch, "scratch"));
-  if (c.libraryScratch)
-    BINADE_CHECK(checkView(*c.libraryScratch, "library_scratch"));
-  BINADE_CHECK(checkKernel(c.deviceKernel));
+  if (c.bias && c.direction != Convolution::Forward)
+    return fail("only a forward convolution has a bias");
+  BINADE_CHECK(checkOperands(c.listOperands()));
   for (const View *view : {&c.x, &c.weight, &c.y, c.bias ? &*c.bias : &c.x})
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +
                   ", expected F32, BF16 or F16");
-  return checkKernel(c.deviceKernel);
+  return {};
 }
 
 Result<void> RecordValidator::check(const Attention &a) {
@@ -353,34 +316,29 @@ Result<void> RecordValidator::check(const Attention &a) {
     products.insert(products.end(), {a.queries, a.keys, columns});
     BINADE_CHECK(checkWork(products));
   }
-  for (const Attention::Tensor &tensor : a.listTensors()) {
-    BINADE_CHECK(tensor.isWritten
-                     ? checkWritten(tensor.view, tensor.name, tensor.sizes)
-                     : checkStrided(tensor.view, tensor.name, tensor.sizes));
-    BINADE_CHECK(check(tensor, typeOf(a.query)));
-  }
-  if (a.scratch)
-    BINADE_CHECK(checkView(*a.scratch, "scratch"));
-  return checkKernel(a.deviceKernel);
+  std::vector<Operand> operands = a.listOperands();
+  BINADE_CHECK(checkOperands(operands));
+  for (const Operand &operand : operands)
+    if (operand.isTensor())
+      BINADE_CHECK(check(operand, typeOf(a.query)));
+  return {};
 }
 
-Result<void> RecordValidator::check(const Attention::Tensor &tensor,
-                                    DType multiplied) {
+Result<void> RecordValidator::check(const Operand &tensor, DType multiplied) {
   DType type = typeOf(tensor.view);
   auto expect = [&](std::string_view expected) {
-    return fail(std::string(tensor.name) + " of type " +
-                std::string(name(type)) + ", expected " +
-                std::string(expected));
+    return fail(tensor.name + " of type " + std::string(name(type)) +
+                ", expected " + std::string(expected));
   };
   if (tensor.name == "lse")
     return type == DType::F32 ? Result<void>() : expect("F32");
   if (!isContractionType(type))
     return expect("F32, BF16 or F16");
-  bool isMultiplied = !tensor.isWritten && tensor.name != "y";
+  bool isMultiplied = !tensor.isWritten() && tensor.name != "y";
   if (isMultiplied && type != multiplied)
     return expect(name(multiplied));
   if (tensor.view.strides.back() != 1)
-    return fail(std::string(tensor.name) + " has columns that are " +
+    return fail(tensor.name + " has columns that are " +
                 std::to_string(tensor.view.strides.back()) +
                 " elements apart, expected 1");
   return {};
@@ -390,12 +348,26 @@ Result<void> RecordValidator::check(const Copy &copy) {
   if (copy.sizes.size() > kMaxCopyAxes)
     return fail("a copy over " + std::to_string(copy.sizes.size()) + " axes");
   BINADE_CHECK(checkWork(copy.sizes));
-  BINADE_CHECK(checkStrided(copy.from, "source", copy.sizes));
-  BINADE_CHECK(checkWritten(copy.to, "destination", copy.sizes));
+  BINADE_CHECK(checkOperands(copy.listOperands()));
   if (typeOf(copy.from) != typeOf(copy.to))
     return fail("a copy from " + std::string(name(typeOf(copy.from))) + " to " +
                 std::string(name(typeOf(copy.to))));
-  return checkKernel(copy.kernel);
+  return {};
+}
+
+Result<void>
+RecordValidator::checkOperands(const std::vector<Operand> &operands) {
+  for (const Operand &operand : operands) {
+    const auto &[what, use, view, sizes, isDense] = operand;
+    BINADE_CHECK(!operand.isTensor()   ? checkView(view, what)
+                 : isDense             ? checkDense(view, what, sizes)
+                 : operand.isWritten() ? checkWritten(view, what, sizes)
+                                       : checkStrided(view, what, sizes));
+    if (isDense && operand.isWritten())
+      BINADE_CHECK(checkApart(view, "the result", std::array{std::int64_t(1)},
+                              std::array{*countElements(sizes)}));
+  }
+  return {};
 }
 
 Result<void> RecordValidator::checkWork(std::span<const std::int64_t> sizes) {
@@ -451,14 +423,6 @@ Result<void> RecordValidator::checkDense(const View &view,
     return fail(std::string(what) + " overflows");
   return checkView(view, what, std::array{std::int64_t(1)},
                    std::array{*elements});
-}
-
-Result<void> RecordValidator::checkAddresses(const std::vector<View> &views,
-                                             std::string_view what) {
-  for (std::size_t i = 0; i < views.size(); ++i)
-    BINADE_CHECK(
-        checkView(views[i], std::string(what) + " " + std::to_string(i)));
-  return {};
 }
 
 Result<void> RecordValidator::checkView(const View &view, std::string_view what,

@@ -1,6 +1,7 @@
 //===- WritePlan.cpp - A plan as JSON -------------------------------------===//
 
 #include "AlarmFields.h"
+#include "RecordJson.h"
 #include "binade/Container/Json.h"
 #include "binade/Plan/PlanJson.h"
 
@@ -21,30 +22,6 @@ static json write(const Buffer &buffer) {
   if (buffer.slot != 0)
     object["slot"] = buffer.slot;
   return object;
-}
-
-static json write(const View &view) {
-  json object = {{"buffer", view.buffer}};
-  if (view.offset != 0)
-    object["offset"] = view.offset;
-  if (!view.strides.empty())
-    object["strides"] = view.strides;
-  if (!view.steps.empty())
-    object["steps"] = view.steps;
-  return object;
-}
-
-static json write(const std::vector<View> &views) {
-  json list = json::array();
-  for (const View &view : views)
-    list.push_back(write(view));
-  return list;
-}
-
-static void writeOptional(json &object, const char *key,
-                          const std::optional<View> &view) {
-  if (view)
-    object[key] = write(*view);
 }
 
 static void writeOptional(json &object, const char *key,
@@ -121,136 +98,6 @@ static json write(const Port &port) {
   return object;
 }
 
-static json write(const Launch &launch) {
-  json segments = json::array();
-  for (const Segment &segment : launch.segments) {
-    json &object = segments.emplace_back();
-    object = {{"operands", write(segment.operands)},
-              {"extent", segment.extent}};
-    if (!segment.kernel.empty())
-      object["kernel"] = segment.kernel;
-  }
-  json object = {{"kind", "launch"},
-                 {"kernel", launch.kernel},
-                 {"grain", launch.grain},
-                 {"segments", std::move(segments)}};
-  writeFlag(object, "finish", launch.finish);
-  if (!launch.finishOperands.empty())
-    object["finish_operands"] = write(launch.finishOperands);
-  return object;
-}
-
-static json write(const Matmul &matmul) {
-  json object = {{"kind", "matmul"},
-                 {"lhs", write(matmul.lhs)},
-                 {"rhs", write(matmul.rhs)},
-                 {"out", write(matmul.out)},
-                 {"m", matmul.m},
-                 {"n", matmul.n},
-                 {"k", matmul.k}};
-  if (!matmul.batch.empty())
-    object["batch"] = matmul.batch;
-  writeOptional(object, "lhs_scale", matmul.lhsScale);
-  writeOptional(object, "rhs_scale", matmul.rhsScale);
-  if (matmul.block)
-    object["block"] = {matmul.block->m, matmul.block->n, matmul.block->k};
-  writeOptional(object, "bias", matmul.bias);
-  writeFlag(object, "accumulate", matmul.accumulate);
-  writeFlag(object, "tf32", matmul.tf32);
-  if (!matmul.algorithms.empty())
-    object["algorithms"] = matmul.algorithms;
-  writeText(object, "kernel", matmul.kernel);
-  writeOptional(object, "scratch", matmul.scratch);
-  writeOptional(object, "library_scratch", matmul.libraryScratch);
-  return object;
-}
-
-static json write(const Attention &a) {
-  json object = {{"kind", "attention"}, {"query", write(a.query)},
-                 {"key", write(a.key)}, {"value", write(a.value)},
-                 {"y", write(a.y)},     {"lse", write(a.lse)},
-                 {"batch", a.batch},    {"queries", a.queries},
-                 {"keys", a.keys},      {"depth", a.depth},
-                 {"width", a.width},    {"scale", a.scale}};
-  if (a.gradients)
-    object["gradients"] = {{"dy", write(a.gradients->dy)},
-                           {"dquery", write(a.gradients->dquery)},
-                           {"dkey", write(a.gradients->dkey)},
-                           {"dvalue", write(a.gradients->dvalue)}};
-  writeFlag(object, "causal", a.causal);
-  writeOptional(object, "scratch", a.scratch);
-  writeText(object, "device_kernel", a.deviceKernel);
-  return object;
-}
-
-static json write(const Convolution &c) {
-  static constexpr const char *directions[] = {"forward", "input_grad",
-                                               "weight_grad"};
-  json object = {{"kind", "convolution"},
-                 {"direction", directions[c.direction]},
-                 {"x", write(c.x)},
-                 {"weight", write(c.weight)},
-                 {"y", write(c.y)},
-                 {"batch", c.batch},
-                 {"in_channels", c.inChannels},
-                 {"out_channels", c.outChannels},
-                 {"groups", c.groups},
-                 {"input", c.input},
-                 {"kernel", c.kernel},
-                 {"output", c.output},
-                 {"strides", c.strides},
-                 {"dilations", c.dilations},
-                 {"padding_low", c.paddingLow},
-                 {"padding_high", c.paddingHigh}};
-  writeOptional(object, "bias", c.bias);
-  writeFlag(object, "channels_last", c.channelsLast);
-  writeOptional(object, "scratch", c.scratch);
-  writeOptional(object, "library_scratch", c.libraryScratch);
-  writeText(object, "device_kernel", c.deviceKernel);
-  return object;
-}
-
-static json write(const Copy &copy) {
-  json object = {{"kind", "copy"},
-                 {"from", write(copy.from)},
-                 {"to", write(copy.to)},
-                 {"sizes", copy.sizes}};
-  writeText(object, "kernel", copy.kernel);
-  return object;
-}
-
-static json write(const Fallback &fallback) {
-  json object = {{"decided", fallback.decided},
-                 {"computed", fallback.computed},
-                 {"reason", fallback.reason}};
-  writeText(object, "nearest", fallback.nearest);
-  return object;
-}
-
-static json write(const std::vector<Record> &records);
-
-static json write(const Loop &loop) {
-  json object = {
-      {"kind", "loop"}, {"count", loop.count}, {"body", write(loop.body)}};
-  if (loop.slots != 0)
-    object["slots"] = loop.slots;
-  return object;
-}
-
-static json write(const std::vector<Record> &records) {
-  json list = json::array();
-  for (const Record &record : records) {
-    json object =
-        std::visit([](const auto &body) { return write(body); }, record.body);
-    if (!record.label.empty())
-      object["label"] = record.label;
-    if (record.fallback)
-      object["fallback"] = write(*record.fallback);
-    list.push_back(std::move(object));
-  }
-  return list;
-}
-
 static json write(const PolicyText &policy) {
   json object = {
       {"name", policy.name}, {"hash", policy.hash}, {"text", policy.text}};
@@ -311,7 +158,7 @@ std::string binade::writePlan(const Plan &plan) {
                  {"ledger", std::move(ledger)},
                  {"buffers", writeAll(plan.buffers)},
                  {"ports", writeAll(plan.ports)},
-                 {"records", write(plan.records)}};
+                 {"records", writeRecords(plan.records)}};
   writeText(object, "computation", plan.computation);
   if (!plan.quantizedStates.empty())
     object["quantized_states"] = writeAll(plan.quantizedStates);
@@ -322,11 +169,11 @@ std::string binade::writePlan(const Plan &plan) {
   if (plan.batches != 1)
     object["batches"] = plan.batches;
   if (!plan.accumulation.empty())
-    object["accumulation"] = write(plan.accumulation);
+    object["accumulation"] = writeRecords(plan.accumulation);
   if (!plan.evaluation.empty())
-    object["evaluation"] = write(plan.evaluation);
+    object["evaluation"] = writeRecords(plan.evaluation);
   if (!plan.observation.empty())
-    object["observation"] = write(plan.observation);
+    object["observation"] = writeRecords(plan.observation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
   writeAlarms(object, plan.alarms);
   return object.dump();

@@ -3,7 +3,7 @@
 // their terms.
 //===----------------------------------------------------------------------===//
 
-#include "Attention.h"
+#include "Operation.h"
 #include "binade/Container/FloatConversion.h"
 #include <cmath>
 #include <cstring>
@@ -94,8 +94,9 @@ class AttentionOperation : public Operation {
 public:
   AttentionOperation(const Attention &attention, const Memory &memory)
       : a(attention), scale(static_cast<float>(attention.scale)) {
-    for (const Attention::Tensor &tensor : a.listTensors())
-      operands.emplace_back(tensor.view, a.batch.size(), memory);
+    for (const plan::Operand &tensor : a.listOperands())
+      if (tensor.isTensor())
+        operands.emplace_back(tensor.view, a.batch.size(), memory);
   }
 
   void run(const ExecutionContext &context) override {
@@ -218,7 +219,7 @@ void AttentionOperation::computeGradients(Head head) const {
   operands[Dvalue].write(head, dvalue);
 }
 
-std::unique_ptr<Operation> binade::createAttention(const Attention &attention,
+std::unique_ptr<Operation> binade::createOperation(const Attention &attention,
                                                    const Memory &memory) {
   return std::make_unique<AttentionOperation>(attention, memory);
 }

@@ -34,12 +34,6 @@ std::unique_ptr<Operation> binade::createContraction(const Record &record,
                    : createOwnConvolution(convolution, memory, threads);
 }
 
-const std::optional<View> &binade::scratchOf(const Record &record) {
-  if (auto *matmul = std::get_if<Matmul>(&record.body))
-    return matmul->scratch;
-  return std::get<Convolution>(record.body).scratch;
-}
-
 LibraryUse binade::queryLibrary(std::span<const Buffer> buffers,
                                 const Record &record, unsigned threads,
                                 Contraction choice) {

@@ -14,9 +14,6 @@ std::unique_ptr<Operation> createContraction(const plan::Record &record,
                                              unsigned threads,
                                              Contraction choice);
 
-/// The view that was reserved for `getScratchBytes()`, if any.
-const std::optional<plan::View> &scratchOf(const plan::Record &record);
-
 // By own code: every element is one chain of fused multiply-adds in f32, in
 // the order of the contracted axis (of a convolution: kernel position, then
 // channel; of a weight gradient: sample, then output position), then bias, then

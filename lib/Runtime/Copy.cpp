@@ -129,7 +129,7 @@ void CopyOperation::run(const ExecutionContext &context) {
   }
 }
 
-std::unique_ptr<Operation> binade::createCopy(const Copy &copy,
-                                              const Memory &memory) {
+std::unique_ptr<Operation> binade::createOperation(const Copy &copy,
+                                                   const Memory &memory) {
   return std::make_unique<CopyOperation>(copy, memory);
 }

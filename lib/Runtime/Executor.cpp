@@ -1,7 +1,6 @@
 //===- Executor.cpp - The records of a plan, ready to run -----------------===//
 
 #include "Executor.h"
-#include "Attention.h"
 #include "Contraction.h"
 #include "FloatMode.h"
 #include "Launch.h"
@@ -93,16 +92,27 @@ static bool usesF16(const Record &record, const Memory &memory) {
          memory.typeOf(right) == DType::F16;
 }
 
+/// By `createOperation`; null where there is none for records of the kind.
+static std::unique_ptr<Operation> createPlainly(const Record &record,
+                                                const Memory &memory) {
+  return std::visit(
+      [&](const auto &body) -> std::unique_ptr<Operation> {
+        if constexpr (requires { createOperation(body, memory); })
+          return createOperation(body, memory);
+        else
+          return nullptr;
+      },
+      record.body);
+}
+
 Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                                                      const Memory &memory,
                                                      unsigned threads,
                                                      const Setup &setup) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return createLaunch(*launch, memory, *setup.kernels, setup.where);
-  if (auto *copy = std::get_if<Copy>(&record.body))
-    return createCopy(*copy, memory);
-  if (auto *attention = std::get_if<Attention>(&record.body))
-    return createAttention(*attention, memory);
+  if (std::unique_ptr<Operation> operation = createPlainly(record, memory))
+    return operation;
 
   if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
     emulatesF16 = true;
@@ -114,7 +124,7 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
   std::uint64_t needed = operation->getScratchBytes();
   if (needed == 0)
     return operation;
-  const auto &scratch = scratchOf(record);
+  const std::optional<View> &scratch = *findScratch(record);
   std::uint64_t reserved = 0;
   if (scratch) {
     const Buffer &buffer = memory.buffers[scratch->buffer];

@@ -1,7 +1,6 @@
 //===- FindOverflow.cpp - Where a step first left the numbers -------------===//
 
 #include "ProgramImplementation.h"
-#include "Views.h"
 #include "binade/Container/FloatConversion.h"
 #include <cmath>
 #include <cstring>
@@ -10,6 +9,15 @@
 
 using namespace binade;
 using namespace binade::plan;
+
+/// Visits the tensors of a record, and what its kernels read and write; not the
+/// memory of libraries.
+template <typename Visit>
+static void forEachView(const Record &record, Visit visit) {
+  for (const Operand &operand : listOperands(record))
+    if (operand.isTensor() || operand.use == Operand::Kernel)
+      visit(operand.view);
+}
 
 namespace {
 struct Range {

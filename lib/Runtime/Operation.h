@@ -68,8 +68,14 @@ struct Memory {
   }
 };
 
-std::unique_ptr<Operation> createCopy(const plan::Copy &copy,
-                                      const Memory &memory);
+// The operations of records that need nothing but memory.
+std::unique_ptr<Operation> createOperation(const plan::Copy &copy,
+                                           const Memory &memory);
+/// Attention or its gradients, plain and correct: to compare a device with.
+/// Plans for CPUs have products and kernels in its place. Bits do not depend on
+/// the number of threads.
+std::unique_ptr<Operation> createOperation(const plan::Attention &attention,
+                                           const Memory &memory);
 
 } // namespace binade
 

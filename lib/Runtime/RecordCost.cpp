@@ -17,8 +17,11 @@ public:
   RecordCost count(const Matmul &matmul) const;
   RecordCost count(const Convolution &convolution) const;
   RecordCost count(const Attention &attention) const;
-  RecordCost count(const Copy &copy) const;
   RecordCost count(const Loop &) const { return {}; }
+  /// Of what computes nothing.
+  template <typename Body> RecordCost count(const Body &body) const {
+    return {move(body), 0, DType::F32};
+  }
 
 private:
   std::uint64_t sizeOf(const View &view) const {
@@ -44,6 +47,17 @@ private:
     for (std::size_t d = 0; d < sizes.size(); ++d)
       if (d < view.strides.size() && view.strides[d] != 0)
         bytes *= static_cast<std::uint64_t>(sizes[d]);
+    return bytes;
+  }
+
+  /// Bytes of all tensors of a record.
+  template <typename Body> std::uint64_t move(const Body &body) const {
+    std::uint64_t bytes = 0;
+    for (const Operand &operand : body.listOperands())
+      if (operand.isTensor())
+        bytes += operand.isDense && !operand.sizes.empty()
+                     ? reach(operand.view)
+                     : cover(operand.view, operand.sizes);
     return bytes;
   }
 
@@ -87,34 +101,19 @@ RecordCost CostCounter::count(const Launch &launch) const {
 }
 
 RecordCost CostCounter::count(const Matmul &matmul) const {
-  auto sizes = [&](std::int64_t rows, std::int64_t columns) {
-    std::vector<std::int64_t> sizes = matmul.batch;
-    sizes.insert(sizes.end(), {rows, columns});
-    return sizes;
-  };
-  std::uint64_t out = cover(matmul.out, sizes(matmul.m, matmul.n)),
-                bytes = cover(matmul.lhs, sizes(matmul.m, matmul.k)) +
-                        cover(matmul.rhs, sizes(matmul.k, matmul.n)) + out;
+  std::uint64_t bytes = move(matmul);
+  std::vector<std::int64_t> sizes = matmul.batch;
+  sizes.insert(sizes.end(), {matmul.m, matmul.n});
   if (matmul.accumulate)
-    bytes += out;
-  if (matmul.bias)
-    bytes += cover(*matmul.bias, std::array{matmul.n});
-  if (matmul.lhsScale)
-    bytes += cover(*matmul.lhsScale, matmul.getLhsScaleSizes());
-  if (matmul.rhsScale)
-    bytes += cover(*matmul.rhsScale, matmul.getRhsScaleSizes());
+    bytes += cover(matmul.out, sizes);
   double flops = 2;
-  for (std::int64_t size : sizes(matmul.m, matmul.n))
+  for (std::int64_t size : sizes)
     flops *= static_cast<double>(size);
   return {bytes, flops * static_cast<double>(matmul.k),
           getWider(matmul.lhs, matmul.rhs), matmul.tf32};
 }
 
 RecordCost CostCounter::count(const Convolution &convolution) const {
-  std::uint64_t bytes =
-      reach(convolution.x) + reach(convolution.weight) + reach(convolution.y);
-  if (convolution.bias)
-    bytes += reach(*convolution.bias);
   // The same products in all three directions.
   double flops = 2 * static_cast<double>(convolution.batch) *
                  static_cast<double>(convolution.outChannels) *
@@ -128,30 +127,22 @@ RecordCost CostCounter::count(const Convolution &convolution) const {
        readsWeight = convolution.direction != Convolution::WeightGrad;
   const View &left = readsX ? convolution.x : convolution.y;
   const View &right = readsWeight ? convolution.weight : convolution.y;
-  return {bytes, flops, getWider(left, right)};
+  return {move(convolution), flops, getWider(left, right)};
 }
 
 /// With `causal` half of the scores are computed.
 RecordCost CostCounter::count(const Attention &a) const {
-  std::uint64_t bytes = 0;
-  for (const Attention::Tensor &tensor : a.listTensors())
-    bytes += cover(tensor.view, tensor.sizes);
   double overDepth = a.gradients ? 3 : 1, overWidth = a.gradients ? 2 : 1;
   double scores = static_cast<double>(a.queries) *
                   static_cast<double>(a.causal ? a.keys + 1 : a.keys) /
                   (a.causal ? 2 : 1);
   for (std::int64_t size : a.batch)
     scores *= static_cast<double>(size);
-  return {bytes,
+  return {move(a),
           2 * scores *
               (overDepth * static_cast<double>(a.depth) +
                overWidth * static_cast<double>(a.width)),
           buffers[a.query.buffer].dtype};
-}
-
-RecordCost CostCounter::count(const Copy &copy) const {
-  return {cover(copy.from, copy.sizes) + cover(copy.to, copy.sizes), 0,
-          DType::F32};
 }
 
 RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
@@ -159,12 +150,6 @@ RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
   CostCounter counter(buffers, counts);
   return std::visit([&](const auto &body) { return counter.count(body); },
                     record.body);
-}
-
-std::string_view binade::getKind(const Record &record) {
-  static constexpr std::string_view kinds[] = {
-      "launch", "matmul", "convolution", "attention", "copy", "loop"};
-  return kinds[record.body.index()];
 }
 
 double Ceilings::leastSeconds(const RecordCost &cost) const {

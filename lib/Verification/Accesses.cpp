@@ -41,40 +41,13 @@ public:
     }
   }
 
-  void add(const plan::Matmul &matmul) {
-    auto shape = [&](int64_t rows, int64_t columns) {
-      std::vector<int64_t> sizes = matmul.batch;
-      sizes.insert(sizes.end(), {rows, columns});
-      return sizes;
-    };
-    add(matmul.lhs, shape(matmul.m, matmul.k), false);
-    add(matmul.rhs, shape(matmul.k, matmul.n), false);
-    add(matmul.out, shape(matmul.m, matmul.n), true);
-    if (matmul.bias)
-      add(*matmul.bias, {matmul.n}, false);
-    if (matmul.lhsScale)
-      add(*matmul.lhsScale, matmul.getLhsScaleSizes(), false);
-    if (matmul.rhsScale)
-      add(*matmul.rhsScale, matmul.getRhsScaleSizes(), false);
-  }
-
-  void add(const plan::Copy &copy) {
-    add(copy.from, copy.sizes, false);
-    add(copy.to, copy.sizes, true);
-  }
-
-  void add(const plan::Convolution &convolution) {
-    using enum plan::Convolution::Direction;
-    addWhole(convolution.x, convolution.direction == InputGrad);
-    addWhole(convolution.weight, convolution.direction == WeightGrad);
-    addWhole(convolution.y, convolution.direction == Forward);
-    if (convolution.bias)
-      addWhole(*convolution.bias, false);
-  }
-
-  void add(const plan::Attention &attention) {
-    for (const plan::Attention::Tensor &tensor : attention.listTensors())
-      add(tensor.view, tensor.sizes, tensor.isWritten);
+  /// Of what describes its operands itself.
+  void add(const plan::Record &record) {
+    for (const plan::Operand &operand : plan::listOperands(record))
+      if (operand.isDense && !operand.sizes.empty())
+        addWhole(operand.view, operand.isWritten());
+      else if (operand.isTensor())
+        add(operand.view, operand.sizes, operand.isWritten());
   }
 
   SmallVector<RecordAccess, 0> accesses;
@@ -136,13 +109,7 @@ mlir::binade::listAccesses(const Plan &plan, ModuleOp source,
   AccessLister lister(plan, iteration);
   if (auto *launch = std::get_if<plan::Launch>(&record.body))
     lister.add(*launch, source);
-  else if (auto *matmul = std::get_if<plan::Matmul>(&record.body))
-    lister.add(*matmul);
-  else if (auto *copy = std::get_if<plan::Copy>(&record.body))
-    lister.add(*copy);
-  else if (auto *attention = std::get_if<plan::Attention>(&record.body))
-    lister.add(*attention);
-  else if (auto *conv = std::get_if<plan::Convolution>(&record.body))
-    lister.add(*conv);
+  else if (!std::holds_alternative<plan::Loop>(record.body))
+    lister.add(record);
   return std::move(lister.accesses);
 }

@@ -25,10 +25,9 @@ func::FuncOp findKernel(ModuleOp source, const ::binade::plan::Launch &launch,
                         const ::binade::plan::Segment &segment);
 bool isOverMany(func::FuncOp kernel);
 
-/// Operands and results of all segments of a launch, one after the other; or of
-/// a product lhs, rhs, out and bias if any; or the two sides of a copy; or x,
-/// weight, y and bias of a convolution; or what attention lists. Workspaces are
-/// left out.
+/// Operands and results of all segments of a launch, one after the other; of
+/// other records the tensors among their operands, in the order of
+/// `plan::listOperands`. None for loops.
 SmallVector<RecordAccess, 0> listAccesses(const ::binade::Plan &plan,
                                           ModuleOp source,
                                           const ::binade::plan::Record &record,

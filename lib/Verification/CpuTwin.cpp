@@ -29,25 +29,24 @@ public:
       } else if (auto *launch = std::get_if<plan::Launch>(&record.body)) {
         if (failed(rewrite(*launch)))
           return failure();
-      } else if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
-        matmul->kernel.clear();
-        matmul->scratch.reset();
-        matmul->libraryScratch.reset();
-      } else if (auto *conv = std::get_if<plan::Convolution>(&record.body)) {
-        conv->deviceKernel.clear();
-        conv->scratch.reset();
-        conv->libraryScratch.reset();
-      } else if (auto *attention = std::get_if<plan::Attention>(&record.body)) {
-        attention->deviceKernel.clear();
-        attention->scratch.reset();
-      } else if (auto *copy = std::get_if<plan::Copy>(&record.body)) {
-        copy->kernel.clear();
+      } else {
+        forgetDevice(record);
       }
     }
     return success();
   }
 
 private:
+  /// The device's kernel, and the memory that it and its library work in.
+  static void forgetDevice(plan::Record &record) {
+    if (std::string *kernel = plan::findKernelName(record))
+      kernel->clear();
+    for (auto *memory :
+         {plan::findScratch(record), plan::findLibraryScratch(record)})
+      if (memory)
+        memory->reset();
+  }
+
   LogicalResult rewrite(plan::Launch &launch) {
     func::FuncOp first = findKernel(source, launch, launch.segments.front());
     if (!first || !infos.contains(first.getName()))

@@ -18,7 +18,7 @@ public:
   ExactAttention(MLIRContext *context, const plan::Attention &attention,
                  const Execution &execution)
       : b(UnknownLoc::get(context), context), attention(attention),
-        execution(execution), tensors(attention.listTensors()) {
+        execution(execution), tensors(attention.listOperands()) {
     buildFunction();
   }
 
@@ -39,7 +39,7 @@ private:
   ImplicitLocOpBuilder b;
   const plan::Attention &attention;
   const Execution &execution;
-  std::vector<plan::Attention::Tensor> tensors;
+  std::vector<plan::Operand> tensors;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
   SmallVector<size_t> arguments, results; ///< Of `tensors`.
@@ -55,7 +55,7 @@ void ExactAttention::buildFunction() {
   else
     arguments = {Query, Key, Values};
   for (auto [index, tensor] : llvm::enumerate(tensors))
-    if (tensor.isWritten)
+    if (tensor.isWritten())
       results.push_back(index);
   auto getTypes = [&](ArrayRef<size_t> which) {
     return llvm::map_to_vector(which,
@@ -81,12 +81,13 @@ void ExactAttention::buildFunction() {
 
 int64_t ExactAttention::findElement(size_t index, int64_t head,
                                     int64_t number) const {
-  const auto &[name, view, sizes, isWritten] = tensors[index];
+  const std::vector<int64_t> &sizes = tensors[index].sizes;
+  const std::vector<int64_t> &strides = tensors[index].view.strides;
   auto count = ShapedType::getNumElements(
       ArrayRef(sizes).drop_front(attention.batch.size()));
   int64_t rest = head * count + number, element = 0;
   for (size_t axis = sizes.size(); axis-- > 0;) {
-    element += rest % sizes[axis] * view.strides[axis];
+    element += rest % sizes[axis] * strides[axis];
     rest /= sizes[axis];
   }
   return element;
@@ -155,8 +156,8 @@ Result<Judgement> ExactAttention::judge() {
   return judgement;
 }
 
-Result<Judgement> mlir::binade::judgeAttention(MLIRContext *context,
-                                               const plan::Attention &attention,
-                                               const Execution &execution) {
-  return ExactAttention(context, attention, execution).judge();
+Result<Judgement> mlir::binade::judge(ModuleOp source,
+                                      const plan::Attention &attention,
+                                      const Execution &execution) {
+  return ExactAttention(source.getContext(), attention, execution).judge();
 }

@@ -182,7 +182,8 @@ Judgement ExactConvolution::judge() const {
   llvm_unreachable("all directions are handled");
 }
 
-Judgement mlir::binade::judgeConvolution(const plan::Convolution &convolution,
-                                         const Execution &execution) {
+::binade::Result<Judgement>
+mlir::binade::judge(ModuleOp, const plan::Convolution &convolution,
+                    const Execution &execution) {
   return ExactConvolution(convolution, execution).judge();
 }

@@ -174,8 +174,9 @@ private:
 };
 } // namespace
 
-Judgement mlir::binade::judgeProduct(const plan::Matmul &matmul,
-                                     const Execution &execution) {
+::binade::Result<Judgement> mlir::binade::judge(ModuleOp,
+                                                const plan::Matmul &matmul,
+                                                const Execution &execution) {
   ExactProduct product(matmul, execution);
   int64_t count = matmul.m * matmul.n;
   for (int64_t size : matmul.batch)

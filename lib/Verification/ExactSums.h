@@ -44,14 +44,24 @@ Judgement judgeSums(const Execution &execution, size_t out, int64_t count,
                     int64_t terms,
                     llvm::function_ref<ExactElement(int64_t)> compute);
 
-Judgement judgeProduct(const ::binade::plan::Matmul &matmul,
-                       const Execution &execution);
-Judgement judgeConvolution(const ::binade::plan::Convolution &convolution,
-                           const Execution &execution);
-/// Of as many heads as take about a second, by the reference's op.
+// What `judge` does for records of each kind but loops. Launches are evaluated
+// by the reference, copies are done again.
+::binade::Result<Judgement> judge(ModuleOp source,
+                                  const ::binade::plan::Launch &launch,
+                                  const Execution &execution);
+::binade::Result<Judgement> judge(ModuleOp source,
+                                  const ::binade::plan::Copy &copy,
+                                  const Execution &execution);
+::binade::Result<Judgement> judge(ModuleOp source,
+                                  const ::binade::plan::Matmul &matmul,
+                                  const Execution &execution);
 ::binade::Result<Judgement>
-judgeAttention(MLIRContext *context, const ::binade::plan::Attention &attention,
-               const Execution &execution);
+judge(ModuleOp source, const ::binade::plan::Convolution &convolution,
+      const Execution &execution);
+/// Of as many heads as take about a second, by the reference's op.
+::binade::Result<Judgement> judge(ModuleOp source,
+                                  const ::binade::plan::Attention &attention,
+                                  const Execution &execution);
 
 } // namespace mlir::binade
 

@@ -83,7 +83,7 @@ void Expectations::add(const Execution &execution,
       {"run", static_cast<int64_t>(runs.size()) - 1},
       {"list", llvm::StringRef(::binade::name(place.list))},
       {"label", llvm::json::fixUTF8(execution.record.label)},
-      {"kind", llvm::StringRef(::binade::getKind(execution.record))},
+      {"kind", llvm::StringRef(::binade::plan::getKind(execution.record))},
       {"path", llvm::json::Array(place.path)},
       {"iteration", llvm::json::Array(place.iteration)},
       {"accesses", std::move(accesses)}});

@@ -138,9 +138,9 @@ static Tensor allowOneSpacing(const Tensor &value, const Tensor &bound) {
   return widened;
 }
 
-static Result<Judgement> judgeLaunch(ModuleOp source,
-                                     const plan::Launch &launch,
-                                     const Execution &execution) {
+Result<Judgement> mlir::binade::judge(ModuleOp source,
+                                      const plan::Launch &launch,
+                                      const Execution &execution) {
   LaunchFunction built = buildFunction(source, launch, execution.accesses);
   auto fail = [&](const char *what) {
     return ::binade::Error{"",
@@ -213,7 +213,8 @@ static Bytes copyElements(const plan::Copy &copy, const Execution &execution) {
   return to;
 }
 
-static Judgement judgeCopy(const plan::Copy &copy, const Execution &execution) {
+Result<Judgement> mlir::binade::judge(ModuleOp, const plan::Copy &copy,
+                                      const Execution &execution) {
   Judgement judgement;
   judgement.difference =
       compareBits(execution.accesses[1].dtype, execution.after[1],
@@ -228,14 +229,12 @@ static Judgement judgeCopy(const plan::Copy &copy, const Execution &execution) {
 
 Result<Judgement> mlir::binade::judge(ModuleOp source,
                                       const Execution &execution) {
-  const auto &body = execution.record.body;
-  if (auto *matmul = std::get_if<plan::Matmul>(&body))
-    return judgeProduct(*matmul, execution);
-  if (auto *convolution = std::get_if<plan::Convolution>(&body))
-    return judgeConvolution(*convolution, execution);
-  if (auto *attention = std::get_if<plan::Attention>(&body))
-    return judgeAttention(source.getContext(), *attention, execution);
-  if (auto *copy = std::get_if<plan::Copy>(&body))
-    return judgeCopy(*copy, execution);
-  return judgeLaunch(source, std::get<plan::Launch>(body), execution);
+  return std::visit(
+      [&](const auto &body) -> Result<Judgement> {
+        if constexpr (std::is_same_v<decltype(body), const plan::Loop &>)
+          llvm_unreachable("loops are judged by their bodies");
+        else
+          return judge(source, body, execution);
+      },
+      execution.record.body);
 }

@@ -15,30 +15,13 @@ namespace plan = ::binade::plan;
 /// an index was out of range.
 static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
   SmallVector<uint32_t> buffers;
-  auto add = [&](const plan::View &view) {
+  for (const plan::Operand &operand : plan::listOperands(execution.record)) {
     bool isAccessed =
         llvm::any_of(execution.accesses, [&](const RecordAccess &access) {
-          return access.buffer == view.buffer;
+          return access.buffer == operand.view.buffer;
         });
     if (!isAccessed)
-      buffers.push_back(view.buffer);
-  };
-  auto addAll = [&](const auto &views) { llvm::for_each(views, add); };
-  const auto &body = execution.record.body;
-  if (const auto *launch = std::get_if<plan::Launch>(&body)) {
-    for (const plan::Segment &segment : launch->segments)
-      addAll(segment.operands);
-    addAll(launch->finishOperands);
-  } else if (const auto *matmul = std::get_if<plan::Matmul>(&body)) {
-    addAll(matmul->getOperands());
-    if (matmul->libraryScratch)
-      add(*matmul->libraryScratch);
-  } else if (const auto *conv = std::get_if<plan::Convolution>(&body)) {
-    addAll(conv->getOperands());
-    if (conv->libraryScratch)
-      add(*conv->libraryScratch);
-  } else if (const auto *attention = std::get_if<plan::Attention>(&body)) {
-    addAll(attention->getOperands());
+      buffers.push_back(operand.view.buffer);
   }
   return buffers;
 }

@@ -278,7 +278,7 @@ Verification::Implementation::getReport(const plan::Record &record) {
   if (isNew) {
     RecordReport &report = reports.emplace_back();
     report.label = record.label;
-    report.kind = ::binade::getKind(record);
+    report.kind = plan::getKind(record);
     if (auto *launch = std::get_if<plan::Launch>(&record.body))
       report.kernel = launch->kernel;
   }

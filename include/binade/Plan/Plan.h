@@ -175,6 +175,27 @@ struct Port {
   std::int64_t every = 0;
 };
 
+/// A tensor that a record reads or writes, or memory that it works in.
+struct Operand {
+  enum Use : std::uint8_t {
+    Read,
+    Write,
+    Kernel, ///< What a launch does with it is known to its kernel alone.
+    Finish, ///< The same, of the kernel's finish.
+    Scratch,
+    LibraryScratch
+  };
+  std::string name; ///< As messages have it.
+  Use use = Read;
+  View view;
+  std::vector<std::int64_t> sizes = {}; ///< Of tensors.
+  /// The tensor is row-major whatever the strides of `view` are.
+  bool isDense = false;
+
+  bool isTensor() const { return use == Read || use == Write; }
+  bool isWritten() const { return use == Write; }
+};
+
 /// Work items [0, extent) over one set of buffers.
 struct Segment {
   std::string kernel; ///< Empty: the launch's. All write alike partials.
@@ -197,11 +218,15 @@ struct Segment {
 /// writes one partial per item or block into a workspace operand and combines
 /// them there, so that its bits do not depend on the number of threads.
 struct Launch {
+  static constexpr std::string_view kKind = "launch";
   std::string kernel;
   std::vector<Segment> segments;
   std::int64_t grain = 1;
   bool finish = false;
   std::vector<View> finishOperands; ///< Empty: those of the first segment.
+
+  /// Those of the segments, one after the other, then the finish's own.
+  std::vector<Operand> listOperands() const;
 };
 
 /// A kernel as a GPU launches it, of the name that launches say. Its arguments
@@ -249,6 +274,7 @@ struct ScaleBlock {
 /// Strides: those of the batch axes, then rows, then columns; transposition is
 /// a matter of strides, broadcasting one of stride 0. `bias` has one stride.
 struct Matmul {
+  static constexpr std::string_view kKind = "matmul";
   View lhs, rhs, out;
   /// Of F8 only; one F32, or with `block`, which needs both and no batch, those
   /// of blocks: strides from one to the next along rows (columns) and terms.
@@ -268,12 +294,12 @@ struct Matmul {
   /// For a device's library; no more than this buffer has.
   std::optional<View> libraryScratch = {};
   /// The device kernel for what the device's library does not compute, or where
-  /// it is not; empty for CPUs. It gets `getOperands`.
-  std::string kernel;
+  /// it is not; empty for CPUs.
+  std::string deviceKernel;
 
-  /// lhs, rhs, out, and of bias, scales and scratch what there is, in this
+  /// lhs, rhs, out, and of bias, scales and memory what there is, in this
   /// order.
-  std::vector<View> getOperands() const;
+  std::vector<Operand> listOperands() const;
   /// How many scales there are along the two strides; none for a single one.
   std::vector<std::int64_t> getLhsScaleSizes() const;
   std::vector<std::int64_t> getRhsScaleSizes() const;
@@ -287,6 +313,7 @@ inline constexpr std::size_t kMaxBatchAxes = 4;
 /// [outChannels, inChannels / groups, kernel...] in both; `bias` [outChannels]
 /// with Forward only. Types and rounding as for Matmul.
 struct Convolution {
+  static constexpr std::string_view kKind = "convolution";
   enum Direction : std::uint8_t { Forward, InputGrad, WeightGrad };
   Direction direction = Forward;
   View x, weight, y;
@@ -296,13 +323,10 @@ struct Convolution {
   std::vector<std::int64_t> strides, dilations, paddingLow, paddingHigh;
   bool channelsLast = false;
   std::optional<View> scratch, libraryScratch; ///< As a product's.
-  /// As a product's `kernel`. It gets `getOperands`.
-  std::string deviceKernel = {};
+  std::string deviceKernel = {};               ///< As a product's.
 
-  /// The two that are read, `y` first for gradients and otherwise `x`, the one
-  /// that is written, and of bias and scratch what there is: what the device
-  /// kernel gets.
-  std::vector<View> getOperands() const;
+  /// x, weight, y, and of bias and memory what there is.
+  std::vector<Operand> listOperands() const;
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 
@@ -323,6 +347,7 @@ inline constexpr std::size_t kMaxSpatialAxes = 3;
 /// Strides: those of the batch axes, then rows, then columns, which are dense;
 /// `lse` is F32 and has no columns.
 struct Attention {
+  static constexpr std::string_view kKind = "attention";
   View query, key, value, y, lse;
   struct Gradients {
     View dy, dquery, dkey, dvalue;
@@ -333,29 +358,23 @@ struct Attention {
   std::int64_t depth = 1; ///< Columns of query and key.
   std::int64_t width = 1; ///< Columns of value and y.
   double scale = 1;
-  bool causal = false;         ///< With as many keys as queries.
-  std::optional<View> scratch; ///< Of the device kernel.
-  /// Of a device; empty for CPUs. It gets `getOperands`.
-  std::string deviceKernel = {};
+  bool causal = false;           ///< With as many keys as queries.
+  std::optional<View> scratch;   ///< Of the device kernel.
+  std::string deviceKernel = {}; ///< Of a device; empty for CPUs.
 
-  struct Tensor {
-    std::string_view name;
-    View view;
-    std::vector<std::int64_t> sizes;
-    bool isWritten;
-  };
   /// query, key, value, y and lse, then dy, dquery, dkey and dvalue if there
-  /// are any.
-  std::vector<Tensor> listTensors() const;
-  /// The views of these, then the scratch memory if there is any.
-  std::vector<View> getOperands() const;
+  /// are any, then the scratch memory if there is any.
+  std::vector<Operand> listOperands() const;
 };
 
 /// Copies elements `sizes` of one type from one view to another.
 struct Copy {
+  static constexpr std::string_view kKind = "copy";
   View from, to;
   std::vector<std::int64_t> sizes; ///< At most kMaxCopyAxes.
-  std::string kernel = {};         ///< Of a device; empty for CPUs.
+  std::string deviceKernel = {};   ///< Of a device; empty for CPUs.
+
+  std::vector<Operand> listOperands() const; ///< from, to.
 };
 inline constexpr std::size_t kMaxCopyAxes = 8;
 
@@ -363,6 +382,7 @@ struct Record;
 
 /// Executes `body` `count` times, views moving by their steps.
 struct Loop {
+  static constexpr std::string_view kKind = "loop";
   std::int64_t count = 1;
   std::vector<Record> body;
   /// 0: one iteration after the other, each on all threads. Otherwise the loop
@@ -370,6 +390,8 @@ struct Loop {
   /// executed at the same time, each on one thread. No parallel loop is inside
   /// of another.
   std::int64_t slots = 0;
+
+  std::vector<Operand> listOperands() const; ///< Those of the body.
 };
 inline constexpr std::int64_t kMaxSlots = 4096;
 inline constexpr std::size_t kMaxLoopDepth = 4;
@@ -409,6 +431,23 @@ struct Record {
   std::variant<Launch, Matmul, Convolution, Attention, Copy, Loop> body;
   std::optional<Fallback> fallback = {}; ///< Of the op, from its decision.
 };
+
+/// "launch", "matmul", ...: the name of the kind, in files and tables.
+std::string_view getKind(const Record &record);
+
+/// What the record reads, writes and works in: the one description of that.
+std::vector<Operand> listOperands(const Record &record);
+/// What the record's device kernel gets, in the order of its arguments. The
+/// record is no launch and no loop.
+std::vector<View> listKernelOperands(const Record &record);
+
+/// The fields `deviceKernel`, `scratch` and `libraryScratch` of the record;
+/// null where records of its kind have none.
+const std::string *findKernelName(const Record &record);
+std::string *findKernelName(Record &record);
+const std::optional<View> *findScratch(const Record &record);
+std::optional<View> *findScratch(Record &record);
+std::optional<View> *findLibraryScratch(Record &record);
 
 } // namespace plan
 

@@ -33,9 +33,6 @@ RecordCost costOf(const plan::Record &record,
                   std::span<const plan::Buffer> buffers,
                   std::span<const std::int64_t> counts = {});
 
-/// "launch", "matmul", "convolution", "copy" or "loop".
-std::string_view getKind(const plan::Record &record);
-
 /// What a machine can do at the most; what is 0 or missing is not known.
 struct Ceilings {
   double bytesPerSecond = 0; ///< Read and written.

@@ -35,7 +35,7 @@ struct Difference {
 /// What became of a record, in all of its executions.
 struct RecordReport {
   std::string label;
-  std::string_view kind; ///< As `getKind` of the runtime says.
+  std::string_view kind; ///< As `plan::getKind` says.
   std::string kernel;    ///< Of a launch.
   int64_t executions = 0;
   int64_t equal = 0; ///< Of these, with equal bits.

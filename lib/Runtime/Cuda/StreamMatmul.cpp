@@ -164,7 +164,7 @@ MadeOperation createMatmul(const plan::Record &record,
   const auto &matmul = std::get<plan::Matmul>(record.body);
   if (setup.library) {
     MadeOperation made = MatmulOnStream::create(matmul, record.label, setup);
-    if (made || matmul.kernel.empty() || setup.device->hasFailed())
+    if (made || matmul.deviceKernel.empty() || setup.device->hasFailed())
       return made;
     setup.refusals->push_back({&record, made.error().message});
   }

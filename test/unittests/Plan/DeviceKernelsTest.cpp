@@ -157,7 +157,7 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &, Copy &) {}), "accepted");
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &matmul, Copy &copy) {
               launch.segments = {{"relu", {View()}, 8}};
-              launch.kernel = matmul.kernel = copy.kernel = "relu";
+              launch.kernel = matmul.deviceKernel = copy.deviceKernel = "relu";
             }),
             "accepted");
   const std::string launched = "record 0 'launch': ";
@@ -181,16 +181,16 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
   const std::string unlaunched =
       "device kernel 'mean' is over many tensors, and no launch runs it";
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
-              matmul.kernel = "mean";
+              matmul.deviceKernel = "mean";
             }),
             "record 1 'matmul': " + unlaunched);
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &, Copy &copy) {
-              copy.kernel = "mean";
+              copy.deviceKernel = "mean";
             }),
             "record 2 'copy': " + unlaunched);
   // A product whose sums are in parts has a finish.
   EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
-              matmul.kernel = "relu";
+              matmul.deviceKernel = "relu";
               plan.deviceKernels[1].entries.push_back(
                   {"relu_finish", {1, 1, 1}, {32, 1, 1}});
             }),

@@ -151,6 +151,8 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
   };
   EXPECT_EQ(rejection([&](Plan &p) { scale(p, 3); }),
             row + "a scale of type I64, expected F32");
+  EXPECT_EQ(rejection([&](Plan &p) { scale(p, 9); }),
+            row + "lhs_scale is in buffer 9 of 9");
   // Of 1 row, 3 columns and 4 terms.
   auto blocks = [&](Plan &p, ScaleBlock block) {
     makeCodes(p, 1);

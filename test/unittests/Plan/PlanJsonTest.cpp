@@ -107,8 +107,8 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
   const auto &same =
       std::get<Matmul>(std::get<Loop>(read->records[0].body).body[0].body);
   std::vector<std::uint32_t> buffers;
-  for (const View &view : same.getOperands())
-    buffers.push_back(view.buffer);
+  for (const Operand &operand : same.listOperands())
+    buffers.push_back(operand.view.buffer);
   EXPECT_EQ(buffers, (std::vector<std::uint32_t>{1, 1, 2, 4, 4, 2}));
   EXPECT_EQ(same.rhsScale->offset, 1);
   EXPECT_FALSE(same.block);

@@ -1,0 +1,206 @@
+//===- Operands.cpp - What a record reads, writes and works in ------------===//
+// Validation, costs, device kernels, traces and verification go by this list,
+// so that a kind of records describes its operands here alone.
+//===----------------------------------------------------------------------===//
+
+#include "binade/Plan/Plan.h"
+#include <algorithm>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+class OperandList {
+public:
+  /// `batch` stands in front of the sizes that `add` gets.
+  explicit OperandList(std::vector<std::int64_t> batch = {})
+      : batch(std::move(batch)) {}
+
+  void add(std::string name, Operand::Use use, const View &view,
+           std::initializer_list<std::int64_t> inner) {
+    std::vector<std::int64_t> sizes = batch;
+    sizes.insert(sizes.end(), inner);
+    operands.push_back({std::move(name), use, view, std::move(sizes)});
+  }
+  /// A tensor without strides.
+  void addDense(std::string name, Operand::Use use, const View &view,
+                std::vector<std::int64_t> sizes) {
+    operands.push_back({std::move(name), use, view, std::move(sizes), true});
+  }
+  void addMemory(const std::optional<View> &scratch,
+                 const std::optional<View> &libraryScratch = {}) {
+    if (scratch)
+      operands.push_back({"scratch", Operand::Scratch, *scratch});
+    if (libraryScratch)
+      operands.push_back(
+          {"library_scratch", Operand::LibraryScratch, *libraryScratch});
+  }
+  /// Of a kernel: numbered, and only addresses.
+  void addAll(std::string_view name, Operand::Use use,
+              const std::vector<View> &views) {
+    for (std::size_t i = 0; i < views.size(); ++i)
+      operands.push_back(
+          {std::string(name) + " " + std::to_string(i), use, views[i]});
+  }
+
+  std::vector<Operand> operands;
+
+private:
+  std::vector<std::int64_t> batch;
+};
+} // namespace
+
+std::vector<Operand> Launch::listOperands() const {
+  OperandList list;
+  for (const Segment &segment : segments)
+    list.addAll("operand", Operand::Kernel, segment.operands);
+  list.addAll("finish operand", Operand::Finish, finishOperands);
+  return list.operands;
+}
+
+std::vector<Operand> Matmul::listOperands() const {
+  OperandList list(batch);
+  list.add("lhs", Operand::Read, lhs, {m, k});
+  list.add("rhs", Operand::Read, rhs, {k, n});
+  list.add("out", Operand::Write, out, {m, n});
+  if (bias)
+    list.operands.push_back({"bias", Operand::Read, *bias, {n}});
+  auto addScale = [&](std::string name, const std::optional<View> &scale,
+                      std::vector<std::int64_t> sizes) {
+    if (scale)
+      list.operands.push_back(
+          {std::move(name), Operand::Read, *scale, std::move(sizes), !block});
+  };
+  addScale("lhs_scale", lhsScale, getLhsScaleSizes());
+  addScale("rhs_scale", rhsScale, getRhsScaleSizes());
+  list.addMemory(scratch, libraryScratch);
+  return list.operands;
+}
+
+std::vector<Operand> Convolution::listOperands() const {
+  auto shape = [](std::int64_t outer, std::int64_t channels,
+                  const std::vector<std::int64_t> &spatial) {
+    std::vector<std::int64_t> sizes = {outer, channels};
+    sizes.insert(sizes.end(), spatial.begin(), spatial.end());
+    return sizes;
+  };
+  auto use = [&](Direction writer) {
+    return direction == writer ? Operand::Write : Operand::Read;
+  };
+  // With channels last there are as many elements.
+  OperandList list;
+  list.addDense("x", use(InputGrad), x, shape(batch, inChannels, input));
+  list.addDense("weight", use(WeightGrad), weight,
+                shape(outChannels, inChannels / groups, kernel));
+  list.addDense("y", use(Forward), y, shape(batch, outChannels, output));
+  if (bias)
+    list.addDense("bias", Operand::Read, *bias, {outChannels});
+  list.addMemory(scratch, libraryScratch);
+  return list.operands;
+}
+
+std::vector<Operand> Attention::listOperands() const {
+  OperandList list(batch);
+  Operand::Use result = gradients ? Operand::Read : Operand::Write;
+  list.add("query", Operand::Read, query, {queries, depth});
+  list.add("key", Operand::Read, key, {keys, depth});
+  list.add("value", Operand::Read, value, {keys, width});
+  list.add("y", result, y, {queries, width});
+  list.add("lse", result, lse, {queries});
+  if (gradients) {
+    list.add("dy", Operand::Read, gradients->dy, {queries, width});
+    list.add("dquery", Operand::Write, gradients->dquery, {queries, depth});
+    list.add("dkey", Operand::Write, gradients->dkey, {keys, depth});
+    list.add("dvalue", Operand::Write, gradients->dvalue, {keys, width});
+  }
+  list.addMemory(scratch);
+  return list.operands;
+}
+
+std::vector<Operand> Copy::listOperands() const {
+  return {{"source", Operand::Read, from, sizes},
+          {"destination", Operand::Write, to, sizes}};
+}
+
+std::vector<Operand> Loop::listOperands() const {
+  std::vector<Operand> operands;
+  for (const Record &record : body)
+    for (Operand &operand : plan::listOperands(record))
+      operands.push_back(std::move(operand));
+  return operands;
+}
+
+std::vector<Operand> plan::listOperands(const Record &record) {
+  return std::visit([](const auto &body) { return body.listOperands(); },
+                    record.body);
+}
+
+std::string_view plan::getKind(const Record &record) {
+  return std::visit([](const auto &body) { return body.kKind; }, record.body);
+}
+
+std::vector<View> plan::listKernelOperands(const Record &record) {
+  std::vector<View> views;
+  for (Operand &operand : listOperands(record))
+    if (operand.use != Operand::LibraryScratch)
+      views.push_back(std::move(operand.view));
+  // The two that are read, the gradient first, then the one that is written.
+  if (auto *convolution = std::get_if<Convolution>(&record.body)) {
+    if (convolution->direction == Convolution::InputGrad)
+      std::swap(views[0], views[2]);
+    if (convolution->direction == Convolution::WeightGrad)
+      std::rotate(views.begin(), views.begin() + 2, views.begin() + 3);
+  }
+  return views;
+}
+
+//===----------------------------------------------------------------------===//
+// Fields that several kinds have
+//===----------------------------------------------------------------------===//
+
+/// The field of the record's body that `get` names, or null.
+template <typename Field, typename Record, typename Get>
+static Field *findField(Record &record, Get get) {
+  return std::visit(
+      [&](auto &body) -> Field * {
+        if constexpr (requires { get(body); })
+          return &get(body);
+        else
+          return nullptr;
+      },
+      record.body);
+}
+
+template <typename Field, typename Record>
+static Field *findKernelNameOf(Record &record) {
+  return findField<Field>(record,
+                          [](auto &body) -> decltype((body.deviceKernel)) {
+                            return body.deviceKernel;
+                          });
+}
+
+template <typename Field, typename Record>
+static Field *findScratchOf(Record &record) {
+  return findField<Field>(record, [](auto &body) -> decltype((body.scratch)) {
+    return body.scratch;
+  });
+}
+
+const std::string *plan::findKernelName(const Record &record) {
+  return findKernelNameOf<const std::string>(record);
+}
+std::string *plan::findKernelName(Record &record) {
+  return findKernelNameOf<std::string>(record);
+}
+const std::optional<View> *plan::findScratch(const Record &record) {
+  return findScratchOf<const std::optional<View>>(record);
+}
+std::optional<View> *plan::findScratch(Record &record) {
+  return findScratchOf<std::optional<View>>(record);
+}
+std::optional<View> *plan::findLibraryScratch(Record &record) {
+  return findField<std::optional<View>>(
+      record, [](auto &body) -> decltype((body.libraryScratch)) {
+        return body.libraryScratch;
+      });
+}
