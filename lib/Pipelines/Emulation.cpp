@@ -3,30 +3,12 @@
 #include "binade/Pipelines/Emulation.h"
 #include "binade/Conversion/ConversionCost.h"
 #include "binade/IR/Movement.h"
-#include "binade/Target/CUDA.h"
+#include "binade/Pipelines/Target.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-static constexpr StringLiteral kSaturateAttr = "saturate";
-
-namespace {
-/// Integer operations in a second of a device with the chip: multiprocessors,
-/// 64 lanes, clock. For predictions.
-struct Throughput {
-  StringRef chip, device; ///< The latter with its article.
-  double perSecond;
-};
-} // namespace
-
-static constexpr Throughput kThroughputs[] = {
-    {"sm_80", "an A100", 108 * 64 * 1.41e9},
-    {"sm_89", "an L40S", 142 * 64 * 2.52e9},
-    {"sm_90", "an H200", 132 * 64 * 1.98e9},
-    {"sm_100", "a B200", 148 * 64 * 1.85e9},
-};
 
 /// Formats below 16 bits, and TF32, which types do not show.
 static bool isNarrow(Type type) {
@@ -37,7 +19,7 @@ static bool isNarrow(Type type) {
 namespace {
 class EmulationFinder {
 public:
-  explicit EmulationFinder(StringRef target) : chip(findCudaTarget(target)) {}
+  explicit EmulationFinder(const Target &target) : target(target) {}
 
   void visit(Operation *op);
   std::vector<EmulatedFormat> take() const {
@@ -46,12 +28,11 @@ public:
   }
 
 private:
-  bool isNative(Type format, Operation *op) const;
   void addConversions(Operation *op);
   void addProducts(Operation *op);
   EmulatedFormat &get(Type format);
 
-  const CudaChip *chip;
+  const Target &target;
   llvm::MapVector<Type, EmulatedFormat> formats;
 };
 } // namespace
@@ -70,22 +51,6 @@ static SetVector<Type> findFormats(Operation *op) {
   // Codes of fewer than 8 bits are bytes for types.
   op->getAttrDictionary().walk([&](Type type) { add(type); });
   return found;
-}
-
-bool EmulationFinder::isNative(Type format, Operation *op) const {
-  if (!chip)
-    return false;
-  if (isa<FloatTF32Type>(format))
-    return true;
-  if (!chip->hasFloat8 || !isa<Float8E4M3FNType, Float8E5M2Type>(format))
-    return false;
-  // The instructions saturate.
-  bool makes = llvm::any_of(op->getResultTypes(), [&](Type type) {
-    return getElementTypeOrSelf(type) == format;
-  });
-  bool maySaturate =
-      llvm::is_contained(op->getName().getAttributeNames(), kSaturateAttr);
-  return !makes || !maySaturate || op->hasAttr(kSaturateAttr);
 }
 
 EmulatedFormat &EmulationFinder::get(Type format) {
@@ -129,7 +94,7 @@ void EmulationFinder::addConversions(Operation *op) {
   if (!hasWideFloat(op))
     return;
   for (Type format : findFormats(op)) {
-    if (isNative(format, op))
+    if (target.converts(format, op))
       continue;
     EmulatedFormat &own = get(format);
     ++own.conversions;
@@ -140,16 +105,16 @@ void EmulationFinder::addConversions(Operation *op) {
 void EmulationFinder::addProducts(Operation *op) {
   SetVector<Type> multiplied;
   for (Type format : findFormats(op))
-    if (!isNative(format, op))
+    if (!target.converts(format, op))
       multiplied.insert(format);
   for (Value operand : op->getOperands()) {
-    // No library of CPUs multiplies them.
     Type element = getElementTypeOrSelf(operand.getType());
-    if (!chip && element.isF16())
+    if (isa<FloatType>(element) && !isNarrow(element) &&
+        !target.multiplies(element))
       multiplied.insert(element);
     if (Operation *decode = findBase(operand).getDefiningOp())
       for (Type format : findFormats(decode))
-        if (!isNative(format, decode))
+        if (!target.converts(format, decode))
           multiplied.insert(format);
   }
   for (Type format : multiplied)
@@ -164,9 +129,16 @@ void EmulationFinder::visit(Operation *op) {
     addConversions(op);
 }
 
+/// A name that no target has counts as a CPU until it is reported.
+static std::unique_ptr<Target> findTargetOrCpu(StringRef name) {
+  std::unique_ptr<Target> target = findTarget(name);
+  return target ? std::move(target) : findTarget("");
+}
+
 std::vector<EmulatedFormat>
 mlir::binade::findEmulatedFormats(func::FuncOp step, StringRef target) {
-  EmulationFinder finder(target);
+  std::unique_ptr<Target> found = findTargetOrCpu(target);
+  EmulationFinder finder(*found);
   step.walk([&](Operation *op) { finder.visit(op); });
   return finder.take();
 }
@@ -212,11 +184,9 @@ static std::string predict(ArrayRef<EmulatedFormat> formats, StringRef target) {
   double instructions = 0;
   for (const EmulatedFormat &format : formats)
     instructions += double(format.elements) * format.instructions;
-  const CudaChip *chip = findCudaTarget(target);
-  const auto *rate = llvm::find_if(kThroughputs, [&](const Throughput &rate) {
-    return chip && rate.chip == chip->name;
-  });
-  if (rate == std::end(kThroughputs))
+  std::optional<Target::Throughput> rate =
+      findTargetOrCpu(target)->getThroughput();
+  if (!rate)
     return llvm::formatv("predicted cost: at most {0:e2} instructions a step",
                          instructions);
   return llvm::formatv("predicted cost: at most {0:e2} instructions a step, "

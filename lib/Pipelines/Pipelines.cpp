@@ -9,11 +9,10 @@
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/AlarmRules.h"
+#include "binade/Pipelines/Target.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
 #include "binade/Recovery/Passes.h"
-#include "binade/Target/CUDA.h"
-#include "binade/Target/Passes.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
@@ -101,12 +100,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     break;
   }
   case CompilerPhase::Kernels:
-    if (!options.target.empty()) {
-      // A target that is none is the pass's to report.
-      const CudaChip *chip = findCudaTarget(options.target);
-      pm.addPass(
-          createSetCudaTargetPass({chip ? chip->name.str() : options.target}));
-    }
+    if (!options.target.empty())
+      addTargetPasses(pm, options.target);
     pm.addPass(createFoldEmptyPass());
     pm.addPass(createMoveSavesPass());
     pm.addPass(createRecomputePass());

@@ -7,6 +7,7 @@
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Pipelines/Target.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
 #include "binade/Recovery/Passes.h"
@@ -135,8 +136,9 @@ static void registerWith(CompilerPhase phase,
 
 void mlir::binade::registerPipelines() {
   registerConversionPipeline();
-  registerTargetCpuPipeline();
-  registerTargetCudaPipeline();
+  for (const TargetKind &kind : getTargetKinds())
+    if (kind.registerPipelines)
+      kind.registerPipelines();
   registerWith<ImportPipelineOptions>(
       CompilerPhase::Import,
       [](CompileOptions &, const ImportPipelineOptions &) {});

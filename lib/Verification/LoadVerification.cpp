@@ -6,6 +6,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Pipelines/Target.h"
 #include "binade/Target/CUDA.h"
 
 using namespace mlir;
@@ -76,10 +77,10 @@ static void addKernels(const Plan &plan, size_t index,
 Result<void> Verification::Implementation::compareModules(
     const std::vector<::binade::ModuleImages> &images, MLIRContext &context) {
   CompileOptions compile;
-  compile.target = "cuda:" + plan.chip;
+  compile.target = getTargetName(plan);
   compile.onGpuCode = [&](const GpuCode &made) { code.push_back(made.ir); };
   DiagnosticCollector diagnostics(&context);
-  FailureOr<Bundle> again = recompileForCuda(*source, plan, compile);
+  FailureOr<Bundle> again = recompile(*source, plan, compile);
   if (failed(again))
     return diagnostics.takeError(where, "cannot be compiled again");
   auto getEntries = [](const Plan &plan) {

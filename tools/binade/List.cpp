@@ -10,10 +10,9 @@
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Pipelines/Target.h"
 #include "binade/Precision/StateFormats.h"
 #include "binade/Runtime/Library.h"
-#include "binade/Target/CPU.h"
-#include "binade/Target/CUDA.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -124,37 +123,9 @@ static void listPhases() {
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
-static void printTarget(const Twine &name, const Twine &summary) {
-  llvm::outs() << llvm::left_justify(name.str(), 15) << summary << "\n";
-}
-
-/// The chips, and what makes machine code for them here.
-static void listCudaTargets() {
-  std::string ptxas = findPtxas();
-  StringRef version = "of an unknown version";
-  std::string says = ptxas.empty() ? "" : getPtxasVersion(ptxas);
-  if (size_t at = says.find("release "); at != std::string::npos)
-    version = StringRef(says).substr(at).split(',').first;
-  for (const CudaChip &chip : getCudaChips()) {
-    // "+ptx81" is 8.1.
-    StringRef digits = chip.ptx.substr(StringRef("+ptx").size());
-    printTarget("cuda:" + chip.name,
-                "PTX " + digits.drop_back() + "." + digits.take_back() +
-                    (chip.hasFloat8 ? ", FP8 by instructions" : ""));
-  }
-  if (ptxas.empty())
-    llvm::outs() << "ptxas was not found: set BINADE_CUDA_ROOT to a CUDA "
-                    "Toolkit, or PATH to its programs\n";
-  else
-    llvm::outs() << "ptxas is " << ptxas << ", " << version << "\n";
-}
-
 static void listTargets() {
-  for (CpuLevel level : {CpuLevel::V3, CpuLevel::V4})
-    printTarget("cpu:" + getName(level),
-                StringRef(level == CpuLevel::V3 ? "AVX2 and FMA" : "AVX-512") +
-                    (getHostLevel() == level ? "; this machine's" : ""));
-  listCudaTargets();
+  for (const TargetKind &kind : getTargetKinds())
+    kind.print(llvm::outs());
 }
 
 void addList(CLI::App &app, Run &run) {

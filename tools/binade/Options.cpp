@@ -6,8 +6,8 @@
 #include "binade/Container/Suggest.h"
 #include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
+#include "binade/Pipelines/Target.h"
 #include "binade/Precision/Policy.h"
-#include "binade/Target/CUDA.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir::binade;
@@ -219,9 +219,9 @@ static Result<void> checkName(const std::string &name, llvm::StringRef suffix,
 }
 
 static Result<void> checkTarget(const std::string &name) {
-  if (findCudaTarget(name))
+  std::vector<std::string> known = getTargetNames();
+  if (llvm::is_contained(known, name))
     return {};
-  std::vector<std::string> known = getCudaTargets();
   return usageError("no target is called " + ::binade::quote(name) +
                     ::binade::suggest(name, known))
       .withNote("there are " + llvm::join(known, ", ") +

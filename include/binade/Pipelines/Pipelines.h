@@ -126,12 +126,12 @@ FailureOr<::binade::Bundle> compileStep(ModuleOp module, CompilerPhase from,
                                         const CompileOptions &options,
                                         const PhaseListener &listener = {});
 
-/// Compiles the kernels of a bundle for CUDA once more, from its source and its
-/// plan: the same compiler gives the modules and the device kernels that the
-/// bundle has. There is no more in what is returned.
-FailureOr<::binade::Bundle> recompileForCuda(ModuleOp source,
-                                             const ::binade::Plan &plan,
-                                             const CompileOptions &options);
+/// Compiles the kernels of a bundle for a device once more, from its source and
+/// its plan: the same compiler gives the modules and the device kernels that
+/// the bundle has. There is no more in what is returned.
+FailureOr<::binade::Bundle> recompile(ModuleOp source,
+                                      const ::binade::Plan &plan,
+                                      const CompileOptions &options);
 
 } // namespace mlir::binade
 

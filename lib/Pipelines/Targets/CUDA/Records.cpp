@@ -1,11 +1,13 @@
-//===- DeviceRecords.cpp - what a device computes for records -------------===//
+//===- Records.cpp - kernels of a CUDA device for records -----------------===//
 
-#include "DeviceRecords.h"
+#include "Records.h"
+#include <functional>
 #include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
+using ::binade::Bundle;
 using ::binade::Plan;
 
 static GpuMatrix getMatrix(const Plan &plan, const plan::View &view,
@@ -27,8 +29,9 @@ static std::optional<GpuScale> getScale(const std::optional<plan::View> &view) {
   return GpuScale{view->strides[0], view->strides[1]};
 }
 
-GpuProduct mlir::binade::getProduct(const Plan &plan,
-                                    const plan::Matmul &matmul) {
+/// What the kernel of a record depends on: strides and alignments are the
+/// plan's.
+static GpuProduct getProduct(const Plan &plan, const plan::Matmul &matmul) {
   size_t axes = matmul.batch.size();
   GpuProduct product;
   product.batch = matmul.batch;
@@ -52,8 +55,8 @@ GpuProduct mlir::binade::getProduct(const Plan &plan,
   return product;
 }
 
-GpuConvolution mlir::binade::getConvolution(const Plan &plan,
-                                            const plan::Convolution &record) {
+static GpuConvolution getConvolution(const Plan &plan,
+                                     const plan::Convolution &record) {
   auto typeOf = [&](const plan::View &view) {
     return plan.buffers[view.buffer].dtype;
   };
@@ -84,8 +87,8 @@ GpuConvolution mlir::binade::getConvolution(const Plan &plan,
   return c;
 }
 
-GpuAttention mlir::binade::getAttention(const Plan &plan,
-                                        const plan::Attention &attention) {
+static GpuAttention getAttention(const Plan &plan,
+                                 const plan::Attention &attention) {
   GpuAttention a;
   a.format = plan.buffers[attention.query.buffer].dtype;
   a.batch = attention.batch;
@@ -108,7 +111,7 @@ GpuAttention mlir::binade::getAttention(const Plan &plan,
   return a;
 }
 
-GpuCopy mlir::binade::getCopy(const Plan &plan, const plan::Copy &copy) {
+static GpuCopy getCopy(const Plan &plan, const plan::Copy &copy) {
   auto bytes =
       static_cast<int64_t>(byteSize(plan.buffers[copy.from.buffer].dtype));
   return {bytes, copy.sizes, copy.from.strides, copy.to.strides};
@@ -147,4 +150,84 @@ uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
   constexpr uint64_t kMost = 32 << 20, kParts = 8;
   return std::min<uint64_t>(kMost, kParts * sizeof(float) *
                                        countResults(record, plan));
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// Notes that `kernel` is for operands that lie where these do: of all records
+/// that share it, where it is worst.
+static void lowerAlignments(const Plan &all, ArrayRef<plan::View> operands,
+                            plan::DeviceKernel &kernel) {
+  for (auto [index, view] : llvm::enumerate(operands)) {
+    int64_t alignment = plan::findAlignment(all.buffers, view);
+    if (alignment >= kernel.getAlignment(index))
+      continue;
+    kernel.alignments.resize(operands.size(), plan::kDeviceAlignment);
+    kernel.alignments[index] = alignment;
+  }
+}
+
+/// Gives each record of the plan that is a `Body` a device kernel, called
+/// `name` and a number, and says so in the record: `describe` says of which,
+/// and equal ones share it.
+template <typename Body, typename Wanted>
+static LogicalResult
+compileAll(Location location, const CudaOptions &cuda, Bundle &bundle,
+           const AddKernels &add, StringRef name,
+           Wanted (*describe)(const Plan &, const Body &),
+           FailureOr<CompiledGpuKernels> (*compile)(Location, ArrayRef<Wanted>,
+                                                    const CudaOptions &)) {
+  Plan &all = bundle.plan;
+  std::vector<Wanted> wanted;
+  SmallVector<std::pair<plan::Record *, size_t>> users;
+  std::function<void(std::vector<plan::Record> &)> collect =
+      [&](std::vector<plan::Record> &records) {
+        for (plan::Record &record : records) {
+          if (auto *loop = std::get_if<plan::Loop>(&record.body))
+            collect(loop->body);
+          const auto *body = std::get_if<Body>(&record.body);
+          if (!body)
+            continue;
+          Wanted own = describe(all, *body);
+          auto known = llvm::find(wanted, own);
+          users.push_back({&record, known - wanted.begin()});
+          if (known == wanted.end())
+            wanted.push_back(std::move(own));
+        }
+      };
+  for (auto *records : all.getLists())
+    collect(*records);
+  if (wanted.empty())
+    return success();
+  FailureOr<CompiledGpuKernels> compiled = compile(location, wanted, cuda);
+  if (failed(compiled))
+    return failure();
+  for (auto [index, made] : llvm::enumerate(compiled->kernels))
+    made.info.symbol = (name + "_" + Twine(index)).str();
+  size_t first = all.deviceKernels.size();
+  if (failed(add(*compiled)))
+    return failure();
+  for (auto [record, index] : users) {
+    plan::DeviceKernel &made = all.deviceKernels[first + index];
+    *plan::findKernelName(*record) = made.name;
+    lowerAlignments(all, plan::listKernelOperands(*record), made);
+  }
+  return success();
+}
+
+LogicalResult mlir::binade::compileDeviceRecords(Location location,
+                                                 const CudaOptions &cuda,
+                                                 Bundle &bundle,
+                                                 const AddKernels &add) {
+  auto compile = [&](StringRef name, auto describe, auto compileWanted) {
+    return compileAll(location, cuda, bundle, add, name, describe,
+                      compileWanted);
+  };
+  if (failed(compile("product", getProduct, compileGpuProducts)) ||
+      failed(compile("convolution", getConvolution, compileGpuConvolutions)) ||
+      failed(compile("attention", getAttention, compileGpuAttentions)))
+    return failure();
+  return compile("copy", getCopy, compileGpuCopies);
 }

@@ -1,7 +1,7 @@
 //===- Alignment.h - where a plan puts operands -----------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_PIPELINES_ALIGNMENT_H
-#define BINADE_LIB_PIPELINES_ALIGNMENT_H
+#ifndef BINADE_LIB_PIPELINES_TARGETS_CUDA_ALIGNMENT_H
+#define BINADE_LIB_PIPELINES_TARGETS_CUDA_ALIGNMENT_H
 
 #include "binade/Plan/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,4 +20,4 @@ std::vector<int64_t> getAlignments(func::FuncOp kernel);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_PIPELINES_ALIGNMENT_H
+#endif // BINADE_LIB_PIPELINES_TARGETS_CUDA_ALIGNMENT_H

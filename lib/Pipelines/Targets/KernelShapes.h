@@ -1,0 +1,18 @@
+//===- KernelShapes.h - what targets say of compiled kernels ----*- C++ -*-===//
+
+#ifndef BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
+#define BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
+
+#include "binade/Conversion/EmitKernel.h"
+#include "binade/Kernels/EmitPlan.h"
+
+namespace mlir::binade {
+
+/// What the plan has to know of a kernel.
+KernelShape getShape(const KernelInfo &info);
+
+std::vector<std::byte> getBytes(StringRef data);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
