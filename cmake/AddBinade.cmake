@@ -109,7 +109,7 @@ endfunction()
 
 # binade_doc(<file.td> <page.md> <generator> ...)
 #
-# Regenerates docs/generated/<page.md> when `ninja binade-doc` is asked for.
+# `ninja binade-doc` regenerates docs/generated/<page.md>.
 function(binade_doc source page)
   set(LLVM_TARGET_DEFINITIONS ${source})
   mlir_tablegen(${page} ${ARGN})

@@ -3,7 +3,7 @@
 
     generate_graph.py --seed 7 --ops 1000 --flavour layers -o graph.mlir
 
-`layers` stacks what networks are made of; `random` draws a graph without sense
+`layers` stacks the usual layers of networks; `random` draws a graph without sense
 from every kind of op, where each value may be read by any later op. Seed, size
 and flavour determine the text. Time and memory are linear in the number of ops.
 A new op joins both flavours with a line in KINDS (graph_kinds.py) or LAYERS.

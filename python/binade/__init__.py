@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
 
-# What needs the extension is loaded when it is asked for: exporting models and
+# Names that need the extension are loaded on their first use: exporting models and
 # reading runs do without.
 _HOMES = {
     "Alarm": "binade.alarms",

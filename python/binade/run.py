@@ -1,7 +1,7 @@
 """A training run as its directory describes it, and what differs between runs.
 
-Reads what ``binade train`` leaves: ``run.json``, ``metrics.jsonl`` and, where statistics
-were asked for, ``stats.jsonl``.
+Reads what ``binade train`` leaves: ``run.json``, ``metrics.jsonl`` and, if statistics
+were requested, ``stats.jsonl``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def read_statistics(run: Path) -> list[dict[str, Any]]:
     Returns:
       Of each step and watched value an object with ``step``, ``kind``, ``layer`` and the
       statistics by name: a number, None where it does not exist or is not finite, or for
-      ``exponents`` counts by exponent. Empty where nothing was asked for.
+      ``exponents`` counts by exponent. Empty if none was requested.
 
     Raises:
       RejectedError: If a line is not what ``binade train`` writes.
@@ -159,7 +159,7 @@ def _walk(path: Path) -> Iterable[Path]:
 
 
 def describe(run: Run) -> dict[str, str]:
-    """What a run is made of, without its path and time."""
+    """Describes the settings and files of a run, without its path and time."""
     about, last = run.about, run.about["invocations"][-1]
     cells = {key: str(about[key]) for key in ("model", "policy")}
     cells["policy hash"] = about["policy_hash"][:12]
