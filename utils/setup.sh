@@ -68,8 +68,8 @@ done
 # --- apt ----------------------------------------------------------------------
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
-  fail "this system has no apt-get. Use Debian 12, or the Dockerfile of \
-README.md, or install by hand what --help lists"
+  fail "this system has no apt-get. Use Debian 12, or the \
+repository's Dockerfile, or install by hand what --help lists"
 
 missing=()
 for package in "${packages[@]}"; do
