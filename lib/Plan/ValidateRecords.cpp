@@ -94,10 +94,10 @@ Result<void> RecordValidator::checkRecords(const std::vector<Record> &records,
     }
     BINADE_CHECK(std::visit(
         [&](const auto &body) -> Result<void> {
-          if constexpr (std::is_same_v<decltype(body), const Loop &>)
-            return {};
-          else
+          if constexpr (requires { check(body); })
             return check(body);
+          else
+            return checkOperands(body.listOperands());
         },
         record.body));
     if (const std::string *kernel = findKernelName(record))
