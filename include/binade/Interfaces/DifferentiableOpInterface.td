@@ -8,17 +8,21 @@ include "mlir/IR/OpBase.td"
 def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::mlir::binade";
   let description = [{
-    An op with a reverse-mode derivative (a vector-Jacobian product). The
-    adjoint of a `binade` graph is again a `binade` graph.
+    An op with a reverse-mode derivative (a vector-Jacobian product), which it emits
+    as ops of this dialect. Ops of the forward pass implement it: elementwise ops,
+    casts, contractions, convolutions, reductions, data movement, normalization,
+    attention, lookups, losses and dropout. `binade-build-gradient` and
+    `binade-drop-backward` call it. Ops without a gradient have the trait
+    `NotDifferentiable`; another op between a parameter and the loss is an error.
   }];
   let methods = [
     InterfaceMethod<[{
-        Emits the adjoint at the builder's insertion point. `cotangents` holds
-        one value per result. Only the first is given: further results
-        (statistics that the adjoint reads) pass no gradient on, and
-        differentiating a loss that depends on one is an error. The returned vector holds one value per operand,
-        null where the operand has no gradient. Forward operands and results
-        may be used freely: the caller routes them through `binade.save`.
+        Emits the adjoint at the builder's insertion point, and returns the
+        gradients of the operands: one value per operand, null where an operand
+        has no gradient. `cotangents` has one value per result. Only the first
+        is given: further results are statistics that the adjoint reads, and a
+        loss that depends on one is an error. The adjoint may read operands and
+        results of the op; the caller replaces them by `binade.save` ops.
       }],
       "::llvm::SmallVector<::mlir::Value>", "buildAdjoint",
       (ins "::mlir::ImplicitLocOpBuilder &":$b,
@@ -26,8 +30,8 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
-// An op through which no gradient flows: integer, boolean or random results,
-// or an op that exists only after differentiation.
+// An op without a gradient: its results are integers, booleans or random, or it
+// exists only after differentiation.
 def NotDifferentiable : NativeOpTrait<"NotDifferentiable"> {
   let cppNamespace = "::mlir::binade";
 }

@@ -1,4 +1,4 @@
-//===- LayoutOpInterface.td - axes in another order -----------------------===//
+//===- LayoutOpInterface.td - memory layouts ------------------------------===//
 
 #ifndef BINADE_INTERFACES_LAYOUTOPINTERFACE_TD
 #define BINADE_INTERFACES_LAYOUTOPINTERFACE_TD
@@ -8,16 +8,18 @@ include "mlir/IR/OpBase.td"
 def LayoutOpInterface : OpInterface<"LayoutOpInterface"> {
   let cppNamespace = "::mlir::binade";
   let description = [{
-    An op that computes the same on tensors whose axes stand in another order. It
-    prefers an order, or follows its operands. Ops without this interface, and ops
-    that a layout does not fit, take and give row-major tensors.
+    An op that can compute on tensors whose axes are permuted in memory. It either
+    prefers a layout (convolutions) or follows the layout of its operands
+    (elementwise ops, casts, reductions, `broadcast`, `slice`, `pad`, `concat`,
+    batch norms, `statistics`). All other ops need row-major tensors.
+    `binade-choose-layouts` calls the methods.
   }];
   let methods = [
     InterfaceMethod<[{
-        The layouts of operands and results in which the op runs. `known` says how its
-        operands come, and how its results are wanted where it is built for one reader;
-        both may be disregarded. By default, all values of the rank of the first
-        layout known have it.
+        Returns the layouts of operands and results in which the op computes. `known`
+        has the layouts of its operands, and of its results if it is built for one
+        reader; the op need not use them. By default, all operands and results of the
+        same rank get the first layout that is known.
       }],
       "::mlir::binade::Layouts", "chooseLayouts",
       (ins "const ::mlir::binade::Layouts &":$known), /*methodBody=*/"",
@@ -25,8 +27,9 @@ def LayoutOpInterface : OpInterface<"LayoutOpInterface"> {
         return ::mlir::binade::followLayouts($_op, known);
       }]>,
     InterfaceMethod<[{
-        Changes the attributes that name axes to those of `chosen`. Operands and types
-        of results are the caller's.
+        Renumbers the axes in the attributes of the op for the layouts `chosen`. The
+        caller changes the operands and the types of the results. Does nothing by
+        default.
       }],
       "void", "applyLayouts", (ins "const ::mlir::binade::Layouts &":$chosen),
       /*methodBody=*/"", /*defaultImplementation=*/"(void)chosen;">,

@@ -1,4 +1,4 @@
-//===- PrecisionOpInterface.td - what a precision pass may ask ------------===//
+//===- PrecisionOpInterface.td - formats of an op -------------------------===//
 
 #ifndef BINADE_INTERFACES_PRECISIONOPINTERFACE_TD
 #define BINADE_INTERFACES_PRECISIONOPINTERFACE_TD
@@ -8,23 +8,29 @@ include "mlir/IR/OpBase.td"
 def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::mlir::binade";
   let description = [{
-    An op that can compute in more than one floating-point format. Every
-    precision pass talks to ops through this interface and names no op.
+    An op that can compute in more than one floating-point format. Passes of the
+    Precision station use only this interface and name no op. Ops of models
+    implement it: all ops with an attribute `precision`.
 
-    A decision is the op's `precision` attribute. It changes no type: the types
-    follow when `binade-materialize-precision` runs.
+    A decision is the op's attribute `precision`. It changes no type; types change
+    in `binade-materialize-precision`.
   }];
   let methods = [
-    InterfaceMethod<"The default precision class, before a policy deviates.",
+    InterfaceMethod<[{
+        Returns the precision class of the op, which a rule of the policy may
+        override. `binade-assign-precision` uses it.
+      }],
       "::mlir::binade::PrecisionClass", "getPrecisionClass">,
-    InterfaceMethod<"The decision, or null where none was made.",
+    InterfaceMethod<"Returns the decision, null if there is none. Implemented by the "
+                    "attribute `precision`.",
       "::mlir::binade::PrecisionAttr", "getPrecisionAttr">,
-    InterfaceMethod<"Writes the decision.",
+    InterfaceMethod<"Sets the decision. Implemented by the attribute `precision`.",
       "void", "setPrecisionAttr", (ins "::mlir::binade::PrecisionAttr":$precision)>,
     InterfaceMethod<[{
-        What operand `index` is read in: the compute format, always f32 (norm
-        parameters, statistics), or as it comes (integers, masks, scalars in
-        f64).
+        Returns the format in which operand `index` is read: the compute format of the
+        decision, always f32 (biases, parameters of norms, statistics), or its own
+        (integers, masks, f64 scalars). By default floats up to f32 have the compute
+        format. `binade-materialize-precision` casts by it.
       }],
       "::mlir::binade::FormatRole", "getOperandFormat", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/[{
@@ -32,8 +38,9 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
             $_op->getOperand(index).getType());
       }]>,
     InterfaceMethod<[{
-        What result `index` is written in: the result format, always f32, or
-        as its type says.
+        Returns the format in which result `index` is written: the result format of the
+        decision, always f32 (statistics), or its own. The default is as for operands.
+        `binade-materialize-precision` casts by it.
       }],
       "::mlir::binade::FormatRole", "getResultFormat", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/[{
@@ -41,43 +48,53 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
             $_op->getResult(index).getType());
       }]>,
     InterfaceMethod<[{
-        What operand `index` is to the model, where the op knows: the table of
-        an embedding, parameters of a norm, logits. Nothing where it depends on
-        where the operand comes from.
+        Returns the role of operand `index` in the model, if the op determines it: the
+        table of `gather`, parameters of norms, logits of losses. Otherwise nothing;
+        the role then follows from the origin of the operand. Rules of policies match
+        roles, and optimizers treat embeddings apart.
       }],
       "::std::optional<::mlir::binade::TensorRole>", "getOperandRole",
       (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
-        Whether operand `index` multiplies others element by element: a vector of
-        parameters there starts from 1.
+        Returns whether operand `index` is multiplied element by element, as in `mul` and
+        norms. `binade-append-optimizer` takes a vector of parameters there for a
+        scale, and any other one for a shift.
       }],
       "bool", "isFactor", (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        The axis of operand `index` over which products are summed, as a negative
-        number from the last axis, -1, on; nothing where there is not one alone.
+        Returns the contracted axis of operand `index`, counted from the last axis, -1.
+        Nothing if there is not exactly one. `matmul` implements it;
+        `binade-materialize-precision` shares quantization scales along it.
       }],
       "::std::optional<int64_t>", "getSummedAxis", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
-        How many products the op sums in all; nothing for ops that sum none.
+        Returns the number of multiply-adds of the op, nothing for ops that are no
+        contraction. Matmuls, convolutions and attention implement it. Only these have
+        an accumulation format, and cost models count by it.
       }],
       "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
-    InterfaceMethod<"Whether operand `index` must not be 0: a divisor, or what a "
-                    "logarithm is taken of.",
+    InterfaceMethod<[{
+        Returns whether the op is infinite or has an infinite gradient if operand `index`
+        is 0: divisors, and operands of `log`, `sqrt` and `pow`.
+        `binade-assign-precision` then checks that no constant there is rounded to 0.
+      }],
       "bool", "isSingularAtZero", (ins "unsigned":$index), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        Whether a large negative element of an operand has no part in the
-        result, as in softmax and in a maximum.
+        Returns whether a large negative element of an operand does not affect the result,
+        as in softmax and in a maximum: then it may be a mask, which a narrow format
+        may round to minus infinity. `binade-assign-precision` asks for it.
       }],
       "bool", "ignoresMasked", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        How the target of the op's module computes the op, where that differs
-        from its decision. Valid until the op is decomposed.
+        Returns how the target of the module computes the op if that differs from its
+        decision, for example in another format; otherwise nothing.
+        `binade-expand-composites` reports it. Valid until the op is decomposed.
       }],
       "::std::optional<::mlir::binade::Fallback>", "findFallback", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
@@ -85,7 +102,7 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       }]>,
   ];
   let extraClassDeclaration = [{
-    /// Whether the op sums products, so that its decision names an accumulation
+    /// Whether the op is a contraction, so that its decision has an accumulation
     /// format.
     bool accumulates() { return countProducts().has_value(); }
   }];

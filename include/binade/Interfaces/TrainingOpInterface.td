@@ -1,4 +1,4 @@
-//===- TrainingOpInterface.td - what training alone does --------*- C++ -*-===//
+//===- TrainingOpInterface.td - ops that differ in evaluation -------------===//
 
 #ifndef BINADE_INTERFACES_TRAININGOPINTERFACE_TD
 #define BINADE_INTERFACES_TRAININGOPINTERFACE_TD
@@ -8,14 +8,14 @@ include "mlir/IR/OpBase.td"
 def TrainingOpInterface : OpInterface<"TrainingOpInterface"> {
   let cppNamespace = "::mlir::binade";
   let description = [{
-    An op that does something else when a model is evaluated than when it is trained.
-    Ops without this interface do the same.
+    An op that computes something else in evaluation than in training: `dropout` and
+    `batch_norm`. `binade-extract-evaluation` calls the method.
   }];
   let methods = [
     InterfaceMethod<[{
-        What evaluation has in place of the results: new values, or the results
-        themselves. `getRunning` gives the running estimate of a statistic of the
-        batch, from before the step; null where the model keeps none.
+        Emits what the op computes in evaluation, and returns one value per result,
+        which may be the result itself. `getRunning` maps a statistic of the batch to its
+        running estimate before the step, or to null if the model has none.
       }],
       "::llvm::SmallVector<::mlir::Value>", "buildEvaluation",
       (ins "::mlir::ImplicitLocOpBuilder &":$b,
