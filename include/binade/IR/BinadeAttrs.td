@@ -14,31 +14,30 @@ class Binade_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 }
 
 def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
-  let summary = "the formats an op computes, accumulates and answers in";
+  let summary = "the formats in which an op computes, accumulates and returns";
   let description = [{
-    `compute` is the format that operands are rounded to, `accumulate` the
-    format of partial sums (only on ops that sum products; never narrower than
-    `compute`), `result` the format of the result. `rule` says which line of a
-    policy, or which class, decided; a decision without a rule was written by a
-    user: a pin, which wins over everything.
+    A decision about one op. `compute` is the format to which operands are rounded, `result`
+    the format of the result. `accumulate` is the format of partial sums: only on
+    contractions, and never narrower than `compute`. `rule` is the line of the policy, or
+    the class, that decided. A decision without a rule was written by a user; it takes
+    precedence over every policy.
 
-    `clamp` keeps results finite that have less range than f32: `infinities` become
-    the largest finite numbers; with `tensor` nothing exceeds the largest finite number
-    less 1000 where any element is infinite. Gradients pass as if nothing were clamped.
+    `clamp` keeps the results of formats with a smaller range than f32 finite: with
+    `infinities`, infinities become the largest finite values; with `tensor`, if any element
+    is infinite, all elements are clamped to the largest finite value minus 1000. The
+    gradient ignores the clamp.
 
-    `operands`, on ops that sum products and on `save`, has a `#binade.quantized` for
-    each operand that is quantized first, and a unit for each other one. What is
-    computed with, or read of what was saved, is then the number that code and scale
-    stand for, not rounded to `compute`.
+    `operands`, on contractions and on `save`, has a `#binade.quantized` for each
+    operand that is quantized first, and a unit attribute for each other one. The op then
+    computes with the dequantized values, which are not rounded to `compute`.
 
-    `compute` may be tf32, which lies in memory as f32: then operands are rounded
-    and change no type. The other two are formats of memory.
+    `compute` may be tf32, which is stored as f32: then operands are rounded and keep their
+    type. `accumulate` and `result` are formats that can be stored.
 
     Example:
 
     ```mlir
-    #binade.precision<compute = bf16, accumulate = f32, result = bf16,
-                      rule = "bf16-amp.yaml:7">
+    #binade.precision<compute = bf16, accumulate = f32, result = bf16, rule = "bf16-amp.yaml:7">
     ```
   }];
   let parameters = (ins "::mlir::FloatType":$compute,
@@ -52,7 +51,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let extraClassDeclaration = [{
     /// Whether a user wrote this decision.
     bool isPin() const { return !getRule(); }
-    /// What operand `index` is quantized to; null where it is not.
+    /// The format to which operand `index` is quantized; null if it is not.
     QuantizedAttr getOperand(unsigned index) const;
   }];
 }
@@ -65,19 +64,20 @@ def Binade_PrecisionArg
 }
 
 def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
-  let summary = "the numbers that codes stand for, in a table";
+  let summary = "an element format that is a table of values";
   let description = [{
-    Code i stands for `values[i]`. Values ascend; there are 256 of them, or 16. Of
-    equal ones the last is used.
+    Code i represents `values[i]`. There are 256 or 16 values, in ascending order. Of equal
+    values the last one is used.
 
-    A number becomes the code of the nearest value, half way between two the even
-    one. Where the book has negative values, a number that is not zero keeps its
-    sign: a tiny negative one does not become zero but the code below.
+    An element becomes the code of the nearest value; halfway between two values, the even
+    code. If the book has negative values, an element other than 0 keeps its sign: a tiny
+    negative element becomes the largest negative value, not 0.
 
     Example:
 
     ```mlir
-    #binade.code_book<"quarters", [-1.0, -7.5e-1, ...]>
+    #binade.code_book<"eighths", [-1.0, -0.875, -0.75, -0.625, -0.5, -0.375, -0.25, -0.125,
+                                  0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 1.0]>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name,
@@ -85,30 +85,32 @@ def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Whether a value is negative.
+    /// Whether the book has negative values.
     bool isSigned() const { return ArrayRef<float>(getValues()).front() < 0.0f; }
-    /// The least f32 that becomes code `code`; minus infinity for code 0.
+    /// The smallest f32 that becomes code `code`; minus infinity for code 0.
     float getThreshold(unsigned code) const;
   }];
 }
 
 def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
-  let summary = "a format of codes with shared scales";
+  let summary = "a quantized format: elements with shared scales";
   let description = [{
-    `element` is a float format of at most 8 bits, f16, or a `#binade.code_book`. Elements
-    share a scale
+    `element` is a float format of at most 8 bits, f16, or a `#binade.code_book`. An element
+    represents its value times the scale. A scale is shared by
 
-    - `per_tensor`: all;
-    - `per_row`: those of a row, along the last axis;
-    - `per_group<G>`: G consecutive ones in row-major order, the last fewer;
-    - `per_block<M, N>`: M rows and N columns of the last two axes, fewer at the ends.
+    - `per_tensor`: all elements;
+    - `per_row`: the elements of a row, along the last axis;
+    - `per_group<G>`: G consecutive elements in row-major order; the last group may have
+      fewer;
+    - `per_block<M, N>`: M rows and N columns of the last two axes; blocks at the ends may
+      have fewer.
 
-    An element is code times scale. Scales have format `scale`: f32, bf16, or
-    f8E8M0FNU for powers of two. `rule` says how a scale S follows from A, the largest
-    magnitude that shares it. F is the largest number of `element`. Arithmetic is f32;
-    an operation rounds once.
+    Scales have the format `scale`: f32, bf16, or f8E8M0FNU for powers of two. `rule`
+    defines how a scale S follows from A, the largest magnitude (absmax) of the elements
+    that share it. F is the largest value of `element`. Arithmetic is f32, and each
+    operation rounds once.
 
-    | `rule` | S | an element becomes the code of |
+    | `rule` | S | the value that is rounded to `element` |
     |---|---|---|
     | `amax` | A / F, rounded to `scale` | x / S |
     | `amax_offset` | (A + 1e-10) / F | x / S, where S is not yet rounded to `scale` |
@@ -117,31 +119,33 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `floor` | 2^(exponent of A - exponent of F) | x / S |
     | `round_up` | A (1 / F), rounded up to a power of two | x / S |
 
-    With `amax` S is not less than the least normal f32, and where A is 0 it is 1 / F,
-    or the least normal f32 where no code stands for 0.
-    `inverse` and `inverse_power` take 1 for s where A is 0, infinite or NaN, and the
-    largest finite s. Powers of two of `floor` and `round_up` stay in 2^-127 to 2^127.
-    A NaN never becomes a finite number: its code or its scale is NaN.
+    With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
+    smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
+    if A is 0, infinite or NaN, and the largest finite s at most. The powers of two of
+    `floor` and `round_up` stay in [2^-127, 2^127]. A NaN never becomes a finite value: the
+    element or its scale is NaN.
 
-    With `expand` an element becomes the code of y / S with y = sign(x) (|x| / c)^k,
-    and S follows from the largest y; c = sqrt(A) sqrt(a), where a is the least
-    magnitude that is not 0. k makes use of the range of `element`:
-    floor(16 log2(F T / 2) / log2(A / a)) / 16, at least 1 / 16, and 1 where A / a is
-    at most 1 + 2^-12. T is F for floats without infinity, otherwise 1 / the least
-    magnitude of `element`. c and k are kept in f32 beside S.
+    With `expand`, y = sign(x) (|x| / c)^k is quantized in place of x, and S follows from
+    the largest y. c = sqrt(A) sqrt(a), where a is the smallest magnitude that is not 0. k
+    makes use of the range of `element`: k = floor(16 log2(F T / 2) / log2(A / a)) / 16, at
+    least 1 / 16, and 1 if A / a is at most 1 + 2^-12. T is F for floats without infinity,
+    and otherwise the reciprocal of the smallest magnitude of `element`. c and k are stored
+    in f32 next to S.
 
-    With `stochastic` what is between two numbers of `element` becomes the one further
-    from zero (in a code book the larger one) where a random number, uniform in [0, 1),
-    is less than the fraction of the way that it has come there; otherwise the other one.
-    So the mean is right, numbers of `element` stay, and so do infinities and NaN.
+    With `stochastic`, a value between two neighbouring values of `element` becomes the one
+    farther from zero (in a code book, the larger one) if a random number, uniform in
+    [0, 1), is less than the fraction of the distance from the other one, and otherwise the
+    other one. So the expectation is the value itself. Values of `element`, infinities and
+    NaN are not changed.
 
-    With `history = N` A is the largest of the last N steps before, of which the step
-    keeps account: a scale is known before its tensor is. With `margin = N` rules
-    `inverse` and `inverse_power` take F / 2^N for F, which leaves room for what grows.
+    With `history = N`, A is the largest absmax of the previous N steps, which the step
+    stores (`binade-delay-scales`), so that a scale is known before its tensor. With
+    `margin = N`, the rules `inverse` and `inverse_power` use F / 2^N in place of F, which
+    leaves room for growth.
 
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
     `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
-    and Transformer Engine. `docs/Quantization.md` says where they differ.
+    and Transformer Engine. `docs/Quantization.md` describes where they differ.
 
     Example: the format of COAT's optimizer states.
 
@@ -159,44 +163,50 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Null where elements are codes of a book.
+    /// The float format of the elements; null for a code book.
     FloatType getFormat() const;
+    /// The code book of the elements; null for a float format.
     CodeBookAttr getBook() const;
-    /// What a code is: the float format if that has 8 bits, otherwise i8.
+    /// The element type of the quantized tensor: the float format if that has 8
+    /// bits, otherwise i8.
     Type getCodeType() const;
-    /// Whether two codes lie in a byte, the first in its upper half.
+    /// Whether two elements share a byte, the first in its upper half.
     bool isPacked() const;
-    /// The largest magnitude and the least that is not 0.
+    /// The largest magnitude of the element format.
     double getLargest() const;
+    /// The smallest magnitude of the element format that is not 0.
     double getLeast() const;
-    /// What the largest magnitude that a scale follows from becomes.
+    /// The value to which the scale maps the absmax.
     double getPeak() const;
-    /// The scale of zeros by rule `amax`.
+    /// The scale by rule `amax` if all elements are 0.
     float getScaleOfZeros() const;
-    /// The same with another `stochastic`.
+    /// The same format with another `stochastic`.
     QuantizedAttr withRounding(bool stochastic) const;
-    /// The same with other groups that share a scale.
+    /// The same format with another granularity.
     QuantizedAttr withGroups(Granularity granularity,
                              ArrayRef<int64_t> extent) const;
-    /// The same for what lies in columns of `rows` elements instead of rows.
+    /// The same format for the transposed tensor, whose columns have `rows`
+    /// elements.
     QuantizedAttr getTurned(int64_t rows) const;
-    /// A scale, and with `expand` k and c.
+    /// The number of factors per group: the scale, and with `expand` k and c.
     unsigned countFactors() const { return getExpand() ? 3 : 1; }
-    /// The shape of scales of a tensor of `shape`.
+    /// The shape of the scales of a tensor of shape `shape`.
     SmallVector<int64_t> getScaleShape(ArrayRef<int64_t> shape) const;
-    /// What a tensor of `shape` is kept as: codes, scales, and with `expand` k and
-    /// c. Two codes in a byte have rank 1.
+    /// The types of the parts of a tensor of shape `shape`: the quantized tensor,
+    /// the scales, and with `expand` k and c. A tensor with two elements per byte
+    /// has rank 1.
     SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
-    /// Of all parts.
+    /// Bytes of all parts.
     uint64_t getBytes(ArrayRef<int64_t> shape) const;
   }];
 }
 
 def Binade_StochasticAttr : Binade_Attr<"Stochastic", "stochastic"> {
-  let summary = "a float format to which numbers are rounded by chance";
+  let summary = "a float format with stochastic rounding";
   let description = [{
-    What is between two numbers of `format` becomes the one further from zero with the
-    probability that the other rounding errs by: its mean is right.
+    A value between two neighbouring values of `format` becomes either, with a probability
+    that makes the expectation the value itself. Stands in the formats of optimizer states
+    (`#binade.storage`, `optimizer_update`).
 
     Example:
 
@@ -213,24 +223,22 @@ def Binade_MasterParameter : EnumParameter<Binade_Master> {
 }
 
 def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
-  let summary = "the formats in which a parameter and its states are kept";
+  let summary = "the formats in which a parameter and its optimizer states are stored";
   let description = [{
     A decision about one `optimizer_update`. `parameter` is the format in which the
-    parameter waits for its readers, `master` what keeps the updates that this
-    format would lose, `states` the format of all states of the optimizer, or
-    a list of the format of each, where `#binade.quantized` and `#binade.stochastic`
-    may stand too,
-    `accumulator` that of sums of gradients between batches; f32 where nothing is
-    said. `rule` is as in `#binade.precision`.
+    parameter is stored and read. `master` says what is stored in addition so that small
+    updates are not lost (see `optimizer_update`). `states` is the format of all optimizer
+    states, or a list with the format of each, which may contain `#binade.quantized` and
+    `#binade.stochastic`. `accumulator` is the format of the sums of gradients between
+    batches. All are f32 by default. `rule` is as in `#binade.precision`.
 
     Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
-    `split_round` and `split_trunc` work on the upper half of an f32, which is bf16.
+    `split_round` and `split_trunc` need bf16, the upper half of an f32.
 
     Example:
 
     ```mlir
-    #binade.storage<parameter = bf16, master = kahan, states = bf16,
-                    rule = "mine.yaml:4">
+    #binade.storage<parameter = bf16, master = kahan, states = bf16, rule = "mine.yaml:4">
     ```
   }];
   let parameters = (ins OptionalParameter<"::mlir::FloatType">:$parameter,
@@ -243,25 +251,26 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
   let extraClassDeclaration = [{
     /// Whether a user wrote this decision.
     bool isPin() const { return !getRule(); }
-    /// What is wrong with these formats, or an empty string.
+    /// An error message if these formats are invalid, otherwise an empty string.
     static std::string explainViolation(FloatType parameter, Master master,
                                         Attribute states,
                                         FloatType accumulator);
-    /// What state `index` is kept in; null where nothing is said.
+    /// The format of state `index`; null if none is specified.
     Attribute getState(unsigned index) const;
-    /// The float format of state `index`; null where nothing is said, or where it
-    /// is quantized.
+    /// The float format of state `index`; null if none is specified, or if it is
+    /// quantized.
     FloatType getStateFormat(unsigned index) const;
-    /// Null for a state that is a tensor.
+    /// The quantized format of state `index`; null if it is not quantized.
     QuantizedAttr getQuantized(unsigned index) const;
   }];
 }
 
 def Binade_BesideAttr : Binade_Attr<"Beside", "beside"> {
-  let summary = "the initial value of what is kept beside a parameter";
+  let summary = "the initial value of a master weight, remainder or compensation";
   let description = [{
-    What `master` keeps when the parameter called `parameter` takes its initial
-    value, an f32, in a format of 16 bits: the f32, or its low bits, or zeros.
+    The initial value of the state that `master` stores in addition to the parameter with
+    the name `parameter`: for `f32` the initial value of the parameter itself, for
+    `split_round` and `split_trunc` its low half, for `kahan` zeros.
 
     Example:
 
@@ -275,19 +284,26 @@ def Binade_BesideAttr : Binade_Attr<"Beside", "beside"> {
 }
 
 def Binade_SavedAttr : Binade_Attr<"Saved", "saved"> {
-  let summary = "how a value gets to the backward part";
+  let summary = "how a value that the backward pass reads gets there";
   let description = [{
-    A value of `type` that the op called `name` makes, and what a budget chose for it:
-    to keep it, to keep its codes in `format`, or to make it again. The list of them
-    stays on the module (`binade.saved`).
+    What `binade-fit-budget` chose for the value of type `type` that the op `name` computes:
+    to keep it, to quantize it to `format`, or to recompute it. The module's attribute
+    `binade.saved` is the list of all choices.
+
+    Example:
+
+    ```mlir
+    #binade.saved<recompute, "exp at '/act'", tensor<64x96xf32>>
+    ```
   }];
   let parameters = (ins EnumParameter<Binade_SavedChoice>:$choice,
                         "::mlir::StringAttr":$name, "::mlir::Type":$type,
                         OptionalParameter<"::mlir::binade::QuantizedAttr">:$format);
   let assemblyFormat = "`<` $choice `,` $name `,` $type (`,` $format^)? `>`";
   let extraClassDeclaration = [{
-    /// Bytes that wait; those that would if it were kept as it is.
+    /// Bytes of what is saved for backward.
     uint64_t getBytes() const;
+    /// Bytes of the value in its own format.
     uint64_t getBytesAsIs() const;
   }];
 }
@@ -295,10 +311,15 @@ def Binade_SavedAttr : Binade_Attr<"Saved", "saved"> {
 def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
   let summary = "the precision policy that a module was compiled with";
   let description = [{
-    Stays on the module (`binade.policy`) from assignment on, so that IR and
-    bundle name the policy. `text` is what its file says, `extends` the policy
-    that it changes, `costs` the text of the costs that its cut minimizes, `hash`
-    the SHA-256 of all these texts.
+    The module's attribute `binade.policy` from `binade-assign-precision` on. `text` is the
+    policy file, `extends` the policy that it extends, `costs` the text of the costs that
+    its cut minimizes, and `hash` the SHA-256 of all these texts.
+
+    Example:
+
+    ```mlir
+    #binade.policy<name = "mine", hash = "0", text = "{name: mine, narrow: bf16, wide: f32}">
+    ```
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::StringAttr":$hash,
                         "::mlir::StringAttr":$text,
@@ -308,16 +329,20 @@ def Binade_PolicyAttr : Binade_Attr<"Policy", "policy"> {
 }
 
 def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
-  let summary = "how large pieces of work are on a target, and what it multiplies";
+  let summary = "properties of a target and its libraries";
   let description = [{
-    Stands on the module (`binade.target`) from the kernels phase on where the target is
-    not a CPU. What is large and short-lived is made `piece` elements at a time. The
-    target's library multiplies f32, f16 and bf16, adds a bias of the result's format,
-    and multiplies codes of formats `codes`, of the first with any, where what is summed
-    and the columns are multiples of `multiple`. With `block` it takes scales, in f32, for
-    as many summands of a row of one side, and of a row or of as many rows of the other.
-    In memory, rows of such scales are multiples of `multiple` bytes. Attention of formats
-    `attention` is one kernel, where columns are multiples of 16 and at most `most`.
+    The module's attribute `binade.target` from the kernels phase on
+    (`binade-set-cuda-target`); CPUs have none. Passes read from it how an op is computed:
+
+    - `piece`: the elements of a large short-lived value that a tile computes at a time.
+    - `codes`: the 8-bit formats that the library multiplies, the first of them with any
+      other. The contracted axis and the columns must be multiples of `multiple`. f32, f16
+      and bf16 are always multiplied, with a bias in the format of the result.
+    - `block`: if not 0, the library takes f32 scales for blocks of as many elements of the
+      contracted axis, of a row of one side and of a row or as many rows of the other. Rows
+      of such scales must be multiples of `multiple` bytes.
+    - `attention`: the formats in which attention is one kernel, for heads whose size is a
+      multiple of 16 and at most `most`.
 
     Example:
 
@@ -339,10 +364,11 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
 }
 
 def Binade_ExternalAttr : Binade_Attr<"External", "external", [TypedAttrInterface]> {
-  let summary = "tensor data in a file beside the module";
+  let summary = "tensor data in a file";
   let description = [{
-    `file` is relative to the module's directory; `offset` and `bytes` bound
-    the data; `sha256`, when present, is checked when the data are read.
+    `file` is relative to the directory of the module. The data are `bytes` bytes from
+    `offset`, in row-major order and little-endian. `sha256`, if given, is checked when the
+    data are read.
 
     Example:
 
@@ -360,11 +386,11 @@ def Binade_ExternalAttr : Binade_Attr<"External", "external", [TypedAttrInterfac
 }
 
 def Binade_RandomAttr : Binade_Attr<"Random", "random"> {
-  let summary = "random initial values, drawn when training starts";
+  let summary = "random initial values";
   let description = [{
-    `distribution` is `normal` (mean `origin`, standard deviation `scale`) or
-    `uniform` (in [origin, origin + scale)). The draw depends on the seed, the
-    parameter's name and the element's index only.
+    Drawn when training starts. `distribution` is `normal` (mean `origin`, standard
+    deviation `scale`) or `uniform` (in [origin, origin + scale)). A value depends on the
+    seed, the name of the parameter and the index of the element only.
 
     Example:
 
@@ -379,9 +405,11 @@ def Binade_RandomAttr : Binade_Attr<"Random", "random"> {
 }
 
 def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
-  let summary = "a named number with its default and the bounds of legal values";
+  let summary = "a named number with a default and bounds";
   let description = [{
-    Bounds are inclusive; `below` is the exclusive upper bound.
+    A state or hyper-parameter of an optimizer (`binade.optimizer`). The value is the
+    default. `min` and `max` are inclusive bounds of legal values, `below` is an exclusive
+    upper bound.
 
     Example:
 
@@ -397,11 +425,11 @@ def Binade_SettingAttr : Binade_Attr<"Setting", "setting"> {
     `<` $name `=` $value (`min` $min^)? (`max` $max^)? (`below` $below^)? `>`
   }];
   let extraClassDeclaration = [{
-    /// The default.
+    /// The default value.
     double getDefault() const { return getValue().getValueAsDouble(); }
-    /// The legal values.
+    /// The range of legal values.
     ::binade::NumberRange getRange() const;
-    /// What is wrong with `value`, or an empty string.
+    /// An error message if `value` is not legal, otherwise an empty string.
     std::string explainViolation(double value) const;
   }];
 }

@@ -10,16 +10,20 @@ def Binade_Dialect : Dialect {
   let cppNamespace = "::mlir::binade";
   let summary = "training graphs with explicit numeric precision";
   let description = [{
-    A value-semantics tensor dialect for whole training steps: forward graph,
-    gradients, loss scaling and optimizer updates, at the level at which lists
-    of mixed precision speak. Shapes are static. Precision is part of the IR,
-    never a side table: `#binade.precision` on an op is a decision, and after
-    `binade-materialize-precision` every cast is an op.
+    Tensor ops with value semantics for whole training steps: forward pass, backward pass,
+    loss scaling, optimizer updates. Shapes are static. An op is one entry of the lists of
+    mixed precision, such as a matmul, a softmax or a layer norm.
 
-    Function arguments and results carry `binade.role` and `binade.name`; a
-    result replaces the argument of the same role and name after the step.
-    Every op knows its phase (`binade.phase`, forward when absent) and, by its
-    location, the node of the imported graph that it came from.
+    The number formats are part of the IR. A decision (`#binade.precision`) is an attribute
+    of an op; after `binade-materialize-precision` every conversion is a `binade.cast`. A
+    value is rounded to a narrower format where the IR says so, and nowhere else: in general
+    an op widens its operands to f32, computes in f32, and rounds each result once to its
+    element type.
+
+    Arguments and results of a program have the attributes `binade.role` and `binade.name`.
+    After a step, a result replaces the argument of the same role and name. The attribute
+    `binade.phase` of an op is the part of the step that it belongs to, forward by default.
+    The location of an op names the node of the imported graph.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;

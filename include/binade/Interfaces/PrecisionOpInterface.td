@@ -8,9 +8,9 @@ include "mlir/IR/OpBase.td"
 def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::mlir::binade";
   let description = [{
-    An op that can compute in more than one floating-point format. Passes of the
-    Precision station use only this interface and name no op. Ops of models
-    implement it: all ops with an attribute `precision`.
+    An op that can compute in more than one floating-point format. Precision
+    passes use only this interface and name no op. All ops with an attribute
+    `precision` implement it.
 
     A decision is the op's attribute `precision`. It changes no type; types change
     in `binade-materialize-precision`.
@@ -71,8 +71,8 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       "::std::optional<int64_t>", "getSummedAxis", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
-        Returns the number of multiply-adds of the op, nothing for ops that are no
-        contraction. Matmuls, convolutions and attention implement it. Only these have
+        Returns the number of multiply-adds of the op, nothing for ops that are not
+        contractions. Matmuls, convolutions and attention implement it. Only these have
         an accumulation format, and cost models count by it.
       }],
       "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",

@@ -14,17 +14,31 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "scaled dot-product attention";
   let description = [{
-    `softmax(scale query key^T + mask) value` over the last two axes (Vaswani et
-    al., 2017). With `causal`, position i sees positions up to i + K - N (N
-    queries, K keys). Scores and softmax are f32; probabilities are rounded to
-    the compute format before the second product. `lse`, the logarithm of the sum
-    of exponentials of each query's scores, is what the gradient remembers.
+    `y = softmax(scale query key^T + mask) value` over the last two axes (Vaswani et al.,
+    2017). With `causal` the mask is minus infinity where the position of the key is greater
+    than that of the query, otherwise there is none. `lse` is the logarithm of the sum of
+    exponentials of the scores of each query; the gradient recomputes the probabilities from
+    it.
+
+    Matmuls multiply in the format of the operands and accumulate in f32. Scores and softmax
+    are f32. Probabilities are rounded to the format of the operands before the second
+    matmul, and the result is rounded once. A NaN in a query, in a key or in a value makes
+    the rows that it takes part in NaN. If an axis is empty, the result has no elements or,
+    without keys, is 0.
 
     Constraints:
 
     - (C1) `query` [..., N, D], `key` [..., K, D] and `value` [..., K, E] have equal
-      leading axes; the result is [..., N, E].
+      leading axes; the result is [..., N, E] and `lse` [..., N].
     - (C2) `causal` needs N = K.
+
+    Example:
+
+    ```mlir
+    %y, %lse = binade.attention %q, %k, %v {scale = 0.125, causal}
+       : (tensor<4x32x64xbf16>, tensor<4x32x64xbf16>, tensor<4x32x64xbf16>)
+         -> (tensor<4x32x64xbf16>, tensor<4x32xf32>)
+    ```
   }];
   let arguments = (ins FloatTensor:$query, FloatTensor:$key, FloatTensor:$value,
                        F64Attr:$scale, UnitAttr:$causal,
@@ -40,9 +54,26 @@ def Binade_AttentionGradOp : Binade_PrecisionOp<"attention_grad", "Allow", [
     NotDifferentiable]> {
   let summary = "gradients of attention with respect to query, key and value";
   let description = [{
-    Recomputes the probabilities p = exp(scores - lse). With d = sum(dy y) per
-    query: dscores = p (dy value^T - d), dquery = scale dscores key, dkey = scale
-    dscores^T query, dvalue = p^T dy.
+    Recomputes the probabilities `p = exp(scores - lse)`. With `d = sum(gradient y)` per
+    query: `dscores = p (gradient value^T - d)`, `dquery = scale dscores key`,
+    `dkey = scale dscores^T query`, `dvalue = p^T gradient`. Matmuls multiply in the format
+    of the operands and accumulate in f32; `p` and `dscores` are f32 and rounded to that
+    format before they are multiplied.
+
+    Constraints:
+
+    - (C1) Shapes are those of `attention`; `gradient` has the shape of `y`, and each result
+      that of its operand.
+    - (C2) `causal` needs as many queries as keys.
+
+    Example:
+
+    ```mlir
+    %dq, %dk, %dv = binade.attention_grad %dy, %q, %k, %v, %y, %lse {scale = 0.125, causal}
+       : (tensor<4x32x64xbf16>, tensor<4x32x64xbf16>, tensor<4x32x64xbf16>,
+          tensor<4x32x64xbf16>, tensor<4x32x64xbf16>, tensor<4x32xf32>)
+         -> (tensor<4x32x64xbf16>, tensor<4x32x64xbf16>, tensor<4x32x64xbf16>)
+    ```
   }];
   let arguments = (ins FloatTensor:$gradient, FloatTensor:$query,
                        FloatTensor:$key, FloatTensor:$value, FloatTensor:$y,

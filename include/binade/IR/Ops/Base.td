@@ -14,10 +14,9 @@ include "binade/Interfaces/TrainingOpInterface.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-// Integers that are computed with: signless ones are ONNX's signed ones, i1 is 0 or
-// 1, and ui8 to ui64 are never below 0.
+// Integers for arithmetic. Signless ones are the signed ones of ONNX; i1 is 0 or 1.
 def Integer : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64], "integer">;
-// They are cast and moved, nothing else, and take a byte each.
+// Only for casts and data movement. Each takes a byte.
 def SmallInteger
     : AnyTypeOf<[I<2>, I<4>, UI<2>, UI<4>], "integer of 2 or 4 bits">;
 
@@ -36,7 +35,7 @@ def IntegerScalar : 0DTensorOf<[I32, I64]>;
 def BoolScalar : 0DTensorOf<[I1]>;
 
 // The generator's state is tensor<2xi64>: seed, and number of steps begun. A
-// draw depends on (seed, step, stream, element index) alone: Philox4x32-10 with
+// random number depends on (seed, step, stream, element index) alone: Philox4x32-10 with
 // key = seed, counter = (index, stream, step) (Salmon et al., 2011).
 def RngTensor : ConfinedType<1DTensorOf<[I64]>,
     [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
@@ -47,8 +46,8 @@ def OneKindOfElements : NativeOpTrait<"OneKindOfElements"> {
   let cppNamespace = "::mlir::binade";
 }
 
-// An op that a precision decision may be written on. `precisionClass` is a
-// case of PrecisionClass; its facts `arguments` end with `Binade_PrecisionArg`.
+// An op with a precision decision. `precisionClass` is a case of PrecisionClass;
+// `arguments` end with `Binade_PrecisionArg`.
 class Binade_PrecisionOp<string mnemonic, string precisionClass,
                          list<Trait> traits = []>
     : Binade_Op<mnemonic, !listconcat(traits, [

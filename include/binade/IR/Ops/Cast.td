@@ -1,4 +1,4 @@
-//===- Cast.td - changes of format, and values kept for backward ----------===//
+//===- Cast.td - casts, and values saved for backward --------------------===//
 
 #ifndef BINADE_IR_OPS_CAST_TD
 #define BINADE_IR_OPS_CAST_TD
@@ -12,19 +12,31 @@ def Binade_CastOp : Binade_Op<"cast", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "isRecomputed", "keepsIntegers"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>]> {
-  let summary = "elementwise change of format";
+  let summary = "elementwise conversion to another number format";
   let description = [{
-    Rounds to nearest, ties to even, once. With `saturate` a value beyond the
-    largest finite one becomes that; without, it becomes infinity, or NaN in
-    formats without infinity. i1 and integers convert by value, modulo the width of
-    the result; floats convert to integers by truncation.
+    Converts every element to the element type of the result. Operand and result have one
+    shape. An empty tensor gives an empty tensor.
 
-    - (C1) `saturate` needs a float result.
+    - Float to float: rounds once, to nearest, ties to even. With `saturate` a value beyond
+      the largest finite value of the format becomes that value. Without it the value
+      becomes infinity, or NaN in a format without infinity. A NaN stays a NaN.
+    - Integer to float: rounds once. i1 counts as 0 and 1.
+    - Float to integer: truncates toward 0. The result is undefined for NaN and for values
+      out of range. To i1: false for 0, otherwise true.
+    - Integer to integer: modulo the width of the result. To i1: false for 0, otherwise true.
+
+    The gradient is the cotangent, cast to the format of the operand; conversions from or
+    to integers have none.
+
+    Constraints:
+
+    - (C1) `saturate` needs a floating-point result.
 
     Example:
 
     ```mlir
     %h = binade.cast %x : (tensor<8x64xf32>) -> tensor<8x64xbf16>
+    %q = binade.cast %h {saturate} : (tensor<8x64xbf16>) -> tensor<8x64xf8E4M3FN>
     ```
   }];
   let arguments = (ins Tensor:$x, UnitAttr:$saturate);
@@ -42,11 +54,15 @@ def Binade_BitcastOp : Binade_Op<"bitcast", [
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>]> {
-  let summary = "elements with the same bits in another type";
+  let summary = "elementwise reinterpretation of the bits as another type";
   let description = [{
-    The interpreter makes a NaN that signals a quiet one.
+    Operand and result have one shape. An empty tensor gives an empty tensor. Every bit is
+    kept; only the reference interpreter turns a signaling NaN into a quiet one. The op has
+    no gradient.
 
-    - (C1) elements of both types have equally many bits.
+    Constraints:
+
+    - (C1) The element types of operand and result have the same width.
 
     Example:
 
@@ -66,13 +82,17 @@ def Binade_RoundToOp : Binade_Op<"round_to", [
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>]> {
-  let summary = "f32 numbers rounded to those of a format that memory has not";
+  let summary = "elementwise rounding of f32 to a format that is not stored";
   let description = [{
-    Rounds to nearest, ties to even; the rounded numbers are kept as f32. So the
-    operands of a contraction in tf32 are exactly what a tensor core multiplies,
-    whatever the core does with the bits that tf32 lacks.
+    Rounds to nearest, ties to even, to a value of `format`, and stores it as f32. The
+    operands of a contraction in TF32 are rounded so, because tensor cores differ in what
+    they do with the bits of f32 that TF32 does not have. NaN and infinities stay; a value
+    beyond the largest finite value becomes infinity. An empty tensor gives an empty tensor.
+    The op has no gradient: it exists only after differentiation.
 
-    - (C1) `format` has the exponents of f32 and fewer bits of mantissa.
+    Constraints:
+
+    - (C1) `format` has the exponent range of f32 and fewer bits of mantissa.
 
     Example:
 
@@ -98,12 +118,23 @@ def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>,
     NotDifferentiable]> {
-  let summary = "a forward value that the backward part reads";
+  let summary = "marks a forward value that is saved for backward";
   let description = [{
-    Everything that crosses from forward to backward, other than arguments and
-    constants, passes through one `save`: what is here is what a training step
-    has to remember. A decision may name another storage format by `result`: then
-    the value is rounded as by `cast`, and what is kept has that format.
+    Every forward value that a backward op reads, other than arguments and constants,
+    passes through one `save`. The operands of all `save` ops are the activations that a
+    step holds in memory between its forward and its backward pass.
+
+    The result equals the operand. If the decision `precision` has another `result` format,
+    the value is rounded to it as by `cast`, and is stored in it until it is read. Operand
+    and result have one shape. The op has no gradient.
+
+    Example:
+
+    ```mlir
+    %s = binade.save %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    %n = binade.save %x {precision = #binade.precision<compute = f32, result = bf16>}
+       : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
   }];
   let arguments = (ins Tensor:$x, Binade_PrecisionArg:$precision);
   let results = (outs Tensor:$y);

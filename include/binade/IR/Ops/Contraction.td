@@ -1,4 +1,4 @@
-//===- Contraction.td - matrix products -----------------------------------===//
+//===- Contraction.td - matmuls -------------------------------------------===//
 
 #ifndef BINADE_IR_OPS_CONTRACTION_TD
 #define BINADE_IR_OPS_CONTRACTION_TD
@@ -14,22 +14,27 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getRows", "decompose",
                                "buildWithoutElements"]>]> {
-  let summary = "batched matrix product, optionally with a bias";
+  let summary = "batched matmul, optionally with a bias";
   let description = [{
-    `lhs * rhs` over the last two axes, optionally transposing either side
-    first, so that the adjoint of a matmul is again a matmul and no transpose
-    is ever materialized. `bias`, one number per column, is added to the sum
-    before the one rounding to the result; it stays in f32.
+    `lhs rhs + bias` over the last two axes. `transpose_lhs` and `transpose_rhs` transpose
+    an operand first, so that the adjoint of a matmul is again a matmul. The bias, one
+    element per column, stays in f32.
 
-    Products of numbers that `dequantize` decodes are products of codes: by
-    `scaled_matmul` where the target has them, otherwise in bf16, which holds them
-    exactly; scales of whole tensors multiply the sum.
+    Elements are multiplied in the format of the operands. The sums are accumulated in
+    `accumulate` of the decision, f32 by default, in an order that the library chooses; the
+    bias is added, and the result is rounded once to its format. NaN and infinities
+    propagate as in the formula. If the contracted axis is empty, the result is the bias, or
+    0.
+
+    If an operand is the result of `dequantize`, the quantized elements are multiplied: by
+    `scaled_matmul` where the target supports their formats, otherwise in bf16, which holds
+    them exactly. The scale of a whole tensor multiplies the sum.
 
     Constraints:
 
-    - (C1) both sides have one rank of at least 2 and equal leading axes.
-    - (C2) the contracted dimensions are equal.
-    - (C3) `bias` has rank 1 and the length of the result's last axis.
+    - (C1) Both sides have one rank of at least 2 and equal leading axes.
+    - (C2) The contracted axes have equal lengths.
+    - (C3) `bias` has rank 1 and the length of the last axis of the result.
 
     Example:
 
@@ -50,25 +55,29 @@ def Code8Tensor : StaticShapeTensorOf<[F8E4M3FN, F8E5M2]>;
 def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     Pure, NotDifferentiable,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
-  let summary = "batched matrix product of FP8 codes with scales";
+  let summary = "batched matmul of FP8 operands with scales";
   let description = [{
-    `y[.., i, j] = round(lhs_scale rhs_scale sum over l of lhs[.., i, l] rhs[.., j, l])`:
-    what is summed lies along the rows of both sides, as matrix units want it.
+    `y[..., i, j] = lhs_scale rhs_scale sum over l of lhs[..., i, l] rhs[..., j, l]`: the
+    contracted axis is the last one of both sides, as matrix units need it. Sums are f32,
+    and the result is rounded once to its format. A NaN in an operand or in a scale makes
+    the elements that it takes part in NaN.
 
-    With `block`, of m rows of `lhs`, n rows of `rhs` and k summands, there are scales
-    for each m (n) rows and k summands of a side. The sum of each k products, in f32, is
-    multiplied by both of its scales, and these are added up in f32. Scales lie as
-    cuBLASLt reads them: where each row has its own, scales of neighbouring rows follow
-    one another, `[summands / k, rows]`; otherwise those of neighbouring summands do,
-    `[rows / m, summands / k]`, and behind them there may be more, which are not read.
+    Without `block`, each side has one scale. `block = [m, n, k]` gives a scale to each
+    block of m rows of `lhs` (n rows of `rhs`) and k elements of the contracted axis. The
+    sum over the k products of a block, in f32, is multiplied by both scales, and these
+    products are added in f32. Scales are stored as cuBLASLt reads them: [K / k, rows] if
+    each row has its own scales, otherwise [rows / m, K / k], each rounded up. There may be
+    more scales at the end, which are not read.
+
+    The op has no gradient: it exists only after differentiation.
 
     Constraints:
 
-    - (C1) the three have one rank of at least 2 and equal leading axes.
-    - (C2) the last axes of both sides are equal, and the result has a row for each
-      row of `lhs` and a column for each row of `rhs`.
-    - (C3) `block` has three positive numbers, and the sides rank 2.
-    - (C4) scales are scalars without `block`, and otherwise have its shape.
+    - (C1) Operands and result have one rank of at least 2 and equal leading axes.
+    - (C2) The last axes of both sides are equal. The result has a row for each row of
+      `lhs` and a column for each row of `rhs`.
+    - (C3) `block` has three positive entries, and then the sides have rank 2.
+    - (C4) Scales are scalars without `block`, and otherwise have its shape.
 
     Example:
 

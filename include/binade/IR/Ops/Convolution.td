@@ -22,7 +22,8 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface,
                                     ["chooseLayouts", "applyLayouts"]>])> {
-  // How many of the first operands are activations, and whether the result is.
+  // The number of leading operands that are activations, and whether the result
+  // is one.
   int activations = 1;
   bit givesActivation = 1;
   let results = (outs FloatTensor:$y);
@@ -38,7 +39,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
       return index < 2 ? FormatRole::Chosen : FormatRole::Wide; // bias
     }
     Schedule $cppClass::getSchedule() { return Schedule::Library; }
-    // Libraries are fast where the channels of a position stand side by side.
+    // Libraries are fast with the channels last.
     Layouts $cppClass::chooseLayouts(const Layouts &) {
       return chooseChannelsLast(*this, getChannelsLast(), }]
           # activations # ", " # givesActivation # [{);
@@ -54,18 +55,32 @@ def Binade_ConvOp : Binade_ConvolutionOp<"conv", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "convolution (cross-correlation) over one to three axes";
   let description = [{
-    As ONNX `Conv`: `y[n, o, p] = bias[o] + sum x[n, c, p stride + k dilation -
-    padding_low] weight[o, c, k]`.
+    As ONNX `Conv`: `y[n, o, p] = bias[o] + sum over c and k of x[n, c, p stride +
+    k dilation - padding_low] weight[o, c, k]`, where x is 0 in the padding. With
+    `channels_last` the axes of `x` and of the result are N, spatial..., C instead of N, C,
+    spatial...; those of the weight are the same in both cases.
+
+    Elements are multiplied in the format of the operands, sums are f32, and the result is
+    rounded once. The bias stays in f32. NaN and infinities propagate as in the formula.
+    Without input channels, the result is the bias, or 0.
 
     Constraints:
 
-    - (C1) `x` and `weight` have one rank of 3, 4 or 5, and each geometry list one
+    - (C1) `x` and `weight` have one rank of 3, 4 or 5, and each geometry list has one
       entry per spatial axis.
-    - (C2) strides, dilations and groups are positive, padding is not negative;
-      none exceeds 31 bits.
-    - (C3) channels of `x` = groups times channels of `weight`; groups divide the
+    - (C2) Strides, dilations and groups are positive, padding is not negative; all are
+      less than 2^31.
+    - (C3) The channels of `x` are `groups` times those of `weight`; `groups` divides the
       output channels.
-    - (C4) the result has the shape that follows.
+    - (C4) The result has the shape that follows.
+
+    Example:
+
+    ```mlir
+    %y = binade.conv %x, %w, %b {strides = array<i64: 2, 2>, padding_low = array<i64: 1, 1>,
+          padding_high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1}
+       : (tensor<4x3x32x32xf32>, tensor<16x3x3x3xf32>, tensor<16xf32>) -> tensor<4x16x16x16xf32>
+    ```
   }];
   let arguments = !con((ins FloatTensor:$x, FloatTensor:$weight,
                             Optional<FloatTensor>:$bias),
@@ -76,8 +91,20 @@ def Binade_ConvInputGradOp : Binade_ConvolutionOp<"conv_input_grad", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "gradient of conv with respect to its input";
   let description = [{
-    A transposed convolution of `gradient`: `conv` and its two gradients are each
-    others' adjoints.
+    The transposed convolution of `gradient`, with the geometry of the `conv`. `conv` and
+    its two gradients are each other's adjoints. Formats, rounding and special values are
+    those of `conv`.
+
+    Constraints: (C1) to (C4) of `conv`, where the result is `x` and `gradient` is `y`.
+
+    Example:
+
+    ```mlir
+    %dx = binade.conv_input_grad %dy, %w
+         {strides = array<i64: 2, 2>, padding_low = array<i64: 1, 1>,
+          padding_high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1}
+       : (tensor<4x16x16x16xf32>, tensor<16x3x3x3xf32>) -> tensor<4x3x32x32xf32>
+    ```
   }];
   let arguments = !con((ins FloatTensor:$gradient, FloatTensor:$weight),
                        ConvolutionGeometry, (ins Binade_PrecisionArg:$precision));
@@ -88,6 +115,22 @@ def Binade_ConvWeightGradOp : Binade_ConvolutionOp<"conv_weight_grad", [
   let activations = 2;
   let givesActivation = 0;
   let summary = "gradient of conv with respect to its weight";
+  let description = [{
+    Sums over the batch and the positions, with the geometry of the `conv`. `conv` and its
+    two gradients are each other's adjoints. Formats, rounding and special values are those
+    of `conv`.
+
+    Constraints: (C1) to (C4) of `conv`, where the result is `weight` and `gradient` is `y`.
+
+    Example:
+
+    ```mlir
+    %dw = binade.conv_weight_grad %dy, %x
+         {strides = array<i64: 2, 2>, padding_low = array<i64: 1, 1>,
+          padding_high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1}
+       : (tensor<4x16x16x16xf32>, tensor<4x3x32x32xf32>) -> tensor<16x3x3x3xf32>
+    ```
+  }];
   let arguments = !con((ins FloatTensor:$gradient, FloatTensor:$x),
                        ConvolutionGeometry, (ins Binade_PrecisionArg:$precision));
 }

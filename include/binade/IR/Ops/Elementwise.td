@@ -6,11 +6,12 @@
 include "binade/IR/Ops/Base.td"
 
 // An elementwise op is one record. `unpack`, one declaration, names the
-// operands; `scalar` computes one element from theirs (f32, i64 or i1, or
-// vectors of them; whether integers are unsigned, their tensors know),
-// `adjoint` the operands' gradients from the cotangent `dy`, the operands and
-// the result `y`; without one, no gradient flows. Shapes, precision, lowering
-// and fusion follow from here.
+// operands. `scalar` computes one element from theirs (f32, i64 or i1, or
+// vectors of them; the tensors' types say whether integers are unsigned).
+// `adjoint` computes the gradients of the operands from the cotangent `dy`, the
+// operands and the result `y`; without it, the op has no gradient. Shapes,
+// precision, lowering and fusion follow from here. The description is
+// `semantics`, what the op computes, then `formats` and `example`.
 class Binade_ElementwiseOp<string mnemonic, string precisionClass,
                            dag operands, string unpack, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
@@ -19,6 +20,14 @@ class Binade_ElementwiseOp<string mnemonic, string precisionClass,
           DeclareOpInterfaceMethods<ElementwiseOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface>])> {
+  code semantics = ?;
+  code formats = [{
+    Operands and result have one shape; their formats may differ. Narrow floats are widened
+    to f32, in which the op computes (f64 stays f64), and the result is rounded once to its
+    format, to nearest, ties to even. Empty tensors give an empty tensor.
+  }];
+  code example = ?;
+  let description = semantics # formats # example;
   code scalar = ?;
   code adjoint = [{ return SmallVector<Value>(operands.size()); }];
   code resultType = [{ return operands.front().getType(); }];
@@ -55,7 +64,15 @@ class Binade_UnaryOp<string mnemonic, string precisionClass,
                      Type operand = FloatTensor>
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins operand:$x), attributes),
-          "Value x = operands[0];", traits>;
+          "Value x = operands[0];", traits> {
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.}] # mnemonic # [{ %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
+}
 
 class Binade_BinaryOp<string mnemonic, string precisionClass,
                       dag attributes = (ins), list<Trait> traits = [],
@@ -63,7 +80,39 @@ class Binade_BinaryOp<string mnemonic, string precisionClass,
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins operand:$lhs, operand:$rhs), attributes),
           "Value lhs = operands[0], rhs = operands[1];",
-          !listconcat(traits, [OneKindOfElements])>;
+          !listconcat(traits, [OneKindOfElements])> {
+  let formats = [{
+    Operands and result have one shape. Either all are floating-point, in formats that may
+    differ: narrow floats are widened to f32, in which the op computes (f64 stays f64), and
+    the result is rounded once to its format, to nearest, ties to even. Or all have one
+    integer type. Empty tensors give an empty tensor.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.}] # mnemonic # [{ %lhs, %rhs
+       : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
+}
+
+// Of bits: operands and result have one type.
+class Binade_BitwiseOp<string mnemonic>
+    : Binade_BinaryOp<mnemonic, "Clear", (ins), [Commutative], BitsTensor> {
+  let formats = [{
+    Operands and result have one shape and one integer type, i1 included. Empty tensors give
+    an empty tensor. The op has no gradient.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.}] # mnemonic # [{ %lhs, %rhs
+       : (tensor<8x64xi1>, tensor<8x64xi1>) -> tensor<8x64xi1>
+    ```
+  }];
+}
 
 //===----------------------------------------------------------------------===//
 // Unary
@@ -71,19 +120,29 @@ class Binade_BinaryOp<string mnemonic, string precisionClass,
 
 def Binade_NegOp : Binade_UnaryOp<"neg", "Clear"> {
   let summary = "elementwise negation";
+  let semantics = [{
+    `y = -x`: flips the sign bit, also that of a NaN. The gradient is `-dy`.
+  }];
   let scalar = [{ return arith::NegFOp::create(b, x); }];
   let adjoint = [{ return {NegOp::create(b, dy)}; }];
 }
 
 def Binade_AbsOp : Binade_UnaryOp<"abs", "Clear"> {
   let summary = "elementwise magnitude";
-  let description = "The derivative at 0 is 0, as in PyTorch.";
+  let semantics = [{
+    `y = |x|`: clears the sign bit, also that of a NaN. The gradient is `dy sign(x)`; at 0
+    it is 0, as in PyTorch.
+  }];
   let scalar = [{ return math::AbsFOp::create(b, x); }];
   let adjoint = [{ return {MulOp::create(b, dy, SignOp::create(b, x))}; }];
 }
 
 def Binade_SignOp : Binade_UnaryOp<"sign", "Clear"> {
-  let summary = "elementwise sign: -1, 0 or 1; NaN for NaN";
+  let summary = "elementwise sign";
+  let semantics = [{
+    -1 for negative elements, 1 for positive ones. A zero keeps its sign, a NaN stays a NaN. The
+    op has no gradient.
+  }];
   let scalar = [{
     Value zero = splat(b, x, 0.0);
     Value positive = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, x, zero);
@@ -95,12 +154,20 @@ def Binade_SignOp : Binade_UnaryOp<"sign", "Clear"> {
 
 def Binade_ExpOp : Binade_UnaryOp<"exp", "Deny"> {
   let summary = "elementwise exponential";
+  let semantics = [{
+    `y = e^x`. Overflow gives infinity, underflow 0, a NaN a NaN. The gradient is `dy y`.
+  }];
   let scalar = [{ return math::ExpOp::create(b, x); }];
   let adjoint = [{ return {MulOp::create(b, dy, y)}; }];
 }
 
 def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
   let summary = "elementwise natural logarithm";
+  let semantics = [{
+    `y = ln(x)`. 0 gives minus infinity, a negative element NaN. The gradient is `dy / x`.
+    It is 0 at 0 if every reader of the result clamps it by a constant, as binary
+    cross-entropy does.
+  }];
   let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return math::LogOp::create(b, x); }];
   let adjoint = [{
@@ -110,7 +177,10 @@ def Binade_LogOp : Binade_UnaryOp<"log", "Deny"> {
 }
 
 def Binade_Expm1Op : Binade_UnaryOp<"expm1", "Deny"> {
-  let summary = "elementwise e^x - 1, as exact near 0 as elsewhere";
+  let summary = "elementwise e^x - 1";
+  let semantics = [{
+    `y = e^x - 1`, with a small relative error also near 0. The gradient is `dy (y + 1)`.
+  }];
   let scalar = [{ return math::ExpM1Op::create(b, x); }];
   let adjoint = [{
     Value one = buildSplat(b, y.getType(), 1.0);
@@ -119,7 +189,12 @@ def Binade_Expm1Op : Binade_UnaryOp<"expm1", "Deny"> {
 }
 
 def Binade_Log1pOp : Binade_UnaryOp<"log1p", "Deny"> {
-  let summary = "elementwise log(1 + x), as exact near 0 as elsewhere";
+  let summary = "elementwise log(1 + x)";
+  let semantics = [{
+    `y = ln(1 + x)`, with a small relative error also near 0. -1 gives minus infinity, less
+    gives NaN. The gradient is `dy / (1 + x)`. It is 0 at -1 if every reader of the result
+    clamps it by a constant.
+  }];
   let scalar = [{ return math::Log1pOp::create(b, x); }];
   let adjoint = [{
     Value one = buildSplat(b, x.getType(), 1.0);
@@ -130,12 +205,18 @@ def Binade_Log1pOp : Binade_UnaryOp<"log1p", "Deny"> {
 
 def Binade_SinOp : Binade_UnaryOp<"sin", "Deny"> {
   let summary = "elementwise sine of an angle in radians";
+  let semantics = [{
+    `y = sin(x)`. An infinity gives NaN. The gradient is `dy cos(x)`.
+  }];
   let scalar = [{ return math::SinOp::create(b, x); }];
   let adjoint = [{ return {MulOp::create(b, dy, CosOp::create(b, x))}; }];
 }
 
 def Binade_CosOp : Binade_UnaryOp<"cos", "Deny"> {
   let summary = "elementwise cosine of an angle in radians";
+  let semantics = [{
+    `y = cos(x)`. An infinity gives NaN. The gradient is `-dy sin(x)`.
+  }];
   let scalar = [{ return math::CosOp::create(b, x); }];
   let adjoint = [{
     return {NegOp::create(b, MulOp::create(b, dy, SinOp::create(b, x)))};
@@ -144,6 +225,9 @@ def Binade_CosOp : Binade_UnaryOp<"cos", "Deny"> {
 
 def Binade_AtanOp : Binade_UnaryOp<"atan", "Infer"> {
   let summary = "elementwise inverse tangent, in radians";
+  let semantics = [{
+    `y = atan(x)`, between -pi/2 and pi/2. The gradient is `dy / (1 + x^2)`.
+  }];
   let scalar = [{ return math::AtanOp::create(b, x); }];
   let adjoint = [{
     Value one = buildSplat(b, x.getType(), 1.0);
@@ -153,25 +237,40 @@ def Binade_AtanOp : Binade_UnaryOp<"atan", "Infer"> {
 }
 
 def Binade_FloorOp : Binade_UnaryOp<"floor", "Clear"> {
-  let summary = "elementwise largest integer that is not above; its slope is 0";
+  let summary = "elementwise rounding down to an integer";
+  let semantics = [{
+    The largest integer that is at most x. Infinities and NaN stay. The op has no gradient.
+  }];
   let scalar = [{ return math::FloorOp::create(b, x); }];
 }
 
 def Binade_CeilOp : Binade_UnaryOp<"ceil", "Clear"> {
-  let summary = "elementwise smallest integer that is not below; its slope is 0";
+  let summary = "elementwise rounding up to an integer";
+  let semantics = [{
+    The smallest integer that is at least x. Infinities and NaN stay. The op has no
+    gradient.
+  }];
   let scalar = [{ return math::CeilOp::create(b, x); }];
 }
 
 def Binade_RoundOp : Binade_UnaryOp<"round", "Clear"> {
-  let summary = "elementwise nearest integer, halves to even; its slope is 0";
+  let summary = "elementwise rounding to the nearest integer";
+  let semantics = [{
+    The nearest integer; halfway cases go to the even one. Infinities and NaN stay. The op
+    has no gradient.
+  }];
   let scalar = [{ return math::RoundEvenOp::create(b, x); }];
 }
 
 def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
   let summary = "elementwise square root";
+  let semantics = [{
+    A negative element gives NaN; -0 stays -0. The gradient is `dy / (2 y)`, which is
+    infinite at 0. If the operand is a sum of squares or of magnitudes, so that the root is
+    a norm, the gradient at 0 is 0.
+  }];
   let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return math::SqrtOp::create(b, x); }];
-  // At 0 it is infinite, but 0 where the operand is a sum of squares: a norm.
   let adjoint = [{
     Value half = buildSplat(b, y.getType(), 0.5);
     Value dx = DivOp::create(b, MulOp::create(b, dy, half), y);
@@ -181,6 +280,10 @@ def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
 
 def Binade_ReciprocalOp : Binade_UnaryOp<"reciprocal", "Deny"> {
   let summary = "elementwise 1 / x";
+  let semantics = [{
+    `y = 1 / x`. A zero gives an infinity of its sign, an infinity a zero. The gradient is
+    `-dy y^2`.
+  }];
   let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   let scalar = [{ return arith::DivFOp::create(b, splat(b, x, 1.0), x); }];
   let adjoint = [{
@@ -191,6 +294,9 @@ def Binade_ReciprocalOp : Binade_UnaryOp<"reciprocal", "Deny"> {
 
 def Binade_TanhOp : Binade_UnaryOp<"tanh", "Infer"> {
   let summary = "elementwise hyperbolic tangent";
+  let semantics = [{
+    `y = tanh(x)`; infinities give -1 and 1, a NaN a NaN. The gradient is `dy (1 - y^2)`.
+  }];
   let scalar = [{ return math::TanhOp::create(b, x); }];
   let adjoint = [{
     Value one = buildSplat(b, y.getType(), 1.0);
@@ -201,6 +307,10 @@ def Binade_TanhOp : Binade_UnaryOp<"tanh", "Infer"> {
 
 def Binade_ErfOp : Binade_UnaryOp<"erf", "Infer"> {
   let summary = "elementwise error function";
+  let semantics = [{
+    `y = erf(x)`; infinities give -1 and 1, a NaN a NaN. The gradient is
+    `dy 2 / sqrt(pi) e^(-x^2)`.
+  }];
   let scalar = [{ return math::ErfOp::create(b, x); }];
   // erf'(x) = 2 / sqrt(pi) exp(-x^2)
   let adjoint = [{
@@ -211,7 +321,11 @@ def Binade_ErfOp : Binade_UnaryOp<"erf", "Infer"> {
 }
 
 def Binade_SigmoidOp : Binade_UnaryOp<"sigmoid", "Infer"> {
-  let summary = "elementwise logistic function 1 / (1 + exp(-x))";
+  let summary = "elementwise logistic function";
+  let semantics = [{
+    `y = 1 / (1 + e^-x)`; infinities give 0 and 1, a NaN a NaN. The gradient is `dy y (1 -
+    y)`.
+  }];
   let scalar = [{
     Value one = splat(b, x, 1.0);
     Value decay = math::ExpOp::create(b, arith::NegFOp::create(b, x));
@@ -225,7 +339,11 @@ def Binade_SigmoidOp : Binade_UnaryOp<"sigmoid", "Infer"> {
 }
 
 def Binade_SoftplusOp : Binade_UnaryOp<"softplus", "Deny"> {
-  let summary = "elementwise log(1 + exp(x)), which does not overflow";
+  let summary = "elementwise log(1 + e^x)";
+  let semantics = [{
+    `y = max(x, 0) + ln(1 + e^-|x|)`, which does not overflow. Minus infinity gives 0, a NaN
+    a NaN. The gradient is `dy sigmoid(x)`.
+  }];
   let scalar = [{
     Value zero = splat(b, x, 0.0);
     Value size = arith::NegFOp::create(b, math::AbsFOp::create(b, x));
@@ -237,7 +355,11 @@ def Binade_SoftplusOp : Binade_UnaryOp<"softplus", "Deny"> {
 }
 
 def Binade_ReluOp : Binade_UnaryOp<"relu", "Clear"> {
-  let summary = "elementwise rectifier: 0 for x < 0, else x; NaN stays NaN";
+  let summary = "elementwise rectifier";
+  let semantics = [{
+    0 for negative elements, otherwise x; a NaN stays a NaN. The gradient is `relu_grad`,
+    which is 0 at 0.
+  }];
   let scalar = [{
     Value zero = splat(b, x, 0.0);
     Value negative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, zero);
@@ -250,17 +372,21 @@ def Binade_GeluOp : Binade_UnaryOp<"gelu", "Infer",
     (ins DefaultValuedAttr<Binade_ApproximationAttr,
                            "::mlir::binade::Approximation::None">:$approximate)> {
   let summary = "Gaussian error linear unit";
-  let description = [{
-    Hendrycks & Gimpel, 2016. `none`: x (1 + erf(x / sqrt(2))) / 2. `tanh`:
-    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+  let semantics = [{
+    Hendrycks & Gimpel, 2016. `approximate = none`: `y = x (1 + erf(x / sqrt(2))) / 2`.
+    `tanh`: `y = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`. Minus infinity gives
+    NaN, as the product does. The gradient is `gelu_grad`.
   }];
   let scalar = [{ return buildGelu(b, x, getApproximate()); }];
   let adjoint = [{ return {GeluGradOp::create(b, dy, x, getApproximate())}; }];
 }
 
 def Binade_SiluOp : Binade_UnaryOp<"silu", "Infer"> {
-  let summary = "sigmoid linear unit x / (1 + exp(-x)), also called swish";
-  let description = "Hendrycks & Gimpel, 2016. -inf gives NaN, as a product.";
+  let summary = "sigmoid linear unit, also called swish";
+  let semantics = [{
+    Hendrycks & Gimpel, 2016: `y = x / (1 + e^-x)`. Minus infinity gives NaN, as the product
+    of x and sigmoid(x) does. The gradient is `silu_grad`.
+  }];
   let scalar = [{ return buildSilu(b, x); }];
   let adjoint = [{ return {SiluGradOp::create(b, dy, x)}; }];
 }
@@ -274,11 +400,22 @@ class Binade_UnaryGradOp<string mnemonic, string precisionClass,
     : Binade_ElementwiseOp<mnemonic, precisionClass,
           !con((ins FloatTensor:$gradient, FloatTensor:$saved), attributes),
           "Value gradient = operands[0], saved = operands[1];",
-          [NotDifferentiable]>;
+          [NotDifferentiable]> {
+  let example = [{
+    Example:
+
+    ```mlir
+    %dx = binade.}] # mnemonic # [{ %dy, %saved
+       : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
+}
 
 def Binade_ReluGradOp : Binade_UnaryGradOp<"relu_grad", "Clear"> {
-  let summary = "gradient of relu: 0 where its result is 0, else the cotangent";
-  let description = "`saved` is the result of `relu`; NaN passes the cotangent.";
+  let summary = "gradient of relu";
+  let semantics = [{
+    `dx = gradient` where `saved`, the result of `relu`, is positive or NaN, otherwise 0.
+  }];
   let scalar = [{
     Value zero = splat(b, saved, 0.0);
     Value off = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, saved, zero);
@@ -289,12 +426,19 @@ def Binade_ReluGradOp : Binade_UnaryGradOp<"relu_grad", "Clear"> {
 def Binade_GeluGradOp : Binade_UnaryGradOp<"gelu_grad", "Infer",
     (ins DefaultValuedAttr<Binade_ApproximationAttr,
                            "::mlir::binade::Approximation::None">:$approximate)> {
-  let summary = "gradient of gelu at the operand of gelu";
+  let summary = "gradient of gelu";
+  let semantics = [{
+    `gradient` times the derivative of `gelu` at `saved`, the operand of `gelu`, by the
+    formula that `approximate` says.
+  }];
   let scalar = [{ return buildGeluGrad(b, gradient, saved, getApproximate()); }];
 }
 
 def Binade_SiluGradOp : Binade_UnaryGradOp<"silu_grad", "Infer"> {
-  let summary = "gradient of silu at the operand of silu";
+  let summary = "gradient of silu";
+  let semantics = [{
+    `gradient` times the derivative of `silu` at `saved`, the operand of `silu`.
+  }];
   let scalar = [{ return buildSiluGrad(b, gradient, saved); }];
 }
 
@@ -304,18 +448,30 @@ def Binade_SiluGradOp : Binade_UnaryGradOp<"silu_grad", "Infer"> {
 
 def Binade_AddOp : Binade_BinaryOp<"add", "Infer", (ins), [Commutative]> {
   let summary = "elementwise sum";
+  let semantics = [{
+    `y = lhs + rhs`. Infinities of opposite signs give NaN. Integers wrap around. Both
+    gradients are `dy`.
+  }];
   let scalar = [{ return buildBinary<arith::AddFOp, arith::AddIOp>(b, lhs, rhs); }];
   let adjoint = [{ return {dy, dy}; }];
 }
 
 def Binade_SubOp : Binade_BinaryOp<"sub", "Infer"> {
   let summary = "elementwise difference";
+  let semantics = [{
+    `y = lhs - rhs`. Infinities of equal signs give NaN. Integers wrap around. The gradients
+    are `dy` and `-dy`.
+  }];
   let scalar = [{ return buildBinary<arith::SubFOp, arith::SubIOp>(b, lhs, rhs); }];
   let adjoint = [{ return {dy, NegOp::create(b, dy)}; }];
 }
 
 def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
   let summary = "elementwise product";
+  let semantics = [{
+    `y = lhs rhs`. 0 times an infinity is NaN. Integers wrap around. The gradients are `dy
+    rhs` and `dy lhs`.
+  }];
   let extraClassDeclaration = "bool isFactor(unsigned) { return true; }";
   let scalar = [{ return buildBinary<arith::MulFOp, arith::MulIOp>(b, lhs, rhs); }];
   let adjoint = [{
@@ -324,9 +480,11 @@ def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
 }
 
 def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
-  let summary = "elementwise quotient; of integers it is rounded toward 0";
-  let description = [{
-    An integer divided by 0 is 0, and the least integer divided by -1 is itself.
+  let summary = "elementwise quotient";
+  let semantics = [{
+    `y = lhs / rhs`. 0 / 0 is NaN, another element divided by 0 an infinity. Quotients of
+    integers are truncated toward 0; an integer divided by 0 is 0, and the smallest integer
+    divided by -1 is itself. The gradients are `dy / rhs` and `-(dy / rhs) y`.
   }];
   let extraClassDeclaration = [{
     bool isSingularAtZero(unsigned index) { return index == 1; }
@@ -342,6 +500,19 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
 
 def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
   let summary = "elementwise power of floats";
+  let semantics = [{
+    `y = lhs^rhs`, with the special values of C: anything to the power of 0 is 1, and a
+    negative base with a non-integer exponent gives NaN. The gradient of `lhs` is `dy rhs
+    lhs^(rhs - 1)`, and 0 where `rhs` is 0. At 0 it is 0 too if `lhs` is a sum of squares or
+    magnitudes and `rhs` a constant between 0 and 1: a norm. The gradient of `rhs` is `dy y
+    ln(lhs)`, and 0 where `lhs` is 0 and `rhs` is not negative; a constant has none.
+  }];
+  let formats = [{
+    Operands and result are floating-point and have one shape; their formats may differ.
+    Narrow floats are widened to f32, in which the op computes (f64 stays f64), and the
+    result is rounded once to its format, to nearest, ties to even. Empty tensors give an
+    empty tensor.
+  }];
   let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
   // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0, and at 0 where the power is a
   // norm; d rhs = dy y log(lhs), 0 where lhs is 0 and rhs is not negative.
@@ -367,8 +538,11 @@ def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
 }
 
 def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
-  let summary = "elementwise maximum; NaN if either side is NaN";
-  let description = "Equal sides share the gradient; a constant is a bound and gets none.";
+  let summary = "elementwise maximum";
+  let semantics = [{
+    NaN if either side is NaN. The gradient goes to the larger side. Equal sides share it,
+    except that a constant is a bound, which gets none.
+  }];
   let scalar = [{
     if (isUnsigned(getLhs().getType()))
       return arith::MaxUIOp::create(b, lhs, rhs);
@@ -380,8 +554,11 @@ def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
 }
 
 def Binade_MinOp : Binade_BinaryOp<"min", "Clear", (ins), [Commutative]> {
-  let summary = "elementwise minimum; NaN if either side is NaN";
-  let description = "Equal sides share the gradient; a constant is a bound and gets none.";
+  let summary = "elementwise minimum";
+  let semantics = [{
+    NaN if either side is NaN. The gradient goes to the smaller side. Equal sides share it,
+    except that a constant is a bound, which gets none.
+  }];
   let scalar = [{
     if (isUnsigned(getLhs().getType()))
       return arith::MinUIOp::create(b, lhs, rhs);
@@ -402,7 +579,23 @@ def Binade_CompareOp : Binade_BinaryOp<"compare", "Clear",
                                  "::mlir::binade::Comparison":$comparison), [{
     build($_builder, $_state, lhs, rhs, comparison, PrecisionAttr());
   }]>];
-  let summary = "elementwise ordered comparison; false where a side is NaN";
+  let summary = "elementwise ordered comparison";
+  let semantics = [{
+    `comparison` is `equal`, `less`, `less_equal`, `greater` or `greater_equal`. The result
+    is false where a side is NaN; -0 equals 0. The op has no gradient.
+  }];
+  let formats = [{
+    The sides have one shape and are both floating-point, in formats that may differ, or of
+    one integer type. The result is i1. Empty tensors give an empty tensor.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.compare %lhs, %rhs {comparison = #binade.comparison<less>}
+       : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xi1>
+    ```
+  }];
   let results = (outs BoolTensor:$y);
   let scalar = [{
     return buildComparison(b, lhs, rhs, getComparison(),
@@ -414,35 +607,70 @@ def Binade_CompareOp : Binade_BinaryOp<"compare", "Clear",
   }];
 }
 
-def Binade_AndOp : Binade_BinaryOp<"and", "Clear", (ins), [Commutative],
-                                   BitsTensor> {
-  let summary = "elementwise conjunction of bits";
+def Binade_AndOp : Binade_BitwiseOp<"and"> {
+  let summary = "bitwise and";
+  let semantics = [{
+    The conjunction of the bits of both sides.
+  }];
   let scalar = [{ return arith::AndIOp::create(b, lhs, rhs); }];
 }
 
-def Binade_OrOp : Binade_BinaryOp<"or", "Clear", (ins), [Commutative],
-                                  BitsTensor> {
-  let summary = "elementwise disjunction of bits";
+def Binade_OrOp : Binade_BitwiseOp<"or"> {
+  let summary = "bitwise or";
+  let semantics = [{
+    The disjunction of the bits of both sides.
+  }];
   let scalar = [{ return arith::OrIOp::create(b, lhs, rhs); }];
 }
 
-def Binade_XorOp : Binade_BinaryOp<"xor", "Clear", (ins), [Commutative],
-                                   BitsTensor> {
-  let summary = "elementwise exclusive disjunction of bits";
+def Binade_XorOp : Binade_BitwiseOp<"xor"> {
+  let summary = "bitwise exclusive or";
+  let semantics = [{
+    The exclusive disjunction of the bits of both sides.
+  }];
   let scalar = [{ return arith::XOrIOp::create(b, lhs, rhs); }];
 }
 
 def Binade_NotOp : Binade_UnaryOp<"not", "Clear", (ins), [], BoolTensor> {
   let summary = "elementwise logical negation";
+  let semantics = [{
+    `y` is true where `x` is false.
+  }];
+  let formats = [{
+    Operand and result are i1 and have one shape. An empty tensor gives an empty tensor. The
+    op has no gradient.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.not %x : (tensor<8x64xi1>) -> tensor<8x64xi1>
+    ```
+  }];
   let scalar = [{ return arith::XOrIOp::create(b, x, splat(b, x, 1)); }];
 }
 
 def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
     (ins TensorOf<[BF16]>:$high, TensorOf<[I16]>:$low, UnitAttr:$rounded),
     "Value high = operands[0], low = operands[1];"> {
-  let summary = "the f32 whose upper half is `high` and whose lower half is `low`";
-  let description = [{
-    With `rounded`, `high` is one more than the upper half where `low` is negative.
+  let summary = "joins bf16 and the low half of an f32 to that f32";
+  let semantics = [{
+    The bits of `high` are the upper half of the result, those of `low` the lower half. With
+    `rounded`, `high` was rounded to nearest: it is one more than the upper half where
+    `low`, as a signed integer, is negative, and the result is corrected. The op is exact.
+    It reads parameters that the masters `split_trunc` and `split_round` store. It has no
+    gradient.
+  }];
+  let formats = [{
+    Operands and result have one shape. Empty tensors give an empty tensor.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.join_halves %high, %low {rounded}
+       : (tensor<8x64xbf16>, tensor<8x64xi16>) -> tensor<8x64xf32>
+    ```
   }];
   let scalar = [{
     auto like = [&](Value x, Type element) -> Type {
@@ -472,7 +700,24 @@ def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",
     (ins BoolTensor:$condition, Tensor:$lhs, Tensor:$rhs),
     "Value condition = operands[0], lhs = operands[1], rhs = operands[2];",
     [OneKindOfElements]> {
-  let summary = "elementwise choice: `lhs` where the condition holds, else `rhs`";
+  let summary = "elementwise choice";
+  let semantics = [{
+    `lhs` where `condition` is true, otherwise `rhs`. Elements are not changed, unless the
+    result has another format. The gradient goes to the side that was chosen; the other side
+    gets 0.
+  }];
+  let formats = [{
+    Operands and result have one shape. The sides are both floating-point, in formats that
+    may differ, or have one element type. Empty tensors give an empty tensor.
+  }];
+  let example = [{
+    Example:
+
+    ```mlir
+    %y = binade.select %condition, %lhs, %rhs
+       : (tensor<8x64xi1>, tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    ```
+  }];
   let scalar = [{ return arith::SelectOp::create(b, condition, lhs, rhs); }];
   let adjoint = [{
     SmallVector<Value> sides = selectGradients(b, dy, condition);

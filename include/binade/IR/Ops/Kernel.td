@@ -1,4 +1,4 @@
-//===- Kernel.td - calls of kernels ---------------------------------------===//
+//===- Kernel.td - kernel launches and tiles ------------------------------===//
 
 #ifndef BINADE_IR_OPS_KERNEL_TD
 #define BINADE_IR_OPS_KERNEL_TD
@@ -9,20 +9,29 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 
 def Binade_LaunchOp : Binade_Op<"launch", [
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "one launch of a kernel";
+  let summary = "launch of a kernel";
   let description = [{
-    A kernel is a private function of `binade` ops with `binade.kernel`, its schedule.
-    Equal kernels are one function with many launches.
+    A kernel is a private function with the attribute `binade.kernel`, the schedule of its
+    loops. Equal kernels are one function with many launches. A launch has the operands and
+    results of the function.
 
-    Kernels over many tensors are written for one vector of elements (rank 1) and run
-    over tensors of any shape. Such a launch names one kernel per segment; operands
-    and results stand segment by segment, but for rank-0 results, which reduce over
-    all segments and stand once, last.
+    A multi-tensor kernel is written for one vector of elements (rank 1) and launched on
+    tensors of any shape. Such a launch names one kernel per segment; operands and results
+    follow segment by segment. Results of rank 0 reduce over all segments; they occur once,
+    at the end.
 
     Example:
 
     ```mlir
-    %y = binade.launch [@gelu_3](%x) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    func.func private @add_0(%x: tensor<8x64xf32>) -> tensor<8x64xf32>
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %y = binade.add %x, %x : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+      return %y : tensor<8x64xf32>
+    }
+    func.func @step(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
+      %y = binade.launch [@add_0](%x) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      return %y : tensor<8x64xf32>
+    }
     ```
   }];
   let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels,
@@ -36,33 +45,42 @@ def Binade_LaunchOp : Binade_Op<"launch", [
 def Binade_TileOp : Binade_Op<"tile", [
     Pure, IsolatedFromAbove,
     SingleBlockImplicitTerminator<"YieldOp">]> {
-  let summary = "the same ops on one piece after the other";
+  let summary = "loop over pieces of the first axis";
   let description = [{
-    Runs its body `count` times. The first `slices` operands are cut into `count`
-    equal pieces along their first axis, and the body sees one of each; it sees the
-    other operands whole. Of what the body yields, the first `joins` values are the
-    results' pieces along their first axis; the others are added up, from the first
-    iteration to the last.
+    Runs its body `count` times, one after the other. The first `slices` operands are cut
+    into `count` equal pieces along their first axis, and the body reads one of each; it
+    reads the other operands whole. The first `joins` yielded values are the pieces of the
+    first `joins` results along their first axis. The other yielded values are added up, in
+    f32 and from the first iteration to the last.
 
-    Values inside exist for one piece only, which is the purpose: a matrix of
-    attention scores or of logits never exists as a whole.
-
-    Example: rows of `%x` times `%w`, and the sum of their squares.
-
-    ```mlir
-    %y, %sum = binade.tile 4 slices 1 joins 1 (%x, %w) {
-    ^bb0(%piece: tensor<16x8xf32>, %all: tensor<8x8xf32>):
-      ...
-      binade.yield %rows, %squares : tensor<16x8xf32>, tensor<8xf32>
-    } : (tensor<64x8xf32>, tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<8xf32>)
-    ```
+    Values inside the body exist for one piece only. So a matrix of attention scores or of
+    logits never exists as a whole.
 
     Constraints:
 
-    - (C1) `count` is at least 1, `slices` and `joins` count operands and results.
-    - (C2) The body's arguments are the pieces' and the whole operands' types.
-    - (C3) It yields the pieces' types of joined results and the others' types.
+    - (C1) `count` is at least 1; `slices` and `joins` do not exceed the number of operands
+      and results.
+    - (C2) The arguments of the body have the types of the pieces and of the whole operands.
+    - (C3) It yields values of the types of the pieces of joined results, and of the other
+      results.
     - (C4) Results that are added up are f32.
+
+    Example: the rows of `%x` times `%w`, and the sums over their columns.
+
+    ```mlir
+    func.func @step(%x: tensor<64x8xf32>, %w: tensor<8x8xf32>)
+        -> (tensor<64x8xf32>, tensor<8xf32>) {
+      %y, %sum = binade.tile 4 slices 1 joins 1 (%x, %w) {
+      ^bb0(%piece: tensor<16x8xf32>, %all: tensor<8x8xf32>):
+        %rows = binade.matmul %piece, %all
+            : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+        %sums = binade.reduce_sum %rows {axes = array<i64: 0>}
+            : (tensor<16x8xf32>) -> tensor<8xf32>
+        binade.yield %rows, %sums : tensor<16x8xf32>, tensor<8xf32>
+      } : (tensor<64x8xf32>, tensor<8x8xf32>) -> (tensor<64x8xf32>, tensor<8xf32>)
+      return %y, %sum : tensor<64x8xf32>, tensor<8xf32>
+    }
+    ```
   }];
   let arguments = (ins Variadic<Tensor>:$operands,
                        ConfinedAttr<I64Attr, [IntMinValue<1>]>:$count,
@@ -76,8 +94,8 @@ def Binade_TileOp : Binade_Op<"tile", [
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The type of one of `count` pieces; null where the first axis does not
-    /// divide.
+    /// The type of one of `count` pieces; null if `count` does not divide the
+    /// first axis.
     static RankedTensorType getPiece(Type type, int64_t count);
     Operation *getYield() { return getBody().front().getTerminator(); }
   }];
@@ -85,7 +103,23 @@ def Binade_TileOp : Binade_Op<"tile", [
 
 def Binade_YieldOp : Binade_Op<"yield", [
     Pure, Terminator, ReturnLike, HasParent<"TileOp">]> {
-  let summary = "what a tile's body gives";
+  let summary = "terminator of the body of a tile";
+  let description = [{
+    Its operands are the pieces of the joined results, then the summands of the others.
+
+    Example:
+
+    ```mlir
+    func.func @step(%x: tensor<64x8xf32>) -> tensor<64x8xf32> {
+      %y = binade.tile 4 slices 1 joins 1 (%x) {
+      ^bb0(%piece: tensor<16x8xf32>):
+        %e = binade.exp %piece : (tensor<16x8xf32>) -> tensor<16x8xf32>
+        binade.yield %e : tensor<16x8xf32>
+      } : (tensor<64x8xf32>) -> tensor<64x8xf32>
+      return %y : tensor<64x8xf32>
+    }
+    ```
+  }];
   let arguments = (ins Variadic<Tensor>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
   let builders = [OpBuilder<(ins), "">];

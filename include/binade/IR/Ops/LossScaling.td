@@ -1,4 +1,4 @@
-//===- LossScaling.td - the scale of the loss and its state ---------------===//
+//===- LossScaling.td - static and dynamic loss scaling -------------------===//
 
 #ifndef BINADE_IR_OPS_LOSSSCALING_TD
 #define BINADE_IR_OPS_LOSSSCALING_TD
@@ -10,8 +10,15 @@ def Binade_GradientSeedOp : Binade_Op<"gradient_seed", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "the cotangent of the loss: 1, or the loss scale";
   let description = [{
-    Differentiation starts here. Loss scaling hands the scale in as operand, which
-    is the gradient of `scale * loss`.
+    The backward pass starts from this value. With a loss scale as operand, all gradients
+    are those of `scale * loss`. The result is f32. The op has no gradient.
+
+    Example:
+
+    ```mlir
+    %seed = binade.gradient_seed : () -> tensor<f32>
+    %scaled = binade.gradient_seed %scale : (tensor<f32>) -> tensor<f32>
+    ```
   }];
   let arguments = (ins Optional<F32Scalar>:$scale);
   let results = (outs F32Scalar:$y);
@@ -21,13 +28,21 @@ def Binade_GradientSeedOp : Binade_Op<"gradient_seed", [
 def Binade_UnscaleFactorOp : Binade_Op<"unscale_factor", [
     Pure, NotDifferentiable,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
-  let summary = "what gradients are multiplied by: 1, or 1 / the loss scale";
+  let summary = "factor that removes loss scale and batch count from gradients";
   let description = [{
-    The counterpart of `gradient_seed`; where gradients are sums of those of some
-    `batches`, also what makes means of them. `1 / (scale * batches)` is formed in
-    f64 and rounded to f32 once.
+    `1 / (scale * batches)`, computed in f64 and rounded to f32 once. `scale` is 1 where it
+    is not given. `batches` is the number of batches whose gradients are added up, so that
+    the update uses their mean. The op has no gradient.
+
+    Constraints:
 
     - (C1) `batches` is at least 1.
+
+    Example:
+
+    ```mlir
+    %factor = binade.unscale_factor %scale {batches = 4} : (tensor<f32>) -> tensor<f32>
+    ```
   }];
   let arguments = (ins Optional<F32Scalar>:$scale,
                        DefaultValuedOptionalAttr<I64Attr, "1">:$batches);
@@ -41,24 +56,35 @@ def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "dynamic loss scaling: the scale of the next step";
   let description = [{
-    After a step with a non-finite gradient: scale times `backoff`, growth count
-    -`delay`. After `interval` counted good steps: scale times `growth` where that is
-    finite, count 0. Products are formed in f64 and rounded to f32; then the scale is
-    kept within `min` and `max`, and at 2^-126 at least, by whose reciprocal f32 can
-    multiply gradients. But for that and without the optional parts this is the rule of
-    PyTorch's GradScaler.
+    After a step with a non-finite gradient (`found_inf`), the scale is multiplied by
+    `backoff`, and the growth count becomes -`delay`. Otherwise the count is incremented;
+    when it reaches `interval`, the scale is multiplied by `growth` if that is finite, and
+    the count becomes 0. Products are computed in f64 and rounded to f32. Then the scale is
+    clamped to [`min`, `max`], and to at least 2^-126, whose reciprocal is finite in f32.
+    Without the optional attributes this is the rule of PyTorch's GradScaler, except for
+    that last clamp.
 
-    With a `hysteresis` above 1 only that overflow lowers the scale before which
-    `hysteresis` - 1 others were let pass; `hysteresis_left` counts down to 1 and is
-    full again when the scale grows, or after every good step with
-    `consecutive_hysteresis`. A `delay` of 1 does not count the first good step after
-    the start or after an overflow. Both are DeepSpeed's.
+    With a `hysteresis` above 1, the scale is lowered only at an overflow before which
+    `hysteresis` - 1 others have been tolerated. `hysteresis_left` counts down to 1. It is
+    reset when the scale grows or, with `consecutive_hysteresis`, after every step without
+    overflow. A `delay` of 1 does not count the first good step after the start and after
+    an overflow. Both are options of DeepSpeed.
+
+    Constraints:
 
     - (C1) `growth` is above 1, `backoff` in (0, 1), `interval` at least 1.
     - (C2) 0 <= `min` <= `max`.
     - (C3) `delay` is at least 0, `hysteresis` at least 1.
-    - (C4) `hysteresis_left` and its successor are there if `hysteresis` is above 1,
-      and of one type.
+    - (C4) The operand `hysteresis_left` and the result `new_hysteresis_left` exist if
+      `hysteresis` is above 1, and have one type.
+
+    Example:
+
+    ```mlir
+    %new, %count_new = binade.update_scale %scale, %count, %found_inf
+       {growth = 2.0, backoff = 0.5, interval = 2000}
+       : (tensor<f32>, tensor<i64>, tensor<i1>) -> (tensor<f32>, tensor<i64>)
+    ```
   }];
   let arguments = (ins F32Scalar:$scale, IntegerScalar:$growth_count,
                        BoolScalar:$found_inf,
@@ -77,18 +103,30 @@ def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
 def Binade_RaiseScaleOp : Binade_Op<"raise_scale", [
     Pure, NotDifferentiable, AllTypesMatch<["growth_count", "new_growth_count"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
-  let summary = "raises a loss scale at which too many gradients vanish";
+  let summary = "raises a loss scale at which too many gradients underflow";
   let description = [{
-    Follows `update_scale`. When `growth_count` is a positive multiple of `check`:
-    where more than `limit` of the elements that were not 0 have become 0, the scale
-    is multiplied by `growth` and counting starts again, provided that the largest
-    scaled gradient `amax` times `growth` is at most `largest`. Where it is not, no
-    scale is feasible: the step says so and the scale stays.
+    Follows `update_scale`. `vanished` is the number of elements of gradients that became 0
+    when they were rounded, `nonzero` the number of those that were not 0 before, and `amax`
+    the largest magnitude of the scaled gradients.
 
-    `vanished` elements became 0 when gradients were rounded, out of `nonzero`.
+    If `growth_count` is a positive multiple of `check`, and `vanished` is more than `limit`
+    times `nonzero`, the scale is multiplied by `growth` and the count becomes 0, provided
+    that `amax` times `growth` is at most `largest`. If it is not, no scale is feasible:
+    the scale stays and `infeasible` is true. Otherwise scale and count stay.
+
+    Constraints:
 
     - (C1) `growth` is above 1, `check` at least 1, `limit` in [0, 1], `largest`
       above 0.
+
+    Example:
+
+    ```mlir
+    %new, %count_new, %infeasible = binade.raise_scale %scale, %count, %vanished, %nonzero, %amax
+       {growth = 2.0, check = 100, limit = 0.01, largest = 16376.0}
+       : (tensor<f32>, tensor<i64>, tensor<i64>, tensor<i64>, tensor<f32>)
+         -> (tensor<f32>, tensor<i64>, tensor<i1>)
+    ```
   }];
   let arguments = (ins F32Scalar:$scale, IntegerScalar:$growth_count,
                        IntegerScalar:$vanished, IntegerScalar:$nonzero,

@@ -1,4 +1,4 @@
-//===- Monitor.td - what is counted of the values of a step ---------------===//
+//===- Monitor.td - statistics of values ----------------------------------===//
 
 #ifndef BINADE_IR_OPS_MONITOR_TD
 #define BINADE_IR_OPS_MONITOR_TD
@@ -10,25 +10,27 @@ def Binade_StatisticsOp : Binade_Op<"statistics", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "buildWithoutElements"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface, ["chooseLayouts"]>]> {
-  let summary = "what the elements of a tensor are like, in one pass";
+  let summary = "statistics of the elements of a tensor, in one pass";
   let description = [{
-    Has one result for each of `statistics`, in this order. All count in f32, which
-    holds every value of the narrower formats, and all are exact: no order of the
-    elements changes them.
+    Has one result for each of `statistics`, in the order of this table. Elements are
+    widened to f32. All statistics are exact: they do not depend on the order of the
+    elements.
 
-    | statistic | type | is |
-    |---|---|---|
-    | `amax` | f32 | the largest magnitude; NaN where an element is |
-    | `smallest` | f32 | the smallest magnitude that is not 0; infinity where all are |
-    | `zeros` | i64 | how many elements are 0 |
-    | `nonfinite` | i64 | how many are infinite or NaN |
-    | `exponents` | 256 x i64 | how many have each biased exponent of f32: entry 0 counts zeros and subnormals, entry 127 magnitudes in [1, 2), entry 255 what is not finite |
+    | statistic | type | value | of an empty tensor |
+    |---|---|---|---|
+    | `amax` | f32 | largest magnitude; NaN if any element is | 0 |
+    | `smallest` | f32 | smallest magnitude that is not 0; infinity if there is none | infinity |
+    | `zeros` | i64 | number of elements that are 0 | 0 |
+    | `nonfinite` | i64 | number of elements that are infinite or NaN | 0 |
+    | `exponents` | 256 x i64 | number of elements with each biased exponent of f32: entry 0 counts zeros and subnormals, entry 127 magnitudes in [1, 2), entry 255 non-finite elements | 0 |
+
+    The op has no gradient.
 
     Example:
 
     ```mlir
     %amax, %zeros = binade.statistics <amax|zeros> %x
-        : (tensor<8x64xbf16>) -> (tensor<f32>, tensor<i64>)
+       : (tensor<8x64xbf16>) -> (tensor<f32>, tensor<i64>)
     ```
   }];
   let arguments = (ins Binade_StatisticAttr:$statistics, FloatTensor:$x);

@@ -9,46 +9,58 @@ include "mlir/IR/SymbolInterfaces.td"
 def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
   let summary = "an optimizer: its states, hyper-parameters and formulas";
   let description = [{
-    `states` are the tensors kept per parameter with their initial value, `hypers`
-    the run-time scalars with their defaults and bounds, both in the order in which
-    the formulas take them. Functions beside this op are the formulas:
+    A rule: the states that an optimizer keeps per parameter, its hyper-parameters and its
+    formulas. `states` are the names of the states with their initial values, `hypers` the
+    hyper-parameters, which are run-time scalars, with their defaults and bounds; both in
+    the order in which the formulas take them. The formulas are functions of the module:
 
-    - `@<name>.scalars(step: i64, hypers...: f64) -> f64...`, run once per step; `step`
-      counts from 1. Its results are rounded to f32 once.
+    - `@<name>.scalars(step: i64, hypers...: f64) -> f64...` is evaluated once per step;
+      `step` counts from 1. Its results are rounded to f32 once.
     - `@<name>.update(parameter, gradient, states..., scalars..., values...: f32) ->
-      (parameter, states...: f32)`: one element, operations in the order written. A last
-      argument of the role `rng` is a random number, uniform in [0, 1).
+      (parameter, states...: f32)` computes one element, with ops of the arith and math
+      dialects in the order written. A last argument of role `rng` is a random number,
+      uniform in [0, 1).
     - `@<name>.prepare(parameter, gradient, states..., scalars...) -> (states...,
-      values...)`, where an update depends on more than one element: ops of this
-      dialect on whole tensors of f32. `values` go to every update, numbers as they
-      are, tensors element by element.
+      values...)` is needed where an update depends on more than one element. It consists
+      of ops of this dialect on whole f32 tensors. `update` gets the `values`: scalars as
+      they are, tensors element by element.
 
-    A `prepare` is written for one shape that stands for all: in
-    `tensor<2x3xf32>`, 2 stands for the number of rows, which is the length of the
-    first axis, and 3 for that of all others; in `tensor<2xf32>`, 2 stands for the
-    number of elements. Its parameter, gradient, and states and values of that
-    shape, have the shape of the update's parameter; states of other shapes are its
-    results, and `update` knows nothing of them.
+    A `prepare` is written for one shape that represents all: in `tensor<2x3xf32>`, 2 is
+    the length of the first axis and 3 the product of the others; in
+    `tensor<2xf32>`, 2 is the number of elements. Parameter and gradient, and
+    states and values of that shape, have the shape of the parameter. States of other shapes
+    are results of `prepare`, and `update` does not take them. A `prepare` may call other
+    functions.
 
-    `@<name>.prepare.<form>` takes the place of `prepare` for parameters of that
-    form: `embedding`, `scale`, `shift`, `vector` (the last two) or `tall` (a matrix
-    of more rows than columns). A user may name any other form. One more `.shrink`
-    behind the name makes the form for runs that do not skip gradients that are not
-    finite, but let the rule answer to them; `@<name>.update.shrink`, where there is one,
-    takes the place of `update` in such runs. A `prepare` may call others.
+    `@<name>.prepare.<form>` replaces `prepare` for parameters of that form: `embedding`,
+    `scale`, `shift`, `vector` (the last two) or `tall` (a matrix with more rows than
+    columns). A user may select any other form by name. A further suffix `.shrink`, also
+    `@<name>.update.shrink`, replaces a function in runs that do not skip non-finite
+    gradients but have the rule handle them (`on-nonfinite=shrink`).
 
-    `kinds` are the parameters that the optimizer is for, all where nothing is said;
-    the rest is updated by `others`, a rule of the library, whose hyper-parameters
-    have the values of those here that have their name. `variants` are names for
-    other defaults: `variants = {cv = {beta = 0.945}}`.
+    `kinds` lists the kinds of parameters that the rule is for, all by default. Other
+    parameters are updated by `others`, a rule of the library, whose hyper-parameters take
+    the values of those of the same names here. `variants` are named sets of other defaults:
+    `variants = {cv = {beta = 0.945}}`.
 
-    Example:
+    Example: gradient descent with momentum.
 
     ```mlir
-    binade.optimizer @sgd {
-      states = [#binade.setting<"momentum" = 0.0>],
+    binade.optimizer @momentum {
+      states = [#binade.setting<"m" = 0.0>],
       hypers = [#binade.setting<"lr" = 1.0e-3 min 0.0>,
-                #binade.setting<"momentum" = 0.0 min 0.0>]}
+                #binade.setting<"beta" = 0.9 min 0.0 below 1.0>]}
+    func.func private @momentum.scalars(%step: i64, %lr: f64, %beta: f64) -> (f64, f64) {
+      return %lr, %beta : f64, f64
+    }
+    func.func private @momentum.update(%p: f32, %g: f32, %m: f32, %lr: f32, %beta: f32)
+        -> (f32, f32) {
+      %decayed = arith.mulf %beta, %m : f32
+      %m_new = arith.addf %decayed, %g : f32
+      %change = arith.mulf %lr, %m_new : f32
+      %p_new = arith.subf %p, %change : f32
+      return %p_new, %m_new : f32, f32
+    }
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -62,7 +74,7 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
   let hasVerifier = 1;
 }
 
-// An op whose meaning is a function of the optimizer's rule.
+// An op that applies a function of the optimizer rule.
 class Binade_RuleOp<string mnemonic, string schedule, list<Trait> traits = []>
     : Binade_Op<mnemonic, !listconcat(traits, [
           Pure, NotDifferentiable,
@@ -82,10 +94,30 @@ class Binade_RuleOp<string mnemonic, string schedule, list<Trait> traits = []>
 }
 
 def Binade_OptimizerScalarsOp : Binade_RuleOp<"optimizer_scalars", "Scalars"> {
-  let summary = "the per-step scalars of an optimizer";
+  let summary = "scalars of an optimizer rule for one step";
   let description = [{
-    Applies `@<optimizer>.scalars` to the number of this step, which is one more than
-    the number of applied steps `step`, and to the hyper-parameters.
+    Applies `@<optimizer>.scalars` to the number of this step, which is `step`, the number
+    of applied updates, plus 1, and to the hyper-parameters. The function computes in f64;
+    each result is rounded to f32 once.
+
+    Example:
+
+    ```mlir
+    binade.optimizer @descent {states = [], hypers = [#binade.setting<"lr" = 0.5>]}
+    func.func private @descent.scalars(%step: i64, %lr: f64) -> f64 {
+      return %lr : f64
+    }
+    func.func private @descent.update(%p: f32, %g: f32, %lr: f32) -> f32 {
+      %change = arith.mulf %lr, %g : f32
+      %q = arith.subf %p, %change : f32
+      return %q : f32
+    }
+    func.func @step(%step: tensor<i64>, %lr: tensor<f64>) -> tensor<f32> {
+      %0 = binade.optimizer_scalars @descent(%step, %lr)
+          : (tensor<i64>, tensor<f64>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, IntegerScalar:$step,
                        Variadic<F64Scalar>:$hypers);
@@ -101,10 +133,18 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getSegments",
                                "buildWithoutElements"]>]> {
-  let summary = "sum of squares and finiteness of all gradients, in one pass";
+  let summary = "sum of squares and overflow check of all gradients";
   let description = [{
-    `found_inf` is whether the largest magnitude, compared as bits, is at least that
-    of infinity: no NaN is lost. `squares` is an f64 sum in a fixed order.
+    One pass over all gradients. `squares` is the sum of the squares of all elements, in f64
+    and in a fixed order. `found_inf` is true if any element is NaN or infinite. Without
+    elements they are 0 and false. The op has no gradient.
+
+    Example:
+
+    ```mlir
+    %squares, %found_inf = binade.gradient_statistics %g, %h
+       : (tensor<8x64xf32>, tensor<64xbf16>) -> (tensor<f64>, tensor<i1>)
+    ```
   }];
   let arguments = (ins Variadic<FloatTensor>:$gradients);
   let results = (outs F64Scalar:$squares, BoolScalar:$found_inf);
@@ -117,56 +157,83 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "decompose",
                                "buildWithoutElements"]>]> {
-  let summary = "the update of one parameter and its states";
+  let summary = "update of one parameter and its optimizer states";
   let description = [{
-    Multiplies the gradient by `factors` one after the other (unscaling, clipping),
-    applies `@<optimizer>.update` to every element, and keeps the old bits of
-    parameter and states where `skip` holds. All f32 inside: `p` is the parameter
-    before, `q` behind the rule. States are rounded to nearest, ties to even, as `q`
-    is where `master` says nothing else:
+    Multiplies the gradient by `factors`, one after the other (unscaling, clipping), and
+    applies `@<optimizer>.update` to every element. Where `skip` is true, parameter and
+    states keep their bits.
+
+    The formula computes in f32. Let `p` be the parameter before and `q` the parameter that
+    the formula returns. `master` says how `q` is stored, and what is stored in addition so
+    that updates smaller than the spacing of the parameter's format are not lost:
 
     | `master` | `p` is | the last state | the parameter becomes |
     |---|---|---|---|
-    | `none` | the parameter | | `q` |
-    | `f32` | the last state | f32: `q` | `q` |
+    | `none` | the parameter | | `q`, rounded to nearest even |
+    | `f32` | the last state | f32 master weight: `q` | `q`, rounded to nearest even |
     | `split_round` | both joined | i16: the low half of `q` | the upper half of `q`, plus one if the low half is negative |
     | `split_trunc` | both joined | i16: the low half of `q` | the upper half of `q` |
-    | `stochastic` | the parameter | | `q`, rounded by chance |
-    | `kahan` | the parameter | `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
+    | `stochastic` | the parameter | | `q`, with stochastic rounding |
+    | `kahan` | the parameter | compensation `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
 
-    Differences and sums of `kahan` are computed in f32 and, all but `q - p`, rounded
-    to the parameter's format, which is that of `c`.
+    The differences and sums of `kahan` are computed in f32 and, except for `q - p`, rounded
+    to the format of the parameter, which is also that of `c`. States are rounded to their
+    format, to nearest even.
 
-    Rounding by chance is that of `#binade.quantized`. For an element there are the four
-    words that Philox4x32-10 draws from the counter (index low, index high, stream, step)
-    with `random` = (seed, step + 2^32 stream): the first is the parameter's, the next are
-    those of the states in their order; the upper 24 bits count. A formula that draws has
-    the first word of stream + 2^30.
+    Stochastic rounding is that of `#binade.quantized`. Each element has the four words that
+    Philox4x32-10 draws from the counter (low and high word of the index, stream, step) with
+    `random` = (seed, step + 2^32 stream). The first word is for the parameter, the next
+    ones are for the states in order; the upper 24 bits count. A formula that draws random
+    numbers gets the first word of stream + 2^30.
 
-    A state may be kept quantized: `formats` has a `#binade.quantized` for it, and a
-    unit for each state that is a tensor, or `#binade.stochastic` for one that is rounded
-    by chance. Instead of a quantized state, codes, scales and what else the format
-    keeps stand in its place. They are decoded before the rule is applied; what it
-    gives is encoded, saturating, once the groups are complete: the new parameter
-    follows from states that are not rounded yet.
+    A state may be stored quantized: then `formats` has a `#binade.quantized` for it, and in
+    place of the state the op takes and returns the quantized tensor, the scales and the
+    other parts of the format (`QuantizedAttr::getParts`). A `#binade.stochastic` marks
+    a state with stochastic rounding, a unit attribute for any other state. Quantized states
+    are dequantized before the formula is applied, and its results are quantized, with
+    saturation; the new parameter depends on the states before they are quantized.
 
-    `storage` is a decision that has not been carried out, or was: types say which.
+    `storage` is the decision of the policy about these formats; types and `master` say
+    whether it has been carried out. `prepare` names the rule's function of that kind until
+    it has been applied: then the op includes both. `values` are the results of `prepare`
+    that the formula takes.
 
-    `prepare` names the rule's function of that kind as long as it has not been
-    applied: then the op stands for both. `values` are what it gave.
+    Constraints:
 
-    - (C1) parameter, gradient and states have one shape, or states are what their
-      format keeps of it. With `prepare`, states have the shape that it says.
-    - (C2) states, scalars and values are as many as the rule says, and one state
-      more where `master` keeps one.
-    - (C3) what `master` keeps has the type above; it needs a parameter of 16 bits,
-      and bf16 for `split_round` and `split_trunc`.
-    - (C4) There are two numbers as `random` where something is rounded by chance or
-      the formula draws, otherwise none.
-    - (C5) Formats are `per_group`, of a power of two from 16 to 16384.
-    - (C6) Values are numbers or have the parameter's shape; there are none beside
-      `prepare`.
-    - (C7) States that are rounded by chance are among the first three.
+    - (C1) Parameter, gradient and states have one shape, or quantized states are the parts
+      of a tensor of this shape. With `prepare`, states have the shape that it says.
+    - (C2) States, scalars and values are as many as the rule says, with one more state
+      where `master` needs one.
+    - (C3) That state has the type above. It needs a parameter of 16 bits, and bf16 for
+      `split_round` and `split_trunc`.
+    - (C4) `random` has two elements if anything is rounded stochastically or the formula
+      draws random numbers, otherwise none.
+    - (C5) Quantized states are `per_group`, with a power of two from 16 to 16384.
+    - (C6) Values are scalars or have the shape of the parameter. With `prepare` there are
+      none.
+    - (C7) States with stochastic rounding are among the first three.
+
+    Example:
+
+    ```mlir
+    binade.optimizer @descent {states = [], hypers = []}
+    func.func private @descent.scalars(%step: i64) {
+      return
+    }
+    func.func private @descent.update(%p: f32, %g: f32) -> f32 {
+      %q = arith.subf %p, %g : f32
+      return %q : f32
+    }
+    func.func @step(%p: tensor<8xbf16>, %master: tensor<8xf32>, %g: tensor<8xf32>,
+                    %factor: tensor<f32>, %found_inf: tensor<i1>)
+        -> (tensor<8xbf16>, tensor<8xf32>) {
+      %new:2 = binade.optimizer_update @descent %p, %g states(%master) factors(%factor)
+          skip(%found_inf) {master = #binade.master<f32>}
+          : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<i1>)
+            -> (tensor<8xbf16>, tensor<8xf32>)
+      return %new#0, %new#1 : tensor<8xbf16>, tensor<8xf32>
+    }
+    ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$optimizer, FloatTensor:$parameter,
                        FloatTensor:$gradient, Variadic<Tensor>:$states,
@@ -194,13 +261,13 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
   let extraClassDeclaration = [{
     /// The function of the rule that this op applies, by name.
     StringAttr getFormula();
-    /// What `master` keeps beside the parameter; null where it keeps nothing.
+    /// The state that `master` stores in addition; null if there is none.
     Value getBeside();
-    /// The states that the rule speaks of, or what they are kept as.
+    /// The states of the rule, or their parts where they are quantized.
     OperandRange getRuleStates();
-    /// Each state that the rule speaks of.
+    /// Each state of the rule.
     SmallVector<KeptState> getKeptStates();
-    /// Whether parameter or states are rounded by chance.
+    /// Whether the parameter or a state has stochastic rounding.
     bool roundsRandomly();
     /// Whether a state has an element for each of the parameter.
     bool isElementwise(const KeptState &state);

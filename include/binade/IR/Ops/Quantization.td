@@ -1,4 +1,4 @@
-//===- Quantization.td - codes with shared scales -------------------------===//
+//===- Quantization.td - quantization with shared scales ------------------===//
 
 #ifndef BINADE_IR_OPS_QUANTIZATION_TD
 #define BINADE_IR_OPS_QUANTIZATION_TD
@@ -18,28 +18,31 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
                                               ["getSchedule", "decompose",
                                                "buildWithoutElements"],
                                               [AttrSizedOperandSegments]> {
-  let summary = "codes and scales of a tensor";
+  let summary = "quantizes a tensor with shared scales";
   let description = [{
-    `#binade.quantized` says what becomes of an element. With `saturate` what exceeds
-    the largest number of the format becomes that, as it can where a scale was rounded
-    down; without, it becomes infinity or NaN, as in `cast`. Random numbers are those of
-    `random_uniform` for `rng` and `stream`, an element's for its index in row-major order.
-    Where `amax` is given, the scale follows from that and not from the largest magnitude
-    of `x`.
+    Computes the scales and the quantized elements of `x` as `#binade.quantized` defines
+    them. With `saturate` an element whose quotient exceeds the largest value of the format
+    becomes that value, which happens where a scale was rounded down. Without it the element
+    becomes infinity or NaN, as in `cast`. Random numbers of stochastic rounding are those
+    of `random_uniform` for `rng`, `stream` and the row-major index of the element. With
+    `amax` the scale follows from that operand instead of the largest magnitude of `x`
+    (delayed scaling). Empty tensors give empty parts; the scale of an empty tensor is that
+    of zeros.
 
-    - (C1) The results are what `format` keeps of a tensor of this shape: codes,
-      scales, and with `expand` k and c.
-    - (C2) There are `rng` and `stream`, a word of 32 bits, if the format is
-      `stochastic`.
-    - (C3) There is `amax` if the format has a history and the step keeps it, otherwise
-      not.
+    Constraints:
+
+    - (C1) The results are the parts of `format` for this shape: the quantized tensor, the
+      scales and, with `expand`, k and c.
+    - (C2) `rng` and `stream`, an unsigned word of 32 bits, are given if the format is
+      `stochastic`, otherwise not.
+    - (C3) `amax` is given only if the format has a history.
 
     Example:
 
     ```mlir
-    %codes, %scales = binade.quantize %x {
-      format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16>, saturate}
-      : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
+    %q, %scales = binade.quantize %x
+       {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16>, saturate}
+       : (tensor<8x64xf32>) -> (tensor<8x64xf8E4M3FN>, tensor<32xbf16>)
     ```
   }];
   let arguments = (ins FloatTensor:$x, Optional<F32Scalar>:$amax,
@@ -57,18 +60,23 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
 
 def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
                                                 ["getSchedule", "isRecomputed"]> {
-  let summary = "the elements that codes and scales stand for";
+  let summary = "dequantizes a tensor";
   let description = [{
-    Computed in f32 and rounded to the result's format once.
+    Multiplies each quantized element by its scale (and inverts the expansion of a format
+    with `expand`) in f32, and rounds once to the format of the result. The op is the
+    inverse of `quantize` up to rounding. A NaN as element or as scale gives NaN. The op has
+    no gradient.
 
-    - (C1) The operands are what `format` keeps of a tensor of the result's shape.
+    Constraints:
+
+    - (C1) The operands are the parts of `format` for the shape of the result.
 
     Example:
 
     ```mlir
-    %x = binade.dequantize %codes, %scales {
-      format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}
-      : (tensor<8x64xf8E4M3FN>, tensor<f32>) -> tensor<8x64xf32>
+    %x = binade.dequantize %q, %scale
+       {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}
+       : (tensor<8x64xf8E4M3FN>, tensor<f32>) -> tensor<8x64xf32>
     ```
   }];
   let arguments = (ins Variadic<Tensor>:$parts, Binade_QuantizedAttr:$format);
@@ -77,13 +85,23 @@ def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
 
 def Binade_GroupMaxOp : Binade_QuantizationOp<"group_max",
                                               ["getSchedule", "getReduced"]> {
-  let summary = "maximum of each group of neighbours; NaN if any is";
+  let summary = "maximum of each group of consecutive elements";
   let description = [{
-    Groups lie along `axis`, -1 for rows and -2 for columns, so that the kernel that
-    makes `x` can find theirs on its way.
+    Groups of `size` elements are along `axis`, -1 for rows and -2 for columns. A group with
+    a NaN gives NaN; the result is exact. The kernel that computes `x` can compute the
+    maxima on the way. The op has no gradient: `quantize` decomposes into it.
 
-    - (C1) `size` divides the axis, which `x` has.
-    - (C2) The result has an element for each group, in order, whatever its shape.
+    Constraints:
+
+    - (C1) `x` has this axis, and `size` divides its length.
+    - (C2) The result has the element type of `x` and one element per group, in order, in
+      any shape.
+
+    Example:
+
+    ```mlir
+    %y = binade.group_max %x {size = 16} : (tensor<8x64xf32>) -> tensor<8x4xf32>
+    ```
   }];
   let arguments = (ins FloatTensor:$x, I64Attr:$size,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<-2>,
@@ -93,15 +111,27 @@ def Binade_GroupMaxOp : Binade_QuantizationOp<"group_max",
 }
 
 def Binade_ChooseScaleOp : Binade_QuantizationOp<"choose_scale", ["getSchedule"]> {
-  let summary = "scales from the magnitudes that share them";
+  let summary = "scales from the largest magnitudes";
   let description = [{
-    `amax` holds the largest magnitude that shares each scale, `least` the least that
-    is not 0. The results are the scales, what `encode` divides elements by or
-    multiplies them with, and with `expand` k and c.
+    `amax` holds the largest magnitude of each group of elements that share a scale, `least`
+    the smallest one that is not 0. The results are the scales in the format's type; the f32
+    factors by which `encode` divides or multiplies the elements, as the format's `rule`
+    says; and with `expand`, k and c. What the rule makes of 0, infinity and NaN is part of
+    `#binade.quantized`. The op has no gradient: `quantize` decomposes into it.
 
-    - (C1) There is `least` if the format has `expand`.
-    - (C2) Scales have the format's type, the other results f32, all the shape of
-      `amax`.
+    Constraints:
+
+    - (C1) `least` is given if the format has `expand`, otherwise not.
+    - (C2) All results have the shape of `amax`. Scales have the format's type, the others
+      are f32.
+
+    Example:
+
+    ```mlir
+    %scale, %factor = binade.choose_scale %amax
+       {format = #binade.quantized<f8E4M3FN, per_row, scale = bf16>}
+       : (tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
+    ```
   }];
   let arguments = (ins StaticF32Tensor:$amax, Optional<StaticF32Tensor>:$least,
                        Binade_QuantizedAttr:$format);
@@ -112,15 +142,27 @@ def Binade_ChooseScaleOp : Binade_QuantizationOp<"choose_scale", ["getSchedule"]
 }
 
 def Binade_EncodeOp : Binade_QuantizationOp<"encode", ["getSchedule"]> {
-  let summary = "codes of elements whose scales are known";
+  let summary = "quantizes elements by known scales";
   let description = [{
-    The part of `quantize` that is left when `choose_scale` is done. Two codes that
-    will share a byte have one each.
+    The elementwise part of `quantize`, after `choose_scale`: divides or multiplies each
+    element by its factor and rounds it to the element format. Values of 4 bits, two of
+    which are stored in a byte later, have a byte each. `saturate`, NaN and infinities are
+    as in `quantize`. The op has no gradient.
 
-    - (C1) There are k and c if the format has `expand`, then random numbers if it is
-      `stochastic`.
-    - (C2) Factor, k and c have the shape of the scales of `x`, codes and random numbers
-      that of `x`.
+    Constraints:
+
+    - (C1) `rest` has k and c if the format has `expand`, then a tensor of random numbers
+      if it is `stochastic`.
+    - (C2) `factor`, k and c have the shape of the scales of `x`; the result and the random
+      numbers have the shape of `x`.
+
+    Example:
+
+    ```mlir
+    %q = binade.encode %x, %factor
+       {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>, saturate}
+       : (tensor<8x64xf32>, tensor<8xf32>) -> tensor<8x64xf8E4M3FN>
+    ```
   }];
   let arguments = (ins StaticF32Tensor:$x, StaticF32Tensor:$factor,
                        Variadic<StaticF32Tensor>:$rest,

@@ -9,11 +9,24 @@ def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
     Pure, NotDifferentiable, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<ElementwiseOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
-  let summary = "uniform numbers in [0, 1) from a counter";
+  let summary = "random elements, uniform in [0, 1)";
   let description = [{
-    One number of 24 bits per element of `index`, from the seed and step that are
-    broadcast beside it. Counter words: index low, index high, `stream`, step low
-    32 bits; key: seed low, seed high; the first output word's top 24 bits count.
+    The upper 24 bits of the first word that Philox4x32-10 (Salmon et al., 2011) draws from
+    the counter (low and high word of `index`, `stream`, low word of `step`) with the key
+    (low and high word of `seed`), divided by 2^24. So an element depends on seed, step,
+    stream and index alone. Operands and result have one shape; an empty tensor gives an
+    empty tensor. The op has no gradient.
+
+    Constraints:
+
+    - (C1) `stream` fits in an unsigned word of 32 bits.
+
+    Example:
+
+    ```mlir
+    %u = binade.random_uniform %index, %seed, %step {stream = 3}
+       : (tensor<8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xf32>
+    ```
   }];
   let arguments = (ins IntegerTensor:$index, IntegerTensor:$seed, IntegerTensor:$step,
                        I64Attr:$stream);
@@ -57,18 +70,42 @@ def Binade_DropoutOp : Binade_DropoutLikeOp<"dropout", [
     DeclareOpInterfaceMethods<TrainingOpInterface>]> {
   let summary = "zeroes elements with probability `ratio`, scales the others";
   let description = [{
-    An element is kept, times 1 / (1 - ratio), where its uniform number of stream
-    `stream` is at least `ratio` (Srivastava et al., 2014). No mask is stored: the
-    gradient draws it again.
+    An element is kept, multiplied by 1 / (1 - ratio), if its `random_uniform` for `rng` and
+    `stream` is at least `ratio`; otherwise it becomes 0 (Srivastava et al., 2014). No mask
+    is stored: `dropout_grad` draws it again. The product is f32 and rounded once. A NaN or
+    an infinity that is kept stays; one that is dropped becomes 0. Operand and result have
+    one shape; an empty tensor gives an empty tensor. In evaluation the op returns its
+    operand (`TrainingOpInterface`).
 
-    - (C1) `ratio` lies in [0, 1].
-    - (C2) `stream` is a word of 32 bits.
+    Constraints:
+
+    - (C1) `ratio` is in [0, 1].
+    - (C2) `stream` fits in an unsigned word of 32 bits.
+
+    Example:
+
+    ```mlir
+    %y = binade.dropout %x, %rng {ratio = 0.1, stream = 3}
+       : (tensor<8x64xf32>, tensor<2xi64>) -> tensor<8x64xf32>
+    ```
   }];
 }
 
 def Binade_DropoutGradOp : Binade_DropoutLikeOp<"dropout_grad",
     [NotDifferentiable]> {
   let summary = "gradient of dropout: the same elements zeroed and scaled";
+  let description = [{
+    `x` is the cotangent of the result of `dropout`. With the same `rng`, `ratio` and
+    `stream` the same elements are kept. Rounding, special values and constraints are those
+    of `dropout`.
+
+    Example:
+
+    ```mlir
+    %dx = binade.dropout_grad %dy, %rng {ratio = 0.1, stream = 3}
+       : (tensor<8x64xf32>, tensor<2xi64>) -> tensor<8x64xf32>
+    ```
+  }];
 }
 
 #endif // BINADE_IR_OPS_RANDOM_TD

@@ -44,23 +44,54 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
 }
 
 def Binade_ReduceSumOp : Binade_ReduceOp<"reduce_sum", "Deny"> {
-  let summary = "sum over axes, which the result does not keep";
+  let summary = "sum over axes, which are removed";
   let description = [{
-    Partial sums are f32, in a fixed order (16 virtual lanes, then a tree), so
-    that the value does not depend on threads or vector width.
+    Partial sums are f32 (f64 for f64), in a fixed order: 16 virtual lanes, then a tree. So
+    the result depends neither on the number of threads nor on the width of vectors. It is
+    rounded once. NaN and infinities propagate. A sum over no elements is 0. The gradient is
+    the cotangent, broadcast.
+
+    Constraints: `axes` are distinct axes of `x`, in ascending order; without axes the
+    result equals the operand.
+
+    Example:
+
+    ```mlir
+    %y = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<8x64xf32>) -> tensor<64xf32>
+    ```
   }];
 }
 
 def Binade_ReduceMeanOp : Binade_ReduceOp<"reduce_mean", "Deny"> {
-  let summary = "mean over axes, which the result does not keep";
+  let summary = "mean over axes, which are removed";
+  let description = [{
+    The sum as of `reduce_sum`, divided by the number of elements, and rounded once. A mean
+    over no elements is NaN. The gradient is the cotangent divided by the number of
+    elements, broadcast.
+
+    Example:
+
+    ```mlir
+    %y = binade.reduce_mean %x {axes = array<i64: 1>} : (tensor<8x64xf32>) -> tensor<8xf32>
+    ```
+  }];
   let extraClassDeclaration = [{
     FailureOr<SmallVector<Value>> decompose(ImplicitLocOpBuilder &b);
   }];
 }
 
 def Binade_ReduceMaxOp : Binade_ReduceOp<"reduce_max", "Clear"> {
-  let summary = "maximum over axes, which the result does not keep; NaN if any is";
-  let description = "The gradient is shared equally among equal maxima.";
+  let summary = "maximum over axes, which are removed";
+  let description = [{
+    The result is exact. It is NaN if any element is NaN, and minus infinity over no
+    elements. The gradient is shared equally among equal maxima.
+
+    Example:
+
+    ```mlir
+    %y = binade.reduce_max %x {axes = array<i64: 1>} : (tensor<8x64xf32>) -> tensor<8xf32>
+    ```
+  }];
   let extraClassDeclaration = [{
     bool ignoresMasked() { return true; }
     FailureOr<SmallVector<Value>> buildWithoutElements(ImplicitLocOpBuilder &b);
