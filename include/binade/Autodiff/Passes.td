@@ -1,4 +1,4 @@
-//===- Passes.td - Autodiff passes --------------------------------------===//
+//===- Passes.td - Autodiff passes ----------------------------------------===//
 
 #ifndef BINADE_AUTODIFF_PASSES_TD
 #define BINADE_AUTODIFF_PASSES_TD

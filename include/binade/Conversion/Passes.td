@@ -1,4 +1,4 @@
-//===- Passes.td - Conversion passes ------------------------------------===//
+//===- Passes.td - Conversion passes --------------------------------------===//
 
 #ifndef BINADE_CONVERSION_PASSES_TD
 #define BINADE_CONVERSION_PASSES_TD

@@ -1,4 +1,4 @@
-//===- Passes.td - Import passes ----------------------------------------===//
+//===- Passes.td - Import passes ------------------------------------------===//
 
 #ifndef BINADE_IMPORT_PASSES_TD
 #define BINADE_IMPORT_PASSES_TD

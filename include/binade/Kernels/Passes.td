@@ -1,4 +1,4 @@
-//===- Passes.td - Kernels passes ---------------------------------------===//
+//===- Passes.td - Kernels passes -----------------------------------------===//
 
 #ifndef BINADE_KERNELS_PASSES_TD
 #define BINADE_KERNELS_PASSES_TD

@@ -1,4 +1,4 @@
-//===- Passes.td - Monitor passes ---------------------------------------===//
+//===- Passes.td - Monitor passes -----------------------------------------===//
 
 #ifndef BINADE_MONITOR_PASSES_TD
 #define BINADE_MONITOR_PASSES_TD

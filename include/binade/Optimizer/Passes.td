@@ -1,4 +1,4 @@
-//===- Passes.td - Optimizer passes -------------------------------------===//
+//===- Passes.td - Optimizer passes ---------------------------------------===//
 
 #ifndef BINADE_OPTIMIZER_PASSES_TD
 #define BINADE_OPTIMIZER_PASSES_TD

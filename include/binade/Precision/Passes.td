@@ -1,4 +1,4 @@
-//===- Passes.td - Precision passes -------------------------------------===//
+//===- Passes.td - Precision passes ---------------------------------------===//
 
 #ifndef BINADE_PRECISION_PASSES_TD
 #define BINADE_PRECISION_PASSES_TD

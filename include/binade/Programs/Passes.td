@@ -1,4 +1,4 @@
-//===- Passes.td - Programs passes --------------------------------------===//
+//===- Passes.td - Programs passes ----------------------------------------===//
 
 #ifndef BINADE_PROGRAMS_PASSES_TD
 #define BINADE_PROGRAMS_PASSES_TD

@@ -1,4 +1,4 @@
-//===- Passes.td - Recovery passes --------------------------------------===//
+//===- Passes.td - Recovery passes ----------------------------------------===//
 
 #ifndef BINADE_RECOVERY_PASSES_TD
 #define BINADE_RECOVERY_PASSES_TD

@@ -1,4 +1,4 @@
-//===- Passes.td - Target passes ----------------------------------------===//
+//===- Passes.td - Target passes ------------------------------------------===//
 
 #ifndef BINADE_TARGET_PASSES_TD
 #define BINADE_TARGET_PASSES_TD
