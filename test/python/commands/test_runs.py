@@ -1,65 +1,31 @@
-"""What a run's directory says of the run, in files for people, for TensorBoard and for
-`binade runs`."""
+"""`binade runs`: tables, comparisons and pictures of the runs of a folder."""
 
-import calendar
-import hashlib
-import json
 import os
 import pathlib
-import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from binade import curves
 from binade.run import group_runs, read_run
 from support.paths import BUILD, ROOT
-from support.reference import ONE_WEIGHT, binade, safetensors, write_model
-
-MODEL = ROOT / "examples/mlp/mlp.onnx"
-LOSS = "cross_entropy(prediction, labels)"
-OWN_POLICY = """# Of this test.
-name: own
-extends: fp16-amp
-loss_scale: {init: 16777216, interval: 7}
-"""
-STEPS, EVERY = 60, 20
+from support.reference import binade, safetensors
+from support.run_folders import (
+    EVERY,
+    OWN_POLICY,
+    STEPS,
+    Folder,
+    read_about,
+    read_metrics,
+    sha256,
+)
 
 pytestmark = pytest.mark.skipif(
     not (BUILD / "bin/binade-runs").exists(), reason="the tools are not built"
 )
-
-
-class Folder:
-    """Data, a policy, and runs of both."""
-
-    def __init__(self, path):
-        self.path = path
-        draw = np.random.default_rng(0)
-        x = draw.standard_normal((200, 16), np.float32)
-        self.data = path / "train.safetensors"
-        safetensors.save(self.data, {"x": x, "labels": (x > 0).sum(1) % 4})
-        self.policy = path / "own.yaml"
-        self.policy.write_text(OWN_POLICY)
-
-    def command(self, policy, *more, steps=STEPS, seed=0, lr=0.01, data=None):
-        words = [
-            "train", MODEL, "--loss", LOSS, "--data", data or self.data,
-            "--policy", policy,
-            "--optimizer", "adamw", "--lr", lr, "--steps", steps, "--seed", seed,
-            "--eval-fraction", 0.2, "--eval-every", EVERY, *more,
-        ]  # fmt: skip
-        return [str(word) for word in words]
-
-    def train(self, *more, **options):
-        process = binade(*self.command(*more, **options))
-        assert process.returncode == 0, process.stderr
-        return process
 
 
 @pytest.fixture(scope="module")
@@ -74,225 +40,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def run(folder):
     return folder.path / "all" / "own-0"
-
-
-def read_metrics(run):
-    return [json.loads(x) for x in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def read_about(run):
-    return json.loads((run / "run.json").read_text())
-
-
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# --- run.json -------------------------------------------------------------------------
-
-
-def test_a_run_says_what_it_is_made_of(folder, tmp_path):
-    out = tmp_path / "run"
-    folder.train(folder.policy, "--out", out, "--save-every", STEPS, seed=3)
-    about = read_about(out)
-    texts = {policy["name"]: policy["text"] for policy in about["policy_texts"]}
-    assert list(texts) == ["own", "fp16-amp"]
-    assert texts["own"] == OWN_POLICY
-    shipped = ROOT / "lib/Precision/Policies/fp16-amp.yaml"
-    assert texts["fp16-amp"] == shipped.read_text()
-    manifest = json.loads(next(out.glob("checkpoints/*/manifest.json")).read_text())
-    assert about["computation"] == manifest["run"]["computation"]
-    assert about["policy_hash"] == manifest["run"]["policy hash"]
-    assert about["seed"] == 3 and about["settings"]["lr"] == 0.01
-
-    (invocation,) = about["invocations"]
-    command = folder.command(folder.policy, "--out", out, "--save-every", STEPS, seed=3)
-    assert invocation["command"] == [str(BUILD / "bin/binade"), *command]
-    assert invocation["directory"] == os.getcwd()
-    assert (invocation["after_step"], invocation["steps"]) == (0, STEPS)
-    files = {"model": MODEL, "data": folder.data}
-    assert invocation["files"] == {
-        key: {
-            "path": str(path), "bytes": path.stat().st_size, "sha256": sha256(path),
-        }
-        for key, path in files.items()
-    }  # fmt: skip
-    started = time.strptime(invocation["started"], "%Y-%m-%dT%H:%M:%SZ")
-    # As numbers of UTC: clocks of time zones are put forward and back.
-    assert 0 <= time.time() - calendar.timegm(started) < 24 * 3600
-    machine = invocation["machine"]
-    version = binade("--version").stdout.split()[1]
-    assert machine["binade"] == version and machine["oneDNN"]
-    assert machine["cores"] == len(os.sched_getaffinity(0))
-    assert machine["cpu"] in pathlib.Path("/proc/cpuinfo").read_text()
-    assert machine["instructions"].startswith("x86-64-v")
-    system = (platform.system(), platform.release(), platform.machine())
-    assert machine["system"] == " ".join(system)
-
-
-def test_all_files_that_a_run_reads_are_named(tmp_path):
-    """The weights of a model too, and where it starts."""
-    onnx = pytest.importorskip("onnx")
-    weight = np.eye(4, dtype=np.float32)
-    model = onnx.load(write_model(tmp_path, ONE_WEIGHT, ["weight"], weight))
-    raw = onnx.numpy_helper.from_array(weight, "weight")
-    model.graph.initializer[0].CopyFrom(raw)
-    place = {"save_as_external_data": True, "location": "m.weights"}
-    onnx.save(model, tmp_path / "m.onnx", size_threshold=0, **place)
-    safetensors.save(tmp_path / "data", {"x": np.ones((8, 4), np.float32)})
-    safetensors.save(tmp_path / "held", {"x": np.ones((4, 4), np.float32)})
-    safetensors.save(tmp_path / "start", {"weight": 2 * weight})
-    process = binade(
-        "train", tmp_path / "m.onnx", "--data", tmp_path / "data", "--eval-data",
-        tmp_path / "held", "--init", tmp_path / "start", "--optimizer", "sgd",
-        "--steps", 1, "--out", tmp_path / "run",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    (invocation,) = read_about(tmp_path / "run")["invocations"]
-    assert {key: file["sha256"] for key, file in invocation["files"].items()} == {
-        "model": sha256(tmp_path / "m.onnx"),
-        "weights m.weights": sha256(tmp_path / "m.weights"),
-        "data": sha256(tmp_path / "data"),
-        "eval_data": sha256(tmp_path / "held"),
-        "init": sha256(tmp_path / "start"),
-    }
-
-
-def test_a_resumed_run_remembers_all_commands(folder, tmp_path):
-    out = tmp_path / "run"
-    more = ["--threads", 1, "--save-every", 10]
-    folder.train("fp32", "--resume", out, *more, steps=10)
-    first = read_about(out)
-    folder.train("fp32", "--resume", out, "--threads", 3, steps=15)
-    about = read_about(out)
-    assert about["invocations"][:1] == first["invocations"]
-    assert [i["after_step"] for i in about["invocations"]] == [0, 10]
-    assert [i["machine"]["threads"] for i in about["invocations"]] == ["1", "3"]
-    # What libraries need depends on the number of threads.
-    varying = ("invocations", "ledger", "arena_bytes")
-    rest = [{k: v for k, v in a.items() if k not in varying} for a in (first, about)]
-    assert rest[0] == rest[1]
-    # What people change by hand may go wrong, and is no reason not to go on.
-    (out / "run.json").write_text("{")
-    process = folder.train("fp32", "--resume", out, steps=20)
-    assert f"warning: {out}/run.json is damaged" in process.stderr
-    assert [i["after_step"] for i in read_about(out)["invocations"]] == [10]
-    # Another run in the same place is another run.
-    shutil.rmtree(out / "checkpoints")
-    folder.train("fp32", "--out", out, steps=20)
-    assert [i["after_step"] for i in read_about(out)["invocations"]] == [0]
-
-
-# --- TensorBoard ----------------------------------------------------------------------
-
-
-def read_events(run, **options):
-    """Tag, and (step, value) of each event, as TensorBoard reads them."""
-    accumulators = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator"
-    )
-    events = accumulators.EventAccumulator(
-        str(run), size_guidance={accumulators.SCALARS: 0}, **options
-    )
-    events.Reload()
-    tags = events.Tags()["scalars"]
-    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in tags}
-
-
-def events_of(metrics):
-    """What metrics.jsonl says, in the words of TensorBoard; its numbers are f32."""
-    names = {"train/loss": "loss", "train/grad_norm": "grad_norm",
-             "train/loss_scale": "loss_scale", "train/lr": "lr",
-             "train/skipped": "skipped", "eval/loss": "eval_loss"}  # fmt: skip
-    found = {
-        tag: [
-            (s["step"], float(np.float32(s[key])))
-            for s in metrics
-            if s[key] is not None
-        ]
-        for tag, key in names.items()
-    }
-    return {tag: events for tag, events in found.items() if events}
-
-
-def test_events_are_the_metrics(folder, run):
-    metrics = read_metrics(run)
-    # The scale moves, and steps are skipped: their norm is no number.
-    assert len({step["loss_scale"] for step in metrics}) > 2
-    assert {step["lr"] for step in metrics} == {0.01}
-    found = {
-        tag: [(step, value) for step, value in events if np.isfinite(value)]
-        for tag, events in read_events(run).items()
-        if not tag.startswith("alarm/")
-    }
-    assert found == events_of(metrics)
-    assert {value for _, value in found["train/skipped"]} == {0.0, 1.0}
-    assert [step for step, _ in found["eval/loss"]] == [20, 40, 60]
-    plain = folder.path / "all/fp32-0"
-    assert read_events(plain) == events_of(read_metrics(plain))
-    assert "train/loss_scale" not in read_events(plain)
-
-
-def test_the_rate_of_each_step_is_known(folder, tmp_path):
-    run, schedule = tmp_path / "run", ["--schedule", "lr=base / (step + 1)"]
-    folder.train("fp32", "--out", run, *schedule, "--save-every", 10, steps=10)
-    folder.train("fp32", "--resume", run, *schedule, steps=20)
-    rates = [step["lr"] for step in read_metrics(run)]
-    np.testing.assert_allclose(rates, 0.01 / np.arange(1, 21), rtol=1e-15)
-    assert read_events(run)["train/lr"] == events_of(read_metrics(run))["train/lr"]
-
-
-def test_events_have_the_time(folder, tmp_path):
-    accumulators = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator"
-    )
-    begun = time.time()
-    folder.train("fp32", "--out", tmp_path / "run")
-    events = accumulators.EventAccumulator(str(tmp_path / "run"))
-    events.Reload()
-    times = [event.wall_time for event in events.Scalars("train/loss")]
-    assert times == sorted(times) and begun <= times[0] and times[-1] <= time.time()
-
-
-def test_a_resumed_run_has_each_step_once(folder, tmp_path):
-    """Steps after the checkpoint are computed again, and readers forget the first."""
-    run = tmp_path / "run"
-    folder.train("fp32", "--out", run, "--save-every", 15, "--keep", 9, steps=40)
-    for step in (30, 40):
-        shutil.rmtree(run / f"checkpoints/step-{step:06d}")
-    # Its order, which is by name, holds within a second too.
-    folder.train("fp32", "--resume", run, "--save-every", 100, steps=20)
-    folder.train("fp32", "--resume", run)
-    assert len(list(run.glob("events.out.tfevents.*"))) == 3
-    assert read_events(run)["train/loss"] == events_of(read_metrics(run))["train/loss"]
-    everything = read_events(run, purge_orphaned_data=False)["train/loss"]
-    assert len(everything) == 40 + (20 - 15) + (60 - 20)
-    # A run that begins in the place of another has nothing of that.
-    shutil.rmtree(run / "checkpoints")
-    folder.train("fp32", "--out", run, steps=5)
-    assert [step for step, _ in read_events(run)["train/loss"]] == [1, 2, 3, 4, 5]
-
-
-def test_a_killed_run_leaves_what_can_be_read(folder, tmp_path):
-    run = tmp_path / "run"
-    command = [BUILD / "bin/binade", *folder.command("fp32", "--out", run, steps=10**8)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 600
-    # The heading is there at once, events about every second.
-    while not any(p.stat().st_size > 1000 for p in run.glob("events.*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    events = read_events(run)["train/loss"]
-    metrics = read_metrics(run)
-    assert 10 < len(events) <= len(metrics)
-    assert events == events_of(metrics)["train/loss"][: len(events)]
-
-
-# --- binade runs ----------------------------------------------------------------------
 
 
 def runs(*arguments, code=0, **options):
@@ -399,9 +146,6 @@ def test_compare_shows_the_spread_over_seeds(folder):
     assert " runs)" not in runs("compare", "all/fp32-0", "all/own-0", cwd=folder.path)
 
 
-# --- Pictures -------------------------------------------------------------------------
-
-
 def test_pictures_hold_the_curves(folder, tmp_path):
     image = pytest.importorskip("matplotlib.image")
     all_ = folder.path / "all"
@@ -457,9 +201,6 @@ def test_seeds_of_a_policy_are_one_curve(folder):
     one, other = curves.make_curves(group_runs([read[0], read[3]]))
     assert (one.label, other.label) == ("own, seed 0", "fp32, seed 1")
     assert one.raw == read[0].series("loss") and own.raw == {}
-
-
-# --- What goes wrong ------------------------------------------------------------------
 
 
 def test_no_run_is_an_error(folder, tmp_path):

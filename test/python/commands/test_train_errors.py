@@ -3,17 +3,14 @@ with the exit code of docs/ExitCodes.md and without leaving anything behind."""
 
 import json
 import pathlib
-import re
 import signal
 import subprocess
 
 import numpy as np
 import pytest
-from support.paths import BUILD, ROOT
+from support.paths import BUILD
 from support.reference import binade, safetensors
-
-MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
-WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
+from support.train_commands import MINI, WINDOW, refuse, train
 
 
 @pytest.fixture(scope="session")
@@ -31,110 +28,6 @@ def data(tmp_path) -> pathlib.Path:
     tokens = np.arange(16 * 128 + 1, dtype=np.uint8) % 94
     safetensors.save(path, {"tokens": tokens})
     return path
-
-
-def train(model, data, *more, out):
-    return binade("train", model, "--data", data, "--steps", 1, "--out", out, *more)
-
-
-def test_the_fixture_is_right(step, data, tmp_path):
-    process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
-    assert process.returncode == 0, process.stderr
-    assert {re.sub(r"\d+", "N", p.name) for p in (tmp_path / "run").iterdir()} == {
-        "events.out.tfevents.N.binade",
-        "final.safetensors",
-        "lock",
-        "metrics.jsonl",
-        "run.json",
-    }
-    about = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert sum(about["ledger"].values()) == about["arena_bytes"]
-    assert "memory " in process.stdout and "step 1/1" in process.stdout
-
-
-def refuse(process, code, *words, out):
-    """`process` ended with `code`, said `words` in one error and wrote nothing."""
-    assert process.returncode == code, process.stderr
-    for word in words:
-        assert word in process.stderr
-    assert process.stderr.count("error:") == 1
-    assert not out.exists()
-
-
-BATCH = {
-    "input_ids": np.zeros((16, 128), np.int64),
-    "labels": np.zeros((16, 128), np.int64),
-}
-
-
-def with_one(number):
-    """Zeros for a batch, but for one element."""
-    values = np.zeros((16, 128), np.int64)
-    values[5, 7] = number
-    return values
-
-
-WRONG_DATA = {
-    "name": ({"ids": BATCH["input_ids"], "labels": BATCH["labels"]}, ["input_ids"]),
-    "shape": (BATCH | {"labels": np.zeros((16, 127), np.int64)}, ["127", "128"]),
-    "dtype": (BATCH | {"labels": np.zeros((16, 128), np.float32)}, ["F32", "I64"]),
-    "too few samples": ({n: a[:15] for n, a in BATCH.items()}, ["15", "16"]),
-    "different counts": (
-        BATCH | {"labels": np.zeros((32, 128), np.int64)},
-        ["16", "32"],
-    ),
-    "label": (
-        BATCH | {"labels": with_one(94)},
-        ["sample 5, element 7 is 94", "'labels' allows 0 to 93 and -100"],
-    ),
-    "token": (
-        BATCH | {"input_ids": with_one(-1)},
-        ["sample 5, element 7 is -1", "'input_ids' allows 0 to 93"],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", WRONG_DATA)
-def test_wrong_data(kind, step, tmp_path):
-    tensors, words = WRONG_DATA[kind]
-    path, out = tmp_path / "wrong.safetensors", tmp_path / "run"
-    safetensors.save(path, tensors)
-    refuse(train(step, path, out=out), 3, "wrong.safetensors", *words, out=out)
-
-
-def test_missing_and_damaged_files(step, data, tmp_path):
-    out = tmp_path / "run"
-    files = {
-        "absent": None,
-        "folder": None,
-        "empty": b"",
-        "text": b"hello, world\n",
-        "short": data.read_bytes()[:20],
-        "cut": data.read_bytes()[:-1],
-    }
-    (tmp_path / "folder").mkdir()
-    for name, content in files.items():
-        path = tmp_path / name
-        if content is not None:
-            path.write_bytes(content)
-        refuse(train(step, path, out=out), 3, f"{name}: error: ", out=out) if (
-            name != "cut"
-        ) else refuse(train(step, path, out=out), 3, "cut:tensor 'tokens'", out=out)
-        refuse(
-            train(step, data, "--window", WINDOW, "--init", path, out=out),
-            3,
-            name,
-            out=out,
-        )
-    for name, content in files.items():
-        if name not in ("short", "cut"):  # Which are safetensors.
-            refuse(
-                train(tmp_path / name, data, out=out), 3, f"{name}: error: ", out=out
-            )
-    for name, source in (("cut.bnd", step), ("cut.onnx", MINI)):
-        path = tmp_path / name
-        path.write_bytes(source.read_bytes()[:-1])
-        refuse(train(path, data, out=out), 3, name, out=out)
 
 
 WRONG_COMMANDS = {
@@ -252,54 +145,6 @@ def test_damaged_rule_and_policy_files(kind, data, tmp_path):
         assert file.name in process.stderr and not out.exists()
 
 
-def test_wrong_batch(step, data, tmp_path):
-    out = tmp_path / "run"
-    process = train(step, data, "--window", WINDOW, "--batch", 4, out=out)
-    refuse(process, 3, "4", "16", out=out)
-
-
-def test_wrong_init_files(step, data, tmp_path):
-    other, out = tmp_path / "other.safetensors", tmp_path / "run"
-    for tensors, words in (
-        ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
-        ({"token.weight": np.zeros((94, 3), np.float32)}, ["F32 [94, 3]", "[94, 128]"]),
-        (
-            {"token.weight": np.zeros((94, 128), np.int32)},
-            ["I32 [94, 128]", "F32 [94, 128]"],
-        ),
-        (
-            {
-                "head.weight": np.zeros((2, 3), np.float32),
-                "token.weight": np.zeros((94, 3), np.float32),
-            },
-            [
-                "'token.weight': error: F32 [94, 3]",
-                "so is tensor 'head.weight': F32 [2, 3]",
-            ],
-        ),
-    ):
-        safetensors.save(other, tensors)
-        process = train(step, data, "--window", WINDOW, "--init", other, out=out)
-        refuse(process, 3, "other.safetensors", *words, out=out)
-
-
-def test_numbers_stop_a_run(step, data, tmp_path):
-    """Exit code 4, and the last good state is kept."""
-    final = tmp_path / "run" / "final.safetensors"
-    train(step, data, "--window", WINDOW, out=tmp_path / "run")
-    state = safetensors.load(final)
-    state["head.weight"][0, 0] = np.inf
-    broken = tmp_path / "broken.safetensors"
-    safetensors.save(broken, state)
-    out = tmp_path / "second"
-    process = train(step, data, "--window", WINDOW, "--init", broken, out=out)
-    assert process.returncode == 4, process.stderr
-    assert "step 1" in process.stderr and "final.safetensors" in process.stderr
-    kept = safetensors.load(out / "final.safetensors")
-    np.testing.assert_array_equal(kept["head.weight"], state["head.weight"])
-    np.testing.assert_array_equal(kept["token.weight"], state["token.weight"])
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_after_its_step(number, step, data, tmp_path):
     out = tmp_path / "run"
@@ -359,42 +204,3 @@ def test_modules_and_bundles_where_none_belongs(step, data, tmp_path):
         (["train", module, "--data", data, "--steps", 1, "--out", out], 2, "compile"),
     ):
         refuse(binade(*arguments), code, word, out=out)
-
-
-SCALAR_INPUT = """
-func.func @forward(
-    %w: tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
-                         binade.init = dense<2.0> : tensor<3x4xf32>},
-    %x: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.name = "x"},
-    %t: tensor<f32> {binade.role = #binade.role<batch>, binade.name = "scale"})
-    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"}) {
-  %y = binade.mul %x, %w : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
-  %s = binade.reduce_sum %y {axes = array<i64: 0, 1>}
-     : (tensor<3x4xf32>) -> tensor<f32>
-  %loss = binade.mul %s, %t : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  return %loss : tensor<f32>
-}
-"""
-
-
-def test_an_input_without_samples_is_constant(tmp_path):
-    """A scalar cannot come from a data file, whose tensors have one row per sample."""
-    module, bundle, out = (tmp_path / n for n in ("step.mlir", "step.bnd", "run"))
-    module.write_text(SCALAR_INPUT)
-    arguments = ["--from=import", "--optimizer", "sgd", "-o", bundle]
-    process = binade("compile", module, *arguments)
-    assert process.returncode == 0, process.stderr
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    data, constant = tmp_path / "data.safetensors", tmp_path / "scale.safetensors"
-    safetensors.save(data, {"x": x, "scale": np.float32(3)})
-    process = train(bundle, data, out=out)
-    refuse(process, 3, "data.safetensors", "'scale' []", "--const", out=out)
-    safetensors.save(constant, {"scale": np.ones(1, np.float32)})
-    given = ["--const", f"scale={constant}"]
-    process = train(bundle, data, *given, out=out)
-    refuse(process, 3, "scale.safetensors", "shape [1]", "is []", out=out)
-    safetensors.save(constant, {"scale": np.float32(3)})
-    process = train(bundle, data, *given, out=out)
-    assert process.returncode == 0, process.stderr
-    metrics = json.loads((out / "metrics.jsonl").read_text())
-    assert metrics["loss"] == 3 * (2 * x).sum()

@@ -9,6 +9,7 @@ from support.sources import load_file
 
 TESTS = [
     "test/python/precision/test_quantize.py",
+    "test/python/precision/test_quantize_granularity.py",
     "test/python/optimizer/test_quantized_states.py",
     "test/python/precision/test_storage.py",
     "test/python/precision/test_stochastic.py",

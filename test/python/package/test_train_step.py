@@ -21,44 +21,9 @@ if not (reference.BUILD / "python" / "binade").exists():
 
 import binade  # noqa: E402
 import binade.errors  # noqa: E402
+from support.linear_step import RATE, compile_linear, make_values  # noqa: E402
 
 MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
-ROWS, INPUTS, OUTPUTS = 4, 3, 2
-RATE = 0.125
-
-
-def make_values(seed=0):
-    generator = np.random.default_rng(seed)
-    draw = lambda *shape: generator.standard_normal(shape, dtype=np.float32)
-    return draw(INPUTS, OUTPUTS), draw(OUTPUTS), draw(ROWS, INPUTS), draw(ROWS, OUTPUTS)
-
-
-def make_model(weight, bias):
-    """y = x @ w + b."""
-    value = lambda name, shape: onnx.helper.make_tensor_value_info(
-        name, onnx.TensorProto.FLOAT, shape
-    )
-    graph = onnx.helper.make_graph(
-        [
-            onnx.helper.make_node("MatMul", ["x", "w"], ["xw"], "product"),
-            onnx.helper.make_node("Add", ["xw", "b"], ["y"], "sum"),
-        ],
-        "linear",
-        [value("x", [ROWS, INPUTS])],
-        [value("y", [ROWS, OUTPUTS])],
-        [onnx.numpy_helper.from_array(weight, "w"),
-         onnx.numpy_helper.from_array(bias, "b")],
-    )  # fmt: skip
-    return onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9
-    )
-
-
-def compile_linear(weight, bias, **options):
-    options = {"optimizer": "sgd", "settings": {"lr": RATE}} | options
-    return binade.compile(
-        make_model(weight, bias), loss="mse(y, target)", train=["*"], **options
-    )
 
 
 def descend(weight, bias, x, target, rate=RATE):
@@ -70,26 +35,6 @@ def descend(weight, bias, x, target, rate=RATE):
         weight - rate * x.T.astype(np.float64) @ gradient,
         bias - rate * gradient.sum(0),
     )
-
-
-def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog, tmp_path):
-    weight, bias, *_ = make_values()
-    weight[2, 0] = weight[2, 1] = np.nan
-    text = "2 values that are not finite, the first as element 4"
-    with caplog.at_level(logging.WARNING, "binade"):
-        compile_linear(weight, bias)
-    assert f"parameter 'w' starts with {text}" in caplog.text
-    with pytest.raises(
-        binade.errors.RejectedError, match=f"initializer 'w': error: holds {text}"
-    ):
-        compile_linear(weight, bias, fail_on_nonfinite=True)
-    bundle = tmp_path / "step.bnd"
-    compile_linear(weight, bias).write(bundle)
-    assert np.isnan(binade.load(bundle).parameters["w"]).sum() == 2
-    with pytest.raises(
-        binade.errors.RejectedError, match=f"parameter 'w': error: starts with {text}"
-    ):
-        binade.load(bundle, fail_on_nonfinite=True)
 
 
 def test_a_step_descends_the_gradient():
@@ -267,91 +212,3 @@ def test_policies_are_data(tmp_path):
     assert ours["matmul", "backward"] == "bf16"
     mine.write(tmp_path / "mine.yaml")
     assert formats(tmp_path / "mine.yaml") == ours
-
-
-@pytest.mark.parametrize(
-    "batch, message",
-    [
-        ({"x": 0}, "the batch lacks 'target'; the model's inputs are x, target"),
-        ({"y": 0}, "there is no batch 'y'; there are x, target"),
-        ({"x": np.zeros((ROWS, 1))}, r"batch 'x' has shape \[4, 3\], got \[4, 1\]"),
-        (
-            {"x": np.zeros((ROWS, INPUTS), complex)},
-            "batch 'x' has type float32, got complex128",
-        ),
-    ],
-)
-def test_a_batch_that_does_not_fit_is_refused(batch, message):
-    weight, bias, x, target = make_values()
-    if "lacks" not in message:
-        batch = {"x": x, "target": target} | batch
-    with pytest.raises(binade.errors.UsageError, match=message):
-        compile_linear(weight, bias)(batch)
-
-
-@pytest.mark.parametrize("options, words", [
-    ({"dims": {"N": "8"}}, "dims are a dictionary, such as {'batch': 64}, got {'N': '8'}"),
-    ({"settings": ["lr=1"]}, "hyper-parameters are a dictionary, such as"),
-    ({"groups": {"*": ["lr=1"]}}, "hyper-parameters are a dictionary, such as"),
-    ({"policy": None}, "a policy is a name, a file or a dictionary, got NoneType"),
-    ({"seed": -1}, r"a seed is a whole number from 0 to 2\^64 - 1, got -1"),
-    ({"seed": 0.5}, "a seed is a whole number"),
-    ({"threads": 1.5}, "option 'threads' cannot be 1.5"),
-    ({"clip": "a"}, "option 'clip' cannot be 'a'"),
-])  # fmt: skip
-def test_options_of_another_type_are_refused(options, words):
-    weight, bias, _, _ = make_values()
-    with pytest.raises(binade.errors.UsageError, match=words):
-        compile_linear(weight, bias, **options)
-
-
-def test_what_is_no_batch_and_no_number():
-    weight, bias, x, target = make_values()
-    model = make_model(weight, bias)
-    step = binade.compile(model, loss="mse(y, target)", train="w")
-    assert list(step.parameters) == ["w"]
-    batch = {"x": x, "target": target}
-    for other in (3, [3], (x, target), None):
-        with pytest.raises(
-            binade.errors.UsageError, match=r"dictionary .*\(x, target\)"
-        ):
-            step(other)
-    with pytest.raises(binade.errors.UsageError, match="takes 1 batch, got 2"):
-        step([batch, batch])
-    with pytest.raises(binade.errors.UsageError, match="setting 'lr' is a number, got"):
-        step.settings["lr"] = "fast"
-    assert step.updates == 0
-    step([batch])
-    assert step.updates == 1
-
-
-def test_integers_have_to_fit():
-    step = binade.compile(MINI)
-    tokens = np.zeros(step.batch["input_ids"].shape, np.int64)
-    step({"input_ids": tokens.astype(np.uint8), "labels": tokens.tolist()})
-    with pytest.raises(binade.errors.RejectedError, match=r"is 94, not in \[0, 94\)"):
-        step({"input_ids": tokens + 94, "labels": tokens})
-    with pytest.raises(binade.errors.UsageError, match="got float32"):
-        step({"input_ids": tokens.astype(np.float32), "labels": tokens})
-
-
-def test_errors_have_the_compilers_words(tmp_path, caplog):
-    weight, bias, _, _ = make_values()
-    model = make_model(weight, bias)
-    with pytest.raises(binade.errors.RejectedError, match="bf16-amp") as caught:
-        binade.compile(model, loss="mse(y, target)", policy="bf16-amq", train=["*"])
-    assert caught.value.exit_code == 3
-    model.graph.node[1].op_type = "NoSuchOp"
-    with pytest.raises(binade.errors.BinadeError, match="NoSuchOp") as caught:
-        binade.compile(model)
-    assert caught.value.where == "./model.onnx" and "'sum'" in caught.value.notes[0]
-    with pytest.raises(binade.errors.UsageError, match="no option 'polcy'"):
-        binade.compile(model, polcy="fp32")
-    with pytest.raises(binade.errors.RejectedError, match="missing.onnx"):
-        binade.compile(tmp_path / "missing.onnx")
-    with pytest.raises(binade.errors.DeviceError) as caught:
-        compile_linear(weight, bias, device="cuda:63", target="cuda:sm_90")
-    assert caught.value.exit_code == 6
-    with caplog.at_level(logging.WARNING, "binade"):
-        compile_linear(weight, bias, policy="coat")
-    assert any("warning" in record.message for record in caplog.records)

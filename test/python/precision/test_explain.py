@@ -1,31 +1,17 @@
 """Why each op has its format: what `binade explain` and `binade diff` say comes true."""
 
-import json
 import math
 import random
 import re
-import subprocess
 
 import pytest
-from support.paths import BUILD, MODELS, ROOT
+from support.explanations import binade_opt, explain, formats
+from support.paths import MODELS, ROOT
 from support.reference import binade
 
 MINI = ROOT / "examples/char-gpt/mini.onnx"
 POLICIES = ["bf16-amp", "fp16-amp", "grappler-bf16", "grappler-fp16"]
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "f64": 8, "i64": 8, "i1": 1}
-
-
-def explain(model, policy, *flags):
-    done = binade("explain", model, "--policy", policy, "--format", "json", *flags)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def formats(report):
-    keys = ("format", "accumulate", "result")
-    return [tuple(op.get(key) for key in keys) for op in report["ops"]]
-
-
 CUT = """name: cut
 narrow: bf16
 wide: f32
@@ -37,14 +23,6 @@ formats:
 - { format: f32, products: 1.0e+10, elements: 1.0e+10 }
 - { format: bf16, products: 2.0e+10, elements: 1.9e+10 }
 """
-
-
-def binade_opt(*arguments):
-    done = subprocess.run(
-        [BUILD / "bin/binade-opt", *arguments], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def find_model(name):
@@ -247,56 +225,3 @@ def test_what_each_rule_costs_is_what_goes_without_it(tmp_path):
                 whole["summary"]["total"][key] - without["summary"]["total"][key]
             )
             assert cost[key] == difference
-
-
-def test_only_ops_of_a_name_are_shown_with_their_casts():
-    done = binade(
-        "explain", MINI, "--policy", "bf16-amp", "--op", "blocks.0.attention.qkv/Add"
-    )
-    lines = done.stdout.splitlines()
-    assert lines[0].startswith("bf16, sums f32")
-    assert "class allow" in lines[0]
-    assert any(
-        "parameter 'blocks.0.attention.qkv.weight', f32 to bf16" in x for x in lines
-    )
-    assert any(
-        "flip   - { match: { op: matmul, phase: forward, name:" in x for x in lines
-    )
-    none = binade("explain", MINI, "--policy", "bf16-amp", "--op", "blocks.9*")
-    assert none.returncode == 3 and "no op or node is called 'blocks.9*'" in none.stderr
-    bad = binade("explain", MINI, "--policy", "bf16-amp", "--op", "a[")
-    assert bad.returncode == 2 and "is not a glob" in bad.stderr
-
-
-def test_diff_names_what_differs_and_why(tmp_path):
-    same = binade("diff", MINI, "--policy", "bf16-amp", "--policy", "bf16-amp")
-    assert same.returncode == 0 and "ops that differ" in same.stdout
-    a, b = explain(MINI, "bf16-amp"), explain(MINI, "grappler-bf16")
-    done = binade(
-        "diff", MINI, "--policy", "bf16-amp", "--policy", "grappler-bf16",
-        "--format", "json",
-    )  # fmt: skip
-    assert done.returncode == 1
-    listed = json.loads(done.stdout)["ops"]
-    changed = [i for i, (x, y) in enumerate(zip(formats(a), formats(b))) if x != y]
-    assert [op["id"] for op in listed] == changed
-    for op in listed:
-        assert op["second"]["cause"].startswith("grappler-bf16.yaml:")
-    one = binade("diff", MINI, "--policy", "bf16-amp")
-    assert one.returncode == 2 and "compares two policies" in one.stderr
-
-
-def test_remarks_say_the_same(tmp_path):
-    step = tmp_path / "step.mlir"
-    assert not binade("compile", MINI, "--to=optimizer", "-o", step).returncode
-    report = explain(MINI, "bf16-amp")
-    done = binade_opt(
-        step, "--binade-assign-precision=policy=bf16-amp", "--remarks-filter=precision",
-        "--remark-format=emitRemark", "-o", tmp_path / "out.mlir",
-    )  # fmt: skip
-    remarks = re.findall(r"\[Passed\] AssignPrecision.*", done.stderr)
-    assert len(remarks) == len(report["ops"])
-    for op, remark in zip(report["ops"], remarks):
-        assert f"compute={op['format']}" in remark
-        assert f"casts={len(op['casts'])}," in remark
-        assert op.get("reason", "") in remark

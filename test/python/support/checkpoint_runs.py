@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import subprocess
 
 import numpy as np
 import pytest
+from support.paths import BUILD
 from support.reference import binade, safetensors
 
 onnx = pytest.importorskip("onnx")
@@ -127,3 +129,14 @@ def change_manifest(checkpoint, change):
     change(manifest)
     manifest["sha256"] = manifest_hash(manifest)
     path.write_text(json.dumps(manifest))
+
+
+def start(runs, *more, steps=1000000, env=None, **options):
+    """A run that has done its first step and goes on."""
+    command = [BUILD / "bin" / "binade", *runs.command(*more, steps=steps, **options)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([str(w) for w in command], **pipes, env=env)
+    for line in process.stdout:
+        if line.startswith("step "):
+            return process
+    raise AssertionError(process.stderr.read())

@@ -1,7 +1,10 @@
 """Ops that quantize, on each backend, and recorded values."""
 
+import json
+
 import numpy as np
 import pytest
+from support.codec import GOLDEN, load_book, write_book
 from support.reference import evaluate, tensor_type
 
 backends = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
@@ -42,3 +45,11 @@ def quantize(x, form, parts, backend):
     (back,) = apply("dequantize", typed, [(x.shape, "f32")],
                     f"format = #binade.quantized<{form}>", backend)  # fmt: skip
     return got, back
+
+
+def load(name):
+    return json.loads((GOLDEN / f"{name}.json").read_text())["cases"]
+
+
+def book(name):
+    return write_book(name, load_book(name))

@@ -43,3 +43,11 @@ def write(root, name, text):
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def list_sources(*suffixes):
+    return [
+        str(ROOT / name)
+        for name in load("check_words").list_files(ROOT)
+        if name.endswith(suffixes) and (ROOT / name).is_file()
+    ]

@@ -1,7 +1,8 @@
 """Bits of parameters in 16 bits, and what is stored with them."""
 
 import numpy as np
-from support.reference import BF16
+from support.paths import ROOT
+from support.reference import BF16, binade, evaluate, safetensors
 
 F32 = np.float32
 
@@ -39,3 +40,110 @@ def join(master, found):
     high, low = bits(found["p"]).astype(np.int64), found["b"].astype(np.int64)
     word = (high << 16) + (low if master == "split_round" else low & 0xFFFF)
     return word.astype(np.uint32).view(F32)
+
+
+RULES = ROOT / "lib/Optimizer/Rules"
+STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
+          "take": [], "keep": []}  # fmt: skip
+SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
+#: Type of what a remedy keeps beside the parameter.
+BESIDE = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
+          "split_trunc": "i16", "kahan": "bf16"}  # fmt: skip
+
+
+def read_rule(name):
+    """A shipped rule, or one whose parameter becomes the gradient, or stays."""
+    if name not in ("take", "keep"):
+        return (RULES / f"{name}.mlir").read_text()
+    return f"""
+binade.optimizer @{name} {{states = [], hypers = []}}
+func.func private @{name}.update(%p: f32, %g: f32) -> f32 {{
+  return {"%g" if name == "take" else "%p"} : f32
+}}
+"""
+
+
+def step_module(rule, hypers, size, master, states="f32", parameter="bf16", times=1):
+    """Updates of one parameter `p`: states `s0` ..., then `b` beside it."""
+    p, g = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>"
+    kept = [(f"s{i}", f"tensor<{size}x{states}>") for i in range(len(STATES[rule]))]
+    if beside := BESIDE[master]:
+        beside = parameter if master == "kahan" else beside
+        kept.append(("b", f"tensor<{size}x{beside}>"))
+    scalars = [f"%k#{i}" for i in range(SCALARS[rule])]
+    given = [("p", p), ("g", g), ("step", "tensor<i64>"), *kept]
+    types = [p, g, *(t for _, t in kept), *["tensor<f32>"] * len(scalars)]
+    random = ""
+    if master == "stochastic":
+        given += [("seed", "tensor<i64>"), ("place", "tensor<i64>")]
+        types += ["tensor<i64>"] * 2
+        random = "random(%seed, %place) "
+    results = [("p", p), *kept]
+
+    def names(ports):
+        return ", ".join(f'{t} {{binade.name = "{n}"}}' for n, t in ports)
+
+    arguments = ", ".join(f'%{n}: {t} {{binade.name = "{n}"}}' for n, t in given)
+    scalars_text = ""
+    if SCALARS[rule]:
+        lines = [
+            f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
+            for i, h in enumerate(hypers)
+        ]
+        given_types = ", ".join(["tensor<i64>"] + ["tensor<f64>"] * len(hypers))
+        made = ", ".join(["tensor<f32>"] * len(scalars))
+        values = ", ".join(["%step", *(f"%h{i}" for i in range(len(hypers)))])
+        scalars_text = "\n".join(
+            [*lines, f"  %k:{len(scalars)} = binade.optimizer_scalars @{rule}({values})",
+             f"    : ({given_types}) -> ({made})"]
+        )  # fmt: skip
+    given_scalars = f"scalars({', '.join(scalars)}) " if scalars else ""
+    out = ", ".join(t for _, t in results)
+    values, updates = [f"%{name}" for name, _ in results], []
+    for time in range(times):
+        beside = f"states({', '.join(values[1:])}) " if kept else ""
+        updates.append(f"""
+  %u{time}{f":{len(results)}" if kept else ""} = binade.optimizer_update @{rule}
+    {values[0]}, %g {beside}{given_scalars}{random}{{master = #binade.master<{master}>}}
+    : ({", ".join(types)}) -> ({out})""")
+        values = [f"%u{time}" + f"#{i}" * bool(kept) for i in range(len(results))]
+    return f"""{read_rule(rule)}
+func.func @step({arguments}) -> ({names(results)}) {{
+{scalars_text}{"".join(updates)}
+  return {", ".join(values)} : {out}
+}}
+"""
+
+
+class Update:
+    """One module, run again and again."""
+
+    def __init__(self, folder, backend, *what, **more):
+        self.folder, self.backend = folder, backend
+        (folder / "module.mlir").write_text(step_module(*what, **more))
+
+    def __call__(self, **inputs):
+        if self.backend == "onnx":
+            module = (self.folder / "module.mlir").read_text()
+            return evaluate(module, inputs, "--backend", "onnx")
+        given, out = self.folder / "in.safetensors", self.folder / "out.safetensors"
+        safetensors.save(given, {k: np.asarray(v) for k, v in inputs.items()})
+        done = binade(
+            "eval", self.folder / "module.mlir", "--function", "step", "--inputs", given,
+            "--out", out, "--backend", self.backend,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return safetensors.load(out)
+
+
+def write(update, value, master):
+    """What an update leaves that makes `value` of 0."""
+    numbers = {"seed": np.int64(1), "place": np.int64(2)}
+    return update(
+        g=value, step=np.int64(0), **start(master, np.zeros_like(value)),
+        **(numbers if master == "stochastic" else {}),
+    )  # fmt: skip
+
+
+def read_words(record, dtype=np.uint32):
+    return np.array([int(x, 16) for x in record], dtype)

@@ -6,15 +6,9 @@ import re
 import shutil
 
 import numpy as np
-import onnx
-import onnx.numpy_helper
 import pytest
-from onnx import helper
 from support.cuda_runs import CUDA, LOSS, MODEL, NARROW, Bundles, run
-from support.gpu_code import POLICIES
-from support.paths import MODELS
 from support.reference import safetensors
-from support.shared_models import FOLD
 
 SUMS = ("reduce_sum", "gradient_statistics")
 
@@ -64,56 +58,6 @@ def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
             assert 0 < record["ratio"] <= 1
     kinds = [record["kind"] for record in report["records"]]
     assert kinds.count("matmul") == 5 + 2 and kinds.count("launch") > 10
-
-
-def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
-    graph, bundle = MODELS / name / file, tmp_path / "model.bnd"
-    if not graph.exists():
-        pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
-    run("binade", "compile", graph, "--policy", policy, *more, *CUDA, "-o", bundle)
-    report = verify(bundle, "--device", "simulator")
-    assert report["equal"] and report["modules"]["other_ptx"] == []
-    return report["records"]
-
-
-@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current", "fp8-block"])
-def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
-    """Products by matrix units; those of the mlp are too small for them."""
-    records = verify_model("gpt2-tiny", policy, tmp_path)
-    ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
-    assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
-    # Two layers: of the step, their gradients, and of the evaluation.
-    ratios = [r["ratio"] for r in records if r["kind"] == "attention"]
-    assert len(ratios) == 6 and 0 < max(ratios) <= 1
-    # Heads are read and written where the products have them; codes are transposed.
-    moved = [r for r in records if r.get("kernel", "").startswith("transpose")]
-    assert policy != "bf16-amp" or not moved
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny", "llama-tiny"])
-def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
-    more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
-    verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
-@pytest.mark.parametrize(
-    "model", ["lstm-char", "clip-tiny", "detector-tiny", "resnet18-cifar-w8"]
-)
-def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
-    """Some minutes each: recurrent, with convolutions, with batch normalization."""
-    verify_model(model, policy, tmp_path)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
-@pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
-@pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny"])
-def test_exported_gradients_keep_to_their_bounds(model, file, policy, tmp_path):
-    verify_model(model, policy, tmp_path, file=file)
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
@@ -279,49 +223,6 @@ def test_what_cannot_be_verified_says_why(bundles, tmp_path):
     assert "got 'gpu'" in refuse(2, cpu, "--device", "gpu")
 
 
-def convolution_model(path):
-    """Groups, strides, dilations and uneven paddings, in all three directions."""
-    draw = np.random.default_rng(3)
-    weights = {
-        "first": draw.standard_normal((4, 3, 3, 2), np.float32),
-        "shift": draw.standard_normal(4, np.float32),
-        "second": draw.standard_normal((6, 2, 2, 3), np.float32),
-        "last": draw.standard_normal((6 * 4 * 4, 5), np.float32) / 8,
-    }
-    nodes = [
-        helper.make_node("Conv", ["x", "first", "shift"], ["a"],
-                         strides=[2, 1], pads=[1, 0, 2, 1], name="one"),
-        helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Conv", ["b", "second"], ["c"], group=2,
-                         dilations=[1, 2], pads=[0, 1, 0, 0], name="two"),
-        helper.make_node("Flatten", ["c"], ["d"]),
-        helper.make_node("MatMul", ["d", "last"], ["prediction"]),
-    ]  # fmt: skip
-    graph = helper.make_graph(
-        nodes, "convolutions",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 8, 7])],
-        [helper.make_tensor_value_info("prediction", onnx.TensorProto.FLOAT, [2, 5])],
-        [onnx.numpy_helper.from_array(w, n) for n, w in weights.items()],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model, True, True))
-    onnx.save(model, path)
-
-
-@pytest.mark.parametrize("contraction", ["own", "onednn"])
-@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
-def test_convolutions_keep_to_their_sums(policy, contraction, tmp_path):
-    convolution_model(tmp_path / "model.onnx")
-    run("binade", "compile", tmp_path / "model.onnx", "--policy", policy,
-        "--loss", LOSS, "--train", "*", "-o", tmp_path / "c.bnd")  # fmt: skip
-    report = verify(tmp_path / "c.bnd", BINADE_CONTRACTION=contraction)
-    assert report["equal"]
-    found = [r for r in report["records"] if r["kind"] == "convolution"]
-    # One has no gradient of its input; two of the evaluation.
-    assert len(found) == 5 + 2
-    assert all(0 < record["ratio"] <= 1 for record in found)
-
-
 def test_a_bit_that_turns_once_is_found_by_repeating(bundles):
     """A device whose memory is wrong once: afterwards the ReLU is right again."""
     bundle = bundles.compile()
@@ -345,15 +246,6 @@ def test_a_launch_that_fails_names_its_record(bundles):
         BINADE_SIMULATED_CUDA="fail_launch=2",
     )  # fmt: skip
     assert "cross_entropy_1" in done.stderr, done.stderr
-
-
-def test_convolutions_of_a_device_keep_to_theirs(tmp_path):
-    convolution_model(tmp_path / "model.onnx")
-    run("binade", "compile", tmp_path / "model.onnx", "--loss", LOSS, "--train", "*",
-        *CUDA, "-o", tmp_path / "c.bnd")  # fmt: skip
-    report = verify(tmp_path / "c.bnd", "--device", "simulator")
-    assert report["equal"]
-    assert [r["kind"] for r in report["records"]].count("convolution") == 5 + 2
 
 
 def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):

@@ -1,0 +1,207 @@
+"""Values of weights in the ONNX file that `binade export` writes. Expected are those of
+numpy; onnxruntime runs the file."""
+
+import json
+
+import numpy as np
+import pytest
+from support.onnx_sessions import run_onnx, session
+from support.paths import ROOT
+from support.reference import BF16, binade, safetensors
+from support.storage import bits
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from binade import trained
+from onnx import TensorProto
+from support.plain_export import WEIGHT, Plain  # noqa: E402
+
+
+def test_tied_weights_are_stored_once(tmp_path):
+    """Two names, one place in the file: they are trained as one, and leave as one."""
+    weight = np.float32([[1, 2, 0.5], [0.25, -1, 1], [0.5, 0.5, -2]])
+    (tmp_path / "w.bin").write_bytes(weight.tobytes())
+    model = onnx.parser.parse_model("""
+      <ir_version: 10, opset_import: ["" : 20]>
+      g (float[2, 3] x, float[2, 3] y) => (float[2, 3] out, float loss) {
+        hidden = MatMul(x, first)
+        out = MatMul(hidden, second)
+        wrong = Sub(out, y)
+        squares = Mul(wrong, wrong)
+        loss = ReduceMean <keepdims = 0> (squares)
+      }
+    """)
+    for name in ("first", "second"):
+        tensor = model.graph.initializer.add(name=name, data_type=1, dims=[3, 3])
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in {"location": "w.bin", "offset": 0, "length": 36}.items():
+            tensor.external_data.add(key=key, value=str(value))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    x = np.random.default_rng(0).standard_normal((4, 3), np.float32)
+    safetensors.save(tmp_path / "d.safetensors", {"x": x, "y": -x})
+    done = binade("train", tmp_path / "m.onnx", "--data", tmp_path / "d.safetensors",
+                  "--steps", 3, "--lr", 0.1, "--out", tmp_path / "run")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (name,) = trained.load_state(tmp_path / "run")
+    out = tmp_path / "t.onnx"
+    done = binade("export", tmp_path / "run", "--model", tmp_path / "m.onnx", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.onnx.data").stat().st_size == weight.nbytes
+    (tmp_path / "w.bin").unlink()
+    learned = trained.load_state(tmp_path / "run")[name]
+    assert not np.array_equal(learned, weight)
+    for tensor in onnx.load(out).graph.initializer:
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(tensor), learned)
+    found = run_onnx(str(out), {"x": x[:2]})
+    np.testing.assert_allclose(
+        found["out"], x[:2] @ learned @ learned, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("weights", ["auto", "inside", "beside"])
+def test_where_weights_are(weights, tmp_path):
+    """Where the original has them, or where one wants them; either way the values."""
+    plain = Plain(tmp_path)
+    done = plain.export("--weights", weights)
+    assert done.returncode == 0, done.stderr
+    data = tmp_path / "t.onnx.data"
+    assert data.exists() == (weights == "beside")
+    assert (f"weights beside it: {data}\n" in done.stdout) == (weights == "beside")
+    assert "outputs logits\nleft out: labels, loss\n" in done.stdout
+    values = plain.values()
+    assert set(values) == {"weight", "bias", "factor"}
+    for name, value in plain.state.items():
+        np.testing.assert_array_equal(values[name], value)
+    found = run_onnx(tmp_path / "t.onnx", {"x": plain.x})["logits"]
+    expected = (plain.x @ plain.state["weight"] + plain.state["bias"]) * [1, 1, 2, 1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    entries = {e.key: e.value for e in onnx.load(tmp_path / "t.onnx").metadata_props}
+    assert entries["mine"] == "stays"
+    # From beside back inside: the new file needs no other.
+    plain.model = tmp_path / "t.onnx"
+    done = plain.export("--weights", "inside", out="again.onnx")
+    assert done.returncode == 0, done.stderr
+    data.unlink(missing_ok=True)
+    again = run_onnx(tmp_path / "again.onnx", {"x": plain.x})["logits"]
+    np.testing.assert_array_equal(again, found)
+
+
+def test_folded_and_unknown_tensors(tmp_path):
+    plain = Plain(tmp_path, bias=None, extra=np.zeros(2, np.float32))
+    done = plain.export("--fold", "bias")
+    assert done.returncode == 0, done.stderr
+    assert "warning" in done.stderr and "extra" in done.stderr
+    np.testing.assert_array_equal(
+        plain.values()["bias"], np.float32([0.5, 0.25, 0, -1])
+    )
+    # What only `--train` made a parameter is in the state: it is taken.
+    plain = Plain(tmp_path, factor=np.float32([3, 4, 5, 6]))
+    assert plain.export().returncode == 0
+    np.testing.assert_array_equal(plain.values()["factor"], plain.state["factor"])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, BF16])
+def test_the_files_own_type(dtype, tmp_path):
+    plain = Plain(tmp_path)
+    proto = onnx.load(plain.model)
+    weight = next(t for t in proto.graph.initializer if t.name == "weight")
+    weight.CopyFrom(onnx.numpy_helper.from_array(WEIGHT.astype(dtype), "weight"))
+    (reader,) = (node for node in proto.graph.node if "weight" in node.input)
+    reader.input[list(reader.input).index("weight")] = "wide"
+    cast = onnx.helper.make_node("Cast", ["weight"], ["wide"], to=TensorProto.FLOAT)
+    proto.graph.node.insert(0, cast)
+    onnx.save(proto, plain.model)
+    assert plain.export().returncode == 0
+    found = plain.values()["weight"]
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(
+        bits(found), bits(plain.state["weight"].astype(dtype))
+    )
+
+
+def test_rules_become_values(tmp_path):
+    """A file that only said how to draw its weights has them now."""
+    model = ROOT / "examples/char-gpt/mini.onnx"
+    bundle = tmp_path / "mini.bnd"
+    done = binade("compile", model, "--optimizer", "sgd", "-o", bundle)
+    assert done.returncode == 0, done.stderr
+    tokens = np.random.default_rng(0).integers(0, 94, 16 * 128 + 1)
+    safetensors.save(tmp_path / "d.safetensors", {"tokens": tokens})
+    done = binade("train", bundle, "--data", tmp_path / "d.safetensors", "--window",
+                  "input_ids=tokens[0:128],labels=tokens[1:129]", "--steps", 1,
+                  "--lr", 0.01, "--out", tmp_path / "run")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "t.onnx"
+    done = binade(
+        "export", tmp_path / "run", "--model", model, "-o", out, "--keep-loss"
+    )
+    assert done.returncode == 0, done.stderr
+    opened = session(out)
+    assert [value.name for value in opened.get_inputs()] == ["input_ids", "labels"]
+    keys = [entry.key for entry in onnx.load(out).metadata_props]
+    assert "binade.trainable" in keys and "binade.init" not in keys
+    # Its loss after the step is the one that Binade starts the next one with.
+    windows = tokens[: 16 * 128].reshape(16, 128)
+    feeds = {"input_ids": windows, "labels": np.roll(tokens[:-1], -1).reshape(16, 128)}
+    feeds["labels"][-1, -1] = tokens[-1]
+    done = binade("train", bundle, "--data", tmp_path / "d.safetensors", "--window",
+                  "input_ids=tokens[0:128],labels=tokens[1:129]", "--steps", 1, "--out",
+                  tmp_path / "next", "--init", tmp_path / "run/final.safetensors")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    loss = json.loads((tmp_path / "next/metrics.jsonl").read_text())["loss"]
+    assert opened.run(["loss"], feeds)[0] == pytest.approx(loss, rel=1e-5)
+
+
+def test_a_run_says_what_it_trained(tmp_path):
+    """The file, and what was folded, from any place; a changed file is noticed."""
+    plain = Plain(tmp_path)
+    data = {"x": np.zeros((4, 3), np.float32), "labels": np.int64([0, 1, 2, 3])}
+    safetensors.save(tmp_path / "d.safetensors", data)
+
+    def train(model, out, *options):
+        done = binade("train", model, "--data", "d.safetensors", "--steps", 2, "--out",
+                      out, "--lr", 0.1, *options, cwd=tmp_path)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return tmp_path / out
+
+    def export(source, *options, status=0):
+        out = tmp_path / "t.onnx"
+        done = binade("export", source, "-o", out, *options)
+        assert done.returncode == status, done.stderr
+        return done.stderr if status else plain.values()
+
+    run = train("m.onnx", "run", "--fold=w*", "--save-every", "1")
+    first = tmp_path / "first.onnx"
+    first.write_bytes(plain.model.read_bytes())
+    learned = trained.load_state(run)
+    assert set(learned) == {"bias"}
+    sources = [run, f"{run}/", run / "final.safetensors"]
+    sources += [
+        run / "checkpoints/step-000002",
+        run / "checkpoints/step-000002/state.safetensors",
+    ]
+    for source in sources:
+        values = export(source)
+        np.testing.assert_array_equal(values["bias"], learned["bias"])
+        np.testing.assert_array_equal(values["weight"], WEIGHT)
+
+    # The other way round: what it folded is no option of another file's.
+    plain.model.write_bytes(onnx.load(first).SerializeToString() + b"\x2a\x00")
+    done = binade("export", run, "-o", tmp_path / "t.onnx")
+    assert done.returncode == 0 and "was changed since the run" in done.stderr
+    plain.model.unlink()
+    assert "--model names another place" in export(run, status=3)
+    assert set(export(run, "--model", first)) == {"weight", "bias", "factor"}
+
+    # A bundle is no ONNX file.
+    done = binade("compile", first, "-o", tmp_path / "b.bnd", "--fold", "weight")
+    assert done.returncode == 0, done.stderr
+    run = train("b.bnd", "other")
+    assert "the bundle" in export(run, status=2)
+    assert "lacks 'weight'" in export(run, "--model", first, status=3)
+    values = export(run, "--model", first, "--fold", "weight")
+    np.testing.assert_array_equal(values["bias"], trained.load_state(run)["bias"])
+    assert "--model is required" in export(tmp_path / "s.safetensors", status=2)
+    (run / "run.json").write_text("{}")
+    assert "does not say how" in export(run, status=3)

@@ -1,0 +1,20 @@
+"""`binade train` on the small example, and what a refused command leaves behind."""
+
+from support.paths import ROOT
+from support.reference import binade
+
+MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
+WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
+
+
+def train(model, data, *more, out):
+    return binade("train", model, "--data", data, "--steps", 1, "--out", out, *more)
+
+
+def refuse(process, code, *words, out):
+    """`process` ended with `code`, said `words` in one error and wrote nothing."""
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr
+    assert process.stderr.count("error:") == 1
+    assert not out.exists()
