@@ -79,7 +79,7 @@ def save_model(trained, path):
     ids="-".join,
 )
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp"])
-def test_numbers_are_trained_like_tensors(trained, policy, tmp_path):
+def test_scalars_are_trained_like_tensors(trained, policy, tmp_path):
     save_model(trained, tmp_path / "model.onnx")
     data = make_data()
     safetensors.save(tmp_path / "data.safetensors", data)
@@ -106,7 +106,7 @@ def test_numbers_are_trained_like_tensors(trained, policy, tmp_path):
         np.testing.assert_allclose(final[name], value, atol=allowed, err_msg=name)
 
 
-def test_numbers_are_updated_in_place(tmp_path):
+def test_scalars_are_updated_in_place(tmp_path):
     save_model(["weight", "scale"], tmp_path / "model.onnx")
     process = binade(
         "compile", tmp_path / "model.onnx", "--optimizer", "adamw", "--to", "plan",

@@ -24,7 +24,7 @@ def run(text, weight, policy="fp32", **batch):
     return metrics.loss, step.gradients["w"] / np.float32(metrics.scale)
 
 
-def test_a_small_loss_beside_large_logits():
+def test_a_small_loss_of_large_logits():
     """The sum of exponentials is 1 and a little; that of the largest logit and its
     logarithm, of which f32 has no digits below 2^-18, would lose the little."""
     logits = np.array([[64.3, 50.0, 47.0, -70.0], [-90.2, -110.0, -75.1, -88.0]])

@@ -78,7 +78,9 @@ def train_with_pytorch(rule, values, x):
 
 @pytest.mark.parametrize("more", [[], ["--accumulate", 1, "--clip", 1e6]], ids=str)
 @pytest.mark.parametrize("rule", RULES)
-def test_what_has_no_gradient_stays_as_in_pytorch(rule, more, folder, values, tmp_path):
+def test_parameters_without_gradient_are_not_updated(
+    rule, more, folder, values, tmp_path
+):
     settings = [f"{name}={value}" for name, value in RULES[rule][1].items()]
     done = binade(
         "train", folder / "m.onnx", "--data", folder / "data.safetensors", "--order",

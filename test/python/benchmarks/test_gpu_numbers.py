@@ -43,7 +43,7 @@ TABLE = """
     "# On a CPU\n\nA step takes 7.4 ms, 0.5x of the peer's.\n",
     "# CUDA\n\nTwo kernels of 16 bytes, 30 % smaller, `4.4 ms`.\n\n```sh\nrun 3 ms\n```\n",
 ])  # fmt: skip
-def test_what_a_file_has_may_be_said(text, tmp_path):
+def test_pages_may_quote_results_of_linked_files(text, tmp_path):
     write_results(tmp_path)
     write(tmp_path, "docs/Page.md", text)
     assert find_violations(tmp_path) == []
@@ -60,13 +60,13 @@ def test_what_a_file_has_may_be_said(text, tmp_path):
     ("# GPU\n\n[gone](../benchmarks/gpu/results/gone.json): 3 ms\n",
      "docs/Page.md:1: benchmarks/gpu/results/gone.json does not exist"),
 ])  # fmt: skip
-def test_what_no_file_has_is_found(text, expected, tmp_path):
+def test_results_without_a_file_are_found(text, expected, tmp_path):
     write_results(tmp_path)
     write(tmp_path, "docs/Page.md", text)
     assert find_violations(tmp_path) == [expected]
 
 
-def test_what_was_predicted_is_called_so(tmp_path):
+def test_predictions_are_called_predicted(tmp_path):
     write_results(tmp_path, "predicted")
     write(tmp_path, "docs/Page.md", f"# H200\n\nIt takes 0.82 ms: {LINK}\n")
     expected = f"docs/Page.md:1: {FILE} is predicted: the section has to say so"
@@ -96,7 +96,7 @@ def test_pages_of_results_are_those_of_their_numbers(path):
     assert same, "run .venv/bin/python benchmarks/gpu/report.py"
 
 
-def test_a_measurement_stands_beside_what_was_predicted():
+def test_measurements_are_shown_with_their_predictions():
     sys.path.insert(0, str(GPU))
     import report
 

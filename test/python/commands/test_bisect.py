@@ -158,7 +158,7 @@ def test_criteria(text, expected):
         ("loss@3 == 2", "no comparison"),
     ],
 )
-def test_criteria_that_are_none(text, why):
+def test_invalid_criteria(text, why):
     with pytest.raises(UsageError, match="write METRIC@STEP <= LIMIT") as error:
         parse_criterion(text)
     assert why in str(error.value)

@@ -30,7 +30,7 @@ def folder(tmp_path):
     ("float[8, 3] loss", "tensor<8x3xf32>"), ("float[1, 3] loss", "tensor<1x3xf32>"),
     ("int64 loss", "tensor<i64>"),
 ])  # fmt: skip
-def test_an_output_that_is_called_loss_and_is_none(folder, output, type_):
+def test_an_output_named_loss_that_is_no_float_scalar(folder, output, type_):
     body = {
         "float[8, 3] loss": "loss = MatMul(x, w)",
         "float[1, 3] loss": "p = MatMul(x, w)\nloss = ReduceSum<keepdims = 1>(p, a)",

@@ -38,7 +38,7 @@ def unused(folder, **metadata):
                  **metadata)  # fmt: skip
 
 
-def test_a_parameter_that_nothing_reads_is_kept_and_told(folder):
+def test_an_unused_parameter_is_kept_with_a_warning(folder):
     model = unused(folder, trainable=["w", "u"])
     check(
         train(model), 0, "the loss does not depend on parameter 'u': it is not trained"
@@ -130,7 +130,7 @@ def shared(folder, **metadata):
     return write(folder / "m.onnx", body, weights=weights, **metadata)
 
 
-def test_parameters_that_are_one_are_told_once(folder):
+def test_shared_parameters_are_warned_of_once(folder):
     model = shared(folder, trainable=["g", "b", "w"])
     commands = [
         binade("import", model, "--report", "-o", folder / "m.mlir"),
@@ -168,12 +168,12 @@ def test_the_backward_part_of_a_graph_shares_no_parameter(folder):
           without=["is read by"])  # fmt: skip
 
 
-def test_ties_of_an_exporter_that_merges_nothing_are_meant(folder):
+def test_equal_weights_of_an_exporter_are_not_warned_of(folder):
     model = shared(folder, trainable=["g", "b", "w"], version=1)
     check(train(model), 0, without=["is read by"])
 
 
-def test_what_is_not_trained_is_no_matter_of_convert(folder):
+def test_convert_does_not_warn_of_untrained_parameters(folder):
     """It has no --train, and trains nothing."""
     tensor = lambda name, *shape: helper.make_tensor_value_info(name, 1, shape)
     nodes = [helper.make_node("MatMul", ["x", "a.w"], ["p"]),
@@ -206,7 +206,7 @@ def test_batches_that_come_after_the_last_step(folder):
     (["convert", "m.onnx", "--outptu", "x"], "'--outptu'; did you mean '--output'?"),
     (["compile", "-x"], "'-x'"), (["diff", "--polcy", "a"], "'--polcy'"),
 ])  # fmt: skip
-def test_what_is_misspelled_comes_before_what_is_missing(words, name):
+def test_misspelled_options_are_reported_before_missing_ones(words, name):
     check(binade(*words), 2, f"no option is called {name}", without=["required"])
 
 
@@ -223,7 +223,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("ignores", [False, True], ids=["default", "ignored"])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: " ".join(map(str, c[-3:])))
-def test_who_reads_no_more_hears_no_more(folder, command, ignores):
+def test_commands_end_quietly_when_their_reader_closes_the_pipe(
+    folder, command, ignores
+):
     """As behind `| head`: no message, no traceback, and the signal, or success."""
     if "{runs}" in command:
         check(train(unused(folder, trainable=["w"])), 0)

@@ -102,7 +102,7 @@ def test_halving_trains_the_better_ones_on(searched):
     assert max(gap_at(n, 4) for n in by_steps[8]) <= gap_at(by_steps[4][0], 4)
 
 
-def test_what_is_found_is_the_best_within_the_budget(searched, folder):
+def test_the_result_is_the_best_candidate_within_the_budget(searched, folder):
     out, process = searched
     rows = read_rows(out)
     whole = {n: float(r[3]) for n, r in rows.items() if r[4:] == ["all steps"]}
@@ -118,7 +118,7 @@ def test_what_is_found_is_the_best_within_the_budget(searched, folder):
     assert "<h2>Candidates</h2>" in page and best in page
 
 
-def test_what_does_not_fit_is_not_trained(folder, tmp_path):
+def test_candidates_over_the_budget_are_not_trained(folder, tmp_path):
     narrow = tmp_path / "narrow.yaml"
     narrow.write_text("name: narrow\nextends: bf16-amp\nrules:\n"
                       "- {match: {op: optimizer_update}, state: bf16}\n")  # fmt: skip
@@ -169,7 +169,7 @@ def write_deep(folder):
     write(folder, text, RANDOM.standard_normal((512, 16)).astype(F32), **weights)
 
 
-def test_what_is_made_again_need_not_wait(tmp_path):
+def test_rematerialization_frees_saved_values(tmp_path):
     """Made again it has the same bits; a part that is too small for that is no candidate."""
     pytest.importorskip("optuna")
     if not (BUILD / "bin/binade-search").exists():
@@ -195,7 +195,7 @@ def test_what_is_made_again_need_not_wait(tmp_path):
     assert again <= budget < plan(tmp_path, tmp_path / "out/best.yaml")
 
 
-def test_what_compiles_to_the_same_is_trained_once(folder, tmp_path):
+def test_candidates_with_equal_plans_are_trained_once(folder, tmp_path):
     alike = tmp_path / "alike.yaml"
     alike.write_text("name: alike\nextends: bf16-amp\nrules:\n"
                      "- {match: {op: optimizer_update}, state: f32}\n")  # fmt: skip
@@ -251,7 +251,7 @@ def test_errors(folder, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["optuna", "plotly"])
-def test_what_is_not_installed_is_said_before_training(folder, tmp_path, package):
+def test_missing_packages_are_reported_before_training(folder, tmp_path, package):
     (tmp_path / f"{package}.py").write_text(
         f"raise ModuleNotFoundError(\"No module named '{package}'\", name='{package}')\n"
     )

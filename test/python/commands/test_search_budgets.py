@@ -36,7 +36,7 @@ def test_budgets(text, limits):
         ("time=1s,time=2s", "two limits of time"),
     ],
 )
-def test_budgets_that_are_none(text, why):
+def test_invalid_budgets(text, why):
     with pytest.raises(UsageError, match=r"--budget") as caught:
         parse_budget(text)
     assert why in str(caught.value)

@@ -112,7 +112,7 @@ def test_wide_weights_are_rounded_to_narrow_parameters(files, tmp_path):
         np.testing.assert_array_equal(final[name], wide.astype(ml_dtypes.bfloat16))
 
 
-def test_what_a_file_lacks_or_has_besides_is_listed(files, tmp_path):
+def test_missing_and_additional_tensors_of_a_file_are_listed(files, tmp_path):
     values = draw_weights(files.net, np.float32)
     values["elsewhere"] = values.pop("out.bias")
     safetensors.save(tmp_path / "weights.safetensors", values)

@@ -85,7 +85,7 @@ def test_a_command_of_the_page_repeats_its_run(swept, folder):
     assert again == first
 
 
-def test_what_was_done_is_not_done_again(swept, folder):
+def test_finished_runs_are_not_repeated(swept, folder):
     """A run that was killed goes on from its checkpoint."""
     killed, kept = swept / "runs/bf16-amp.1", swept / "runs/fp32.0"
     before, lost = read_metrics(kept), read_metrics(killed)
@@ -101,7 +101,7 @@ def test_what_was_done_is_not_done_again(swept, folder):
     assert other.returncode == 3 and "trained by another command" in other.stderr
 
 
-def test_a_run_that_its_numbers_stop_is_a_failure(folder, tmp_path):
+def test_a_run_stopped_by_a_non_finite_loss_is_a_failure(folder, tmp_path):
     write(tmp_path, TWO_LAYERS, np.full((32, 8), 6e4, F32),
           first=np.eye(8, dtype=F32), second=np.eye(8, dtype=F32))  # fmt: skip
     process = sweep(tmp_path, tmp_path / "out", "--max-skipped", 3, code=1,
@@ -144,7 +144,7 @@ def test_a_policy_that_fails_is_a_row(folder, tmp_path):
         (["--policies", "fp32", "--jobs", "0"], "a number from 1 on"),
     ],
 )
-def test_what_cannot_be_swept_is_said(folder, tmp_path, words, said):
+def test_invalid_sweeps_are_rejected(folder, tmp_path, words, said):
     process = binade("sweep", folder / "model.onnx", "--data",
                      folder / "data.safetensors", "--steps", 2, "--out", tmp_path / "out",
                      *words)  # fmt: skip

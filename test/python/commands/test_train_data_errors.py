@@ -150,7 +150,7 @@ def test_wrong_init_files(step, data, tmp_path):
         refuse(process, 3, "other.safetensors", *words, out=out)
 
 
-def test_numbers_stop_a_run(step, data, tmp_path):
+def test_a_non_finite_loss_stops_a_run(step, data, tmp_path):
     """Exit code 4, and the last good state is kept."""
     final = tmp_path / "run" / "final.safetensors"
     train(step, data, "--window", WINDOW, out=tmp_path / "run")

@@ -67,7 +67,7 @@ def test_wrong_commands(kind, data, tmp_path):
     refuse(binade(*command, *arguments), 2, *words, out=out)
 
 
-def test_what_is_missing_is_named(data, tmp_path):
+def test_missing_arguments_are_named(data, tmp_path):
     given = {"--data": data, "--steps": 1, "--out": tmp_path / "run"}
     for name in given:
         rest = [word for pair in given.items() if pair[0] != name for word in pair]

@@ -89,7 +89,7 @@ def train(folder, values):
 
 
 @pytest.mark.parametrize("wanted", INPUTS)
-def test_what_an_input_holds_is_taken(wanted, tmp_path):
+def test_data_types_that_convert_exactly_are_accepted(wanted, tmp_path):
     write_model(tmp_path / "m.onnx", INPUTS[wanted])
     taken = set()
     for given in TYPES:

@@ -59,7 +59,7 @@ def test_the_option_that_a_session_needs_is_named(tmp_path, policy, is_named):
     assert ("session.disable_quant_qdq to 1" in text) == is_named
 
 
-def test_codes_beside_the_file(tmp_path):
+def test_quantized_values_in_external_data(tmp_path):
     convert(
         make(), tmp_path, "fp8-current",
         save_as_external_data=True, location="weights.bin", size_threshold=0,
@@ -194,7 +194,7 @@ def write_waiting_policy(folder, op, form):
     ("bf16", ml_dtypes.bfloat16), ("e4m3-tensor", E4M3), ("coat-group", None),
     ("f8E4M3FN", None), ("dyn8", None),
 ])  # fmt: skip
-def test_what_waits_for_the_backward_part(form, element, tmp_path):
+def test_values_saved_for_backward(form, element, tmp_path):
     policy = write_waiting_policy(tmp_path, "tanh", form)
     model = add_tensor(parse(WAITING), "one", np.ones((), "f4"))
     # Blocks need a newer operator set; code books and FP8 that does not saturate no set has.
@@ -218,7 +218,9 @@ def test_what_waits_for_the_backward_part(form, element, tmp_path):
 @pytest.mark.parametrize("form, element", [
     ("bf16", ml_dtypes.bfloat16), ("e4m3-tensor", E4M3),
 ])  # fmt: skip
-def test_what_is_handed_on_waits_as_what_it_was(node, form, element, tmp_path):
+def test_values_that_ops_only_move_are_saved_in_their_own_format(
+    node, form, element, tmp_path
+):
     """As codes of its own it would be rounded twice, or not at all."""
     graph = WAITING.replace("a = Tanh(x)", f"a = Tanh(x)\n i = {node}")
     graph = graph.replace("Mul(a, c)", "Mul(i, c)").replace("Mul(a, a)", "Mul(i, a)")
@@ -238,7 +240,7 @@ def test_what_is_handed_on_waits_as_what_it_was(node, form, element, tmp_path):
     assert len(set(square.input)) == 1
 
 
-def test_parts_that_wait_are_listed(tmp_path):
+def test_parts_saved_for_backward_are_listed(tmp_path):
     """Of a node that has several outputs none is told from the others."""
     graph = WAITING.replace("float[8, 16] x", "float[8, 32] x").replace(
         "a = Tanh(x)", "a, b = Split <axis = 1, num_outputs = 2> (x)"

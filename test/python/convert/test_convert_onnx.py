@@ -91,7 +91,7 @@ def test_names_stay_and_say_why(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp"])
-def test_data_beside_the_file(tmp_path, policy):
+def test_external_data(tmp_path, policy):
     converted, text = convert(
         make_layer(), tmp_path, policy,
         save_as_external_data=True, location="weights.bin", size_threshold=0,
@@ -207,7 +207,7 @@ def test_producers_come_first(tmp_path):
     "node",
     ["y = DFT <axis = 1> (x)", "y = MatMulInteger (a, b)"],
 )
-def test_what_no_policy_decides_is_left_alone(tmp_path, node):
+def test_undecided_ops_are_unchanged(tmp_path, node):
     """Sums in f32 and of integers, which are so for every policy."""
     model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 19]>
     g (float[1, 8, 1] x, uint8[4, 3] a, uint8[3, 2] b) => (y) {{ {node} }}""")

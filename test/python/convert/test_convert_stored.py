@@ -83,7 +83,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_what_others_read_keeps_its_format(case, tmp_path):
+def test_tensors_with_other_readers_keep_their_format(case, tmp_path):
     line, outputs = KEPT[case]
     text = LAYER.replace("float[4, 6] y", outputs).replace("}", f"{line}\n}}")
     # Small tensors have a copy in each format; this one is too large for that.

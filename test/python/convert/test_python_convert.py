@@ -90,7 +90,7 @@ def test_weights_outside(tmp_path):
     )
 
 
-def test_weights_that_are_no_numbers_are_refused_where_asked():
+def test_non_finite_weights_are_rejected_on_request():
     weight = convert.draw(8, 3)
     weight[1, 1] = np.inf
     model = convert.add_tensor(convert.parse(GRAPH), "w", weight)
@@ -102,7 +102,7 @@ def test_weights_that_are_no_numbers_are_refused_where_asked():
         binade.convert(model, policy="bf16-amp", fail_on_nonfinite=True)
 
 
-def test_what_was_done_is_logged(caplog):
+def test_conversions_are_logged(caplog):
     graph = "g (float[4, 8] x) => (float[4, 3] y) { p = MatMul(x, w)  y = Strange(p) }"
     model = convert.add_tensor(convert.parse(graph), "w", convert.draw(8, 3))
     with caplog.at_level(logging.INFO, "binade"):
@@ -125,7 +125,7 @@ def test_what_was_done_is_logged(caplog):
         ({"output": "/nowhere/out.onnx"}, "FileError", "/nowhere"),
     ],
 )
-def test_what_is_wrong_is_said(options, error, message):
+def test_errors_are_raised_with_their_message(options, error, message):
     given = {"model": make_model(), "policy": "bf16-amp"} | options
     with pytest.raises(getattr(binade.errors, error), match=message):
         binade.convert(given.pop("model"), **given)

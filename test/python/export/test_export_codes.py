@@ -31,9 +31,9 @@ OFTEN = {
     "test_scales_of_powers_of_two rceil-round_up e4m3",
     "test_stochastic_rounding 17",
     "test_trace_of_adamw_with_expanded_states",
-    "test_what_is_not_finite_is_never_stored_as_finite BOOK, per_row, scale = f32-"
+    "test_non_finite_values_are_never_stored_as_finite BOOK, per_row, scale = f32-"
     "['i8', 'f32'] nan",
-    "test_what_is_written_and_read_again split_round",
+    "test_stored_parameters_are_read_as_written split_round",
 }
 # Beside a NaN there are bits that a cast may choose.
 LEFT_OUT = {"test_codes_are_recorded_casts e5m2"}

@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from support.plain_export import WEIGHT, Plain  # noqa: E402
 
 
-def test_what_becomes_an_output(tmp_path):
+def test_outputs_of_the_exported_model(tmp_path):
     plain = Plain(tmp_path)
 
     def outputs(*options):
@@ -68,7 +68,7 @@ def test_a_model_that_is_its_loss_keeps_it(tmp_path):
         ({"bias": np.zeros(4, np.float64)}, [], ["is F64, the model has F32"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_listed(changes, options, messages, tmp_path):
+def test_tensors_that_do_not_fit_are_listed(changes, options, messages, tmp_path):
     done = Plain(tmp_path, **changes).export(*options)
     assert done.returncode == 3, done.stderr
     for message in messages:
@@ -100,7 +100,7 @@ def test_a_file_that_is_there_stays_or_is_replaced(tmp_path):
     np.testing.assert_array_equal(plain.values()["weight"], plain.state["weight"])
 
 
-def test_statistics_that_were_outputs_are_none(tmp_path):
+def test_running_statistics_are_no_outputs(tmp_path):
     """What reads the next statistic reads the last one, which stays."""
     proto = onnx.parser.parse_model("""
       <ir_version: 10, opset_import: ["" : 20]>

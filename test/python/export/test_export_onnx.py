@@ -84,7 +84,7 @@ def test_gradients_are_those_of_the_formula(tmp_path):
     assert places == {"u": "f.bin", "w": "f.bin"}
 
 
-def test_what_onnx_has_no_type_for_is_named(tmp_path):
+def test_types_that_onnx_lacks_are_named(tmp_path):
     module = """
       func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
         %n = binade.cast %x : (tensor<4xf32>) -> tensor<4xf8E4M3>

@@ -133,7 +133,7 @@ def test_scratch_memory_of_the_library_is_in_the_arena(bundles):
 
 
 @pytest.mark.parametrize("status", [900, 901])
-def test_what_cannot_be_captured_runs_without_a_graph(status, bundles, tmp_path):
+def test_steps_that_cannot_be_captured_run_without_a_graph(status, bundles, tmp_path):
     bundle = bundles.compile()
     bundles.train(bundle, ["--out", tmp_path / "graph"])
     done = bundles.train(bundle, ["--out", tmp_path / "run"], "--eval-fraction", 0.2,
@@ -254,7 +254,7 @@ def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
     check_close(out, unbroken, "adamw")
 
 
-def test_what_lies_in_place_is_no_part_of_the_computation(bundles, tmp_path):
+def test_a_run_resumes_on_a_target_with_other_in_place_buffers(bundles, tmp_path):
     """Targets choose it: in a language model they differ."""
     model, out = Model("gpt2-tiny", tmp_path), tmp_path / "run"
     for target, more in (("cpu", ["--out", out]), ("cuda", ["--resume", out])):

@@ -25,7 +25,7 @@ def without(bundle, label, path):
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-def test_what_is_read_and_was_not_written_shows(target, bundles, tmp_path):
+def test_reads_of_unwritten_memory_are_found(target, bundles, tmp_path):
     broken = without(bundles.compile(target), "matmul fc1", tmp_path / "broken.bnd")
     out = ["--out", tmp_path / "run"]
     done = bundles.train(broken, out, "--device", target, steps=2, code=4,
@@ -85,7 +85,7 @@ def net(tmp_path_factory):
     [("bf16", [], 2), ("watched", ["--max-skipped", 2], 3)],
     ids=["stop", "skip"],
 )
-def test_what_is_kept_is_the_state_before_the_step(
+def test_the_saved_state_is_that_before_the_step(
     policy, more, before, target, net, tmp_path
 ):
     """As if the run had been told to end there, with the bits of the statistics."""

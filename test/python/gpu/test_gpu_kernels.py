@@ -124,7 +124,7 @@ def test_tensors_without_elements(case, backend):
 
 @pytest.mark.parametrize("backend", ["cpu", "simulator"])
 @pytest.mark.parametrize("narrow", [BF16, np.float16], ids=["bf16", "f16"])
-def test_integers_become_narrow_numbers(narrow, backend):
+def test_integers_are_converted_to_narrow_floats(narrow, backend):
     x = np.arange(-70, 70)
     i, t, y = (tensor_type(x.shape, dtype) for dtype in (np.int64, np.bool_, narrow))
     module = f"""func.func @f(%x: {i}, %t: {t}) -> ({y}, {y}) {{

@@ -201,7 +201,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_what_cannot_be_unrolled_is_said(name, tmp_path):
+def test_loops_that_cannot_be_unrolled_are_rejected(name, tmp_path):
     text, expected = ERRORS[name]
     process = convert(text, tmp_path)
     assert process.returncode == 1 and not (tmp_path / "m.mlir").exists()

@@ -34,13 +34,13 @@ def round_to_power(x, mode):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 @pytest.mark.parametrize("saturate", [0, 1])
-def test_numbers_become_powers_of_two(mode, saturate, backend):
+def test_values_are_rounded_to_powers_of_two(mode, saturate, backend):
     found = cast(NUMBERS, mode, saturate, backend)
     np.testing.assert_array_equal(found, round_to_power(NUMBERS, mode))
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_the_least_and_the_largest(backend):
+def test_the_smallest_and_the_largest_power(backend):
     """As the table of the specification has it, for what it calls the common cases."""
     x = np.float32([0.0, 1e-45, 2.0**-127, 2.0**127, 3e38, np.inf, np.nan])
     least, most, nan = 2.0**-127, 2.0**127, np.nan
@@ -58,7 +58,7 @@ def test_integers_and_halves():
     )
 
 
-def test_a_direction_that_is_none():
+def test_an_unknown_rounding_direction():
     with pytest.raises(Refused, match="does not know round_mode 'sideways'"):
         cast(NEAR, "sideways", 1)
 

@@ -14,7 +14,7 @@ NOT_OF_THE_OP = {"element type", "opset", "random", "no tensor"}
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_what_is_not_listed_is_passed(part):
+def test_node_tests_that_the_page_does_not_list_pass(part):
     listed, tests, wrong = read_page(), load_tests(), []
     for name in TESTS[part::PARTS]:
         try:

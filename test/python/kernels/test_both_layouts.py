@@ -79,7 +79,7 @@ def test_both_layouts(name, made, backend):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_what_is_expensive_is_kept_between_walks(backend):
+def test_expensive_values_are_stored_between_passes_over_the_rows(backend):
     """Values of a function: both layouts are of the same bits."""
     shape, wide = (64, 96), tensor_type((64, 96), "f32")
     codes = tensor_type(shape, "f8E4M3FN")
@@ -102,7 +102,7 @@ def test_what_is_expensive_is_kept_between_walks(backend):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
-def test_what_is_not_finite_stays_in_its_column(value, backend):
+def test_non_finite_values_stay_in_their_column(value, backend):
     shape, wide = (64, 32), tensor_type((64, 32), "f32")
     codes, low = tensor_type(shape, "f8E4M3FN"), tensor_type((2, 32), "f32")
     module = f"""

@@ -90,7 +90,7 @@ def test_groups_of_sums_with_a_row(name, backend):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_what_is_no_number_stays_in_its_group(backend):
+def test_non_finite_values_stay_in_their_group(backend):
     x = np.ones((2, 64), F32)
     x[0, 3], x[1, 40], x[1, 16:32] = np.nan, np.inf, 0
     form = "format = #binade.quantized<f8E4M3FN, per_block<1, 16>, scale = f32>"

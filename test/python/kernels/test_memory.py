@@ -47,7 +47,7 @@ def keep_whole(x):
     return codes.reshape(1, -1), scale.reshape(1, 1)
 
 
-def test_what_waits_are_codes(tmp_path):
+def test_saved_values_are_quantized(tmp_path):
     net = Net(tmp_path)
     bundle = compile_bundle(net.path, tmp_path, "--policy", "coat")
     forward = bundle.plan["records"][: bundle.find_record("cross_entropy")]
@@ -72,7 +72,7 @@ def test_what_waits_are_codes(tmp_path):
     assert not any(text in arena.memory().tobytes() for text in wide)
 
 
-def test_nothing_wide_waits(tmp_path):
+def test_nothing_is_saved_in_a_wide_format(tmp_path):
     """Of what a policy quantizes: all that waits in 16 or 32 bits belongs to the last
     layer and the loss, which coat leaves alone, or is scales."""
     net = Net(tmp_path)

@@ -59,7 +59,7 @@ def test_the_command_line_says_otherwise(folder, tmp_path):
     }
 
 
-def test_what_extends_a_policy_asks_for_both(folder, tmp_path):
+def test_a_derived_policy_adds_its_alarms(folder, tmp_path):
     for name in ("first", "second"):
         (tmp_path / f"{name}-rules.yaml").write_text("- " + RULE % name)
     base = write_policy(tmp_path / "base.yaml", "alarms: first-rules.yaml\n")
@@ -150,7 +150,7 @@ def test_errors_name_line_and_column(folder, tmp_path, text, place, message):
         assert message in process.stderr, process.stderr
 
 
-def test_errors_of_a_file_of_rules_are_told_there(folder, tmp_path):
+def test_errors_of_a_rule_file_name_the_file(folder, tmp_path):
     (tmp_path / "rules.yaml").write_text(
         "- " + RULE.replace("value ==", "vale ==") % "x"
     )

@@ -38,7 +38,7 @@ def switched(folder, tmp_path_factory):
     return run
 
 
-def test_an_alarm_is_told_and_written_down(folder, tmp_path):
+def test_an_alarm_is_printed_and_recorded(folder, tmp_path):
     process = train(folder, tmp_path / "run")
     assert [(s, rule) for s, rule, _ in read_alarms(
         process.stderr.replace("binade: warning: ", ""))] == [(COLLAPSE, "scale-collapse")]  # fmt: skip

@@ -77,7 +77,7 @@ def storage(folder, name, settings):
     return path
 
 
-def test_weights_that_never_change_are_told(narrow, tmp_path):
+def test_weights_that_never_change_are_reported(narrow, tmp_path):
     process = train(narrow, tmp_path / "run", "bf16-amp")
     (alarm,) = read_alarms(tmp_path / "run")
     assert (alarm["rule"], alarm["step"]) == ("lost-updates", 30)
@@ -185,7 +185,7 @@ def run(folder, out, policy, data, *more, steps=300):
     return [json.loads(line)["loss"] for line in lines]
 
 
-def test_an_outlier_is_told_with_its_step(delayed, tmp_path):
+def test_an_outlier_is_reported_with_its_step(delayed, tmp_path):
     run(delayed, tmp_path / "run", "fp8-delayed", "outlier")
     alarms = read_alarms(tmp_path / "run")
     batch = next(alarm for alarm in alarms if "batch x" in alarm["where"])

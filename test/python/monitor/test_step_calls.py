@@ -51,7 +51,7 @@ def test_statistics_come_when_they_are_due(tmp_path):
     ("weight/absent*:norm", RejectedError), ("output_gradient/absent:norm", RejectedError),
     ("weight:norm;gradient:norm", UsageError),
 ])  # fmt: skip
-def test_requests_that_are_none(stats, error):
+def test_invalid_requests(stats, error):
     with pytest.raises(error):
         capture(stats=stats)
 
@@ -111,7 +111,7 @@ def test_an_expression_in_a_file(tmp_path):
     ({"schedule": ["lr=1"]}, "a schedule is a dictionary"),
     ({"steps": 1.5}, "steps is a whole number from 1 on"),
 ])  # fmt: skip
-def test_schedules_that_are_none(options, words):
+def test_invalid_schedules(options, words):
     with pytest.raises(UsageError, match=words):
         capture(**options)
 

@@ -26,7 +26,7 @@ def find_alarms(folder, regime, policy):
     return found
 
 
-def test_the_collapse_is_told_at_once(tmp_path, monkeypatch):
+def test_a_collapse_raises_an_alarm_at_its_step(tmp_path, monkeypatch):
     # A collapse is one after 50 good steps.
     short = regimes.Regime(90, 1e-4, 20, hard=1024, first=61)
     monkeypatch.setitem(regimes.REGIMES, "short", short)
@@ -38,7 +38,7 @@ def test_the_collapse_is_told_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("regime", ["memo-raw", "late-raw"])
-def test_the_range_is_told_before(tmp_path, regime):
+def test_the_range_raises_an_alarm_before_the_collapse(tmp_path, regime):
     found = find_alarms(tmp_path, regime, "fp16-amp")
     first = regimes.REGIMES[regime].first
     assert found["room"][0] < first - 50

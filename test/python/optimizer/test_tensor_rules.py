@@ -29,7 +29,7 @@ def test_lamb_follows_its_trace(backend):
 
 @BACKENDS
 @pytest.mark.parametrize("always", [0, 1])
-def test_lamb_without_decay_is_adam_unless_told(always, backend):
+def test_lamb_without_decay_is_adam_by_default(always, backend):
     generator = np.random.default_rng(2)
     p, g = draw(generator, 40), draw(generator, 40)
     module = update_module("lamb", [0.1, 0.9, 0.999, 1e-6, 0, always], 40, form="")

@@ -144,7 +144,7 @@ def test_the_sign_of_tiger_has_an_exponent(case, backend):
     ("tiger", [1e-3, 0.9, 0.1, 0, 0.99, 0], "shift"),
     ("tiger_sgd", [1e-3, 0.9, 0.1, 1.0], "vector"),
 ])  # fmt: skip
-def test_the_sign_of_nan_is_no_number(rule, hypers, form, backend):
+def test_the_sign_of_nan_is_nan(rule, hypers, form, backend):
     """As in numpy: a run whose mean is lost does not walk on by a NaN's sign bit."""
     p, g = np.ones(4, F32), np.array([np.nan, -np.nan, 1, -0.0], F32)
     module = update_module(rule, hypers, p.shape, form=form)

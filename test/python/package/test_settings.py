@@ -102,7 +102,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_cannot_be_set(kind, folder, tmp_path):
+def test_invalid_settings_are_rejected(kind, folder, tmp_path):
     arguments, code, words = REFUSED[kind]
     process = train(folder, "step.bnd", tmp_path / "run", *arguments)
     assert process.returncode == code, process.stderr

@@ -20,7 +20,7 @@ from support.linear_step import INPUTS, ROWS, compile_linear, make_model, make_v
 MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
 
 
-def test_weights_that_are_no_numbers_are_warned_of_or_refused(caplog, tmp_path):
+def test_non_finite_weights_are_warned_of_or_rejected(caplog, tmp_path):
     weight, bias, *_ = make_values()
     weight[2, 0] = weight[2, 1] = np.nan
     text = "2 values that are not finite, the first as element 4"
@@ -76,7 +76,7 @@ def test_options_of_another_type_are_refused(options, words):
         compile_linear(weight, bias, **options)
 
 
-def test_what_is_no_batch_and_no_number():
+def test_arguments_of_wrong_types():
     weight, bias, x, target = make_values()
     model = make_model(weight, bias)
     step = binade.compile(model, loss="mse(y, target)", train="w")

@@ -52,7 +52,7 @@ def train(folder, *flags, steps=4):
 @pytest.mark.parametrize("policy, percents", [
     ("fp32", [90, 75, 50]), ("bf16-amp", [85, 60, 45]), ("coat", [95, 90]),
 ])  # fmt: skip
-def test_what_waits_fits_and_the_plan_agrees(policy, percents, tmp_path):
+def test_saved_values_fit_the_budget_and_the_plan_agrees(policy, percents, tmp_path):
     whole = choose(MINI, "--policy", policy)
     assert {value["choice"] for value in whole} == {"keep"}
     assert count(whole) == count(whole, "bytes_as_is")
@@ -73,7 +73,7 @@ def test_what_waits_fits_and_the_plan_agrees(policy, percents, tmp_path):
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "fp16-amp"])
 @pytest.mark.parametrize("flags", [(), ("--accumulate", "2")])
-def test_values_made_again_are_the_same(policy, flags, tmp_path):
+def test_rematerialized_values_have_the_same_bits(policy, flags, tmp_path):
     flags = ("--policy", policy, *flags)
     choices = [v["choice"] for v in choose(MINI, *flags, "--budget", "85%")]
     assert "recompute" in choices and "quantize" not in choices
@@ -120,7 +120,7 @@ class Net:
                 "middle": b.detach().T @ dc, "down": ddown}  # fmt: skip
 
 
-def test_quantized_values_wait_as_codes(tmp_path):
+def test_quantized_values_are_saved_quantized(tmp_path):
     net = Net(tmp_path)
     values = choose(net.path, "--budget", "70%")
     [quantized] = [value for value in values if value["choice"] == "quantize"]
@@ -155,7 +155,7 @@ def refuse(*flags, code):
 
 
 @pytest.mark.parametrize("text", ["0", "-5%", "101%", "60 %%", "many", "5XB", "1e30"])
-def test_what_is_no_budget(text):
+def test_invalid_memory_budgets(text):
     error = refuse(MINI, "--budget", text, code=2)
     assert "--budget expects a size such as 24MiB or a part such as 60%" in error
     assert text in error

@@ -260,7 +260,7 @@ def test_merged_casts_change_no_value(table):
         assert same(before, after), (source, middle, target, flags, left)
 
 
-def test_what_could_be_merged_and_is_not(table):
+def test_casts_that_could_be_merged_and_are_not(table):
     """Of the formats that the project computes in: the rule asks whether the
     format in the middle holds every value, not whether the last one could tell.
     """

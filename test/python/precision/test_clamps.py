@@ -76,7 +76,7 @@ REMEDIES = {
 @pytest.mark.parametrize("peak", [1, 50000])
 @pytest.mark.parametrize("poison", [None, np.nan])
 @pytest.mark.parametrize("remedy", REMEDIES)
-def test_what_overflows_stays_finite(remedy, peak, poison, backend, tmp_path):
+def test_values_that_overflow_are_clamped(remedy, peak, poison, backend, tmp_path):
     rule = f"{{match: {{name: ffn}}, clamp: {remedy}}}"
     module, _ = materialize(tmp_path, policy(rule))
     tensors = inputs(peak, poison)

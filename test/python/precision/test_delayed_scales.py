@@ -85,7 +85,7 @@ func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.r
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("steps", [1, 2, 4])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_what_is_not_finite_freezes_no_scale(bad, steps, backend):
+def test_non_finite_values_do_not_freeze_a_scale(bad, steps, backend):
     """The scale stays in that step, and the next one takes no notice of it."""
     module = delay(f"""
 func.func @step(%x: tensor<6x32xf32> {{binade.name = "x", binade.role = #binade.role<batch>}})

@@ -87,7 +87,7 @@ def test_recording_changes_no_bit_of_the_run(x, tmp_path):
         np.testing.assert_array_equal(value, recorded[name])
 
 
-def test_what_was_seen_is_kept_when_the_numbers_end_the_run(x, tmp_path):
+def test_recorded_ranges_are_kept_when_a_non_finite_loss_ends_the_run(x, tmp_path):
     x[6] = np.inf
     done = train(tmp_path, x, "--optimizer", "sgd")
     assert done.returncode == 4, done.stderr

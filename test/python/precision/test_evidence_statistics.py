@@ -133,7 +133,7 @@ func.func @f(%g: tensor<1000xf32>, %scale: tensor<f32>)
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("scale", [1, 65536])
-def test_what_becomes_of_recorded_gradients(scale, backend):
+def test_recorded_gradients_in_narrow_formats(scale, backend):
     """All of them, as they are and in f16 and bf16 behind a scale."""
     case, g = load_gradients()
     wanted = case["by_scale"][str(scale)]

@@ -94,7 +94,7 @@ def choose_marks(policy, target):
                  marks=choose_marks(policy, target))
     for policy in POLICIES for target in TARGETS
 ])  # fmt: skip
-def test_what_is_told_is_what_records_compute(policy, target, model):
+def test_reported_fallbacks_are_those_of_the_records(policy, target, model):
     """Decisions by explain, records by the plan: the one with what is told of it is the
     other, node by node."""
     report = json.loads(

@@ -148,7 +148,7 @@ def test_layers_scale_as_the_rule_says(size, joined, backend, tmp_path):
     assert (expected["scale layer third"] > 1) == (size < 1e-5)
 
 
-def test_what_would_vanish_arrives(tmp_path):
+def test_gradients_that_would_underflow_are_kept(tmp_path):
     t = tensors(1e-7)
     exact = numpy_step(t, False)["w1"]
     errors = []

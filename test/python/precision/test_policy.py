@@ -103,7 +103,7 @@ def test_schema_and_reader_refuse(schema, tmp_path, case):
 @pytest.mark.parametrize("base, saved", [
     ("bf16-amp", "f8E4M3FN"), ("fp16-amp", "f8E5M2"), ("bf16-amp", "f8E5M2FNUZ"),
 ])  # fmt: skip
-def test_results_wait_in_floats_of_8_bits(tmp_path, base, saved):
+def test_results_are_saved_in_floats_of_8_bits(tmp_path, base, saved):
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         f"name: mine\nextends: {base}\nrules:\n"
@@ -113,7 +113,7 @@ def test_results_wait_in_floats_of_8_bits(tmp_path, base, saved):
     assert done.returncode == 0, done.stderr
 
 
-def test_no_results_wait_in_powers_of_two(tmp_path):
+def test_results_are_not_saved_as_powers_of_two(tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text(RULE + "{match: {op: gelu}, saved: f8E8M0FNU}\n")
     shown = binade("policy", "show", policy)

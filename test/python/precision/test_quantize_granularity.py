@@ -116,7 +116,7 @@ HARD = [
     ("f8E4M3FN, per_row, scale = f32, expand", ["f8E4M3FN", "f32", "f32", "f32"]),
     ("BOOK, per_row, scale = f32", ["i8", "f32"]),
 ])  # fmt: skip
-def test_what_is_not_finite_is_never_stored_as_finite(name, row, form, parts, backend):
+def test_non_finite_values_are_never_stored_as_finite(name, row, form, parts, backend):
     x = np.array([row, [1.0, 2.0, -3.0, 4.0]], np.float32)
     form = form.replace("BOOK", book("bnb_dynamic_signed"))
     shapes = [x.shape] + [(2,)] * (len(parts) - 1)

@@ -111,7 +111,7 @@ func.func @step(%x: tensor<3x40xf32> {binade.name = "x"}) -> (tensor<3x40xf32> {
 
 
 @BACKENDS
-def test_what_waits_is_codes_of_groups(tmp_path, backend):
+def test_saved_values_are_quantized_by_groups(tmp_path, backend):
     """As COAT has it: the scale divides unrounded, and is kept in bf16. Rows of 40 end
     in the middle of a group of 16."""
     policy = tmp_path / "p.yaml"
@@ -206,7 +206,7 @@ def saved_bytes(policy, folder):
     return totals
 
 
-def test_what_waits_in_the_plan_has_8_bits(tmp_path):
+def test_saved_values_of_the_plan_have_8_bits(tmp_path):
     plain = saved_bytes("bf16-amp", tmp_path)
     coat = saved_bytes("coat", tmp_path)
     assert not any(dtype.startswith("F8") for dtype in plain)

@@ -94,7 +94,7 @@ def test_the_result_is_rounded_once(backend):
 
 @BACKENDS
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_stays_in_its_row(value, backend):
+def test_non_finite_values_stay_in_their_row(value, backend):
     left = Side(8, 256, 1, 128, E4M3, 5)
     right = Side(16, 256, 128, 128, E4M3, 6)
     left.scales[3, 1] = value

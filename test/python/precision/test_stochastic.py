@@ -112,7 +112,7 @@ def test_codes_of_books(size, backend):
 
 
 @backends
-def test_what_must_not_move(backend):
+def test_values_of_the_format_are_not_rounded(backend):
     """Numbers of the format stay, NaN is never finite, what is beyond saturates."""
     numbers = np.tile(magnitudes(FLOATS["f8E4M3FN"])[:127:3], 6).astype(F32)
     numbers[::2] *= -1

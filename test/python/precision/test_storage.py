@@ -62,7 +62,7 @@ WORDS = WORDS[(WORDS & 0x7FFFFFFF) <= 0x7F800000]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("master", ["none", "f32", "split_round", "split_trunc"])
-def test_what_is_written_and_read_again(master, backend, tmp_path):
+def test_stored_parameters_are_read_as_written(master, backend, tmp_path):
     """Whatever the f32: stored as defined, and joined to the same f32."""
     value = WORDS.view(F32)
     update = Update(tmp_path, backend, "take", [], len(value), master)
@@ -234,7 +234,7 @@ def test_stochastic_rounding_as_recorded(backend, tmp_path):
     np.testing.assert_array_equal(bits(found[where]), read_words(wanted))
 
 
-def test_what_needs_no_rounding_is_not_moved(tmp_path):
+def test_representable_values_are_not_rounded(tmp_path):
     value = np.array([0, 1, -1.5, 2.0**-133, np.inf, -np.inf, np.nan, 3.3895e38], F32)
     value = value.astype(BF16).astype(F32)
     for backend in BACKENDS:

@@ -125,7 +125,7 @@ def test_formats_of_microscaling_are_emulated(chip, policy, formats, tmp_path):
     ("fp32", None), ("bf16-amp", None), ("tf32", "tf32"), ("fp16-amp", "f16"),
     ("fp8-current", "f8E4M3FN, f8E5M2"),
 ])  # fmt: skip
-def test_of_cpus_only_who_is_strict_hears(policy, formats, tmp_path):
+def test_emulation_on_cpus_is_reported_with_strict_only(policy, formats, tmp_path):
     assert "no instructions" not in compile(tmp_path / "a.bnd", policy)
     text = compile(tmp_path / "b.bnd", policy, "--strict", code=3 if formats else 0)
     if formats:

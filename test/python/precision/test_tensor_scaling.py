@@ -79,7 +79,7 @@ def test_each_tensor_finds_its_scale(tmp_path):
     assert final["scaler/scale/loud"] == 1 < final["scaler/scale/quiet"]
 
 
-def test_what_would_vanish_is_trained(tmp_path):
+def test_parameters_whose_gradients_would_underflow_are_trained(tmp_path):
     """The update of the last step, at the scale that was found."""
     exact = gradients()["quiet"]
     scale = F32(2.0**10)

@@ -63,7 +63,7 @@ def test_gradients_are_those_of_one_large_batch(mlp, tmp_path):
         np.testing.assert_allclose(found[name], parameter.grad, rtol=1e-5, atol=1e-7)
 
 
-def test_sums_wait_in_the_format_that_a_policy_says(mlp, tmp_path):
+def test_accumulated_gradients_have_the_format_of_the_policy(mlp, tmp_path):
     """In bf16 they take half of the bytes, and each is rounded but the last."""
     policy = tmp_path / "narrow.yaml"
     policy.write_text(

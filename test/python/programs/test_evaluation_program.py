@@ -34,7 +34,7 @@ LOSS = '{binade.role = #binade.role<metric>, binade.name = "eval_loss"}'
          "expected one result, metric 'eval_loss' of type tensor<f32>"),
     ],
 )  # fmt: skip
-def test_what_is_evaluated_is_of_the_step(
+def test_evaluation_programs_that_do_not_fit_the_step_are_rejected(
     argument, type_, attributes, message, tmp_path
 ):
     (tmp_path / "step.mlir").write_text(

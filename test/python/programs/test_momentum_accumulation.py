@@ -237,7 +237,7 @@ def test_runs_resume(files, tmp_path):
 
 
 @pytest.mark.parametrize("bad", range(BATCHES))
-def test_what_overflows_is_left_out(bad, files, tmp_path):
+def test_batches_that_overflow_are_skipped(bad, files, tmp_path):
     """The mean keeps what batches before it added, and parameters wait."""
     data = {name: value.copy() for name, value in files.data.items()}
     data["x"][files.batch * bad] = np.inf

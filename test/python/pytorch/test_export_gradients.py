@@ -240,7 +240,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_graph_holds_is_refused(name, tmp_path):
+def test_gradients_that_no_graph_can_express_are_rejected(name, tmp_path):
     make, words = REFUSED[name]
     with pytest.raises(RejectedError, match=words):
         export_onnx(make(), TOKENS, tmp_path / "m.onnx")

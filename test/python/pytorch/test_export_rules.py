@@ -60,7 +60,7 @@ def test_rules_follow_arithmetic_copies_and_in_place_writes():
     assert rules.rule("w", single) == {"rule": "constant", "value": 2.5}
 
 
-def test_what_has_no_rule_is_named():
+def test_weights_without_a_rule_are_named():
     with InitialRules() as rules:
         weight = nn.Parameter(nn.init.orthogonal_(torch.empty(4, 4)))
         padded = nn.Embedding(4, 4, padding_idx=0)
@@ -131,7 +131,7 @@ def test_old_operator_sets_and_other_file_names_are_rejected(tmp_path):
         export.export_onnx(model, batch, tmp_path / "m.pb", loss=models.cross_entropy)
 
 
-def test_what_cannot_be_exported_is_named(tmp_path):
+def test_unsupported_modules_are_named(tmp_path):
     average = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3, momentum=None))
     batch = {"input": torch.zeros(4, 6)}
     with pytest.raises(RejectedError, match="batch norm '1' has momentum None"):

@@ -78,7 +78,7 @@ def test_every_option_of_the_compiler_is_documented():
 
 
 @pytest.mark.parametrize("name", ["set_dims", "__class__", "polcy", "batches"])
-def test_what_is_no_option_is_refused(name):
+def test_unknown_options_are_rejected(name):
     with pytest.raises(UsageError, match=f"there is no option '{name}'"):
         capture(**{name: 3})
 

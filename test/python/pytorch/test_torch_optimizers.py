@@ -163,7 +163,7 @@ def test_a_step_without_finite_gradients_changes_nothing():
         assert torch.equal(parameter, value)
 
 
-def test_what_it_cannot_train_is_refused():
+def test_unsupported_parameters_are_rejected():
     module = make_module()
     optimizer = binade.torch.Optimizer(module.parameters())
     module[0].weight.grad = torch.zeros(16, 8).to_sparse()

@@ -189,7 +189,7 @@ def test_what_is_frozen_takes_no_memory_until_it_trains():
     assert not torch.equal(ours[0], theirs[0])
 
 
-def test_groups_that_begin_alike_are_told_apart():
+def test_groups_with_equal_first_settings_are_distinguished():
     pairs = []
     for make in (binade.torch.AdamW, torch.optim.AdamW):
         parameters = make_parameters()

@@ -176,7 +176,7 @@ def test_spelled_out_norms_are_one_op(kind, spelling, seed, tmp_path):
 
 @pytest.mark.parametrize("change", NEAR_MISSES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_only_looks_like_a_norm_stays(kind, change, tmp_path):
+def test_graphs_that_resemble_a_norm_are_kept(kind, change, tmp_path):
     text = import_and_compare(kind, NEAR_MISSES[change], 0, tmp_path)
     assert "binade.batch_norm" not in text
     assert "binade.layer_norm" not in text

@@ -115,6 +115,6 @@ def test_spelled_out_softmax_is_one_op(spelling, tmp_path):
 
 
 @pytest.mark.parametrize("change", NEAR_MISSES)
-def test_what_only_looks_like_softmax_stays(change, tmp_path):
+def test_graphs_that_resemble_softmax_are_kept(change, tmp_path):
     text = import_and_compare(*NEAR_MISSES[change], tmp_path)
     assert "softmax" not in text

@@ -118,7 +118,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_what_is_no_learning_rate_is_none(other, given, tmp_path):
+def test_other_scalar_inputs_are_no_learning_rates(other, given, tmp_path):
     optimizer, changes = OTHERS[other]
     text = lower(tmp_path, given(optimizer, 0, changes).model, *PIPELINES[:1])
     assert "func.func @forward(" in text and "binade.optimizer" not in text

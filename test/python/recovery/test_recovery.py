@@ -85,7 +85,7 @@ def test_updates_become_rules_of_the_library(optimizer, rule, settings, tmp_path
     [{"eps": 0.0}, {"c1": 0.11}, {"c001": 0.002}, {"one": 1.5}],
     ids=["no epsilon", "other weight", "other weight of squares", "other one"],
 )
-def test_what_only_looks_like_a_rule_is_none(numbers, tmp_path):
+def test_graphs_that_resemble_a_rule_are_kept(numbers, tmp_path):
     text = lower(tmp_path, Exported("adamw", 0, **numbers).model, *PIPELINES[:1])
     rules = re.findall(r"binade.optimizer @(\w+) ", text)
     if "eps" in numbers:
@@ -180,7 +180,7 @@ def test_hand_written_gradients_are_those_of_torch():
 
 
 @pytest.mark.parametrize("what", ["Exp", "Add"])
-def test_what_is_no_gradient_is_an_output(what, tmp_path):
+def test_values_that_are_no_gradients_are_outputs(what, tmp_path):
     """Not linear in what the loss depends on, or twice the gradient."""
     model = graphs.make_gradients()
     last = next(n for n in model.graph.node if n.output[0] == "grad_w2")

@@ -188,7 +188,7 @@ func.func @f(%x: tensor<3x2xf32>) -> (tensor<3x2xf32>, tensor<2x2xf32>) {
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_constants_beside_the_module(tmp_path, monkeypatch):
+def test_constants_in_external_files(tmp_path, monkeypatch):
     """Not those of the same name in the working directory."""
     folder = tmp_path / "model"
     folder.mkdir()

@@ -183,7 +183,7 @@ def test_another_format_version_is_refused(runs, saved):
     assert checkpoints(saved) == ["step-000005", "step-000010"]
 
 
-def test_other_machines_are_told(runs, saved):
+def test_checkpoints_of_other_machines_are_warned_of(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
     change_manifest(newest, lambda it: it["machine"].update(threads="77"))
     process = runs.train("--resume", saved)

@@ -107,7 +107,7 @@ def check_codes(form, parts, values):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_numbers_become_codes_and_numbers_again(work, name, tmp_path):
+def test_states_are_quantized_and_dequantized(work, name, tmp_path):
     printed = work.convert(work.run, name, tmp_path / "codes").stdout
     assert "4 states" in printed
     before, codes = load(work.run), load(tmp_path / "codes")
@@ -171,7 +171,7 @@ def edit(directory, change):
 
 @pytest.mark.parametrize("name", ["e4m3", "e4m3x", "dyn8", "dyn4"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_no_number_stays_none(work, name, value, tmp_path):
+def test_nan_stays_nan(work, name, value, tmp_path):
     shutil.copytree(work.run, tmp_path / "run")
 
     def change(tensors, _):

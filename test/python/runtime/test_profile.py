@@ -44,7 +44,7 @@ def test_every_step_has_the_records_of_the_plan(profiled):
     assert others <= {"upload ports", "download ports"}
 
 
-def test_records_lie_one_behind_the_other_in_their_step(profiled):
+def test_records_follow_one_another_in_their_step(profiled):
     _, trace, _ = profiled
     steps = [event for event in calls(trace) if event["cat"] == "step"]
     rounding = 0.01

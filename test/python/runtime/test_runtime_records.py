@@ -88,7 +88,7 @@ def test_a_record_of_a_loop_runs_in_one_iteration(runtime):
         assert "the plan has no such record" in runtime.error()
 
 
-def test_what_is_outside_is_refused(runtime, program):
+def test_records_and_addresses_out_of_range_are_rejected(runtime, program):
     assert run(program, [2]) == 2 and run(program, [0, 0], [0]) == 2
     assert run(program, [0], records=b"nothing") == 2
     assert "no list of records is called 'nothing'" in runtime.error()

@@ -107,7 +107,7 @@ def test_a_bundle_in_another_folder_finds_its_weights(bundles, tuned, tmp_path):
     bundles.train(moved, ["--out", tmp_path / "run"])
 
 
-def test_what_cannot_be_tuned(bundles, tmp_path):
+def test_bundles_that_cannot_be_tuned(bundles, tmp_path):
     out = tmp_path / "out.bnd"
     done = run("binade-run", "tune", bundles.compile("cpu"), "-o", out,
                "--device", "cpu", code=2)  # fmt: skip

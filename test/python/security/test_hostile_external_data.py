@@ -180,7 +180,7 @@ def damaged(folder):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_31_weights_that_are_no_numbers(number, damaged):
+def test_31_non_finite_weights(number, damaged):
     """They are trained all the same: a warning says why that stops at once."""
     np.array([1, 2, number, number], "<f4").tofile(damaged / "w.bin")
     assert run("binade", "import", "m.onnx", cwd=damaged).returncode == 0

@@ -90,7 +90,7 @@ def test_59_group(kind, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--policy", "--ranges", "--optimizer", "--states"])
-def test_33_files_that_are_none(option, tmp_path):
+def test_33_devices_and_pipes(option, tmp_path):
     """What would be waited for, or never end."""
     suffix = ".mlir" if option == "--optimizer" else ".yaml"
     (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")

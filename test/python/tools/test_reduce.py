@@ -40,7 +40,7 @@ def list_ops(module):
     return re.findall(r"binade\.([a-z_]+)(?= %| dense)", module)
 
 
-def test_what_a_failure_needs_is_left(tmp_path):
+def test_the_ops_that_a_failure_needs_are_kept(tmp_path):
     """Autodiff refuses a graph of a hundred ops for one of them."""
     case = Case("layers", 2, 100)
     graph = case.graph

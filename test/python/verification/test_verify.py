@@ -207,7 +207,7 @@ def test_accumulation_and_evaluation_are_compared(tmp_path, bundles):
     assert {record["executions"] for record in report["records"]} == {1, 2}
 
 
-def test_what_cannot_be_verified_says_why(bundles, tmp_path):
+def test_unverifiable_bundles_are_rejected_with_the_reason(bundles, tmp_path):
     cpu = bundles.compile("cpu")
     assert "the CPU, which is not simulated" in refuse(6, cpu, "--device", "simulator")
     assert "its kernels are for the CPU" in refuse(6, cpu, "--device", "cuda")
