@@ -71,15 +71,15 @@ double mlir::binade::readElement(DType dtype, std::span<const std::byte> bytes,
                          : static_cast<double>(bits);
 }
 
-/// Numbers of `dtype` in their order.
-static double rank(DType dtype, uint64_t bits) {
+/// The position of a value among those of `dtype`. A double does not hold that
+/// of every value of 64 bits.
+static __int128 rank(DType dtype, uint64_t bits) {
   const llvm::fltSemantics *semantics = getSemantics(dtype);
   if (!semantics)
-    return isSigned(dtype) ? static_cast<double>(extend(dtype, bits))
-                           : static_cast<double>(bits);
+    return isSigned(dtype) ? __int128(extend(dtype, bits)) : __int128(bits);
   FloatFormat format(*semantics);
   uint64_t sign = format.hasSign ? uint64_t(1) << (format.width - 1) : 0;
-  auto magnitude = static_cast<double>(bits & ~sign);
+  __int128 magnitude = bits & ~sign;
   return bits & sign ? -magnitude : magnitude;
 }
 
@@ -89,8 +89,9 @@ double mlir::binade::countUlps(DType dtype, std::span<const std::byte> left,
   if (std::isnan(readElement(dtype, left, index)) ||
       std::isnan(readElement(dtype, right, index)))
     return NAN;
-  return std::fabs(rank(dtype, readBits(dtype, left, index)) -
-                   rank(dtype, readBits(dtype, right, index)));
+  __int128 steps = rank(dtype, readBits(dtype, left, index)) -
+                   rank(dtype, readBits(dtype, right, index));
+  return std::fabs(static_cast<double>(steps));
 }
 
 double mlir::binade::getSpacing(DType dtype, double value) {
