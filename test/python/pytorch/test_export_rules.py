@@ -76,8 +76,8 @@ def command(tmp_path, *arguments):
 
 
 def test_the_command_loads_values_and_is_repeatable(tmp_path, capsys):
-    names = ["export_models:MLP", "--batch", "export_models:vectors"]
-    names += ["--loss", "export_models:cross_entropy"]
+    names = ["support.export_models:MLP", "--batch", "support.export_models:vectors"]
+    names += ["--loss", "support.export_models:cross_entropy"]
     assert command(tmp_path, *names) == 0
     assert "inputs x [5, 6], labels [5]" in capsys.readouterr().out
     first = (
@@ -105,19 +105,24 @@ def test_the_command_loads_values_and_is_repeatable(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("model", "batch", "loss", "message"),
     [
-        ("export_models", "vectors", "mean", "write package.module:name"),
+        ("support.export_models", "vectors", "mean", "write package.module:name"),
         ("absent_module:f", "vectors", "mean", "no module 'absent_module'"),
-        ("export_models:Absent", "vectors", "mean", "has no 'Absent'"),
-        ("export_models:vectors", "vectors", "mean", "must be a torch.nn.Module"),
-        ("export_models:MLP", "MLP", "mean", "must map input names to tensors"),
-        ("export_models:MLP", "wrong_batch", "cross_entropy", "'extra'"),
-        ("export_models:MLP", "vectors", "no_reduction", "tensor of shape [5]"),
-        ("export_models:MLP", "vectors", "mean", "has a parameter 'labels'"),
+        ("support.export_models:Absent", "vectors", "mean", "has no 'Absent'"),
+        (
+            "support.export_models:vectors",
+            "vectors",
+            "mean",
+            "must be a torch.nn.Module",
+        ),
+        ("support.export_models:MLP", "MLP", "mean", "must map input names to tensors"),
+        ("support.export_models:MLP", "wrong_batch", "cross_entropy", "'extra'"),
+        ("support.export_models:MLP", "vectors", "no_reduction", "tensor of shape [5]"),
+        ("support.export_models:MLP", "vectors", "mean", "has a parameter 'labels'"),
     ],
 )
 def test_wrong_input_is_rejected(tmp_path, capsys, model, batch, loss, message):
-    code = command(tmp_path, model, "--batch", f"export_models:{batch}",
-                   "--loss", f"export_models:{loss}")  # fmt: skip
+    code = command(tmp_path, model, "--batch", f"support.export_models:{batch}",
+                   "--loss", f"support.export_models:{loss}")  # fmt: skip
     assert code == REJECTED
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
