@@ -1,0 +1,105 @@
+//===- UsageTest.cpp - Command lines that cannot be understood ------------===//
+
+#include "binade/CommandLine/CommandLine.h"
+#include "gtest/gtest.h"
+
+using namespace binade;
+
+namespace {
+
+/// A program with nested commands, and what it says of a command line.
+class Usage : public testing::Test {
+protected:
+  Usage() {
+    app.require_subcommand(1);
+    CLI::App *train = addCommand(app, "train", "");
+    train->add_option("model", model)->required();
+    train->add_option("--steps", steps)->check(integer<int>(1));
+    addDiagnosticFormat(*train, format);
+    CLI::App *policy = addCommand(app, "policy", "");
+    policy->require_subcommand(1);
+    addCommand(*policy, "check", "");
+  }
+
+  /// The exit code, and standard error as `error`; 0 if nothing is wrong.
+  int parse(std::vector<std::string> words) {
+    words.insert(words.begin(), "binade");
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+      arguments.push_back(word.data());
+    auto count = static_cast<int>(arguments.size());
+    testing::internal::CaptureStderr();
+    int code = 0;
+    try {
+      app.parse(count, arguments.data());
+    } catch (const CLI::ParseError &error) {
+      code = reportUsage(app, error, count, arguments.data());
+    }
+    this->error = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  CLI::App app{"", "binade"};
+  std::string model, error;
+  int steps = 0;
+  DiagnosticFormat format = DiagnosticFormat::Text;
+};
+
+TEST_F(Usage, NothingIsReportedOfACommandInOrder) {
+  EXPECT_EQ(parse({"train", "m.onnx", "--steps", "3"}), 0);
+  EXPECT_EQ(error, "");
+  EXPECT_EQ(model, "m.onnx");
+  EXPECT_EQ(steps, 3);
+}
+
+TEST_F(Usage, AnUnknownCommandIsNamedWithASuggestion) {
+  EXPECT_EQ(parse({"trian"}), ExitCode::Usage);
+  EXPECT_EQ(error, "binade: error: no command of 'binade' is called 'trian'; "
+                   "did you mean 'train'?\n"
+                   "binade: note: see 'binade --help'\n");
+}
+
+TEST_F(Usage, AnUnknownSubcommandIsNamedWithItsCommand) {
+  EXPECT_EQ(parse({"policy", "chekc"}), ExitCode::Usage);
+  EXPECT_NE(error.find("'chekc'; did you mean 'check'?"), std::string::npos);
+  EXPECT_NE(error.find("see 'binade policy --help'"), std::string::npos);
+}
+
+TEST_F(Usage, AMisspelledOptionPrecedesAMissingArgument) {
+  EXPECT_EQ(parse({"train", "--stpes=3"}), ExitCode::Usage);
+  EXPECT_EQ(error,
+            "binade: error: no option is called '--stpes=3'; did you "
+            "mean '--steps'?\nbinade: note: see 'binade train --help'\n");
+}
+
+TEST_F(Usage, AnArgumentTooManyIsNamed) {
+  EXPECT_EQ(parse({"train", "m.onnx", "n.onnx"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: unexpected argument 'n.onnx'\n"),
+            std::string::npos);
+}
+
+TEST_F(Usage, AWrongValueIsReportedWithItsOption) {
+  EXPECT_EQ(parse({"train", "m.onnx", "--steps", "0"}), ExitCode::Usage);
+  EXPECT_NE(error.find("--steps: expected an integer, 1 or more, got '0'"),
+            std::string::npos);
+}
+
+TEST_F(Usage, ControlCharactersAreNotPrinted) {
+  EXPECT_EQ(parse({"\x1b[31mtrain"}), ExitCode::Usage);
+  EXPECT_EQ(error.find('\x1b'), std::string::npos);
+}
+
+TEST_F(Usage, ErrorsAreJsonWhereTheCommandLineAsksForIt) {
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{"train", "--diag=json", "--stpes"},
+        std::vector<std::string>{"train", "--diag", "json", "--stpes"}}) {
+    EXPECT_EQ(parse(words), ExitCode::Usage);
+    EXPECT_EQ(error,
+              R"({"severity":"error","file":"binade","part":"","message":"no )"
+              R"(option is called '--stpes'; did you mean '--steps'?","notes":)"
+              R"(["see 'binade train --help'"],"exit_code":2})"
+              "\n");
+  }
+}
+
+} // namespace
