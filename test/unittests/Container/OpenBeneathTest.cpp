@@ -215,7 +215,7 @@ static bool opensWithoutOpenat2(const std::string &directory, int number) {
          !openBeneath(directory, "link/w.bin");
 }
 
-TEST(OpenBeneathDeathTest, WithoutTheSystemCallTheWalkIsTaken) {
+TEST(OpenBeneathDeathTest, WithoutTheSystemCallDirectoriesAreOpenedOneByOne) {
   TemporaryDirectory root;
   ::mkdir((root / "sub").c_str(), 0755);
   test::writeFile(root / "sub/w.bin", "weights");

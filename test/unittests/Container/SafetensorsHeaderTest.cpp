@@ -40,7 +40,7 @@ TEST(SafetensorsHeader, TheSmallestFiles) {
       "accepted");
 }
 
-TEST(SafetensorsHeader, LengthsThatCannotBe) {
+TEST(SafetensorsHeader, ImpossibleLengthsAreRejected) {
   EXPECT_EQ(diagnoseFile(""),
             "f: error: not a safetensors file: it has only 0 bytes");
   EXPECT_EQ(diagnoseFile("1234567"),
@@ -59,7 +59,7 @@ TEST(SafetensorsHeader, LengthsThatCannotBe) {
   EXPECT_MENTIONS(diagnoseFile(withLength(~std::uint64_t(0))), "the limit");
 }
 
-TEST(SafetensorsHeader, TextThatIsNoHeader) {
+TEST(SafetensorsHeader, InvalidJsonIsRejected) {
   EXPECT_MENTIONS(diagnose("[]"), "begin with '{'");
   EXPECT_MENTIONS(diagnose(" {}"), "begin with '{'");
   EXPECT_MENTIONS(diagnose("{"), "f:header byte 2: error: not valid JSON");

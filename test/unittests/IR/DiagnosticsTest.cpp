@@ -31,7 +31,7 @@ TEST(DiagnosticsTest, InternalErrorsSayThatTheyAreBugs) {
 }
 
 /// What a verifier says comes first, and that it is a bug after that.
-TEST(DiagnosticsTest, ALaterInternalErrorMakesTheFirstOne) {
+TEST(DiagnosticsTest, ALaterInternalErrorSetsTheExitCodeOfTheFirstError) {
   MLIRContext context;
   DiagnosticCollector collector(&context);
   emitError(UnknownLoc::get(&context)) << "'binade.add' op has no operands";
