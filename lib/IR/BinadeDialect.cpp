@@ -32,6 +32,9 @@ void BinadeDialect::initialize() {
 #include "binade/IR/Ops/Elementwise.cpp.inc"
       ,
 #define GET_OP_LIST
+#include "binade/IR/Ops/Binary.cpp.inc"
+      ,
+#define GET_OP_LIST
 #include "binade/IR/Ops/Cast.cpp.inc"
       ,
 #define GET_OP_LIST

@@ -122,6 +122,8 @@ FloatType getComputeFormat(PrecisionOpInterface op, Type operand);
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Elementwise.h.inc"
 #define GET_OP_CLASSES
+#include "binade/IR/Ops/Binary.h.inc"
+#define GET_OP_CLASSES
 #include "binade/IR/Ops/Cast.h.inc"
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Contraction.h.inc"

@@ -4,6 +4,7 @@
 #define BINADE_IR_BINADEOPS_TD
 
 include "binade/IR/Ops/Elementwise.td"
+include "binade/IR/Ops/Binary.td"
 include "binade/IR/Ops/Cast.td"
 include "binade/IR/Ops/Contraction.td"
 include "binade/IR/Ops/Convolution.td"

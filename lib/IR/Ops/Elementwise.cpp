@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - one element in, one element out ------------------===//
+//===- Elementwise.cpp - elementwise ops of one operand -------------------===//
 
 #include "Subgradients.h"
 

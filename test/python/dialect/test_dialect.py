@@ -11,7 +11,7 @@ def test_every_op_makes_the_round_trip():
     assert len(ops) > 60
     families = {
         file.stem for file in (ROOT / "include/binade/IR/Ops").glob("*.td")
-    } - {"Base"}  # fmt: skip
+    } - {"Base", "ElementwiseBase"}  # fmt: skip
     tests = [file.read_text() for file in (ROOT / "test/IR").glob("*.mlir")]
     round_trips = "".join(text for text in tests if "--mlir-print-op-generic" in text)
     checks = re.findall(r"CHECK(?:-NEXT)?:.*", round_trips)

@@ -1,4 +1,4 @@
-//===- Cast.td - casts, and values saved for backward --------------------===//
+//===- Cast.td - casts, and values saved for backward ---------------------===//
 
 #ifndef BINADE_IR_OPS_CAST_TD
 #define BINADE_IR_OPS_CAST_TD
