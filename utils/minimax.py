@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Derives the polynomial coefficients of lib/Conversion's expansions.
+"""Derives the polynomial coefficients of lib/Codegen's expansions.
 
 Each row of TABLE approximates one function on one interval by a polynomial
 whose coefficients are exact in the working format. The Remez exchange finds

@@ -3,10 +3,10 @@
 // read.
 //===----------------------------------------------------------------------===//
 
+#include "binade/Autodiff/Differentiate.h"
 #include "binade/Autodiff/Passes.h"
 #include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/AddPorts.h"
-#include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -3,8 +3,8 @@
 #ifndef BINADE_LIB_EXPORT_ONNXWRITER_H
 #define BINADE_LIB_EXPORT_ONNXWRITER_H
 
-#include "Names.h"
-#include "ScaleNodes.h"
+#include "binade/ONNX/ScaleNodes.h"
+#include "binade/ONNX/UniqueNames.h"
 #include "onnx-ml.pb.h"
 
 namespace mlir::binade::convert {
@@ -106,7 +106,7 @@ private:
 
   ::onnx::GraphProto &graph;
   llvm::DenseMap<Value, std::string> values;
-  Names names;
+  UniqueNames names;
   std::map<std::vector<int64_t>, std::string> integers;
   std::map<const void *, std::string> tables; ///< By their attributes.
   std::string place;

@@ -1,7 +1,7 @@
 //===- WriteOnnx.cpp - ONNX from binade ops -------------------------------===//
 
+#include "binade/Export/WriteOnnx.h"
 #include "OnnxWriter.h"
-#include "binade/Export/ONNX/Write.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "mlir/IR/IRMapping.h"

@@ -1,9 +1,9 @@
 //===- AlarmRules.cpp - Rules of alarms, from files -----------------------===//
 
 #include "binade/Pipelines/AlarmRules.h"
+#include "binade/Config/DataFiles.h"
 #include "binade/Container/Printable.h"
 #include "binade/Container/Suggest.h"
-#include "binade/IR/DataFiles.h"
 #include "binade/Monitor/Requests.h"
 #include "binade/Pipelines/Pipelines.h"
 

@@ -10,6 +10,7 @@
 #include "binade/IR/Names.h"
 #include "binade/Precision/Assigner.h"
 #include "binade/Precision/StepEvidence.h"
+#include "binade/Raising/Passes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
@@ -364,6 +365,8 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
     report.written.exitCode = report.leftOut.exitCode;
     return failure();
   }
+  if (*module)
+    recognizeLinear((*module)->lookupSymbol<func::FuncOp>(kForwardName));
   policy->directory = llvm::sys::path::parent_path(path);
   if (policy->directory.empty())
     policy->directory = ".";

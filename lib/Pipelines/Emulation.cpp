@@ -1,7 +1,7 @@
 //===- Emulation.cpp - Formats that a target lacks ------------------------===//
 
 #include "binade/Pipelines/Emulation.h"
-#include "binade/Conversion/ConversionCost.h"
+#include "binade/Codegen/CastCost.h"
 #include "binade/IR/Movement.h"
 #include "binade/Pipelines/Target.h"
 #include "llvm/ADT/MapVector.h"
@@ -58,7 +58,7 @@ EmulatedFormat &EmulationFinder::get(Type format) {
   if (isNew) {
     entry->second.type = format;
     if (cast<FloatType>(format).getWidth() < 16) {
-      ConversionCost cost = countConversion(cast<FloatType>(format));
+      CastCost cost = getCastCost(cast<FloatType>(format));
       entry->second.instructions = std::max(cost.encode, cost.decode);
     }
   }

@@ -1,12 +1,14 @@
 //===- ImportModel.cpp - From a file to what the next phase takes ---------===//
 
 #include "binade/Container/Printable.h"
+#include "binade/Export/ExportTrained.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Import/ONNX/OptimizerModel.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Pipelines/Pipelines.h"
+#include "binade/Raising/Passes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -43,6 +45,8 @@ static FailureOr<OwningOpRef<ModuleOp>>
 finish(FailureOr<OwningOpRef<ModuleOp>> module, const ImportOptions &options) {
   if (failed(module))
     return failure();
+  if (options.recognize)
+    recognizeComposites((*module)->lookupSymbol<func::FuncOp>(kForwardName));
   PassManager pm((*module)->getContext());
   buildPipeline(pm, CompilerPhase::Import, {});
   if (failed(pm.run(**module)) ||
@@ -63,4 +67,20 @@ mlir::binade::importModel(llvm::MemoryBufferRef file,
                           const ImportOptions &options, MLIRContext *context,
                           ImportReport *report) {
   return finish(importOnnx(file, options, context, report), options);
+}
+
+LogicalResult mlir::binade::exportModel(StringRef path,
+                                        const TrainedValues &values,
+                                        const ExportOptions &options,
+                                        StringRef output, MLIRContext *context,
+                                        ExportReport &report) {
+  ImportOptions import;
+  import.lossOutput = options.lossOutput;
+  import.allowHardLinks = options.allowHardLinks;
+  LeftOut leftOut;
+  if (failed(importOnnxPart(path, import, context, leftOut))) {
+    report.exitCode = leftOut.exitCode;
+    return failure();
+  }
+  return exportTrained(path, values, options, output, context, report);
 }

@@ -4,7 +4,6 @@
 #include "PassReports.h"
 #include "binade/Autodiff/Passes.h"
 #include "binade/Container/Activity.h"
-#include "binade/Import/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
@@ -12,7 +11,7 @@
 #include "binade/Pipelines/Target.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
-#include "binade/Recovery/Passes.h"
+#include "binade/Raising/Passes.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>

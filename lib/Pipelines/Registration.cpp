@@ -1,8 +1,7 @@
 //===- Registration.cpp - Dialects and passes of all stations -------------===//
 
 #include "binade/Autodiff/Passes.h"
-#include "binade/Conversion/Passes.h"
-#include "binade/Import/Passes.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/Kernels/Passes.h"
 #include "binade/Monitor/Passes.h"
 #include "binade/Optimizer/Passes.h"
@@ -10,7 +9,7 @@
 #include "binade/Pipelines/Target.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
-#include "binade/Recovery/Passes.h"
+#include "binade/Raising/Passes.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -41,14 +40,13 @@ void mlir::binade::registerAllDialects(DialectRegistry &registry) {
 
 void mlir::binade::registerAllPasses() {
   registerAutodiffPasses();
-  registerConversionPasses();
-  registerImportPasses();
+  registerCodegenPasses();
   registerKernelsPasses();
   registerMonitorPasses();
   registerOptimizerPasses();
   registerPrecisionPasses();
   registerProgramsPasses();
-  registerRecoveryPasses();
+  registerRaisingPasses();
   registerTargetPasses();
   registerTransformsPasses();
 }

@@ -1,7 +1,7 @@
 //===- RangeExpansion.h - powers that stretch groups ------------*- C++ -*-===//
 //
 // The arithmetic of expanded formats on numbers: the f32 operations of
-// lib/Conversion/RangeExpansion.cpp, one for one
+// lib/Codegen/Casts/RangeExpansion.cpp, one for one
 // (docs/decisions/0058-range-expansion-bits.md).
 //
 //===----------------------------------------------------------------------===//

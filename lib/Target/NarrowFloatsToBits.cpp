@@ -1,6 +1,6 @@
 //===- NarrowFloatsToBits.cpp - hold narrow floats as integers ------------===//
 
-#include "binade/Conversion/IntegerCasts.h"
+#include "binade/Codegen/IntegerCasts.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"

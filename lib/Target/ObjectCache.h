@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_TARGET_OBJECTCACHE_H
 #define BINADE_LIB_TARGET_OBJECTCACHE_H
 
-#include "binade/Conversion/EmitKernel.h"
+#include "binade/Codegen/EmitKernel.h"
 #include <optional>
 
 namespace mlir::binade {

@@ -2,8 +2,8 @@
 
 #include "SimulatorBackend.h"
 #include "Step.h"
-#include "binade/Conversion/EmitKernel.h"
-#include "binade/Conversion/Passes.h"
+#include "binade/Codegen/EmitKernel.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"

@@ -2,10 +2,12 @@
 
 #include "Translations.h"
 #include "binade/CommandLine/CrashReport.h"
-#include "binade/Export/ONNX/Write.h"
+#include "binade/Export/WriteOnnx.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/Interface.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Pipelines/Version.h"
+#include "binade/Raising/Passes.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/Support/CommandLine.h"
@@ -84,6 +86,8 @@ static OwningOpRef<Operation *> importFile(llvm::SourceMgr &sources,
       importOnnx(*file, *options, context, &report);
   if (failed(module))
     return {};
+  if (options->recognize)
+    recognizeComposites((*module)->lookupSymbol<func::FuncOp>(kForwardName));
   if (flags.report)
     report.print(llvm::errs());
   return OwningOpRef<Operation *>(module->release());

@@ -1,12 +1,13 @@
 //===- Export.cpp - binade export -----------------------------------------===//
 
-#include "binade/Import/ONNX/Export.h"
 #include "Commands.h"
 #include "Diagnostics.h"
 #include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Magic.h"
 #include "binade/Container/Sha256.h"
+#include "binade/Export/ExportTrained.h"
+#include "binade/Pipelines/Pipelines.h"
 #include "binade/Runtime/RunOrigin.h"
 #include "binade/Runtime/TrainedState.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -115,7 +116,7 @@ int ExportCommand::execute() {
     return state->read(name.str(), dtype);
   };
   ExportReport report;
-  if (failed(exportOnnx(model, values, options, out, &context, report)))
+  if (failed(exportModel(model, values, options, out, &context, report)))
     return report.exitCode;
   if (!report.unknown.empty())
     diagnostics.print(

@@ -1,9 +1,9 @@
 //===- ImportReport.cpp - What import made of a graph ---------------------===//
 
 #include "ImportReport.h"
+#include "binade/Autodiff/Differentiate.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
-#include "binade/IR/Differentiate.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"

@@ -3,7 +3,7 @@
 #ifndef BINADE_TOOLS_BINADE_TRACEREPORT_H
 #define BINADE_TOOLS_BINADE_TRACEREPORT_H
 
-#include "binade/Verification/Trace.h"
+#include "binade/Tracing/Trace.h"
 #include "llvm/Support/JSON.h"
 
 /// What `binade trace` prints. Numbers that are not finite are null.

@@ -3,7 +3,7 @@
 #ifndef BINADE_PIPELINES_CONVERTONNX_H
 #define BINADE_PIPELINES_CONVERTONNX_H
 
-#include "binade/Export/ONNX/Convert.h"
+#include "binade/ConvertONNX/Convert.h"
 #include "binade/Import/ONNX/Import.h"
 
 namespace mlir::binade {

@@ -18,8 +18,11 @@ struct Plan;
 namespace mlir::binade {
 
 struct GpuCode;
+struct ExportOptions;
+struct ExportReport;
 struct ImportOptions;
 struct ImportReport;
+struct TrainedValues;
 
 /// The statistics that ranges of values are made of.
 inline constexpr llvm::StringLiteral kRangeStatistics =
@@ -103,6 +106,12 @@ FailureOr<OwningOpRef<ModuleOp>> importModel(llvm::MemoryBufferRef file,
                                              const ImportOptions &options,
                                              MLIRContext *context,
                                              ImportReport *report = nullptr);
+
+/// Writes the ONNX file at `path` with trained values (see `exportTrained`).
+/// Files that phase `import` refuses are refused with the same errors.
+LogicalResult exportModel(StringRef path, const TrainedValues &values,
+                          const ExportOptions &options, StringRef output,
+                          MLIRContext *context, ExportReport &report);
 
 /// Runs the phases after `from` up to `to`, which must not lie behind
 /// `kernels`, on `module`.

@@ -3,7 +3,7 @@
 #ifndef BINADE_TARGET_CPU_H
 #define BINADE_TARGET_CPU_H
 
-#include "binade/Conversion/EmitKernel.h"
+#include "binade/Codegen/EmitKernel.h"
 #include <optional>
 
 namespace mlir::binade {

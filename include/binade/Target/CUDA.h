@@ -9,7 +9,7 @@
 #ifndef BINADE_TARGET_CUDA_H
 #define BINADE_TARGET_CUDA_H
 
-#include "binade/Conversion/EmitKernel.h"
+#include "binade/Codegen/EmitKernel.h"
 #include "binade/Target/GpuContractions.h"
 #include <array>
 #include <optional>

@@ -1,7 +1,7 @@
 //===- Accumulators.cpp - Gradients that are added to buffers -------------===//
 
 #include "Accumulators.h"
-#include "Order.h"
+#include "binade/ONNX/Order.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -2,7 +2,7 @@
 
 #include "Body.h"
 #include "ImportNode.h"
-#include "Order.h"
+#include "binade/ONNX/Order.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;

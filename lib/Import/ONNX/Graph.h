@@ -3,9 +3,9 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_GRAPH_H
 #define BINADE_LIB_IMPORT_ONNX_GRAPH_H
 
-#include "Metadata.h"
-#include "Tensors.h"
 #include "binade/IR/AddPorts.h"
+#include "binade/ONNX/Metadata.h"
+#include "binade/ONNX/Tensors.h"
 
 namespace mlir::binade::importer {
 

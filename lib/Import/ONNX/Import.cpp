@@ -2,14 +2,14 @@
 
 #include "binade/Import/ONNX/Import.h"
 #include "Accumulators.h"
-#include "CheckModel.h"
+#include "DefineInitializers.h"
 #include "ImportNode.h"
-#include "Initializers.h"
 #include "InlineFunctions.h"
 #include "Loss.h"
-#include "Order.h"
+#include "OpTable.h"
 #include "binade/IR/EraseDead.h"
-#include "binade/Import/Passes.h"
+#include "binade/ONNX/CheckModel.h"
+#include "binade/ONNX/Order.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
 #include "llvm/Support/Path.h"
@@ -196,8 +196,8 @@ LogicalResult Importer::addResults(Graph &graph) {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
-  if (failed(checkModel(model, tensors)) || failed(model.checkSupported()) ||
-      failed(inlineFunctions(model)))
+  if (failed(checkModel(model, tensors, isRuntimeOp)) ||
+      failed(model.checkSupported()) || failed(inlineFunctions(model)))
     return failure();
   exposeGradients(model);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, model.getGraph());
@@ -212,18 +212,17 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   used = collectUsed(model.getGraph(), order);
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(order, used, dimensions, tensors, options,
-                                   report)) ||
+                                   report.unused)) ||
       failed(checkOps(model, model.getGraph(), order)) ||
       (options.failOnNonfinite && failed(initializers.checkFinite(tensors))))
     return failure();
   createFunction();
   Graph graph(model, *metadata, tensors, used, function);
-  if (failed(initializers.define(graph, report)) || failed(addBatch(graph)) ||
-      failed(importNodes(graph)) || failed(addResults(graph)))
+  if (failed(defineInitializers(initializers, *metadata, graph, report)) ||
+      failed(addBatch(graph)) || failed(importNodes(graph)) ||
+      failed(addResults(graph)))
     return failure();
-  initializers.remarkOnPadding(order, tensors);
-  if (options.recognize)
-    recognizeComposites(function);
+  remarkOnPadding(initializers, model, *metadata, order, tensors);
   // Constants that only shape arithmetic read, and results that nothing reads.
   eraseDead(function);
   if (failed(verify(*module)))
@@ -236,7 +235,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
 //===----------------------------------------------------------------------===//
 
 static void printGroup(raw_ostream &os, StringRef name,
-                       const ImportReport::Group &group) {
+                       const TensorGroup &group) {
   os << name << ": " << group.tensors << " tensors, " << group.elements
      << " elements, " << group.bytes << " bytes\n";
 }

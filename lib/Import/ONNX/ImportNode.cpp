@@ -3,8 +3,8 @@
 #include "ImportNode.h"
 #include "Evaluate.h"
 #include "OpTable.h"
-#include "Order.h"
-#include "binade/IR/OnnxSchemas.h"
+#include "binade/ONNX/Order.h"
+#include "binade/ONNX/Schemas.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
 

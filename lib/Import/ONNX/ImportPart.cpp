@@ -3,15 +3,16 @@
 // no counterpart is left out, with the reason.
 //===----------------------------------------------------------------------===//
 
-#include "CheckModel.h"
-#include "InferTypes.h"
+#include "DefineInitializers.h"
 #include "InlineFunctions.h"
 #include "Loss.h"
-#include "Order.h"
+#include "OpTable.h"
 #include "PartImporter.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/EraseDead.h"
-#include "binade/Import/Passes.h"
+#include "binade/ONNX/CheckModel.h"
+#include "binade/ONNX/InferTypes.h"
+#include "binade/ONNX/Order.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -130,7 +131,8 @@ LogicalResult PartImporter::classify(const Level &level,
       });
   ImportReport ignored;
   return initializers.classify(level.order, level.used, dimensions, tensors,
-                               options, ignored, saysNothing, /*warns=*/false);
+                               options, ignored.unused, saysNothing,
+                               /*warns=*/false);
 }
 
 void PartImporter::createFunction() {
@@ -275,7 +277,7 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   createFunction();
   Graph graph(model, metadata, tensors, level.used, function);
   ImportReport ignored;
-  if (failed(initializers.define(graph, ignored)))
+  if (failed(defineInitializers(initializers, metadata, graph, ignored)))
     return failure();
   addInputs(graph);
   importNodes(graph, level);
@@ -288,7 +290,6 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   graph.addStateResults();
   addResults(graph);
   addStandIns();
-  recognizeLinear(function);
   eraseDead(function);
   if (failed(verify(*module)))
     return failure();
@@ -334,7 +335,7 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
     return failure();
   }
   TensorReader tensors(model, options.allowHardLinks);
-  if (failed(checkModel(model, tensors)))
+  if (failed(checkModel(model, tensors, isRuntimeOp)))
     return failure();
   leftOut.model = model.share();
   bool isSupported;

@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_INLINEFUNCTIONS_H
 #define BINADE_LIB_IMPORT_ONNX_INLINEFUNCTIONS_H
 
-#include "Model.h"
+#include "binade/ONNX/Model.h"
 
 namespace mlir::binade::importer {
 

@@ -4,6 +4,7 @@
 #define BINADE_LIB_IMPORT_ONNX_LOSS_H
 
 #include "Graph.h"
+#include "binade/ONNX/InitializerChoice.h"
 
 namespace mlir::binade::importer {
 
@@ -16,9 +17,6 @@ struct LossExpression {
 };
 
 FailureOr<LossExpression> parseLoss(Location loc, StringRef text);
-
-/// The output that is the loss when nothing else is said.
-inline constexpr StringLiteral kLossName = "loss";
 
 /// The target's type: labels without the class axis, or the output's type.
 FailureOr<RankedTensorType> getTargetType(Location loc,

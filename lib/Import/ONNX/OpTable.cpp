@@ -1,7 +1,7 @@
 //===- OpTable.cpp - One row per ONNX op ----------------------------------===//
 
 #include "OpTable.h"
-#include "Extremes.h"
+#include "Ops/Extremes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -265,4 +265,8 @@ const OpRow *mlir::binade::importer::findOp(StringRef domain, StringRef name,
       llvm::find_if(rows, [&](const OpRow &row) { return row.name == name; });
   return row != rows.end() && (!isStandard || row->since <= opset) ? row
                                                                    : nullptr;
+}
+
+bool mlir::binade::importer::isRuntimeOp(StringRef domain, StringRef name) {
+  return findOp(domain, name, 0) != nullptr;
 }

@@ -3,8 +3,8 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_OPTABLE_H
 #define BINADE_LIB_IMPORT_ONNX_OPTABLE_H
 
-#include "../Axes.h"
 #include "Node.h"
+#include "binade/IR/Axes.h"
 
 namespace mlir::binade::importer {
 
@@ -42,6 +42,10 @@ struct OpRow {
 /// whose ops do not change (`com.microsoft`, `ai.onnx.ml`, `ai.onnx.preview`);
 /// null for any other.
 const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
+
+/// Returns whether `name` is an op that a runtime defines in its own operator
+/// set, which models use without importing it.
+bool isRuntimeOp(StringRef domain, StringRef name);
 
 //===----------------------------------------------------------------------===//
 // Import functions by family

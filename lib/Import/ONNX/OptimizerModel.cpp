@@ -1,12 +1,11 @@
 //===- OptimizerModel.cpp - The optimizer of ONNX Runtime's training ------===//
 
 #include "binade/Import/ONNX/OptimizerModel.h"
-#include "Model.h"
+#include "binade/ONNX/Model.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-using namespace mlir::binade::importer;
 
 /// AdamW of PyTorch or, in mode 1, of Hugging Face's transformers.
 static FailureOr<GivenOptimizer> readAdamW(const llvm::StringMap<double> &given,

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Initializers.h"
+#include "DefineInitializers.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
@@ -40,8 +40,11 @@ static std::optional<int64_t> findZeroRow(ArrayRef<char> bytes, int64_t rows) {
   return found;
 }
 
-void Initializers::remarkOnPadding(ArrayRef<unsigned> order,
-                                   TensorReader &reader) const {
+void mlir::binade::importer::remarkOnPadding(const Initializers &initializers,
+                                             const Model &model,
+                                             const Metadata &metadata,
+                                             ArrayRef<unsigned> order,
+                                             TensorReader &reader) {
   llvm::StringSet<> lookedUp;
   for (unsigned index : order) {
     const NodeProto &node = model.getGraph().node(index);
@@ -56,19 +59,20 @@ void Initializers::remarkOnPadding(ArrayRef<unsigned> order,
   // binade.export writes the metadata for every padding row.
   if (metadata.trainable)
     return;
-  for (const Tensor &tensor : tensors) {
+  for (const Initializers::Tensor &tensor : initializers.getTensors()) {
     bool isTable =
         tensor.isTrained && tensor.proto && lookedUp.contains(tensor.name) &&
         tensor.type.getRank() == 2 && tensor.type.getDimSize(0) > 2 &&
         tensor.type.getDimSize(1) > 1 && getBytes(tensor.type) <= kMostBytes;
     if (!isTable)
       continue;
-    auto bytes = reader.readBytes(getLoc(tensor.name), *tensor.proto);
+    auto bytes =
+        reader.readBytes(initializers.getLoc(tensor.name), *tensor.proto);
     if (failed(bytes))
       return; // The import of the values reports the error.
     std::optional<int64_t> row = findZeroRow(*bytes, tensor.type.getDimSize(0));
     if (row)
-      mlir::emitRemark(getLoc(tensor.name))
+      mlir::emitRemark(initializers.getLoc(tensor.name))
           << "has zeros in row " << *row
           << " only, as with padding_idx in PyTorch, and this row is trained "
              "too; metadata 'binade.padding_idx' of the Gather node, \""

@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Node.h"
-#include "Order.h"
 #include "PartImporter.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/ONNX/Order.h"
 
 using namespace mlir;
 using namespace mlir::binade;

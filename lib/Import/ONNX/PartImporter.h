@@ -3,10 +3,10 @@
 #ifndef BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
 #define BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
 
-#include "Dimensions.h"
 #include "Graph.h"
-#include "Initializers.h"
 #include "binade/Import/ONNX/Import.h"
+#include "binade/ONNX/Dimensions.h"
+#include "binade/ONNX/Initializers.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/SetVector.h"
 #include <deque>

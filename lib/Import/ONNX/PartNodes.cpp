@@ -2,11 +2,11 @@
 
 #include "ImportNode.h"
 #include "OpTable.h"
-#include "Order.h"
 #include "PartImporter.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/ONNX/Order.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;

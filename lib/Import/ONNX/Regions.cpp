@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Arithmetic.h"
 #include "Evaluate.h"
-#include "Indexing.h"
 #include "OpTable.h"
-#include "Taps.h"
+#include "Ops/Arithmetic.h"
+#include "Ops/Indexing.h"
+#include "Ops/Taps.h"
 
 using namespace mlir;
 using namespace mlir::binade;

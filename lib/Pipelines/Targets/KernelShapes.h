@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
 #define BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
 
-#include "binade/Conversion/EmitKernel.h"
+#include "binade/Codegen/EmitKernel.h"
 #include "binade/Kernels/EmitPlan.h"
 
 namespace mlir::binade {

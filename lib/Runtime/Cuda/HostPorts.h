@@ -10,7 +10,7 @@
 #ifndef BINADE_RUNTIME_CUDA_HOSTPORTS_H
 #define BINADE_RUNTIME_CUDA_HOSTPORTS_H
 
-#include "../Arena.h"
+#include "../Execution/Arena.h"
 #include "Device.h"
 #include "binade/Plan/Plan.h"
 

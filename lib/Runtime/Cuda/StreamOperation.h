@@ -3,7 +3,7 @@
 #ifndef BINADE_RUNTIME_CUDA_STREAMOPERATION_H
 #define BINADE_RUNTIME_CUDA_STREAMOPERATION_H
 
-#include "../Operation.h"
+#include "../Execution/Operation.h"
 #include "CublasLt.h"
 #include "Cudnn.h"
 #include "Module.h"

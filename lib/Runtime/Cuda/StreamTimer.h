@@ -3,7 +3,7 @@
 #ifndef BINADE_RUNTIME_CUDA_STREAMTIMER_H
 #define BINADE_RUNTIME_CUDA_STREAMTIMER_H
 
-#include "../Profiler.h"
+#include "../Monitoring/Profiler.h"
 #include "Device.h"
 
 namespace binade::cuda {

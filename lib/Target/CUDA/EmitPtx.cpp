@@ -3,7 +3,7 @@
 #include "EmitPtx.h"
 #include "../CodeGeneration.h"
 #include "../KernelJobs.h"
-#include "binade/Conversion/Passes.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Interface.h"
 #include "binade/Target/Passes.h"

@@ -1,8 +1,8 @@
 //===- LowerToNVVM.cpp - kernels of the gpu dialect to NVVM ---------------===//
 
 #include "LowerMma.h"
-#include "binade/Conversion/EmitKernel.h"
-#include "binade/Conversion/Passes.h"
+#include "binade/Codegen/EmitKernel.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"

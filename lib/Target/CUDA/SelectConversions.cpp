@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "binade/Conversion/Saturate.h"
+#include "binade/Codegen/Saturate.h"
 #include "binade/Target/CUDA.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,7 +1,7 @@
 //===- EmittedKernelTest.cpp - the compiler's kernels on a device ---------===//
 
 #include "SimulatedDevice.h"
-#include "binade/Conversion/Passes.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/IR/Binade.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

@@ -1,7 +1,7 @@
 //===- FormatCostsTest.cpp - Least costs against all choices --------------===//
 
-#include "../../../lib/Precision/FormatCosts.h"
-#include "../../../lib/Precision/MinimumCut.h"
+#include "../../../lib/Precision/Assign/FormatCosts.h"
+#include "../../../lib/Precision/Assign/MinimumCut.h"
 #include "gtest/gtest.h"
 #include <functional>
 #include <limits>

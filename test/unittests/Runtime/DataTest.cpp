@@ -1,6 +1,6 @@
 //===- DataTest.cpp - Data that fit, and data that do not -----------------===//
 
-#include "../../../lib/Runtime/Integers.h"
+#include "../../../lib/Runtime/Execution/Integers.h"
 #include "Regression.h"
 
 using namespace binade;

@@ -3,7 +3,7 @@
 // an error bound.
 //===----------------------------------------------------------------------===//
 
-#include "../../../lib/Runtime/ThreadTeam.h"
+#include "../../../lib/Runtime/Execution/ThreadTeam.h"
 #include "OneRecord.h"
 #include <algorithm>
 #include <cmath>

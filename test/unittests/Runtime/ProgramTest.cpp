@@ -1,6 +1,6 @@
 //===- ProgramTest.cpp - Bundles, their kernels and initial values --------===//
 
-#include "../../../lib/Runtime/InitialValues.h"
+#include "../../../lib/Runtime/Execution/InitialValues.h"
 #include "KernelBundle.h"
 #include "OneRecord.h"
 #include "nlohmann/json.hpp"

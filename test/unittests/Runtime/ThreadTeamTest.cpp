@@ -1,6 +1,6 @@
 //===- ThreadTeamTest.cpp - Both teams do all the work --------------------===//
 
-#include "../../../lib/Runtime/ThreadTeam.h"
+#include "../../../lib/Runtime/Execution/ThreadTeam.h"
 #include "binade/Runtime/Library.h"
 #include "gtest/gtest.h"
 #include <atomic>

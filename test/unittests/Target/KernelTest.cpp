@@ -1,7 +1,7 @@
 //===- KernelTest.cpp - compile kernels and run them ----------------------===//
 
 #include "KernelTest.h"
-#include "binade/Conversion/Passes.h"
+#include "binade/Codegen/Passes.h"
 #include "binade/Simulator/Simulator.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -4,6 +4,7 @@
 #define BINADE_IMPORT_ONNX_IMPORT_H
 
 #include "binade/Container/Error.h"
+#include "binade/ONNX/InitializerChoice.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,7 +17,7 @@ class ModelProto;
 
 namespace mlir::binade {
 
-struct ImportOptions {
+struct ImportOptions : InitializerChoice {
   /// Values of symbolic dimensions, before those that the file names. One that
   /// the graph lacks is an error.
   llvm::StringMap<int64_t> dims;
@@ -24,13 +25,6 @@ struct ImportOptions {
   /// ignore_index=N])` or `mse(OUTPUT, INPUT)`. The input is new (i64 labels,
   /// or as the output) or an input of the graph of that shape.
   std::string loss;
-  /// The graph output that is the loss; it has one element. Without this and
-  /// `loss`, an output named `loss` with one element is the loss.
-  std::string lossOutput;
-  /// Globs over initializer names, applied in this order: what is a constant of
-  /// the graph, kept as it is, and trained. One that matches nothing is an
-  /// error.
-  std::vector<std::string> fold, freeze, train;
   /// The file of the optimizer that ONNX Runtime's training wrote beside the
   /// model (see `readOptimizerModel`); empty for none. Imported by
   /// `importModel`.
@@ -46,14 +40,9 @@ struct ImportOptions {
 
 /// What the model's tensors became.
 struct ImportReport {
-  struct Group {
-    int64_t tensors = 0;
-    int64_t elements = 0;
-    uint64_t bytes = 0;
-  };
-  Group parameters, buffers, constants;
+  TensorGroup parameters, buffers, constants;
   /// Initializers that no output depends on; they are not imported.
-  Group unused;
+  TensorGroup unused;
   int64_t nodes = 0;
   /// Symbolic dimensions of the inputs, and the values that they have.
   std::map<std::string, int64_t> dims;

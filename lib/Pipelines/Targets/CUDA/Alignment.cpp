@@ -1,7 +1,7 @@
 //===- Alignment.cpp - Where a plan puts operands -------------------------===//
 
 #include "Alignment.h"
-#include "binade/Conversion/EmitKernel.h"
+#include "binade/Codegen/EmitKernel.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;

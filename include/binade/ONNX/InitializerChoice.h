@@ -1,0 +1,37 @@
+//===- InitializerChoice.h - What initializers are --------------*- C++ -*-===//
+
+#ifndef BINADE_ONNX_INITIALIZERCHOICE_H
+#define BINADE_ONNX_INITIALIZERCHOICE_H
+
+#include "mlir/IR/BuiltinTypes.h"
+#include <string>
+#include <vector>
+
+namespace mlir::binade {
+
+/// The output that is the loss unless another one is named.
+inline constexpr StringLiteral kLossName = "loss";
+
+/// Which of a model's initializers are trained, set by the user.
+struct InitializerChoice {
+  /// Globs over initializer names, applied in this order: what is a constant of
+  /// the graph, kept as it is, and trained. One that matches nothing is an
+  /// error.
+  std::vector<std::string> fold, freeze, train;
+  /// The graph output that is the loss; it has one element. If empty, an output
+  /// named `loss` with one element is the loss.
+  std::string lossOutput;
+};
+
+/// The size of a group of tensors.
+struct TensorGroup {
+  int64_t tensors = 0;
+  int64_t elements = 0;
+  uint64_t bytes = 0;
+
+  void add(RankedTensorType type);
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_ONNX_INITIALIZERCHOICE_H

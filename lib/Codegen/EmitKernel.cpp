@@ -1,0 +1,145 @@
+//===- EmitKernel.cpp - loops for one kernel ------------------------------===//
+
+#include "binade/Codegen/EmitKernel.h"
+#include "Loops/Reduction.h"
+#include "Loops/Schedules.h"
+#include "binade/IR/Interface.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+static bool isEmpty(Value value) {
+  return getTensor(value).getNumElements() == 0;
+}
+
+/// What is reduced of nothing is known.
+static void foldEmptyReductions(func::FuncOp function) {
+  for (Operation &op : function.front()) {
+    auto reduction = Reduction::from(&op);
+    if (!reduction || !isEmpty(reduction->getInput()))
+      continue;
+    ImplicitLocOpBuilder b(op.getLoc(), &op);
+    RankedTensorType type = getTensor(reduction->getResult());
+    Attribute neutral =
+        FloatAttr::get(type.getElementType(), reduction->getNeutral());
+    op.getResult(0).replaceAllUsesWith(
+        ConstantOp::create(b, DenseElementsAttr::get(type, neutral)));
+  }
+}
+
+/// Replaces ops by their primitives until only those are left.
+static void decompose(func::FuncOp function) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Operation &op :
+         llvm::make_early_inc_range(function.front().without_terminator())) {
+      auto kernelOp = dyn_cast<KernelOpInterface>(op);
+      if (!kernelOp)
+        continue;
+      ImplicitLocOpBuilder b(op.getLoc(), &op);
+      FailureOr<SmallVector<Value>> parts = kernelOp.decompose(b);
+      if (failed(parts))
+        continue;
+      op.replaceAllUsesWith(*parts);
+      op.erase();
+      changed = true;
+    }
+  }
+  foldEmptyReductions(function);
+  // Folds views of views and drops what nobody reads; changes no value.
+  (void)applyPatternsGreedily(function, FrozenRewritePatternSet());
+  IRRewriter rewriter(function.getContext());
+  DominanceInfo dominance(function);
+  eliminateCommonSubExpressions(rewriter, dominance, function);
+}
+
+/// Whether a reduction is among what `op` is computed from.
+static bool readsReduction(Operation *op) {
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && (Reduction::from(producer) || readsReduction(producer));
+  });
+}
+
+/// Whether a result as large as what is reduced depends on a reduction.
+static bool hasLateResults(func::FuncOp function, const Loops &loops) {
+  return llvm::any_of(
+      function.front().getTerminator()->getOperands(), [&](Value result) {
+        Operation *producer = result.getDefiningOp();
+        return producer &&
+               getTensor(result).getNumElements() == loops.getElements() &&
+               readsReduction(producer);
+      });
+}
+
+static FailureOr<KernelInfo> emit(const KernelSource &source,
+                                  Schedule schedule) {
+  if (schedule == Schedule::MultiTensor)
+    return emitManyTensors(source);
+  if (schedule == Schedule::Scatter)
+    return emitScatter(source);
+  if (schedule == Schedule::Statistics)
+    return emitStatistics(source);
+  if (llvm::all_of(source.getResults(), isEmpty))
+    return emitNothing(source);
+  func::FuncOp function = source.function;
+  bool onlyNumbers = llvm::all_of(source.getResults(), [](Value result) {
+    return getTensor(result).getRank() == 0;
+  });
+  if (schedule == Schedule::Scalars && onlyNumbers)
+    return emitScalars(source);
+  std::optional<Loops> loops;
+  bool isChain = false, leavesColumns = false;
+  for (Operation &op : function.front())
+    if (auto reduction = Reduction::from(&op)) {
+      loops = reduction->getLoops();
+      isChain |= readsReduction(&op);
+      leavesColumns |= reduction->leavesColumns();
+    }
+  if (leavesColumns)
+    return emitColumns(source);
+  // Sums that need sums are one item's.
+  bool isFull = loops && loops->getKept() == 1 && !isChain &&
+                !hasLateResults(function, *loops);
+  if (source.shape && (isFull || !loops))
+    if (std::optional<Matrices> matrices = findTurnedResults(source))
+      return emitTurnedCodes(source, *matrices);
+  // So are few elements.
+  bool isLarge = loops && loops->getElements() > 2 * kTaskElements;
+  return isFull && isLarge ? emitFull(source) : emitRows(source);
+}
+
+static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,
+                                        std::optional<GpuShape> shape) {
+  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr);
+  if (!schedule || kernel.isExternal())
+    return kernel.emitError("function '@")
+           << kernel.getName() << "' is not a kernel: it needs a body and "
+           << kKernelAttr;
+  for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
+    for (Type type : types) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      if (!tensor || !tensor.hasStaticShape())
+        return kernel.emitError("kernel '@")
+               << kernel.getName() << "' expects tensors of static shape, got "
+               << type;
+    }
+  OwningOpRef<func::FuncOp> body(kernel.clone());
+  decompose(*body);
+  KernelSource source = {*body, kernel->getParentOfType<ModuleOp>(), into,
+                         kernel.getName().str(), shape};
+  return emit(source, schedule.getValue());
+}
+
+FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,
+                                               ModuleOp into) {
+  return ::emitKernel(kernel, into, std::nullopt);
+}
+
+FailureOr<KernelInfo> mlir::binade::emitGpuKernel(func::FuncOp kernel,
+                                                  ModuleOp into) {
+  return ::emitKernel(kernel, into, GpuShape());
+}

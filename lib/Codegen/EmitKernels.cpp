@@ -1,0 +1,110 @@
+//===- EmitKernels.cpp - replace kernels by loops over memory -------------===//
+
+#include "binade/Codegen/EmitKernel.h"
+#include "binade/Codegen/Passes.h"
+#include "binade/IR/Interface.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EMITGPUKERNELSPASS
+#define GEN_PASS_DEF_EMITKERNELSPASS
+#include "binade/Codegen/Passes.h.inc"
+
+/// The step that launches kernels is a matter of the plan, and formulas of
+/// optimizers are part of the kernels now.
+static void eraseOthers(ModuleOp module) {
+  SmallVector<Operation *> others;
+  for (Operation &op : module.getOps()) {
+    if (auto function = dyn_cast<func::FuncOp>(op);
+        function && !function.getOps<LaunchOp>().empty())
+      others.push_back(function);
+    if (auto rule = dyn_cast<OptimizerOp>(op)) {
+      others.push_back(rule);
+      for (StringRef suffix : {".scalars", ".update"})
+        if (auto formula = module.lookupSymbol<func::FuncOp>(
+                (rule.getSymName() + suffix).str()))
+          others.push_back(formula);
+    }
+  }
+  for (Operation *op : others)
+    op->erase();
+}
+
+/// Replaces all kernels of `module` by what `emit` adds to it.
+static LogicalResult replaceKernels(
+    ModuleOp module,
+    function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit) {
+  SmallVector<func::FuncOp> kernels;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(kKernelAttr))
+      kernels.push_back(function);
+  for (func::FuncOp kernel : kernels)
+    if (failed(emit(kernel, module)))
+      return failure();
+  for (func::FuncOp kernel : kernels)
+    kernel.erase();
+  eraseOthers(module);
+  return success();
+}
+
+namespace {
+struct EmitKernelsPass : impl::EmitKernelsPassBase<EmitKernelsPass> {
+  void runOnOperation() override {
+    if (failed(replaceKernels(getOperation(), emitKernel)))
+      signalPassFailure();
+  }
+};
+
+struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
+  void runOnOperation() override {
+    if (failed(replaceKernels(getOperation(), emitGpuKernel)))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+/// Arithmetic that is left to targets once kernels are loops.
+static void addExpansions(OpPassManager &passes,
+                          ArrayRef<std::string> instructions = {}) {
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(createExpandMathPass());
+  ExpandFloatCastsPassOptions casts;
+  casts.keep.assign(instructions.begin(), instructions.end());
+  passes.addPass(createExpandFloatCastsPass(std::move(casts)));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void buildConversionPipeline(OpPassManager &passes) {
+  passes.addPass(createEmitKernelsPass());
+  addExpansions(passes);
+}
+
+void buildGpuConversionPipeline(OpPassManager &passes) {
+  passes.addPass(createEmitGpuKernelsPass());
+  buildGpuExpansionPipeline(passes);
+}
+
+void buildGpuExpansionPipeline(OpPassManager &passes) {
+  // What a chip among the targets does not have is left to its pipeline.
+  addExpansions(passes, {"bf16", "f8E4M3FN", "f8E5M2"});
+}
+
+void registerConversionPipeline() {
+  PassPipelineRegistration<>(
+      "binade-conversion-pipeline",
+      "Kernels of binade ops to loops of arithmetic over memory",
+      buildConversionPipeline);
+  PassPipelineRegistration<>(
+      "binade-gpu-conversion-pipeline",
+      "Kernels of binade ops to kernels of the gpu dialect",
+      buildGpuConversionPipeline);
+}
+} // namespace mlir::binade

@@ -1,0 +1,181 @@
+//===- Lanes.h - elementwise arithmetic as C++ expressions ------*- C++ -*-===//
+//
+// Expansions of mathematical functions are formulas, and should read as such.
+// A `FloatLanes`, `IntLanes` or `BoolLanes` is a scalar or a vector of any
+// shape; its operators create arith and math operations lane by lane. A C++
+// number beside it becomes a splat constant of its type.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_LIB_CODEGEN_LANES_H
+#define BINADE_LIB_CODEGEN_LANES_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::binade {
+
+/// What the three kinds share: a value and where to create its users.
+struct Lanes {
+  ImplicitLocOpBuilder *builder;
+  Value value;
+
+  Lanes(ImplicitLocOpBuilder &builder, Value value)
+      : builder(&builder), value(value) {}
+
+  /// The type of the lanes with another element type.
+  Type typeWith(Type element) const {
+    if (auto vector = dyn_cast<VectorType>(value.getType()))
+      return vector.clone(element);
+    return element;
+  }
+  unsigned width() const {
+    return getElementTypeOrSelf(value).getIntOrFloatBitWidth();
+  }
+
+protected:
+  Value splat(TypedAttr element) const;
+  template <typename Op, typename... Args> Value create(Args &&...args) const {
+    return Op::create(*builder, std::forward<Args>(args)...);
+  }
+};
+
+struct BoolLanes : Lanes {
+  using Lanes::Lanes;
+  BoolLanes operator&(BoolLanes other) const {
+    return {*builder, create<arith::AndIOp>(value, other.value)};
+  }
+  BoolLanes operator|(BoolLanes other) const {
+    return {*builder, create<arith::OrIOp>(value, other.value)};
+  }
+};
+
+/// Signless integers; arithmetic wraps.
+struct IntLanes : Lanes {
+  using Lanes::Lanes;
+  IntLanes constant(uint64_t number) const {
+    return {*builder,
+            splat(IntegerAttr::get(getElementTypeOrSelf(value),
+                                   APInt(width(), number, /*isSigned=*/false,
+                                         /*implicitTrunc=*/true)))};
+  }
+  template <typename Op> IntLanes with(IntLanes other) const {
+    return {*builder, create<Op>(value, other.value)};
+  }
+  IntLanes operator+(IntLanes other) const {
+    return with<arith::AddIOp>(other);
+  }
+  IntLanes operator-(IntLanes other) const {
+    return with<arith::SubIOp>(other);
+  }
+  IntLanes operator&(IntLanes other) const {
+    return with<arith::AndIOp>(other);
+  }
+  IntLanes operator|(IntLanes other) const { return with<arith::OrIOp>(other); }
+  IntLanes operator+(uint64_t n) const { return *this + constant(n); }
+  IntLanes operator-(uint64_t n) const { return *this - constant(n); }
+  IntLanes operator&(uint64_t n) const { return *this & constant(n); }
+  IntLanes operator|(uint64_t n) const { return *this | constant(n); }
+  IntLanes operator<<(unsigned n) const {
+    return with<arith::ShLIOp>(constant(n));
+  }
+  /// Shifts zeros in.
+  IntLanes operator>>(unsigned n) const {
+    return with<arith::ShRUIOp>(constant(n));
+  }
+  /// Shifts the sign in.
+  IntLanes shiftSigned(unsigned n) const {
+    return with<arith::ShRSIOp>(constant(n));
+  }
+  BoolLanes compare(arith::CmpIPredicate predicate, IntLanes other) const {
+    return {*builder, create<arith::CmpIOp>(predicate, value, other.value)};
+  }
+  /// Drops the high bits, or adds zeros.
+  IntLanes resize(unsigned width) const;
+};
+
+/// IEEE arithmetic without fast-math flags: each operation rounds once.
+/// Comparisons are false for NaN, except `!=`.
+struct FloatLanes : Lanes {
+  using Lanes::Lanes;
+  /// `number` must be exact in the element type.
+  FloatLanes constant(double number) const;
+  template <typename Op> FloatLanes with(FloatLanes other) const {
+    return {*builder, create<Op>(value, other.value)};
+  }
+  FloatLanes operator+(FloatLanes x) const { return with<arith::AddFOp>(x); }
+  FloatLanes operator-(FloatLanes x) const { return with<arith::SubFOp>(x); }
+  FloatLanes operator*(FloatLanes x) const { return with<arith::MulFOp>(x); }
+  FloatLanes operator/(FloatLanes x) const { return with<arith::DivFOp>(x); }
+  FloatLanes operator+(double x) const { return *this + constant(x); }
+  FloatLanes operator-(double x) const { return *this - constant(x); }
+  FloatLanes operator*(double x) const { return *this * constant(x); }
+  FloatLanes operator-() const {
+    return {*builder, create<arith::NegFOp>(value)};
+  }
+  BoolLanes compare(arith::CmpFPredicate predicate, FloatLanes other) const {
+    return {*builder, create<arith::CmpFOp>(predicate, value, other.value)};
+  }
+  BoolLanes operator<(FloatLanes x) const {
+    return compare(arith::CmpFPredicate::OLT, x);
+  }
+  BoolLanes operator>(FloatLanes x) const {
+    return compare(arith::CmpFPredicate::OGT, x);
+  }
+  BoolLanes operator==(FloatLanes x) const {
+    return compare(arith::CmpFPredicate::OEQ, x);
+  }
+  BoolLanes operator!=(FloatLanes x) const {
+    return compare(arith::CmpFPredicate::UNE, x);
+  }
+  BoolLanes operator<(double x) const { return *this < constant(x); }
+  BoolLanes operator>(double x) const { return *this > constant(x); }
+  BoolLanes operator==(double x) const { return *this == constant(x); }
+  BoolLanes isNaN() const { return compare(arith::CmpFPredicate::UNO, *this); }
+  /// The bit patterns.
+  IntLanes bits() const;
+  /// The same values, rounded to nearest even where `width` is smaller.
+  FloatLanes resize(unsigned width) const;
+  template <typename Op> FloatLanes apply() const {
+    return {*builder, create<Op>(value)};
+  }
+};
+
+/// The f32 or f64 whose bit pattern is `pattern`.
+FloatLanes floatFromBits(IntLanes pattern);
+
+/// Signed integers as f32 or f64 of the same width, rounded to nearest even.
+FloatLanes toFloat(IntLanes x);
+
+/// A factor or term of an fma: lanes or a constant.
+struct FloatOperand {
+  FloatOperand(FloatLanes lanes) : lanes(lanes) {}
+  FloatOperand(double number) : number(number) {}
+  FloatLanes like(FloatLanes x) const {
+    return lanes ? *lanes : x.constant(number);
+  }
+  std::optional<FloatLanes> lanes;
+  double number = 0;
+};
+
+/// x * y + z, rounded once.
+FloatLanes fma(FloatLanes x, FloatOperand y, FloatOperand z);
+
+/// Where `condition` holds, x, elsewhere y.
+FloatLanes select(BoolLanes condition, FloatOperand x, FloatLanes y);
+IntLanes select(BoolLanes condition, IntLanes x, IntLanes y);
+
+/// The smaller (larger) of x and a bound; NaN stays.
+FloatLanes atMost(FloatLanes x, double bound);
+FloatLanes atLeast(FloatLanes x, double bound);
+
+/// The magnitude of x with the sign of `sign`.
+FloatLanes copySign(FloatLanes x, FloatLanes sign);
+
+/// The polynomial whose coefficients stand in order of rising degree.
+FloatLanes polynomial(FloatLanes x, ArrayRef<double> coefficients);
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_CODEGEN_LANES_H

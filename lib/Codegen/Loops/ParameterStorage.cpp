@@ -1,0 +1,88 @@
+//===- ParameterStorage.cpp - parameters in 16 bits -----------------------===//
+
+#include "ParameterStorage.h"
+#include "../Casts/RandomRounding.h"
+#include "binade/IR/Build.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+ParameterStorage::ParameterStorage(Emitter &emitter, OptimizerUpdateOp op)
+    : emitter(emitter), b(emitter.builder()), master(op.getMaster()),
+      format(cast<FloatType>(getElementTypeOrSelf(op.getParameter()))) {}
+
+Type ParameterStorage::like(Value x, Type element) {
+  auto vector = dyn_cast<VectorType>(x.getType());
+  return vector ? Type(vector.clone(element)) : element;
+}
+
+Value ParameterStorage::decode(Value parameter, Value beside) {
+  switch (master) {
+  case Master::F32:
+    return beside;
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    return joinHalves(parameter, beside);
+  default:
+    return emitter.widen(parameter);
+  }
+}
+
+std::pair<Value, Value>
+ParameterStorage::encode(Value before, Value after, Value beside,
+                         std::optional<FloatLanes> random) {
+  switch (master) {
+  case Master::None:
+    return {after, {}};
+  case Master::F32:
+    return {after, after};
+  case Master::SplitRound:
+  case Master::SplitTrunc: {
+    Value word =
+        arith::BitcastOp::create(b, like(after, b.getI32Type()), after);
+    Value low = arith::TruncIOp::create(b, like(word, b.getI16Type()), word);
+    if (master == Master::SplitRound)
+      word = arith::AddIOp::create(b, word, splat(b, word, 0x8000));
+    return {takeUpperHalf(word), low};
+  }
+  case Master::Stochastic:
+    return {roundRandomly({b, after}, format, *random).value, {}};
+  case Master::Kahan:
+    return addCompensated(before, after, beside);
+  }
+  llvm_unreachable("all remedies are listed");
+}
+
+/// A low half that was rounded away from counts below the upper one.
+Value ParameterStorage::joinHalves(Value high, Value low) {
+  Type word = like(high, b.getI32Type());
+  high = arith::BitcastOp::create(b, like(high, b.getI16Type()), high);
+  high = arith::ExtUIOp::create(b, word, high);
+  high = arith::ShLIOp::create(b, high, splat(b, high, 16));
+  low = master == Master::SplitRound
+            ? arith::ExtSIOp::create(b, word, low).getResult()
+            : arith::ExtUIOp::create(b, word, low).getResult();
+  Value joined = arith::AddIOp::create(b, high, low);
+  return arith::BitcastOp::create(b, like(joined, b.getF32Type()), joined);
+}
+
+Value ParameterStorage::takeUpperHalf(Value word) {
+  Value upper = arith::ShRUIOp::create(b, word, splat(b, word, 16));
+  upper = arith::TruncIOp::create(b, like(upper, b.getI16Type()), upper);
+  return arith::BitcastOp::create(b, like(upper, format), upper);
+}
+
+/// Kahan's sum: each line in f32, then rounded. Nothing may be reordered here.
+std::pair<Value, Value>
+ParameterStorage::addCompensated(Value before, Value after, Value lost) {
+  auto subtract = [&](Value x, Value y) -> Value {
+    return arith::SubFOp::create(b, x, y);
+  };
+  auto round = [&](Value x) {
+    return emitter.widen(emitter.narrow(x, format));
+  };
+  Value y = round(subtract(subtract(after, before), emitter.widen(lost)));
+  Value sum = round(arith::AddFOp::create(b, before, y));
+  Value gained = round(subtract(sum, before));
+  return {sum, subtract(gained, y)};
+}

@@ -1,0 +1,90 @@
+//===- ExpandMath.cpp - transcendental functions as arithmetic ------------===//
+
+#include "Expansions.h"
+#include "binade/Codegen/Passes.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_EXPANDMATHPASS
+#include "binade/Codegen/Passes.h.inc"
+} // namespace mlir::binade
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// A number or a vector of them: what a register holds.
+static bool isLanes(Type type, unsigned width) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  return element && element.getWidth() == width &&
+         (element.isF32() || element.isF64()) &&
+         isa<FloatType, VectorType>(type);
+}
+
+namespace {
+template <typename Op, FloatLanes (*expand)(FloatLanes), unsigned width = 32>
+struct ExpandUnary : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (!isLanes(op.getType(), width))
+      return rewriter.notifyMatchFailure(op, "not lanes of the width");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
+    return success();
+  }
+};
+
+struct ExpandPowF : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    FloatLanes x(b, op.getLhs());
+    if (isLanes(op.getType(), 64)) {
+      rewriter.replaceOp(op, expandScalarPow(x, {b, op.getRhs()}).value);
+      return success();
+    }
+    if (!isLanes(op.getType(), 32))
+      return rewriter.notifyMatchFailure(op, "not lanes of f32 or f64");
+    APFloat exponent(0.0f);
+    std::optional<FloatLanes> power;
+    if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)))
+      power = expandPowConstant(x, exponent);
+    if (!power)
+      power = expandPow(x, {b, op.getRhs()});
+    rewriter.replaceOp(op, power->value);
+    return success();
+  }
+};
+
+struct ExpandMathPass : mlir::binade::impl::ExpandMathPassBase<ExpandMathPass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    populateExpandMathPatterns(set);
+    patterns = std::move(set);
+    return success();
+  }
+  void runOnOperation() override {
+    walkAndApplyPatterns(getOperation(), patterns);
+  }
+  FrozenRewritePatternSet patterns;
+};
+} // namespace
+
+void mlir::binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandUnary<math::ExpOp, expandExp>,
+               ExpandUnary<math::Exp2Op, expandExp2>,
+               ExpandUnary<math::ExpM1Op, expandExpm1>,
+               ExpandUnary<math::LogOp, expandLog>,
+               ExpandUnary<math::Log2Op, expandLog2>,
+               ExpandUnary<math::Log1pOp, expandLog1p>,
+               ExpandUnary<math::TanhOp, expandTanh>,
+               ExpandUnary<math::ErfOp, expandErf>,
+               ExpandUnary<math::SinOp, expandSin>,
+               ExpandUnary<math::CosOp, expandCos>,
+               ExpandUnary<math::AtanOp, expandAtan>,
+               ExpandUnary<math::RsqrtOp, expandRsqrt>,
+               ExpandUnary<math::ExpOp, expandScalarExp, 64>,
+               ExpandUnary<math::LogOp, expandScalarLog, 64>, ExpandPowF>(
+      patterns.getContext());
+}

@@ -1,0 +1,207 @@
+//===- YamlForm.cpp - What may stand in a YAML file -----------------------===//
+
+#include "binade/Config/YamlForm.h"
+#include "binade/Container/Suggest.h"
+#include "binade/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using Node = YamlReader::Node;
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+YamlReader::YamlReader(StringRef text, StringRef file, MLIRContext *context)
+    : file(file), context(context), stream(text, sources) {
+  sources.setDiagHandler(
+      [](const llvm::SMDiagnostic &diagnostic, void *self) {
+        auto *reader = static_cast<YamlReader *>(self);
+        emitError(FileLineColLoc::get(reader->context, reader->file,
+                                      diagnostic.getLineNo(),
+                                      diagnostic.getColumnNo() + 1))
+            << diagnostic.getMessage();
+      },
+      this);
+  document = stream.begin(); // May be asked for once.
+  if (document != stream.end())
+    root = document->getRoot();
+}
+
+LogicalResult YamlReader::finish() {
+  if (++document == stream.end())
+    return failure(stream.failed());
+  Node *second = document->getRoot();
+  return second ? error(*second, "a second document in a file of one") : fail();
+}
+
+LogicalResult YamlReader::fail() {
+  if (stream.failed())
+    return failure();
+  StringRef text =
+      sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
+  unsigned number = 0;
+  for (StringRef line : llvm::split(text, '\n')) {
+    ++number;
+    if (line.starts_with("%") && !line.starts_with("%YAML") &&
+        !line.starts_with("%TAG"))
+      return emitError(FileLineColLoc::get(context, file, number, 1))
+             << "a line that begins with '%' is a directive, of which there "
+                "are %YAML and %TAG";
+  }
+  return emitError(FileLineColLoc::get(context, file, 1, 1)) << "expected YAML";
+}
+
+std::pair<unsigned, unsigned> YamlReader::getPosition(Node &node) {
+  llvm::SMLoc start = node.getSourceRange().Start;
+  // What stands for a value that could not be parsed is nowhere.
+  if (!sources.FindBufferContainingLoc(start))
+    return {1, 1};
+  return sources.getLineAndColumn(start);
+}
+
+LocationAttr YamlReader::getLoc(Node &node) {
+  auto [line, column] = getPosition(node);
+  return FileLineColLoc::get(context, file, line, column);
+}
+
+std::string YamlReader::getOrigin(Node &node) {
+  return file + ":" + std::to_string(getPosition(node).first);
+}
+
+LogicalResult YamlReader::error(Node &node, const Twine &message) {
+  return emitError(getLoc(node)) << message;
+}
+
+FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
+  if (auto *block = dyn_cast<llvm::yaml::BlockScalarNode>(&node))
+    return block->getValue().str();
+  auto *scalar = dyn_cast<llvm::yaml::ScalarNode>(&node);
+  if (!scalar)
+    return error(node, "expected " + expected);
+  SmallString<64> storage;
+  return scalar->getValue(storage).str();
+}
+
+//===----------------------------------------------------------------------===//
+// Scalars
+//===----------------------------------------------------------------------===//
+
+/// A scalar of `expected` that `parse` takes apart, if it can.
+template <typename T>
+static YamlForm<T> scalar(std::string expected,
+                          std::function<bool(StringRef, T &)> parse,
+                          llvm::json::Object schema) {
+  auto read = [expected = std::move(expected), parse = std::move(parse)](
+                  YamlReader &reader, Node &node, T &value) -> LogicalResult {
+    FailureOr<std::string> text = reader.readScalar(node, expected);
+    if (failed(text))
+      return failure();
+    if (!parse(*text, value))
+      return reader.error(node,
+                          "expected " + expected + ", got '" + *text + "'");
+    return success();
+  };
+  return {std::move(read), std::move(schema)};
+}
+
+YamlForm<std::string> mlir::binade::yamlString() {
+  auto parse = [](StringRef text, std::string &value) {
+    value = text.str();
+    return true;
+  };
+  return scalar<std::string>("a word", parse,
+                             llvm::json::Object{{"type", "string"}});
+}
+
+YamlForm<bool> mlir::binade::yamlFlag() {
+  auto parse = [](StringRef text, bool &value) {
+    value = text == "true";
+    return value || text == "false";
+  };
+  return scalar<bool>("true or false", parse,
+                      llvm::json::Object{{"type", "boolean"}});
+}
+
+YamlForm<double> mlir::binade::yamlNumber(double low, double high) {
+  llvm::json::Object schema{{"type", "number"}, {"exclusiveMinimum", low}};
+  std::string expected = "a number above " + formatNumber(low);
+  if (std::isfinite(high)) {
+    expected += " and below " + formatNumber(high);
+    schema["exclusiveMaximum"] = high;
+  } else {
+    expected += " that f32 holds";
+  }
+  auto parse = [low, high](StringRef text, double &value) {
+    return !text.getAsDouble(value) && value > low && value < high &&
+           std::isfinite(static_cast<float>(value));
+  };
+  return scalar<double>(std::move(expected), parse, std::move(schema));
+}
+
+YamlForm<double> mlir::binade::yamlShare() {
+  auto parse = [](StringRef text, double &value) {
+    return !text.getAsDouble(value) && value >= 0 && value <= 1;
+  };
+  return scalar<double>(
+      "a share from 0 to 1", parse,
+      llvm::json::Object{{"type", "number"}, {"minimum", 0}, {"maximum", 1}});
+}
+
+YamlForm<int64_t> mlir::binade::yamlCount(int64_t low) {
+  auto parse = [low](StringRef text, int64_t &value) {
+    return !text.getAsInteger(10, value) && value >= low;
+  };
+  return scalar<int64_t>(
+      "a whole number of at least " + std::to_string(low), parse,
+      llvm::json::Object{{"type", "integer"}, {"minimum", low}});
+}
+
+YamlForm<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
+  ArrayRef<std::string> most = ArrayRef(words).drop_back();
+  std::string expected =
+      llvm::join(most, ", ") + (most.empty() ? "" : " or ") + words.back();
+  llvm::json::Object schema{{"enum", llvm::json::Array(words)}};
+  auto parse = [words = std::move(words)](StringRef text, size_t &index) {
+    index = llvm::find(words, text) - words.begin();
+    return index < words.size();
+  };
+  return scalar<size_t>(std::move(expected), parse, std::move(schema));
+}
+
+//===----------------------------------------------------------------------===//
+// Mappings
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
+                       ArrayRef<std::string> names,
+                       llvm::function_ref<LogicalResult(size_t, Node &)> read) {
+  auto *mapping = dyn_cast<llvm::yaml::MappingNode>(&node);
+  if (!mapping)
+    return reader.error(node, "expected " + what + ": a mapping with " +
+                                  llvm::join(names, ", "));
+  llvm::SmallBitVector seen(names.size());
+  for (llvm::yaml::KeyValueNode &entry : *mapping) {
+    if (!entry.getKey())
+      return reader.fail();
+    FailureOr<std::string> key = reader.readScalar(*entry.getKey(), "a key");
+    if (failed(key))
+      return failure();
+    size_t index = llvm::find(names, *key) - names.begin();
+    if (index == names.size())
+      return reader.error(*entry.getKey(), "unknown key '" + *key + "' in " +
+                                               what + "; expected one of " +
+                                               llvm::join(names, ", ") +
+                                               ::binade::suggest(*key, names));
+    if (seen[index])
+      return reader.error(*entry.getKey(), "key '" + *key + "' stands twice");
+    seen.set(index);
+    if (!entry.getValue())
+      return reader.fail();
+    if (failed(read(index, *entry.getValue())))
+      return failure();
+  }
+  // One that breaks off was reported, and ends as if it were whole.
+  return failure(reader.hasFailed());
+}

@@ -1,0 +1,450 @@
+//===- PlaceCasts.cpp - Casts where formats meet --------------------------===//
+
+#include "PlaceCasts.h"
+#include "QuantizeNodes.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using namespace mlir::binade::convert;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+/// Constants up to this size have a copy for each format that they are read in:
+/// of a finite number a copy is finite, and a cast may not be.
+static constexpr int64_t kCopiedElements = 16 << 10;
+
+namespace {
+/// Places the casts of one graph. What it does not define is that of the graph
+/// around, under whatever name that has it in the wanted type.
+class CastPlacer {
+public:
+  CastPlacer(PlannedGraph &planned, const CastPlacement &placement,
+             StoredFormats &stored, ConvertReport &report, CastPlacer *outer)
+      : planned(planned), graph(*planned.graph), types(*planned.types),
+        placement(placement), names(placement.names), stored(stored),
+        report(report), outer(outer), quantizer(graph, placement.names) {}
+
+  void run();
+
+private:
+  /// A value under one of its names.
+  struct Known {
+    std::string name;
+    int32_t type;
+  };
+  /// A value that the backward part reads in another format, and what makes it.
+  struct Waiting {
+    std::string name;
+    const PlannedNode *maker;
+  };
+  /// A value by name and type, and by the type it was rounded to.
+  using Key = std::tuple<std::string, int32_t, int32_t>;
+
+  bool isWide(StringRef name) const {
+    return types.get(name) == TensorProto::FLOAT;
+  }
+  static int32_t getWanted(const PlannedNode &node, unsigned input) {
+    return node.readsChosen(input)
+               ? node.compute
+               : PlannedNode::getCarried(node.carriedInputs, input);
+  }
+  /// Of what is inside of a node, under its own name.
+  int32_t getCarried(StringRef name) const {
+    auto type = planned.carried.find(name);
+    return type == planned.carried.end() ? int32_t(TensorProto::FLOAT)
+                                         : type->second;
+  }
+
+  static void collectWanted(ArrayRef<PlannedNode> nodes,
+                            llvm::StringMap<StoredFormat> &wanted);
+  void storeNarrow();
+  void storeNarrow(TensorProto &tensor, const std::string &name,
+                   StoredFormat format, bool isHere);
+  void definePorts();
+  void readInputs(PlannedNode &node);
+  bool keepsOwnType(StringRef name) const;
+  Known find(const std::string &name) const;
+  std::string findMade(const Key &key) const;
+  CastPlacer *findConstant(StringRef name);
+  bool isMoved(StringRef name) const {
+    return moved.contains(name) || (outer && outer->isMoved(name));
+  }
+  void retype(NodeProto &node, int32_t type);
+  std::string read(const std::string &name, int32_t type);
+  std::string readRounded(const std::string &name, int32_t through);
+  std::string readQuantized(const std::string &name,
+                            const QuantizedInput &format);
+  std::string readWaiting(const Waiting &value);
+  void noteWaiting(const PlannedNode &node);
+  SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
+  void cast(const std::string &from, const std::string &to, int32_t type,
+            const std::string &original);
+  std::string makeName(const std::string &name, int32_t type) {
+    return names.makeNew(name + "_" + getFormatName(type).str());
+  }
+  void updateTypes();
+
+  PlannedGraph &planned;
+  ::onnx::GraphProto &graph;
+  const ElementTypes &types;
+  const CastPlacement &placement;
+  UniqueNames &names;
+  StoredFormats &stored; ///< Of the main graph.
+  ConvertReport &report;
+  CastPlacer *outer; ///< Of the graph around; null for the main graph.
+  /// What a value is, as its producer rounded it.
+  llvm::StringMap<Known> values;
+  /// The type under a value's own name, where it is another than before.
+  llvm::StringMap<int32_t> retyped;
+  std::map<Key, std::string> made; ///< Names of values.
+  /// The same in f32, as codes stand for it.
+  std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
+  llvm::StringSet<> moved;                        ///< What codes stand for.
+  llvm::StringMap<Waiting> waiting;               ///< For the backward part.
+  llvm::StringMap<const TensorProto *> constants; ///< Small ones.
+  llvm::StringSet<> outputs;                      ///< Of a graph inside.
+  SmallVector<TensorProto> copies;
+  QuantizeNodes quantizer;
+};
+} // namespace
+
+static int64_t countElements(const TensorProto &tensor) {
+  int64_t elements = 1;
+  for (int64_t size : tensor.dims())
+    elements *= size;
+  return elements;
+}
+
+/// The tensor that a Constant node stands for, if it is one in this file.
+static TensorProto *getConstant(NodeProto &node) {
+  if (node.op_type() != "Constant" || node.output_size() != 1 ||
+      node.attribute_size() != 1 || node.attribute(0).name() != "value")
+    return nullptr;
+  TensorProto *tensor = node.mutable_attribute(0)->mutable_t();
+  bool isHere = tensor->data_type() == TensorProto::FLOAT &&
+                tensor->data_location() != TensorProto::EXTERNAL;
+  return isHere ? tensor : nullptr;
+}
+
+/// Whether something else reads the value `name` by its name and type.
+bool CastPlacer::keepsOwnType(StringRef name) const {
+  return outer ? outputs.contains(name) : placement.outside.contains(name);
+}
+
+/// The formats in which nodes read values, in the graphs inside as well: type 0
+/// for several.
+void CastPlacer::collectWanted(ArrayRef<PlannedNode> nodes,
+                               llvm::StringMap<StoredFormat> &wanted) {
+  for (const PlannedNode &node : nodes) {
+    for (auto [input, name] : llvm::enumerate(node.node->input())) {
+      StoredFormat format;
+      format.type = node.getRead(input);
+      format.codes = node.getQuantized(input);
+      if (format.codes)
+        format.type = getOnnxType(format.codes.format.getFormat());
+      auto [entry, isNew] = wanted.try_emplace(name, format);
+      StoredFormat &known = entry->second;
+      if (known.type != format.type || !(known.codes == format.codes))
+        known = {};
+    }
+    for (const PlannedGraph &inner : node.graphs)
+      collectWanted(inner.nodes, wanted);
+  }
+}
+
+/// A tensor of f32 whose readers all read it in `format`, or in several. It is
+/// in the message if `isHere`.
+void CastPlacer::storeNarrow(TensorProto &tensor, const std::string &name,
+                             StoredFormat format, bool isHere) {
+  int32_t type = format.type;
+  if (format.codes) {
+    if (isHere || (format.codes.hasBands() && tensor.dims_size() > 2))
+      return; // Nodes quantize it.
+    format.scales = quantizer.addScalar(name + "_scale", 1.0f);
+    stored[name] = format;
+  } else if (type) {
+    values[name] = {name, type};
+    retyped[name] = type;
+    if (isHere)
+      convertConstant(tensor, type);
+    else
+      stored[name] = {type};
+  } else if (countElements(tensor) <= kCopiedElements) {
+    constants[name] = &tensor;
+  }
+}
+
+/// Stored tensors that all read in one narrow format are kept in it.
+void CastPlacer::storeNarrow() {
+  llvm::StringMap<StoredFormat> wanted;
+  collectWanted(planned.nodes, wanted);
+  llvm::StringSet<> inputs;
+  for (const auto &input : graph.input())
+    inputs.insert(input.name());
+  auto visit = [&](const std::string &name, TensorProto &tensor, bool isHere) {
+    if (inputs.contains(name))
+      return;
+    StoredFormat format = wanted.lookup(name);
+    if (keepsOwnType(name) || format.type == TensorProto::FLOAT)
+      format = {};
+    storeNarrow(tensor, name, format, isHere);
+  };
+  // Of graphs inside, tensors beside the model are moved as they are.
+  for (TensorProto &tensor : *graph.mutable_initializer())
+    if (tensor.data_type() == TensorProto::FLOAT &&
+        !(outer && tensor.data_location() == TensorProto::EXTERNAL))
+      visit(tensor.name(), tensor, outer != nullptr);
+  for (const PlannedNode &node : planned.nodes)
+    if (TensorProto *tensor = getConstant(*node.node))
+      visit(node.node->output(0), *tensor, true);
+}
+
+void CastPlacer::definePorts() {
+  const llvm::StringMap<int32_t> &ports = placement.ports;
+  if (outer) {
+    for (auto *list : {graph.mutable_input(), graph.mutable_output()})
+      for (auto &port : *list) {
+        int32_t type = getCarried(port.name());
+        if (type == TensorProto::FLOAT)
+          continue;
+        if (port.type().has_tensor_type())
+          port.mutable_type()->mutable_tensor_type()->set_elem_type(type);
+        retyped[port.name()] = type;
+      }
+    for (const auto &input : graph.input())
+      if (isWide(input.name()))
+        values[input.name()] = {input.name(), getCarried(input.name())};
+    return;
+  }
+  llvm::StringSet<> initialized;
+  for (const TensorProto &tensor : graph.initializer())
+    initialized.insert(tensor.name());
+  for (auto *list : {graph.mutable_input(), graph.mutable_output()})
+    for (auto &port : *list) {
+      auto type = ports.find(port.name());
+      if (type == ports.end())
+        continue;
+      port.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
+      retyped[port.name()] = type->second;
+    }
+  for (const auto &input : graph.input()) {
+    auto type = ports.find(input.name());
+    if (type == ports.end())
+      continue;
+    values[input.name()] = {input.name(), type->second};
+    if (initialized.contains(input.name()))
+      stored[input.name()] = {type->second};
+  }
+}
+
+void CastPlacer::cast(const std::string &from, const std::string &to,
+                      int32_t type, const std::string &original) {
+  NodeProto &node = *graph.add_node();
+  node.set_op_type("Cast");
+  node.set_name(names.makeNew("Cast_" + original));
+  node.add_input(from);
+  node.add_output(to);
+  auto &attribute = *node.add_attribute();
+  attribute.set_name("to");
+  attribute.set_type(::onnx::AttributeProto::INT);
+  attribute.set_i(type);
+  ++report.casts;
+}
+
+CastPlacer::Known CastPlacer::find(const std::string &name) const {
+  auto value = values.find(name);
+  if (value != values.end())
+    return value->second;
+  return outer ? outer->find(name) : Known{name, TensorProto::FLOAT};
+}
+
+/// Empty where nothing has made it.
+std::string CastPlacer::findMade(const Key &key) const {
+  auto found = made.find(key);
+  if (found != made.end())
+    return found->second;
+  return outer ? outer->findMade(key) : "";
+}
+
+/// Who has the small constant `name`; null for others.
+CastPlacer *CastPlacer::findConstant(StringRef name) {
+  if (constants.contains(name))
+    return this;
+  return outer ? outer->findConstant(name) : nullptr;
+}
+
+/// The name under which value `name` is of `type`.
+std::string CastPlacer::read(const std::string &name, int32_t type) {
+  Known known = find(name);
+  if (known.type == type)
+    return known.name;
+  Key key{name, type, TensorProto::UNDEFINED};
+  std::string result = findMade(key);
+  if (!result.empty())
+    return result;
+  result = makeName(name, type);
+  CastPlacer *owner = findConstant(name);
+  if (!owner) {
+    cast(known.name, result, type, name);
+    return made[key] = result;
+  }
+  TensorProto &copy = owner->copies.emplace_back(*owner->constants[name]);
+  copy.set_name(result);
+  if (owner->outer)
+    convertConstant(copy, type);
+  else
+    stored[result] = {type};
+  return owner->made[key] = result;
+}
+
+/// The name of value `name` in f32, rounded to `through`.
+std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
+  if (find(name).type == through)
+    return read(name, TensorProto::FLOAT);
+  Key key{name, TensorProto::FLOAT, through};
+  std::string result = findMade(key);
+  if (!result.empty())
+    return result;
+  std::string narrow = read(name, through);
+  result = names.makeNew(narrow + "_f32");
+  cast(narrow, result, TensorProto::FLOAT, name);
+  return made[key] = result;
+}
+
+/// The name of value `name` in f32, as it comes back from codes of FP8.
+std::string CastPlacer::readQuantized(const std::string &name,
+                                      const QuantizedInput &format) {
+  for (const CastPlacer *placer = this; placer; placer = placer->outer)
+    if (auto found = placer->decoded.find({name, format});
+        found != placer->decoded.end())
+      return found->second;
+  std::string &result = decoded[{name, format}];
+  auto codes = stored.find(name);
+  if (codes != stored.end() && codes->second.codes) {
+    result = quantizer.dequantize(name, name, codes->second.scales, format);
+  } else {
+    result = quantizer.quantize(name, read(name, TensorProto::FLOAT), format);
+  }
+  return result;
+}
+
+/// The name of what the backward part finds of `value`, in f32.
+std::string CastPlacer::readWaiting(const Waiting &value) {
+  const PlannedNode &maker = *value.maker;
+  return maker.waiting ? readQuantized(value.name, maker.waiting)
+                       : readRounded(value.name, maker.waitingType);
+}
+
+/// What a node of the forward part only hands on waits as what it was handed.
+/// The backward part has read that already.
+void CastPlacer::noteWaiting(const PlannedNode &node) {
+  if (node.waiting || node.waitingType) {
+    const std::string &name = node.node->output(0);
+    waiting[name] = {name, &node};
+  } else if (!node.same.empty() && !node.isBackward) {
+    if (auto value = waiting.find(node.same); value != waiting.end()) {
+      Waiting handed = value->second;
+      waiting[node.node->output(0)] = std::move(handed);
+    }
+  }
+}
+
+/// From what the node makes to what its readers find, and from there to the
+/// type under the value's own name, which is the last of them.
+SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
+                                                     unsigned output) {
+  const std::string name = node.node->output(output);
+  bool isChosen = node.makesChosen(output);
+  int32_t raw = isChosen ? node.compute
+                         : PlannedNode::getCarried(node.carriedOutputs, output);
+  int32_t found = isChosen ? node.result : raw;
+  int32_t own = found;
+  if (keepsOwnType(name)) {
+    auto port = placement.ports.find(name);
+    bool isPort = !outer && port != placement.ports.end();
+    own = isPort ? port->second : getCarried(name);
+  }
+  SmallVector<Known, 3> stages{{"", raw}};
+  for (int32_t type : {found, own})
+    if (stages.back().type != type)
+      stages.push_back({"", type});
+  for (Known &stage : stages)
+    stage.name = &stage == &stages.back() ? name : makeName(name, stage.type);
+  node.node->set_output(output, stages.front().name);
+  values[name] = stages[raw == found ? 0 : 1];
+  made[{name, own, TensorProto::UNDEFINED}] = name;
+  if (own != TensorProto::FLOAT)
+    retyped[name] = own;
+  return stages;
+}
+
+void CastPlacer::updateTypes() {
+  for (auto &value : *graph.mutable_value_info()) {
+    auto type = retyped.find(value.name());
+    auto codes = outer ? stored.end() : stored.find(value.name());
+    if (type != retyped.end())
+      value.mutable_type()->mutable_tensor_type()->set_elem_type(type->second);
+    else if (codes != stored.end() && codes->second.codes)
+      value.mutable_type()->mutable_tensor_type()->set_elem_type(
+          codes->second.type);
+  }
+}
+
+/// Gives the node its inputs in the formats that it reads.
+void CastPlacer::readInputs(PlannedNode &node) {
+  for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
+    if (!isWide(name))
+      continue;
+    if (QuantizedInput format = node.getQuantized(input)) {
+      name = readQuantized(name, format);
+      continue;
+    }
+    auto value = waiting.find(name);
+    if (node.isBackward && value != waiting.end())
+      name = readWaiting(value->second);
+    int32_t type = getWanted(node, input);
+    bool isRounded = node.readsChosen(input) && node.operand != node.compute &&
+                     !isMoved(name);
+    name = isRounded ? readRounded(name, node.operand) : read(name, type);
+  }
+}
+
+void CastPlacer::run() {
+  if (outer)
+    for (const auto &output : graph.output())
+      outputs.insert(output.name());
+  storeNarrow();
+  definePorts();
+  for (PlannedNode &node : planned.nodes) {
+    readInputs(node);
+    for (PlannedGraph &inner : node.graphs)
+      CastPlacer(inner, placement, stored, report, this).run();
+    noteWaiting(node);
+    if (node.makesDecoded)
+      moved.insert(node.node->output(0));
+    SmallVector<SmallVector<Known, 3>> outputs;
+    for (unsigned output = 0; output < unsigned(node.node->output_size());
+         ++output) {
+      const std::string &name = node.node->output(output);
+      if (isWide(name) && !values.contains(name))
+        outputs.push_back(define(node, output));
+    }
+    report.narrow += node.isNarrow();
+    graph.mutable_node()->AddAllocated(node.node.release());
+    for (ArrayRef<Known> stages : outputs)
+      for (unsigned i = 1; i < stages.size(); ++i)
+        cast(stages[i - 1].name, stages[i].name, stages[i].type,
+             stages.back().name);
+  }
+  quantizer.finish();
+  for (TensorProto &copy : copies)
+    *graph.add_initializer() = std::move(copy);
+  updateTypes();
+}
+
+void mlir::binade::convert::placeCasts(const CastPlacement &placement,
+                                       PlannedGraph graph,
+                                       StoredFormats &stored,
+                                       ConvertReport &report) {
+  CastPlacer(graph, placement, stored, report, nullptr).run();
+}

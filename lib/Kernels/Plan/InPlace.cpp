@@ -1,0 +1,187 @@
+//===- InPlace.cpp - Results in the memory of what they replace -----------===//
+// A result takes the memory of the argument that it replaces, or of an operand
+// that nothing reads afterwards. Where it cannot, it is copied when everything
+// else is done.
+//===----------------------------------------------------------------------===//
+
+#include "../Fusion/Segments.h"
+#include "Storage.h"
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::binade::plan::Category;
+
+namespace {
+/// Which results of a launch may take the memory of which operands: the kernel
+/// of a result's segment says so, and no other segment may read the operand
+/// too.
+class Overwrites {
+public:
+  Overwrites(LaunchOp launch, const StorageMap &storages,
+             const llvm::StringMap<KernelShape> &shapes);
+
+  bool allow(OpResult result, unsigned storage);
+
+private:
+  LaunchOp launch;
+  const StorageMap &storages;
+  /// For each result, where its segment's operands begin, and which of them it
+  /// may take.
+  SmallVector<std::pair<unsigned, ArrayRef<unsigned>>> candidates;
+  DenseMap<unsigned, unsigned> reads; ///< How many operands have a storage.
+};
+} // namespace
+
+Overwrites::Overwrites(LaunchOp launch, const StorageMap &storages,
+                       const llvm::StringMap<KernelShape> &shapes)
+    : launch(launch), storages(storages) {
+  for (Value operand : launch.getOperands())
+    ++reads[storages.of(operand)];
+  candidates.resize(launch->getNumResults());
+  for (LaunchSegment segment : getSegments(launch).list) {
+    auto shape = shapes.find(segment.kernel.getName());
+    if (shape == shapes.end())
+      continue;
+    const auto &inPlace = shape->second.inPlace;
+    for (unsigned i = 0; i < segment.numResults && i < inPlace.size(); ++i)
+      candidates[segment.firstResult + i] = {segment.firstOperand, inPlace[i]};
+  }
+}
+
+bool Overwrites::allow(OpResult result, unsigned storage) {
+  auto [first, operands] = candidates[result.getResultNumber()];
+  return reads.lookup(storage) == 1 &&
+         llvm::any_of(operands, [&, first = first](unsigned operand) {
+           return storages.of(launch.getOperands()[first + operand]) == storage;
+         });
+}
+
+void StorageMap::placeInArguments(const Program &program) {
+  func::FuncOp function = program.function;
+  auto *terminator = function.front().getTerminator();
+  for (Value value : terminator->getOperands())
+    storages[of(value)].last = end; // Read afterwards.
+  // Results that move meanwhile change nothing of what is asked: who reads an
+  // argument whose result has not moved.
+  DenseMap<Operation *, Overwrites> known;
+  auto mayOverwrite = [&](OpResult result, Value argument) {
+    auto launch = dyn_cast<LaunchOp>(result.getOwner());
+    if (!launch)
+      return false;
+    auto found = known.try_emplace(launch, launch, *this, options.kernels);
+    return found.first->second.allow(result, of(argument));
+  };
+  for (unsigned index = 0; index < function.getNumResults(); ++index) {
+    Value value = terminator->getOperand(index);
+    Storage &storage = storages[of(value)];
+    if (!program.replaced[index])
+      continue;
+    Value argument = function.getArgument(*program.replaced[index]);
+    if (of(argument) == of(value))
+      continue;
+    auto result = dyn_cast<OpResult>(findBase(value));
+    unsigned made = result ? positions[result.getOwner()].first : 0;
+    unsigned lastRead = storages[of(argument)].last;
+    bool isFree = lastRead < made || (lastRead == made && result &&
+                                      mayOverwrite(result, argument));
+    if (isFree && result && !storage.persistent)
+      storageOf[result] = of(argument);
+    else
+      ends.back().displaced.push_back(index);
+  }
+}
+
+/// Lets results take the memory of operands that nothing reads afterwards.
+void StorageMap::reuse(func::FuncOp function) {
+  function.walk([&](LaunchOp launch) {
+    Overwrites overwrites(launch, *this, options.kernels);
+    for (OpResult result : launch->getResults()) {
+      Storage &own = storages[of(result)];
+      unsigned now = positions[launch].first;
+      if (aliases.contains(result) || own.persistent || own.first != now ||
+          own.last == now)
+        continue;
+      for (Value operand : launch.getOperands()) {
+        Storage &other = storages[of(operand)];
+        if (other.persistent || other.last != now || other.first == now ||
+            other.bytes != own.bytes || other.tile != own.tile ||
+            !overwrites.allow(result, of(operand)))
+          continue;
+        other.last = own.last;
+        own = Storage();
+        aliases[result] = operand;
+        storageOf.erase(result);
+        break;
+      }
+    }
+  });
+}
+
+/// Orders copies so that none overwrites what a later one reads, or what is
+/// read after the program.
+void StorageMap::orderCopies(const Program &program) {
+  func::FuncOp function = program.function;
+  const Replaced &replaced = program.replaced;
+  auto &[displaced, copies, results, position] = ends.back();
+  SmallVector<FinalCopy> pending;
+  DenseMap<unsigned, unsigned> writers; // By storage: which copy overwrites it,
+  DenseMap<unsigned, SmallVector<unsigned>> readers; // and which ones read it.
+  ValueRange values = function.front().getTerminator()->getOperands();
+  auto addCopy = [&](unsigned index, unsigned to) {
+    unsigned from = of(values[index]);
+    writers[to] = pending.size();
+    readers[from].push_back(pending.size());
+    pending.push_back({getResult(function, index)->name.str(),
+                       cast<RankedTensorType>(values[index].getType()), from,
+                       to});
+  };
+  for (unsigned index : displaced)
+    addCopy(index, of(function.getArgument(*replaced[index])));
+  for (auto [index, value] : llvm::enumerate(values)) {
+    if (replaced[index]) {
+      results.push_back(of(function.getArgument(*replaced[index])));
+      continue;
+    }
+    results.push_back(of(value));
+    if (!getResult(function, index) || !writers.contains(of(value)))
+      continue;
+    results.back() =
+        add(getByteSize(value.getType()), Category::Workspace, false, end);
+    addCopy(index, results.back());
+  }
+
+  llvm::BitVector made(pending.size());
+  SmallVector<unsigned> ready;
+  for (auto [index, copy] : llvm::enumerate(pending))
+    if (!readers.contains(copy.to))
+      ready.push_back(index);
+  // Whoever still reads what was in `from` finds it in `now`.
+  auto release = [&](unsigned from, unsigned now) {
+    auto writer = writers.find(from);
+    if (writer == writers.end() || made[writer->second])
+      return;
+    for (unsigned reader : readers[from])
+      if (!made[reader])
+        pending[reader].from = now;
+    ready.push_back(writer->second);
+  };
+  for (unsigned first = 0; first < pending.size();) {
+    if (ready.empty() && made[first]) {
+      ++first;
+      continue;
+    }
+    if (ready.empty()) {
+      // All that are left go in circles: set aside what this one overwrites.
+      const FinalCopy &copy = pending[first];
+      unsigned aside =
+          add(getByteSize(copy.type), Category::Workspace, false, end);
+      copies.push_back({copy.name, copy.type, copy.to, aside});
+      release(copy.to, aside);
+    }
+    unsigned next = ready.pop_back_val();
+    made.set(next);
+    copies.push_back(pending[next]);
+    release(pending[next].from, pending[next].to);
+  }
+}

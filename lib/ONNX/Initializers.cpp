@@ -1,0 +1,350 @@
+//===- Initializers.cpp - Parameters, buffers and constants ---------------===//
+
+#include "binade/ONNX/Initializers.h"
+#include "binade/Container/JoinFirst.h"
+#include "binade/Container/Suggest.h"
+#include "binade/ONNX/Order.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::onnx::TensorProto;
+
+void TensorGroup::add(RankedTensorType type) {
+  ++tensors;
+  elements += type.getNumElements();
+  bytes += getBytes(type);
+}
+
+LogicalResult Initializers::collect(const llvm::StringSet<> &used,
+                                    const Dimensions &dimensions,
+                                    TensorReader &reader, TensorGroup &unused) {
+  auto isListed = [&](StringRef name) {
+    return metadata.trainable && metadata.trainable->contains(name);
+  };
+  for (auto [index, proto] : llvm::enumerate(model.getGraph().initializer())) {
+    if (!used.contains(proto.name()) &&
+        !getElementType(model.getContext(), proto.data_type()))
+      continue;
+    FailureOr<RankedTensorType> type =
+        reader.getType(getLoc(proto.name()), proto);
+    if (failed(type))
+      return failure();
+    // What is named as trained or frozen is part of a run's state, whatever
+    // the graph does with it.
+    if (!used.contains(proto.name()) && !isListed(proto.name()) &&
+        !metadata.frozen.contains(proto.name())) {
+      unused.add(*type);
+      unread.insert(proto.name());
+      continue;
+    }
+    Tensor &tensor = tensors.emplace_back();
+    tensor.name = proto.name();
+    tensor.type = *type;
+    tensor.proto = &proto;
+    tensor.range = model.getRawData(index);
+    tensor.isBuffer = statistics.contains(tensor.name);
+    tensor.isTrained =
+        tensor.isTrainable() &&
+        (metadata.trainable ? isListed(tensor.name)
+                            : proto.data_location() == TensorProto::EXTERNAL);
+    tensor.isFrozen =
+        tensor.isTrainable() && metadata.frozen.contains(tensor.name);
+  }
+  for (const auto &input : model.getGraph().input()) {
+    if (!metadata.initial.contains(input.name()))
+      continue;
+    FailureOr<RankedTensorType> type = dimensions.getType(model, input);
+    if (failed(type))
+      return failure();
+    if (!isa<FloatType>(type->getElementType()))
+      return mlir::emitError(getLoc(input.name()))
+             << "has a rule for its initial value, but holds " << *type;
+    Tensor &tensor = tensors.emplace_back();
+    tensor.name = input.name();
+    tensor.type = *type;
+    tensor.isBuffer = statistics.contains(tensor.name);
+    tensor.isTrained =
+        tensor.isTrainable() && (!metadata.trainable || isListed(tensor.name));
+  }
+  return success();
+}
+
+LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
+                                       StringRef flag,
+                                       function_ref<void(Tensor &)> apply) {
+  for (const std::string &text : globs) {
+    llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
+    if (!pattern)
+      return model.emitError() << flag << " " << quote(text) << ": "
+                               << llvm::toString(pattern.takeError());
+    bool matches = false;
+    for (Tensor &tensor : tensors)
+      if (tensor.isTrainable() && pattern->match(tensor.name)) {
+        matches = true;
+        apply(tensor);
+      }
+    if (!matches)
+      return refuseGlob(text, flag, *pattern);
+  }
+  return success();
+}
+
+InFlightDiagnostic
+Initializers::refuseGlob(StringRef text, StringRef flag,
+                         const llvm::GlobPattern &pattern) const {
+  InFlightDiagnostic error = model.emitError();
+  error << flag << " " << quote(text)
+        << " matches none of the model's floating-point initializers";
+  for (const Tensor &tensor : tensors)
+    if (pattern.match(tensor.name)) {
+      error << ": " << quote(tensor.name) << " is ";
+      if (auto node = statistics.find(tensor.name); node != statistics.end())
+        error << "a running statistic of node " << quote(node->second)
+              << ", which the forward part updates";
+      else
+        error << tensor.type.getElementType();
+      return error;
+    }
+  for (const auto &proto : model.getGraph().initializer())
+    if (unread.contains(proto.name()) && pattern.match(proto.name())) {
+      error << ": no node reads " << quote(proto.name());
+      return error;
+    }
+  for (const auto &input : model.getGraph().input())
+    if (pattern.match(input.name())) {
+      error << ": " << quote(input.name()) << " is an input";
+      return error;
+    }
+  std::vector<std::string> names;
+  for (const Tensor &tensor : tensors)
+    if (tensor.isTrainable())
+      names.push_back(tensor.name.str());
+  error << ::binade::suggest(text.str(), names);
+  return error;
+}
+
+LogicalResult Initializers::checkTrainable() const {
+  if (!metadata.trainable)
+    return success();
+  auto refuse = [&](StringRef name) {
+    return model.emitError("metadata 'binade.trainable'")
+           << "names " << quote(name) << ", which ";
+  };
+  llvm::StringSet<> known;
+  for (const Tensor &tensor : tensors) {
+    known.insert(tensor.name);
+    if (!metadata.trainable->contains(tensor.name) || tensor.isTrainable())
+      continue;
+    if (auto node = statistics.find(tensor.name); node != statistics.end())
+      return refuse(tensor.name)
+             << "is a running statistic of node " << quote(node->second);
+    return refuse(tensor.name) << "is " << tensor.type.getElementType()
+                               << "; expected floating-point numbers";
+  }
+  for (const auto &input : model.getGraph().input())
+    if (metadata.trainable->contains(input.name()) &&
+        !known.contains(input.name()))
+      return refuse(input.name())
+             << "is an input without an initial value; store an initializer of "
+                "that name, or a rule in metadata 'binade.init'";
+  return success();
+}
+
+LogicalResult
+Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
+                       const Dimensions &dimensions, TensorReader &reader,
+                       const InitializerChoice &choice, TensorGroup &unused,
+                       bool trainsMatrices, bool warns) {
+  for (unsigned index : order)
+    if (const auto &node = model.getGraph().node(index);
+        node.op_type() == "BatchNormalization" && node.input_size() == 5)
+      for (int input : {3, 4})
+        statistics[node.input(input)] = getNodeName(node, index);
+  auto set = [](bool isTrained, bool isFrozen) {
+    return [=](Tensor &tensor) {
+      tensor.isTrained = isTrained;
+      tensor.isFrozen = isFrozen;
+    };
+  };
+  if (failed(collect(used, dimensions, reader, unused)) ||
+      (warns && failed(checkTrainable())))
+    return failure();
+  for (Tensor &tensor : tensors)
+    tensor.isTrained |=
+        trainsMatrices && tensor.isTrainable() && tensor.type.getRank() >= 2;
+  if (failed(applyGlobs(choice.fold, "--fold", set(false, false))) ||
+      failed(applyGlobs(choice.freeze, "--freeze", set(false, true))) ||
+      failed(applyGlobs(choice.train, "--train", set(true, false))))
+    return failure();
+  bool isSaid = metadata.trainable || trainsMatrices || !choice.fold.empty() ||
+                !choice.freeze.empty() || !choice.train.empty();
+  if (warns && !isSaid)
+    warnOfUntrained();
+  if (warns)
+    warnOfShared(findForward(order, choice.lossOutput.empty()
+                                        ? StringRef(kLossName)
+                                        : StringRef(choice.lossOutput)));
+  return success();
+}
+
+/// Returns the nodes of `order` that the loss depends on, or all of them if the
+/// graph has no output named `loss`. In a graph with gradients, the other nodes
+/// are the backward part.
+SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
+                                                StringRef loss) const {
+  if (!llvm::is_contained(llvm::map_range(model.getGraph().output(),
+                                          [](const auto &output) {
+                                            return StringRef(output.name());
+                                          }),
+                          loss))
+    return SmallVector<unsigned>(order);
+  llvm::StringSet<> needed = {loss};
+  SmallVector<unsigned> forward;
+  for (unsigned index : llvm::reverse(order)) {
+    const auto &node = model.getGraph().node(index);
+    if (llvm::none_of(node.output(), [&](const std::string &output) {
+          return needed.contains(output);
+        }))
+      continue;
+    forward.push_back(index);
+    forEachRead(node, [&](const std::string &input) { needed.insert(input); });
+  }
+  std::reverse(forward.begin(), forward.end());
+  return forward;
+}
+
+/// PyTorch's exporter stores parameters that begin equal once. `binade.export`
+/// does not, and writes a version.
+void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
+  if (metadata.isVersioned)
+    return;
+  llvm::StringMap<std::vector<std::string>> readers;
+  for (unsigned index : forward) {
+    const auto &node = model.getGraph().node(index);
+    llvm::StringSet<> seen;
+    for (const std::string &input : node.input())
+      if (seen.insert(input).second)
+        readers[input].push_back(quote(getNodeName(node, index)));
+  }
+  constexpr size_t kShown = 4;
+  std::optional<InFlightDiagnostic> warning;
+  size_t count = 0;
+  for (const Tensor &tensor : tensors) {
+    auto found = readers.find(tensor.name);
+    if (!tensor.isTrained || found == readers.end() || found->second.size() < 2)
+      continue;
+    if (count++ >= kShown)
+      continue;
+    std::vector<std::string> &nodes = found->second;
+    std::string text = "is read by ";
+    if (nodes.size() <= kShown) {
+      std::string last = nodes.back();
+      nodes.pop_back();
+      text += ::binade::joinFirst(nodes, kShown) + " and " + last;
+    } else {
+      text += ::binade::joinFirst(nodes, kShown) + " nodes";
+    }
+    text += ", and trained as one parameter";
+    if (warning)
+      warning->attachNote(getLoc(tensor.name)) << text;
+    else
+      warning.emplace(mlir::emitWarning(getLoc(tensor.name))) << text;
+  }
+  if (!warning)
+    return;
+  if (count > kShown)
+    warning->attachNote() << "and " << count - kShown << " more initializers";
+  warning->attachNote() << "exporters store parameters that begin equal once: "
+                           "torch.onnx.export(..., optimize=False) keeps them "
+                           "apart, and so does binade.export";
+}
+
+/// Exporters give parameters the names of attributes, with dots, and store
+/// those that are small in the model itself.
+void Initializers::warnOfUntrained() const {
+  auto isMeant = [](const Tensor &tensor) {
+    return tensor.isConstant() && tensor.isTrainable() &&
+           tensor.type.getRank() > 0 && tensor.name.contains('.');
+  };
+  size_t count = llvm::count_if(tensors, isMeant);
+  bool trainsOthers =
+      llvm::any_of(tensors, [](const Tensor &one) { return one.isTrained; });
+  if (count == 0 || !trainsOthers)
+    return;
+  InFlightDiagnostic warning =
+      mlir::emitWarning(getLoc(llvm::find_if(tensors, isMeant)->name));
+  warning << "is not trained";
+  if (count > 1)
+    warning << ", the first of " << count << " that the model holds";
+  warning << ": without metadata 'binade.trainable' what has external data is; "
+             "--train '*' trains all";
+}
+
+LogicalResult Initializers::checkFinite(TensorReader &reader) const {
+  return success(llvm::all_of(tensors, [&](const Tensor &tensor) {
+    return !tensor.proto ||
+           succeeded(reader.checkFinite(getLoc(tensor.name), *tensor.proto,
+                                        /*canBeMask=*/tensor.isConstant()));
+  }));
+}
+
+void Initializers::warnOfOverlap(const Tensor &tensor, ExternalAttr value) {
+  std::map<uint64_t, Occupied> &ranges = occupied[value.getFile()];
+  uint64_t begin = value.getOffset(), end = begin + value.getBytes();
+  if (begin == end || overlapping.contains(tensor.name))
+    return;
+  // What is there does not overlap itself: a neighbour is met, or nothing.
+  auto next = ranges.lower_bound(begin + 1);
+  auto met = next != ranges.end() && next->first < end ? next : ranges.end();
+  if (next != ranges.begin() && std::prev(next)->second.end > begin)
+    met = std::prev(next);
+  if (met == ranges.end()) {
+    ranges[begin] = {end, tensor.name};
+    return;
+  }
+  auto [otherBegin, other] = *met;
+  // Tied weights are stored as one.
+  if (otherBegin == begin && other.end == end)
+    return;
+  overlapping.insert(tensor.name);
+  mlir::emitWarning(getLoc(tensor.name))
+      << "has bytes " << begin << " to " << end << " of "
+      << quote(value.getFile()) << ", of which " << quote(other.owner)
+      << " has " << otherBegin << " to " << other.end
+      << "; each gets a copy of its own";
+}
+
+FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,
+                                                    const Tensor &tensor) {
+  FailureOr<TypedAttr> value =
+      reader.refer(getLoc(tensor.name), *tensor.proto, tensor.range);
+  if (failed(value))
+    return failure();
+  if (auto external = dyn_cast<ExternalAttr>(*value))
+    warnOfOverlap(tensor, external);
+  bool canBeTied = tensor.isTrained && isa<ExternalAttr>(*value) &&
+                   tensor.type.getNumElements() > 0;
+  StringRef owner = canBeTied
+                        ? stored.try_emplace(*value, tensor.name).first->second
+                        : tensor.name;
+  return Place{*value, owner};
+}
+
+FailureOr<std::vector<Initializers::Kept>>
+Initializers::getKept(TensorReader &reader) {
+  std::vector<Kept> kept;
+  for (const Tensor &tensor : tensors) {
+    if (tensor.isConstant())
+      continue;
+    StringRef owner = tensor.name;
+    if (tensor.proto) {
+      FailureOr<Place> place = locate(reader, tensor);
+      if (failed(place))
+        return failure();
+      owner = place->owner;
+    }
+    kept.push_back({tensor.name.str(), tensor.type, owner.str()});
+  }
+  return kept;
+}

@@ -1,0 +1,154 @@
+//===- ScaleNodes.cpp - How scales follow from magnitudes -----------------===//
+// The rules of `#binade.quantized`, as nodes. The same numbers as the
+// compiled step's: arithmetic is f32, or f64 where the result is exact.
+//===----------------------------------------------------------------------===//
+
+#include "binade/ONNX/ScaleNodes.h"
+#include "onnx-ml.pb.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::onnx::TensorProto;
+
+static constexpr float kMost = std::numeric_limits<float>::max();
+static constexpr float kLeastNormal = std::numeric_limits<float>::min();
+/// What scales of powers of two are between.
+static constexpr float kLeastPower = 0x1p-127f, kLargestPower = 0x1p127f;
+/// What COAT adds to magnitudes.
+static constexpr float kOffset = 1e-10f;
+
+NodeSink::~NodeSink() = default;
+
+/// In two steps, far - far 2^-53 is far (1 - 2^-53), rounded. onnxruntime takes
+/// a factor of f64 that is 1 in f32 for 1, and drops the product.
+std::string ScaleNodes::addUnit(const std::string &name,
+                                const std::string &wide) {
+  std::string far = sink.addNode(
+      "Mul", {wide, sink.getDouble("split", 0x1p52 + 1.0)}, name + "_far");
+  std::string step = sink.addNode(
+      "Mul", {far, sink.getDouble("half_unit", 0x1p-53)}, name + "_step");
+  std::string near = sink.addNode("Sub", {far, step}, name + "_near");
+  return sink.addNode("Sub", {far, near}, name + "_power");
+}
+
+/// The largest power of two that is no more than `value`, in f32.
+std::string ScaleNodes::addPower(const std::string &name,
+                                 const std::string &value) {
+  std::string wide = sink.addCast(value, TensorProto::DOUBLE, name + "_wide");
+  return sink.addCast(addUnit(name, wide), TensorProto::FLOAT, name + "_power");
+}
+
+/// A / F; where A is 0 what makes codes of zeros.
+std::string ScaleNodes::addAmaxScales(const std::string &name,
+                                      const std::string &largest,
+                                      QuantizedAttr format) {
+  std::string quotient = sink.addNode(
+      "Div", {largest, sink.getScalar("largest_code", format.getLargest())},
+      name + "_quotient");
+  std::string normal = sink.addNode(
+      "Max", {quotient, sink.getScalar("least_scale", kLeastNormal)},
+      name + "_normal");
+  std::string isZero = sink.addNode(
+      "Equal", {largest, sink.getScalar("zero", 0.0f)}, name + "_is_zero");
+  return sink.addNode(
+      "Where",
+      {isZero, sink.getScalar("scale_of_zeros", format.getScaleOfZeros()),
+       normal},
+      name + "_scale");
+}
+
+/// 1 / s with s = F / A, or the power of two below; 1 where A is 0, infinite or
+/// NaN.
+Scales ScaleNodes::addInverseScales(const std::string &name,
+                                    const std::string &largest,
+                                    QuantizedAttr format) {
+  const std::string most = sink.getScalar("largest_f32", kMost);
+  std::string quotient = sink.addNode(
+      "Div", {sink.getScalar("largest_code", format.getPeak()), largest},
+      name + "_quotient");
+  std::string finite = sink.addNode("Min", {quotient, most}, name + "_finite");
+  std::string above = sink.addNode(
+      "Greater", {largest, sink.getScalar("zero", 0.0f)}, name + "_above");
+  std::string below =
+      sink.addNode("LessOrEqual", {largest, most}, name + "_below");
+  std::string isNumber =
+      sink.addNode("And", {above, below}, name + "_is_number");
+  std::string factor =
+      sink.addNode("Where", {isNumber, finite, sink.getScalar("one", 1.0f)},
+                   name + "_factor");
+  if (format.getRule() == ScaleRule::InversePower)
+    factor = addPower(name, factor);
+  std::string scale = sink.addNode("Reciprocal", {factor}, name + "_scale");
+  return {scale, scale, factor};
+}
+
+/// A cut to a power of two, by that of F.
+std::string ScaleNodes::addFloorScales(const std::string &name,
+                                       const std::string &largest,
+                                       QuantizedAttr format) {
+  float unit = std::ldexp(1.0f, -std::ilogb(format.getLargest()));
+  std::string scale = sink.addNode(
+      "Mul", {addPower(name, largest), sink.getScalar("unit", unit)},
+      name + "_unit");
+  return sink.addNode("Max",
+                      {scale, sink.getScalar("least_power", kLeastPower)},
+                      name + "_scale");
+}
+
+/// A (1 / F), rounded up to a power of two.
+std::string ScaleNodes::addRoundUpScales(const std::string &name,
+                                         const std::string &largest,
+                                         QuantizedAttr format) {
+  float inverse = 1.0f / static_cast<float>(format.getLargest());
+  std::string exact = sink.addNode(
+      "Mul", {largest, sink.getScalar("inverse", inverse)}, name + "_exact");
+  std::string finite = sink.addNode(
+      "Min", {exact, sink.getScalar("largest_power", kLargestPower)},
+      name + "_finite");
+  std::string power = addPower(name, finite);
+  std::string twice = sink.addNode("Add", {power, power}, name + "_twice");
+  std::string isBelow =
+      sink.addNode("Less", {power, finite}, name + "_is_below");
+  std::string up = sink.addNode("Where", {isBelow, twice, power}, name + "_up");
+  return sink.addNode("Max", {up, sink.getScalar("least_power", kLeastPower)},
+                      name + "_scale");
+}
+
+Scales ScaleNodes::add(const std::string &name, const std::string &largest,
+                       QuantizedAttr format) {
+  Scales scales;
+  switch (format.getRule()) {
+  case ScaleRule::Amax:
+    scales.divisors = addAmaxScales(name, largest, format);
+    break;
+  case ScaleRule::AmaxOffset: {
+    std::string above = sink.addNode(
+        "Add", {largest, sink.getScalar("offset", kOffset)}, name + "_above");
+    scales.divisors = sink.addNode(
+        "Div", {above, sink.getScalar("largest_code", format.getLargest())},
+        name + "_scale");
+    break;
+  }
+  case ScaleRule::Inverse:
+  case ScaleRule::InversePower:
+    scales = addInverseScales(name, largest, format);
+    break;
+  case ScaleRule::Floor:
+    scales.divisors = addFloorScales(name, largest, format);
+    break;
+  case ScaleRule::RoundUp:
+    scales.divisors = addRoundUpScales(name, largest, format);
+    break;
+  }
+  scales.factors = scales.divisors;
+  if (!format.getScale().isBF16())
+    return scales; // Powers of two are themselves in any format.
+  std::string narrow = sink.addCast(scales.divisors, TensorProto::BFLOAT16,
+                                    name + "_scale_bf16");
+  scales.factors = sink.addCast(narrow, TensorProto::FLOAT, name + "_scale");
+  if (format.getRule() == ScaleRule::Amax)
+    scales.divisors = scales.factors;
+  return scales;
+}

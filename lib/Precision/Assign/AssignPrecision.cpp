@@ -1,0 +1,214 @@
+//===- AssignPrecision.cpp - Decide the formats of every op ---------------===//
+
+#include "../Materialize/StoreParameters.h"
+#include "binade/IR/DelayedScales.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
+#include "binade/IR/Watch.h"
+#include "binade/Precision/Explain.h"
+#include "binade/Precision/MatchRules.h"
+#include "binade/Precision/Passes.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_ASSIGNPRECISIONPASS
+#include "binade/Precision/Passes.h.inc"
+
+static constexpr auto kRemark =
+    remark::RemarkOpts::name("AssignPrecision").category("precision");
+
+static void describe(const Explanation &explanation, unsigned node,
+                     remark::detail::InFlightRemark &remark) {
+  PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
+  PrecisionAttr decision = explanation.getDecision(node);
+  remark << remark::metric("op", op->getName().getStringRef())
+         << remark::metric("compute", llvm::to_string(decision.getCompute()))
+         << remark::metric("result", llvm::to_string(decision.getResult()))
+         << remark::metric("rule", decision.isPin()
+                                       ? "pin"
+                                       : decision.getRule().getValue());
+  if (std::string reason = explanation.getReason(node); !reason.empty())
+    remark << remark::reason("{0}", reason);
+  int64_t bytes = 0;
+  std::vector<const CastReport *> casts = explanation.getCasts(op);
+  for (const CastReport *cast : casts)
+    bytes += cast->getBytes();
+  remark << remark::metric("casts", casts.size())
+         << remark::metric("cast_bytes", bytes);
+}
+
+/// Tells whoever listens what `binade explain` tells. Where nobody does,
+/// nothing is explained.
+static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
+  std::optional<Explanation> explanation;
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    auto remark = remark::passed(node.op->getLoc(), kRemark);
+    if (!remark)
+      return success();
+    if (!explanation) {
+      FailureOr<Explanation> created =
+          Explanation::create(step, graph.getPolicy());
+      if (failed(created))
+        return failure();
+      explanation.emplace(std::move(*created));
+    }
+    describe(*explanation, index, remark);
+  }
+  return success();
+}
+
+/// Says where a rule expects products of quantized operands and there are none:
+/// a remark for a product that computes wide, a warning for a rule, or a
+/// policy, none of whose products are quantized.
+static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
+  struct Products {
+    unsigned all = 0, quantized = 0;
+  };
+  const Policy &policy = graph.getPolicy();
+  llvm::MapVector<const PolicyRule *, Products> products;
+  for (const PrecisionNode &node : graph.getNodes()) {
+    if (!node.rule || !node.rule->settings.quantize || node.isPinned)
+      continue;
+    PrecisionOpInterface op = node.op;
+    Products &found = products[node.rule];
+    if (!op.accumulates())
+      continue;
+    ++found.all;
+    PrecisionAttr decision = op.getPrecisionAttr();
+    if (!lacksQuantizedOperands(node, decision))
+      ++found.quantized;
+    else
+      remark::missed(op->getLoc(), kRemark)
+          << remark::metric("op", op->getName().getStringRef())
+          << remark::metric("rule", node.rule->origin)
+          << remark::reason(
+                 "operands are not quantized: the op computes in {0}",
+                 llvm::to_string(decision.getCompute()));
+  }
+  for (auto [rule, found] : products) {
+    if (found.all == 0)
+      emitWarning(rule->location,
+                  "quantizes nothing: no op that it matches sums products");
+    else if (found.quantized == 0)
+      emitWarning(rule->location,
+                  "quantizes nothing: all products that it decides (")
+          << found.all << ") compute wide; "
+          << (policy.narrow == policy.wide
+                  ? "codes need a policy with a narrow format, such as one "
+                    "that extends bf16-amp"
+                  : "'class: allow' has them compute in the narrow format");
+  }
+  bool isExpected = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+    return static_cast<bool>(rule.settings.quantize);
+  });
+  if (isExpected && products.empty())
+    emitWarning(step.getLoc(), "policy '")
+        << policy.name
+        << "' quantizes no product of this model: none is decided by a rule "
+           "with 'quantize'; 'binade policy check' shows what rules match";
+}
+
+/// Collects ops with an operand or result that a narrow format cannot
+/// represent: those that it keeps wide, and those that a user made narrow
+/// nevertheless.
+static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    PrecisionOpInterface op = node.op;
+    ArrayRef<Misfit> misfits = graph.getMisfits(index);
+    if (misfits.empty())
+      continue;
+    PrecisionClass own = op.getPrecisionClass();
+    if (node.rule)
+      own = node.rule->settings.precisionClass.value_or(own);
+    bool isWide =
+        own == PrecisionClass::Deny || own == PrecisionClass::Unlisted;
+    FloatType compute = op.getPrecisionAttr().getCompute();
+    bool isNarrow = llvm::any_of(misfits, [&](const Misfit &misfit) {
+      return misfit.format == compute;
+    });
+    if (isNarrow || !isWide)
+      held.push_back({op, misfits.front().reason, isNarrow});
+  }
+}
+
+static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
+  std::vector<Choice> choices =
+      createAssigner(graph.getPolicy())->assign(graph);
+  DecisionBuilder builder(graph);
+  for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+    PrecisionAttr decision = builder.build(index, choices[index]);
+    if (!decision)
+      return failure();
+    PrecisionOpInterface op = node.op;
+    op.setPrecisionAttr(decision);
+  }
+  reportUnquantized(step, graph);
+  return success();
+}
+
+/// A glob that matches no parameter is a mistake.
+static LogicalResult checkStates(func::FuncOp step,
+                                 const PrecisionGraph &graph) {
+  for (const StateOverride &said : graph.getPolicy().states)
+    if (said.name.pattern &&
+        llvm::none_of(graph.getStorages(), [&](const StorageNode &node) {
+          return said.name.matches(getNodeName(node.op));
+        }))
+      return emitError(UnknownLoc::get(step.getContext()))
+             << "states: no parameter matches '" << said.name.text << "'";
+  return success();
+}
+
+LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
+                              std::vector<HeldOp> *held) {
+  auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  if (!step)
+    return module.emitError("expected a function '@step' to assign formats to");
+  module->setAttr(kPolicyAttr, policy.source);
+  if (policy.amaxHalfLife)
+    module->setAttr(
+        kAmaxHalfLifeAttr,
+        Builder(module.getContext()).getI64IntegerAttr(*policy.amaxHalfLife));
+  if (!policy.statistics.empty())
+    module->setAttr(
+        kStatisticsAttr,
+        Builder(module.getContext())
+            .getStrArrayAttr(llvm::to_vector_of<StringRef>(policy.statistics)));
+  setAlarmWords(module, policy.alarms);
+  if (policy.isIdentity())
+    return success();
+  PrecisionGraph graph(step, policy);
+  if (policy.decidesOps() && failed(decideOps(step, graph)))
+    return failure();
+  if (held && policy.decidesOps())
+    findHeld(graph, *held);
+  for (const StorageNode &node : graph.getStorages()) {
+    OptimizerUpdateOp op = node.op;
+    if (node.decision)
+      op.setStorageAttr(node.decision);
+    else
+      op.removeStorageAttr();
+  }
+  warnOfLostUpdates(graph);
+  return success(succeeded(checkRules(graph)) &&
+                 succeeded(checkStates(step, graph)) &&
+                 succeeded(report(step, graph)));
+}
+
+namespace {
+struct AssignPrecisionPass
+    : impl::AssignPrecisionPassBase<AssignPrecisionPass> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    MLIRContext *context = &getContext();
+    FailureOr<Policy> loaded = loadPolicy(policy, context);
+    if (failed(loaded) || failed(addEvidence(*loaded, ranges, context)) ||
+        failed(addStateFormats(*loaded, llvm::to_vector(states), context)) ||
+        failed(assignPrecision(getOperation(), *loaded)))
+      signalPassFailure();
+  }
+};
+} // namespace
+} // namespace mlir::binade

@@ -1,0 +1,252 @@
+//===- LoadPolicy.cpp - Policies from files, and what they extend ---------===//
+
+#include "PolicyForm.h"
+#include "binade/Config/DataFiles.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+
+namespace mlir::binade {
+const DataFiles &getPolicyFiles();
+const DataFiles &getCostFiles();
+
+std::vector<StringRef> getPolicyNames() { return getNames(getPolicyFiles()); }
+std::vector<StringRef> getCostNames() { return getNames(getCostFiles()); }
+
+static FileKind policies() { return {"policy", getPolicyFiles()}; }
+
+/// What one file says by itself.
+static FailureOr<Policy> parsePolicy(const DataFile &file,
+                                     MLIRContext *context) {
+  FailureOr<Policy> policy =
+      parseFile(file, "a policy", getPolicyForm(), context);
+  if (failed(policy))
+    return failure();
+  for (PolicyRule &rule : policy->rules)
+    rule.isUser = file.isUser;
+  return policy;
+}
+
+/// Takes the costs from their text.
+static LogicalResult completeCut(Policy &policy, const DataFile &costs,
+                                 MLIRContext *context) {
+  FailureOr<TargetCosts> target =
+      parseFile(costs, "costs", getCostsForm(), context);
+  if (failed(target))
+    return failure();
+  policy.cut->target = std::move(*target);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// A policy and those that it extends
+//===----------------------------------------------------------------------===//
+
+/// What `change` says, on top of `base`.
+static Policy extend(const Policy &base, Policy change) {
+  auto inherit = [&](auto member) {
+    if (!(change.*member))
+      change.*member = base.*member;
+  };
+  inherit(&Policy::narrow);
+  inherit(&Policy::wide);
+  inherit(&Policy::propagate);
+  inherit(&Policy::lossScaling);
+  inherit(&Policy::cut);
+  inherit(&Policy::limits);
+  inherit(&Policy::amaxHalfLife);
+  change.rules.insert(change.rules.begin(), base.rules.begin(),
+                      base.rules.end());
+  change.statistics.insert(change.statistics.begin(), base.statistics.begin(),
+                           base.statistics.end());
+  change.alarms.extend(base.alarms);
+  return change;
+}
+
+/// Reads the files of rules that a policy in `folder` names, and finds the one
+/// to go on under, so that what is kept of them needs no folder. They are no
+/// part of the hash: they change no number.
+static LogicalResult completeAlarms(AlarmWords &alarms, StringRef folder) {
+  static const DataFiles none;
+  for (AlarmWord &word : alarms.rules) {
+    if (!StringRef(word.text).ends_with(kDataSuffix))
+      continue;
+    FailureOr<DataFile> found =
+        findFile({"alarms", none}, word.text, folder, word.location);
+    if (failed(found))
+      return failure();
+    word.text = found->file;
+    word.contents = found->text;
+  }
+  if (!alarms.action)
+    return success();
+  StringRef other = alarms.action->text;
+  if (!other.consume_front(kSwitchWord))
+    return success();
+  FailureOr<DataFile> found =
+      findFile(policies(), other, folder, alarms.action->location);
+  if (failed(found))
+    return failure();
+  if (found->isUser)
+    alarms.action->text = (kSwitchWord + found->file).str();
+  return success();
+}
+
+/// Checks that nothing is missing; `start` is the beginning of its file.
+static LogicalResult checkPolicy(const Policy &policy, Location start) {
+  for (auto [key, present] : {std::pair("name", !policy.name.empty()),
+                              std::pair("narrow", bool(policy.narrow)),
+                              std::pair("wide", bool(policy.wide))})
+    if (!present)
+      return emitError(start) << "policy has no '" << key << "'";
+  FloatType narrow = policy.narrow, wide = policy.wide;
+  if (narrow.getFPMantissaWidth() > wide.getFPMantissaWidth())
+    return emitError(start) << "narrow format " << policy.narrow
+                            << " is wider than " << policy.wide;
+  if (policy.cut)
+    for (FloatType format : getFormatChoices(policy))
+      if (!policy.cut->target.find(format))
+        return emitError(policy.cut->location)
+               << "costs of '" << policy.cut->target.target
+               << "' do not know format " << format;
+  return success();
+}
+
+/// `source` of a policy whose file has `text`.
+static PolicyAttr buildSource(MLIRContext *context, StringRef name,
+                              StringRef text, StringAttr costs,
+                              PolicyAttr base) {
+  std::string hashed = text.str();
+  if (costs)
+    hashed += costs.getValue();
+  if (base)
+    hashed += base.getHash().getValue();
+  std::string hash = llvm::toHex(
+      llvm::SHA256::hash(llvm::arrayRefFromStringRef(hashed)), true);
+  return PolicyAttr::get(context, StringAttr::get(context, name),
+                         StringAttr::get(context, hash),
+                         StringAttr::get(context, text), costs, base);
+}
+
+/// `readers` are the files that led here, each extending the next.
+static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
+                              SmallVectorImpl<std::string> &readers) {
+  FailureOr<Policy> policy = parsePolicy(file, context);
+  if (failed(policy))
+    return failure();
+  if (failed(completeAlarms(policy->alarms,
+                            llvm::sys::path::parent_path(file.file))))
+    return failure();
+  PolicyAttr base;
+  if (!policy->extends.empty()) {
+    readers.push_back(file.file);
+    FailureOr<DataFile> found = findFile(
+        policies(), policy->extends, llvm::sys::path::parent_path(file.file),
+        policy->extendsLocation);
+    if (failed(found))
+      return failure();
+    if (llvm::is_contained(readers, found->file))
+      return emitError(policy->extendsLocation)
+             << "policy extends itself: " << llvm::join(readers, " extends ")
+             << " extends " << found->file;
+    FailureOr<Policy> extended = load(*found, context, readers);
+    if (failed(extended))
+      return failure();
+    base = extended->source;
+    policy = extend(*extended, std::move(*policy));
+  }
+  StringAttr costs;
+  if (policy->cut && policy->cut->target.formats.empty()) {
+    FailureOr<DataFile> found = findFile(
+        {"costs", getCostFiles()}, policy->cut->costs,
+        llvm::sys::path::parent_path(file.file), policy->cut->location);
+    if (failed(found) || failed(completeCut(*policy, *found, context)))
+      return failure();
+    costs = StringAttr::get(context, found->text);
+  }
+  if (failed(
+          checkPolicy(*policy, FileLineColLoc::get(context, file.file, 1, 1))))
+    return failure();
+  policy->source = buildSource(context, policy->name, file.text, costs, base);
+  return policy;
+}
+
+FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
+  FailureOr<DataFile> file = findFile(policies(), name, /*folder=*/std::nullopt,
+                                      UnknownLoc::get(context));
+  if (failed(file))
+    return failure();
+  // A pass has loaded it before, which may not do so itself.
+  context->getOrLoadDialect<BinadeDialect>();
+  SmallVector<std::string> readers;
+  return load(*file, context, readers);
+}
+
+llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context) {
+  // {a,b}: a layer's nodes, or those of a whole model.
+  constexpr size_t maxNames = 1 << 14;
+  auto pattern = llvm::GlobPattern::create(
+      StringAttr::get(context, text).getValue(), maxNames);
+  if (!pattern)
+    return llvm::createStringError(
+        "'" + text + "' is not a glob: " + llvm::toString(pattern.takeError()));
+  return NameGlob{text.str(), std::move(*pattern)};
+}
+
+LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
+                              MLIRContext *context) {
+  Location location = UnknownLoc::get(context);
+  for (StringRef text : states) {
+    StateOverride added;
+    auto [glob, name] = splitStates(text);
+    if (!glob.empty()) {
+      llvm::Expected<NameGlob> built = buildGlob(glob, context);
+      if (!built)
+        return emitError(location)
+               << "states: " << llvm::toString(built.takeError());
+      added.name = std::move(*built);
+    }
+    FailureOr<StateFormats> formats = findStateFormats(name, location);
+    if (failed(formats))
+      return failure();
+    added.formats = *formats;
+    policy.states.push_back(std::move(added));
+  }
+  return success();
+}
+
+LogicalResult addEvidence(Policy &policy, StringRef file,
+                          MLIRContext *context) {
+  if (file.empty())
+    return success();
+  FailureOr<Evidence> evidence = readEvidence(file, context);
+  if (failed(evidence))
+    return failure();
+  policy.evidence = std::make_shared<Evidence>(std::move(*evidence));
+  return success();
+}
+
+FailureOr<Policy> readPolicy(PolicyAttr source) {
+  MLIRContext *context = source.getContext();
+  std::string name = source.getName().str();
+  FailureOr<Policy> policy =
+      parsePolicy({name, source.getText().str(), /*isUser=*/false}, context);
+  if (failed(policy))
+    return failure();
+  if (PolicyAttr base = source.getExtends()) {
+    FailureOr<Policy> extended = readPolicy(base);
+    if (failed(extended))
+      return failure();
+    policy = extend(*extended, std::move(*policy));
+  }
+  if (StringAttr costs = source.getCosts())
+    if (failed(completeCut(*policy,
+                           {"costs of " + name, costs.getValue().str(), false},
+                           context)))
+      return failure();
+  if (failed(checkPolicy(*policy, FileLineColLoc::get(context, name, 1, 1))))
+    return failure();
+  policy->source = source;
+  return policy;
+}
+
+} // namespace mlir::binade

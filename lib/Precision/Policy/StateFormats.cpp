@@ -1,0 +1,381 @@
+//===- StateFormats.cpp - Formats of optimizer states, by name ------------===//
+
+#include "binade/Precision/StateFormats.h"
+#include "PolicyForm.h"
+#include "binade/Config/DataFiles.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ScopedPrinter.h"
+
+namespace mlir::binade {
+const DataFiles &getFormatFiles();
+const DataFiles &getCodeBookFiles();
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BookFile {
+  std::vector<double> values;
+};
+
+struct FormatFile {
+  std::string summary;
+  FloatType element;
+  std::string signedBook, unsignedBook;
+  int64_t group = 0;
+  std::optional<Granularity> granularity;
+  std::vector<int64_t> block;
+  FloatType scale;
+  ScaleRule rule = ScaleRule::Amax;
+  bool expand = false;
+  int64_t history = 0, margin = 0;
+
+  Granularity getGranularity() const {
+    if (!block.empty())
+      return Granularity::PerBlock;
+    return granularity.value_or(Granularity::PerGroup);
+  }
+  SmallVector<int64_t> getExtent() const {
+    if (getGranularity() == Granularity::PerGroup)
+      return {group};
+    return {block.begin(), block.end()};
+  }
+};
+} // namespace
+
+static YamlForm<BookFile> bookForm() {
+  constexpr double kBound = std::numeric_limits<float>::max();
+  return yamlMapping<BookFile>(
+      "a code book",
+      {yamlKey("values", "What each code stands for", &BookFile::values,
+               yamlList(yamlNumber(-kBound, kBound)))});
+}
+
+static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
+                                 FormatFile &format) {
+  bool hasBooks = !format.signedBook.empty() && !format.unsignedBook.empty();
+  bool hasNone = format.signedBook.empty() && format.unsignedBook.empty();
+  if (format.element ? !hasNone : !hasBooks)
+    return reader.error(node, "a format has either an element or two code "
+                              "books, signed and unsigned");
+  bool sharesAlong = format.granularity == Granularity::PerTensor ||
+                     format.granularity == Granularity::PerRow;
+  if (format.granularity && !sharesAlong)
+    return reader.error(node, "'per' is per_tensor or per_row; groups and "
+                              "blocks have a size");
+  if ((format.group > 0) + !format.block.empty() + sharesAlong != 1)
+    return reader.error(node, "a format has one of group, block and per");
+  if (!format.block.empty() && format.block.size() != 2)
+    return reader.error(node, "a block has rows and columns");
+  if (!format.scale)
+    format.scale = Float32Type::get(reader.getContext());
+  return success();
+}
+
+/// What codes are numbers of.
+static YamlForm<FloatType> elementForm() {
+  SmallVector<StringLiteral> names(kByteFloats.begin(), kByteFloats.end());
+  names.append({"f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16"});
+  return yamlFormat(names);
+}
+
+static YamlForm<FormatFile> formatForm() {
+  return yamlMapping<FormatFile>(
+      "a format",
+      {yamlKey("summary", "What the format is", &FormatFile::summary,
+               yamlString()),
+       yamlKey("element", "Float format of at most 8 bits, or f16",
+               &FormatFile::element, elementForm()),
+       yamlKey("signed", "Code book of states that may be negative",
+               &FormatFile::signedBook, yamlString()),
+       yamlKey("unsigned", "Code book of states that may not",
+               &FormatFile::unsignedBook, yamlString()),
+       yamlKey("group", "Consecutive elements that share a scale",
+               &FormatFile::group, yamlCount(1)),
+       yamlKey("block", "Rows and columns that share a scale",
+               &FormatFile::block, yamlList(yamlCount(1))),
+       yamlKey("per", "What else shares a scale: per_tensor or per_row",
+               &FormatFile::granularity,
+               yamlEnum(stringifyGranularity, getMaxEnumValForGranularity())),
+       yamlKey("rule", "How the scale follows from the largest magnitude",
+               &FormatFile::rule,
+               yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
+       yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
+               &FormatFile::scale, yamlFormat({"f32", "bf16", "f8E8M0FNU"})),
+       yamlKey("expand", "Whether magnitudes are raised to a power first",
+               &FormatFile::expand, yamlFlag()),
+       yamlKey("history",
+               "Steps before whose largest magnitude makes the scale",
+               &FormatFile::history, yamlCount(1)),
+       yamlKey("margin", "Powers of two that the scale leaves free",
+               &FormatFile::margin, yamlCount(1))},
+      checkFormat);
+}
+
+/// The code book `name`; a file is looked for beside `reader`.
+static FailureOr<Attribute> findBook(StringRef name, StringRef reader,
+                                     Location location) {
+  MLIRContext *context = location->getContext();
+  FailureOr<DataFile> file =
+      findFile({"code book", getCodeBookFiles()}, name,
+               llvm::sys::path::parent_path(reader), location);
+  if (failed(file))
+    return failure();
+  FailureOr<BookFile> book =
+      parseFile(*file, "a code book", bookForm(), context);
+  if (failed(book))
+    return failure();
+  SmallVector<float> values(book->values.begin(), book->values.end());
+  auto title = StringAttr::get(context, llvm::sys::path::stem(file->file));
+  auto numbers = DenseF32ArrayAttr::get(context, values);
+  auto start = FileLineColLoc::get(context, file->file, 1, 1);
+  auto report = [&] { return emitError(start); };
+  if (failed(CodeBookAttr::verify(report, title, numbers)))
+    return failure();
+  return Attribute(CodeBookAttr::get(context, title, numbers));
+}
+
+static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
+                                     MLIRContext *context) {
+  Location start = FileLineColLoc::get(context, file, 1, 1);
+  StateFormats formats;
+  for (auto [book, into] :
+       {std::pair(&format.signedBook, &formats.ofSigned),
+        std::pair(&format.unsignedBook, &formats.ofUnsigned)}) {
+    Attribute element;
+    if (format.element) {
+      element = TypeAttr::get(format.element);
+    } else {
+      FailureOr<Attribute> found = findBook(*book, file, start);
+      if (failed(found))
+        return failure();
+      element = *found;
+    }
+    auto report = [&] { return emitError(start); };
+    Granularity granularity = format.getGranularity();
+    SmallVector<int64_t> extent = format.getExtent();
+    if (failed(QuantizedAttr::verify(report, element, granularity, extent,
+                                     format.scale, format.rule, format.expand,
+                                     /*stochastic=*/false, format.history,
+                                     format.margin)))
+      return failure();
+    *into =
+        QuantizedAttr::get(context, element, granularity, extent, format.scale,
+                           format.rule, format.expand,
+                           /*stochastic=*/false, format.history, format.margin);
+  }
+  return formats;
+}
+
+/// What is called by a name: formats, and in words what they are.
+struct NamedFormats {
+  StateFormats formats;
+  std::string summary;
+};
+
+/// `format` with rounding by chance; null where nothing is rounded.
+static Attribute getStochastic(Attribute format) {
+  MLIRContext *context = format.getContext();
+  if (auto type = dyn_cast<TypeAttr>(format)) {
+    auto number = cast<FloatType>(type.getValue());
+    return number.isF32() ? Attribute() : StochasticAttr::get(context, number);
+  }
+  return cast<QuantizedAttr>(format).withRounding(/*stochastic=*/true);
+}
+
+/// Where the name is unknown, `floats` are offered, and of the files those that
+/// `isOffered`, if that is given.
+static FailureOr<NamedFormats>
+findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
+        const std::function<bool(StringRef)> &isOffered = nullptr) {
+  MLIRContext *context = location->getContext();
+  if (name.consume_back(kStochastic)) {
+    FailureOr<NamedFormats> found = findOne(name, location, floats, isOffered);
+    if (failed(found))
+      return failure();
+    for (Attribute *format :
+         {&found->formats.ofSigned, &found->formats.ofUnsigned})
+      if (!(*format = getStochastic(*format)))
+        return emitError(location)
+               << "format '" << name << "' is that of what is computed: "
+               << "nothing is rounded to it, by chance or otherwise";
+    return found;
+  }
+  if (!name.ends_with(kDataSuffix) && name.contains(':'))
+    return emitError(location) << "behind the name of a format may stand '"
+                               << kStochastic << "', got '" << name << "'";
+  if (llvm::is_contained(kComputedFloats, name)) {
+    Attribute type = TypeAttr::get(parseType(name, context));
+    return NamedFormats{{type, type}, "an element each"};
+  }
+  FailureOr<DataFile> file =
+      findFile({"format", getFormatFiles(), floats, isOffered}, name,
+               std::nullopt, location);
+  if (failed(file))
+    return failure();
+  FailureOr<FormatFile> format =
+      parseFile(*file, "a format", formatForm(), context);
+  if (failed(format))
+    return failure();
+  FailureOr<StateFormats> formats = build(*format, file->file, context);
+  if (failed(formats))
+    return failure();
+  return NamedFormats{*formats, format->summary};
+}
+
+std::pair<StringRef, StringRef> splitStates(StringRef text) {
+  size_t colon = text.rfind(':');
+  while (colon != StringRef::npos &&
+         StringRef(text.substr(colon).split('+').first) == kStochastic)
+    colon = text.take_front(colon).rfind(':');
+  if (colon == StringRef::npos)
+    return {StringRef(), text};
+  return {text.take_front(colon), text.drop_front(colon + 1)};
+}
+
+SmallVector<StringRef> getFormatNames(StringRef states) {
+  SmallVector<StringRef> names;
+  splitStates(states).second.split(names, '+', /*MaxSplit=*/1);
+  for (StringRef &name : names)
+    name.consume_back(kStochastic);
+  return names;
+}
+
+/// Whether updates can decode and encode it.
+static bool isOfStates(Attribute format) {
+  auto quantized = dyn_cast<QuantizedAttr>(format);
+  return !quantized || quantized.getGranularity() == Granularity::PerGroup;
+}
+
+static FailureOr<NamedFormats> findOneOfStates(StringRef name,
+                                               Location location) {
+  auto isOffered = [&](StringRef shipped) {
+    FailureOr<NamedFormats> found = findOne(shipped, location);
+    return succeeded(found) && isOfStates(found->formats.ofSigned);
+  };
+  FailureOr<NamedFormats> found =
+      findOne(name, location, kComputedFloats, isOffered);
+  if (succeeded(found) && !isOfStates(found->formats.ofSigned))
+    return emitError(location)
+           << "format '" << name << "' has scales "
+           << stringifyGranularity(
+                  cast<QuantizedAttr>(found->formats.ofSigned).getGranularity())
+           << "; states need one with groups";
+  return found;
+}
+
+FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
+                                          ArrayRef<StringLiteral> others) {
+  FailureOr<NamedFormats> found = findOne(name, location, others);
+  if (failed(found))
+    return failure();
+  auto format = dyn_cast<QuantizedAttr>(found->formats.ofSigned);
+  if (!format)
+    return emitError(location)
+           << "format '" << name << "' has no scales; 'compute' rounds to it";
+  return format;
+}
+
+FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
+  auto [first, second] = name.split('+');
+  FailureOr<NamedFormats> found = findOneOfStates(first, location);
+  if (failed(found))
+    return failure();
+  if (second.empty())
+    return found->formats;
+  FailureOr<NamedFormats> others = findOneOfStates(second, location);
+  if (failed(others))
+    return failure();
+  return StateFormats{found->formats.ofSigned, others->formats.ofUnsigned};
+}
+
+//===----------------------------------------------------------------------===//
+// Decisions
+//===----------------------------------------------------------------------===//
+
+/// Of one element in a tensor of many groups.
+static double getBytes(Attribute format) {
+  if (auto type = dyn_cast<TypeAttr>(format))
+    return type.getValue().getIntOrFloatBitWidth() / 8.0;
+  constexpr int64_t kMany = 1 << 20, kRow = 1 << 10;
+  uint64_t bytes = cast<QuantizedAttr>(format).getBytes({kMany / kRow, kRow});
+  return static_cast<double>(bytes) / kMany;
+}
+
+std::vector<FormatInfo> listFormats(MLIRContext *context) {
+  std::vector<StringRef> names(kComputedFloats.begin(), kComputedFloats.end());
+  llvm::append_range(names, getNames(getFormatFiles()));
+  std::vector<FormatInfo> list;
+  for (StringRef name : names)
+    if (FailureOr<NamedFormats> found = findOne(name, UnknownLoc::get(context));
+        succeeded(found))
+      list.push_back({name.str(), found->summary,
+                      getBytes(found->formats.ofSigned),
+                      isOfStates(found->formats.ofSigned)});
+  return list;
+}
+
+Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
+                       bool quantizes) {
+  auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+      op, op.getOptimizerAttr());
+  Attribute wide = TypeAttr::get(Float32Type::get(op.getContext()));
+  SmallVector<Attribute> chosen;
+  for (auto [state, kept] : llvm::zip(
+           rule.getStates().getAsRange<SettingAttr>(), op.getKeptStates())) {
+    bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
+    Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
+    bool isWide = isa<QuantizedAttr>(format) && !quantizes;
+    // States of rows or columns are small.
+    chosen.push_back(isWide || !op.isElementwise(kept) ? wide : format);
+  }
+  if (chosen.empty())
+    return {};
+  bool isOneFloat =
+      llvm::all_equal(chosen) && !isa<QuantizedAttr>(chosen.front());
+  return isOneFloat ? chosen.front() : ArrayAttr::get(op.getContext(), chosen);
+}
+
+std::string describeFormat(Attribute format) {
+  if (auto type = dyn_cast<TypeAttr>(format))
+    return llvm::to_string(type.getValue());
+  if (auto random = dyn_cast<StochasticAttr>(format))
+    return llvm::to_string(random.getFormat()) + " stochastic";
+  auto quantized = cast<QuantizedAttr>(format);
+  CodeBookAttr book = quantized.getBook();
+  std::string text =
+      book ? book.getName().str() : llvm::to_string(quantized.getFormat());
+  for (int64_t size : quantized.getExtent())
+    text += "/" + std::to_string(size);
+  if (quantized.getExtent().empty())
+    text += quantized.getGranularity() == Granularity::PerTensor ? " per tensor"
+                                                                 : " per row";
+  if (quantized.getExpand())
+    text += " expanded";
+  if (quantized.getHistory() > 0)
+    text += " delayed";
+  if (int64_t margin = quantized.getMargin())
+    text += " margin " + std::to_string(margin);
+  return quantized.getStochastic() ? text + " stochastic" : text;
+}
+
+std::string describeState(const StateFormats &formats) {
+  std::string text = describeFormat(formats.ofSigned);
+  if (formats.ofUnsigned != formats.ofSigned)
+    text += " + " + describeFormat(formats.ofUnsigned);
+  return text;
+}
+
+std::string describeState(Attribute format) {
+  auto list = dyn_cast_if_present<ArrayAttr>(format);
+  if (!list)
+    return format ? describeFormat(format) : "f32";
+  std::string text;
+  for (Attribute one : list)
+    text += (text.empty() ? "" : " + ") + describeFormat(one);
+  return text;
+}
+
+} // namespace mlir::binade

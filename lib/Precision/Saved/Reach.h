@@ -1,0 +1,37 @@
+//===- Reach.h - what an error in a saved value enters ----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_PRECISION_SAVED_REACH_H
+#define BINADE_LIB_PRECISION_SAVED_REACH_H
+
+#include "binade/IR/Binade.h"
+
+namespace mlir::binade {
+
+/// The gradients that an error reaches: none, one or several.
+struct Reach {
+  Value gradient;
+  bool isSeveral = false;
+
+  void add(const Reach &other);
+};
+
+/// Where in the backward part values are read, and what that leads to. Linear
+/// in the ops.
+class ReachAnalysis {
+public:
+  explicit ReachAnalysis(Block &body);
+
+  Reach getReach(SaveOp save) const { return reached.lookup(save); }
+  /// The position of the first op that reads what `save` keeps.
+  unsigned getFirstRead(SaveOp save) const;
+
+private:
+  Reach follow(Operation &op) const;
+
+  DenseMap<Operation *, Reach> reached;
+  DenseMap<Operation *, unsigned> positions;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_PRECISION_SAVED_REACH_H

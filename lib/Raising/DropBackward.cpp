@@ -1,0 +1,159 @@
+//===- DropBackward.cpp - Backward parts that autodiff makes anew ---------===//
+
+#include "RandomPoint.h"
+#include "binade/Autodiff/Differentiate.h"
+#include "binade/IR/EraseDead.h"
+#include "binade/IR/Exported.h"
+#include "binade/IR/Interface.h"
+#include "binade/Raising/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_DROPBACKWARDPASS
+#include "binade/Raising/Passes.h.inc"
+
+/// By how much gradients that are the same may differ, as a share of their
+/// norm: a few constants that one side has rounded to f32.
+static constexpr double kTolerance = 0x1p-22;
+
+/// What no gradient is, as a share of the largest: roundings of f64.
+static constexpr double kNothing = 1e-12;
+
+/// Ranges of the random points: an epsilon of 1e-8 shows within the first, and
+/// functions that are cut off, such as ReLU6, are so within the second.
+static constexpr double kRanges[] = {0x1p-20, 2.0};
+
+static bool isF32(func::FuncOp function) {
+  auto isNarrow = [](Type type) {
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+    return element && !element.isF32();
+  };
+  return llvm::none_of(function.getArgumentTypes(), isNarrow) &&
+         !function
+              .walk([&](Operation *op) {
+                return llvm::any_of(op->getResultTypes(), isNarrow)
+                           ? WalkResult::interrupt()
+                           : WalkResult::advance();
+              })
+              .wasInterrupted();
+}
+
+/// Takes the gradients out of the results, and with them what nothing else
+/// reads; whether no backward part is left.
+static bool dropGradients(func::FuncOp function) {
+  llvm::BitVector dropped(function.getNumResults());
+  for (const Port &port : getResults(function, Role::Gradient))
+    dropped.set(port.index);
+  function.front().getTerminator()->eraseOperands(dropped);
+  (void)function.eraseResults(dropped);
+  eraseDead(function);
+  return llvm::none_of(
+      function.front().without_terminator(),
+      [](Operation &op) { return getPhase(&op) == Phase::Backward; });
+}
+
+namespace {
+/// The gradients of a graph beside those of autodiff.
+class Comparison {
+  using Gradients = SmallVector<std::pair<std::string, unsigned>>;
+
+public:
+  explicit Comparison(func::FuncOp function)
+      : module(ModuleOp::create(function.getLoc())) {
+    OpBuilder b = OpBuilder::atBlockBegin(module->getBody());
+    copy = cast<func::FuncOp>(b.clone(*function));
+    copy.setName("gradients");
+  }
+
+  /// In which way they differ; empty where they do not.
+  std::string find() {
+    // An attempt may fail, and says nothing then.
+    ScopedDiagnosticHandler silent(copy.getContext(),
+                                   [](Diagnostic &) { return success(); });
+    std::optional<Port> loss = findResult(copy, Role::Metric, "loss");
+    Gradients given;
+    for (const Port &port : getResults(copy, Role::Gradient))
+      given.emplace_back(port.name, port.index);
+    // Own ones get the names.
+    for (auto &[name, index] : given)
+      for (StringRef attribute : {kRoleAttr, kNameAttr})
+        copy.removeResultAttr(index,
+                              StringAttr::get(copy.getContext(), attribute));
+    if (!loss || failed(differentiate(copy, loss->index)))
+      return "its loss cannot be differentiated";
+    for (double range : kRanges)
+      if (std::string difference = compareWithin(range, given);
+          !difference.empty())
+        return difference;
+    return "";
+  }
+
+private:
+  std::string compareWithin(double range, const Gradients &given) {
+    std::mt19937 generator;
+    EvaluationOptions options;
+    options.rounds = false;
+    FailureOr<Outputs> outputs =
+        evaluate(*module, copy.getSymName(),
+                 drawArguments(copy, range, generator), options);
+    if (failed(outputs))
+      return "it cannot be evaluated";
+    SmallVector<std::string> names = getResultNames(copy);
+    auto get = [&](unsigned index) {
+      return ArrayRef(outputs->values.at(names[index])->getFloats());
+    };
+    double largest = 0.0;
+    for (const Port &port : getResults(copy, Role::Gradient))
+      largest = std::max(largest, getNorm(get(port.index)));
+    for (auto &[name, index] : given) {
+      std::optional<Port> own = findResult(copy, Role::Gradient, name);
+      if (!own)
+        return "autodiff has no gradient of '" + name + "'";
+      double norm = getNorm(get(own->index)),
+             distance = getDistance(get(index), get(own->index));
+      if (!(distance <= kTolerance * norm + kNothing * largest))
+        return llvm::formatv("its gradient of '{0}' differs from autodiff's by "
+                             "{1:e1}, whose norm is {2:e1}",
+                             name, distance, norm);
+    }
+    return "";
+  }
+
+  OwningOpRef<ModuleOp> module;
+  func::FuncOp copy;
+};
+
+struct DropBackwardPass : impl::DropBackwardPassBase<DropBackwardPass> {
+  void runOnOperation() override {
+    auto function = getOperation().lookupSymbol<func::FuncOp>(kGradientName);
+    if (!function)
+      return;
+    std::string reason = findReason(function);
+    StringRef says = "derived anew: the graph's has the same gradients";
+    if (reason.empty()) {
+      dropGradients(function);
+      function.setName(kForwardName);
+    }
+    function->setAttr(
+        kBackwardAttr,
+        StringAttr::get(&getContext(), reason.empty()
+                                           ? says.str()
+                                           : "the graph's own: " + reason));
+  }
+
+  /// Why the backward part has to stay; empty where it has not.
+  static std::string findReason(func::FuncOp function) {
+    if (!isF32(function))
+      return "it has other formats than f32";
+    if (estimateCost(function) == Cost::TooLarge)
+      return "it is too large to be evaluated";
+    if (function.getOps<GradientSeedOp>().empty())
+      return "it is not linear in a seed";
+    OwningOpRef<func::FuncOp> rest = function.clone();
+    if (!dropGradients(*rest))
+      return "more than gradients depends on it";
+    return Comparison(function).find();
+  }
+};
+} // namespace
+} // namespace mlir::binade

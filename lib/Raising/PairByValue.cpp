@@ -1,0 +1,74 @@
+//===- PairByValue.cpp - Whose gradient is whose, by numbers --------------===//
+
+#include "PairByValue.h"
+#include "RandomPoint.h"
+#include "binade/Autodiff/Differentiate.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+/// By how much gradients that are the same may differ, as a share of their
+/// norm: roundings of f32, in another order.
+static constexpr double kTolerance = 1e-3;
+
+static bool areSame(const Tensor &found, const Tensor &own) {
+  return getDistance(found.getFloats(), own.getFloats()) <=
+         kTolerance * getNorm(own.getFloats());
+}
+
+Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
+                                ArrayRef<unsigned> results,
+                                ArrayRef<BlockArgument> arguments) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(function.getLoc());
+  OpBuilder b = OpBuilder::atBlockBegin(module->getBody());
+  auto copy = cast<func::FuncOp>(b.clone(*function));
+  // An attempt may fail, and says nothing then.
+  ScopedDiagnosticHandler silent(function.getContext(),
+                                 [](Diagnostic &) { return success(); });
+  auto role = RoleAttr::get(function.getContext(), Role::Parameter);
+  for (BlockArgument argument : arguments)
+    copy.setArgAttr(argument.getArgNumber(), kRoleAttr, role);
+  unsigned before = copy.getNumResults();
+  if (failed(differentiate(copy, loss)))
+    return {Pairs::Unknown, {}};
+
+  std::mt19937 generator;
+  FailureOr<Outputs> outputs =
+      evaluate(*module, copy.getSymName(), drawArguments(copy, 0.5, generator));
+  if (failed(outputs))
+    return {Pairs::Unknown, {}};
+  SmallVector<std::string> all = getResultNames(copy);
+  auto getTensor = [&](unsigned index) -> const Tensor & {
+    return *outputs->values.at(all[index]);
+  };
+  // Own gradients by argument, and the norm of the largest.
+  DenseMap<unsigned, unsigned> own;
+  double largest = 0.0;
+  for (const Port &port : getResults(copy, Role::Gradient)) {
+    std::optional<Port> of = findArgument(copy, Role::Parameter, port.name);
+    if (port.index < before || !of)
+      continue;
+    own[of->index] = port.index;
+    largest = std::max(largest, getNorm(getTensor(port.index).getFloats()));
+  }
+  // Gradients that are equal may have either's place.
+  llvm::BitVector taken(arguments.size());
+  Pairs pairs{Pairs::Gradients, {}};
+  for (unsigned result : results) {
+    std::optional<unsigned> &found = pairs.places.emplace_back();
+    const Tensor &tensor = getTensor(result);
+    if (getNorm(tensor.getFloats()) <= kTolerance * kTolerance * largest)
+      continue;
+    for (auto [place, argument] : llvm::enumerate(arguments))
+      if (!found && !taken.test(place) &&
+          own.contains(argument.getArgNumber()) &&
+          copy.getResultTypes()[result] == argument.getType() &&
+          areSame(tensor, getTensor(own.lookup(argument.getArgNumber()))))
+        found = place;
+    if (!found)
+      return {Pairs::Others, {}};
+    taken.set(*found);
+  }
+  return pairs;
+}

@@ -1,0 +1,49 @@
+//===- Contraction.cpp - Who computes a matmul or a convolution -----------===//
+
+#include "Contraction.h"
+#include "../Execution/FloatMode.h"
+
+using namespace binade;
+using namespace binade::plan;
+
+std::optional<Contraction> binade::parseContraction(std::string_view text) {
+  if (text == "auto")
+    return Contraction::Auto;
+  if (text == "onednn")
+    return Contraction::OneDnn;
+  if (text == "own")
+    return Contraction::Own;
+  return std::nullopt;
+}
+
+std::unique_ptr<Operation> binade::createContraction(const Record &record,
+                                                     const Memory &memory,
+                                                     unsigned threads,
+                                                     Contraction choice) {
+  std::unique_ptr<Operation> operation;
+  if (auto *matmul = std::get_if<Matmul>(&record.body)) {
+    if (choice != Contraction::Own)
+      operation = createOneDnnMatmul(*matmul, memory);
+    return operation ? std::move(operation)
+                     : createOwnMatmul(*matmul, memory, threads);
+  }
+  const auto &convolution = std::get<Convolution>(record.body);
+  if (choice != Contraction::Own)
+    operation = createOneDnnConvolution(convolution, memory);
+  return operation ? std::move(operation)
+                   : createOwnConvolution(convolution, memory, threads);
+}
+
+LibraryUse binade::queryLibrary(std::span<const Buffer> buffers,
+                                const Record &record, unsigned threads,
+                                Contraction choice) {
+  if (!std::holds_alternative<Matmul>(record.body) &&
+      !std::holds_alternative<Convolution>(record.body))
+    return {};
+  IeeeMode mode;
+  OpenMPThreads openMP(threads);
+  Memory memory{nullptr, buffers};
+  std::unique_ptr<Operation> operation =
+      createContraction(record, memory, threads, choice);
+  return {operation->getScratchBytes(), operation->getImplementation()};
+}

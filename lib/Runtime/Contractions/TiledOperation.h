@@ -1,0 +1,44 @@
+//===- TiledOperation.h - what own contractions share -----------*- C++ -*-===//
+
+#ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_TILEDOPERATION_H
+#define BINADE_LIB_RUNTIME_CONTRACTIONS_TILEDOPERATION_H
+
+#include "../Execution/Operation.h"
+#include "Tile.h"
+
+namespace binade {
+
+inline std::int64_t roundUp(std::int64_t n, std::int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+/// An operation in blocks. Its scratch memory is what all threads share, then
+/// what each has for itself.
+class TiledOperation : public Operation {
+public:
+  explicit TiledOperation(unsigned threads) : threads(threads) {}
+
+  std::uint64_t getScratchBytes() const override {
+    return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
+           sizeof(float);
+  }
+  void setScratch(std::byte *bytes) override {
+    scratch = reinterpret_cast<float *>(bytes);
+  }
+  std::string getImplementation() const override {
+    return "own " + std::string(kernels.name);
+  }
+
+protected:
+  float *privateMemory(unsigned thread) const {
+    return scratch + sharedFloats + thread * privateFloats;
+  }
+
+  const tile::Kernels &kernels = tile::kernels();
+  std::int64_t threads, sharedFloats = 0, privateFloats = 0;
+  float *scratch = nullptr;
+};
+
+} // namespace binade
+
+#endif // BINADE_LIB_RUNTIME_CONTRACTIONS_TILEDOPERATION_H

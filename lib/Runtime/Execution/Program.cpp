@@ -1,0 +1,411 @@
+//===- Program.cpp - A bundle, loaded and ready to run --------------------===//
+
+#include "../Cuda/OpenDevice.h"
+#include "ProgramImplementation.h"
+#include "binade/Container/Printable.h"
+#include "binade/Plan/PlanJson.h"
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+using namespace binade;
+using namespace binade::plan;
+
+Program::Program(std::unique_ptr<Implementation> implementation)
+    : implementation(std::move(implementation)) {}
+Program::Program(Program &&) noexcept = default;
+Program &Program::operator=(Program &&) noexcept = default;
+Program::~Program() = default;
+
+/// What the names of metrics start with that report an index out of range.
+static constexpr std::string_view kOutOfRange = "out_of_range/";
+
+static bool hasLaunch(const std::vector<Record> &records) {
+  return std::any_of(records.begin(), records.end(), [](const Record &record) {
+    auto *loop = std::get_if<Loop>(&record.body);
+    return loop ? hasLaunch(loop->body)
+                : std::holds_alternative<Launch>(record.body);
+  });
+}
+
+/// The best level that both this CPU and the bundle have; empty when the plan
+/// needs none.
+static Result<std::string> chooseLevel(const Plan &plan,
+                                       const std::vector<std::string> &levels,
+                                       const std::string &where) {
+  if (!plan.chip.empty())
+    return plan.chip;
+  std::span<const std::string_view> supported = supportedIsaLevels();
+  if (supported.empty())
+    return Error{where, "this CPU is older than x86-64-v3 (AVX2, FMA, F16C)",
+                 ExitCode::Device};
+  if (!hasLaunch(plan.records) && !hasLaunch(plan.evaluation))
+    return std::string();
+  for (std::string_view level : supported)
+    if (std::find(levels.begin(), levels.end(), level) != levels.end())
+      return std::string(level);
+  std::string found;
+  for (const std::string &level : levels)
+    found += (found.empty() ? "" : ", ") + printable(level);
+  return Error{where,
+               "no kernels for this CPU (" + std::string(supported.front()) +
+                   "); the bundle has " + (found.empty() ? "none" : found),
+               ExitCode::Device};
+}
+
+Result<Program> Program::load(const std::string &path,
+                              const LoadOptions &options) {
+  Result<Safetensors> file = Safetensors::open(path);
+  if (!file)
+    return file.takeError();
+  std::size_t slash = path.rfind('/');
+  return loadFile(*std::move(file),
+                  slash == path.npos ? "" : path.substr(0, slash + 1), options);
+}
+
+Result<Program> Program::load(std::span<const std::byte> bytes,
+                              std::string where, std::string directory,
+                              const LoadOptions &options) {
+  Result<Safetensors> file = Safetensors::fromMemory(bytes, std::move(where));
+  if (!file)
+    return file.takeError();
+  return loadFile(*std::move(file), std::move(directory), options);
+}
+
+Result<Program> Program::loadFile(Safetensors file, std::string directory,
+                                  const LoadOptions &options) {
+  auto made = std::make_unique<Implementation>();
+  made->where = file.getPath();
+  made->directory = std::move(directory);
+  made->options = options;
+  Result<Plan> plan = readBundlePlan(file);
+  if (!plan)
+    return plan.takeError();
+  made->plan = *std::move(plan);
+  Result<std::string> level =
+      chooseLevel(made->plan, bundleLevels(file), made->where);
+  if (!level)
+    return level.takeError();
+  made->isa = *level;
+  Result<std::vector<std::byte>> object = readBundleKernels(file, made->isa);
+  if (!object)
+    return object.takeError();
+  Result<std::vector<ModuleImages>> modules = readBundleModules(file);
+  if (!modules)
+    return modules.takeError();
+  made->file = std::move(file);
+  if (Result<void> done = made->prepare(*object, *modules); !done)
+    return done.takeError();
+  return Program(std::move(made));
+}
+
+Result<Program> Program::load(Bundle bundle, std::string where,
+                              std::string directory,
+                              const LoadOptions &options) {
+  auto made = std::make_unique<Implementation>();
+  made->where = std::move(where);
+  made->directory = std::move(directory);
+  made->options = options;
+  if (Result<void> valid = validate(bundle.plan, made->where); !valid)
+    return valid.takeError();
+  made->plan = std::move(bundle.plan);
+  made->stored = std::move(bundle.init);
+  std::vector<std::string> levels;
+  for (const auto &[level, object] : bundle.kernels)
+    levels.push_back(level);
+  Result<std::string> level = chooseLevel(made->plan, levels, made->where);
+  if (!level)
+    return level.takeError();
+  made->isa = *level;
+  if (Result<void> done =
+          made->prepare(bundle.kernels[made->isa], bundle.modules);
+      !done)
+    return done.takeError();
+  return Program(std::move(made));
+}
+
+Result<void>
+Program::Implementation::prepare(std::span<const std::byte> object,
+                                 std::span<const ModuleImages> modules) {
+  if (Result<void> done = applySettings(plan, options.settings, where); !done)
+    return done;
+  if (const char *text = std::getenv("BINADE_CONTRACTION")) {
+    std::optional<Contraction> choice = parseContraction(text);
+    if (!choice)
+      return Error{"BINADE_CONTRACTION",
+                   quote(text) + " is none of auto, onednn, own",
+                   ExitCode::Usage};
+    options.contraction = *choice;
+  }
+#ifdef NDEBUG
+  constexpr bool debug = false;
+#else
+  constexpr bool debug = true;
+#endif
+  poisons = options.poison.value_or(debug);
+  if (const char *text = std::getenv("BINADE_POISON"))
+    poisons = std::string_view(text) == "1";
+  threads = options.threads ? options.threads
+            : plan.threads  ? plan.threads
+                            : defaultThreadCount();
+  if (auto done = plan.chip.empty() ? prepareCpu(object) : prepareCuda(modules);
+      !done)
+    return done;
+  for (const Port &port : plan.ports) {
+    if (port.role == Role::Metric && port.name.starts_with(kOutOfRange))
+      indexFaults.push_back(&port);
+    if (port.role == Role::Accumulator)
+      accumulators.push_back(&port);
+  }
+  return {};
+}
+
+Result<void>
+Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
+  if (options.needsNoDevice)
+    return {};
+  std::set<std::string> names;
+  for (const ModuleImages &images : modules)
+    for (const auto &[chip, image] : images)
+      names.insert(chip);
+  std::vector<Chip> chips;
+  for (const std::string &name : names)
+    if (std::optional<Chip> chip = Chip::parse(name))
+      chips.push_back(*chip);
+  if (options.device.kind == DeviceChoice::Cpu)
+    return Error{where, "its kernels are for cuda:" + plan.chip,
+                 ExitCode::Device}
+        .withNote("compile for the CPU: without --target");
+  Result<cuda::OpenedDevice> opened = cuda::openDevice(options.device, chips);
+  // There is nothing else that it could run on: this says why not.
+  if (opened && !opened->device)
+    opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
+  if (!opened)
+    return opened.takeError();
+  Result<std::unique_ptr<cuda::Engine>> made = cuda::Engine::create(
+      {&plan, std::move(opened->device), modules, where,
+       options.contraction != Contraction::Own, options.notify});
+  if (!made)
+    return made.takeError();
+  engine = *std::move(made);
+  findTransient();
+  return {};
+}
+
+Result<void>
+Program::Implementation::prepareCpu(std::span<const std::byte> object) {
+  if (options.device.kind == DeviceChoice::Cuda)
+    return Error{where, "its kernels are for the CPU", ExitCode::Device}
+        .withNote("compile with --target cuda:sm_90");
+  Result<Arena> memory = Arena::allocate(plan.arenaBytes, where);
+  if (!memory)
+    return std::move(memory).takeError().withNote(
+        "a smaller batch, or a narrower policy, needs less");
+  arena = *std::move(memory);
+  if (!object.empty()) {
+    Result<KernelObject> loaded = KernelObject::load(object, where);
+    if (!loaded)
+      return std::move(loaded).takeError().withPart(
+          "tensor '" + std::string(kKernelTensorPrefix) + isa + "'");
+    kernels = *std::move(loaded);
+  }
+  Result<Executor> made =
+      Executor::create({&plan, arena.data(), &kernels, threads,
+                        options.contraction, where, options.notify});
+  if (!made)
+    return made.takeError();
+  executor = *std::move(made);
+  findTransient();
+  return {};
+}
+
+/// A batch is rewritten before each step by who sets it, and constants and
+/// hyper-parameters keep their values: what remains is the step's own memory.
+static bool keepsValue(Role role) { return role < Role::Output; }
+
+void Program::Implementation::findTransient() {
+  std::vector<ArenaRange> kept;
+  for (const Port &port : plan.ports)
+    if (keepsValue(port.role)) {
+      const Buffer &buffer = plan.buffers[port.buffer];
+      kept.push_back({buffer.offset, buffer.offset + buffer.bytes});
+    }
+  std::sort(kept.begin(), kept.end(),
+            [](ArenaRange a, ArenaRange b) { return a.begin < b.begin; });
+  std::uint64_t position = 0;
+  for (ArenaRange range : kept) {
+    if (position < range.begin)
+      transient.push_back({position, range.begin});
+    position = std::max(position, range.end);
+  }
+  if (position < plan.arenaBytes)
+    transient.push_back({position, plan.arenaBytes});
+}
+
+Result<void> Program::Implementation::fillTransient(std::byte value) {
+  for (ArenaRange range : transient)
+    if (!engine)
+      std::fill_n(arena.data() + range.begin, range.size(), value);
+    else if (Result<void> done = engine->fill(range, value); !done)
+      return done;
+  return {};
+}
+
+Tensor Program::Implementation::tensorOf(const Port &port,
+                                         bool isToBeRead) const {
+  const Buffer &buffer = plan.buffers[port.buffer];
+  std::span<std::byte> bytes;
+  if (engine)
+    bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()),
+                           isToBeRead);
+  else
+    bytes = {arena.data() + buffer.offset, buffer.bytes};
+  return {port.role, port.name, buffer.dtype, buffer.shape, bytes};
+}
+
+const Plan &Program::getPlan() const { return implementation->plan; }
+unsigned Program::getThreads() const { return implementation->threads; }
+std::string_view Program::getIsa() const { return implementation->isa; }
+std::string Program::formatDevice() const {
+  if (implementation->plan.chip.empty())
+    return "cpu";
+  return implementation->engine ? implementation->engine->getDevice().format()
+                                : "";
+}
+std::uint64_t Program::getExtraBytes() const {
+  return implementation->executor.getExtraBytes();
+}
+
+std::optional<Tensor> Program::find(Role role, std::string_view name) const {
+  if (const Port *port = implementation->plan.findPort(role, name))
+    return implementation->tensorOf(*port);
+  return std::nullopt;
+}
+
+std::vector<Tensor> Program::tensors() const {
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    all.push_back(implementation->tensorOf(port));
+  return all;
+}
+
+std::vector<Tensor> Program::read(Role role) const {
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    if (port.role == role)
+      all.push_back(implementation->tensorOf(port, /*isToBeRead=*/true));
+  return all;
+}
+
+std::vector<Tensor> Program::tensors(Role role) const {
+  std::vector<Tensor> all;
+  for (const Port &port : implementation->plan.ports)
+    if (port.role == role)
+      all.push_back(implementation->tensorOf(port));
+  return all;
+}
+
+Result<void> Program::Implementation::clear(const Port &port) {
+  if (engine)
+    return engine->clear(static_cast<std::size_t>(&port - plan.ports.data()));
+  std::span<std::byte> bytes = tensorOf(port).bytes;
+  std::memset(bytes.data(), 0, bytes.size());
+  return {};
+}
+
+Result<void> Program::Implementation::clear() {
+  if (poisons)
+    if (Result<void> done = fillTransient(std::byte(0xff)); !done)
+      return done;
+  for (const Port *fault : indexFaults) {
+    std::span<std::byte> bytes = tensorOf(*fault).bytes;
+    std::memset(bytes.data(), 0, bytes.size());
+  }
+  return {};
+}
+
+Result<void> Program::Implementation::execute(RecordList list,
+                                              const FillNext &fillNext) {
+  if (Result<void> done = clear(); !done)
+    return done;
+  double begin = profiler ? profiler->now() : 0;
+  if (!engine)
+    executor.run(list);
+  else if (Result<void> done = engine->run(list, fillNext); !done)
+    return done;
+  if (profiler)
+    profiler->add({list, begin, profiler->now()});
+  return {};
+}
+
+Result<void> Program::run(const FillNext &fillNext, bool observes) {
+  RecordList list = observes && !getPlan().observation.empty()
+                        ? RecordList::Observation
+                        : RecordList::Step;
+  if (auto done = implementation->execute(list, fillNext); !done)
+    return done;
+  return forgetBatches();
+}
+
+Result<void> Program::forgetBatches() {
+  for (const Port *accumulator : implementation->accumulators)
+    if (auto done = implementation->clear(*accumulator); !done)
+      return done;
+  return {};
+}
+
+Result<double> Program::accumulate(const FillNext &fillNext) {
+  if (auto done = implementation->execute(RecordList::Accumulation, fillNext);
+      !done)
+    return done.takeError();
+  return *readScalar(*this, Role::Metric, kBatchLoss);
+}
+
+bool Program::hasEvaluation() const { return !getPlan().evaluation.empty(); }
+
+Result<double> Program::evaluate() {
+  if (auto done = implementation->execute(RecordList::Evaluation); !done)
+    return done.takeError();
+  return *readScalar(*this, Role::Metric, kEvalLoss);
+}
+
+std::optional<std::string_view> Program::findIndexFault() const {
+  for (const Port *fault : implementation->indexFaults) {
+    std::span<std::byte> bytes = implementation->tensorOf(*fault).bytes;
+    if (std::any_of(bytes.begin(), bytes.end(),
+                    [](std::byte byte) { return byte != std::byte(0); }))
+      return std::string_view(fault->name).substr(kOutOfRange.size());
+  }
+  return std::nullopt;
+}
+
+template <typename T> static double readAs(std::span<const std::byte> bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return static_cast<double>(value);
+}
+
+std::optional<double> binade::readScalar(const Program &program, Role role,
+                                         std::string_view name) {
+  std::optional<Tensor> tensor = program.find(role, name);
+  if (!tensor || tensor->bytes.size() != byteSize(tensor->dtype))
+    return std::nullopt;
+  switch (tensor->dtype) {
+  case DType::F64:
+    return readAs<double>(tensor->bytes);
+  case DType::F32:
+    return readAs<float>(tensor->bytes);
+  case DType::I64:
+    return readAs<std::int64_t>(tensor->bytes);
+  case DType::I32:
+    return readAs<std::int32_t>(tensor->bytes);
+  case DType::U32:
+    return readAs<std::uint32_t>(tensor->bytes);
+  case DType::BOOL:
+  case DType::U8:
+    return readAs<std::uint8_t>(tensor->bytes);
+  default:
+    return std::nullopt;
+  }
+}

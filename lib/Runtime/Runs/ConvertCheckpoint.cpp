@@ -1,0 +1,318 @@
+//===- ConvertCheckpoint.cpp - A run under another policy -----------------===//
+
+#include "binade/Runtime/ConvertCheckpoint.h"
+#include "../Execution/Describe.h"
+#include "ParameterStorage.h"
+#include "RunDirectory.h"
+#include "RunIdentity.h"
+#include "binade/Container/Printable.h"
+#include "binade/Runtime/TrainedState.h"
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+/// One conversion: what the program has, and what it takes from where.
+class Conversion {
+public:
+  Conversion(Program &program, const TrainedState &state,
+             const Requantize &requantize, Converted &converted)
+      : program(program), state(state), requantize(requantize),
+        converted(converted), kept(state.getQuantizedStates()),
+        wanted(getQuantizedStates(program.getPlan())) {}
+
+  Result<void> run();
+
+private:
+  void check(const Port &port);
+  bool has(const std::string &name, const std::string &what,
+           const std::vector<std::int64_t> *shape);
+  Result<void> convert(const Port &port) const;
+  Result<void> read(Requantization &codes) const;
+  Result<void> requantizeAll();
+  Result<void> store(const Requantization &codes) const;
+  void findLeftOut();
+
+  Program &program;
+  const TrainedState &state;
+  const Requantize &requantize;
+  Converted &converted;
+  const QuantizedStateMap &kept;
+  const QuantizedStateMap wanted;
+  std::map<std::string, const Port *> ports; ///< By their names in files.
+  /// What is rounded at most, and what is or becomes codes.
+  std::vector<const Port *> matches;
+  std::vector<Requantization> quantized;
+  std::vector<std::string> faults;
+};
+} // namespace
+
+/// What is kept beside a parameter follows from the parameter.
+static bool isKeptBeside(const Port &port) {
+  return std::holds_alternative<BesideInit>(port.init);
+}
+
+/// What the codes of a state are the first part of, or null.
+static const QuantizedState *find(const QuantizedStateMap &states,
+                                  std::string_view name) {
+  auto found = states.find(name);
+  return found == states.end() ? nullptr : &found->second;
+}
+
+/// Whether the checkpoint has a tensor, of that shape if it matters.
+bool Conversion::has(const std::string &name, const std::string &what,
+                     const std::vector<std::int64_t> *shape) {
+  const TensorInfo *info = state.findAny(name);
+  if (!info)
+    faults.push_back(quote(name) + " (" + what + ") is not in the checkpoint");
+  else if (shape && info->shape != *shape)
+    faults.push_back(quote(name) + " is " + describe(info->dtype, info->shape) +
+                     " in the checkpoint, " + what + " in the bundle");
+  else
+    return true;
+  return false;
+}
+
+void Conversion::check(const Port &port) {
+  std::string name = stateName(port.role, port.name);
+  Tensor tensor = *program.find(port.role, port.name);
+  bool isNeeded = port.role == Role::Parameter || port.role == Role::Buffer ||
+                  port.role == Role::State;
+  if (!state.findAny(name) && !isNeeded) {
+    converted.initial.push_back(name);
+    return;
+  }
+  const QuantizedState *from = find(kept, name), *to = find(wanted, name);
+  std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
+  if (to)
+    shape = to->shape;
+  std::string what =
+      to ? "codes of " + describe(shape) : describe(tensor.dtype, tensor.shape);
+  if (!from && !to) {
+    if (has(name, what, &shape))
+      matches.push_back(&port);
+    return;
+  }
+  bool fits = from ? from->shape == shape : has(name, what, &shape);
+  if (from && !fits)
+    faults.push_back(quote(name) + " is codes of " + describe(from->shape) +
+                     " in the checkpoint, " + what + " in the bundle");
+  else if (from)
+    for (const std::string &part : from->parts)
+      fits &= has(part, "part of " + quote(name), nullptr);
+  if (fits)
+    quantized.push_back({name,
+                         from ? from->format : "",
+                         to ? to->format : "",
+                         std::move(shape),
+                         {}});
+}
+
+/// Gives a port of one tensor its elements, rounded where it is narrow.
+static void fill(Program &program, const Port &port,
+                 std::span<const std::byte> bytes) {
+  Tensor tensor = *program.find(port.role, port.name);
+  if (!isNarrow(tensor.dtype)) {
+    std::ranges::copy(bytes, tensor.bytes.begin());
+    return;
+  }
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  program.keep(port, values);
+}
+
+Result<void> Conversion::convert(const Port &port) const {
+  DType dtype = program.find(port.role, port.name)->dtype;
+  Result<std::vector<std::byte>> bytes = state.read(
+      stateName(port.role, port.name), isNarrow(dtype) ? DType::F32 : dtype);
+  if (!bytes)
+    return bytes.takeError();
+  fill(program, port, *bytes);
+  return {};
+}
+
+Result<void> Conversion::read(Requantization &codes) const {
+  const QuantizedState *from = find(kept, codes.name);
+  std::vector<std::string> names = {codes.name};
+  for (const std::string &name : from ? from->parts : names) {
+    auto bytes =
+        state.read(name, from ? state.findAny(name)->dtype : DType::F32);
+    if (!bytes)
+      return bytes.takeError();
+    codes.parts.push_back(*std::move(bytes));
+  }
+  return {};
+}
+
+/// Gives the program what it keeps of a state.
+Result<void> Conversion::store(const Requantization &codes) const {
+  const QuantizedState *to = find(wanted, codes.name);
+  if (!to) {
+    fill(program, *ports.at(codes.name), codes.parts.front());
+    return {};
+  }
+  bool fits = codes.parts.size() == to->parts.size();
+  for (std::size_t i = 0; fits && i < to->parts.size(); ++i) {
+    const Port &port = *ports.at(to->parts[i]);
+    std::span<std::byte> memory = program.find(port.role, port.name)->bytes;
+    fits = codes.parts[i].size() == memory.size();
+    if (fits)
+      std::ranges::copy(codes.parts[i], memory.begin());
+  }
+  if (!fits)
+    return Error{state.getPath(), quote(codes.name) +
+                                      " has parts of other sizes than its "
+                                      "format says"};
+  return {};
+}
+
+Result<void> Conversion::requantizeAll() {
+  for (Requantization &codes : quantized)
+    if (Result<void> done = read(codes); !done)
+      return done;
+  // What keeps its format keeps its bits.
+  auto same = std::ranges::stable_partition(
+      quantized, [](const auto &codes) { return codes.from != codes.to; });
+  std::span changed(quantized.begin(), same.begin());
+  converted.requantized = changed.size();
+  if (!changed.empty())
+    if (Result<void> done = requantize(changed); !done)
+      return done;
+  for (const Requantization &codes : quantized)
+    if (Result<void> done = store(codes); !done)
+      return done;
+  return {};
+}
+
+/// Tensors of the checkpoint that say nothing to the program.
+void Conversion::findLeftOut() {
+  std::set<std::string> used = state.getNamesBeside();
+  for (const Port *port : matches)
+    used.insert(stateName(port->role, port->name));
+  for (const Requantization &codes : quantized) {
+    used.insert(codes.name);
+    if (const QuantizedState *from = find(kept, codes.name))
+      used.insert(from->parts.begin(), from->parts.end());
+  }
+  for (const std::string &name : state.getAllNames())
+    if (!used.contains(name))
+      converted.leftOut.push_back(name);
+}
+
+Result<void> Conversion::run() {
+  std::set<std::string_view> factors; // Come with their codes.
+  for (const auto &[name, state] : wanted)
+    factors.insert(state.parts.begin() + 1, state.parts.end());
+  for (const Port &port : program.getPlan().ports) {
+    if (!isTrainingState(port.role))
+      continue;
+    std::string name = stateName(port.role, port.name);
+    ports[name] = &port;
+    if (!isKeptBeside(port) && !factors.contains(name))
+      check(port);
+  }
+  if (!faults.empty()) {
+    Error error = withFirst(Error{state.getPath(), faults.front()},
+                            std::span(faults).subspan(1));
+    return std::move(error).withNote(
+        "the bundle has to be of the same model and optimizer");
+  }
+  for (const Port *port : matches)
+    if (Result<void> done = convert(*port); !done)
+      return done;
+  if (Result<void> done = requantizeAll(); !done)
+    return done;
+  findLeftOut();
+  converted.tensors = matches.size() + quantized.size();
+  return {};
+}
+
+/// The checkpoint that `from` is, or the newest of the run.
+static Result<std::string> findNewest(const std::string &from) {
+  auto found = listCheckpoints(from);
+  if (!found)
+    return found.takeError();
+  return found->empty() ? from : found->rbegin()->second;
+}
+
+/// Gives `program` the state of a checkpoint, and says what one of it is then
+/// like.
+static Result<Manifest> convertInto(Program &program,
+                                    const std::string &checkpoint,
+                                    const Requantize &requantize,
+                                    Converted &converted) {
+  converted.from = checkpoint;
+  Result<Manifest> manifest = readManifest(checkpoint);
+  if (!manifest)
+    return manifest;
+  Result<TrainedState> state = TrainedState::open(checkpoint);
+  if (!state)
+    return state.takeError();
+  if (Result<void> done = program.initialize(0); !done)
+    return done.takeError();
+  if (Result<void> done =
+          Conversion(program, *state, requantize, converted).run();
+      !done)
+    return done.takeError();
+  const Plan &plan = program.getPlan();
+  converted.policyFrom = manifest->run["policy"];
+  converted.policyTo = plan.policy;
+  for (auto &[key, value] : identifyProgram(plan))
+    manifest->run[key] = value;
+  return manifest;
+}
+
+Result<Converted> binade::convertCheckpoint(const std::string &from,
+                                            const std::string &bundle,
+                                            const std::string &directory,
+                                            const Requantize &requantize) {
+  Converted converted;
+  Result<std::string> checkpoint = findNewest(from);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  Result<Program> program = Program::load(bundle);
+  if (!program)
+    return program.takeError();
+  Result<Manifest> manifest =
+      convertInto(*program, *checkpoint, requantize, converted);
+  if (!manifest)
+    return manifest.takeError();
+  Result<RunDirectory> run = RunDirectory::open(directory);
+  if (!run)
+    return run.takeError();
+  Result<bool> isUsed = run->hasCheckpoints();
+  if (!isUsed)
+    return isUsed.takeError();
+  if (*isUsed)
+    return Error{printable(directory), "has checkpoints already"}.withNote(
+        "a converted checkpoint begins a run of its own");
+  converted.to =
+      getCheckpointFolder(directory) + "/" + getCheckpointName(manifest->step);
+  if (Result<void> saved = run->save(*program, *manifest, {}, {}); !saved)
+    return saved.takeError();
+  return converted;
+}
+
+Result<Converted> binade::switchRun(Program &program,
+                                    const std::string &directory,
+                                    std::int64_t keep,
+                                    const Requantize &requantize) {
+  Converted converted;
+  Result<RunDirectory> run = RunDirectory::open(directory);
+  if (!run)
+    return run.takeError();
+  Result<std::string> checkpoint = findNewest(directory);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  Result<Manifest> manifest =
+      convertInto(program, *checkpoint, requantize, converted);
+  if (!manifest)
+    return manifest.takeError();
+  converted.to = *checkpoint;
+  if (Result<void> saved = run->save(program, *manifest, {keep}, {}); !saved)
+    return saved.takeError();
+  return converted;
+}

@@ -1,0 +1,193 @@
+//===- State.cpp - Training state in files --------------------------------===//
+
+#include "../Execution/Describe.h"
+#include "../Execution/ProgramImplementation.h"
+#include "ParameterStorage.h"
+#include "binade/Container/Printable.h"
+#include "binade/Runtime/QuantizedState.h"
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+using namespace binade;
+using namespace binade::plan;
+
+namespace {
+/// What a file says about a port.
+struct Match {
+  const Port *port;
+  Tensor tensor;
+  const TensorInfo *info;
+  bool isOfFormat = true; ///< Codes of a state mean the same in both.
+
+  /// Weights come in other formats of floating point too.
+  bool isConverted() const {
+    return info->dtype != tensor.dtype &&
+           (port->role == Role::Parameter || port->role == Role::Buffer) &&
+           isWeight(info->dtype) && isWeight(tensor.dtype);
+  }
+  bool fits() const {
+    return isOfFormat && (info->dtype == tensor.dtype || isConverted()) &&
+           std::equal(info->shape.begin(), info->shape.end(),
+                      tensor.shape.begin(), tensor.shape.end());
+  }
+
+private:
+  static bool isWeight(DType dtype) {
+    return dtype == DType::F64 || dtype == DType::F32 || isNarrow(dtype);
+  }
+};
+} // namespace
+
+/// The elements of a file's tensor as F32, rounded where it is wider.
+static Result<std::vector<float>> readFloats(const Safetensors &file,
+                                             const TensorInfo &info) {
+  std::vector<std::byte> bytes(info.bytes);
+  if (Result<void> done = file.read(info, bytes); !done)
+    return done.takeError();
+  if (isNarrow(info.dtype))
+    return widen(
+        Tensor{Role::Parameter, info.name, info.dtype, info.shape, bytes});
+  std::vector<float> values(bytes.size() / byteSize(info.dtype));
+  if (info.dtype == DType::F32) {
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  auto *wide = reinterpret_cast<const double *>(bytes.data());
+  std::transform(wide, wide + values.size(), values.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  return values;
+}
+
+/// All tensors that do not fit, the first as the error.
+static Error misfit(const Safetensors &file,
+                    const std::vector<Match> &misfits) {
+  auto explain = [](const Match &match) {
+    if (!match.isOfFormat)
+      return std::string("stands for numbers in another format than the "
+                         "program's");
+    return describe(match.info->dtype, match.info->shape) +
+           ", the program has " +
+           describe(match.tensor.dtype, match.tensor.shape);
+  };
+  std::vector<std::string> others;
+  for (const Match &match : std::span(misfits).subspan(1))
+    others.push_back("so is tensor " + quote(match.info->name) + ": " +
+                     explain(match));
+  Error error = withFirst(
+      file.errorAt(*misfits.front().info, explain(misfits.front())), others);
+  if (std::ranges::all_of(misfits, [](const Match &match) {
+        return match.port->role == Role::State;
+      }))
+    error = std::move(error).withNote(
+        "'binade ckpt convert' writes a checkpoint with states in the formats "
+        "of another program");
+  return error;
+}
+
+Result<Restored> Program::restore(const Safetensors &file) {
+  // First everything is checked: a file that does not fit changes nothing.
+  std::vector<Match> matches, misfits;
+  std::set<std::string_view> known;
+  Restored restored;
+  Result<QuantizedStateMap> given = getQuantizedStates(file);
+  if (!given)
+    return given.takeError();
+  const QuantizedStateMap wanted = getQuantizedStates(getPlan());
+  auto getFormat = [](const QuantizedStateMap &states, std::string_view name) {
+    auto found = states.find(name);
+    return found == states.end() ? std::string() : found->second.format;
+  };
+  for (const Port &port : getPlan().ports) {
+    if (!isTrainingState(port.role))
+      continue;
+    const TensorInfo *info = file.find(stateName(port.role, port.name));
+    if (!info) {
+      if (port.role == Role::Parameter || port.role == Role::Buffer)
+        restored.missing.push_back(port.name);
+      continue;
+    }
+    Match match{&port, implementation->tensorOf(port), info};
+    match.isOfFormat =
+        getFormat(*given, info->name) == getFormat(wanted, info->name);
+    (match.fits() ? matches : misfits).push_back(match);
+    known.insert(info->name);
+  }
+  if (!misfits.empty())
+    return misfit(file, misfits);
+  if (matches.empty()) {
+    std::vector<Tensor> parameters = tensors(Role::Parameter);
+    return Error{file.getPath(), "none of its tensors has the name of a "
+                                 "parameter, buffer or state"}
+        .withNote("the program has " +
+                  (parameters.empty() ? std::string("no parameters")
+                                      : "parameters such as " +
+                                            quote(parameters.front().name)));
+  }
+  for (const TensorInfo &info : file.getTensors())
+    if (!known.contains(info.name))
+      restored.unknown.push_back(info.name);
+  for (const Match &match : matches)
+    if (!match.isConverted())
+      if (Result<void> done = file.read(*match.info, match.tensor.bytes); !done)
+        return done.takeError();
+  for (const Match &match : matches) {
+    const Port *beside = getPlan().findBeside(*match.port);
+    // The parameter is all that is known.
+    bool isAlone = beside && !file.find(stateName(beside->role, beside->name));
+    if (!match.isConverted() && !isAlone)
+      continue;
+    if (!match.isConverted()) {
+      implementation->keep(*match.port, widen(match.tensor));
+      continue;
+    }
+    Result<std::vector<float>> values = readFloats(file, *match.info);
+    if (!values)
+      return values.takeError();
+    if (match.tensor.dtype == DType::F32)
+      std::copy(values->begin(), values->end(),
+                match.tensor.as<float>().begin());
+    else if (match.tensor.dtype == DType::F64)
+      std::copy(values->begin(), values->end(),
+                match.tensor.as<double>().begin());
+    else
+      implementation->keep(*match.port, *values);
+  }
+  for (const Match &match : matches)
+    if (Result<void> checked =
+            implementation->checkFinite(*match.port, file.getPath());
+        !checked)
+      return checked.takeError();
+  restored.tensors = matches.size();
+  return restored;
+}
+
+void Program::keep(const Port &port, std::span<const float> values) {
+  implementation->keep(port, values);
+}
+
+Result<void> Program::save(const std::string &path) const {
+  std::vector<TensorBytes> stored;
+  const Plan &plan = getPlan();
+  for (const Port &port : plan.ports) {
+    if (!isTrainingState(port.role))
+      continue;
+    Tensor tensor = implementation->tensorOf(port, /*isToBeRead=*/true);
+    stored.push_back({stateName(tensor.role, tensor.name),
+                      tensor.dtype,
+                      {tensor.shape.begin(), tensor.shape.end()},
+                      tensor.bytes});
+  }
+  SafetensorsMetadata metadata = {{"format", "binade-state"},
+                                  {"format_version", "1"},
+                                  {"model", plan.model},
+                                  {"policy", plan.policy},
+                                  {"policy_hash", plan.policyHash}};
+  for (const Port &port : plan.ports)
+    if (auto *beside = std::get_if<BesideInit>(&port.init))
+      metadata[masterKey(beside->parameter)] =
+          std::string(plan::name(beside->master)) + " " +
+          stateName(port.role, port.name);
+  addQuantizedStates(metadata, plan);
+  return writeSafetensors(path, stored, metadata);
+}

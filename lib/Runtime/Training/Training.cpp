@@ -1,0 +1,516 @@
+//===- Training.cpp - Run a training step over data -----------------------===//
+
+#include "binade/Runtime/Training.h"
+#include "../Monitoring/AlarmFile.h"
+#include "../Monitoring/AlarmWatch.h"
+#include "../Monitoring/EventFile.h"
+#include "../Monitoring/MetricsFile.h"
+#include "../Monitoring/RangeRecorder.h"
+#include "../Monitoring/StatisticsRecorder.h"
+#include "../Runs/RunDirectory.h"
+#include "../Runs/RunFile.h"
+#include "../Runs/RunIdentity.h"
+#include "BatchFeed.h"
+#include "HeldOut.h"
+#include "NumericGuard.h"
+#include "ScaleHistories.h"
+#include "StepRollback.h"
+#include "binade/Runtime/ScheduledSettings.h"
+#include <chrono>
+#include <filesystem>
+
+using namespace binade;
+using namespace binade::plan;
+
+static std::vector<BatchFeed::Injected>
+findInjected(const Program &program, const TrainOptions &options) {
+  std::vector<BatchFeed::Injected> injected;
+  for (const Injection &one : options.injections)
+    injected.push_back(
+        {one.data, static_cast<std::uint64_t>((one.step - 1) *
+                                              program.getPlan().batches)});
+  return injected;
+}
+
+namespace {
+class TrainingLoop {
+public:
+  TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
+               const TrainOptions &options)
+      : program(program), data(data), heldOut(heldOut), options(options),
+        guard(program, options), statistics(program), histories(program),
+        watch(options.alarms.rules),
+        feed(data,
+             SampleOrder(options.order, heldOut.getTrainingSamples(),
+                         data.getBatch(), options.seed),
+             findInjected(program, options)) {
+    if (options.interrupted || options.maxSeconds > 0)
+      rollback.emplace(program);
+  }
+
+  Result<void> check();
+  Result<TrainSummary>
+  run(const std::function<void(const StepMetrics &)> &listener);
+  Result<void> writeRecords() const {
+    return recorder ? recorder->write() : Result<void>();
+  }
+
+private:
+  Result<void> begin();
+  Result<void> takeUp(Manifest restored);
+  Result<void> lookBack();
+  /// Nothing if a signal interrupted the step, which is then undone.
+  Result<std::optional<StepMetrics>> runStep(std::int64_t step);
+  Result<double> runBatch(std::int64_t step, bool isLast);
+  bool isTimeUp() const;
+  bool isInterrupted() const {
+    return isTimeUp() ||
+           (options.interrupted && options.interrupted() != ExitCode::Ok);
+  }
+  void warnOfRepeats() const;
+  Result<void> evaluate(StepMetrics &metrics) const;
+  Result<void> observe(StepMetrics &metrics);
+  Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
+                                       std::span<const Observed> observed);
+  Result<void> save();
+  Result<void> saveGradients(const StepMetrics &metrics) const;
+  Result<void> saveInputs(std::int64_t step) const;
+  std::string path(const std::string &name) const {
+    return options.out + "/" + name;
+  }
+
+  Program &program;
+  const Data &data;
+  const HeldOut &heldOut;
+  const TrainOptions &options;
+  std::chrono::steady_clock::time_point startTime;
+  NumericGuard guard;
+  StatisticsRecorder statistics;
+  ScaleHistories histories;
+  AlarmWatch watch;
+  bool isAlarmed = false; ///< By the newest step, which ends the loop.
+  BatchFeed feed;
+  std::optional<StepRollback> rollback; ///< If signals may interrupt a step.
+  Manifest manifest;                    ///< Where the run stands.
+  std::int64_t savedStep = 0;           ///< Of the newest checkpoint.
+  /// Of the newest checkpoint whose weights are finite, which stays.
+  std::int64_t finiteStep = 0;
+  std::optional<RunDirectory> directory;
+  std::optional<MetricsFile> metricsFile;
+  std::optional<EventFile> eventFile;
+  std::optional<StatisticsFile> statisticsFile;
+  std::optional<AlarmFile> alarmFile;
+  std::optional<RangeRecorder> recorder;
+  ScheduledSettings scheduled;
+};
+} // namespace
+
+StepMetrics binade::readMetrics(const Program &program,
+                                std::optional<double> scale) {
+  auto metric = [&](std::string_view name) {
+    return readScalar(program, Role::Metric, name);
+  };
+  StepMetrics metrics;
+  metrics.loss = metric("loss").value_or(NAN);
+  // One that never changes is no state.
+  metrics.lossScale = scale ? scale : metric("loss_scale");
+  metrics.gradNorm = metric("grad_norm");
+  metrics.learningRate = readScalar(program, Role::Hyper, "lr");
+  metrics.skipped =
+      program.getPlan().skipsNonFinite && metric("found_inf").value_or(0) != 0;
+  return metrics;
+}
+
+/// What program and options have to have in common.
+Result<void> TrainingLoop::check() {
+  if (Result<void> checked = guard.check(); !checked)
+    return checked;
+  if (options.saveGradients > 0 && program.tensors(Role::Gradient).empty())
+    return Error{"--save-grads",
+                 "the program does not give its gradients; train the model "
+                 "itself",
+                 ExitCode::Usage};
+  Result<ScheduledSettings> settings =
+      ScheduledSettings::create(program, options.schedules, options.steps);
+  if (!settings)
+    return settings.takeError();
+  scheduled = *std::move(settings);
+  if (!options.recordRanges.empty()) {
+    Result<RangeRecorder> made =
+        RangeRecorder::create(program, options.recordRanges);
+    if (!made)
+      return made.takeError();
+    recorder = *std::move(made);
+  }
+  return {};
+}
+
+/// Computes the batch that `feed` gave last, and updates after the last batch
+/// of a step. Returns the loss of the batch.
+Result<double> TrainingLoop::runBatch(std::int64_t step, bool isLast) {
+  if (!isLast)
+    return program.accumulate(feed.getFillNext());
+  if (Result<void> saved = saveInputs(step); !saved)
+    return saved.takeError();
+  FillNext fillNext = step < options.steps ? feed.getFillNext() : FillNext();
+  if (Result<void> done = program.run(fillNext, statistics.isDue(step)); !done)
+    return done.takeError();
+  return *readScalar(program, Role::Metric, "loss");
+}
+
+Result<std::optional<StepMetrics>> TrainingLoop::runStep(std::int64_t step) {
+  auto start = std::chrono::steady_clock::now();
+  std::optional<double> scale = readScalar(program, Role::Scaler, "scale");
+  if (Result<void> set = scheduled.apply(manifest.step); !set)
+    return set.takeError();
+  guard.keep(manifest.skippedInRow);
+  if (rollback)
+    rollback->capture();
+  std::int64_t batches = program.getPlan().batches;
+  double losses = 0;
+  for (std::int64_t batch = 1; batch <= batches; ++batch) {
+    if (batch > 1 && isInterrupted()) {
+      if (Result<void> done = rollback->rollBack(); !done)
+        return done.takeError();
+      return std::optional<StepMetrics>();
+    }
+    if (Result<void> filled = feed.next(); !filled)
+      return filled.takeError();
+    Result<double> loss = runBatch(step, batch == batches);
+    if (!loss)
+      return loss.takeError();
+    losses += *loss;
+    std::int64_t number = (step - 1) * batches + batch;
+    if (auto launch = program.findIndexFault())
+      return Error{feed.getSource().getPath(),
+                   "batch " + std::to_string(number) +
+                       " leads to an index or label that is out of range, in " +
+                       quote(*launch)};
+    guard.observeLoss(number, *loss, feed);
+  }
+  StepMetrics metrics = readMetrics(program, scale);
+  metrics.step = step;
+  metrics.loss = losses / static_cast<double>(batches);
+  std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  metrics.milliseconds = elapsed.count();
+  return std::optional(metrics);
+}
+
+Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
+  auto start = std::chrono::steady_clock::now();
+  Result<std::optional<double>> loss = heldOut.evaluate();
+  if (!loss)
+    return loss.takeError();
+  metrics.evalLoss = *loss;
+  std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  metrics.evalMilliseconds = elapsed.count();
+  return {};
+}
+
+/// Gradients as the update sees them, but for clipping: in f32, multiplied by
+/// 1 / loss scale.
+Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
+  auto batches = static_cast<double>(program.getPlan().batches);
+  auto inverse =
+      static_cast<float>(1.0 / (metrics.lossScale.value_or(1.0) * batches));
+  std::vector<Tensor> gradients = program.read(Role::Gradient);
+  std::vector<std::vector<float>> values;
+  std::vector<TensorBytes> stored;
+  for (const Tensor &tensor : gradients) {
+    std::vector<float> &unscaled = values.emplace_back();
+    for (float value : tensor.as<float>())
+      unscaled.push_back(value * inverse);
+    stored.push_back({std::string(tensor.name),
+                      DType::F32,
+                      {tensor.shape.begin(), tensor.shape.end()},
+                      std::as_bytes(std::span(unscaled))});
+  }
+  char name[64];
+  std::snprintf(name, sizeof(name), "grads-%06lld.safetensors",
+                static_cast<long long>(metrics.step));
+  return writeSafetensors(path(name), stored,
+                          {{"step", std::to_string(metrics.step)}});
+}
+
+/// What the program is about to read, if the step is the last.
+Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
+  bool isLast = step == (options.stopAfter > 0
+                             ? std::min(options.stopAfter, options.steps)
+                             : options.steps);
+  if (options.saveInputs.empty() || !isLast)
+    return {};
+  std::vector<TensorBytes> stored;
+  for (Role role :
+       {Role::Parameter, Role::Buffer, Role::State, Role::Scaler, Role::Rng,
+        Role::Step, Role::Accumulator, Role::Batch, Role::Hyper})
+    for (const Tensor &tensor : program.read(role))
+      stored.push_back(
+          {std::string(name(role)) + "/" + std::string(tensor.name),
+           tensor.dtype,
+           {tensor.shape.begin(), tensor.shape.end()},
+           tensor.bytes});
+  return writeSafetensors(options.saveInputs, stored,
+                          {{"step", std::to_string(step)}});
+}
+
+/// Writes down what there is to know of a step. The evaluation comes last: it
+/// takes the memory of the step's results.
+Result<void> TrainingLoop::observe(StepMetrics &metrics) {
+  if (metrics.step <= options.saveGradients)
+    if (Result<void> written = saveGradients(metrics); !written)
+      return written;
+  if (recorder)
+    recorder->add(metrics);
+  guard.warnInfeasible(metrics);
+  std::vector<Observed> observed = statistics.read(metrics.step);
+  if (Result<void> written = statisticsFile->write(metrics.step, observed);
+      !written)
+    return written;
+  if (heldOut.isDue(metrics.step))
+    if (Result<void> evaluated = evaluate(metrics); !evaluated)
+      return evaluated;
+  if (Result<void> written = metricsFile->write(metrics); !written)
+    return written;
+  Result<std::vector<Alarm>> alarms = watchStep(metrics, observed);
+  if (!alarms)
+    return alarms.takeError();
+  return eventFile->write(metrics, observed, *alarms);
+}
+
+/// The alarms of a step, which are told and written down.
+Result<std::vector<Alarm>>
+TrainingLoop::watchStep(const StepMetrics &metrics,
+                        std::span<const Observed> observed) {
+  if (options.alarms.rules.empty())
+    return std::vector<Alarm>();
+  AlarmStep seen(metrics, observed);
+  histories.addTo(seen);
+  std::vector<Alarm> alarms = watch.observe(seen);
+  for (const Alarm &alarm : alarms) {
+    if (Result<void> written = alarmFile->write(alarm, options.alarms.action);
+        !written)
+      return written.takeError();
+    if (options.warn)
+      for (const std::string &line : describe(alarm))
+        options.warn(line);
+  }
+  isAlarmed = !alarms.empty() && options.alarms.action != OnAlarm::Warn;
+  return alarms;
+}
+
+/// Opens the files of the run, and puts the state where it left off.
+Result<void> TrainingLoop::begin() {
+  // Noticed before the steps, not after them.
+  std::error_code failure;
+  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
+                           "stats.jsonl", "alarms.jsonl"})
+    if (std::filesystem::is_directory(path(name), failure))
+      return Error{printable(path(name)), "cannot write: it is a directory",
+                   ExitCode::IO};
+  Result<RunDirectory> opened = RunDirectory::open(options.out);
+  if (!opened)
+    return opened.takeError();
+  directory = *std::move(opened);
+  if (heldOut.getData() && options.notify)
+    options.notify(heldOut.describe());
+  warnOfRepeats();
+  if (std::uint64_t bytes = rollback ? rollback->getBytesOfStates() : 0;
+      bytes > 0 && options.notify)
+    options.notify("additional memory: " + formatBytes(bytes) +
+                   ", a copy of parameters and states that is restored when a "
+                   "stop interrupts a step");
+  manifest = identifyRun(program, data, heldOut, options);
+  if (options.resume) {
+    auto restored = directory->restore(program, manifest, options.warn);
+    if (!restored)
+      return restored.takeError();
+    if (*restored) {
+      if (Result<void> done = takeUp(**std::move(restored)); !done)
+        return done;
+    } else if (options.notify) {
+      options.notify("no complete checkpoint in " + printable(options.out) +
+                     ": the run starts anew");
+    }
+  } else {
+    Result<bool> isTaken = directory->hasCheckpoints();
+    if (!isTaken)
+      return isTaken.takeError();
+    if (*isTaken)
+      return Error{printable(options.out), "holds checkpoints of a run"}
+          .withNote("--resume continues that run; another --out starts one");
+  }
+  if (Result<void> written = writeRunFile(path("run.json"), program, data,
+                                          heldOut, options, manifest);
+      !written)
+    return written;
+  Result<MetricsFile> metrics =
+      MetricsFile::open(path("metrics.jsonl"), manifest.step, options.warn);
+  if (!metrics)
+    return metrics.takeError();
+  metricsFile = *std::move(metrics);
+  Result<StatisticsFile> ofValues =
+      StatisticsFile::open(path("stats.jsonl"), manifest.step);
+  if (!ofValues)
+    return ofValues.takeError();
+  statisticsFile = *std::move(ofValues);
+  if (Result<void> looked = lookBack(); !looked)
+    return looked;
+  Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
+  if (!events)
+    return events.takeError();
+  eventFile = *std::move(events);
+  return {};
+}
+
+/// Warns if one step takes more batches than the data have.
+void TrainingLoop::warnOfRepeats() const {
+  std::int64_t batches = program.getPlan().batches;
+  auto available =
+      static_cast<std::int64_t>(heldOut.getTrainingSamples() / data.getBatch());
+  if (batches <= available || !options.warn)
+    return;
+  options.warn("--accumulate " + std::to_string(batches) +
+               ": one step reads the data more than once, for " +
+               data.getPath() + " has " + std::to_string(available) +
+               (available == 1 ? " batch" : " batches") + " of " +
+               std::to_string(data.getBatch()) + " samples");
+}
+
+Result<void> TrainingLoop::takeUp(Manifest restored) {
+  if (restored.step > options.steps)
+    return Error{"--steps",
+                 "the run has done " + std::to_string(restored.step) +
+                     " steps, more than " + std::to_string(options.steps),
+                 ExitCode::Usage};
+  manifest.step = savedStep = finiteStep = restored.step;
+  manifest.skipped = restored.skipped;
+  manifest.skippedInRow = restored.skippedInRow;
+  feed.skip(
+      static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
+  if (options.notify)
+    options.notify("resumed after step " + std::to_string(restored.step));
+  return {};
+}
+
+/// Shows the rules the steps that are done. Whoever was to switch the policy
+/// after the last of them, and came to an end before, does so now.
+Result<void> TrainingLoop::lookBack() {
+  Result<AlarmFile> opened =
+      AlarmFile::open(path("alarms.jsonl"), manifest.step);
+  if (!opened)
+    return opened.takeError();
+  alarmFile = *std::move(opened);
+  if (options.alarms.rules.empty() || manifest.step == 0)
+    return {};
+  auto alarms = watch.observe(options.out, manifest.step);
+  if (!alarms)
+    return alarms.takeError();
+  if (Result<void> done = watch.recall(path("alarms.jsonl")); !done)
+    return done;
+  isAlarmed = options.alarms.action == OnAlarm::Switch && !alarms->empty() &&
+              alarms->back().step == manifest.step;
+  return {};
+}
+
+/// A checkpoint, with the metrics that led to it on disk before it.
+Result<void> TrainingLoop::save() {
+  if (Result<void> synced = metricsFile->sync(); !synced)
+    return synced;
+  if (Result<void> synced = statisticsFile->sync(); !synced)
+    return synced;
+  if (Result<void> synced = eventFile->sync(); !synced)
+    return synced;
+  savedStep = manifest.step;
+  if (guard.checkWeights(manifest.step))
+    finiteStep = manifest.step;
+  return directory->save(program, manifest, {options.keep, finiteStep},
+                         options.warn);
+}
+
+bool TrainingLoop::isTimeUp() const {
+  std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - startTime;
+  return options.maxSeconds > 0 && elapsed.count() >= options.maxSeconds;
+}
+
+Result<TrainSummary>
+TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
+  startTime = std::chrono::steady_clock::now();
+  if (Result<void> begun = begin(); !begun)
+    return begun.takeError();
+  TrainSummary summary;
+  while (manifest.step < options.steps) {
+    if (options.interrupted)
+      summary.exitCode = options.interrupted();
+    bool isEnough = options.stopAfter > 0 && manifest.step >= options.stopAfter;
+    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() || isAlarmed)
+      break;
+    std::int64_t step = manifest.step + 1;
+    Result<std::optional<StepMetrics>> done = runStep(step);
+    if (!done)
+      return done.takeError();
+    std::optional<StepMetrics> &metrics = *done;
+    if (!metrics)
+      continue; // The check of `interrupted` above ends the loop.
+    if (Result<void> written = observe(*metrics); !written)
+      return written.takeError();
+    if (listener)
+      listener(*metrics);
+    manifest.step = step;
+    manifest.skipped += metrics->skipped;
+    manifest.skippedInRow = metrics->skipped ? manifest.skippedInRow + 1 : 0;
+    summary.lastLoss = metrics->loss;
+    if (metrics->evalLoss) {
+      summary.evalLoss = metrics->evalLoss;
+      summary.evalStep = step;
+    }
+    summary.milliseconds += metrics->milliseconds;
+    summary.epochs = feed.getEpoch() + 1;
+    if (std::optional<Error> error = guard.judge(
+            *metrics, manifest.skippedInRow, feed, path("final.safetensors")))
+      return *std::move(error);
+    if (options.saveEvery > 0 && step % options.saveEvery == 0)
+      if (Result<void> saved = save(); !saved)
+        return saved.takeError();
+  }
+  if (Result<void> written = eventFile->flush(); !written)
+    return written.takeError();
+  // After the last step there is nothing to do under another policy.
+  bool isDone = manifest.step == options.steps;
+  summary.isAlarmed =
+      isAlarmed && !(isDone && options.alarms.action == OnAlarm::Switch);
+  if (isAlarmed && options.alarms.action == OnAlarm::Stop)
+    summary.exitCode = ExitCode::NumericGuard;
+  summary.steps = manifest.step;
+  summary.skipped = manifest.skipped;
+  // Who asked for checkpoints, or was interrupted, wants to go on from the end.
+  bool isWanted = options.saveEvery > 0 || manifest.step < options.steps;
+  if (isWanted && manifest.step > savedStep)
+    if (Result<void> saved = save(); !saved)
+      return saved.takeError();
+  std::string final = path("final.safetensors");
+  if (Result<void> saved = program.save(final); !saved)
+    return saved.takeError();
+  if (!guard.conclude(manifest.step, final) && summary.exitCode == ExitCode::Ok)
+    summary.exitCode = ExitCode::NumericGuard;
+  return summary;
+}
+
+Result<TrainSummary>
+binade::train(Program &program, const Data &data, const TrainOptions &options,
+              const std::function<void(const StepMetrics &)> &listener) {
+  Result<HeldOut> heldOut = HeldOut::create(program, data, options);
+  if (!heldOut)
+    return heldOut.takeError();
+  TrainingLoop loop(program, data, *heldOut, options);
+  if (Result<void> checked = loop.check(); !checked)
+    return checked.takeError();
+  Result<TrainSummary> summary = loop.run(listener);
+  // What was seen before something went wrong may say why it did.
+  Result<void> recorded = loop.writeRecords();
+  if (summary && !recorded)
+    return recorded.takeError();
+  return summary;
+}

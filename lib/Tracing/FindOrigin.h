@@ -1,0 +1,55 @@
+//===- FindOrigin.h - where numbers are lost --------------------*- C++ -*-===//
+
+#ifndef BINADE_LIB_TRACING_FINDORIGIN_H
+#define BINADE_LIB_TRACING_FINDORIGIN_H
+
+#include "binade/Tracing/Trace.h"
+
+namespace mlir::binade {
+
+/// Finds the value of a step from which non-finite values come.
+///
+/// If the loss is not finite, the search follows it back along operands that
+/// are not finite, to the first value whose operands are all finite. Otherwise
+/// it is the first value of the step that is not finite. Masks consist of minus
+/// infinities, so these count only where nothing else is found.
+class OriginFinder {
+public:
+  explicit OriginFinder(const EvaluationOptions &exact) : exact(exact) {}
+
+  /// Has to be called before any value is observed.
+  void setLoss(Value value) { loss = value; }
+  void observeArgument(BlockArgument argument, const Tensor &tensor);
+  LogicalResult observe(Operation *op, ArrayRef<TensorRef> operands,
+                        ArrayRef<TensorRef> results);
+
+  std::optional<NonFiniteOrigin> takeOrigin() {
+    if (auto source = sources.find(loss); source != sources.end())
+      return std::move(candidates[source->second]);
+    return wrong ? std::move(wrong) : std::move(masked);
+  }
+
+private:
+  TracedValue describe(Value value) const;
+  std::vector<TracedValue> followProducers(Operation *op) const;
+  std::vector<TracedValue> listReaders(Value value) const;
+  FailureOr<NonFiniteOrigin> build(OpResult result,
+                                   ArrayRef<TensorRef> operands) const;
+  void addCandidate(Value value, NonFiniteOrigin origin) {
+    sources[value] = candidates.size();
+    candidates.push_back(std::move(origin));
+  }
+  LogicalResult followForward(OpResult result, ArrayRef<TensorRef> operands);
+
+  const EvaluationOptions &exact; ///< Without roundings.
+  DenseMap<Value, TracedRange> ranges;
+  std::optional<NonFiniteOrigin> wrong, masked;
+  Value loss;
+  std::vector<NonFiniteOrigin> candidates; ///< Of the forward part.
+  /// Of forward values that are not finite, which of `candidates` made them so.
+  DenseMap<Value, size_t> sources;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_TRACING_FINDORIGIN_H
