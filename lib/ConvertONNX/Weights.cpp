@@ -19,11 +19,6 @@ using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// Beyond this, weights leave the file: at 2 GiB nothing reads it.
-static constexpr uint64_t kMaxInlineBytes = uint64_t(1) << 30;
-/// Smaller ones stay in the file even then.
-static constexpr uint64_t kMinExternalBytes = 1 << 10;
-static constexpr uint64_t kAlignment = 64;
 /// Of f16 and bf16.
 static constexpr uint64_t kNarrowBytes = 2;
 /// Elements that are in memory at once.
@@ -32,13 +27,6 @@ static constexpr size_t kPiece = 1 << 20;
 //===----------------------------------------------------------------------===//
 // Tensors in the message
 //===----------------------------------------------------------------------===//
-
-static void clearData(TensorProto &tensor) {
-  tensor.clear_raw_data();
-  tensor.clear_float_data();
-  tensor.clear_external_data();
-  tensor.clear_data_location();
-}
 
 /// The elements of a tensor of f32 in its message.
 static std::vector<float> getValues(const TensorProto &tensor) {
@@ -99,10 +87,6 @@ static void convertInside(TensorProto &tensor, const StoredFormat &format,
 // Places
 //===----------------------------------------------------------------------===//
 
-static bool isExternal(const TensorProto &tensor) {
-  return tensor.data_location() == TensorProto::EXTERNAL;
-}
-
 static Error makeError(const TensorProto &tensor, std::string message) {
   Error error{"", std::move(message)};
   error.part = "initializer " + ::binade::quote(tensor.name());
@@ -131,22 +115,24 @@ Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
                                       ::binade::quote(tensor.name()));
   std::error_code ignored;
   if (std::filesystem::equivalent(
-          path, std::filesystem::path(directory) / found->location, ignored))
-    return makeError(tensor, "lies in " + ::binade::quote(path) +
+          data.getPath(), std::filesystem::path(directory) / found->location,
+          ignored))
+    return makeError(tensor, "lies in " + ::binade::quote(data.getPath()) +
                                  ", which would be overwritten; choose "
                                  "another output");
-  return Place{found->location, found->offset, found->size};
+  return Place{found->location, {found->offset, found->size}};
 }
 
 Result<void> WeightWriter::readPieces(const Place &from, size_t band,
                                       Visit visit) {
   const ::binade::ExternalFile &file = external.getFile(from.location);
   size_t most = std::max<size_t>(kPiece / band, 1) * band;
-  std::vector<float> piece(std::min<uint64_t>(most, from.size / sizeof(float)));
-  for (uint64_t done = 0; done < from.size;) {
-    auto part = std::span(piece).first(
-        std::min<uint64_t>((from.size - done) / sizeof(float), piece.size()));
-    if (auto read = ::binade::readRange(file, from.offset + done,
+  std::vector<float> piece(
+      std::min<uint64_t>(most, from.range.size / sizeof(float)));
+  for (uint64_t done = 0; done < from.range.size;) {
+    auto part = std::span(piece).first(std::min<uint64_t>(
+        (from.range.size - done) / sizeof(float), piece.size()));
+    if (auto read = ::binade::readRange(file, from.range.offset + done,
                                         std::as_writable_bytes(part));
         !read)
       return read;
@@ -164,7 +150,7 @@ Result<void> WeightWriter::encode(const Place &from, uint64_t to,
   return readPieces(from, /*band=*/1, [&](std::span<float> values) {
     bytes.resize(values.size() * kNarrowBytes);
     convert::encode(values, type, bytes.data());
-    auto written = data->write(to, std::as_bytes(std::span(bytes)));
+    auto written = data.write(to, std::as_bytes(std::span(bytes)));
     to += bytes.size();
     return written;
   });
@@ -183,7 +169,7 @@ Result<void> WeightWriter::encode(const Place &from, uint64_t to,
   return readPieces(from, codes.getBand(), [&](std::span<float> values) {
     bytes.resize(values.size());
     codes.encode(values, bytes.data());
-    auto written = data->write(to, std::as_bytes(std::span(bytes)));
+    auto written = data.write(to, std::as_bytes(std::span(bytes)));
     to += bytes.size();
     return written;
   });
@@ -192,13 +178,14 @@ Result<void> WeightWriter::encode(const Place &from, uint64_t to,
 Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
   const ::binade::ExternalFile &file = external.getFile(from.location);
   std::vector<std::byte> piece(
-      std::min<uint64_t>(from.size, kPiece * sizeof(float)));
-  for (uint64_t done = 0; done < from.size;) {
+      std::min<uint64_t>(from.range.size, kPiece * sizeof(float)));
+  for (uint64_t done = 0; done < from.range.size;) {
     auto part = std::span(piece).first(
-        std::min<uint64_t>(from.size - done, piece.size()));
-    if (auto read = ::binade::readRange(file, from.offset + done, part); !read)
+        std::min<uint64_t>(from.range.size - done, piece.size()));
+    if (auto read = ::binade::readRange(file, from.range.offset + done, part);
+        !read)
       return read;
-    if (auto written = data->write(to + done, part); !written)
+    if (auto written = data.write(to + done, part); !written)
       return written;
     done += part.size();
   }
@@ -206,12 +193,13 @@ Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
 }
 
 /// Tells places of the original apart that become different bytes.
-static std::string makeKey(StringRef location, uint64_t offset, uint64_t size,
+static std::string makeKey(StringRef location, ByteRange range,
                            const TensorProto &tensor,
                            const StoredFormat &format) {
   std::string key;
   llvm::raw_string_ostream os(key);
-  os << location << '\n' << offset << ' ' << size << ' ' << format.type;
+  os << location << '\n'
+     << range.offset << ' ' << range.size << ' ' << format.type;
   if (format.codes) {
     os << ' ' << format.codes.format;
     for (ArrayRef<int64_t> sizes :
@@ -229,44 +217,40 @@ WeightWriter::moveExternal(const TensorProto &tensor,
   auto found = find(tensor);
   if (!found)
     return found;
-  uint64_t count = found->size / sizeof(float);
-  if (format.type && count * sizeof(float) != found->size)
-    return makeError(tensor, "has " + std::to_string(found->size) +
+  uint64_t count = found->range.size / sizeof(float);
+  if (format.type && count * sizeof(float) != found->range.size)
+    return makeError(tensor, "has " + std::to_string(found->range.size) +
                                  " bytes, which are no numbers of f32");
-  std::string key =
-      makeKey(found->location, found->offset, found->size, tensor, format);
+  std::string key = makeKey(found->location, found->range, tensor, format);
   auto [place, isNew] = places.try_emplace(key);
   Place &to = place->second;
   if (!isNew)
     return to;
-  to.offset = llvm::alignTo(end, kAlignment);
   Result<void> written;
   if (format.codes) {
     auto codes = std::make_shared<TensorCodes>(format.codes, getShape(tensor));
-    to.size = count;
-    written = encode(*found, to.offset, *codes);
+    to.range = data.allocate(count);
+    written = encode(*found, to.range.offset, *codes);
     to.codes = std::move(codes);
   } else if (format.type) {
-    to.size = count * kNarrowBytes;
-    written = encode(*found, to.offset, format.type);
+    to.range = data.allocate(count * kNarrowBytes);
+    written = encode(*found, to.range.offset, format.type);
   } else {
-    to.size = found->size;
-    written = copy(*found, to.offset);
+    to.range = data.allocate(found->range.size);
+    written = copy(*found, to.range.offset);
   }
   if (!written)
     return written.takeError();
-  end = to.offset + to.size;
   return to;
 }
 
 Result<WeightWriter::Place>
 WeightWriter::moveInside(const TensorProto &tensor) {
-  Place to{"", llvm::alignTo(end, kAlignment), tensor.raw_data().size()};
+  Place to{"", data.allocate(tensor.raw_data().size())};
   auto written =
-      data->write(to.offset, std::as_bytes(std::span(tensor.raw_data())));
+      data.write(to.range.offset, std::as_bytes(std::span(tensor.raw_data())));
   if (!written)
     return written.takeError();
-  end = to.offset + to.size;
   return to;
 }
 
@@ -282,12 +266,8 @@ Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
     if (!isMoved || tensor.raw_data().size() < kMinExternalBytes)
       return {};
   }
-  if (!data) {
-    auto created = ::binade::AtomicFile::create(path);
-    if (!created)
-      return created.takeError();
-    data.emplace(*std::move(created));
-  }
+  if (auto opened = data.open(); !opened)
+    return opened;
   auto place =
       isExternal(tensor) ? moveExternal(tensor, format) : moveInside(tensor);
   if (!place)
@@ -297,18 +277,9 @@ Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
     scalesBeside.insert(scale);
   }
   moved.insert(&tensor);
-  clearData(tensor);
+  data.refer(tensor, place->range);
   if (format.type)
     tensor.set_data_type(format.type);
-  tensor.set_data_location(TensorProto::EXTERNAL);
-  auto add = [&](const char *key, const std::string &text) {
-    auto &entry = *tensor.add_external_data();
-    entry.set_key(key);
-    entry.set_value(text);
-  };
-  add("location", std::filesystem::path(path).filename());
-  add("offset", std::to_string(place->offset));
-  add("length", std::to_string(place->size));
   return {};
 }
 
@@ -383,6 +354,4 @@ Result<void> WeightWriter::write(::onnx::ModelProto &model,
   return {};
 }
 
-Result<void> WeightWriter::commit() {
-  return data ? data->commit() : Result<void>();
-}
+Result<void> WeightWriter::commit() { return data.commit(); }

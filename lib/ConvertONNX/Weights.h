@@ -4,8 +4,8 @@
 #define BINADE_LIB_CONVERTONNX_WEIGHTS_H
 
 #include "Blocks.h"
-#include "binade/Container/AtomicFile.h"
 #include "binade/IR/ExternalData.h"
+#include "binade/ONNX/ExternalDataWriter.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -40,8 +40,8 @@ public:
   /// `directory` is that of the model, `output` the new model's path.
   WeightWriter(const std::string &directory, const std::string &output,
                bool allowHardLinks)
-      : directory(directory), path(output + ".data"),
-        external(directory, allowHardLinks) {}
+      : directory(directory), external(directory, allowHardLinks),
+        data(output) {}
 
   /// Gives the initializers of `model` that `stored` names other types, and
   /// writes to the file beside the model what was beside it, and large tensors
@@ -53,13 +53,15 @@ public:
   /// Makes the file appear, if there is one.
   ::binade::Result<void> commit();
 
-  /// Empty where nothing is beside the model.
-  StringRef getData() const { return data ? StringRef(path) : StringRef(); }
+  /// The file of external data; empty if there is none.
+  StringRef getData() const {
+    return data.isOpen() ? StringRef(data.getPath()) : StringRef();
+  }
 
 private:
   struct Place {
     std::string location;
-    uint64_t offset = 0, size = 0;
+    ByteRange range;
     std::shared_ptr<const TensorCodes> codes = {}; ///< For their scales.
   };
   ::binade::Result<void> move(::onnx::TensorProto &tensor, StoredFormat format);
@@ -77,11 +79,10 @@ private:
   ::binade::Result<void> encode(const Place &from, uint64_t to,
                                 TensorCodes &codes);
 
-  std::string directory, path;
+  std::string directory;
   ExternalData external;
+  ExternalDataWriter data;
   bool movesAll = false;
-  std::optional<::binade::AtomicFile> data;
-  uint64_t end = 0;
   llvm::StringMap<Place> places; ///< In `data`.
   llvm::StringMap<::onnx::TensorProto *> scales;
   /// Those of codes beside the model, which are beside it, too.

@@ -4,6 +4,7 @@
 #include "Inference.h"
 #include "StableEmbedding.h"
 #include "binade/Container/AtomicFile.h"
+#include "binade/ONNX/ExternalDataWriter.h"
 #include "binade/ONNX/Initializers.h"
 #include "binade/ONNX/Order.h"
 #include "mlir/IR/Location.h"
@@ -16,12 +17,6 @@ using ::binade::AtomicFile;
 using ::binade::DType;
 using ::binade::TensorInfo;
 using ::onnx::TensorProto;
-
-/// Beyond this, weights leave the file: at 2 GiB nothing reads it.
-static constexpr uint64_t kMaxInlineBytes = uint64_t(1) << 30;
-/// Smaller constants stay in the file even where it is too large.
-static constexpr uint64_t kMinExternalBytes = 1 << 10;
-static constexpr uint64_t kAlignment = 64;
 
 static std::optional<DType> getDType(int32_t type) {
   switch (type) {
@@ -38,10 +33,6 @@ static std::optional<DType> getDType(int32_t type) {
   }
 }
 
-static bool isExternal(const TensorProto &tensor) {
-  return tensor.data_location() == TensorProto::EXTERNAL;
-}
-
 namespace {
 /// One export, in the order of its steps.
 class Exporter {
@@ -49,7 +40,8 @@ public:
   Exporter(Model &model, const TrainedValues &values,
            const ExportOptions &options, StringRef output, ExportReport &report)
       : model(model), values(values), options(options), output(output.str()),
-        report(report), tensors(model, options.allowHardLinks) {}
+        report(report), tensors(model, options.allowHardLinks),
+        data(this->output) {}
 
   LogicalResult run();
 
@@ -92,8 +84,7 @@ private:
   TensorReader tensors;
   std::vector<Initializers::Kept> kept;
   llvm::StringMap<std::string> owners; ///< Of what is kept, by its own name.
-  std::optional<AtomicFile> data;
-  uint64_t dataBytes = 0;
+  ExternalDataWriter data;
   bool isTooLarge = false;
   llvm::StringMap<ByteRange> places; ///< In `data`.
 };
@@ -256,7 +247,7 @@ LogicalResult Exporter::checkPlaces() {
     for (const auto &entry : tensor.external_data())
       if (isExternal(tensor) && entry.key() == "location")
         sources.insert(entry.value());
-  for (const std::string &target : {output, output + ".data"})
+  for (const std::string &target : {output, data.getPath()})
     for (StringRef source : sources.keys()) {
       std::error_code ignored;
       if (fs::equivalent(target, fs::path(model.getDirectory()) / source.str(),
@@ -290,11 +281,9 @@ LogicalResult Exporter::openData() {
   }
   if (!hasExternal && !isTooLarge)
     return success();
-  report.data = output + ".data";
-  auto created = AtomicFile::create(report.data);
-  if (!created)
-    return fail(model.getLoc(), created.error());
-  data.emplace(*std::move(created));
+  if (auto opened = data.open(); !opened)
+    return fail(model.getLoc(), opened.error());
+  report.data = data.getPath();
   return success();
 }
 
@@ -312,21 +301,11 @@ Exporter::readBytes(const TensorProto &tensor,
   return std::vector<char>(begin, begin + read->size());
 }
 
-static void clearData(TensorProto &tensor) {
-  tensor.clear_raw_data();
-  tensor.clear_float_data();
-  tensor.clear_double_data();
-  tensor.clear_int32_data();
-  tensor.clear_int64_data();
-  tensor.clear_external_data();
-  tensor.clear_data_location();
-}
-
 LogicalResult Exporter::writeTensor(TensorProto &tensor) {
   std::optional<std::string> value = findValue(tensor);
   bool leaves = isExternal(tensor) || value ||
                 (isTooLarge && countBytes(tensor) >= kMinExternalBytes);
-  if (data && leaves)
+  if (data.isOpen() && leaves)
     return moveTensor(tensor, value);
   if (!value && !isExternal(tensor))
     return success();
@@ -352,23 +331,13 @@ LogicalResult Exporter::moveTensor(TensorProto &tensor,
     FailureOr<std::vector<char>> bytes = readBytes(tensor, value);
     if (failed(bytes))
       return failure();
-    place->second = {llvm::alignTo(dataBytes, kAlignment), bytes->size()};
-    dataBytes = place->second.offset + bytes->size();
+    place->second = data.allocate(bytes->size());
     auto written =
-        data->write(place->second.offset, std::as_bytes(std::span(*bytes)));
+        data.write(place->second.offset, std::as_bytes(std::span(*bytes)));
     if (!written)
       return fail(model.getLoc(), written.error());
   }
-  clearData(tensor);
-  tensor.set_data_location(TensorProto::EXTERNAL);
-  auto add = [&](const char *key, const std::string &text) {
-    auto &entry = *tensor.add_external_data();
-    entry.set_key(key);
-    entry.set_value(text);
-  };
-  add("location", std::filesystem::path(report.data).filename());
-  add("offset", std::to_string(place->second.offset));
-  add("length", std::to_string(place->second.size));
+  data.refer(tensor, place->second);
   return success();
 }
 
@@ -381,8 +350,8 @@ LogicalResult Exporter::writeFiles() {
   if (!file)
     return fail(model.getLoc(), file.error());
   auto done = file->write(0, std::as_bytes(std::span(bytes)));
-  if (done && data)
-    done = data->commit();
+  if (done)
+    done = data.commit();
   if (done)
     done = file->commit();
   return done ? success() : fail(model.getLoc(), done.error());
