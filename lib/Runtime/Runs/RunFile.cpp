@@ -7,8 +7,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <sys/utsname.h>
-#include <thread>
 
 using namespace binade;
 using Json = nlohmann::ordered_json;
@@ -36,10 +36,18 @@ static std::string findCpuName() {
   return "unknown";
 }
 
+/// Returns how many processors this process may run on.
+static int countProcessors() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return ::sched_getaffinity(0, sizeof(mask), &mask) == 0 ? CPU_COUNT(&mask)
+                                                          : 1;
+}
+
 static Json describeMachine(const Manifest &manifest) {
   Json machine = manifest.machine;
   machine["cpu"] = findCpuName();
-  machine["cores"] = std::thread::hardware_concurrency();
+  machine["cores"] = countProcessors();
   utsname system;
   if (::uname(&system) == 0)
     machine["system"] = std::string(system.sysname) + " " + system.release +
