@@ -32,6 +32,10 @@ def run_setup(root, *arguments, user=None, **environment):
         inside = root.relative_to(tempfile.gettempdir())
         for path in (root, *root.parents[: len(inside.parts) - 1]):
             path.chmod(0o755)
+        for path in root.rglob("*"):  # Whatever the umask says.
+            if not path.is_symlink():
+                readable = 0o055 if path.is_dir() else 0o044
+                path.chmod(path.stat().st_mode | readable)
         command = [shutil.which("setpriv"), f"--reuid={user}", *command]
     calls = root / "calls"
     environment = {"PATH": str(stubs), "CALLS": str(calls), **environment}
