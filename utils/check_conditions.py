@@ -37,6 +37,8 @@ from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GIB = 1 << 30
+# Seconds for one runner: one core under load needs more than an hour.
+LIMIT_S = 6 * 3600
 # Address space, not memory: oneDNN, PyTorch and LLVM map some of it.
 ADDRESS_SPACE = 16 * GIB
 SMALL_TEMPORARY = 2 * GIB
@@ -206,7 +208,7 @@ def check(
     log = out / f"{condition.name}.log"
     command = [
         *condition.prefix, sys.executable, str(ROOT / "utils/run_tests.py"), str(build),
-        "--out", str(out / condition.name), *words,
+        "--out", str(out / condition.name), "--limit", str(LIMIT_S), *words,
     ]  # fmt: skip
     busy = list(run_busy(condition.busy))
     try:

@@ -246,13 +246,16 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="leave out slow tests")
     parser.add_argument("--nightly", action="store_true", help="add the longest tests")
+    parser.add_argument(
+        "--limit", type=int, metavar="S", help="seconds after which a runner has hung"
+    )
     args = parser.parse_args()
     args.only = args.only or kinds
     build = pathlib.Path(args.build).resolve()
     if not (build / "CMakeCache.txt").exists():
         parser.error(f"{build} is not a build directory: cmake --preset release")
 
-    limit_s = NIGHTLY_LIMIT_S if args.nightly else LIMIT_S
+    limit_s = args.limit or (NIGHTLY_LIMIT_S if args.nightly else LIMIT_S)
     total = Outcome()
     runners = list_runners(args, build)
     width = max(len(runner.name) for runner in runners)
