@@ -78,7 +78,7 @@ private:
   QuantizedInput findCodes(const NodeProto &node, unsigned input,
                            const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
-  void planWaiting(PlannedNode &planned, const WaitingFormat &waiting);
+  void planWaiting(PlannedNode &planned, const SavedFormat &saved);
 
   const ElementTypes &types;
   const OperatorSets &sets;
@@ -163,28 +163,27 @@ void NodePlanner::planQuantized(PlannedNode &planned,
     planned.operands = std::move(inputs);
 }
 
-void NodePlanner::planWaiting(PlannedNode &planned,
-                              const WaitingFormat &waiting) {
+void NodePlanner::planWaiting(PlannedNode &planned, const SavedFormat &saved) {
   const NodeProto &node = *planned.node;
-  if (!waiting || types.get(node.output(0)) != TensorProto::FLOAT)
+  if (!saved || types.get(node.output(0)) != TensorProto::FLOAT)
     return;
   bool isOnly = node.output_size() == 1;
-  if (isOnly && !waiting.isFirst)
+  if (isOnly && !saved.isFirst)
     return; // The node does not have it.
-  if (waiting.codes) {
-    QuantizedInput codes = hasCodes(waiting.codes)
-                               ? getQuantizedValue(waiting.codes, waiting.shape)
+  if (saved.codes) {
+    QuantizedInput codes = hasCodes(saved.codes)
+                               ? getQuantizedValue(saved.codes, saved.shape)
                                : QuantizedInput();
     if (isOnly && codes && getStandardSet(sets) >= getFirstOperatorSet(codes))
-      planned.waiting = codes;
+      planned.saved = codes;
     else
       limits.add(llvm::formatv("what waits for the backward part as {0} is "
                                "not quantized",
-                               waiting.codes));
+                               saved.codes));
     return;
   }
   // A cast to fewer bits saturates where the IR does not.
-  FloatType format = waiting.format;
+  FloatType format = saved.format;
   int32_t type = getOnnxType(format);
   if (isOnly && format.getWidth() == 16 && canCast(sets, type))
     planned.waitingType = type;
@@ -199,7 +198,7 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isMovement = formats.isMovement;
   planned.movesAll = formats.movesAll;
   planned.same = formats.same;
-  planWaiting(planned, formats.waiting);
+  planWaiting(planned, formats.saved);
   const NodeProto &node = *planned.node;
   planned.isProduct = static_cast<bool>(formats.accumulate);
   if (!formats.compute && !formats.isMovement)

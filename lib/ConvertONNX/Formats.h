@@ -48,7 +48,7 @@ struct PlannedNode {
 
   /// What nodes of the backward part read of its only output: codes, or the
   /// value rounded to a type. Without both it is the value.
-  QuantizedInput waiting;
+  QuantizedInput saved;
   int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
   /// The input that its first output is equal to; empty if there is none.
   std::string same;

@@ -100,7 +100,7 @@ private:
   /// The same in f32, as codes stand for it.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
   llvm::StringSet<> moved;                        ///< What codes stand for.
-  llvm::StringMap<Waiting> waiting;               ///< For the backward part.
+  llvm::StringMap<Waiting> saved;                 ///< For the backward part.
   llvm::StringMap<const TensorProto *> constants; ///< Small ones.
   llvm::StringSet<> outputs;                      ///< Of a graph inside.
   SmallVector<TensorProto> copies;
@@ -331,20 +331,20 @@ std::string CastPlacer::readQuantized(const std::string &name,
 /// The name of what the backward part finds of `value`, in f32.
 std::string CastPlacer::readWaiting(const Waiting &value) {
   const PlannedNode &maker = *value.maker;
-  return maker.waiting ? readQuantized(value.name, maker.waiting)
-                       : readRounded(value.name, maker.waitingType);
+  return maker.saved ? readQuantized(value.name, maker.saved)
+                     : readRounded(value.name, maker.waitingType);
 }
 
 /// What a node of the forward part only hands on waits as what it was handed.
 /// The backward part has read that already.
 void CastPlacer::noteWaiting(const PlannedNode &node) {
-  if (node.waiting || node.waitingType) {
+  if (node.saved || node.waitingType) {
     const std::string &name = node.node->output(0);
-    waiting[name] = {name, &node};
+    saved[name] = {name, &node};
   } else if (!node.same.empty() && !node.isBackward) {
-    if (auto value = waiting.find(node.same); value != waiting.end()) {
+    if (auto value = saved.find(node.same); value != saved.end()) {
       Waiting handed = value->second;
-      waiting[node.node->output(0)] = std::move(handed);
+      saved[node.node->output(0)] = std::move(handed);
     }
   }
 }
@@ -399,8 +399,8 @@ void CastPlacer::readInputs(PlannedNode &node) {
       name = readQuantized(name, format);
       continue;
     }
-    auto value = waiting.find(name);
-    if (node.isBackward && value != waiting.end())
+    auto value = saved.find(name);
+    if (node.isBackward && value != saved.end())
       name = readWaiting(value->second);
     int32_t type = getWanted(node, input);
     bool isRounded = node.readsChosen(input) && node.operand != node.compute &&

@@ -132,20 +132,19 @@ static llvm::BitVector findBackward(const LeftOut &leftOut,
 }
 
 /// How what is saved waits, if in another format than it is made in.
-static WaitingFormat getWaiting(SaveOp save) {
+static SavedFormat getSavedFormat(SaveOp save) {
   PrecisionAttr decision = save.getPrecisionAttr();
   if (!decision)
     return {};
-  WaitingFormat waiting;
-  waiting.shape.assign(
-      cast<RankedTensorType>(save.getX().getType()).getShape());
-  waiting.codes = decision.getOperand(0);
+  SavedFormat saved;
+  saved.shape.assign(cast<RankedTensorType>(save.getX().getType()).getShape());
+  saved.codes = decision.getOperand(0);
   auto maker = save.getX().getDefiningOp<PrecisionOpInterface>();
   PrecisionAttr made = maker ? maker.getPrecisionAttr() : PrecisionAttr();
-  if (!waiting.codes && made &&
+  if (!saved.codes && made &&
       decision.getResult().getWidth() < made.getResult().getWidth())
-    waiting.format = decision.getResult();
-  return waiting;
+    saved.format = decision.getResult();
+  return saved;
 }
 
 /// Values that wait are outputs of nodes: what an op of a node makes that none
@@ -161,17 +160,17 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
   for (SaveOp save : saves) {
     auto value = cast<OpResult>(save.getX());
     auto maker = makers.find(value.getOwner());
-    WaitingFormat waiting = getWaiting(save);
-    if (maker == makers.end() || !waiting ||
+    SavedFormat saved = getSavedFormat(save);
+    if (maker == makers.end() || !saved ||
         leftOut.nodes[maker->second].depth > 0)
       continue;
-    waiting.isFirst = value.getResultNumber() == 0;
+    saved.isFirst = value.getResultNumber() == 0;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
       auto reader = makers.find(user);
       return reader != makers.end() && reader->second == maker->second;
     });
     if (!isInside)
-      formats[maker->second].waiting = std::move(waiting);
+      formats[maker->second].saved = std::move(saved);
   }
 }
 
@@ -349,7 +348,7 @@ static std::optional<GradientScale> getScale(const Policy &policy,
 static bool isNarrow(const NodeFormats &formats) {
   FloatType compute = formats.compute, result = formats.result;
   return (compute && compute.getWidth() < 32) ||
-         (result && result.getWidth() < 32) || formats.waiting;
+         (result && result.getWidth() < 32) || formats.saved;
 }
 
 LogicalResult mlir::binade::convertOnnx(StringRef path,

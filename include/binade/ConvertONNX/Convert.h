@@ -15,7 +15,7 @@ namespace mlir::binade {
 
 /// How a value waits for the backward part: as codes, or rounded to `format`;
 /// as it is without either.
-struct WaitingFormat {
+struct SavedFormat {
   QuantizedAttr codes;
   FloatType format;
   SmallVector<int64_t, 0> shape; ///< Of the value.
@@ -40,7 +40,7 @@ struct NodeFormats {
   /// Of inputs; -1 where nothing is known.
   SmallVector<int64_t, 2> ranks;
   /// Of its only output.
-  WaitingFormat waiting;
+  SavedFormat saved;
   /// The input that its first output is; empty where it makes something.
   std::string same;
   /// Whether it reads values as they have waited.
