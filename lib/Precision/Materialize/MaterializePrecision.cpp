@@ -62,7 +62,7 @@ private:
     PrecisionAttr decision = op.getPrecisionAttr();
     if (auto save = dyn_cast<SaveOp>(op.getOperation());
         save && decision.getOperand(0))
-      return quantizer.wait(save, decision.getOperand(0));
+      return quantizer.save(save, decision.getOperand(0));
     for (OpOperand &operand : op->getOpOperands()) {
       FormatRole role = op.getOperandFormat(operand.getOperandNumber());
       QuantizedAttr format = decision.getOperand(operand.getOperandNumber());

@@ -48,7 +48,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   operand.set(decode(value, parts, format, phase));
 }
 
-void ValueQuantizer::wait(SaveOp op, QuantizedAttr format, Type element) {
+void ValueQuantizer::save(SaveOp op, QuantizedAttr format, Type element) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
     part = save(part);
@@ -87,7 +87,7 @@ SmallVector<Value> ValueQuantizer::quantize(Value value, QuantizedAttr format) {
   return parts = codes.getParts();
 }
 
-Value ValueQuantizer::save(Value part) {
+Value ValueQuantizer::savePart(Value part) {
   Value &waiting = saves[part];
   if (waiting)
     return waiting;

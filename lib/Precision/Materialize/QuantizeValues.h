@@ -21,14 +21,14 @@ public:
 
   /// Has codes of what `op` saves wait in its place, and erases it. What they
   /// stand for is read as f32, or cast to `element`.
-  void wait(SaveOp op, QuantizedAttr format, Type element = {});
+  void save(SaveOp op, QuantizedAttr format, Type element = {});
 
   /// Erases what nobody came to read.
   void finish();
 
 private:
   SmallVector<Value> quantize(Value value, QuantizedAttr format);
-  Value save(Value part);
+  Value savePart(Value part);
   Value decode(Value like, ValueRange parts, QuantizedAttr format, Phase phase);
   Value getSaved(Value value);
 

@@ -89,7 +89,7 @@ private:
     ValueQuantizer quantizer(step, b);
     for (SavedValue &value : values)
       if (value.choice == SavedChoice::Quantize)
-        quantizer.wait(value.save, format,
+        quantizer.save(value.save, format,
                        value.save.getType().getElementType());
       else if (value.choice == SavedChoice::Keep && value.isImplicit)
         forgetSave(value.save);
