@@ -123,7 +123,7 @@ void EmulationFinder::addProducts(Operation *op) {
 
 void EmulationFinder::visit(Operation *op) {
   auto decided = dyn_cast<PrecisionOpInterface>(op);
-  if (decided && decided.countProducts())
+  if (decided && decided.countMacs())
     addProducts(op);
   else
     addConversions(op);

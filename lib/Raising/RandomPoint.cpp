@@ -16,7 +16,7 @@ static constexpr int64_t kMostElements = 300'000'000;
 Cost mlir::binade::estimateCost(func::FuncOp function) {
   int64_t products = 0; // In units of one that is computed by itself.
   function.walk([&](PrecisionOpInterface op) {
-    products += op.countProducts().value_or(0) / countAtOnce(op);
+    products += op.countMacs().value_or(0) / countAtOnce(op);
   });
   int64_t elements = 0;
   for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),

@@ -75,7 +75,7 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
         contractions. Matmuls, convolutions and attention implement it. Only these have
         an accumulation format, and cost models count by it.
       }],
-      "::std::optional<int64_t>", "countProducts", (ins), /*methodBody=*/"",
+      "::std::optional<int64_t>", "countMacs", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return ::std::nullopt;">,
     InterfaceMethod<[{
         Returns whether the op is infinite or has an infinite gradient if operand `index`
@@ -104,7 +104,7 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let extraClassDeclaration = [{
     /// Whether the op is a contraction, so that its decision has an accumulation
     /// format.
-    bool accumulates() { return countProducts().has_value(); }
+    bool accumulates() { return countMacs().has_value(); }
   }];
 }
 

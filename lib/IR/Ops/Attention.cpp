@@ -21,13 +21,13 @@ static int64_t countScoreProducts(Value query, Value key) {
 }
 
 /// Scores, and values weighted by them.
-std::optional<int64_t> AttentionOp::countProducts() {
+std::optional<int64_t> AttentionOp::countMacs() {
   return countScoreProducts(getQuery(), getKey()) +
          countScoreProducts(getY(), getKey());
 }
 
 /// Scores again; their gradients, those of the values; those of query and key.
-std::optional<int64_t> AttentionGradOp::countProducts() {
+std::optional<int64_t> AttentionGradOp::countMacs() {
   return 3 * countScoreProducts(getQuery(), getKey()) +
          2 * countScoreProducts(getGradient(), getKey());
 }

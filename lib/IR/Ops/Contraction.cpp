@@ -12,7 +12,7 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Contraction.cpp.inc"
 
-std::optional<int64_t> MatmulOp::countProducts() {
+std::optional<int64_t> MatmulOp::countMacs() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());
   int64_t summed = lhs.getDimSize(lhs.getRank() - (getTransposeLhs() ? 2 : 1));
   return getType().getNumElements() * summed;

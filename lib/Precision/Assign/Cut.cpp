@@ -103,7 +103,7 @@ private:
     }
     PrecisionOpInterface op = node.op;
     double traffic = countTraffic(op);
-    std::optional<int64_t> products = op.countProducts();
+    std::optional<int64_t> products = op.countMacs();
     bool waits = isa<SaveOp>(*op) && !node.result;
     for (unsigned i = 0; i < chosen; ++i) {
       if (!node.fits(formats[i]))

@@ -192,7 +192,7 @@ private:
     b.setInsertionPoint(op);
     b.setLoc(op->getLoc());
     double fan =
-        static_cast<double>(*cast<PrecisionOpInterface>(op).countProducts() /
+        static_cast<double>(*cast<PrecisionOpInterface>(op).countMacs() /
                             getType(op->getResult(0)).getNumElements());
     Value scale = findScale(gradient.get(), weight.get(), fan, gathered);
     gradient.set(multiply(gradient.get(), scale));

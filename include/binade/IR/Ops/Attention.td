@@ -8,7 +8,7 @@ include "binade/IR/Ops/Base.td"
 def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getResultFormat", "ignoresMasked",
+                              ["countMacs", "getResultFormat", "ignoresMasked",
                                "findFallback"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
@@ -49,7 +49,7 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
 def Binade_AttentionGradOp : Binade_PrecisionOp<"attention_grad", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getOperandFormat", "findFallback"]>,
+                              ["countMacs", "getOperandFormat", "findFallback"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     NotDifferentiable]> {
   let summary = "gradients of attention with respect to query, key and value";

@@ -8,7 +8,7 @@ include "binade/IR/Ops/Base.td"
 def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     Pure, InferTypeOpAdaptorWithIsCompatible,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
-                              ["countProducts", "getOperandFormat",
+                              ["countMacs", "getOperandFormat",
                                "getSummedAxis", "findFallback"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,

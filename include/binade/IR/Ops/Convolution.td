@@ -17,7 +17,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, "Allow", !listconcat(traits, [
           Pure,
           DeclareOpInterfaceMethods<PrecisionOpInterface,
-                                    ["countProducts", "getOperandFormat",
+                                    ["countMacs", "getOperandFormat",
                                      "findFallback"]>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,
           DeclareOpInterfaceMethods<LayoutOpInterface,
@@ -29,7 +29,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
   let results = (outs FloatTensor:$y);
   let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
-    std::optional<int64_t> $cppClass::countProducts() {
+    std::optional<int64_t> $cppClass::countMacs() {
       return countConvolutionProducts(*this);
     }
     std::optional<Fallback> $cppClass::findFallback() {
