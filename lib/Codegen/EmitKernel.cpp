@@ -105,8 +105,8 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
   bool isFull = loops && loops->getKept() == 1 && !isChain &&
                 !hasLateResults(function, *loops);
   if (source.shape && (isFull || !loops))
-    if (std::optional<Matrices> matrices = findTurnedResults(source))
-      return emitTurnedCodes(source, *matrices);
+    if (std::optional<Matrices> matrices = findTransposedResults(source))
+      return emitTransposedCopy(source, *matrices);
   // So are few elements.
   bool isLarge = loops && loops->getElements() > 2 * kTaskElements;
   return isFull && isLarge ? emitFull(source) : emitRows(source);

@@ -54,7 +54,8 @@ QuantizedInput mlir::binade::convert::getQuantizedInput(const NodeProto &node,
   if (format.getGranularity() != Granularity::PerBlock)
     return {};
   if (isSummedDown(node, input, rank))
-    format = format.getTurned(/*rows=*/0); // Of a block both extents are known.
+    format =
+        format.getTransposed(/*rows=*/0); // Of a block both extents are known.
   return getBlocks(format, rank, format.getExtent()[0], format.getExtent()[1]);
 }
 

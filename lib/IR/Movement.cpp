@@ -41,7 +41,7 @@ int64_t mlir::binade::getNumElements(Value value) {
 /// Codes of a byte in a word.
 static constexpr int64_t kCodesOfWord = 4;
 
-std::optional<Matrices> mlir::binade::findTurnedCodes(Operation *op) {
+std::optional<Matrices> mlir::binade::findTransposedCopy(Operation *op) {
   auto transpose = dyn_cast_or_null<TransposeOp>(op);
   if (!transpose || getTensor(transpose).getElementTypeBitWidth() != 8)
     return std::nullopt;

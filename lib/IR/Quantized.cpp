@@ -122,7 +122,7 @@ QuantizedAttr QuantizedAttr::withGroups(Granularity granularity,
              getMargin());
 }
 
-QuantizedAttr QuantizedAttr::getTurned(int64_t rows) const {
+QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
   switch (getGranularity()) {
   case Granularity::PerTensor:
     return *this;

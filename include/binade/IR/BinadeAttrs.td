@@ -187,7 +187,7 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                              ArrayRef<int64_t> extent) const;
     /// The same format for the transposed tensor, whose columns have `rows`
     /// elements.
-    QuantizedAttr getTurned(int64_t rows) const;
+    QuantizedAttr getTransposed(int64_t rows) const;
     /// The number of factors per group: the scale, and with `expand` k and c.
     unsigned countFactors() const { return getExpand() ? 3 : 1; }
     /// The shape of the scales of a tensor of shape `shape`.

@@ -43,7 +43,7 @@ struct Matrices {
 /// What `op` swaps rows and columns of, if it is a transpose of codes of a byte
 /// whose rows and columns divide into words: a kernel of a GPU can write those
 /// beside the codes as they are. Null swaps nothing.
-std::optional<Matrices> findTurnedCodes(Operation *op);
+std::optional<Matrices> findTransposedCopy(Operation *op);
 
 /// The first op in its block that reads `value`; null if none does.
 Operation *findFirstUser(Value value);

@@ -381,7 +381,7 @@ def GrowTilesPass : Pass<"binade-grow-tiles", "::mlir::ModuleOp"> {
   }];
 }
 
-def TurnCodesPass : Pass<"binade-turn-codes", "::mlir::ModuleOp"> {
+def WriteTransposedOperandsPass : Pass<"binade-write-transposed-operands", "::mlir::ModuleOp"> {
   let summary = "Sink transposes of 8-bit operands into the kernels that quantize them";
   let description = [{
     FP8 matrix units of GPUs sum along the rows of both operands. The backward matmuls

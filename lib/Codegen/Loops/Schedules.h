@@ -65,12 +65,12 @@ FailureOr<KernelInfo> emitFull(const KernelSource &source);
 
 /// The matrices that results of a GPU's kernel have with rows and columns
 /// swapped, if one does.
-std::optional<Matrices> findTurnedResults(const KernelSource &source);
+std::optional<Matrices> findTransposedResults(const KernelSource &source);
 
 /// The same where results are turned, or elements with such results: one item
 /// per tile of the matrices.
-FailureOr<KernelInfo> emitTurnedCodes(const KernelSource &source,
-                                      const Matrices &matrices);
+FailureOr<KernelInfo> emitTransposedCopy(const KernelSource &source,
+                                         const Matrices &matrices);
 
 /// Rows added up by index: one item per block of the table.
 FailureOr<KernelInfo> emitScatter(const KernelSource &source);

@@ -236,7 +236,7 @@ namespace {
 /// A side of a product that is decoded from codes.
 struct CodedSide {
   DequantizeOp decoded;
-  bool isTurned; ///< Its columns are summed over.
+  bool isTransposed; ///< Its columns are summed over.
 
   QuantizedAttr getFormat() { return decoded.getFormat(); }
 };
@@ -256,7 +256,7 @@ static int64_t getRowsOfBlock(CodedSide side, int64_t block) {
     return 0;
   auto [rows, summands] =
       std::pair(format.getExtent()[0], format.getExtent()[1]);
-  if (side.isTurned)
+  if (side.isTransposed)
     std::swap(rows, summands);
   return summands == block && (rows == 1 || rows == block) ? rows : 0;
 }
@@ -308,7 +308,7 @@ static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
        {std::tuple("m", lhs, m), std::tuple("n", rhs, n)})
     if (rows == 1)
       refusal.expectMultiple(
-          name, side.decoded.getType().getDimSize(side.isTurned ? 1 : 0),
+          name, side.decoded.getType().getDimSize(side.isTransposed ? 1 : 0),
           getScaleMultiple(target), " rows with a scale each");
   return refusal.reason.empty() ? SmallVector<int64_t>{m, n, summands}
                                 : SmallVector<int64_t>();
@@ -358,9 +358,9 @@ static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
   if (!areMultiplied(lhs, rhs, target, refusal))
     return std::nullopt;
   auto shape = rhs.decoded.getType().getShape().take_back(2);
-  refusal.expectMultiple("k", shape[rhs.isTurned ? 0 : 1],
+  refusal.expectMultiple("k", shape[rhs.isTransposed ? 0 : 1],
                          target.getMultiple());
-  refusal.expectMultiple("n", shape[rhs.isTurned ? 1 : 0],
+  refusal.expectMultiple("n", shape[rhs.isTransposed ? 1 : 0],
                          target.getMultiple());
   if (!refusal.reason.empty())
     return std::nullopt;
@@ -408,7 +408,7 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
   bool areSummandsFirst = rows == 1;
   auto type = cast<RankedTensorType>(scales.getType());
   bool isLine = llvm::is_contained(type.getShape(), 1);
-  if (side.isTurned != areSummandsFirst)
+  if (side.isTransposed != areSummandsFirst)
     scales = isLine ? buildReshape(b, scales,
                                    {type.getDimSize(1), type.getDimSize(0)})
                     : turn(b, scales);
@@ -434,7 +434,7 @@ static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
   for (auto [index, side] : llvm::enumerate(sides)) {
     DequantizeOp decoded = side.decoded;
     Value codes = decoded.getParts()[0];
-    operands.push_back(side.isTurned ? turn(b, codes) : codes);
+    operands.push_back(side.isTransposed ? turn(b, codes) : codes);
     operands.push_back(block.empty()
                            ? getScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));

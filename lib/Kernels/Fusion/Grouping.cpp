@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Codes in another order that one kernel writes: each takes shared memory.
-static constexpr int64_t kMostTurned = 4;
+static constexpr int64_t kMaxTransposedCopies = 4;
 
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
@@ -34,7 +34,7 @@ public:
       place(&op);
     for (OpOperand &operand : body.getTerminator()->getOpOperands())
       materialize(operand.get());
-    joinTurnedCodes();
+    joinTransposedCopies();
     return sort();
   }
 
@@ -154,18 +154,19 @@ private:
 
   /// Kernels of elements write codes in the other order too, if a GPU runs
   /// them. What reads those waits for the kernel anyway.
-  void joinTurnedCodes() {
+  void joinTransposedCopies() {
     for (unsigned index = 0; index < units.size(); ++index) {
       Operation *op =
           units[index].ops.empty() ? nullptr : units[index].ops.front();
-      if (units[index].schedule != Schedule::Permute || !findTurnedCodes(op) ||
-          !getTarget(op))
+      if (units[index].schedule != Schedule::Permute ||
+          !findTransposedCopy(op) || !getTarget(op))
         continue;
       auto host = unitOf.find(op->getOperand(0).getDefiningOp());
       if (host == unitOf.end())
         continue;
       const Unit &unit = units[host->second];
-      bool hasRoom = llvm::count_if(unit.ops, findTurnedCodes) < kMostTurned;
+      bool hasRoom =
+          llvm::count_if(unit.ops, findTransposedCopy) < kMaxTransposedCopies;
       if (hasRoom && unit.phase == units[index].phase &&
           (unit.schedule == Schedule::Elementwise ||
            unit.schedule == Schedule::FullReduction))

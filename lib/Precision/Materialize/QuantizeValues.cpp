@@ -21,7 +21,7 @@ static QuantizedAttr turnFor(OpOperand &operand, QuantizedAttr format) {
   if (op.getSummedAxis(operand.getOperandNumber()) != -2)
     return format;
   auto type = cast<RankedTensorType>(operand.get().getType());
-  return format.getTurned(type.getDimSize(type.getRank() - 2));
+  return format.getTransposed(type.getDimSize(type.getRank() - 2));
 }
 
 /// The phase of what makes `value`.

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-turn-codes --binade-form-kernels | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-write-transposed-operands --binade-form-kernels | FileCheck %s
 
 // Codes that the backward part reads by columns are written in both orders by the kernel
 // that makes them: behind views, and what waits is the other order.

@@ -1,4 +1,5 @@
-//===- TurnedCodes.cpp - codes with rows for columns ----------------------===//
+//===- TransposedCopy.cpp - codes with rows for columns
+//----------------------===//
 //
 // Codes of a byte that a GPU writes with rows and columns swapped, where that
 // is wanted as they are too. An item is a tile, of which a thread has a vector
@@ -42,9 +43,9 @@ SmallVector<Value> turnWords(ImplicitLocOpBuilder &b, ArrayRef<Value> rows) {
   return columns;
 }
 
-class TurnedKernel {
+class TransposedCopyKernel {
 public:
-  TurnedKernel(const KernelSource &source, Matrices matrices)
+  TransposedCopyKernel(const KernelSource &source, Matrices matrices)
       : source(source), matrices(matrices), results(source.getResults()),
         reductions(source.function),
         lanes(source.chooseLanes(matrices.columns)), shape(*source.shape) {
@@ -57,7 +58,7 @@ public:
     int64_t elements = matrices.count * matrices.rows * matrices.columns;
     for (auto [index, result] : llvm::enumerate(results)) {
       Operation *op = result.getDefiningOp();
-      if (findTurnedCodes(op) == matrices)
+      if (findTransposedCopy(op) == matrices)
         turned.push_back(index);
       else if (getTensor(result).getNumElements() == elements)
         plain.push_back(index);
@@ -256,14 +257,16 @@ private:
 } // namespace
 
 std::optional<Matrices>
-mlir::binade::findTurnedResults(const KernelSource &source) {
+mlir::binade::findTransposedResults(const KernelSource &source) {
   for (Value result : source.getResults())
-    if (std::optional<Matrices> found = findTurnedCodes(result.getDefiningOp()))
+    if (std::optional<Matrices> found =
+            findTransposedCopy(result.getDefiningOp()))
       return found;
   return std::nullopt;
 }
 
-FailureOr<KernelInfo> mlir::binade::emitTurnedCodes(const KernelSource &source,
-                                                    const Matrices &matrices) {
-  return TurnedKernel(source, matrices).emit();
+FailureOr<KernelInfo>
+mlir::binade::emitTransposedCopy(const KernelSource &source,
+                                 const Matrices &matrices) {
+  return TransposedCopyKernel(source, matrices).emit();
 }

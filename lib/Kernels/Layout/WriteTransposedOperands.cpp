@@ -1,4 +1,5 @@
-//===- TurnCodes.cpp - Write codes in both orders where they are made -----===//
+//===- WriteTransposedOperands.cpp - Write codes in both orders where they are
+//made -----===//
 // A product of codes may read them by columns, some time after they were made.
 // On a GPU the kernel that makes them writes them both ways; then what waits
 // for the product are the codes as it reads them.
@@ -10,7 +11,7 @@
 #include "binade/Kernels/Passes.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_TURNCODESPASS
+#define GEN_PASS_DEF_WRITETRANSPOSEDOPERANDSPASS
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
@@ -48,7 +49,7 @@ bool isReadLater(Value codes, Phase phase, TransposeOp transpose) {
 }
 
 void turnWhereMade(TransposeOp transpose) {
-  std::optional<Matrices> matrices = findTurnedCodes(transpose);
+  std::optional<Matrices> matrices = findTransposedCopy(transpose);
   if (!matrices)
     return;
   Value codes = findBase(transpose.getX());
@@ -83,7 +84,8 @@ void turnWhereMade(TransposeOp transpose) {
   transpose->erase();
 }
 
-struct TurnCodesPass : impl::TurnCodesPassBase<TurnCodesPass> {
+struct WriteTransposedOperandsPass
+    : impl::WriteTransposedOperandsPassBase<WriteTransposedOperandsPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
       if (getTarget(program))
