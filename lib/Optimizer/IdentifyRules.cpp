@@ -1,7 +1,7 @@
-//===- IdentifyRules.cpp - Rules of the library by their spellings --------===//
+//===- IdentifyRules.cpp - Rules of the library by their patterns --------===//
 
 #include "GivenRules.h"
-#include "MatchSpelling.h"
+#include "MatchPattern.h"
 #include "binade/IR/Exported.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -15,7 +15,7 @@ namespace mlir::binade {
 #include "binade/Optimizer/Passes.h.inc"
 
 using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
-const DataFiles &getSpellingFiles();
+const DataFiles &getPatternFiles();
 
 namespace {
 struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
@@ -51,15 +51,15 @@ struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
 
   /// The rule of the library that `rule` is, in the module; or null.
   FailureOr<OptimizerOp> identify(OptimizerOp rule) {
-    for (auto [file, text] : getSpellingFiles()) {
+    for (auto [file, text] : getPatternFiles()) {
       ParserConfig config(&getContext());
-      auto spellings =
+      auto patterns =
           parseSourceString<ModuleOp>(StringRef(text), config, StringRef(file));
-      if (!spellings)
+      if (!patterns)
         return failure();
-      for (auto spelling : spellings->getOps<func::FuncOp>())
-        if (std::optional<Settings> settings = matchSpelling(rule, spelling))
-          return addRule(getOperation(), spelling.getSymName().split('.').first,
+      for (auto pattern : patterns->getOps<func::FuncOp>())
+        if (std::optional<Settings> settings = matchPattern(rule, pattern))
+          return addRule(getOperation(), pattern.getSymName().split('.').first,
                          *settings);
     }
     return OptimizerOp();

@@ -29,7 +29,7 @@ static std::optional<double> evaluate(Value expression, const Values &known) {
     return *lhs * *rhs;
   if (isa<arith::DivFOp>(op))
     return *lhs / *rhs;
-  llvm_unreachable("spellings compute numbers by the four basic operations");
+  llvm_unreachable("patterns compute numbers by the four basic operations");
 }
 
 /// The only argument without a value, and about which value it has where

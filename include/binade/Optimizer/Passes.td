@@ -15,7 +15,7 @@ def IdentifyRulesPass : Pass<"binade-identify-rules", "::mlir::ModuleOp"> {
     policies know the optimizer states.
 
     The pass compares each imported rule that a parameter of `@gradient` names (attribute
-    `binade.optimizer`) with the formulas under `lib/Optimizer/Spellings`. On a match it
+    `binade.optimizer`) with the formulas under `lib/Optimizer/Patterns`. On a match it
     replaces the rule by that of the library, and stores the hyper-parameters that it
     found as defaults. A rule matches only if every constant of it follows, rounded to
     f32, from these hyper-parameters. A rule without a match stays.

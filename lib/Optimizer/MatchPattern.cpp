@@ -1,6 +1,6 @@
-//===- MatchSpelling.cpp - An update as an exporter wrote it --------------===//
+//===- MatchPattern.cpp - An update as an exporter wrote it --------------===//
 
-#include "MatchSpelling.h"
+#include "MatchPattern.h"
 #include "SolveSettings.h"
 #include "binade/IR/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,10 +11,10 @@ using namespace mlir::binade;
 static constexpr StringLiteral kHypers = "hypers", kSettings = "settings";
 
 namespace {
-class SpellingMatcher {
+class PatternMatcher {
 public:
-  SpellingMatcher(OptimizerOp rule, func::FuncOp spelling)
-      : spelling(spelling), states(rule.getStates().size()) {
+  PatternMatcher(OptimizerOp rule, func::FuncOp pattern)
+      : pattern(pattern), states(rule.getStates().size()) {
     auto module = rule->getParentOfType<ModuleOp>();
     auto find = [&](StringRef suffix) {
       return module.lookupSymbol<func::FuncOp>(
@@ -22,7 +22,7 @@ public:
     };
     scalars = find(".scalars");
     update = find(".update");
-    hypers = spelling->getAttrOfType<ArrayAttr>(kHypers);
+    hypers = pattern->getAttrOfType<ArrayAttr>(kHypers);
   }
 
   std::optional<Settings> match();
@@ -37,19 +37,19 @@ private:
   StringRef getHyper(BlockArgument argument);
   Value resolve(Value value);
 
-  func::FuncOp spelling, scalars, update;
+  func::FuncOp pattern, scalars, update;
   size_t states;
-  /// The module's state that stands for each of the spelling's.
+  /// The module's state that stands for each of the pattern's.
   SmallVector<unsigned> order;
   SmallVector<Equation> equations;
   ArrayAttr hypers;
-  Value rate; ///< The spelling's, where the module's rule is given it.
+  Value rate; ///< The pattern's, where the module's rule is given it.
 };
 } // namespace
 
 /// What an argument of the update for a number is in the formula of scalars,
 /// less its change of format.
-Value SpellingMatcher::resolve(Value value) {
+Value PatternMatcher::resolve(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument && argument.getOwner() == &update.front() &&
       argument.getArgNumber() >= 2 + states)
@@ -60,8 +60,8 @@ Value SpellingMatcher::resolve(Value value) {
   return value;
 }
 
-bool SpellingMatcher::matchOperands(Operation *expected, Operation *found,
-                                    bool swapped) {
+bool PatternMatcher::matchOperands(Operation *expected, Operation *found,
+                                   bool swapped) {
   size_t before = equations.size(), count = expected->getNumOperands();
   for (size_t index = 0; index < count; ++index)
     if (!match(expected->getOperand(index),
@@ -73,22 +73,22 @@ bool SpellingMatcher::matchOperands(Operation *expected, Operation *found,
 }
 
 /// Whether `found` is the learning rate that the rule of the module is given.
-bool SpellingMatcher::isGiven(Operation *found) {
+bool PatternMatcher::isGiven(Operation *found) {
   auto narrow = dyn_cast<arith::TruncFOp>(found);
   auto argument = narrow ? dyn_cast<BlockArgument>(narrow.getIn()) : Value();
   return argument && argument.getParentBlock() == &scalars.front();
 }
 
-/// Which hyper-parameter an argument of the spelling is; empty for others.
-StringRef SpellingMatcher::getHyper(BlockArgument argument) {
-  unsigned first = spelling.getNumArguments() - hypers.size();
+/// Which hyper-parameter an argument of the pattern is; empty for others.
+StringRef PatternMatcher::getHyper(BlockArgument argument) {
+  unsigned first = pattern.getNumArguments() - hypers.size();
   return argument.getArgNumber() < first
              ? ""
              : cast<StringAttr>(hypers[argument.getArgNumber() - first])
                    .getValue();
 }
 
-bool SpellingMatcher::match(Value expected, Value found) {
+bool PatternMatcher::match(Value expected, Value found) {
   found = resolve(found);
   if (auto argument = dyn_cast<BlockArgument>(expected)) {
     unsigned index = argument.getArgNumber();
@@ -130,15 +130,15 @@ bool SpellingMatcher::match(Value expected, Value found) {
           matchOperands(op, other, true));
 }
 
-std::optional<Settings> SpellingMatcher::match() {
-  if (spelling.getNumResults() != 1 + states)
+std::optional<Settings> PatternMatcher::match() {
+  if (pattern.getNumResults() != 1 + states)
     return std::nullopt;
   order = llvm::to_vector(llvm::seq<unsigned>(states));
   do {
     equations.clear();
     rate = {};
     auto matches = [&](size_t result, size_t found) {
-      return match(getReturn(spelling)->getOperand(result),
+      return match(getReturn(pattern)->getOperand(result),
                    getReturn(update)->getOperand(found));
     };
     bool isMatch = matches(0, 0);
@@ -153,10 +153,10 @@ std::optional<Settings> SpellingMatcher::match() {
     Settings result;
     for (auto [name, argument] :
          llvm::zip(hypers.getAsRange<StringAttr>(),
-                   spelling.getArguments().take_back(hypers.size())))
+                   pattern.getArguments().take_back(hypers.size())))
       if (argument != rate)
         result[name] = solved->lookup(argument);
-    if (auto fixed = spelling->getAttrOfType<DictionaryAttr>(kSettings))
+    if (auto fixed = pattern->getAttrOfType<DictionaryAttr>(kSettings))
       for (NamedAttribute setting : fixed)
         result[setting.getName()] =
             cast<FloatAttr>(setting.getValue()).getValueAsDouble();
@@ -165,7 +165,7 @@ std::optional<Settings> SpellingMatcher::match() {
   return std::nullopt;
 }
 
-std::optional<Settings> mlir::binade::matchSpelling(OptimizerOp rule,
-                                                    func::FuncOp spelling) {
-  return SpellingMatcher(rule, spelling).match();
+std::optional<Settings> mlir::binade::matchPattern(OptimizerOp rule,
+                                                   func::FuncOp pattern) {
+  return PatternMatcher(rule, pattern).match();
 }

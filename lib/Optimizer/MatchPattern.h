@@ -1,6 +1,6 @@
-//===- MatchSpelling.h - an update as an exporter wrote it ------*- C++ -*-===//
+//===- MatchPattern.h - an update as an exporter wrote it ------*- C++ -*-===//
 //
-// A spelling is a function of a file under Spellings/: the update of one
+// A pattern is a function of a file under Spellings/: the update of one
 // element by a rule of the library, as a graph may have it. It takes
 // (parameter, gradient, states..., number of the step: f32, hyper-parameters:
 // f64) and returns (parameter, states...). `@rule` or `@rule.form` names the
@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_OPTIMIZER_MATCHSPELLING_H
-#define BINADE_LIB_OPTIMIZER_MATCHSPELLING_H
+#ifndef BINADE_LIB_OPTIMIZER_MATCHPATTERN_H
+#define BINADE_LIB_OPTIMIZER_MATCHPATTERN_H
 
 #include "binade/IR/Rules.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -18,12 +18,12 @@
 namespace mlir::binade {
 
 /// Matches `rule` of a module, operation by operation; its states may be in
-/// another order. A number of the spelling that depends on hyper-parameters
+/// another order. A number of the pattern that depends on hyper-parameters
 /// alone stands for a constant of the rule: values are found such that all of
 /// them, rounded to f32, are those constants to the last bit. Of the values
 /// that are, the one with the fewest digits is taken.
-std::optional<Settings> matchSpelling(OptimizerOp rule, func::FuncOp spelling);
+std::optional<Settings> matchPattern(OptimizerOp rule, func::FuncOp pattern);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_OPTIMIZER_MATCHSPELLING_H
+#endif // BINADE_LIB_OPTIMIZER_MATCHPATTERN_H
