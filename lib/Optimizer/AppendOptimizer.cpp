@@ -1,7 +1,7 @@
 //===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
 
 #include "CapUpdates.h"
-#include "GivenRules.h"
+#include "ImportedRules.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
 #include "binade/Container/JoinFirst.h"
@@ -368,7 +368,7 @@ struct AppendOptimizerPass
               MutableArrayRef<TrainedParameter> parameters,
               StringRef &variant) {
     SmallVector<OptimizerOp> rules =
-        takeGivenRules(function, parameters, /*areUsed=*/optimizer.empty());
+        takeImportedRules(function, parameters, /*areUsed=*/optimizer.empty());
     if (!rules.empty())
       return rules;
     StringRef name = kDefaultRule;

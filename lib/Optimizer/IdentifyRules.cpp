@@ -1,6 +1,6 @@
 //===- IdentifyRules.cpp - Rules of the library by their patterns --------===//
 
-#include "GivenRules.h"
+#include "ImportedRules.h"
 #include "MatchPattern.h"
 #include "binade/IR/Exported.h"
 #include "binade/Optimizer/Passes.h"

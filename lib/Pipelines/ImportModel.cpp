@@ -18,7 +18,7 @@ static LogicalResult addOptimizer(ModuleOp module, StringRef path) {
   auto function = module.lookupSymbol<func::FuncOp>(kGradientName);
   if (!function)
     function = module.lookupSymbol<func::FuncOp>(kForwardName);
-  FailureOr<GivenOptimizer> given =
+  FailureOr<ImportedOptimizer> given =
       readOptimizerModel(path, module.getContext());
   if (failed(given))
     return failure();

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// AdamW of PyTorch or, in mode 1, of Hugging Face's transformers.
-static FailureOr<GivenOptimizer> readAdamW(const llvm::StringMap<double> &given,
-                                           Location loc) {
+static FailureOr<ImportedOptimizer>
+readAdamW(const llvm::StringMap<double> &given, Location loc) {
   auto get = [&](StringRef name, float byDefault) -> double {
     auto found = given.find(name);
     return found == given.end() ? byDefault : found->second;
@@ -21,14 +21,14 @@ static FailureOr<GivenOptimizer> readAdamW(const llvm::StringMap<double> &given,
   double mode = get("adam_mode", 0.0f);
   if (mode != 0.0 && mode != 1.0)
     return mlir::emitError(loc) << "expected adam_mode 0 or 1, got " << mode;
-  return GivenOptimizer{mode == 1.0 ? "adamw_hf" : "adamw",
-                        {{"beta1", get("alpha", 0.9f)},
-                         {"beta2", get("beta", 0.999f)},
-                         {"eps", get("epsilon", 1e-8f)},
-                         {"weight_decay", get("weight_decay", 1e-2f)}}};
+  return ImportedOptimizer{mode == 1.0 ? "adamw_hf" : "adamw",
+                           {{"beta1", get("alpha", 0.9f)},
+                            {"beta2", get("beta", 0.999f)},
+                            {"eps", get("epsilon", 1e-8f)},
+                            {"weight_decay", get("weight_decay", 1e-2f)}}};
 }
 
-FailureOr<GivenOptimizer>
+FailureOr<ImportedOptimizer>
 mlir::binade::readOptimizerModel(StringRef path, MLIRContext *context) {
   Model model(context, path);
   if (failed(model.read()))
@@ -69,6 +69,6 @@ mlir::binade::readOptimizerModel(StringRef path, MLIRContext *context) {
         isInteger ? static_cast<double>(attribute.i()) : attribute.f();
   }
   if (!isAdamW)
-    return GivenOptimizer{"sgd", {{"momentum", 0.0}}};
+    return ImportedOptimizer{"sgd", {{"momentum", 0.0}}};
   return readAdamW(given, loc);
 }

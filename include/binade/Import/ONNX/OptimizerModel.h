@@ -9,7 +9,7 @@
 namespace mlir::binade {
 
 /// A rule of the library, and values of its hyper-parameters.
-struct GivenOptimizer {
+struct ImportedOptimizer {
   std::string rule;
   llvm::StringMap<double> settings;
 };
@@ -18,8 +18,8 @@ struct GivenOptimizer {
 /// `AdamWOptimizer` or `SGDOptimizerV2` of com.microsoft over sequences of all
 /// tensors. Its learning rate is an input, and stays the rule's default.
 /// Anything else is an error.
-FailureOr<GivenOptimizer> readOptimizerModel(StringRef path,
-                                             MLIRContext *context);
+FailureOr<ImportedOptimizer> readOptimizerModel(StringRef path,
+                                                MLIRContext *context);
 
 } // namespace mlir::binade
 

@@ -1,7 +1,8 @@
-//===- GivenRules.h - rules that came with the graph ------------*- C++ -*-===//
+//===- ImportedRules.h - rules that came with the graph ------------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_OPTIMIZER_GIVENRULES_H
-#define BINADE_LIB_OPTIMIZER_GIVENRULES_H
+#ifndef BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H
+#define BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H
 
 #include "Settings.h"
 
@@ -14,9 +15,9 @@ void eraseRule(OptimizerOp rule);
 /// these are used and all of `parameters` have one, they are written there and
 /// returned, in the order of the parameters; otherwise they leave the module.
 SmallVector<OptimizerOp>
-takeGivenRules(func::FuncOp function,
-               MutableArrayRef<TrainedParameter> parameters, bool areUsed);
+takeImportedRules(func::FuncOp function,
+                  MutableArrayRef<TrainedParameter> parameters, bool areUsed);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_OPTIMIZER_GIVENRULES_H
+#endif // BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H

@@ -1,6 +1,7 @@
-//===- GivenRules.cpp - Rules that came with the graph --------------------===//
+//===- ImportedRules.cpp - Rules that came with the graph
+//--------------------===//
 
-#include "GivenRules.h"
+#include "ImportedRules.h"
 #include "binade/IR/Exported.h"
 
 using namespace mlir;
@@ -17,9 +18,9 @@ void mlir::binade::eraseRule(OptimizerOp rule) {
 }
 
 SmallVector<OptimizerOp>
-mlir::binade::takeGivenRules(func::FuncOp function,
-                             MutableArrayRef<TrainedParameter> parameters,
-                             bool areUsed) {
+mlir::binade::takeImportedRules(func::FuncOp function,
+                                MutableArrayRef<TrainedParameter> parameters,
+                                bool areUsed) {
   auto module = function->getParentOfType<ModuleOp>();
   llvm::SetVector<OptimizerOp> rules;
   llvm::StringMap<OptimizerOp> given;
