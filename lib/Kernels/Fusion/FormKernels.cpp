@@ -65,16 +65,16 @@ public:
   /// Forms the kernels of `block` and of the bodies inside.
   void run(Block &block) {
     Block *outer = std::exchange(body, &block);
-    for (const Unit &unit : groupOps(block)) {
-      if (unit.schedule == Schedule::View ||
-          unit.schedule == Schedule::Library) {
-        for (Region &region : unit.ops.front()->getRegions())
+    for (const FusionGroup &group : groupOps(block)) {
+      if (group.schedule == Schedule::View ||
+          group.schedule == Schedule::Library) {
+        for (Region &region : group.ops.front()->getRegions())
           run(region.front());
-        unit.ops.front()->moveBefore(end());
-      } else if (unit.schedule == Schedule::MultiTensor)
-        launchOverMany(unit);
+        group.ops.front()->moveBefore(end());
+      } else if (group.schedule == Schedule::MultiTensor)
+        launchMultiTensor(group);
       else
-        launch(unit);
+        launch(group);
     }
     eraseDead();
     body = outer;
@@ -174,24 +174,25 @@ private:
     return name;
   }
 
-  Location getLocation(const Unit &unit) {
+  Location getLocation(const FusionGroup &group) {
     SmallVector<Location> locations;
-    for (Operation *op : unit.ops)
+    for (Operation *op : group.ops)
       locations.push_back(op->getLoc());
     return FusedLoc::get(module.getContext(), locations);
   }
 
-  /// Replaces what others read of `unit` by the results of a launch.
-  void replace(const Unit &unit, ArrayRef<Attribute> kernels,
+  /// Replaces what others read of `group` by the results of a launch.
+  void replace(const FusionGroup &group, ArrayRef<Attribute> kernels,
                ArrayRef<Value> inputs, SmallVector<Value> results) {
-    llvm::SmallPtrSet<Operation *, 8> members(unit.ops.begin(), unit.ops.end());
-    b.setLoc(getLocation(unit));
+    llvm::SmallPtrSet<Operation *, 8> members(group.ops.begin(),
+                                              group.ops.end());
+    b.setLoc(getLocation(group));
     b.setInsertionPoint(end());
     auto call = LaunchOp::create(b, TypeRange(ValueRange(results)),
                                  b.getArrayAttr(kernels), inputs);
-    setPhase(call, unit.phase);
-    if (unit.every.value_or(1) > 1)
-      call->setAttr(kEveryAttr, b.getI64IntegerAttr(*unit.every));
+    setPhase(call, group.phase);
+    if (group.every.value_or(1) > 1)
+      call->setAttr(kEveryAttr, b.getI64IntegerAttr(*group.every));
     for (auto [before, after] : llvm::zip(results, call.getResults())) {
       // Ops that are recomputed from it stay so: they have no kernel.
       bool isCopied = isRecomputed(before.getDefiningOp());
@@ -217,13 +218,13 @@ private:
     });
   }
 
-  void launch(const Unit &unit) {
-    Members members(unit.ops.begin(), unit.ops.end());
-    Body body(getLocation(unit));
-    for (Operation *op : unit.ops)
+  void launch(const FusionGroup &group) {
+    Members members(group.ops.begin(), group.ops.end());
+    Body body(getLocation(group));
+    for (Operation *op : group.ops)
       body.clone(op);
     SmallVector<Value> outside, results;
-    for (Operation *op : unit.ops)
+    for (Operation *op : group.ops)
       for (Value result : op->getResults())
         if (isReadOutside(result, members)) {
           outside.push_back(result);
@@ -231,23 +232,23 @@ private:
         }
     if (outside.empty())
       return body.function->erase();
-    body.finish(results, unit.schedule);
-    replace(unit, intern(body.function, describe(unit.ops)), body.inputs,
+    body.finish(results, group.schedule);
+    replace(group, intern(body.function, describe(group.ops)), body.inputs,
             outside);
   }
 
-  /// Each op of the unit becomes a segment, or several.
-  void launchOverMany(const Unit &unit) {
+  /// Each op of the group becomes a segment, or several.
+  void launchMultiTensor(const FusionGroup &group) {
     SmallVector<Attribute> kernels;
     SmallVector<Value> inputs, results, shared;
-    for (Operation *op : unit.ops) {
+    for (Operation *op : group.ops) {
       unsigned segments = cast<KernelOpInterface>(op).getSegments();
       unsigned count = op->getNumOperands() / segments;
       for (unsigned segment = 0; segment < segments; ++segment) {
         Body body(op->getLoc(), /*overMany=*/true);
         Operation *copy =
             body.clone(op, op->getOperands().slice(segment * count, count));
-        body.finish(copy->getResults(), unit.schedule);
+        body.finish(copy->getResults(), group.schedule);
         kernels.push_back(intern(body.function, op->getName().stripDialect()));
         llvm::append_range(inputs, body.inputs);
       }
@@ -255,7 +256,7 @@ private:
         (isScalar(result) ? shared : results).push_back(result);
     }
     llvm::append_range(results, shared);
-    replace(unit, kernels, inputs, results);
+    replace(group, kernels, inputs, results);
   }
 
   static bool isScalar(Value value) {

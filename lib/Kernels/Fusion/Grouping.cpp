@@ -1,11 +1,11 @@
 //===- Grouping.cpp - Which ops share a kernel ----------------------------===//
-// One walk in program order. An op joins the unit of a producer if the loops
+// One walk in program order. An op joins the group of a producer if the loops
 // agree and everything else that it reads has no higher level: then nothing
-// that depends on the unit can be among its inputs, and no cycle can form. A
-// unit rises above what it comes to read, unless others have been placed above
+// that depends on the group can be among its inputs, and no cycle can form. A
+// group rises above what it comes to read, unless others have been placed above
 // it. Units of equal loops that one op reads become one, unless one of both may
 // wait for the other; so do those that reduce to a number what another reads.
-// At last, codes that a GPU writes in two orders are one unit's.
+// At last, codes that a GPU writes in two orders are one group's.
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
@@ -29,7 +29,7 @@ class Grouper {
 public:
   explicit Grouper(Block &body) : body(body) {}
 
-  std::vector<Unit> run() {
+  std::vector<FusionGroup> run() {
     for (Operation &op : body.without_terminator())
       place(&op);
     for (OpOperand &operand : body.getTerminator()->getOpOperands())
@@ -50,12 +50,12 @@ private:
       return; // Placed when something other than a kernel asks for it.
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     Schedule schedule = kernelOp ? kernelOp.getSchedule() : Schedule::Library;
-    Unit unit{{op},         schedule,      getLoopShape(op, schedule),
-              getPhase(op), findEvery(op), 0};
-    if (unit.shape.empty() && schedule == Schedule::Elementwise)
-      unit.schedule = Schedule::Scalars;
+    FusionGroup group{{op},         schedule,      getLoopShape(op, schedule),
+                      getPhase(op), findEvery(op), 0};
+    if (group.shape.empty() && schedule == Schedule::Elementwise)
+      group.schedule = Schedule::Scalars;
     if (schedule == Schedule::RowReduction)
-      addReduction(unit, op);
+      addReduction(group, op);
     for (Value operand : op->getOperands())
       if (!isKernel(op) ||
           (schedule == Schedule::MultiTensor && !isConstant(operand) &&
@@ -63,90 +63,90 @@ private:
         materialize(operand);
 
     SmallVector<unsigned> inputs = getInputs(op);
-    std::optional<unsigned> host;
+    std::optional<unsigned> into;
     for (unsigned input : inputs) {
-      unit.level = std::max(unit.level, units[input].level + 1);
-      if ((canJoin(units[input], unit) || isOfRows(units[input], op)) &&
-          readsOwnRows(op, input) && (!host || isBetter(input, *host)))
-        host = input;
+      group.level = std::max(group.level, groups[input].level + 1);
+      if ((canJoin(groups[input], group) || isOfRows(groups[input], op)) &&
+          readsOwnRows(op, input) && (!into || isBetter(input, *into)))
+        into = input;
     }
-    if (host && absorb(inputs, *host))
+    if (into && mergeInputs(inputs, *into))
       inputs = getInputs(op);
     // Equal ops over many tensors stand side by side, unless one feeds another.
     bool canShareLaunch = schedule == Schedule::MultiTensor && !sumsTensors(op);
     if (canShareLaunch)
       if (auto found = overMany.find(op->getName());
           found != overMany.end() && !llvm::is_contained(inputs, found->second))
-        host = found->second;
-    if (host && (!isRead[*host] || llvm::all_of(inputs, [&](unsigned input) {
-          return input == *host || units[input].level < units[*host].level;
+        into = found->second;
+    if (into && (!isRead[*into] || llvm::all_of(inputs, [&](unsigned input) {
+          return input == *into || groups[input].level < groups[*into].level;
         }))) {
-      join(op, unit.schedule, *host, inputs);
+      join(op, group.schedule, *into, inputs);
     } else {
       for (unsigned input : inputs)
         isRead[input] = true;
       if (canShareLaunch)
-        overMany[op->getName()] = units.size();
-      add(op, std::move(unit));
+        overMany[op->getName()] = groups.size();
+      add(op, std::move(group));
     }
-    if (unsigned own = unitOf.lookup(op);
+    if (unsigned own = groupOf.lookup(op);
         schedule == Schedule::FullReduction && !isRead[own])
       shareReading(own);
   }
 
-  bool isBetter(unsigned host, unsigned than) const {
-    return std::pair(!isRead[host], units[host].level) >
-           std::pair(!isRead[than], units[than].level);
+  bool isBetter(unsigned into, unsigned than) const {
+    return std::pair(!isRead[into], groups[into].level) >
+           std::pair(!isRead[than], groups[than].level);
   }
 
-  /// Merges into `host` what else an op of its loops reads and has these loops,
+  /// Merges into `into` what else an op of its loops reads and has these loops,
   /// unless one of both waits for the other.
-  bool absorb(ArrayRef<unsigned> inputs, unsigned host) {
-    bool absorbed = false;
+  bool mergeInputs(ArrayRef<unsigned> inputs, unsigned into) {
+    bool hasMerged = false;
     for (unsigned input : inputs) {
-      Unit &unit = units[host], &guest = units[input];
-      if (input == host || guest.schedule != Schedule::Elementwise ||
-          !canJoin(unit, guest))
+      FusionGroup &group = groups[into], &other = groups[input];
+      if (input == into || other.schedule != Schedule::Elementwise ||
+          !canJoin(group, other))
         continue;
-      // Who waits has a higher level, and waits for a unit that is read.
-      bool isApart = unit.level == guest.level ||
-                     !isRead[unit.level < guest.level ? host : input];
+      // Who waits has a higher level, and waits for a group that is read.
+      bool isApart = group.level == other.level ||
+                     !isRead[group.level < other.level ? into : input];
       if (!isApart)
         continue;
-      merge(input, host);
-      absorbed = true;
+      merge(input, into);
+      hasMerged = true;
     }
-    return absorbed;
+    return hasMerged;
   }
 
   void merge(unsigned from, unsigned into) {
-    Unit &unit = units[into], &guest = units[from];
-    for (Operation *op : guest.ops)
-      unitOf[op] = into;
-    llvm::append_range(unit.ops, guest.ops);
-    llvm::sort(unit.ops, [&](Operation *x, Operation *y) {
+    FusionGroup &group = groups[into], &other = groups[from];
+    for (Operation *op : other.ops)
+      groupOf[op] = into;
+    llvm::append_range(group.ops, other.ops);
+    llvm::sort(group.ops, [&](Operation *x, Operation *y) {
       return position.lookup(x) < position.lookup(y);
     });
-    unit.level = std::max(unit.level, guest.level);
-    if (isReduction(guest.schedule))
-      unit.schedule = guest.schedule;
+    group.level = std::max(group.level, other.level);
+    if (isReduction(other.schedule))
+      group.schedule = other.schedule;
     isRead[into] = isRead[into] || isRead[from];
-    guest.ops.clear();
+    other.ops.clear();
   }
 
-  /// Merges a unit that reduces to numbers, and that nobody reads yet, into one
-  /// that reads all that it does anyway.
+  /// Merges a group that reduces to numbers, and that nobody reads yet, into
+  /// one that reads all that it does anyway.
   void shareReading(unsigned index) {
-    llvm::SetVector<Value> wanted = getMemory(units[index]);
+    llvm::SetVector<Value> wanted = getMemory(groups[index]);
     llvm::SetVector<Operation *> readers;
     for (Value value : wanted)
       addReaders(value, readers);
     for (Operation *reader : readers) {
-      auto found = unitOf.find(reader);
-      if (found == unitOf.end() || found->second == index ||
-          !canJoin(units[found->second], units[index]))
+      auto found = groupOf.find(reader);
+      if (found == groupOf.end() || found->second == index ||
+          !canJoin(groups[found->second], groups[index]))
         continue;
-      llvm::SetVector<Value> read = getMemory(units[found->second]);
+      llvm::SetVector<Value> read = getMemory(groups[found->second]);
       if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
         return merge(index, found->second);
     }
@@ -155,28 +155,28 @@ private:
   /// Kernels of elements write codes in the other order too, if a GPU runs
   /// them. What reads those waits for the kernel anyway.
   void joinTransposedCopies() {
-    for (unsigned index = 0; index < units.size(); ++index) {
+    for (unsigned index = 0; index < groups.size(); ++index) {
       Operation *op =
-          units[index].ops.empty() ? nullptr : units[index].ops.front();
-      if (units[index].schedule != Schedule::Permute ||
+          groups[index].ops.empty() ? nullptr : groups[index].ops.front();
+      if (groups[index].schedule != Schedule::Permute ||
           !findTransposedCopy(op) || !getTarget(op))
         continue;
-      auto host = unitOf.find(op->getOperand(0).getDefiningOp());
-      if (host == unitOf.end())
+      auto into = groupOf.find(op->getOperand(0).getDefiningOp());
+      if (into == groupOf.end())
         continue;
-      const Unit &unit = units[host->second];
+      const FusionGroup &group = groups[into->second];
       bool hasRoom =
-          llvm::count_if(unit.ops, findTransposedCopy) < kMaxTransposedCopies;
-      if (hasRoom && unit.phase == units[index].phase &&
-          (unit.schedule == Schedule::Elementwise ||
-           unit.schedule == Schedule::FullReduction))
-        merge(index, host->second);
+          llvm::count_if(group.ops, findTransposedCopy) < kMaxTransposedCopies;
+      if (hasRoom && group.phase == groups[index].phase &&
+          (group.schedule == Schedule::Elementwise ||
+           group.schedule == Schedule::FullReduction))
+        merge(index, into->second);
     }
   }
 
-  void add(Operation *op, Unit unit) {
-    unitOf[op] = units.size();
-    units.push_back(std::move(unit));
+  void add(Operation *op, FusionGroup group) {
+    groupOf[op] = groups.size();
+    groups.push_back(std::move(group));
     isRead.push_back(false);
   }
 
@@ -195,35 +195,35 @@ private:
 
   /// Kernels over rows do not take in what watches: its sums of all elements
   /// would need kernels of their own, and memory between.
-  static bool areExecutedTogether(const Unit &host, Phase phase,
+  static bool areExecutedTogether(const FusionGroup &into, Phase phase,
                                   std::optional<int64_t> every) {
-    return host.phase == phase && host.every.value_or(1) == every.value_or(1) &&
-           !(every && host.schedule == Schedule::RowReduction);
+    return into.phase == phase && into.every.value_or(1) == every.value_or(1) &&
+           !(every && into.schedule == Schedule::RowReduction);
   }
 
-  static bool canJoin(const Unit &host, const Unit &guest) {
-    if (!areExecutedTogether(host, guest.phase, guest.every))
+  static bool canJoin(const FusionGroup &into, const FusionGroup &other) {
+    if (!areExecutedTogether(into, other.phase, other.every))
       return false;
-    if (host.schedule == Schedule::Scalars)
-      return guest.schedule == Schedule::Scalars;
+    if (into.schedule == Schedule::Scalars)
+      return other.schedule == Schedule::Scalars;
     // Numbers that nobody waits for are made where their sums are.
-    if (host.schedule == Schedule::FullReduction &&
-        guest.schedule == Schedule::Scalars)
-      return guest.every && ShapedType::getNumElements(host.shape) > 1;
+    if (into.schedule == Schedule::FullReduction &&
+        other.schedule == Schedule::Scalars)
+      return other.every && ShapedType::getNumElements(into.shape) > 1;
     // What reads the result of a full reduction waits for the whole kernel.
-    if (guest.schedule == Schedule::FullReduction)
-      return (host.schedule == Schedule::Elementwise ||
-              host.schedule == Schedule::FullReduction) &&
-             host.shape == guest.shape;
+    if (other.schedule == Schedule::FullReduction)
+      return (into.schedule == Schedule::Elementwise ||
+              into.schedule == Schedule::FullReduction) &&
+             into.shape == other.shape;
     auto isRowwise = [](Schedule schedule) {
       return schedule == Schedule::Elementwise ||
              schedule == Schedule::RowReduction;
     };
-    return isRowwise(host.schedule) && isRowwise(guest.schedule) &&
-           host.shape == guest.shape &&
-           llvm::all_of(host.reduced, [&](const Reduced &mine) {
-             return llvm::all_of(guest.reduced, [&](const Reduced &theirs) {
-               return canShareRows(mine, theirs, host.shape);
+    return isRowwise(into.schedule) && isRowwise(other.schedule) &&
+           into.shape == other.shape &&
+           llvm::all_of(into.reduced, [&](const Reduced &mine) {
+             return llvm::all_of(other.reduced, [&](const Reduced &theirs) {
+               return canShareRows(mine, theirs, into.shape);
              });
            });
   }
@@ -245,39 +245,39 @@ private:
            axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
   }
 
-  static void addReduction(Unit &unit, Operation *op) {
+  static void addReduction(FusionGroup &group, Operation *op) {
     auto remember = [](auto &known, auto one) {
       if (!llvm::is_contained(known, one))
         known.push_back(std::move(one));
     };
-    remember(unit.reduced, cast<KernelOpInterface>(op).getReduced());
-    remember(unit.left, llvm::to_vector(getShape(op->getResult(0))));
+    remember(group.reduced, cast<KernelOpInterface>(op).getReduced());
+    remember(group.left, llvm::to_vector(getShape(op->getResult(0))));
   }
 
   /// Whether `op` computes with what reductions leave: once for a row, or for a
   /// group.
-  static bool isOfRows(const Unit &host, Operation *op) {
+  static bool isOfRows(const FusionGroup &into, Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    if (!areExecutedTogether(host, getPhase(op), findEvery(op)) || !kernelOp ||
+    if (!areExecutedTogether(into, getPhase(op), findEvery(op)) || !kernelOp ||
         kernelOp.getSchedule() != Schedule::Elementwise)
       return false;
-    return llvm::any_of(host.left, [&](ArrayRef<int64_t> shape) {
+    return llvm::any_of(into.left, [&](ArrayRef<int64_t> shape) {
       auto isLeft = [&](Value value) { return getShape(value) == shape; };
       return llvm::all_of(op->getOperands(), isLeft) &&
              llvm::all_of(op->getResults(), isLeft);
     });
   }
 
-  /// Whether what `op` reads of rows that `host` reduces is that of the rows it
+  /// Whether what `op` reads of rows that `into` reduces is that of the rows it
   /// computes: in a square matrix a broadcast may hand out another row's.
-  bool readsOwnRows(Operation *op, unsigned host) {
-    const Unit &unit = units[host];
+  bool readsOwnRows(Operation *op, unsigned into) {
+    const FusionGroup &group = groups[into];
     auto *rows = llvm::find_if(
-        unit.reduced, [](const Reduced &reduced) { return !reduced.group; });
-    if (rows == unit.reduced.end())
+        group.reduced, [](const Reduced &reduced) { return !reduced.group; });
+    if (rows == group.reduced.end())
       return true;
     SmallVector<int64_t> kept;
-    for (int64_t axis : llvm::seq<int64_t>(0, unit.shape.size()))
+    for (int64_t axis : llvm::seq<int64_t>(0, group.shape.size()))
       if (!llvm::is_contained(rows->axes, axis))
         kept.push_back(axis);
     SmallVector<Operation *> pending = {op};
@@ -290,26 +290,26 @@ private:
         auto broadcast = dyn_cast<BroadcastOp>(producer);
         if (!broadcast || broadcast.getAxes() == ArrayRef<int64_t>(kept))
           continue;
-        if (llvm::is_contained(getInputs(broadcast), host))
+        if (llvm::is_contained(getInputs(broadcast), into))
           return false;
       }
     return true;
   }
 
-  void join(Operation *op, Schedule schedule, unsigned host,
+  void join(Operation *op, Schedule schedule, unsigned into,
             ArrayRef<unsigned> inputs) {
-    Unit &unit = units[host];
+    FusionGroup &group = groups[into];
     for (unsigned input : inputs)
-      if (input != host) {
-        unit.level = std::max(unit.level, units[input].level + 1);
+      if (input != into) {
+        group.level = std::max(group.level, groups[input].level + 1);
         isRead[input] = true;
       }
-    unit.ops.push_back(op);
+    group.ops.push_back(op);
     if (isReduction(schedule))
-      unit.schedule = schedule;
+      group.schedule = schedule;
     if (schedule == Schedule::RowReduction)
-      addReduction(unit, op);
-    unitOf[op] = host;
+      addReduction(group, op);
+    groupOf[op] = into;
   }
 
   static bool isKernel(Operation *op) {
@@ -343,7 +343,7 @@ private:
       if (looksThrough && (isOverMany ? isRecomputedOverMany(producer)
                                       : isRecomputed(producer)))
         llvm::append_range(pending, producer->getOperands());
-      else if (auto found = unitOf.find(producer); found != unitOf.end())
+      else if (auto found = groupOf.find(producer); found != groupOf.end())
         inputs.insert(found->second);
     }
     return inputs.takeVector();
@@ -353,18 +353,18 @@ private:
   /// function's caller needs it in memory.
   void materialize(Value value) {
     Operation *op = value.getDefiningOp();
-    if (!op || !isRecomputed(op) || unitOf.contains(op))
+    if (!op || !isRecomputed(op) || groupOf.contains(op))
       return;
-    Unit unit{
+    FusionGroup group{
         {op},         Schedule::Elementwise, llvm::to_vector(getShape(value)),
         getPhase(op), findEvery(op),         0};
-    if (unit.shape.empty())
-      unit.schedule = Schedule::Scalars;
+    if (group.shape.empty())
+      group.schedule = Schedule::Scalars;
     for (unsigned input : getInputs(op)) {
-      unit.level = std::max(unit.level, units[input].level + 1);
+      group.level = std::max(group.level, groups[input].level + 1);
       isRead[input] = true;
     }
-    add(op, std::move(unit));
+    add(op, std::move(group));
   }
 
   //===--------------------------------------------------------------------===//
@@ -382,21 +382,21 @@ private:
     return moment;
   }
 
-  unsigned getMoment(const Unit &unit) const {
+  unsigned getMoment(const FusionGroup &group) const {
     unsigned moment = 0;
-    for (Operation *op : unit.ops)
+    for (Operation *op : group.ops)
       moment = std::max(moment, moments.lookup(op));
     return moment;
   }
 
   /// Topological, as close to program order as it goes; what reads arguments
   /// only waits for its first reader.
-  std::vector<Unit> sort() {
-    std::vector<llvm::SetVector<unsigned>> readers(units.size());
-    std::vector<unsigned> missing(units.size(), 0);
-    for (auto [index, unit] : llvm::enumerate(units)) {
+  std::vector<FusionGroup> sort() {
+    std::vector<llvm::SetVector<unsigned>> readers(groups.size());
+    std::vector<unsigned> missing(groups.size(), 0);
+    for (auto [index, group] : llvm::enumerate(groups)) {
       llvm::SetVector<unsigned> inputs;
-      for (Operation *op : unit.ops)
+      for (Operation *op : group.ops)
         for (unsigned input : getInputs(op))
           if (input != index)
             inputs.insert(input);
@@ -404,14 +404,14 @@ private:
       for (unsigned input : inputs)
         readers[input].insert(index);
     }
-    std::vector<unsigned> key(units.size());
-    for (unsigned index = units.size(); index-- > 0;) {
-      if (units[index].ops.empty())
+    std::vector<unsigned> key(groups.size());
+    for (unsigned index = groups.size(); index-- > 0;) {
+      if (groups[index].ops.empty())
         continue;
-      key[index] = 2 * getMoment(units[index]) + 1;
+      key[index] = 2 * getMoment(groups[index]) + 1;
       if (missing[index] == 0)
         for (unsigned reader : readers[index]) {
-          unsigned other = 2 * getMoment(units[reader]);
+          unsigned other = 2 * getMoment(groups[reader]);
           key[index] = reader == readers[index].front()
                            ? other
                            : std::min(key[index], other);
@@ -419,36 +419,37 @@ private:
     }
     using Entry = std::pair<unsigned, unsigned>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
-    for (unsigned index = 0; index < units.size(); ++index)
-      if (missing[index] == 0 && !units[index].ops.empty())
+    for (unsigned index = 0; index < groups.size(); ++index)
+      if (missing[index] == 0 && !groups[index].ops.empty())
         ready.emplace(key[index], index);
-    std::vector<Unit> sorted;
+    std::vector<FusionGroup> sorted;
     while (!ready.empty()) {
       unsigned index = ready.top().second;
       ready.pop();
       for (unsigned reader : readers[index])
         if (--missing[reader] == 0)
           ready.emplace(key[reader], reader);
-      sorted.push_back(std::move(units[index]));
+      sorted.push_back(std::move(groups[index]));
     }
-    assert(llvm::count_if(units,
-                          [](const Unit &unit) { return !unit.ops.empty(); }) ==
-               0 &&
-           "units depend on each other");
+    assert(llvm::count_if(groups,
+                          [](const FusionGroup &group) {
+                            return !group.ops.empty();
+                          }) == 0 &&
+           "groups depend on each other");
     return sorted;
   }
 
   Block &body;
-  std::vector<Unit> units;
-  /// Whether a unit was placed above: its level was computed from this one's.
+  std::vector<FusionGroup> groups;
+  /// Whether a group was placed above: its level was computed from this one's.
   std::vector<bool> isRead;
-  DenseMap<Operation *, unsigned> unitOf;
+  DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, unsigned> position, moments;
-  /// The latest unit of each op over many tensors.
+  /// The latest group of each op over many tensors.
   DenseMap<OperationName, unsigned> overMany;
 };
 } // namespace
 
-std::vector<Unit> mlir::binade::groupOps(Block &body) {
+std::vector<FusionGroup> mlir::binade::groupOps(Block &body) {
   return Grouper(body).run();
 }

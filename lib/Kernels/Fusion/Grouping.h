@@ -9,7 +9,7 @@
 namespace mlir::binade {
 
 /// Ops that are executed as one: a kernel, a library call or a view.
-struct Unit {
+struct FusionGroup {
   /// In program order; empty never.
   SmallVector<Operation *> ops;
   /// Loop structure of the kernel; View and Library are not kernels.
@@ -20,7 +20,7 @@ struct Unit {
   /// Of what only watches the step: the steps that it is executed in, multiples
   /// of this.
   std::optional<int64_t> every = {};
-  /// Longer than that of any unit that this one reads from.
+  /// Longer than that of any group that this one reads from.
   unsigned level = 0;
   /// What its reductions of rows take together, at most one set of axes and one
   /// size of groups, and the shapes of what is left.
@@ -28,11 +28,11 @@ struct Unit {
   SmallVector<SmallVector<int64_t>, 2> left = {};
 };
 
-/// Sorts the ops of `body` into units and the units into an order of execution.
-/// An op with a body of its own is one unit. Ops that kernels recompute are in
-/// no unit unless something other than a kernel reads them. Linear in the
-/// number of ops.
-std::vector<Unit> groupOps(Block &body);
+/// Sorts the ops of `body` into groups and the groups into an order of
+/// execution. An op with a body of its own is one group. Ops that kernels
+/// recompute are in no group unless something other than a kernel reads them.
+/// Linear in the number of ops.
+std::vector<FusionGroup> groupOps(Block &body);
 
 /// Whether kernels compute `op` again instead of reading its result.
 bool isRecomputed(Operation *op);
@@ -40,8 +40,8 @@ bool isRecomputed(Operation *op);
 /// The same for kernels over many tensors, which look at one element.
 bool isRecomputedOverMany(Operation *op);
 
-/// What `unit` reads that its kernel does not compute.
-llvm::SetVector<Value> getMemory(const Unit &unit);
+/// What `group` reads that its kernel does not compute.
+llvm::SetVector<Value> getMemory(const FusionGroup &group);
 
 /// Adds the ops whose kernels read `value`: they do so themselves, or by what
 /// is recomputed from it.

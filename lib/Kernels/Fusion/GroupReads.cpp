@@ -1,4 +1,5 @@
-//===- UnitReads.cpp - What kernels read, and what they compute again -----===//
+//===- GroupReads.cpp - What kernels read, and what they compute again
+//-----===//
 
 #include "Grouping.h"
 
@@ -25,15 +26,15 @@ bool mlir::binade::isRecomputedOverMany(Operation *op) {
   return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
 }
 
-llvm::SetVector<Value> mlir::binade::getMemory(const Unit &unit) {
+llvm::SetVector<Value> mlir::binade::getMemory(const FusionGroup &group) {
   llvm::SetVector<Value> memory;
-  SmallVector<Operation *> pending(unit.ops);
+  SmallVector<Operation *> pending(group.ops);
   while (!pending.empty())
     for (Value operand : pending.pop_back_val()->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (producer && isRecomputed(producer))
         pending.push_back(producer);
-      else if (!llvm::is_contained(unit.ops, producer))
+      else if (!llvm::is_contained(group.ops, producer))
         memory.insert(operand);
     }
   return memory;
