@@ -57,7 +57,7 @@ static LogicalResult checkRule(YamlReader &reader, Node &node,
   return success();
 }
 
-static YamlForm<AlarmRule> ruleForm() {
+static YamlSchema<AlarmRule> ruleForm() {
   return yamlMapping<AlarmRule>(
       "a rule of alarms",
       {yamlKey("name", "Name of the alarm", &AlarmRule::name, yamlString()),

@@ -3,7 +3,7 @@
 #ifndef BINADE_CONFIG_DATAFILES_H
 #define BINADE_CONFIG_DATAFILES_H
 
-#include "binade/Config/YamlForm.h"
+#include "binade/Config/YamlSchema.h"
 #include <string_view>
 
 namespace mlir::binade {
@@ -45,7 +45,7 @@ FailureOr<DataFile> findFile(FileKind kind, StringRef name,
 /// Reads one file by `form`; `what` names its contents.
 template <typename T>
 FailureOr<T> parseFile(const DataFile &file, StringRef what,
-                       const YamlForm<T> &form, MLIRContext *context) {
+                       const YamlSchema<T> &form, MLIRContext *context) {
   YamlReader reader(file.text, file.file, context);
   if (reader.hasFailed())
     return failure();

@@ -1,6 +1,6 @@
 //===- LoadPolicy.cpp - Policies from files, and what they extend ---------===//
 
-#include "PolicyForm.h"
+#include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
@@ -18,7 +18,7 @@ static FileKind policies() { return {"policy", getPolicyFiles()}; }
 static FailureOr<Policy> parsePolicy(const DataFile &file,
                                      MLIRContext *context) {
   FailureOr<Policy> policy =
-      parseFile(file, "a policy", getPolicyForm(), context);
+      parseFile(file, "a policy", getPolicySchema(), context);
   if (failed(policy))
     return failure();
   for (PolicyRule &rule : policy->rules)

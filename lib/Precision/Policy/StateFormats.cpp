@@ -1,7 +1,7 @@
 //===- StateFormats.cpp - Formats of optimizer states, by name ------------===//
 
 #include "binade/Precision/StateFormats.h"
-#include "PolicyForm.h"
+#include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/Path.h"
@@ -45,7 +45,7 @@ struct FormatFile {
 };
 } // namespace
 
-static YamlForm<BookFile> bookForm() {
+static YamlSchema<BookFile> bookForm() {
   constexpr double kBound = std::numeric_limits<float>::max();
   return yamlMapping<BookFile>(
       "a code book",
@@ -75,13 +75,13 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
 }
 
 /// What codes are numbers of.
-static YamlForm<FloatType> elementForm() {
+static YamlSchema<FloatType> elementForm() {
   SmallVector<StringLiteral> names(kByteFloats.begin(), kByteFloats.end());
   names.append({"f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16"});
   return yamlFormat(names);
 }
 
-static YamlForm<FormatFile> formatForm() {
+static YamlSchema<FormatFile> formatForm() {
   return yamlMapping<FormatFile>(
       "a format",
       {yamlKey("summary", "What the format is", &FormatFile::summary,

@@ -1,23 +1,24 @@
-//===- PolicyForm.h - what may stand in a policy file -----------*- C++ -*-===//
+//===- PolicySchema.h - what may stand in a policy file -----------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_PRECISION_POLICY_POLICYFORM_H
-#define BINADE_LIB_PRECISION_POLICY_POLICYFORM_H
+#ifndef BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
+#define BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
 
-#include "binade/Config/YamlForm.h"
+#include "binade/Config/YamlSchema.h"
 #include "binade/Precision/Policy.h"
 
 namespace mlir::binade {
 
 /// The one definition of policy files: what reads them, and what editors are
 /// told. Rules refer to the reader's context.
-const YamlForm<Policy> &getPolicyForm();
+const YamlSchema<Policy> &getPolicySchema();
 
 /// The same of files of costs.
-const YamlForm<TargetCosts> &getCostsForm();
+const YamlSchema<TargetCosts> &getCostsForm();
 
 /// Parts of a policy.
-YamlForm<PolicyRule> yamlRule();
-YamlForm<CutSettings> yamlCut();
+YamlSchema<PolicyRule> yamlRule();
+YamlSchema<CutSettings> yamlCut();
 
 /// What the action of an alarm begins with that names a policy.
 inline constexpr StringLiteral kSwitchWord = "switch:";
@@ -31,8 +32,9 @@ inline constexpr std::array<StringLiteral, 7> kByteFloats = {
     "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ"};
 
 /// One of the floats `names`.
-YamlForm<FloatType> yamlFormat(ArrayRef<StringLiteral> names = kComputedFloats);
+YamlSchema<FloatType>
+yamlFormat(ArrayRef<StringLiteral> names = kComputedFloats);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_PRECISION_POLICY_POLICYFORM_H
+#endif // BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H

@@ -1,6 +1,7 @@
-//===- YamlForm.cpp - What may stand in a YAML file -----------------------===//
+//===- YamlSchema.cpp - What may stand in a YAML file
+//-----------------------===//
 
-#include "binade/Config/YamlForm.h"
+#include "binade/Config/YamlSchema.h"
 #include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 
@@ -89,9 +90,9 @@ FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
 
 /// A scalar of `expected` that `parse` takes apart, if it can.
 template <typename T>
-static YamlForm<T> scalar(std::string expected,
-                          std::function<bool(StringRef, T &)> parse,
-                          llvm::json::Object schema) {
+static YamlSchema<T> scalar(std::string expected,
+                            std::function<bool(StringRef, T &)> parse,
+                            llvm::json::Object schema) {
   auto read = [expected = std::move(expected), parse = std::move(parse)](
                   YamlReader &reader, Node &node, T &value) -> LogicalResult {
     FailureOr<std::string> text = reader.readScalar(node, expected);
@@ -105,7 +106,7 @@ static YamlForm<T> scalar(std::string expected,
   return {std::move(read), std::move(schema)};
 }
 
-YamlForm<std::string> mlir::binade::yamlString() {
+YamlSchema<std::string> mlir::binade::yamlString() {
   auto parse = [](StringRef text, std::string &value) {
     value = text.str();
     return true;
@@ -114,7 +115,7 @@ YamlForm<std::string> mlir::binade::yamlString() {
                              llvm::json::Object{{"type", "string"}});
 }
 
-YamlForm<bool> mlir::binade::yamlFlag() {
+YamlSchema<bool> mlir::binade::yamlFlag() {
   auto parse = [](StringRef text, bool &value) {
     value = text == "true";
     return value || text == "false";
@@ -123,7 +124,7 @@ YamlForm<bool> mlir::binade::yamlFlag() {
                       llvm::json::Object{{"type", "boolean"}});
 }
 
-YamlForm<double> mlir::binade::yamlNumber(double low, double high) {
+YamlSchema<double> mlir::binade::yamlNumber(double low, double high) {
   llvm::json::Object schema{{"type", "number"}, {"exclusiveMinimum", low}};
   std::string expected = "a number above " + formatNumber(low);
   if (std::isfinite(high)) {
@@ -139,7 +140,7 @@ YamlForm<double> mlir::binade::yamlNumber(double low, double high) {
   return scalar<double>(std::move(expected), parse, std::move(schema));
 }
 
-YamlForm<double> mlir::binade::yamlShare() {
+YamlSchema<double> mlir::binade::yamlShare() {
   auto parse = [](StringRef text, double &value) {
     return !text.getAsDouble(value) && value >= 0 && value <= 1;
   };
@@ -148,7 +149,7 @@ YamlForm<double> mlir::binade::yamlShare() {
       llvm::json::Object{{"type", "number"}, {"minimum", 0}, {"maximum", 1}});
 }
 
-YamlForm<int64_t> mlir::binade::yamlCount(int64_t low) {
+YamlSchema<int64_t> mlir::binade::yamlCount(int64_t low) {
   auto parse = [low](StringRef text, int64_t &value) {
     return !text.getAsInteger(10, value) && value >= low;
   };
@@ -157,7 +158,7 @@ YamlForm<int64_t> mlir::binade::yamlCount(int64_t low) {
       llvm::json::Object{{"type", "integer"}, {"minimum", low}});
 }
 
-YamlForm<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
+YamlSchema<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
   ArrayRef<std::string> most = ArrayRef(words).drop_back();
   std::string expected =
       llvm::join(most, ", ") + (most.empty() ? "" : " or ") + words.back();

@@ -1,6 +1,7 @@
-//===- PolicyForm.cpp - What may stand in a policy file -------------------===//
+//===- PolicySchema.cpp - What may stand in a policy file
+//-------------------===//
 
-#include "PolicyForm.h"
+#include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -54,7 +55,7 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
                                 ", is not within min and max");
 }
 
-static YamlForm<LayerScaling> layerScalingForm() {
+static YamlSchema<LayerScaling> layerScalingForm() {
   return yamlMapping<LayerScaling>(
       "per_layer",
       {yamlKey("underflow",
@@ -67,7 +68,7 @@ static YamlForm<LayerScaling> layerScalingForm() {
                &LayerScaling::gathered, yamlNumber(1, kInfinity))});
 }
 
-static YamlForm<LossScaling> lossScalingForm() {
+static YamlSchema<LossScaling> lossScalingForm() {
   return yamlMapping<LossScaling>(
       "loss_scale",
       {yamlKey("static", "A scale that never changes", &LossScaling::fixed,
@@ -111,7 +112,7 @@ static YamlForm<LossScaling> lossScalingForm() {
       checkLossScaling);
 }
 
-static YamlForm<EvidenceLimits> limitsForm() {
+static YamlSchema<EvidenceLimits> limitsForm() {
   return yamlMapping<EvidenceLimits>(
       "evidence",
       {yamlKey(
@@ -142,8 +143,8 @@ static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
 }
 
 /// A text with the place where it stands.
-static YamlForm<AlarmWord> yamlAlarmWord() {
-  YamlForm<std::string> text = yamlString();
+static YamlSchema<AlarmWord> yamlAlarmWord() {
+  YamlSchema<std::string> text = yamlString();
   return {[read = text.read](YamlReader &reader, Node &node, AlarmWord &word) {
             word.location = reader.getLoc(node);
             return read(reader, node, word.text);
@@ -151,8 +152,8 @@ static YamlForm<AlarmWord> yamlAlarmWord() {
           std::move(text.schema)};
 }
 
-static YamlForm<AlarmWord> yamlAlarmAction() {
-  YamlForm<AlarmWord> word = yamlAlarmWord();
+static YamlSchema<AlarmWord> yamlAlarmAction() {
+  YamlSchema<AlarmWord> word = yamlAlarmWord();
   word.schema["pattern"] = ("^(warn|stop|" + kSwitchWord + ".+)$").str();
   word.read = [read = word.read](YamlReader &reader, Node &node,
                                  AlarmWord &action) -> LogicalResult {
@@ -197,8 +198,8 @@ static YamlKey<Policy> onAlarmKey() {
                    "or switch:POLICY")};
 }
 
-const YamlForm<Policy> &mlir::binade::getPolicyForm() {
-  static const YamlForm<Policy> form = yamlMapping<Policy>(
+const YamlSchema<Policy> &mlir::binade::getPolicySchema() {
+  static const YamlSchema<Policy> form = yamlMapping<Policy>(
       "a policy",
       {yamlKey("name", "Name in reports", &Policy::name, yamlString()),
        extendsKey(),
@@ -233,7 +234,7 @@ const YamlForm<Policy> &mlir::binade::getPolicyForm() {
 }
 
 std::string mlir::binade::getPolicySchema() {
-  llvm::json::Object schema = getPolicyForm().schema;
+  llvm::json::Object schema = getPolicySchema().schema;
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "Binade precision policy";
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(schema)));

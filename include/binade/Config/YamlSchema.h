@@ -1,4 +1,5 @@
-//===- YamlForm.h - what may stand in a YAML file ---------------*- C++ -*-===//
+//===- YamlSchema.h - what may stand in a YAML file ---------------*- C++
+//-*-===//
 //
 // A form says how one kind of value is written. It reads the value, with a
 // diagnostic at the line and column of what is wrong, and describes itself as
@@ -6,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_CONFIG_YAMLFORM_H
-#define BINADE_CONFIG_YAMLFORM_H
+#ifndef BINADE_CONFIG_YAMLSCHEMA_H
+#define BINADE_CONFIG_YAMLSCHEMA_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -54,7 +55,7 @@ private:
   Node *root = nullptr;
 };
 
-template <typename T> struct YamlForm {
+template <typename T> struct YamlSchema {
   std::function<LogicalResult(YamlReader &, YamlReader::Node &, T &)> read;
   llvm::json::Object schema;
 };
@@ -63,24 +64,24 @@ template <typename T> struct YamlForm {
 // Scalars
 //===----------------------------------------------------------------------===//
 
-YamlForm<std::string> yamlString();
-YamlForm<bool> yamlFlag();
+YamlSchema<std::string> yamlString();
+YamlSchema<bool> yamlFlag();
 /// A finite number that f32 holds, in (low, high).
-YamlForm<double> yamlNumber(double low, double high);
+YamlSchema<double> yamlNumber(double low, double high);
 /// A number in [0, 1].
-YamlForm<double> yamlShare();
-YamlForm<int64_t> yamlCount(int64_t low);
+YamlSchema<double> yamlShare();
+YamlSchema<int64_t> yamlCount(int64_t low);
 
 /// One of `words`, as an index.
-YamlForm<size_t> yamlWord(std::vector<std::string> words);
+YamlSchema<size_t> yamlWord(std::vector<std::string> words);
 
 /// One of the words of `Enum`, whose cases count from 0.
 template <typename Enum>
-YamlForm<Enum> yamlEnum(StringRef (*print)(Enum), unsigned last) {
+YamlSchema<Enum> yamlEnum(StringRef (*print)(Enum), unsigned last) {
   std::vector<std::string> words;
   for (unsigned i = 0; i <= last; ++i)
     words.push_back(print(static_cast<Enum>(i)).str());
-  YamlForm<size_t> word = yamlWord(std::move(words));
+  YamlSchema<size_t> word = yamlWord(std::move(words));
   return {[read = word.read](YamlReader &reader, YamlReader::Node &node,
                              Enum &value) -> LogicalResult {
             size_t index;
@@ -96,7 +97,7 @@ YamlForm<Enum> yamlEnum(StringRef (*print)(Enum), unsigned last) {
 // Lists
 //===----------------------------------------------------------------------===//
 
-template <typename T> YamlForm<std::vector<T>> yamlList(YamlForm<T> item) {
+template <typename T> YamlSchema<std::vector<T>> yamlList(YamlSchema<T> item) {
   llvm::json::Object schema{{"type", "array"},
                             {"items", std::move(item.schema)}};
   return {[read = item.read](YamlReader &reader, YamlReader::Node &node,
@@ -113,8 +114,9 @@ template <typename T> YamlForm<std::vector<T>> yamlList(YamlForm<T> item) {
 }
 
 /// One value, or a list of values.
-template <typename T> YamlForm<std::vector<T>> yamlOneOrMore(YamlForm<T> item) {
-  YamlForm<std::vector<T>> list = yamlList(item);
+template <typename T>
+YamlSchema<std::vector<T>> yamlOneOrMore(YamlSchema<T> item) {
+  YamlSchema<std::vector<T>> list = yamlList(item);
   llvm::json::Object schema{
       {"anyOf",
        llvm::json::Array{std::move(item.schema), std::move(list.schema)}}};
@@ -142,7 +144,7 @@ template <typename T> struct YamlKey {
 /// A key whose value, of `form`, becomes `member`, a U or an optional of it.
 template <typename T, typename Member, typename U>
 YamlKey<T> yamlKey(StringRef name, StringRef help, Member T::*member,
-                   YamlForm<U> form) {
+                   YamlSchema<U> form) {
   form.schema["description"] = help;
   return {name.str(),
           [member, read = form.read](YamlReader &reader, YamlReader::Node &node,
@@ -166,7 +168,7 @@ readKeys(YamlReader &reader, YamlReader::Node &node, StringRef what,
 /// A mapping with some of `keys`. `check` sees what was read, and may refuse
 /// it.
 template <typename T>
-YamlForm<T> yamlMapping(
+YamlSchema<T> yamlMapping(
     StringRef what, std::vector<YamlKey<T>> keys,
     std::function<LogicalResult(YamlReader &, YamlReader::Node &, T &)> check =
         nullptr) {
@@ -195,4 +197,4 @@ YamlForm<T> yamlMapping(
 
 } // namespace mlir::binade
 
-#endif // BINADE_CONFIG_YAMLFORM_H
+#endif // BINADE_CONFIG_YAMLSCHEMA_H

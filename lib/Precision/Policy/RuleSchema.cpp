@@ -1,6 +1,7 @@
-//===- RuleForm.cpp - What may stand in a rule of a policy ----------------===//
+//===- RuleSchema.cpp - What may stand in a rule of a policy
+//----------------===//
 
-#include "PolicyForm.h"
+#include "PolicySchema.h"
 #include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/AsmParser/AsmParser.h"
@@ -13,9 +14,9 @@ using Node = YamlReader::Node;
 // Words that depend on what is registered
 //===----------------------------------------------------------------------===//
 
-YamlForm<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
+YamlSchema<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
   std::vector<std::string> names(floats.begin(), floats.end());
-  YamlForm<size_t> word = yamlWord(names);
+  YamlSchema<size_t> word = yamlWord(names);
   auto read = [names, read = word.read](YamlReader &reader, Node &node,
                                         FloatType &format) -> LogicalResult {
     size_t index;
@@ -27,7 +28,7 @@ YamlForm<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
   return {read, std::move(word.schema)};
 }
 
-static YamlForm<NameGlob> globForm() {
+static YamlSchema<NameGlob> globForm() {
   auto read = [](YamlReader &reader, Node &node,
                  NameGlob &glob) -> LogicalResult {
     FailureOr<std::string> text = reader.readScalar(node, "a name");
@@ -44,9 +45,9 @@ static YamlForm<NameGlob> globForm() {
 
 /// The name of something that `find` knows, described by `expected`.
 template <typename T>
-static YamlForm<T> namedForm(StringRef expected,
-                             FailureOr<T> (*find)(StringRef name,
-                                                  Location location)) {
+static YamlSchema<T> namedForm(StringRef expected,
+                               FailureOr<T> (*find)(StringRef name,
+                                                    Location location)) {
   auto read = [expected, find](YamlReader &reader, Node &node,
                                T &value) -> LogicalResult {
     FailureOr<std::string> name = reader.readScalar(node, expected);
@@ -61,12 +62,12 @@ static YamlForm<T> namedForm(StringRef expected,
 }
 
 /// A name, or two: for states that may be negative, and for the others.
-static YamlForm<StateFormats> stateForm() {
+static YamlSchema<StateFormats> stateForm() {
   return namedForm("a format of states such as bf16 or e4m3x",
                    findStateFormats);
 }
 
-static YamlForm<QuantizedAttr> tensorFormatForm() {
+static YamlSchema<QuantizedAttr> tensorFormatForm() {
   return namedForm<QuantizedAttr>("a format with scales such as e4m3-tensor",
                                   [](StringRef name, Location location) {
                                     return findTensorFormat(name, location);
@@ -85,11 +86,11 @@ static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
   return failed(found) ? FailureOr<Attribute>() : Attribute(*found);
 }
 
-static YamlForm<Attribute> savedForm() {
+static YamlSchema<Attribute> savedForm() {
   return namedForm("a format such as bf16 or coat-group", findSavedFormat);
 }
 
-static YamlForm<OperandFormats> operandsForm() {
+static YamlSchema<OperandFormats> operandsForm() {
   return yamlMapping<OperandFormats>(
       "formats of operands",
       {yamlKey("activation", "Of what the forward part makes",
@@ -113,7 +114,7 @@ static std::vector<std::string> getOpNames(MLIRContext *context) {
   return names;
 }
 
-static YamlForm<std::string> opForm() {
+static YamlSchema<std::string> opForm() {
   auto read = [](YamlReader &reader, Node &node,
                  std::string &op) -> LogicalResult {
     FailureOr<std::string> word = reader.readScalar(node, "the name of an op");
@@ -134,7 +135,7 @@ static YamlForm<std::string> opForm() {
 // Rules
 //===----------------------------------------------------------------------===//
 
-static YamlForm<PolicySelector> selectorForm() {
+static YamlSchema<PolicySelector> selectorForm() {
   return yamlMapping<PolicySelector>(
       "match",
       {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
@@ -205,7 +206,7 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
   return checkKind(reader, node, rule);
 }
 
-YamlForm<PolicyRule> mlir::binade::yamlRule() {
+YamlSchema<PolicyRule> mlir::binade::yamlRule() {
   return yamlMapping<PolicyRule>(
       "a rule",
       {yamlKey("match", "The ops that the rule speaks of", &PolicyRule::match,

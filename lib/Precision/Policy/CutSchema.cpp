@@ -1,6 +1,7 @@
-//===- CutForm.cpp - What a cut minimizes, in files -----------------------===//
+//===- CutSchema.cpp - What a cut minimizes, in files
+//-----------------------===//
 
-#include "PolicyForm.h"
+#include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -17,9 +18,9 @@ static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 // Costs
 //===----------------------------------------------------------------------===//
 
-static YamlForm<double> rate() { return yamlNumber(0, kInfinity); }
+static YamlSchema<double> rate() { return yamlNumber(0, kInfinity); }
 
-static YamlForm<FormatRates> ratesForm() {
+static YamlSchema<FormatRates> ratesForm() {
   auto check = [](YamlReader &reader, Node &node, FormatRates &rates) {
     bool isWhole = rates.format && rates.products > 0 && rates.elements > 0;
     return isWhole ? success()
@@ -37,7 +38,7 @@ static YamlForm<FormatRates> ratesForm() {
       check);
 }
 
-const YamlForm<TargetCosts> &mlir::binade::getCostsForm() {
+const YamlSchema<TargetCosts> &mlir::binade::getCostsForm() {
   auto check = [](YamlReader &reader, Node &node, TargetCosts &costs) {
     bool isWhole =
         !costs.target.empty() && costs.launch > 0 && !costs.formats.empty();
@@ -45,7 +46,7 @@ const YamlForm<TargetCosts> &mlir::binade::getCostsForm() {
                    : reader.error(node,
                                   "expected 'target', 'launch' and 'formats'");
   };
-  static const YamlForm<TargetCosts> form = yamlMapping<TargetCosts>(
+  static const YamlSchema<TargetCosts> form = yamlMapping<TargetCosts>(
       "costs",
       {yamlKey("target", "What was measured", &TargetCosts::target,
                yamlString()),
@@ -73,14 +74,14 @@ std::string mlir::binade::writeCosts(const TargetCosts &costs) {
 // The cut
 //===----------------------------------------------------------------------===//
 
-YamlForm<CutSettings> mlir::binade::yamlCut() {
+YamlSchema<CutSettings> mlir::binade::yamlCut() {
   auto rememberPlace = [](YamlReader &reader, Node &node, CutSettings &cut) {
     cut.location = reader.getLoc(node);
     if (cut.costs.empty())
       return reader.error(node, "cut has no 'costs'");
     return success();
   };
-  YamlForm<CutFormat> format = yamlMapping<CutFormat>(
+  YamlSchema<CutFormat> format = yamlMapping<CutFormat>(
       "a format to choose",
       {yamlKey("format", "The format", &CutFormat::format, yamlFormat()),
        yamlKey("penalty",
