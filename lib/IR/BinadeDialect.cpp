@@ -1,6 +1,6 @@
 //===- BinadeDialect.cpp - registration and dialect-wide checks -----------===//
 
-#include "binade/IR/AlarmWords.h"
+#include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
@@ -133,7 +133,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<StringAttr>(op, attribute, "a string");
   if (name == kRatesAttr || name == kStatisticsAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
-  if (name == kAlarmsAttr && !areAlarmWords(attribute.getValue()))
+  if (name == kAlarmsAttr && !areAlarmRequests(attribute.getValue()))
     return op->emitOpError() << "expects '" << name
                              << "' to be {rules = [{word = \"...\"}, ...]}, "
                                 "got "

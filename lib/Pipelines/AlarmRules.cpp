@@ -140,8 +140,8 @@ static const std::string kHint =
     kDataSuffix.str();
 
 ::binade::Result<void>
-mlir::binade::checkAlarmWords(ArrayRef<std::string> words,
-                              MLIRContext *context) {
+mlir::binade::checkAlarmRequests(ArrayRef<std::string> words,
+                                 MLIRContext *context) {
   auto fail = [](const std::string &text) {
     return ::binade::Error{"--alarms", text, ::binade::ExitCode::Usage};
   };
@@ -156,9 +156,9 @@ mlir::binade::checkAlarmWords(ArrayRef<std::string> words,
 }
 
 /// Refuses words of a policy that stand for nothing.
-static LogicalResult check(ArrayRef<AlarmWord> words, MLIRContext *context) {
+static LogicalResult check(ArrayRef<AlarmRequest> words, MLIRContext *context) {
   std::vector<std::string> known = listKnownWords(context);
-  for (const AlarmWord &word : words) {
+  for (const AlarmRequest &word : words) {
     if (word.contents || llvm::is_contained(known, word.text))
       continue;
     InFlightDiagnostic error = emitError(word.location);
@@ -169,12 +169,12 @@ static LogicalResult check(ArrayRef<AlarmWord> words, MLIRContext *context) {
   return success();
 }
 
-static bool has(ArrayRef<AlarmWord> words, StringRef text) {
-  return llvm::any_of(words,
-                      [&](const AlarmWord &word) { return word.text == text; });
+static bool has(ArrayRef<AlarmRequest> words, StringRef text) {
+  return llvm::any_of(
+      words, [&](const AlarmRequest &word) { return word.text == text; });
 }
 
-static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmWord> words,
+static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmRequest> words,
                                          MLIRContext *context) {
   if (has(words, kOff))
     return AlarmRules();
@@ -187,7 +187,7 @@ static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmWord> words,
       rule.watch = rule.watchByDefault;
     chosen.push_back(std::move(rule));
   }
-  for (const AlarmWord &word : words) {
+  for (const AlarmRequest &word : words) {
     if (!word.contents)
       continue;
     FailureOr<AlarmRules> rules =
@@ -204,7 +204,7 @@ static FailureOr<AlarmRules> chooseRules(ArrayRef<AlarmWord> words,
   return chosen;
 }
 
-FailureOr<AlarmSettings> mlir::binade::chooseAlarms(const AlarmWords &words,
+FailureOr<AlarmSettings> mlir::binade::chooseAlarms(const AlarmRequests &words,
                                                     MLIRContext *context) {
   if (failed(check(words.rules, context)))
     return failure();
@@ -220,16 +220,16 @@ FailureOr<AlarmSettings> mlir::binade::chooseAlarms(const AlarmWords &words,
   return settings;
 }
 
-FailureOr<AlarmWords>
-mlir::binade::findAlarmWords(const CompileOptions &options, AlarmWords ofPolicy,
-                             MLIRContext *context) {
+FailureOr<AlarmRequests>
+mlir::binade::findAlarmRequests(const CompileOptions &options,
+                                AlarmRequests ofPolicy, MLIRContext *context) {
   Location nowhere = UnknownLoc::get(context);
-  AlarmWords words = std::move(ofPolicy);
+  AlarmRequests words = std::move(ofPolicy);
   if (!options.alarms.empty())
     words.rules.clear();
   for (const std::string &text : options.alarms) {
-    AlarmWord &word =
-        words.rules.emplace_back(AlarmWord{text, std::nullopt, nowhere});
+    AlarmRequest &word =
+        words.rules.emplace_back(AlarmRequest{text, std::nullopt, nowhere});
     if (!isFile(text))
       continue;
     FailureOr<DataFile> file = findFile({"alarms", getAlarmFiles()}, text,
@@ -239,7 +239,7 @@ mlir::binade::findAlarmWords(const CompileOptions &options, AlarmWords ofPolicy,
     word = {file->file, file->text, nowhere};
   }
   if (!options.onAlarm.empty())
-    words.action = AlarmWord{options.onAlarm, std::nullopt, nowhere};
+    words.action = AlarmRequest{options.onAlarm, std::nullopt, nowhere};
   return words;
 }
 

@@ -76,7 +76,7 @@ static PlanOptions getPlanOptions(const CompileOptions &options) {
 static FailureOr<EmittedPlan> makePlan(ModuleOp module,
                                        const PlanOptions &options) {
   FailureOr<::binade::AlarmSettings> alarms =
-      chooseAlarms(getAlarmWords(module), module.getContext());
+      chooseAlarms(getAlarmRequests(module), module.getContext());
   if (failed(alarms))
     return failure();
   ::binade::Activity activity("phase", getName(CompilerPhase::Plan));

@@ -123,14 +123,14 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
 static FailureOr<CompileOptions> addAlarms(ModuleOp module,
                                            CompileOptions options) {
   MLIRContext *context = module.getContext();
-  FailureOr<AlarmWords> words =
-      findAlarmWords(options, getAlarmWords(module), context);
+  FailureOr<AlarmRequests> words =
+      findAlarmRequests(options, getAlarmRequests(module), context);
   if (failed(words))
     return failure();
   FailureOr<::binade::AlarmSettings> alarms = chooseAlarms(*words, context);
   if (failed(alarms))
     return failure();
-  setAlarmWords(module, *words);
+  setAlarmRequests(module, *words);
   options.watchForAlarms = listRequests(alarms->rules);
   return options;
 }

@@ -91,7 +91,7 @@ static Compiled compile(const std::string &path, MakeModule make,
     MLIRContext &context = *compiled.context;
     context.loadAllAvailableDialects();
     Reports reports(context, ::binade::printable(path));
-    ::binade::python::check(checkAlarmWords(options.alarms, &context));
+    ::binade::python::check(checkAlarmRequests(options.alarms, &context));
     for (const std::string &request : options.watch)
       (void)::binade::python::take(
           parseStatisticsRequest(request, context, "stats"));

@@ -15,7 +15,8 @@ using ::binade::ExitCode;
 using ::binade::OnAlarm;
 using ::binade::Result;
 
-CLI::Option *addAlarmWords(CLI::App &command, std::vector<std::string> &words) {
+CLI::Option *addAlarmRequests(CLI::App &command,
+                              std::vector<std::string> &words) {
   return command
       .add_option("--alarms", words,
                   "Rules beside those that go by metrics alone: all, a name "
@@ -29,11 +30,12 @@ static std::variant<AlarmRules, int>
 choose(const std::vector<std::string> &words, const OutputArguments &output) {
   mlir::MLIRContext context;
   Diagnostics diagnostics(context, "--alarms", output.format);
-  if (Result<void> legal = checkAlarmWords(words, &context); !legal)
+  if (Result<void> legal = checkAlarmRequests(words, &context); !legal)
     return diagnostics.fail(legal.error());
   CompileOptions options;
   options.alarms = words;
-  mlir::FailureOr<AlarmWords> found = findAlarmWords(options, {}, &context);
+  mlir::FailureOr<AlarmRequests> found =
+      findAlarmRequests(options, {}, &context);
   if (failed(found))
     return int(ExitCode::Rejected);
   mlir::FailureOr<AlarmSettings> settings = chooseAlarms(*found, &context);
@@ -43,7 +45,7 @@ choose(const std::vector<std::string> &words, const OutputArguments &output) {
 }
 
 void AlarmArguments::add(CLI::App &command) {
-  addAlarmWords(command, words);
+  addAlarmRequests(command, words);
   command
       .add_option("--on-alarm", onAlarm,
                   "What an alarm leads to: a warning; the end of training "
@@ -55,7 +57,7 @@ void AlarmArguments::add(CLI::App &command) {
 
 Result<void> AlarmArguments::complete(CompileOptions &step) const {
   mlir::MLIRContext context;
-  if (Result<void> legal = checkAlarmWords(words, &context); !legal)
+  if (Result<void> legal = checkAlarmRequests(words, &context); !legal)
     return legal;
   AlarmSettings said;
   if (!onAlarm.empty() && !said.setAction(onAlarm))
@@ -80,8 +82,8 @@ std::string AlarmArguments::findNextPolicy(const CompileOptions &step) const {
   mlir::FailureOr<Policy> policy = loadPolicy(step.policy, &context);
   if (failed(policy))
     return {}; // Whoever compiles says why.
-  mlir::FailureOr<AlarmWords> found =
-      findAlarmWords(step, policy->alarms, &context);
+  mlir::FailureOr<AlarmRequests> found =
+      findAlarmRequests(step, policy->alarms, &context);
   AlarmSettings settings;
   if (failed(found) || !found->action ||
       !settings.setAction(found->action->text))
@@ -167,7 +169,7 @@ void addAlarms(CLI::App &app, Run &run) {
   command->add_option("run", self->run, "Directory of a run")
       ->required()
       ->type_name("RUN");
-  addAlarmWords(*command, self->words);
+  addAlarmRequests(*command, self->words);
   self->output.add(*command);
   command->callback([&run, self] { run = [self] { return self->show(); }; });
 }

@@ -28,6 +28,7 @@ struct AlarmArguments {
 bool hasSwitched(const std::string &run, const std::string &policy);
 
 /// --alarms alone.
-CLI::Option *addAlarmWords(CLI::App &command, std::vector<std::string> &words);
+CLI::Option *addAlarmRequests(CLI::App &command,
+                              std::vector<std::string> &words);
 
 #endif // BINADE_TOOLS_BINADE_ALARMS_H

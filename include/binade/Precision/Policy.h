@@ -3,7 +3,7 @@
 #ifndef BINADE_PRECISION_POLICY_H
 #define BINADE_PRECISION_POLICY_H
 
-#include "binade/IR/AlarmWords.h"
+#include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Binade.h"
 #include "binade/Precision/Costs.h"
 #include "binade/Precision/Evidence.h"
@@ -181,7 +181,7 @@ struct Policy {
   std::vector<std::string> statistics;
   /// Alarms of runs under it, and what they lead to; as `statistics` with what
   /// it extends.
-  AlarmWords alarms;
+  AlarmRequests alarms;
   /// What a run recorded, where a user gave that; it is no part of `source`.
   std::shared_ptr<const Evidence> evidence;
   /// The directory of external weights, which decisions depend on: a format

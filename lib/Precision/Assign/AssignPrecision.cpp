@@ -175,7 +175,7 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
         kStatisticsAttr,
         Builder(module.getContext())
             .getStrArrayAttr(llvm::to_vector_of<StringRef>(policy.statistics)));
-  setAlarmWords(module, policy.alarms);
+  setAlarmRequests(module, policy.alarms);
   if (policy.isIdentity())
     return success();
   PrecisionGraph graph(step, policy);

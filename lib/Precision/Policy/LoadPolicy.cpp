@@ -65,9 +65,9 @@ static Policy extend(const Policy &base, Policy change) {
 /// Reads the files of rules that a policy in `folder` names, and finds the one
 /// to go on under, so that what is kept of them needs no folder. They are no
 /// part of the hash: they change no number.
-static LogicalResult completeAlarms(AlarmWords &alarms, StringRef folder) {
+static LogicalResult completeAlarms(AlarmRequests &alarms, StringRef folder) {
   static const DataFiles none;
-  for (AlarmWord &word : alarms.rules) {
+  for (AlarmRequest &word : alarms.rules) {
     if (!StringRef(word.text).ends_with(kDataSuffix))
       continue;
     FailureOr<DataFile> found =

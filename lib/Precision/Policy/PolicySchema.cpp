@@ -143,20 +143,21 @@ static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
 }
 
 /// A text with the place where it stands.
-static YamlSchema<AlarmWord> yamlAlarmWord() {
+static YamlSchema<AlarmRequest> yamlAlarmWord() {
   YamlSchema<std::string> text = yamlString();
-  return {[read = text.read](YamlReader &reader, Node &node, AlarmWord &word) {
-            word.location = reader.getLoc(node);
-            return read(reader, node, word.text);
-          },
-          std::move(text.schema)};
+  return {
+      [read = text.read](YamlReader &reader, Node &node, AlarmRequest &word) {
+        word.location = reader.getLoc(node);
+        return read(reader, node, word.text);
+      },
+      std::move(text.schema)};
 }
 
-static YamlSchema<AlarmWord> yamlAlarmAction() {
-  YamlSchema<AlarmWord> word = yamlAlarmWord();
+static YamlSchema<AlarmRequest> yamlAlarmAction() {
+  YamlSchema<AlarmRequest> word = yamlAlarmWord();
   word.schema["pattern"] = ("^(warn|stop|" + kSwitchWord + ".+)$").str();
   word.read = [read = word.read](YamlReader &reader, Node &node,
-                                 AlarmWord &action) -> LogicalResult {
+                                 AlarmRequest &action) -> LogicalResult {
     if (failed(read(reader, node, action)))
       return failure();
     StringRef text = action.text;
@@ -173,10 +174,10 @@ static YamlKey<Policy> alarmsKey() {
   return {"alarms",
           [read = yamlOneOrMore(yamlAlarmWord()).read](
               YamlReader &reader, Node &node, Policy &policy) -> LogicalResult {
-            std::vector<AlarmWord> &words = policy.alarms.rules;
+            std::vector<AlarmRequest> &words = policy.alarms.rules;
             if (failed(read(reader, node, words)))
               return failure();
-            for (const AlarmWord &word : words)
+            for (const AlarmRequest &word : words)
               if (word.text == "off" && words.size() > 1)
                 return emitError(word.location) << "'off' stands alone";
             return success();

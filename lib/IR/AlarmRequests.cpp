@@ -1,9 +1,10 @@
-//===- AlarmWords.cpp - Alarms as a policy asks for them ------------------===//
+//===- AlarmRequests.cpp - Alarms as a policy asks for them
+//------------------===//
 // A module has them as {rules = [WORD, ...], action = WORD}, a word being
 // {word = "range", at = loc(...)}, with `contents` if it names a file.
 //===----------------------------------------------------------------------===//
 
-#include "binade/IR/AlarmWords.h"
+#include "binade/IR/AlarmRequests.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -13,16 +14,16 @@ static constexpr StringLiteral kRules = "rules", kAction = "action",
                                kWord = "word", kContents = "contents",
                                kAt = "at", kOff = "off";
 
-void AlarmWords::extend(const AlarmWords &base) {
+void AlarmRequests::extend(const AlarmRequests &base) {
   bool startsAnew = llvm::any_of(
-      rules, [](const AlarmWord &word) { return word.text == kOff; });
+      rules, [](const AlarmRequest &word) { return word.text == kOff; });
   if (!startsAnew)
     rules.insert(rules.begin(), base.rules.begin(), base.rules.end());
   if (!action)
     action = base.action;
 }
 
-static Attribute write(Builder b, const AlarmWord &word) {
+static Attribute write(Builder b, const AlarmRequest &word) {
   NamedAttrList entries;
   entries.append(kWord, b.getStringAttr(word.text));
   if (word.contents)
@@ -32,12 +33,13 @@ static Attribute write(Builder b, const AlarmWord &word) {
   return entries.getDictionary(b.getContext());
 }
 
-void mlir::binade::setAlarmWords(ModuleOp module, const AlarmWords &words) {
+void mlir::binade::setAlarmRequests(ModuleOp module,
+                                    const AlarmRequests &words) {
   if (!words)
     return;
   Builder b(module.getContext());
   SmallVector<Attribute> rules;
-  for (const AlarmWord &word : words.rules)
+  for (const AlarmRequest &word : words.rules)
     rules.push_back(write(b, word));
   NamedAttrList entries;
   entries.append(kRules, b.getArrayAttr(rules));
@@ -46,10 +48,10 @@ void mlir::binade::setAlarmWords(ModuleOp module, const AlarmWords &words) {
   module->setAttr(kAlarmsAttr, entries.getDictionary(b.getContext()));
 }
 
-static AlarmWord read(Attribute value) {
+static AlarmRequest read(Attribute value) {
   auto entries = cast<DictionaryAttr>(value);
-  AlarmWord word{entries.getAs<StringAttr>(kWord).str(), std::nullopt,
-                 entries.getAs<LocationAttr>(kAt)};
+  AlarmRequest word{entries.getAs<StringAttr>(kWord).str(), std::nullopt,
+                    entries.getAs<LocationAttr>(kAt)};
   if (!word.location)
     word.location = UnknownLoc::get(value.getContext());
   if (auto contents = entries.getAs<StringAttr>(kContents))
@@ -57,8 +59,8 @@ static AlarmWord read(Attribute value) {
   return word;
 }
 
-AlarmWords mlir::binade::getAlarmWords(ModuleOp module) {
-  AlarmWords words;
+AlarmRequests mlir::binade::getAlarmRequests(ModuleOp module) {
+  AlarmRequests words;
   auto entries = module->getAttrOfType<DictionaryAttr>(kAlarmsAttr);
   if (!entries)
     return words;
@@ -90,7 +92,7 @@ static bool isWord(Attribute value) {
          cast<DictionaryAttr>(value).contains(kWord);
 }
 
-bool mlir::binade::areAlarmWords(Attribute value) {
+bool mlir::binade::areAlarmRequests(Attribute value) {
   auto areRules = [](Attribute part) {
     auto list = dyn_cast<ArrayAttr>(part);
     return list && llvm::all_of(list, isWord);
