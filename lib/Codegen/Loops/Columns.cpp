@@ -346,12 +346,12 @@ private:
         Offset partial = getPartial(item, column);
         SmallVector<Value> now, shifts;
         for (Value memory : memories)
-          now.push_back(e.spread(e.loadNow(memory, partial)));
+          now.push_back(e.broadcast(e.loadNow(memory, partial)));
         for (unsigned index = 0; index < moments.size(); ++index)
           shifts.push_back(
-              e.spread(e.load(viewMoments(e, index, 2),
-                              e.builder().getF32Type(), partial, item.depth)
-                           .value));
+              e.broadcast(e.load(viewMoments(e, index, 2),
+                                 e.builder().getF32Type(), partial, item.depth)
+                              .value));
         auto next = step(e, own, shifts, offset, now);
         storeResults(e, stores, offset);
         for (auto [memory, value] : llvm::zip(memories, next))

@@ -174,7 +174,7 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
 /// Vectors of [begin, end), columns below `whole`.
 SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t whole,
                                          ValueRange carried, Columns body) {
-  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore perThread(team.isPerThread, true);
   int64_t step = width;
   if (team.member) {
     step *= team.size;
@@ -195,7 +195,7 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
   Value count = arith::SubIOp::create(b, end, begin);
   Value tail = arith::RemUIOp::create(b, count, index(width));
   Value whole = arith::SubIOp::create(b, end, tail);
-  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore perThread(team.isPerThread, true);
   SmallVector<Value> values(carried);
   auto columns = [&](Value from, Value to, int64_t lanes) {
     laneCount = lanes;
@@ -282,7 +282,7 @@ Value Emitter::variableValue(const Variable *variable, bool asLanes) {
   };
   auto like = [&](int64_t value) {
     Value constant = index(value);
-    return asLanes ? spread(constant) : constant;
+    return asLanes ? broadcast(constant) : constant;
   };
   switch (variable->kind) {
   case Variable::Kind::Counter:
@@ -308,13 +308,13 @@ Value Emitter::variableValue(const Variable *variable, bool asLanes) {
 }
 
 Value Emitter::perLane(const Offset &offset) {
-  Value sum = spread(number(offset));
+  Value sum = broadcast(number(offset));
   for (auto [variable, coefficient] : offset.terms) {
     if (!variable->variesOverLanes)
       continue;
     Value term = variableValue(variable, /*asLanes=*/true);
     if (coefficient != 1)
-      term = arith::MulIOp::create(b, term, spread(index(coefficient)));
+      term = arith::MulIOp::create(b, term, broadcast(index(coefficient)));
     sum = arith::AddIOp::create(b, sum, term);
   }
   return sum;

@@ -140,7 +140,7 @@ public:
                           ValueRange carried, Columns body);
   /// `body` while each thread has `lanes` elements of its own, whoever walked
   /// together.
-  void apart(int64_t lanes, llvm::function_ref<void()> body);
+  void perThread(int64_t lanes, llvm::function_ref<void()> body);
   /// `body` while only threads that have `exists` store; null is all of them.
   void storing(Value exists, llvm::function_ref<void()> body);
   /// What `kind` makes of the integers of `count` neighbours in a warp, for
@@ -151,7 +151,7 @@ public:
   /// From here on other threads may read what was stored, if `isForOthers`.
   void endWalk(bool isForOthers = true);
   /// Threads wait for each other.
-  void meet();
+  void barrier();
   /// What `combine` makes of the numbers of all threads that walk together and
   /// are at the same place, for each of them.
   Value combineThreads(Value own,
@@ -175,7 +175,7 @@ public:
   void withinGroup(int64_t size, llvm::function_ref<void()> body);
   /// `body` with a place for each thread alone, if `exists` holds (null:
   /// always), and vectors of `lanes`.
-  void apart(int64_t lanes, Value exists, llvm::function_ref<void()> body);
+  void perThread(int64_t lanes, Value exists, llvm::function_ref<void()> body);
   /// Which thread of a row this is, and of which row of its item's.
   std::pair<Value, Value> threadPlace() const {
     return {team.member, down.member};
@@ -242,7 +242,7 @@ public:
   Value perLane(const Offset &offset);
   Value index(int64_t value);
   /// `x` as a vector of the present number of lanes.
-  Value spread(Value x);
+  Value broadcast(Value x);
   /// The lanes of `lanes`, where those are fewer in front of the ones of
   /// `rest`.
   Value fillLanes(Value lanes, Value rest);
@@ -360,9 +360,9 @@ private:
   /// Threads that have an item together.
   struct Team {
     int64_t size = 1;
-    Value member;         ///< Number of this one; null where it is alone.
-    bool isApart = false; ///< Whether each has an element of its own now.
-    bool isTogether() const { return size > 1 && !isApart; }
+    Value member;             ///< Number of this one; null where it is alone.
+    bool isPerThread = false; ///< Whether each has an element of its own now.
+    bool isTogether() const { return size > 1 && !isPerThread; }
   };
   void startOnGpu(ModuleOp module, StringRef name, TypeRange buffers);
   void readTable(TypeRange buffers);

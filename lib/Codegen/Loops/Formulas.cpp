@@ -23,8 +23,8 @@ static Value divideRoots(Emitter &e, Value roots, Value divisor) {
   ImplicitLocOpBuilder &b = e.builder();
   FloatLanes x(b, roots), all(b, divisor);
   FloatLanes opposite = all.constant(-1.0) / all;
-  FloatLanes quotient =
-      divideRoot(x, {b, e.spread(divisor)}, {b, e.spread(opposite.value)});
+  FloatLanes quotient = divideRoot(x, {b, e.broadcast(divisor)},
+                                   {b, e.broadcast(opposite.value)});
   BoolLanes holds = isDivisorOfRoots(all) & isFiniteRoot(quotient);
   return divideElsewhere(x, all, quotient, holds).value;
 }
@@ -50,7 +50,7 @@ SmallVector<Value> Emitter::inlineFormula(func::FuncOp formula,
     if (vector != operands.end()) {
       auto lanes = cast<VectorType>((*vector).getType());
       for (Value &operand : operands)
-        operand = spread(operand);
+        operand = broadcast(operand);
       for (Type &type : types)
         type = lanes.clone(type);
     }
@@ -143,7 +143,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     argument = widen(argument);
   for (Value factor : factors) {
     if (isa<VectorType>(arguments[1].getType()))
-      factor = spread(factor);
+      factor = broadcast(factor);
     arguments[1] = arith::MulFOp::create(b, arguments[1], factor);
   }
   SmallVector<Value> results = inlineFormula(formula, arguments);
@@ -180,7 +180,7 @@ FloatLanes Emitter::drawNumber(OptimizerUpdateOp op, int64_t stream,
   Value number = hasLanes ? perLane(offset) : this->number(offset);
   auto pullWord = [&](Value x) {
     Value value = pull(x, Offset()).value;
-    return hasLanes ? spread(value) : value;
+    return hasLanes ? broadcast(value) : value;
   };
   Value seed = pullWord(op.getRandom()[0]), place = pullWord(op.getRandom()[1]);
   Value index = arith::IndexCastOp::create(b, place.getType(), number);

@@ -38,7 +38,7 @@ static Value packFlags(Emitter &e, Value flags) {
   Value bits = arith::ConstantOp::create(
       b, DenseElementsAttr::get(type, ArrayRef<int32_t>(powers)));
   Value none = arith::ConstantOp::create(b, b.getZeroAttr(type));
-  bits = arith::SelectOp::create(b, e.spread(flags), bits, none);
+  bits = arith::SelectOp::create(b, e.broadcast(flags), bits, none);
   return vector::ReductionOp::create(b, vector::CombiningKind::OR, bits);
 }
 

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-Value Emitter::spread(Value x) {
+Value Emitter::broadcast(Value x) {
   if (isa<VectorType>(x.getType()))
     return x;
   return vector::BroadcastOp::create(
@@ -170,7 +170,7 @@ void Emitter::store(Value memory, Value element, const Offset &offset) {
   Type storage = cast<MemRefType>(memory.getType()).getElementType();
   bool perLane = offset.variesOverLanes();
   if (perLane)
-    element = spread(element);
+    element = broadcast(element);
   if (getElementTypeOrSelf(element.getType()) != storage) {
     Type type = storage;
     Type bits = b.getIntegerType(

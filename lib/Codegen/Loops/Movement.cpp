@@ -113,7 +113,7 @@ static Membership isWithin(Emitter &emitter, const Offset &offset, int64_t low,
     Value limit = emitter.index(bound);
     Value position = perLane ? emitter.perLane(offset) : emitter.number(offset);
     if (perLane)
-      limit = emitter.spread(limit);
+      limit = emitter.broadcast(limit);
     answer = conjunction(b, answer,
                          arith::CmpIOp::create(b, predicate, position, limit));
   };
@@ -131,7 +131,7 @@ Value Emitter::choose(Value uniform, Value perLane, Value previous,
   auto get = [&]() -> Value {
     Value x = inside();
     if (isVector)
-      x = spread(x);
+      x = broadcast(x);
     return perLane ? arith::SelectOp::create(b, perLane, x, previous) : x;
   };
   if (!uniform)
@@ -269,7 +269,7 @@ Value Emitter::checkIndex(Value index, int64_t rows) {
   bool isVector = isa<VectorType>(index.getType());
   auto like = [&](int64_t value) -> Value {
     Value constant = this->index(value);
-    return isVector ? spread(constant) : constant;
+    return isVector ? broadcast(constant) : constant;
   };
   using Is = arith::CmpIPredicate;
   Value below = arith::CmpIOp::create(b, Is::slt, index, like(0));
@@ -305,7 +305,7 @@ Element Emitter::computeCheck(CheckIndexOp op, const Offset &offset) {
     Type type = getElementTypeOrSelf(element.value.getType());
     Value limit = arith::ConstantOp::create(b, b.getIntegerAttr(type, bound));
     if (isa<VectorType>(element.value.getType()))
-      limit = spread(limit);
+      limit = broadcast(limit);
     return arith::CmpIOp::create(b, predicate, element.value, limit);
   };
   IndexRange range = *op.getIndexRange(0);

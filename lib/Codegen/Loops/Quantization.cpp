@@ -98,7 +98,7 @@ Emitter::pullDecoding(QuantizedAttr format, ValueRange factors,
   LaneCodec::Shared parts;
   for (Value value : operands.values) {
     value = widen(value);
-    parts.emplace_back(b, operands.hasVector ? spread(value) : value);
+    parts.emplace_back(b, operands.hasVector ? broadcast(value) : value);
   }
   SmallVector<Value> &known = scopes[operands.where].decodings[key];
   for (FloatLanes number :
@@ -132,7 +132,7 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
   At at(*this, operands.where);
   auto get = [&](unsigned index) {
     Value value = operands.values[index];
-    return operands.hasVector ? spread(value) : value;
+    return operands.hasVector ? broadcast(value) : value;
   };
   Value bits = get(0);
   Type word = b.getIntegerType(format.getCodeType().getIntOrFloatBitWidth());
@@ -142,7 +142,7 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
   if (format.isPacked() && !pairs) {
     Value which = half.variesOverLanes() ? perLane(half) : number(half);
     which = arith::IndexCastOp::create(
-        b, word, operands.hasVector ? spread(which) : which);
+        b, word, operands.hasVector ? broadcast(which) : which);
     IntLanes isFirst = IntLanes(b, which) - 1; // All bits, or none.
     IntLanes shift = isFirst & 4;
     code = IntLanes(b, arith::ShRUIOp::create(b, code.value, shift.value)) & 15;
@@ -199,7 +199,7 @@ Emitter::pullEncoding(EncodeOp op, const Offset &place) {
   At at(*this, operands.where);
   LaneCodec::Shared factors;
   for (Value value : operands.values)
-    factors.emplace_back(b, operands.hasVector ? spread(value) : value);
+    factors.emplace_back(b, operands.hasVector ? broadcast(value) : value);
   // A CPU divides as fast as it branches.
   bool isKnown = isMeasured(op),
        isGuarded = !isKnown && shape && !operands.hasVector && codec.divides();
@@ -225,7 +225,7 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
   operands.where = std::max(operands.where, depth);
   At at(*this, operands.where);
   auto get = [&](Value value) {
-    return FloatLanes(b, operands.hasVector ? spread(value) : value);
+    return FloatLanes(b, operands.hasVector ? broadcast(value) : value);
   };
   bool isGuarded = numbers.size() > kQuotientNumbers && !format.getExpand();
   LaneCodec::Shared shared;
@@ -262,7 +262,7 @@ Element Emitter::computeChooseScale(ChooseScaleOp op, unsigned result,
   At at(*this, operands.where);
   auto get = [&](unsigned index) {
     Value value = operands.values[index];
-    return FloatLanes(b, operands.hasVector ? spread(value) : value);
+    return FloatLanes(b, operands.hasVector ? broadcast(value) : value);
   };
   std::optional<FloatLanes> least;
   if (op.getLeast())

@@ -262,7 +262,7 @@ private:
     Value value = e.pull(op.getIndices(), token).value;
     Type type = e.builder().getIndexType();
     if (token.variesOverLanes()) {
-      value = e.spread(value);
+      value = e.broadcast(value);
       type = cast<VectorType>(value.getType()).clone(type);
     }
     return arith::IndexCastOp::create(e.builder(), type, value);
@@ -281,7 +281,7 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     Value index = pullIndex(token);
     bool isVector = isa<VectorType>(index.getType());
-    auto like = [&](Value x) { return isVector ? e.spread(x) : x; };
+    auto like = [&](Value x) { return isVector ? e.broadcast(x) : x; };
     using Is = arith::CmpIPredicate;
     Value fromEnd = arith::AddIOp::create(b, index, like(e.index(rows)));
     index = arith::SelectOp::create(b, is(Is::slt, index, like(e.index(0))),
@@ -316,7 +316,7 @@ private:
       Value none = arith::ConstantIntOp::create(b, 0, 1);
       Value any =
           e.columns(indexVector, none, [&](const Offset &lanes, ValueRange) {
-             Value inside = e.spread(findRow(block, first + lanes).second);
+             Value inside = e.broadcast(findRow(block, first + lanes).second);
              return SmallVector<Value>{vector::ReductionOp::create(
                  b, vector::CombiningKind::OR, inside)};
            }).front();
@@ -345,7 +345,7 @@ private:
       auto pullTerm = [&](const Offset &token) {
         Offset from = token * width + block.firstColumn + column;
         Value term = e.widen(e.pull(op.getGradient(), from).value);
-        return column.variesOverLanes() ? e.spread(term) : term;
+        return column.variesOverLanes() ? e.broadcast(term) : term;
       };
       for (auto [row, term] :
            llvm::zip_equal(into, llvm::map_to_vector(those, pullTerm))) {

@@ -83,17 +83,17 @@ void StateGroups::emitBlocks() {
     Value rest = arith::SubIOp::create(b, e.argument(1), begin);
     Value count = arith::MinUIOp::create(b, rest, e.index(block));
     updateBlock(base, count);
-    e.meet();
+    e.barrier();
     for (const State &state : states) {
       Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));
       Value groups = arith::DivUIOp::create(b, most, e.index(state.size));
       measure(state, count, groups);
-      e.meet();
+      e.barrier();
       choose(state, base, groups);
-      e.meet();
+      e.barrier();
       encode(state, base, count, groups);
     }
-    e.meet();
+    e.barrier();
     return SmallVector<Value>();
   });
 }
@@ -129,7 +129,7 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
         found = e.dynamicColumns(
             begin, end, block, found,
             [&](const Offset &column, ValueRange now) {
-              FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
+              FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
               IntLanes magnitude = x.bits() & kMagnitude;
               SmallVector<Value> next = {arith::MaxUIOp::create(
                   b, now[0], e.fillLanes(magnitude.value, zeros))};
@@ -171,8 +171,8 @@ void StateGroups::choose(const State &state, const Offset &base, Value groups) {
       e.index(0), groups, block / state.size, {},
       [&](const Offset &group, ValueRange) {
         auto load = [&](unsigned index) {
-          return FloatLanes(b,
-                            e.spread(e.loadNow(state.ofGroups[index], group)));
+          return FloatLanes(
+              b, e.broadcast(e.loadNow(state.ofGroups[index], group)));
         };
         std::optional<FloatLanes> least;
         if (format.getExpand())
@@ -194,7 +194,7 @@ IntLanes StateGroups::encode(const State &state, FloatLanes x,
                              ArrayRef<Value> shared, const Offset &offset) {
   auto like = [&](Value value) {
     bool isVector = isa<VectorType>(x.value.getType());
-    return FloatLanes(b, isVector ? e.spread(value) : value);
+    return FloatLanes(b, isVector ? e.broadcast(value) : value);
   };
   std::optional<FloatLanes> random;
   if (state.kept.isRandom)
@@ -218,7 +218,7 @@ void StateGroups::encode(const State &state, const Offset &base, Value count,
           shared.push_back(e.loadNow(memory, group));
         e.dynamicColumns(
             begin, end, block, {}, [&](const Offset &column, ValueRange) {
-              FloatLanes x(b, e.spread(e.loadNow(state.numbers, column)));
+              FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
               storeCodes(state, encode(state, x, shared, base + column),
                          base + column);
               return SmallVector<Value>();

@@ -59,7 +59,7 @@ void StateGroups::emitSpans() {
           elements;
       span.own = e.offsets().counter(lane, kWarp, depth) * span.lanes;
       span.lane = lane;
-      e.apart(span.lanes, [&] { emitSpan(span); });
+      e.perThread(span.lanes, [&] { emitSpan(span); });
       return SmallVector<Value>();
     });
   };
@@ -247,7 +247,7 @@ void StateGroups::emitSpan(const Span &span) {
   SmallVector<unsigned> plain = listPlain();
   auto pull = [&](unsigned result, const Offset &column) {
     Value x = e.pull(update->getResult(result), column).value;
-    return span.lanes > 1 ? e.spread(x) : x;
+    return span.lanes > 1 ? e.broadcast(x) : x;
   };
   auto store = [&](ArrayRef<Value> values, const Offset &column) {
     e.setPlaces(column, std::nullopt);

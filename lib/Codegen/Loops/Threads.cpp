@@ -196,10 +196,10 @@ void Emitter::forAll(int64_t extent,
   });
 }
 
-void Emitter::apart(int64_t lanes, Value exists,
-                    llvm::function_ref<void()> body) {
-  llvm::SaveAndRestore across(team.isApart, true);
-  llvm::SaveAndRestore along(down.isApart, true);
+void Emitter::perThread(int64_t lanes, Value exists,
+                        llvm::function_ref<void()> body) {
+  llvm::SaveAndRestore across(team.isPerThread, true);
+  llvm::SaveAndRestore along(down.isPerThread, true);
   llvm::SaveAndRestore count(laneCount, lanes);
   llvm::SaveAndRestore has(hasPlace, conjunction(b, hasPlace, exists));
   body();
@@ -207,7 +207,7 @@ void Emitter::apart(int64_t lanes, Value exists,
 
 void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
                          llvm::function_ref<void(const Offset &)> body) {
-  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore perThread(team.isPerThread, true);
   llvm::SaveAndRestore lanes(laneCount, width);
   Value member = team.member, exists;
   int64_t own = team.size * width; // Columns of a team.
@@ -258,7 +258,7 @@ SmallVector<Value> Emitter::rows(Value begin, Value end, int64_t extent,
     return loop(begin, end, 1, carried, [&](Value row, ValueRange now) {
       return body(space.counter(row, extent, depth()), now);
     });
-  llvm::SaveAndRestore apart(down.isApart, true);
+  llvm::SaveAndRestore perThread(down.isPerThread, true);
   // As many turns for all, in which shuffles and barriers may be.
   Value count = arith::SubIOp::create(b, end, begin);
   Value more = arith::AddIOp::create(b, count, index(down.size - 1));
@@ -323,7 +323,7 @@ SmallVector<Value> Emitter::groups(Value count, int64_t most, int64_t size,
 
 void Emitter::forEach(Value begin, Value end,
                       llvm::function_ref<void(Value)> body) {
-  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore perThread(team.isPerThread, true);
   if (team.member)
     begin = arith::AddIOp::create(b, begin, team.member);
   loop(begin, end, team.size, {}, [&](Value entry, ValueRange) {
@@ -335,10 +335,10 @@ void Emitter::forEach(Value begin, Value end,
 void Emitter::endWalk(bool isForOthers) {
   nextPass();
   if (isForOthers)
-    meet();
+    barrier();
 }
 
-void Emitter::meet() {
+void Emitter::barrier() {
   if (shape)
     gpu::BarrierOp::create(b);
 }
@@ -413,7 +413,7 @@ Emitter::whereFirst(ValueRange carried,
                     llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
   if (!team.member)
     return body(carried);
-  llvm::SaveAndRestore apart(team.isApart, true);
+  llvm::SaveAndRestore perThread(team.isPerThread, true);
   Value isFirst =
       arith::CmpIOp::create(b, arith::CmpIPredicate::eq, team.member, index(0));
   return conditional(isFirst, carried, [&] { return body(carried); });

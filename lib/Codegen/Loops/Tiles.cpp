@@ -174,7 +174,8 @@ private:
               Offset at = getPlace(item, column.whole);
               SmallVector<Value> now;
               for (Reduction reduction : step.reductions)
-                now.push_back(e.spread(e.loadNow(viewPartial(reduction), at)));
+                now.push_back(
+                    e.broadcast(e.loadNow(viewPartial(reduction), at)));
               llvm::append_range(now, carried);
               SmallVector<Value> next =
                   emitElement(step, item, row, column, now);

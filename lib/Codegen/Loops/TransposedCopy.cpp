@@ -120,7 +120,7 @@ private:
       memory = e.share(height * width);
     SmallVector<Value> partials = emitRows(e, tile, memories);
     reductions.store(e, partials, counter);
-    e.meet();
+    e.barrier();
     for (auto [index, memory] : llvm::zip(turned, memories))
       emitColumns(e, tile, index, memory);
     if (reductions.get().empty())
@@ -142,7 +142,7 @@ private:
       column = arith::SelectOp::create(b, exists, column, tile.column);
     }
     SmallVector<Value> initial = reductions.start(e), partials = initial;
-    e.apart(lanes, exists, [&] {
+    e.perThread(lanes, exists, [&] {
       OffsetSpace &space = e.offsets();
       Offset first =
           tile.batch * (matrices.rows * matrices.columns) +
@@ -161,7 +161,7 @@ private:
         storeWords(e,
                    llvm::map_to_vector(offsets,
                                        [&](const Offset &offset) {
-                                         return e.spread(
+                                         return e.broadcast(
                                              e.pull(codes, offset).value);
                                        }),
                    memory);
@@ -229,7 +229,7 @@ private:
       Value column = add(e, tile.column, own), row = add(e, tile.row, down);
       Value exists = conjunction(b, isBelow(e, column, matrices.columns, width),
                                  isBelow(e, row, matrices.rows, height));
-      e.apart(piece, exists, [&] {
+      e.perThread(piece, exists, [&] {
         OffsetSpace &space = e.offsets();
         e.storeResult(
             index, codes,

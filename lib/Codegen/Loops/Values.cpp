@@ -42,7 +42,7 @@ Element Emitter::pull(Value value, const Offset &offset) {
 }
 
 Value Emitter::pullLanes(Value value, const Offset &offset) {
-  return spread(widen(pull(value, offset).value));
+  return broadcast(widen(pull(value, offset).value));
 }
 
 /// Reports that `op` cannot be emitted, and goes on with zeros.
@@ -114,7 +114,7 @@ Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
   for (Value &operand : operands) {
     operand = widen(operand);
     if (hasVector)
-      operand = spread(operand);
+      operand = broadcast(operand);
   }
   Value y = cast<ElementwiseOpInterface>(op).buildScalar(b, operands);
   auto castOp = dyn_cast<CastOp>(op);

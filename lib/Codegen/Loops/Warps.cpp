@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-void Emitter::apart(int64_t lanes, llvm::function_ref<void()> body) {
-  llvm::SaveAndRestore alone(team.isApart, true);
+void Emitter::perThread(int64_t lanes, llvm::function_ref<void()> body) {
+  llvm::SaveAndRestore alone(team.isPerThread, true);
   llvm::SaveAndRestore count(laneCount, lanes);
   body();
 }
