@@ -14,8 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FoundColumns.h"
 #include "Schedules.h"
+#include "WarpColumnExchange.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -301,7 +301,7 @@ private:
     loop(e.index(0), e.index(whole), whole, [&](const Offset &group) {
       Offset first = group * indexVector;
       if (shape)
-        return forFound(
+        return forEachActive(
             e, indexVector, kTermsTogether,
             [&](const Offset &place) {
               return findRow(block, first + place).second;

@@ -1,4 +1,5 @@
-//===- FoundColumns.cpp - columns that threads find for each other --------===//
+//===- WarpColumnExchange.cpp - columns that threads find for each other
+//--------===//
 //
 // Words have a bit for each column. A thread sets those of its own columns, and
 // the words of all are put together only where any bit is set: few are, where
@@ -6,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FoundColumns.h"
+#include "WarpColumnExchange.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -93,9 +94,10 @@ static Value takeColumns(Emitter &e, Value bits, int64_t index,
   return e.loop(e.index(0), count, 1, bits, take).front();
 }
 
-void mlir::binade::forFound(Emitter &e, int64_t count, int64_t together,
-                            llvm::function_ref<Value(const Offset &)> holds,
-                            llvm::function_ref<void(ArrayRef<Offset>)> body) {
+void mlir::binade::forEachActive(
+    Emitter &e, int64_t count, int64_t together,
+    llvm::function_ref<Value(const Offset &)> holds,
+    llvm::function_ref<void(ArrayRef<Offset>)> body) {
   SmallVector<Value> own = findOwn(e, count, holds);
   Value any = own.front();
   for (Value other : llvm::drop_begin(own))
