@@ -1,4 +1,5 @@
-//===- StateSpans.cpp - updates of quantized states, in a warp's registers ===//
+//===- WarpStateUpdate.cpp - updates of quantized states, in a warp's registers
+//===//
 
 #include "StateGroups.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
