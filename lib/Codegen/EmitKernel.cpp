@@ -78,7 +78,7 @@ static bool hasLateResults(func::FuncOp function, const Loops &loops) {
 static FailureOr<KernelInfo> emit(const KernelSource &source,
                                   Schedule schedule) {
   if (schedule == Schedule::MultiTensor)
-    return emitManyTensors(source);
+    return emitMultiTensor(source);
   if (schedule == Schedule::Scatter)
     return emitScatter(source);
   if (schedule == Schedule::Statistics)

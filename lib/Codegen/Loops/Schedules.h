@@ -85,7 +85,7 @@ FailureOr<KernelInfo> emitNothing(const KernelSource &source);
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 
 /// Written for one vector, runs over any number of elements.
-FailureOr<KernelInfo> emitManyTensors(const KernelSource &source);
+FailureOr<KernelInfo> emitMultiTensor(const KernelSource &source);
 
 /// Says which results may overwrite which operands, and tells the target that
 /// all other memory does not overlap. `finish` is the second part, if any.

@@ -1,4 +1,4 @@
-//===- ManyTensors.cpp - kernels that run over many tensors ---------------===//
+//===- MultiTensor.cpp - kernels that run over many tensors ---------------===//
 //
 // Written for one vector, called for blocks of elements of tensors of any
 // shape. Scalars are operands of rank 0.
@@ -15,9 +15,9 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-class ManyTensorsKernel {
+class MultiTensorKernel {
 public:
-  ManyTensorsKernel(const KernelSource &source, int64_t workspace)
+  MultiTensorKernel(const KernelSource &source, int64_t workspace)
       : results(source.getResults()),
         emitter(source.function, source.formulas, source.into,
                 source.symbol + ".items",
@@ -172,8 +172,8 @@ public:
                             "tensors, got ")
              << op.getGradients().size();
     SmallVector<Type> buffers =
-        ManyTensorsKernel::getBuffers(source, kMany * kPartialBytes);
-    std::optional<GpuShape> shape = ManyTensorsKernel::getShape(source);
+        MultiTensorKernel::getBuffers(source, kMany * kPartialBytes);
+    std::optional<GpuShape> shape = MultiTensorKernel::getShape(source);
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items", buffers, 2, shape);
     emitItems(items);
@@ -281,7 +281,7 @@ private:
 } // namespace
 
 FailureOr<KernelInfo>
-mlir::binade::emitManyTensors(const KernelSource &source) {
+mlir::binade::emitMultiTensor(const KernelSource &source) {
   func::FuncOp function = source.function;
   for (auto op : function.front().getOps<GradientStatisticsOp>())
     return StatisticsKernel(source, op).emit();
@@ -293,5 +293,5 @@ mlir::binade::emitManyTensors(const KernelSource &source) {
   KernelInfo info;
   info.symbol = source.symbol;
   info.grain = kTensorBlock;
-  return ManyTensorsKernel(source, 0).emit(info, function);
+  return MultiTensorKernel(source, 0).emit(info, function);
 }
