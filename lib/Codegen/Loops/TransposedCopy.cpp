@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Full.h"
+#include "FullReduction.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numeric>
 

@@ -1,7 +1,8 @@
-//===- Full.h - reductions of all elements ----------------------*- C++ -*-===//
+//===- FullReduction.h - reductions of all elements ----------------------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_CODEGEN_LOOPS_FULL_H
-#define BINADE_LIB_CODEGEN_LOOPS_FULL_H
+#ifndef BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H
+#define BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H
 
 #include "Reduction.h"
 #include "Schedules.h"
@@ -39,4 +40,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_CODEGEN_LOOPS_FULL_H
+#endif // BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H

@@ -1,11 +1,12 @@
-//===- Full.cpp - reductions of all elements ------------------------------===//
+//===- FullReduction.cpp - reductions of all elements
+//------------------------------===//
 //
 // An item reduces a block of elements, whose size depends on the shape only, to
 // one number in the workspace; `finish` puts the numbers together in order.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Full.h"
+#include "FullReduction.h"
 #include "OrderedMaximum.h"
 #include "binade/IR/Build.h"
 
@@ -94,9 +95,9 @@ LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,
 //===----------------------------------------------------------------------===//
 
 namespace {
-class FullKernel {
+class FullReductionKernel {
 public:
-  explicit FullKernel(const KernelSource &source)
+  explicit FullReductionKernel(const KernelSource &source)
       : source(source), results(source.getResults()),
         reductions(source.function) {}
 
@@ -171,5 +172,5 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitFull(const KernelSource &source) {
-  return FullKernel(source).emit();
+  return FullReductionKernel(source).emit();
 }
