@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Exponents.h"
+#include "ExponentHistogram.h"
 #include "Schedules.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

@@ -1,4 +1,5 @@
-//===- Exponents.h - a histogram of exponents -------------------*- C++ -*-===//
+//===- ExponentHistogram.h - a histogram of exponents -------------------*- C++
+//-*-===//
 //
 // An item of a CPU's kernel keeps the biased exponents of its elements as bytes
 // and counts at the end: for each exponent that a chunk of bytes may hold, one
@@ -7,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_CODEGEN_LOOPS_EXPONENTS_H
-#define BINADE_LIB_CODEGEN_LOOPS_EXPONENTS_H
+#ifndef BINADE_LIB_CODEGEN_LOOPS_EXPONENTHISTOGRAM_H
+#define BINADE_LIB_CODEGEN_LOOPS_EXPONENTHISTOGRAM_H
 
 #include "Emitter.h"
 
@@ -43,4 +44,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_CODEGEN_LOOPS_EXPONENTS_H
+#endif // BINADE_LIB_CODEGEN_LOOPS_EXPONENTHISTOGRAM_H

@@ -1,6 +1,7 @@
-//===- Exponents.cpp - a histogram of exponents ---------------------------===//
+//===- ExponentHistogram.cpp - a histogram of exponents
+//---------------------------===//
 
-#include "Exponents.h"
+#include "ExponentHistogram.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
