@@ -1,6 +1,6 @@
 //===- LoadVerification.cpp - both sides of a verification ----------------===//
 
-#include "CpuTwin.h"
+#include "CpuReferenceRun.h"
 #include "SimulatedRunner.h"
 #include "VerificationImplementation.h"
 #include "binade/IR/Diagnostics.h"
@@ -51,15 +51,15 @@ static std::string getDirectory(const std::string &path) {
 Result<void> Verification::Implementation::loadTwin(const Safetensors &file,
                                                     MLIRContext &context) {
   DiagnosticCollector diagnostics(&context);
-  FailureOr<Bundle> twin = makeCpuTwin(*source, plan);
-  if (failed(twin))
+  FailureOr<Bundle> reference = makeCpuReference(*source, plan);
+  if (failed(reference))
     return diagnostics.takeError(where, "cannot be compiled for the CPU");
   auto stored = readInitial(file, plan);
   if (!stored)
     return stored.takeError();
-  twin->init = *std::move(stored);
+  reference->init = *std::move(stored);
   Result<Program> program = Program::load(
-      std::move(*twin), where, getDirectory(where), getLoadOptions());
+      std::move(*reference), where, getDirectory(where), getLoadOptions());
   if (!program)
     return program.takeError();
   cpu = *std::move(program);

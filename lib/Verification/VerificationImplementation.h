@@ -17,7 +17,7 @@ struct Verification::Implementation {
   OwningOpRef<ModuleOp> source;
   std::optional<ModuleReport> modules;
   std::vector<std::string> code; ///< IR of the modules.
-  /// Of a bundle for the CPU the bundle itself, else its twin.
+  /// Of a bundle for the CPU the bundle itself, else its reference.
   std::optional<::binade::Program> cpu;
   std::optional<::binade::Program> device; ///< None where it is simulated.
   std::unique_ptr<::binade::RecordRunner> cpuRunner;

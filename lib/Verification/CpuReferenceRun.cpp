@@ -1,6 +1,7 @@
-//===- CpuTwin.cpp - a device's plan with kernels for the CPU -------------===//
+//===- CpuReferenceRun.cpp - a device's plan with kernels for the CPU
+//-------------===//
 
-#include "CpuTwin.h"
+#include "CpuReferenceRun.h"
 #include "Accesses.h"
 #include "binade/Target/CPU.h"
 #include "llvm/ADT/StringMap.h"
@@ -13,9 +14,10 @@ using ::binade::Plan;
 
 namespace {
 /// Rewrites the launches of a plan for other kernels of the same functions.
-class TwinBuilder {
+class CpuReferenceBuilder {
 public:
-  TwinBuilder(ModuleOp source, const CompiledKernels &compiled, Plan &plan)
+  CpuReferenceBuilder(ModuleOp source, const CompiledKernels &compiled,
+                      Plan &plan)
       : source(source), plan(plan) {
     for (const KernelInfo &info : compiled.kernels)
       infos[info.symbol] = &info;
@@ -124,7 +126,8 @@ private:
 };
 } // namespace
 
-FailureOr<Bundle> mlir::binade::makeCpuTwin(ModuleOp source, const Plan &plan) {
+FailureOr<Bundle> mlir::binade::makeCpuReference(ModuleOp source,
+                                                 const Plan &plan) {
   std::optional<CpuLevel> level = getHostLevel();
   if (!level)
     return source.emitError("this machine lacks AVX2 and FMA, which kernels "
@@ -135,16 +138,16 @@ FailureOr<Bundle> mlir::binade::makeCpuTwin(ModuleOp source, const Plan &plan) {
   FailureOr<CompiledKernels> compiled = compileKernels(source, options);
   if (failed(compiled))
     return failure();
-  Bundle twin;
-  twin.plan = plan;
-  twin.plan.chip.clear();
-  twin.plan.deviceKernels.clear();
-  twin.plan.threads = 0;
-  TwinBuilder builder(source, *compiled, twin.plan);
-  for (auto *records : twin.plan.getLists())
+  Bundle reference;
+  reference.plan = plan;
+  reference.plan.chip.clear();
+  reference.plan.deviceKernels.clear();
+  reference.plan.threads = 0;
+  CpuReferenceBuilder builder(source, *compiled, reference.plan);
+  for (auto *records : reference.plan.getLists())
     if (failed(builder.rewrite(*records)))
       return failure();
   auto object = std::as_bytes(std::span(compiled->object));
-  twin.kernels[getName(*level).str()] = {object.begin(), object.end()};
-  return twin;
+  reference.kernels[getName(*level).str()] = {object.begin(), object.end()};
+  return reference;
 }

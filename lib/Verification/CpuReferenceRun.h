@@ -1,7 +1,8 @@
-//===- CpuTwin.h - a device's plan with kernels for the CPU -----*- C++ -*-===//
+//===- CpuReferenceRun.h - a device's plan with kernels for the CPU -----*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_VERIFICATION_CPUTWIN_H
-#define BINADE_LIB_VERIFICATION_CPUTWIN_H
+#ifndef BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
+#define BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
 
 #include "binade/Plan/Bundle.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -12,9 +13,9 @@ namespace mlir::binade {
 /// records over the same buffers, with kernels compiled from `source`. Their
 /// workspaces lie behind the arena. A CPU lets a result take the memory of an
 /// operand wherever a device does.
-FailureOr<::binade::Bundle> makeCpuTwin(ModuleOp source,
-                                        const ::binade::Plan &plan);
+FailureOr<::binade::Bundle> makeCpuReference(ModuleOp source,
+                                             const ::binade::Plan &plan);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_VERIFICATION_CPUTWIN_H
+#endif // BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
