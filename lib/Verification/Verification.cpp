@@ -1,6 +1,6 @@
 //===- Verification.cpp - do two executions of a plan agree ---------------===//
 
-#include "Strays.h"
+#include "UnexpectedWrites.h"
 #include "VerificationImplementation.h"
 #include "binade/Runtime/Profile.h"
 

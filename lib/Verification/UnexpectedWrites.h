@@ -1,7 +1,8 @@
-//===- Strays.h - memory that a record has no business with -----*- C++ -*-===//
+//===- UnexpectedWrites.h - memory that a record has no business with -----*-
+//C++ -*-===//
 
-#ifndef BINADE_LIB_VERIFICATION_STRAYS_H
-#define BINADE_LIB_VERIFICATION_STRAYS_H
+#ifndef BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
+#define BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
 
 #include "ReferenceBounds.h"
 
@@ -19,4 +20,4 @@ std::optional<Stray> findStray(const ::binade::Plan &plan,
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_VERIFICATION_STRAYS_H
+#endif // BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
