@@ -1,6 +1,6 @@
 //===- TraceStep.cpp - A step op by op, in its formats and in f64 ---------===//
 
-#include "FindOrigin.h"
+#include "FindRootCause.h"
 #include "OpKeys.h"
 #include "TraceErrors.h"
 
@@ -88,7 +88,7 @@ FailureOr<StepTrace> mlir::binade::traceStep(ModuleOp module, ModuleOp exact,
   StepTrace trace;
   EvaluationOptions rounded{.directory = directory},
       unrounded{.directory = directory, .rounds = false};
-  OriginFinder finder(unrounded);
+  RootCauseFinder finder(unrounded);
   ErrorTracer errors(trace, unrounded);
   bool isFirst = true;
   rounded.observe = [&](Operation *op, ArrayRef<TensorRef> operands,

@@ -1,7 +1,8 @@
-//===- FindOrigin.h - where numbers are lost --------------------*- C++ -*-===//
+//===- FindRootCause.h - where numbers are lost --------------------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_TRACING_FINDORIGIN_H
-#define BINADE_LIB_TRACING_FINDORIGIN_H
+#ifndef BINADE_LIB_TRACING_FINDROOTCAUSE_H
+#define BINADE_LIB_TRACING_FINDROOTCAUSE_H
 
 #include "binade/Tracing/Trace.h"
 
@@ -13,9 +14,9 @@ namespace mlir::binade {
 /// are not finite, to the first value whose operands are all finite. Otherwise
 /// it is the first value of the step that is not finite. Masks consist of minus
 /// infinities, so these count only where nothing else is found.
-class OriginFinder {
+class RootCauseFinder {
 public:
-  explicit OriginFinder(const EvaluationOptions &exact) : exact(exact) {}
+  explicit RootCauseFinder(const EvaluationOptions &exact) : exact(exact) {}
 
   /// Has to be called before any value is observed.
   void setLoss(Value value) { loss = value; }
@@ -52,4 +53,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TRACING_FINDORIGIN_H
+#endif // BINADE_LIB_TRACING_FINDROOTCAUSE_H

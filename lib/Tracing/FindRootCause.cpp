@@ -1,6 +1,7 @@
-//===- FindOrigin.cpp - Where numbers are lost ----------------------------===//
+//===- FindRootCause.cpp - Where numbers are lost
+//----------------------------===//
 
-#include "FindOrigin.h"
+#include "FindRootCause.h"
 #include "OpKeys.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -9,7 +10,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-TracedValue OriginFinder::describe(Value value) const {
+TracedValue RootCauseFinder::describe(Value value) const {
   TracedValue traced;
   if (auto result = dyn_cast<OpResult>(value)) {
     traced = describeTraced(result.getOwner(), result.getResultNumber());
@@ -27,7 +28,7 @@ TracedValue OriginFinder::describe(Value value) const {
 }
 
 /// Along the operand that is not finite, or else the largest.
-std::vector<TracedValue> OriginFinder::followProducers(Operation *op) const {
+std::vector<TracedValue> RootCauseFinder::followProducers(Operation *op) const {
   constexpr size_t kShown = 8;
   std::vector<TracedValue> producers;
   while (op && producers.size() < kShown) {
@@ -48,7 +49,7 @@ std::vector<TracedValue> OriginFinder::followProducers(Operation *op) const {
   return producers;
 }
 
-std::vector<TracedValue> OriginFinder::listReaders(Value value) const {
+std::vector<TracedValue> RootCauseFinder::listReaders(Value value) const {
   std::vector<TracedValue> readers;
   llvm::SmallSetVector<Value, 8> open;
   open.insert(value);
@@ -74,7 +75,7 @@ std::vector<TracedValue> OriginFinder::listReaders(Value value) const {
 }
 
 FailureOr<NonFiniteOrigin>
-OriginFinder::build(OpResult result, ArrayRef<TensorRef> operands) const {
+RootCauseFinder::build(OpResult result, ArrayRef<TensorRef> operands) const {
   Operation *op = result.getOwner();
   NonFiniteOrigin origin{.value = describe(result)};
   for (Value operand : op->getOperands())
@@ -97,8 +98,8 @@ OriginFinder::build(OpResult result, ArrayRef<TensorRef> operands) const {
   return origin;
 }
 
-void OriginFinder::observeArgument(BlockArgument argument,
-                                   const Tensor &tensor) {
+void RootCauseFinder::observeArgument(BlockArgument argument,
+                                      const Tensor &tensor) {
   if (!tensor.isFloat())
     return;
   TracedRange range = ranges[argument] = measureRange(tensor);
@@ -116,8 +117,8 @@ void OriginFinder::observeArgument(BlockArgument argument,
 /// an operand that is not finite either, or `result` itself. A NaN that was
 /// computed from minus infinities, as in the softmax of a row of masks, is an
 /// origin.
-LogicalResult OriginFinder::followForward(OpResult result,
-                                          ArrayRef<TensorRef> operands) {
+LogicalResult RootCauseFinder::followForward(OpResult result,
+                                             ArrayRef<TensorRef> operands) {
   TracedRange range = ranges.lookup(result);
   if (range.wrong + range.minusInfinite == 0)
     return success();
@@ -137,8 +138,9 @@ LogicalResult OriginFinder::followForward(OpResult result,
   return success();
 }
 
-LogicalResult OriginFinder::observe(Operation *op, ArrayRef<TensorRef> operands,
-                                    ArrayRef<TensorRef> results) {
+LogicalResult RootCauseFinder::observe(Operation *op,
+                                       ArrayRef<TensorRef> operands,
+                                       ArrayRef<TensorRef> results) {
   bool isOfFinite = llvm::none_of(op->getOperands(), [&](Value x) {
     return ranges.lookup(x).minusInfinite > 0;
   });
