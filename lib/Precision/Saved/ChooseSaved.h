@@ -3,7 +3,7 @@
 #ifndef BINADE_LIB_PRECISION_SAVED_CHOOSESAVED_H
 #define BINADE_LIB_PRECISION_SAVED_CHOOSESAVED_H
 
-#include "Reach.h"
+#include "ErrorPropagation.h"
 
 namespace mlir::binade {
 
@@ -19,7 +19,7 @@ struct SavedValue {
   SmallVector<unsigned> sources;
   uint64_t work = 0;
   /// What an error in it enters.
-  Reach reach;
+  ErrorPropagation reach;
   /// Where it is first read: the later, the fewer gradients are behind it.
   unsigned firstRead = 0;
   /// Whether it would wait without the op `save`, as a copy of a parameter

@@ -107,7 +107,7 @@ private:
   }
 
   void collect() {
-    ReachAnalysis analysis(body);
+    ErrorPropagationAnalysis analysis(body);
     Rematerializer rematerializer(body);
     DenseMap<Value, unsigned> numbers;
     for (SaveOp save : getSaves()) {

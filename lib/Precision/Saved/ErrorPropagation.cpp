@@ -1,20 +1,21 @@
-//===- Reach.cpp - What an error in a saved value enters ------------------===//
+//===- ErrorPropagation.cpp - What an error in a saved value enters
+//------------------===//
 
-#include "Reach.h"
+#include "ErrorPropagation.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-void Reach::add(const Reach &other) {
+void ErrorPropagation::add(const ErrorPropagation &other) {
   if (!gradient)
     gradient = other.gradient;
   isSeveral |=
       other.isSeveral || (other.gradient && other.gradient != gradient);
 }
 
-ReachAnalysis::ReachAnalysis(Block &body) {
+ErrorPropagationAnalysis::ErrorPropagationAnalysis(Block &body) {
   unsigned count = std::distance(body.begin(), body.end());
   for (Operation &op : llvm::reverse(body)) {
     positions[&op] = --count;
@@ -23,18 +24,19 @@ ReachAnalysis::ReachAnalysis(Block &body) {
   }
 }
 
-unsigned ReachAnalysis::getFirstRead(SaveOp save) const {
+unsigned ErrorPropagationAnalysis::getFirstRead(SaveOp save) const {
   Operation *user = findFirstUser(save.getResult());
   return user ? positions.lookup(user) : 0;
 }
 
 /// A value that leaves the backward part is a gradient.
-Reach ReachAnalysis::follow(Operation &op) const {
-  Reach reach;
+ErrorPropagation ErrorPropagationAnalysis::follow(Operation &op) const {
+  ErrorPropagation reach;
   for (Value result : op.getResults())
     for (Operation *user : result.getUsers()) {
       auto known = reached.find(user);
-      reach.add(known == reached.end() ? Reach{result} : known->second);
+      reach.add(known == reached.end() ? ErrorPropagation{result}
+                                       : known->second);
     }
   return reach;
 }
