@@ -57,8 +57,8 @@ public:
 
 private:
   Result<void> begin();
-  Result<void> takeUp(Manifest restored);
-  Result<void> lookBack();
+  Result<void> resume(Manifest restored);
+  Result<void> replayAlarms();
   /// Nothing if a signal interrupted the step, which is then undone.
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
@@ -327,7 +327,7 @@ Result<void> TrainingLoop::begin() {
     if (!restored)
       return restored.takeError();
     if (*restored) {
-      if (Result<void> done = takeUp(**std::move(restored)); !done)
+      if (Result<void> done = resume(**std::move(restored)); !done)
         return done;
     } else if (options.notify) {
       options.notify("no complete checkpoint in " + printable(options.out) +
@@ -355,7 +355,7 @@ Result<void> TrainingLoop::begin() {
   if (!ofValues)
     return ofValues.takeError();
   statisticsFile = *std::move(ofValues);
-  if (Result<void> looked = lookBack(); !looked)
+  if (Result<void> looked = replayAlarms(); !looked)
     return looked;
   Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
   if (!events)
@@ -378,7 +378,7 @@ void TrainingLoop::warnOfRepeats() const {
                std::to_string(data.getBatch()) + " samples");
 }
 
-Result<void> TrainingLoop::takeUp(Manifest restored) {
+Result<void> TrainingLoop::resume(Manifest restored) {
   if (restored.step > options.steps)
     return Error{"--steps",
                  "the run has done " + std::to_string(restored.step) +
@@ -396,7 +396,7 @@ Result<void> TrainingLoop::takeUp(Manifest restored) {
 
 /// Shows the rules the steps that are done. Whoever was to switch the policy
 /// after the last of them, and came to an end before, does so now.
-Result<void> TrainingLoop::lookBack() {
+Result<void> TrainingLoop::replayAlarms() {
   Result<AlarmFile> opened =
       AlarmFile::open(path("alarms.jsonl"), manifest.step);
   if (!opened)
