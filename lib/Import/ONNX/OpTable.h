@@ -354,7 +354,7 @@ LogicalResult importBinarizer(Node &node);
 // FlexAttention.cpp
 LogicalResult importFlexAttention(Node &node);
 
-// Known.cpp
+// DataDependentShapes.cpp
 LogicalResult importNonMaxSuppression(Node &node);
 LogicalResult importNonZero(Node &node);
 LogicalResult importUnique(Node &node);
