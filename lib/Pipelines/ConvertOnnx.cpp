@@ -110,21 +110,21 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
 }
 
 /// The backward part of a gradient graph has policies' rules about it.
-static void setPhases(const NodeOps &ops, const LeftOut &leftOut,
+static void setPhases(const NodeOps &ops, const PartialImport &partial,
                       const llvm::BitVector &backward) {
   for (unsigned index : backward.set_bits())
-    for (Operation *op : ops.get(leftOut.nodes[index].name))
+    for (Operation *op : ops.get(partial.nodes[index].name))
       setPhase(op, Phase::Backward);
 }
 
 /// The backward nodes among all nodes: a node in a subgraph is one if the node
 /// of the subgraph is.
-static llvm::BitVector findBackward(const LeftOut &leftOut,
+static llvm::BitVector findBackward(const PartialImport &partial,
                                     StringRef lossOutput) {
-  llvm::BitVector outer = findBackwardNodes(*leftOut.model, lossOutput);
-  llvm::BitVector backward(leftOut.nodes.size());
+  llvm::BitVector outer = findBackwardNodes(*partial.model, lossOutput);
+  llvm::BitVector backward(partial.nodes.size());
   int last = -1;
-  for (auto [index, node] : llvm::enumerate(leftOut.nodes)) {
+  for (auto [index, node] : llvm::enumerate(partial.nodes)) {
     last += node.depth == 0;
     backward[index] = outer.test(last);
   }
@@ -150,11 +150,11 @@ static SavedFormat getSavedFormat(SaveOp save) {
 /// Values that wait are outputs of nodes: what an op of a node makes that none
 /// of its others reads.
 static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
-                       const LeftOut &leftOut,
+                       const PartialImport &partial,
                        std::vector<NodeFormats> &formats) {
   // Of nodes that have become one op the last one has its result.
   llvm::DenseMap<Operation *, unsigned> makers;
-  for (auto [index, node] : llvm::enumerate(leftOut.nodes))
+  for (auto [index, node] : llvm::enumerate(partial.nodes))
     for (Operation *op : ops.get(node.name))
       makers[op] = index;
   for (SaveOp save : saves) {
@@ -162,7 +162,7 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
     auto maker = makers.find(value.getOwner());
     SavedFormat saved = getSavedFormat(save);
     if (maker == makers.end() || !saved ||
-        leftOut.nodes[maker->second].depth > 0)
+        partial.nodes[maker->second].depth > 0)
       continue;
     saved.isFirst = value.getResultNumber() == 0;
     bool isInside = llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -262,13 +262,13 @@ static void listHeld(ArrayRef<HeldOp> held, OnnxConversionReport &report) {
 static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
                             Policy &policy, OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
-  const LeftOut &leftOut = report.leftOut;
+  const PartialImport &partial = report.partial;
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);
   NodeOps ops(function);
   llvm::BitVector backward =
-      findBackward(leftOut, conversion.import.lossOutput);
-  setPhases(ops, leftOut, backward);
+      findBackward(partial, conversion.import.lossOutput);
+  setPhases(ops, partial, backward);
   listStates(function, policy, report.written.limits);
   addWeightGradients(function);
   SmallVector<SaveOp> saves = saveForwardValues(function);
@@ -281,7 +281,7 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   if (failed(assignPrecision(module, policy, &held)))
     return failure();
   listHeld(held, report);
-  for (auto [node, decision] : llvm::zip(leftOut.nodes, formats)) {
+  for (auto [node, decision] : llvm::zip(partial.nodes, formats)) {
     decision = mergeDecisions(ops.get(node.name));
     decision.isWide = node.isWide;
     decision.ranks = node.ranks;
@@ -291,11 +291,11 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   }
   // Gradients inside of graphs have no loss scale.
   for (unsigned index : backward.set_bits())
-    if (leftOut.nodes[index].depth > 0)
+    if (partial.nodes[index].depth > 0)
       formats[index] = {};
     else
       formats[index].isBackward = true;
-  addWaiting(saves, ops, leftOut, formats);
+  addWaiting(saves, ops, partial, formats);
   return success();
 }
 
@@ -359,9 +359,9 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   if (failed(policy))
     return failure();
   auto module =
-      importOnnxPart(path, conversion.import, context, report.leftOut);
+      importOnnxPart(path, conversion.import, context, report.partial);
   if (failed(module)) {
-    report.written.exitCode = report.leftOut.exitCode;
+    report.written.exitCode = report.partial.exitCode;
     return failure();
   }
   if (*module)
@@ -369,12 +369,12 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   policy->directory = llvm::sys::path::parent_path(path);
   if (policy->directory.empty())
     policy->directory = ".";
-  std::vector<NodeFormats> formats(report.leftOut.nodes.size());
+  std::vector<NodeFormats> formats(report.partial.nodes.size());
   if (*module && failed(decide(**module, conversion, *policy, report, formats)))
     return failure();
-  ConvertedModel converted{path.str(), report.leftOut.model,
-                           report.leftOut.inferred, std::move(formats)};
-  if (report.leftOut.hasInlined && llvm::none_of(converted.formats, isNarrow)) {
+  ConvertedModel converted{path.str(), report.partial.model,
+                           report.partial.inferred, std::move(formats)};
+  if (report.partial.hasInlined && llvm::none_of(converted.formats, isNarrow)) {
     // Without a change the model keeps its functions.
     auto original = readOnnx(path, context);
     if (failed(original))

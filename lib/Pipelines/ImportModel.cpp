@@ -77,9 +77,9 @@ LogicalResult mlir::binade::exportModel(StringRef path,
   ImportOptions import;
   import.lossOutput = options.lossOutput;
   import.allowHardLinks = options.allowHardLinks;
-  LeftOut leftOut;
-  if (failed(importOnnxPart(path, import, context, leftOut))) {
-    report.exitCode = leftOut.exitCode;
+  PartialImport partial;
+  if (failed(importOnnxPart(path, import, context, partial))) {
+    report.exitCode = partial.exitCode;
     return failure();
   }
   return exportTrained(path, values, options, output, context, report);

@@ -23,7 +23,7 @@ struct OnnxConversion {
 struct OnnxConversionReport {
   ConvertReport written;
   /// Nodes about which nothing could be decided.
-  LeftOut leftOut;
+  PartialImport partial;
   /// Nodes that stay wide because a narrow format does not hold a number that
   /// they read or make: which, and why.
   std::vector<std::string> held;

@@ -33,8 +33,8 @@ PartImporter::Level::Level(const ::onnx::GraphProto &graph,
 }
 
 PartImporter::PartImporter(Model &model, const ImportOptions &options,
-                           LeftOut &leftOut)
-    : model(model), file(model.getGraph()), options(options), leftOut(leftOut),
+                           PartialImport &partial)
+    : model(model), file(model.getGraph()), options(options), partial(partial),
       tensors(model, options.allowHardLinks) {
   unsigned place = 0;
   forEachNode(file, [&](const ::onnx::NodeProto &node, const Twine &, size_t,
@@ -264,7 +264,7 @@ void PartImporter::addResults(Graph &graph) {
 
 FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   Level &level = levels.emplace_back(
-      file, leftOut.inferred ? &leftOut.inferred->graph() : nullptr);
+      file, partial.inferred ? &partial.inferred->graph() : nullptr);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, file);
   if (failed(sorted))
     return failure();
@@ -312,11 +312,11 @@ static bool saysTypes(const ::onnx::GraphProto &graph) {
 
 /// Functions are written out, so that each call has formats of its own. Where
 /// that is not possible they stay.
-static void writeOutFunctions(Model &model, LeftOut &leftOut) {
+static void writeOutFunctions(Model &model, PartialImport &partial) {
   if (model.getProto().functions().empty())
     return;
   DiagnosticCollector ignored(model.getContext());
-  leftOut.hasInlined = succeeded(inlineForConversion(model));
+  partial.hasInlined = succeeded(inlineForConversion(model));
 }
 
 /// The place in the file, and what is there.
@@ -327,36 +327,36 @@ static std::string describeError(DiagnosticCollector &errors) {
 
 FailureOr<OwningOpRef<ModuleOp>>
 mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
-                             MLIRContext *context, LeftOut &leftOut) {
+                             MLIRContext *context, PartialImport &partial) {
   context->loadDialect<BinadeDialect, func::FuncDialect>();
   Model model(context, path);
   if (failed(model.read())) {
-    leftOut.exitCode = model.getExitCode();
+    partial.exitCode = model.getExitCode();
     return failure();
   }
   TensorReader tensors(model, options.allowHardLinks);
   if (failed(checkModel(model, tensors, isRuntimeOp)))
     return failure();
-  leftOut.model = model.share();
+  partial.model = model.share();
   bool isSupported;
   {
     DiagnosticCollector errors(context);
     isSupported = succeeded(model.checkSupported());
     if (!isSupported)
-      leftOut.everything = describeError(errors);
+      partial.everything = describeError(errors);
   }
   if (isSupported) {
-    writeOutFunctions(model, leftOut);
+    writeOutFunctions(model, partial);
     if (!saysTypes(model.getGraph()))
-      leftOut.inferred = inferTypes(model.getProto());
+      partial.inferred = inferTypes(model.getProto());
   }
   forEachNode(model.getGraph(), [&](const ::onnx::NodeProto &node,
                                     const Twine &prefix, size_t index,
                                     unsigned depth) {
-    leftOut.nodes.push_back({(prefix + getNodeName(node, index)).str(), ""});
-    leftOut.nodes.back().depth = depth;
+    partial.nodes.push_back({(prefix + getNodeName(node, index)).str(), ""});
+    partial.nodes.back().depth = depth;
   });
-  PartImporter importer(model, options, leftOut);
+  PartImporter importer(model, options, partial);
   if (failed(importer.prepare()))
     return failure();
   if (!isSupported)
@@ -367,7 +367,7 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
     if (auto module = importer.run(); succeeded(module))
       return module;
     if (errors.isUnsupported() || !errors.isAboutFile()) {
-      leftOut.everything = describeError(errors);
+      partial.everything = describeError(errors);
       return OwningOpRef<ModuleOp>();
     }
     wrong = errors.takeDiagnostics();

@@ -17,8 +17,9 @@ namespace mlir::binade::importer {
 /// methods are listed in the order of the steps.
 class PartImporter {
 public:
-  /// `leftOut` names the nodes, and has what was inferred of their types.
-  PartImporter(Model &model, const ImportOptions &options, LeftOut &leftOut);
+  /// `partial` names the nodes, and has what was inferred of their types.
+  PartImporter(Model &model, const ImportOptions &options,
+               PartialImport &partial);
 
   /// Checks the options and the metadata; an error in them is fatal.
   LogicalResult prepare();
@@ -58,8 +59,8 @@ private:
   void keep(const Graph &graph, StringRef name);
   void leaveOut(Graph &graph, const Level &level, const ::onnx::NodeProto &node,
                 ArrayRef<Known> made);
-  LeftOut::Node &getFound(const ::onnx::NodeProto &node) {
-    return leftOut.nodes[places.lookup(&node)];
+  PartialImport::Node &getFound(const ::onnx::NodeProto &node) {
+    return partial.nodes[places.lookup(&node)];
   }
 
   bool isAssumed(const ::onnx::NodeProto &node) const;
@@ -96,11 +97,11 @@ private:
   Model &model;
   const ::onnx::GraphProto &file;
   const ImportOptions &options;
-  LeftOut &leftOut;
+  PartialImport &partial;
   TensorReader tensors;
   Metadata metadata;
   Dimensions dimensions;
-  /// The index of each node in `leftOut.nodes`.
+  /// The index of each node in `partial.nodes`.
   llvm::DenseMap<const ::onnx::NodeProto *, unsigned> places;
   std::deque<Level> levels;
   /// Values with assumed lengths, or that depend on such values: a

@@ -108,7 +108,7 @@ void PartImporter::findWide(Graph &graph, const ::onnx::NodeProto &node,
 
 void PartImporter::findHandedOn(Graph &graph, const ::onnx::NodeProto &node) {
   Value made = node.output().empty() ? Value() : graph.lookup(node.output(0));
-  LeftOut::Node &found = getFound(node);
+  PartialImport::Node &found = getFound(node);
   for (const std::string &name : node.input())
     if (made && !name.empty() && graph.lookup(name) == made)
       found.same = name;

@@ -68,7 +68,7 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path,
                                             ImportReport *report = nullptr);
 
 /// What an import of what can be imported left out.
-struct LeftOut {
+struct PartialImport {
   /// Why nothing at all was imported; often empty.
   std::string everything;
   int exitCode = ::binade::ExitCode::Rejected; ///< Of a failure.
@@ -115,12 +115,12 @@ struct LeftOut {
 /// more axes trained. So are inputs of two or more axes where the file has a
 /// loss and another output of their type: a gradient, or a new value.
 ///
-/// Null where `leftOut.everything` says why. An error is a file that is no
+/// Null where `partial.everything` says why. An error is a file that is no
 /// ONNX model.
 FailureOr<OwningOpRef<ModuleOp>> importOnnxPart(StringRef path,
                                                 const ImportOptions &options,
                                                 MLIRContext *context,
-                                                LeftOut &leftOut);
+                                                PartialImport &partial);
 
 inline constexpr int64_t kAssumedLength = 2;
 
