@@ -46,7 +46,7 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult findKept();
+  LogicalResult findStateTensors();
   LogicalResult checkValues();
   void addInitializers();
   LogicalResult prepareGraph();
@@ -82,7 +82,7 @@ private:
   std::string output;
   ExportReport &report;
   TensorReader tensors;
-  std::vector<Initializers::Kept> kept;
+  std::vector<Initializers::StateTensor> kept;
   llvm::StringMap<std::string> owners; ///< Of what is kept, by its own name.
   ExternalDataWriter data;
   bool isTooLarge = false;
@@ -94,7 +94,7 @@ private:
 // What has to have a value
 //===----------------------------------------------------------------------===//
 
-LogicalResult Exporter::findKept() {
+LogicalResult Exporter::findStateTensors() {
   FailureOr<SmallVector<unsigned>> order =
       sortNodes(model, std::as_const(model).getGraph());
   if (failed(order))
@@ -112,11 +112,11 @@ LogicalResult Exporter::findKept() {
           Dimensions(), tensors, choice, ignored, /*trainsMatrices=*/false,
           /*warns=*/false)))
     return failure();
-  auto found = initializers.getKept(tensors);
+  auto found = initializers.getStateTensors(tensors);
   if (failed(found))
     return failure();
   kept = std::move(*found);
-  for (const Initializers::Kept &tensor : kept)
+  for (const Initializers::StateTensor &tensor : kept)
     owners[tensor.name] = tensor.owner;
   return success();
 }
@@ -153,7 +153,7 @@ LogicalResult Exporter::checkValues() {
     used.insert(owner);
     used.insert(name);
   };
-  for (const Initializers::Kept &tensor : kept)
+  for (const Initializers::StateTensor &tensor : kept)
     check(tensor.name, tensor.owner, tensor.type.getShape(), true);
   for (const TensorProto &tensor : getGraph().initializer())
     if (!owners.contains(tensor.name()) && getDType(tensor.data_type()))
@@ -187,7 +187,7 @@ void Exporter::addInitializers() {
   for (const TensorProto &tensor : getGraph().initializer())
     known.insert(tensor.name());
   auto &inputs = *getGraph().mutable_input();
-  for (const Initializers::Kept &tensor : kept) {
+  for (const Initializers::StateTensor &tensor : kept) {
     if (known.contains(tensor.name))
       continue;
     auto input = llvm::find_if(
@@ -360,7 +360,7 @@ LogicalResult Exporter::writeFiles() {
 LogicalResult Exporter::run() {
   auto hasValue = [&](StringRef name) { return values.find(name) != nullptr; };
   if (failed(model.findOpset()) || failed(model.checkSupported()) ||
-      failed(findKept()) ||
+      failed(findStateTensors()) ||
       failed(addStableEmbeddings(model, owners, hasValue)) ||
       failed(checkValues()) || failed(checkPlaces()) ||
       failed(prepareGraph()) || failed(openData()))

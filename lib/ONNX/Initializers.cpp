@@ -331,9 +331,9 @@ FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,
   return Place{*value, owner};
 }
 
-FailureOr<std::vector<Initializers::Kept>>
-Initializers::getKept(TensorReader &reader) {
-  std::vector<Kept> kept;
+FailureOr<std::vector<Initializers::StateTensor>>
+Initializers::getStateTensors(TensorReader &reader) {
+  std::vector<StateTensor> kept;
   for (const Tensor &tensor : tensors) {
     if (tensor.isConstant())
       continue;

@@ -68,13 +68,13 @@ public:
   FailureOr<Place> locate(TensorReader &reader, const Tensor &tensor);
 
   /// A tensor that is part of the state of a run.
-  struct Kept {
+  struct StateTensor {
     std::string name;
     RankedTensorType type;
     std::string owner; ///< The first of those tied to it; often itself.
   };
   /// Returns the parameters and buffers.
-  FailureOr<std::vector<Kept>> getKept(TensorReader &reader);
+  FailureOr<std::vector<StateTensor>> getStateTensors(TensorReader &reader);
 
 private:
   LogicalResult collect(const llvm::StringSet<> &used,
