@@ -49,9 +49,9 @@ static std::string formatStored(double number) {
 // In a format
 //===----------------------------------------------------------------------===//
 
-std::string mlir::binade::explainMisfit(const StoredNumbers &numbers,
-                                        FloatType format, bool readsEach,
-                                        function_ref<bool(double)> isMask) {
+std::string mlir::binade::explainUnsuitable(const StoredNumbers &numbers,
+                                            FloatType format, bool readsEach,
+                                            function_ref<bool(double)> isMask) {
   if (numbers.isEmpty())
     return "";
   // Formats with few bits round every number by more than that.

@@ -27,9 +27,9 @@ double roundTo(double number, FloatType format);
 /// small that rounding changes it by more than 1 %. Small numbers among large
 /// ones count only with `readsEach`, which is for ops on which each element
 /// acts alone.
-std::string explainMisfit(const StoredNumbers &numbers, FloatType format,
-                          bool readsEach,
-                          llvm::function_ref<bool(double)> isMask);
+std::string explainUnsuitable(const StoredNumbers &numbers, FloatType format,
+                              bool readsEach,
+                              llvm::function_ref<bool(double)> isMask);
 
 /// The numbers of a constant, or of the initial value of an argument; nothing
 /// for other values. Data outside the module are read from `directory`; where

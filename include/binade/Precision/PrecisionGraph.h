@@ -3,7 +3,7 @@
 #ifndef BINADE_PRECISION_PRECISIONGRAPH_H
 #define BINADE_PRECISION_PRECISIONGRAPH_H
 
-#include "binade/Precision/ConstantMisfits.h"
+#include "binade/Precision/ConstantChecker.h"
 #include "binade/Precision/RuleMatcher.h"
 
 namespace mlir::binade {
@@ -30,19 +30,20 @@ struct PrecisionNode {
   /// Narrow formats that it may not have, whatever class and shipped rules say:
   /// a constant that it reads, or a recorded value that it reads or makes, does
   /// not fit.
-  ArrayRef<Misfit> misfits;
+  ArrayRef<UnsuitableFormat> unsuitable;
   /// Whether none is left.
   bool fitsNowhere = false;
 
   /// Why it is wide, in words, if none is left; interned, and empty otherwise.
   StringRef getEvidence() const {
-    return fitsNowhere ? misfits.front().reason : StringRef();
+    return fitsNowhere ? unsuitable.front().reason : StringRef();
   }
 
   /// Whether `format` can represent the constants and the recorded values.
   bool fits(FloatType format) const {
-    return llvm::none_of(
-        misfits, [&](const Misfit &misfit) { return misfit.format == format; });
+    return llvm::none_of(unsuitable, [&](const UnsuitableFormat &one) {
+      return one.format == format;
+    });
   }
 };
 
@@ -99,10 +100,11 @@ public:
 
   /// The narrow formats that cannot represent an operand or a result of the
   /// node, even if a user decided on one of them.
-  ArrayRef<Misfit> getMisfits(unsigned node) const {
-    auto found = misfits.find(node);
-    return found == misfits.end() ? ArrayRef<Misfit>()
-                                  : ArrayRef<Misfit>(found->second);
+  ArrayRef<UnsuitableFormat> getUnsuitable(unsigned node) const {
+    auto found = unsuitable.find(node);
+    return found == unsuitable.end()
+               ? ArrayRef<UnsuitableFormat>()
+               : ArrayRef<UnsuitableFormat>(found->second);
   }
 
   /// What was recorded of `value`, for each narrow format of the policy.
@@ -116,12 +118,12 @@ private:
   Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
                          bool isMeant);
   void override(StorageNode &node);
-  void addMisfits(unsigned node);
+  void addUnsuitable(unsigned node);
   void addReaders();
   void settle(unsigned node);
   std::optional<unsigned> findMaker(const PrecisionInput &input) const;
   void settleWaiting(unsigned node);
-  void heedMisfits(unsigned node);
+  void applyUnsuitable(unsigned node);
 
   const Policy &policy;
   RuleMatcher matcher;
@@ -133,10 +135,10 @@ private:
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
-  ConstantMisfits constants;
+  ConstantChecker constants;
   unsigned numNarrow;
   /// Of nodes that read or make a value which does not fit somewhere.
-  DenseMap<unsigned, std::vector<Misfit>> misfits;
+  DenseMap<unsigned, std::vector<UnsuitableFormat>> unsuitable;
 };
 
 } // namespace mlir::binade

@@ -21,7 +21,7 @@ struct FormatEvidence {
 
 /// A narrow format that a recorded value does not fit into, and why, in words.
 /// These are interned.
-struct Misfit {
+struct UnsuitableFormat {
   FloatType format;
   StringRef reason;
 };
@@ -39,16 +39,16 @@ public:
   double getLossScale() const { return lossScale; }
 
   /// Into which of them it does not fit.
-  ArrayRef<Misfit> findMisfits(Value value);
+  ArrayRef<UnsuitableFormat> findUnsuitable(Value value);
 
 private:
   double findLossScale() const;
-  StringRef explainMisfit(Value value, const FormatEvidence &seen) const;
+  StringRef explainUnsuitable(Value value, const FormatEvidence &seen) const;
 
   const Policy &policy;
   DenseMap<Value, const RecordedRange *> ranges;
   double lossScale = 1.0;
-  DenseMap<Value, SmallVector<Misfit, 0>> misfits;
+  DenseMap<Value, SmallVector<UnsuitableFormat, 0>> unsuitable;
 };
 
 } // namespace mlir::binade

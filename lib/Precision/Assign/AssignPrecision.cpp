@@ -115,8 +115,8 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
 static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     PrecisionOpInterface op = node.op;
-    ArrayRef<Misfit> misfits = graph.getMisfits(index);
-    if (misfits.empty())
+    ArrayRef<UnsuitableFormat> unsuitable = graph.getUnsuitable(index);
+    if (unsuitable.empty())
       continue;
     PrecisionClass own = op.getPrecisionClass();
     if (node.rule)
@@ -124,11 +124,11 @@ static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
     bool isWide =
         own == PrecisionClass::Deny || own == PrecisionClass::Unlisted;
     FloatType compute = op.getPrecisionAttr().getCompute();
-    bool isNarrow = llvm::any_of(misfits, [&](const Misfit &misfit) {
-      return misfit.format == compute;
+    bool isNarrow = llvm::any_of(unsuitable, [&](const UnsuitableFormat &one) {
+      return one.format == compute;
     });
     if (isNarrow || !isWide)
-      held.push_back({op, misfits.front().reason, isNarrow});
+      held.push_back({op, unsuitable.front().reason, isNarrow});
   }
 }
 

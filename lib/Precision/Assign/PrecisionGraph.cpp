@@ -65,7 +65,7 @@ void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {
   for (OpResult result : op->getResults())
     if (op.getResultFormat(result.getResultNumber()) == FormatRole::Chosen)
       numbers.add(result, index);
-  addMisfits(index);
+  addUnsuitable(index);
   settle(index);
 }
 
@@ -212,14 +212,14 @@ void PrecisionGraph::setPin(unsigned index, bool isPinned) {
 }
 
 /// Finds the formats that cannot represent an operand or a result of the node.
-void PrecisionGraph::addMisfits(unsigned index) {
-  std::vector<Misfit> found;
-  auto addAll = [&](ArrayRef<Misfit> misfits) {
-    for (const Misfit &misfit : misfits)
-      if (llvm::none_of(found, [&](const Misfit &other) {
-            return other.format == misfit.format;
+void PrecisionGraph::addUnsuitable(unsigned index) {
+  std::vector<UnsuitableFormat> found;
+  auto addAll = [&](ArrayRef<UnsuitableFormat> unsuitable) {
+    for (const UnsuitableFormat &one : unsuitable)
+      if (llvm::none_of(found, [&](const UnsuitableFormat &other) {
+            return other.format == one.format;
           }))
-        found.push_back(misfit);
+        found.push_back(one);
   };
   PrecisionOpInterface op = nodes[index].op;
   for (OpOperand &operand : op->getOpOperands())
@@ -227,12 +227,12 @@ void PrecisionGraph::addMisfits(unsigned index) {
       addAll(constants.find(operand));
   if (evidence) {
     for (OpResult result : op->getResults())
-      addAll(evidence->findMisfits(result));
+      addAll(evidence->findUnsuitable(result));
     for (const PrecisionInput &input : getInputs(index))
-      addAll(evidence->findMisfits(input.value));
+      addAll(evidence->findUnsuitable(input.value));
   }
   if (!found.empty())
-    misfits[index] = std::move(found);
+    unsuitable[index] = std::move(found);
 }
 
 SmallVector<FormatEvidence, 1> PrecisionGraph::getEvidence(Value value) const {
@@ -302,22 +302,23 @@ void PrecisionGraph::settle(unsigned index) {
   } else if (isa<SaveOp>(*node.op) && !node.result) {
     settleWaiting(index);
   }
-  heedMisfits(index);
+  applyUnsuitable(index);
   bool isRead = node.result && !isa<SaveOp>(*node.op);
   node.settled = isRead ? node.result : node.compute;
 }
 
 /// Widens a node whose format cannot represent its constants or the values that
 /// were recorded, unless a pin or a rule of the user decided it.
-void PrecisionGraph::heedMisfits(unsigned index) {
+void PrecisionGraph::applyUnsuitable(unsigned index) {
   PrecisionNode &node = nodes[index];
   auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };
   bool isFree =
       !node.isPinned && !isUsers(node.rule) && !isUsers(node.savedRule);
-  node.misfits = {};
-  if (auto found = misfits.find(index); isFree && found != misfits.end())
-    node.misfits = found->second;
-  node.fitsNowhere = !node.misfits.empty() && node.misfits.size() == numNarrow;
+  node.unsuitable = {};
+  if (auto found = unsuitable.find(index); isFree && found != unsuitable.end())
+    node.unsuitable = found->second;
+  node.fitsNowhere =
+      !node.unsuitable.empty() && node.unsuitable.size() == numNarrow;
   if (node.fitsNowhere)
     node.precisionClass = PrecisionClass::Deny;
   if (node.fitsNowhere || !node.fits(node.compute) || !node.fits(node.result))

@@ -56,8 +56,8 @@ static std::string formatShare(double share) {
 }
 
 /// Empty where it fits.
-StringRef StepEvidence::explainMisfit(Value value,
-                                      const FormatEvidence &seen) const {
+StringRef StepEvidence::explainUnsuitable(Value value,
+                                          const FormatEvidence &seen) const {
   EvidenceLimits limits = policy.limits.value_or(EvidenceLimits());
   for (auto [what, share, limit] :
        {std::tuple("overflows", seen.overflow, limits.overflow),
@@ -73,11 +73,11 @@ StringRef StepEvidence::explainMisfit(Value value,
   return "";
 }
 
-ArrayRef<Misfit> StepEvidence::findMisfits(Value value) {
-  auto [entry, isNew] = misfits.try_emplace(value);
+ArrayRef<UnsuitableFormat> StepEvidence::findUnsuitable(Value value) {
+  auto [entry, isNew] = unsuitable.try_emplace(value);
   if (isNew)
     for (const FormatEvidence &seen : find(value))
-      if (StringRef reason = explainMisfit(value, seen); !reason.empty())
+      if (StringRef reason = explainUnsuitable(value, seen); !reason.empty())
         entry->second.push_back({seen.format, reason});
   return entry->second;
 }

@@ -54,8 +54,8 @@ std::string Explanation::getReason(unsigned node) const {
   if (choice.from)
     text += " " + describe(choice.from);
   if (!graph.getNodes()[node].fitsNowhere)
-    for (const Misfit &misfit : graph.getNodes()[node].misfits)
-      text += ("; " + misfit.reason).str();
+    for (const UnsuitableFormat &one : graph.getNodes()[node].unsuitable)
+      text += ("; " + one.reason).str();
   return text;
 }
 

@@ -179,9 +179,9 @@ private:
   /// user decided to compute.
   static void warnOfSmall(ConstantOp constant, FloatType format) {
     if (auto numbers = readStored(constant, ""))
-      if (std::string reason =
-              explainMisfit(*numbers, format,
-                            /*readsEach=*/false, [](double) { return true; });
+      if (std::string reason = explainUnsuitable(*numbers, format,
+                                                 /*readsEach=*/false,
+                                                 [](double) { return true; });
           !reason.empty())
         constant.emitWarning("constant ") << reason;
   }

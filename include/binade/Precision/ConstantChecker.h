@@ -1,7 +1,7 @@
-//===- ConstantMisfits.h - Constants that a format lacks --------*- C++ -*-===//
+//===- ConstantChecker.h - Constants that a format lacks --------*- C++ -*-===//
 
-#ifndef BINADE_PRECISION_CONSTANTMISFITS_H
-#define BINADE_PRECISION_CONSTANTMISFITS_H
+#ifndef BINADE_PRECISION_CONSTANTCHECKER_H
+#define BINADE_PRECISION_CONSTANTCHECKER_H
 
 #include "binade/IR/StoredNumbers.h"
 #include "binade/Precision/StepEvidence.h"
@@ -11,12 +11,12 @@ namespace mlir::binade {
 /// Finds the narrow formats that an op must not compute in, because they cannot
 /// represent a constant that it reads: f16 would make 0 of 1e-8, which is added
 /// before a logarithm.
-class ConstantMisfits {
+class ConstantChecker {
 public:
-  explicit ConstantMisfits(const Policy &policy);
+  explicit ConstantChecker(const Policy &policy);
 
   /// The formats that cannot represent the constants of `operand`.
-  SmallVector<Misfit, 1> find(OpOperand &operand);
+  SmallVector<UnsuitableFormat, 1> find(OpOperand &operand);
 
 private:
   const std::optional<StoredNumbers> &read(Value value);
@@ -28,4 +28,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_PRECISION_CONSTANTMISFITS_H
+#endif // BINADE_PRECISION_CONSTANTCHECKER_H

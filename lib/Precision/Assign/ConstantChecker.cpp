@@ -1,6 +1,6 @@
-//===- ConstantMisfits.cpp - Constants that a format lacks ----------------===//
+//===- ConstantChecker.cpp - Constants that a format lacks ----------------===//
 
-#include "binade/Precision/ConstantMisfits.h"
+#include "binade/Precision/ConstantChecker.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Masks.h"
 #include "binade/IR/Movement.h"
@@ -15,7 +15,7 @@ static bool hasWideRange(FloatType format) {
          APFloat::semanticsMaxExponent(APFloat::IEEEsingle());
 }
 
-ConstantMisfits::ConstantMisfits(const Policy &policy)
+ConstantChecker::ConstantChecker(const Policy &policy)
     : formats(ArrayRef(getFormatChoices(policy)).drop_front()) {
   // Stored weights fit into formats of f32's range.
   if (!llvm::all_of(formats, hasWideRange))
@@ -33,7 +33,7 @@ static Value getStored(Value value) {
   return value;
 }
 
-const std::optional<StoredNumbers> &ConstantMisfits::read(Value value) {
+const std::optional<StoredNumbers> &ConstantChecker::read(Value value) {
   auto [entry, isNew] = known.try_emplace(value);
   if (isNew)
     entry->second = readStored(value, directory);
@@ -58,8 +58,8 @@ static bool isSingularAtZero(OpOperand &use) {
 static std::string explain(Value constant, const StoredNumbers &numbers,
                            FloatType format, OpOperand &use) {
   std::string reason =
-      explainMisfit(numbers, format, isSingularAtZero(use),
-                    [&](double number) { return isMask(use, number); });
+      explainUnsuitable(numbers, format, isSingularAtZero(use),
+                        [&](double number) { return isMask(use, number); });
   return reason.empty() ? reason : describeStored(constant) + " " + reason;
 }
 
@@ -70,16 +70,17 @@ static bool loses(OpOperand &use, double number, FloatType format) {
   one.add(number);
   bool isLarge = std::abs(number) > 1.0;
   return (isLarge || isSingularAtZero(use)) &&
-         !explainMisfit(one, format, /*readsEach=*/true, [&](double mask) {
+         !explainUnsuitable(one, format, /*readsEach=*/true, [&](double mask) {
             return isMask(use, mask);
           }).empty();
 }
 
-SmallVector<Misfit, 1> ConstantMisfits::find(OpOperand &operand) {
-  SmallVector<Misfit, 1> found;
+SmallVector<UnsuitableFormat, 1> ConstantChecker::find(OpOperand &operand) {
+  SmallVector<UnsuitableFormat, 1> found;
   auto add = [&](FloatType format, const std::string &text) {
-    bool isKnown = llvm::any_of(
-        found, [&](const Misfit &misfit) { return misfit.format == format; });
+    bool isKnown = llvm::any_of(found, [&](const UnsuitableFormat &one) {
+      return one.format == format;
+    });
     if (!text.empty() && !isKnown)
       found.push_back(
           {format, StringAttr::get(format.getContext(), text).getValue()});
