@@ -60,8 +60,8 @@ static Result<std::vector<float>> readFloats(const Safetensors &file,
 }
 
 /// All tensors that do not fit, the first as the error.
-static Error misfit(const Safetensors &file,
-                    const std::vector<Match> &misfits) {
+static Error mismatch(const Safetensors &file,
+                      const std::vector<Match> &mismatches) {
   auto explain = [](const Match &match) {
     if (!match.isOfFormat)
       return std::string("stands for numbers in another format than the "
@@ -71,12 +71,13 @@ static Error misfit(const Safetensors &file,
            describe(match.tensor.dtype, match.tensor.shape);
   };
   std::vector<std::string> others;
-  for (const Match &match : std::span(misfits).subspan(1))
+  for (const Match &match : std::span(mismatches).subspan(1))
     others.push_back("so is tensor " + quote(match.info->name) + ": " +
                      explain(match));
   Error error = withFirst(
-      file.errorAt(*misfits.front().info, explain(misfits.front())), others);
-  if (std::ranges::all_of(misfits, [](const Match &match) {
+      file.errorAt(*mismatches.front().info, explain(mismatches.front())),
+      others);
+  if (std::ranges::all_of(mismatches, [](const Match &match) {
         return match.port->role == Role::State;
       }))
     error = std::move(error).withNote(
@@ -87,7 +88,7 @@ static Error misfit(const Safetensors &file,
 
 Result<Restored> Program::restore(const Safetensors &file) {
   // First everything is checked: a file that does not fit changes nothing.
-  std::vector<Match> matches, misfits;
+  std::vector<Match> matches, mismatches;
   std::set<std::string_view> known;
   Restored restored;
   Result<QuantizedStateMap> given = getQuantizedStates(file);
@@ -110,11 +111,11 @@ Result<Restored> Program::restore(const Safetensors &file) {
     Match match{&port, implementation->tensorOf(port), info};
     match.isOfFormat =
         getFormat(*given, info->name) == getFormat(wanted, info->name);
-    (match.fits() ? matches : misfits).push_back(match);
+    (match.fits() ? matches : mismatches).push_back(match);
     known.insert(info->name);
   }
-  if (!misfits.empty())
-    return misfit(file, misfits);
+  if (!mismatches.empty())
+    return mismatch(file, mismatches);
   if (matches.empty()) {
     std::vector<Tensor> parameters = tensors(Role::Parameter);
     return Error{file.getPath(), "none of its tensors has the name of a "
