@@ -3,9 +3,9 @@
 #ifndef BINADE_IR_BINADE_H
 #define BINADE_IR_BINADE_H
 
+#include "binade/IR/EmptyTensors.h"
 #include "binade/IR/Fallback.h"
 #include "binade/IR/Layout.h"
-#include "binade/IR/WithoutElements.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,7 +1,7 @@
-//===- WithoutElements.h - tensors with an axis of length 0 -----*- C++ -*-===//
+//===- EmptyTensors.h - tensors with an axis of length 0 -----*- C++ -*-===//
 
-#ifndef BINADE_IR_WITHOUTELEMENTS_H
-#define BINADE_IR_WITHOUTELEMENTS_H
+#ifndef BINADE_IR_EMPTYTENSORS_H
+#define BINADE_IR_EMPTYTENSORS_H
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -24,4 +24,4 @@ Value buildEmptyContraction(ImplicitLocOpBuilder &b, Value bias,
 
 } // namespace mlir::binade
 
-#endif // BINADE_IR_WITHOUTELEMENTS_H
+#endif // BINADE_IR_EMPTYTENSORS_H
