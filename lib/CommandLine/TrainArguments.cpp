@@ -265,8 +265,8 @@ Result<void> TrainArguments::complete() {
     std::optional<std::uint64_t> step =
         at == text.npos ? std::nullopt
                         : parseDecimal(std::string_view(text).substr(at + 1));
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (at == 0 || !step || *step == 0 || *step > kMost)
+    constexpr std::uint64_t kMax = std::numeric_limits<std::int32_t>::max();
+    if (at == 0 || !step || *step == 0 || *step > kMax)
       return usageError("--inject expects FILE@N with the number of a step, "
                         "got " +
                         quote(text));

@@ -207,7 +207,7 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
 }
 
 /// Far beyond the range of any format of elements.
-static constexpr int64_t kMostMargin = 32;
+static constexpr int64_t kMaxMargin = 32;
 
 LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
@@ -250,8 +250,8 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           "of a whole tensor that is not expanded";
   bool hasMargin =
       rule == ScaleRule::Inverse || rule == ScaleRule::InversePower;
-  if (margin < 0 || margin > kMostMargin || (margin > 0 && !hasMargin))
-    return emitError() << "a margin of 0 to " << kMostMargin
+  if (margin < 0 || margin > kMaxMargin || (margin > 0 && !hasMargin))
+    return emitError() << "a margin of 0 to " << kMaxMargin
                        << " is that of rules 'inverse' and 'inverse_power'";
   return success();
 }

@@ -51,9 +51,9 @@ Value ValueStatistics::sumOfSquares(Value x) {
 
 Value ValueStatistics::countTrue(Value truth) {
   // A sum is rounded to the type of what it sums up.
-  constexpr int64_t kMostOfF32 = 1 << 24;
-  Type type = typeOf(truth).getNumElements() > kMostOfF32 ? b.getF64Type()
-                                                          : b.getF32Type();
+  constexpr int64_t kMaxOfF32 = 1 << 24;
+  Type type = typeOf(truth).getNumElements() > kMaxOfF32 ? b.getF64Type()
+                                                         : b.getF32Type();
   Value ones = buildCast(b, truth, type);
   return buildCast(b, ReduceSumOp::create(b, ones, getAxes(ones)),
                    b.getF64Type());

@@ -74,10 +74,10 @@ private:
   /// What may have been meant by a name that nothing defines.
   std::string suggest(StringRef name) const {
     // Time grows with the number of names, and that with a file's size.
-    constexpr size_t kMost = 4096;
+    constexpr size_t kMax = 4096;
     std::vector<std::string> names;
     auto collect = [&](StringRef other) {
-      if (names.size() < kMost)
+      if (names.size() < kMax)
         names.push_back(other.str());
     };
     llvm::for_each(given.keys(), collect);

@@ -12,10 +12,10 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::onnx::TensorProto;
 
-static constexpr float kMost = std::numeric_limits<float>::max();
-static constexpr float kLeastNormal = std::numeric_limits<float>::min();
+static constexpr float kMax = std::numeric_limits<float>::max();
+static constexpr float kMinNormal = std::numeric_limits<float>::min();
 /// What scales of powers of two are between.
-static constexpr float kLeastPower = 0x1p-127f, kLargestPower = 0x1p127f;
+static constexpr float kMinPower = 0x1p-127f, kLargestPower = 0x1p127f;
 /// What COAT adds to magnitudes.
 static constexpr float kOffset = 1e-10f;
 
@@ -47,9 +47,9 @@ std::string ScaleNodes::addAmaxScales(const std::string &name,
   std::string quotient = sink.addNode(
       "Div", {largest, sink.getScalar("largest_code", format.getLargest())},
       name + "_quotient");
-  std::string normal = sink.addNode(
-      "Max", {quotient, sink.getScalar("least_scale", kLeastNormal)},
-      name + "_normal");
+  std::string normal =
+      sink.addNode("Max", {quotient, sink.getScalar("least_scale", kMinNormal)},
+                   name + "_normal");
   std::string isZero = sink.addNode(
       "Equal", {largest, sink.getScalar("zero", 0.0f)}, name + "_is_zero");
   return sink.addNode(
@@ -64,7 +64,7 @@ std::string ScaleNodes::addAmaxScales(const std::string &name,
 Scales ScaleNodes::addInverseScales(const std::string &name,
                                     const std::string &largest,
                                     QuantizedAttr format) {
-  const std::string most = sink.getScalar("largest_f32", kMost);
+  const std::string most = sink.getScalar("largest_f32", kMax);
   std::string quotient = sink.addNode(
       "Div", {sink.getScalar("largest_code", format.getPeak()), largest},
       name + "_quotient");
@@ -92,8 +92,7 @@ std::string ScaleNodes::addFloorScales(const std::string &name,
   std::string scale = sink.addNode(
       "Mul", {addPower(name, largest), sink.getScalar("unit", unit)},
       name + "_unit");
-  return sink.addNode("Max",
-                      {scale, sink.getScalar("least_power", kLeastPower)},
+  return sink.addNode("Max", {scale, sink.getScalar("least_power", kMinPower)},
                       name + "_scale");
 }
 
@@ -112,7 +111,7 @@ std::string ScaleNodes::addRoundUpScales(const std::string &name,
   std::string isBelow =
       sink.addNode("Less", {power, finite}, name + "_is_below");
   std::string up = sink.addNode("Where", {isBelow, twice, power}, name + "_up");
-  return sink.addNode("Max", {up, sink.getScalar("least_power", kLeastPower)},
+  return sink.addNode("Max", {up, sink.getScalar("least_power", kMinPower)},
                       name + "_scale");
 }
 

@@ -10,7 +10,7 @@ using namespace binade::plan;
 
 /// Of a launch over many tensors: the elements of any device's memory in blocks
 /// of the compiler's, in a table that is small beside it.
-static constexpr std::int64_t kMostBlocks = 1 << 24;
+static constexpr std::int64_t kMaxBlocks = 1 << 24;
 
 namespace {
 class StartLister {
@@ -153,9 +153,9 @@ StartLister::listOverMany(const Launch &launch, std::string_view label) {
         !added)
       return added.takeError();
     all += (segment.extent - 1) / launch.grain + 1;
-    if (all > kMostBlocks)
+    if (all > kMaxBlocks)
       return fail("'" + std::string(label) + "' has more than " +
-                  std::to_string(kMostBlocks) + " blocks of " +
+                  std::to_string(kMaxBlocks) + " blocks of " +
                   std::to_string(launch.grain) + " items");
     for (std::int64_t begin = 0; begin < segment.extent;
          begin += launch.grain) {

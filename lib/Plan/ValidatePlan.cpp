@@ -42,7 +42,7 @@ private:
 
 /// What a CUDA driver takes.
 Result<void> Validator::checkDeviceKernels() {
-  constexpr std::int64_t kMostThreads = 1024, kMostBlocks = INT32_MAX;
+  constexpr std::int64_t kMaxThreads = 1024, kMaxBlocks = INT32_MAX;
   if (plan.chip.empty() && !plan.deviceKernels.empty())
     return fail("kernels of a device, and no chip that they are for");
   std::set<std::string_view> names;
@@ -66,13 +66,13 @@ Result<void> Validator::checkDeviceKernels() {
       for (std::size_t axis = 0; axis < 3; ++axis) {
         bool mayBeNone = isFirst && axis == 0;
         if (entry.grid[axis] < (mayBeNone ? 0 : 1) ||
-            entry.grid[axis] > kMostBlocks)
+            entry.grid[axis] > kMaxBlocks)
           return fail("a grid of " + std::to_string(entry.grid[axis]) +
                       " blocks along an axis");
-        if (entry.block[axis] < 1 || entry.block[axis] > kMostThreads ||
-            (threads *= entry.block[axis]) > kMostThreads)
+        if (entry.block[axis] < 1 || entry.block[axis] > kMaxThreads ||
+            (threads *= entry.block[axis]) > kMaxThreads)
           return fail("blocks of no threads, or more than " +
-                      std::to_string(kMostThreads));
+                      std::to_string(kMaxThreads));
       }
     }
   }

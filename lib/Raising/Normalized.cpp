@@ -8,10 +8,10 @@ using namespace mlir::binade;
 
 /// Ops that are looked through between the root and a result, which is more
 /// than any spelling has.
-static constexpr unsigned kMostSteps = 48;
+static constexpr unsigned kMaxSteps = 48;
 
 /// What a product of sums may have: those of normalizations have three.
-static constexpr size_t kMostTerms = 6;
+static constexpr size_t kMaxTerms = 6;
 
 static int64_t countElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
   int64_t count = 1;
@@ -176,7 +176,7 @@ Normalized::Sum Normalized::makeOther(const View &view) const {
 
 std::optional<Normalized::Sum> Normalized::multiply(const Sum &lhs,
                                                     const Sum &rhs) {
-  if (lhs.size() * rhs.size() > kMostTerms)
+  if (lhs.size() * rhs.size() > kMaxTerms)
     return std::nullopt;
   Sum product;
   for (const Term &one : lhs)
@@ -222,7 +222,7 @@ std::optional<Normalized::Sum> Normalized::expandOp(Operation *op,
     term.isNegative ^= isa<SubOp>(op);
     lhs.push_back(std::move(term));
   }
-  return lhs.size() <= kMostTerms ? std::optional(lhs) : std::nullopt;
+  return lhs.size() <= kMaxTerms ? std::optional(lhs) : std::nullopt;
 }
 
 /// `view` as a sum of products of x, its mean, the root and other values, which
@@ -234,7 +234,7 @@ Normalized::Sum Normalized::expand(const View &view) {
   if (from == x)
     return {Term{false, {Factor{Factor::X, {}}}}};
   Operation *op = from.value.getDefiningOp();
-  if (!op || ++steps > kMostSteps || !composite.takeAll(passed))
+  if (!op || ++steps > kMaxSteps || !composite.takeAll(passed))
     return makeOther(view);
   if (op == root && from.strides == groups)
     return {Term{false, {Factor{Factor::Root, {}, isa<PowOp>(op)}}}};
@@ -306,8 +306,7 @@ bool Normalized::match() {
 
 SmallVector<Operation *> Normalized::findResults(Operation *root) {
   SmallVector<Operation *> found{root};
-  for (size_t next = 0; next < found.size() && found.size() < kMostSteps;
-       ++next)
+  for (size_t next = 0; next < found.size() && found.size() < kMaxSteps; ++next)
     for (Operation *user : found[next]->getUsers())
       if (isArithmetic(user) && user->getBlock() == root->getBlock() &&
           !llvm::is_contained(found, user))

@@ -8,10 +8,10 @@ using namespace mlir::binade;
 
 /// Products that the reference computes in seconds, if they are computed one by
 /// one.
-static constexpr int64_t kMostProducts = 2'000'000'000;
+static constexpr int64_t kMaxProducts = 2'000'000'000;
 
 /// Elements of arguments and results: as f64 a few GB.
-static constexpr int64_t kMostElements = 300'000'000;
+static constexpr int64_t kMaxElements = 300'000'000;
 
 Cost mlir::binade::estimateCost(func::FuncOp function) {
   int64_t products = 0; // In units of one that is computed by itself.
@@ -22,9 +22,9 @@ Cost mlir::binade::estimateCost(func::FuncOp function) {
   for (Type type : llvm::concat<const Type>(function.getArgumentTypes(),
                                             function.getResultTypes()))
     elements += cast<RankedTensorType>(type).getNumElements();
-  if (products > kMostProducts || elements > kMostElements)
+  if (products > kMaxProducts || elements > kMaxElements)
     return Cost::TooLarge;
-  return products > kMostProducts / 10 ? Cost::Large : Cost::Small;
+  return products > kMaxProducts / 10 ? Cost::Large : Cost::Small;
 }
 
 static TensorRef draw(RankedTensorType type, double range,

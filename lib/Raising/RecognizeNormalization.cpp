@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Ops behind the statistics of a batch, which update running ones.
-static constexpr size_t kMostUpdates = 64;
+static constexpr size_t kMaxUpdates = 64;
 
 /// Whether `view` has the elements of its tensor, all and in their order, along
 /// `axes` of the frame, and the same everywhere else.
@@ -154,7 +154,7 @@ static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
   };
   for (size_t next = 0; next < behind.size(); ++next) {
     Operation *op = behind[next];
-    if (behind.size() > kMostUpdates || norm.composite.contains(op) ||
+    if (behind.size() > kMaxUpdates || norm.composite.contains(op) ||
         isLoss(op))
       return false;
     behind.insert_range(op->getUsers());

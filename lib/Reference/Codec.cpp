@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr float kLeastNormal = 0x1p-126f;
+static constexpr float kMinNormal = 0x1p-126f;
 /// What COAT adds to the largest magnitude of an activation.
 static constexpr float kOffset = 1e-10f;
 
@@ -40,7 +40,7 @@ float Codec::chooseScale(float amax) const {
     float scale = amax / largest;
     if (amax == 0.0f)
       return format.getScaleOfZeros();
-    return scale < kLeastNormal ? kLeastNormal : scale;
+    return scale < kMinNormal ? kMinNormal : scale;
   }
   case ScaleRule::AmaxOffset:
     return (amax + kOffset) / largest;

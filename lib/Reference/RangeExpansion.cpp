@@ -61,8 +61,8 @@ static float raiseTwo(float x, ArrayRef<double> coefficients) {
 
 /// A power of two that brings the centre to [1, 2).
 static float findUnit(float centre) {
-  constexpr uint32_t kMost = 253u << kFraction, kTurn = 254u << kFraction;
-  return fromBits(kTurn - std::min(bitsOf(centre) & kExponentMask, kMost));
+  constexpr uint32_t kMax = 253u << kFraction, kTurn = 254u << kFraction;
+  return fromBits(kTurn - std::min(bitsOf(centre) & kExponentMask, kMax));
 }
 
 /// log2(|x| / centre).

@@ -139,11 +139,11 @@ Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
 }
 
 Result<Judgement> ExactAttention::judge() {
-  constexpr int64_t kMostProducts = 1 << 26; // About a second.
+  constexpr int64_t kMaxProducts = 1 << 26; // About a second.
   int64_t heads = llvm::product_of(attention.batch);
   int64_t each =
       attention.queries * attention.keys * (attention.depth + attention.width);
-  int64_t most = std::max<int64_t>(1, kMostProducts / each);
+  int64_t most = std::max<int64_t>(1, kMaxProducts / each);
   if (execution.onBound)
     most = heads;
   Judgement judgement;

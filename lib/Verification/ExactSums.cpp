@@ -46,7 +46,7 @@ Judgement
 mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
                         int64_t terms,
                         llvm::function_ref<ExactElement(int64_t)> compute) {
-  constexpr int64_t kMostTerms = 1 << 24, kFewestElements = 1024;
+  constexpr int64_t kMaxTerms = 1 << 24, kMinElements = 1024;
   const RecordAccess &access = execution.accesses[out];
   Judgement judgement;
   auto compare = [&](int64_t number) {
@@ -63,7 +63,7 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
                   value, sum.value);
   };
   int64_t most =
-      std::max(kFewestElements, kMostTerms / std::max<int64_t>(terms, 1));
+      std::max(kMinElements, kMaxTerms / std::max<int64_t>(terms, 1));
   if (count <= most || execution.onBound) {
     for (int64_t number = 0; number < count; ++number)
       compare(number);

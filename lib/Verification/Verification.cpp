@@ -91,8 +91,8 @@ Result<std::vector<Bytes>>
 Verification::Implementation::runWatched(const Execution &execution,
                                          const RecordPlace &place) {
   // To read larger ones takes longer than their records do.
-  constexpr uint64_t kMostWatched = uint64_t(256) << 20;
-  if (plan.arenaBytes > kMostWatched)
+  constexpr uint64_t kMaxWatched = uint64_t(256) << 20;
+  if (plan.arenaBytes > kMaxWatched)
     return runFrom(*deviceRunner, execution, place);
   Bytes before(plan.arenaBytes), after(plan.arenaBytes);
   if (auto done = restore(*deviceRunner, execution); !done)

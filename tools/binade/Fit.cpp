@@ -113,10 +113,10 @@ Result<Row> FitCommand::measure(Planner &planner,
         return plan.takeError();
       return plan->arenaBytes;
     };
-    constexpr std::int64_t kMostBlocks = 1000, kMost = 1 << 24;
+    constexpr std::int64_t kMaxBlocks = 1000, kMax = 1 << 24;
     Largest given = {(sizes.*axis.kind).at(axis.name), row.bytes, {}};
     row.largest.push_back(findLargest(take, budget, given,
-                                      axis.isDepth() ? kMostBlocks : kMost,
+                                      axis.isDepth() ? kMaxBlocks : kMax,
                                       /*isUneven=*/!axis.isDepth()));
   }
   return row;

@@ -10,16 +10,16 @@ namespace mlir::binade {
 
 /// Tensors with more elements are refused where files are read: what comes
 /// later multiplies dimensions without asking. MLIR's types take any.
-inline constexpr int64_t kMostElements = int64_t(1) << 48;
+inline constexpr int64_t kMaxElements = int64_t(1) << 48;
 
-/// Whether the product of `shape` is at most `kMostElements`; axes without
+/// Whether the product of `shape` is at most `kMaxElements`; axes without
 /// elements hide no others, as parts of a shape are multiplied, too.
 inline bool isCountable(llvm::ArrayRef<int64_t> shape) {
   int64_t elements = 1;
   for (int64_t size : shape) {
     std::optional<int64_t> product =
         llvm::checkedMul(elements, std::max(size, int64_t(1)));
-    if (!product || *product > kMostElements)
+    if (!product || *product > kMaxElements)
       return false;
     elements = *product;
   }

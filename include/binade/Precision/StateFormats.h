@@ -50,7 +50,7 @@ SmallVector<StringRef> getFormatNames(StringRef states);
 /// Elements from which on states of a parameter are quantized unless it is
 /// meant by name or role: smaller ones save little, and are often what training
 /// hangs on.
-inline constexpr int64_t kLeastQuantized = 4096;
+inline constexpr int64_t kMinQuantized = 4096;
 
 /// What a decision says of the states of `op`: f32 where `formats` are
 /// quantized and it is not `quantizes`.

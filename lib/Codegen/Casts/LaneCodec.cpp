@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr double kLeastNormal = 0x1p-126;
+static constexpr double kMinNormal = 0x1p-126;
 static constexpr double kLargestFloat = 0x1.fffffep127;
 /// What COAT adds to the largest magnitude of an activation.
 static constexpr double kOffset = static_cast<double>(1e-10f);
@@ -42,7 +42,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   double inverse = static_cast<double>(1.0f / static_cast<float>(largest));
   switch (format.getRule()) {
   case ScaleRule::Amax: {
-    FloatLanes scale = atLeast(amax / limit, kLeastNormal);
+    FloatLanes scale = atLeast(amax / limit, kMinNormal);
     return select(amax == 0.0, static_cast<double>(format.getScaleOfZeros()),
                   scale);
   }

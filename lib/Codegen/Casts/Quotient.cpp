@@ -34,14 +34,14 @@ static BoolLanes isWithin(FloatLanes number, uint64_t least, uint64_t beyond) {
 }
 
 BoolLanes mlir::binade::isDivisor(FloatLanes number) {
-  constexpr uint64_t kLeastNormal = 0x00800000, kInfinity = 0x7f800000;
-  return isWithin(number, kLeastNormal, kInfinity);
+  constexpr uint64_t kMinNormal = 0x00800000, kInfinity = 0x7f800000;
+  return isWithin(number, kMinNormal, kInfinity);
 }
 
 BoolLanes mlir::binade::isDivisorOfRoots(FloatLanes number) {
   // Quotients are from 2^-99 to 2^124, and what they lack 2^-24 of that.
-  constexpr uint64_t kLeast = (127 - 60) << 23, kBeyond = (127 + 24) << 23;
-  return isWithin(number, kLeast, kBeyond);
+  constexpr uint64_t kMin = (127 - 60) << 23, kBeyond = (127 + 24) << 23;
+  return isWithin(number, kMin, kBeyond);
 }
 
 /// The reciprocal is negative for the same reason.

@@ -79,8 +79,8 @@ struct Centre {
   }
   static FloatLanes findUnit(FloatLanes centre) {
     IntLanes exponent = centre.bits() & kExponentMask;
-    constexpr uint64_t kMost = uint64_t(253) << kFraction;
-    exponent = exponent.with<arith::MinUIOp>(exponent.constant(kMost));
+    constexpr uint64_t kMax = uint64_t(253) << kFraction;
+    exponent = exponent.with<arith::MinUIOp>(exponent.constant(kMax));
     constexpr uint64_t kTurn = uint64_t(254) << kFraction;
     return floatFromBits(exponent.constant(kTurn) - exponent);
   }

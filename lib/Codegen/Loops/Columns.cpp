@@ -20,8 +20,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Most blocks of rows, fewest rows of one, and about how many elements.
-static constexpr int64_t kMostChunks = 64, kFewestRows = 64,
-                         kChunkElements = 32768;
+static constexpr int64_t kMaxChunks = 64, kMinRows = 64, kChunkElements = 32768;
 /// Columns of an item.
 static constexpr int64_t kWideBlock = 1024;
 /// Rows that a thread of a GPU has at least.
@@ -123,8 +122,8 @@ private:
     int64_t wanted =
         llvm::divideCeil(kChunkElements, std::min(columns, kWideBlock));
     wanted =
-        std::max({wanted, kFewestRows,
-                  static_cast<int64_t>(llvm::divideCeil(rows, kMostChunks))});
+        std::max({wanted, kMinRows,
+                  static_cast<int64_t>(llvm::divideCeil(rows, kMaxChunks))});
     if (source.shape)
       wanted = chooseThreads();
     rowsPerChunk = std::clamp<int64_t>(rows, 1, wanted);
@@ -137,7 +136,7 @@ private:
     shape = source.shape->fit(source.chooseLanes(columns), columns, rows);
     width = shape->team * shape->lanes;
     int64_t others = batches * llvm::divideCeil(columns, width);
-    int64_t share = rows * others / kMostItems;
+    int64_t share = rows * others / kMaxItems;
     return std::max(share, shape->down * kRowsOfThread);
   }
 

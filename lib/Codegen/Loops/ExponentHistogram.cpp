@@ -9,13 +9,13 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Bytes of a vector, and the most vectors of a chunk: registers hold them.
-static constexpr int64_t kBytes = 64, kMostVectors = 16;
+static constexpr int64_t kBytes = 64, kMaxVectors = 16;
 static constexpr int64_t kExponents = StatisticsOp::kExponents;
 static constexpr int32_t kMantissaBits = 23;
 
 ExponentHistogram::ExponentHistogram(Emitter &e, int64_t most)
     : e(e), b(e.builder()),
-      vectors(std::min<int64_t>(kMostVectors, llvm::divideCeil(most, kBytes))),
+      vectors(std::min<int64_t>(kMaxVectors, llvm::divideCeil(most, kBytes))),
       // Behind the last element a chunk is filled with zeros.
       bytes(e.allocate(most + vectors * kBytes, b.getI8Type())) {}
 

@@ -111,7 +111,7 @@ public:
     std::optional<GpuShape> shape = source.shape;
     if (shape) {
       int64_t lanes = source.chooseLanes(columns);
-      int64_t share = llvm::divideCeil(elements, kMostItems);
+      int64_t share = llvm::divideCeil(elements, kMaxItems);
       perItem = llvm::alignTo(std::max(share, perItem), kTaskElements);
       shape = shape->fit(lanes, std::min(columns, perItem), perItem / columns);
     }

@@ -27,11 +27,11 @@ public:
   /// All threads of a block walk over its elements, a few at a time: an update
   /// has many numbers for each.
   static std::optional<GpuShape> getShape(const KernelSource &source) {
-    constexpr int64_t kMostLanes = 4;
+    constexpr int64_t kMaxLanes = 4;
     std::optional<GpuShape> shape = source.shape;
     if (shape) {
       shape->team = shape->threads;
-      shape->lanes = std::min(source.chooseLanes(kLanes), kMostLanes);
+      shape->lanes = std::min(source.chooseLanes(kLanes), kMaxLanes);
       shape->isOfMany = true;
     }
     return shape;

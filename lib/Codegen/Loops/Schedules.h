@@ -29,7 +29,7 @@ struct KernelSource {
 
 /// Items of a reduction on a GPU, about, so that few partial results are left
 /// to put together.
-inline constexpr int64_t kMostItems = 1024;
+inline constexpr int64_t kMaxItems = 1024;
 
 /// Elements worth a task.
 inline constexpr int64_t kTaskElements = 16384;

@@ -39,7 +39,7 @@ bool KernelSource::hasIndices() const {
 
 int64_t KernelSource::chooseLanes(int64_t columns) const {
   // More than 8 are more registers than a thread has.
-  constexpr int64_t kAccess = 16, kMost = 8;
+  constexpr int64_t kAccess = 16, kMax = 8;
   func::FuncOp f = function;
   int64_t bytes = kAccess;
   for (TypeRange types : {f.getArgumentTypes(), f.getResultTypes()})
@@ -49,7 +49,7 @@ int64_t KernelSource::chooseLanes(int64_t columns) const {
       if (tensor.getNumElements() >= columns && columns > 1)
         bytes = std::min<int64_t>(bytes, llvm::divideCeil(width, 8));
     }
-  int64_t lanes = std::min(kAccess / bytes, kMost);
+  int64_t lanes = std::min(kAccess / bytes, kMax);
   return std::max<int64_t>(std::gcd(lanes, columns), 1);
 }
 

@@ -11,7 +11,7 @@ using namespace mlir::binade;
 static constexpr int64_t kMagnitude = 0x7fffffff;
 /// Enough for the scales of a whole vector of groups, little enough for the
 /// first cache.
-static constexpr int64_t kLeastBlock = 2048;
+static constexpr int64_t kMinBlock = 2048;
 bool StateGroups::isNeeded(OptimizerUpdateOp update) {
   return llvm::any_of(update.getKeptStates(), [](const KeptState &state) {
     return bool(state.format);
@@ -19,7 +19,7 @@ bool StateGroups::isNeeded(OptimizerUpdateOp update) {
 }
 
 StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
-    : e(emitter), b(emitter.builder()), update(update), block(kLeastBlock) {
+    : e(emitter), b(emitter.builder()), update(update), block(kMinBlock) {
   for (const KeptState &kept : update.getKeptStates())
     if (kept.format)
       states.push_back({kept, kept.format.getExtent().front(), {}, {}});

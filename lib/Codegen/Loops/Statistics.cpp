@@ -84,8 +84,7 @@ public:
       : source(source), op(op), elements(getTensor(op.getX()).getNumElements()),
         shape(source.shape) {
     if (shape) {
-      perItem =
-          llvm::alignTo(std::max(perItem, elements / kMostItems), perItem);
+      perItem = llvm::alignTo(std::max(perItem, elements / kMaxItems), perItem);
       shape = shape->fit(source.chooseLanes(elements), perItem, 1);
     }
     extent = std::max<int64_t>(llvm::divideCeil(elements, perItem), 1);

@@ -20,7 +20,7 @@ using namespace mlir::binade;
 /// Holds all kernels.
 static constexpr StringLiteral kGpuModule = "kernels";
 /// Bytes of shared memory of a block.
-static constexpr int64_t kMostShared = 48 * 1024;
+static constexpr int64_t kMaxShared = 48 * 1024;
 /// Vectors of a row from which more than a warp walks over it.
 static constexpr int64_t kLongVectors = 1024;
 
@@ -130,11 +130,11 @@ Value Emitter::allocateShared(int64_t count, Type storage) {
       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
   auto function = cast<gpu::GPUFuncOp>(*target);
   sharedBytes += count * llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8);
-  if (sharedBytes > kMostShared && !hasFailed) {
+  if (sharedBytes > kMaxShared && !hasFailed) {
     hasFailed = true;
     kernel.emitError("needs ")
         << sharedBytes << " bytes of shared memory on a GPU, where a block of "
-        << "threads has " << kMostShared << ": groups that share a scale have "
+        << "threads has " << kMaxShared << ": groups that share a scale have "
         << "too many elements";
   }
   Value memory = function.addWorkgroupAttribution(

@@ -13,7 +13,7 @@ Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
 Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
 /// The reciprocal of less is infinite in f32, and with it gradients of 0 are
 /// NaN.
-static constexpr double kLeastScale = 0x1p-126;
+static constexpr double kMinScale = 0x1p-126;
 
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }
 Schedule RaiseScaleOp::getSchedule() { return Schedule::Scalars; }
@@ -97,7 +97,7 @@ UpdateScaleOp::decompose(ImplicitLocOpBuilder &b) {
   if (getMax())
     grown = MinOp::create(b, grown, number(getMax()->convertToDouble()));
   double least = getMin().value_or(APFloat(0.0)).convertToDouble();
-  lowered = MaxOp::create(b, lowered, number(std::max(least, kLeastScale)));
+  lowered = MaxOp::create(b, lowered, number(std::max(least, kMinScale)));
 
   Value left = getHysteresisLeft(), last, fewer;
   if (left) {

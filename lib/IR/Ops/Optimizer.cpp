@@ -245,7 +245,7 @@ static bool isInKernel(Operation *op) {
 }
 
 /// Elements of a group: whole vectors, and no more than a task has.
-static constexpr int64_t kLeastGroup = 16, kLargestGroup = 16384;
+static constexpr int64_t kMinGroup = 16, kLargestGroup = 16384;
 
 /// States that there are random words for.
 static constexpr unsigned kRandomStates = 3;
@@ -275,11 +275,11 @@ static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
   }
   bool isGrouped = kept.format.getGranularity() == Granularity::PerGroup;
   int64_t size = isGrouped ? kept.format.getExtent().front() : 0;
-  if (size < kLeastGroup || size > kLargestGroup ||
+  if (size < kMinGroup || size > kLargestGroup ||
       !llvm::isPowerOf2_64(size)) // C5
     return op.emitOpError("keeps states in formats 'per_group' of a power of "
                           "two from ")
-           << kLeastGroup << " to " << kLargestGroup << ", not in "
+           << kMinGroup << " to " << kLargestGroup << ", not in "
            << kept.format;
   for (auto [part, type] :
        llvm::zip(kept.format.getParts(parameter.getShape()), types)) {

@@ -157,7 +157,7 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
 }
 
 /// Fewer or shorter rows than these are not measured one by one.
-static constexpr int64_t kLeastRows = 64, kLeastColumns = 64;
+static constexpr int64_t kMinRows = 64, kMinColumns = 64;
 
 namespace {
 /// Neighbours along an axis, counted from the last, that share a scale.
@@ -198,8 +198,8 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
     // A kernel that walks over rows finds what is largest in each.
-    if (!shape.empty() && shape.back() >= kLeastColumns &&
-        ShapedType::getNumElements(shape) >= kLeastRows * shape.back()) {
+    if (!shape.empty() && shape.back() >= kMinColumns &&
+        ShapedType::getNumElements(shape) >= kMinRows * shape.back()) {
       x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
       shape.pop_back();
     }

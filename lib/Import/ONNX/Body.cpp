@@ -53,7 +53,7 @@ LogicalResult Body::take(uint64_t nodes) {
   if (node.graph.takeNodes(nodes + 1))
     return success();
   return node.emitUnsupported()
-         << "runs so often that its nodes are more than " << kMostInnerNodes;
+         << "runs so often that its nodes are more than " << kMaxInnerNodes;
 }
 
 unsigned Body::getNumInputs() const { return graph->input_size(); }

@@ -63,7 +63,7 @@ bool Graph::spend(int64_t elements) {
 }
 
 bool Graph::takeNodes(uint64_t nodes) {
-  if (nodes > kMostInnerNodes - innerNodes)
+  if (nodes > kMaxInnerNodes - innerNodes)
     return false;
   innerNodes += nodes;
   return true;

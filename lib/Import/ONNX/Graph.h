@@ -9,7 +9,7 @@
 
 namespace mlir::binade::importer {
 
-inline constexpr uint64_t kMostInnerNodes = 1 << 18;
+inline constexpr uint64_t kMaxInnerNodes = 1 << 18;
 
 /// What a name stands for: one tensor, the tensors of a sequence, or an
 /// optional value that is not there. Nothing is none of them.

@@ -15,7 +15,7 @@ using ::onnx::NodeProto;
 /// Functions that call functions, and bytes of all nodes: a small file may
 /// stand for more than memory holds.
 static constexpr unsigned kDeepest = 32;
-static constexpr size_t kMostBytes = size_t(128) << 20;
+static constexpr size_t kMaxBytes = size_t(128) << 20;
 
 namespace {
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -161,9 +161,9 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   if (isCall)
     return call(*found->second, node, name, depth, nodes);
   bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
-  if (bytes > kMostBytes)
+  if (bytes > kMaxBytes)
     return model.emitUnsupported("node " + quote(name))
-           << "and those before it take more than " << (kMostBytes >> 20)
+           << "and those before it take more than " << (kMaxBytes >> 20)
            << " MiB with all functions written out";
   NodeProto &copy = *nodes.Add();
   copy = node;

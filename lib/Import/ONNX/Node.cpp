@@ -86,7 +86,7 @@ FailureOr<SmallVector<int64_t>> Node::getIntegers(unsigned index,
   if (!isa<IntegerType>(elements.getElementType()))
     return emitError() << "expected " << what << " to be integers, got "
                        << elements.getType();
-  if (failed(checkCount(elements.getNumElements(), kMostNumbers, what)))
+  if (failed(checkCount(elements.getNumElements(), kMaxNumbers, what)))
     return failure();
   SmallVector<int64_t> numbers;
   for (const APInt &number : elements.getValues<APInt>())
@@ -108,7 +108,7 @@ FailureOr<SmallVector<int64_t>> Node::getWholeNumbers(unsigned index,
   if (!hasFloats(index))
     return getIntegers(index, what);
   if (failed(requireConstant(index, what)) ||
-      failed(checkCount(getType(index).getNumElements(), kMostNumbers, what)))
+      failed(checkCount(getType(index).getNumElements(), kMaxNumbers, what)))
     return failure();
   SmallVector<int64_t> numbers;
   for (const APFloat &number : getConstant(index).getValues<APFloat>()) {

@@ -10,8 +10,8 @@
 namespace mlir::binade::importer {
 
 /// What one node may have computed or written out at import: numbers, and ops.
-inline constexpr int64_t kMostNumbers = int64_t(1) << 23;
-inline constexpr int64_t kMostOps = int64_t(1) << 16;
+inline constexpr int64_t kMaxNumbers = int64_t(1) << 23;
+inline constexpr int64_t kMaxOps = int64_t(1) << 16;
 
 /// What an import function sees: the node's inputs as values, its attributes
 /// with their defaults, and a builder whose location names the node.

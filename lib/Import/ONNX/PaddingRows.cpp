@@ -15,7 +15,7 @@ using namespace mlir::binade::importer;
 using ::onnx::NodeProto;
 
 /// Larger tables are not searched.
-static constexpr uint64_t kMostBytes = uint64_t(256) << 20;
+static constexpr uint64_t kMaxBytes = uint64_t(256) << 20;
 
 static bool saysPadding(const NodeProto &node) {
   return llvm::any_of(node.metadata_props(), [](const auto &entry) {
@@ -63,7 +63,7 @@ void mlir::binade::importer::remarkOnPadding(const Initializers &initializers,
     bool isTable =
         tensor.isTrained && tensor.proto && lookedUp.contains(tensor.name) &&
         tensor.type.getRank() == 2 && tensor.type.getDimSize(0) > 2 &&
-        tensor.type.getDimSize(1) > 1 && getBytes(tensor.type) <= kMostBytes;
+        tensor.type.getDimSize(1) > 1 && getBytes(tensor.type) <= kMaxBytes;
     if (!isTable)
       continue;
     auto bytes =

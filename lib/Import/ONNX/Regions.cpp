@@ -62,16 +62,16 @@ LogicalResult RegionPool::readPool() {
       rois.getElementType() != x.getElementType())
     return node.emitError() << "cannot take regions " << rois << " of images "
                             << node.getType(2) << " from " << x;
-  if (failed(node.checkCount(regions, kMostNumbers, "regions")))
+  if (failed(node.checkCount(regions, kMaxNumbers, "regions")))
     return failure();
-  constexpr int64_t kMostBins = 1 << 12;
+  constexpr int64_t kMaxBins = 1 << 12;
   if (x.getDimSize(2) < 1 || x.getDimSize(3) < 1 || ratio < 0)
     return node.emitUnsupported()
            << "cannot take " << ratio << " samples of " << x;
   for (int64_t axis : {0, 1}) {
-    if (bins[axis] < 1 || bins[axis] > kMostBins)
+    if (bins[axis] < 1 || bins[axis] > kMaxBins)
       return node.emitUnsupported()
-             << "expected 1 to " << kMostBins << " bins along an axis, got "
+             << "expected 1 to " << kMaxBins << " bins along an axis, got "
              << bins[axis];
     sizes[axis] = x.getDimSize(2 + axis);
   }
@@ -120,12 +120,12 @@ FailureOr<SmallVector<Tap>> RegionPool::findRegionTaps(int64_t axis) {
   double most = 1.0;
   for (double count : *counts)
     most = std::max(most, count);
-  constexpr int64_t kMostSamples = 256;
+  constexpr int64_t kMaxSamples = 256;
   samples[axis] = static_cast<int64_t>(std::min(most, 0x1p31));
-  if (samples[axis] > kMostSamples)
+  if (samples[axis] > kMaxSamples)
     return node.emitUnsupported() << "takes " << samples[axis]
                                   << " samples of a bin along an axis; at most "
-                                  << kMostSamples << " are supported";
+                                  << kMaxSamples << " are supported";
   Value begin = getEdge(axis, false), size;
   Arithmetic line(b, begin);
   size = line.sub(getEdge(axis, true), begin);

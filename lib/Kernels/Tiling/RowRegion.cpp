@@ -44,8 +44,8 @@ bool RowRegion::addValue(Value value) {
 }
 
 bool RowRegion::addOp(Operation *op) {
-  constexpr unsigned kMostOps = 64;
-  if (op->getBlock() != block || ops.size() > kMostOps)
+  constexpr unsigned kMaxOps = 64;
+  if (op->getBlock() != block || ops.size() > kMaxOps)
     return false;
   if (!ops.insert(op))
     return true;

@@ -97,7 +97,7 @@ Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
       isQuantized(formats.ofSigned) || isQuantized(formats.ofUnsigned);
   if (quantizes && !isMeant) {
     auto parameter = cast<RankedTensorType>(op.getParameter().getType());
-    quantizes = parameter.getNumElements() >= kLeastQuantized &&
+    quantizes = parameter.getNumElements() >= kMinQuantized &&
                 !matcher.getRoles().has(op, TensorRole::Embedding);
   }
   return mlir::binade::chooseStates(formats, op, quantizes);

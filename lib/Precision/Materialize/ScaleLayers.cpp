@@ -170,9 +170,9 @@ private:
   /// The largest power of two up to `x`; 1 where that would be extreme or x is
   /// NaN, as it is when gradients are not finite.
   Value floorToPower(Value x) {
-    constexpr int kLeast = -24;
+    constexpr int kMin = -24;
     Value power = number(1.0);
-    for (int exponent = kLeast; std::ldexp(1.0, exponent) <= scaling.bound;
+    for (int exponent = kMin; std::ldexp(1.0, exponent) <= scaling.bound;
          ++exponent) {
       Value step = number(std::ldexp(1.0, exponent));
       Value reaches =

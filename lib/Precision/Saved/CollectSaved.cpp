@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// More ops than this are not run again for one value.
-static constexpr unsigned kMostOps = 8;
+static constexpr unsigned kMaxOps = 8;
 
 /// Whether `op` costs about as much as to read and to write its values.
 static bool isCheap(Operation *op) {
@@ -119,7 +119,7 @@ private:
       value.quantizedBytes = measureCodes(save);
       value.reach = analysis.getReach(save);
       value.firstRead = analysis.getFirstRead(save);
-      value.ops = rematerializer.find(save, kMostOps, isCheap);
+      value.ops = rematerializer.find(save, kMaxOps, isCheap);
       for (Operation *op : value.ops) {
         if (!isView(op))
           value.work += countElements(op);
@@ -156,7 +156,7 @@ private:
     RankedTensorType type = save.getType();
     if (!isa<FloatType>(type.getElementType()) ||
         save.getX().getType() != type || (decision && decision.isPin()) ||
-        type.getNumElements() < kLeastQuantized || save.use_empty() ||
+        type.getNumElements() < kMinQuantized || save.use_empty() ||
         !hasChosenFormat(save.getX()))
       return std::nullopt;
     uint64_t bytes = format.getBytes(type.getShape());

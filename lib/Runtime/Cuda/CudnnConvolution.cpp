@@ -150,13 +150,13 @@ CudnnConvolution::describeProblem(const ConvolutionProblem &problem) {
 }
 
 Result<std::vector<cudnn::AlgorithmResult>> CudnnConvolution::list() const {
-  constexpr int kMost = 16;
+  constexpr int kMax = 16;
   const cudnn::Table &functions = library->functions;
-  std::vector<cudnn::AlgorithmResult> results(kMost);
+  std::vector<cudnn::AlgorithmResult> results(kMax);
   int count = 0;
   auto call = [&](const auto &function, auto *one, auto *other, auto *result) {
     return library->call(function, library->handle, one, other,
-                         convolution.get(), result, kMost, &count,
+                         convolution.get(), result, kMax, &count,
                          results.data());
   };
   Result<void> done =

@@ -9,7 +9,7 @@ using namespace binade::cuda;
 
 /// Of the addresses of matrices, in bytes: single numbers of 16 bits are
 /// refused when the product runs.
-static constexpr std::uint32_t kLeastAlignment = 4;
+static constexpr std::uint32_t kMinAlignment = 4;
 
 namespace {
 /// A matrix as the library takes it: rows or columns follow one another.
@@ -36,9 +36,9 @@ public:
     problem.accumulate = matmul.accumulate;
     problem.tf32 = matmul.tf32;
     problem.alignment = getAlignment();
-    if (problem.alignment < kLeastAlignment)
+    if (problem.alignment < kMinAlignment)
       return fail("has a matrix at an address that is no multiple of " +
-                  std::to_string(kLeastAlignment));
+                  std::to_string(kMinAlignment));
     std::optional<Layout> lhs = find(matmul.lhs, matmul.m, matmul.k, axes),
                           rhs = find(matmul.rhs, matmul.k, matmul.n, axes),
                           out = find(matmul.out, matmul.m, matmul.n, axes);

@@ -133,9 +133,9 @@ Result<double> MatmulOnStream::measure() {
 }
 
 Result<void> MatmulOnStream::tune() {
-  constexpr int kMostAlgorithms = 16;
+  constexpr int kMaxAlgorithms = 16;
   auto found =
-      CublasLtMatmul::list(library, problem, scratch.bytes, kMostAlgorithms);
+      CublasLtMatmul::list(library, problem, scratch.bytes, kMaxAlgorithms);
   if (!found)
     return found.takeError();
   std::optional<CublasLtMatmul> best;

@@ -16,11 +16,11 @@ std::string binade::describe(DType dtype, std::span<const std::int64_t> shape) {
 
 binade::Error binade::withFirst(Error error,
                                 std::span<const std::string> notes) {
-  constexpr std::size_t kMost = 19;
-  for (const std::string &note : notes.first(std::min(notes.size(), kMost)))
+  constexpr std::size_t kMax = 19;
+  for (const std::string &note : notes.first(std::min(notes.size(), kMax)))
     error = std::move(error).withNote(note);
-  if (notes.size() > kMost)
+  if (notes.size() > kMax)
     error = std::move(error).withNote(
-        "and " + std::to_string(notes.size() - kMost) + " more");
+        "and " + std::to_string(notes.size() - kMax) + " more");
   return error;
 }

@@ -237,7 +237,7 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
     add(step.step, metrics, "", evaluate(metrics, uniteSpans(places)), alarms);
     return;
   }
-  constexpr std::size_t kMost = 3;
+  constexpr std::size_t kMax = 3;
   std::vector<std::string> counted;
   for (const auto &[where, numbers] : places) {
     double number = evaluate(metrics, numbers);
@@ -248,7 +248,7 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
   }
   if (rule.scope != AlarmScope::Share)
     return;
-  std::string where = joinFirst(counted, kMost);
+  std::string where = joinFirst(counted, kMax);
   double share =
       static_cast<double>(counted.size()) / static_cast<double>(places.size());
   // One series, wherever it comes from.

@@ -7,7 +7,7 @@ using namespace binade;
 using namespace binade::plan;
 
 /// A file of some 200 MB, and less memory than that.
-static constexpr std::size_t kMostCalls = 1 << 20;
+static constexpr std::size_t kMaxCalls = 1 << 20;
 
 void Profiler::add(std::size_t lane, const Call &call) {
   Lane &own = lanes[lane];
@@ -27,7 +27,7 @@ void Profiler::add(const Run &run) {
   std::size_t calls = 0;
   for (const Lane &lane : lanes)
     calls += lane.calls.size();
-  keepsCalls = calls < kMostCalls;
+  keepsCalls = calls < kMaxCalls;
 }
 
 namespace {

@@ -115,11 +115,11 @@ static std::string_view trim(std::string_view text) {
 
 /// The lines of a file without comments, joined by blanks.
 static Result<std::string> readExpression(const std::string &path) {
-  constexpr std::uint64_t kMostBytes = 1 << 20;
+  constexpr std::uint64_t kMaxBytes = 1 << 20;
   Result<ExternalFile> file = openFile(path);
   if (!file)
     return file.takeError();
-  Result<std::string> text = readText(*file, kMostBytes);
+  Result<std::string> text = readText(*file, kMaxBytes);
   if (!text)
     return text.takeError();
   std::string joined;

@@ -29,7 +29,7 @@ Result<ScheduledSettings>
 ScheduledSettings::create(const Program &program,
                           const std::vector<Schedule> &schedules,
                           std::int64_t steps) {
-  constexpr std::int64_t kMostChecked = 1'000'000;
+  constexpr std::int64_t kMaxChecked = 1'000'000;
   std::vector<Setting> known = getSettings(program.getPlan());
   for (const Schedule &schedule : schedules) {
     if (std::any_of(known.begin(), known.end(), [&](const Setting &setting) {
@@ -55,7 +55,7 @@ ScheduledSettings::create(const Program &program,
                                 *program.find(Role::Hyper, port.name),
                                 *readScalar(program, Role::Hyper, port.name)});
   for (const Entry &entry : made.entries)
-    for (std::int64_t step = 0; step < std::min(steps, kMostChecked); ++step)
+    for (std::int64_t step = 0; step < std::min(steps, kMaxChecked); ++step)
       if (Result<double> value = made.evaluate(entry, step); !value)
         return value.takeError();
   return made;

@@ -16,7 +16,7 @@ static constexpr int64_t kMultiple = 16, kBlock = 128;
 static constexpr int64_t kPiece = 1 << 24;
 
 /// Columns of heads that attention's kernels have registers for.
-static constexpr int64_t kMostColumns = 128;
+static constexpr int64_t kMaxColumns = 128;
 
 namespace {
 struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
@@ -37,7 +37,7 @@ struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
         TargetAttr::get(&getContext(), b.getStringAttr(getCudaTarget(**found)),
                         kPiece, codes, codes.empty() ? 1 : kMultiple,
                         (*found)->hasBlocks ? kBlock : 0,
-                        {b.getF16Type(), b.getBF16Type()}, kMostColumns));
+                        {b.getF16Type(), b.getBF16Type()}, kMaxColumns));
   }
 };
 } // namespace

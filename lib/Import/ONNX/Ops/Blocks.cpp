@@ -40,12 +40,12 @@ LogicalResult mlir::binade::importer::importCol2Im(Node &node) {
     blocks *= counts.back();
     places *= window->kernel[axis];
   }
-  constexpr int64_t kMostPlaces = 256;
-  if (type.getRank() != 3 || blocks < 1 || places > kMostPlaces ||
+  constexpr int64_t kMaxPlaces = 256;
+  if (type.getRank() != 3 || blocks < 1 || places > kMaxPlaces ||
       type.getDimSize(1) % places != 0 || type.getDimSize(2) != blocks)
     return node.emitUnsupported()
            << "cannot join " << type << " to images of [" << *image
-           << "] from blocks of [" << *kernel << "], at most " << kMostPlaces
+           << "] from blocks of [" << *kernel << "], at most " << kMaxPlaces
            << " elements each";
   int64_t batch = type.getDimSize(0), channels = type.getDimSize(1) / places;
   SmallVector<int64_t> apart = {batch, channels, places};

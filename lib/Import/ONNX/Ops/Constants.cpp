@@ -91,8 +91,8 @@ LogicalResult mlir::binade::importer::importEyeLike(Node &node) {
     return node.emitUnsupported()
            << describeElementType(node.getInt("dtype", 0));
   RankedTensorType type = node.getType(0).clone(element);
-  constexpr int64_t kMost = int64_t(1) << 48;
-  if (type.getRank() != 2 || k < -kMost || k > kMost)
+  constexpr int64_t kMax = int64_t(1) << 48;
+  if (type.getRank() != 2 || k < -kMax || k > kMax)
     return node.emitUnsupported()
            << "expected a matrix and one of its diagonals, "
            << "got " << node.getType(0) << " and " << k;

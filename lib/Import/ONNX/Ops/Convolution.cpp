@@ -19,10 +19,10 @@ FailureOr<StringRef> mlir::binade::importer::readAutomaticPadding(Node &node) {
 /// unless they are `count` numbers from `least` on.
 static LogicalResult readNumbers(Node &node, StringRef name, size_t count,
                                  int64_t least, SmallVector<int64_t> &numbers) {
-  constexpr int64_t kMost = int64_t(1) << 31;
+  constexpr int64_t kMax = int64_t(1) << 31;
   numbers = node.getInts(name, SmallVector<int64_t>(numbers));
   if (numbers.size() == count && llvm::all_of(numbers, [&](int64_t number) {
-        return number >= least && number <= kMost;
+        return number >= least && number <= kMax;
       }))
     return success();
   return node.emitError() << "attribute " << quote(name) << ": expected "

@@ -19,7 +19,7 @@ using namespace mlir::binade::importer;
 static FailureOr<Elements> readElements(Node &node, unsigned index,
                                         StringRef what) {
   if (failed(node.requireConstant(index, what)) ||
-      failed(node.checkCount(node.getType(index).getNumElements(), kMostNumbers,
+      failed(node.checkCount(node.getType(index).getNumElements(), kMaxNumbers,
                              what)))
     return failure();
   return unpack(node.getConstant(index));

@@ -53,16 +53,16 @@ LogicalResult DeformableConvolution::readConvolution() {
   ArrayRef<int64_t> shape = node.getShape(kImage);
   batch = shape[0], channels = shape[1];
   rank = static_cast<int64_t>(shape.size()) - 2;
-  constexpr int64_t kMostPlaces = 256;
+  constexpr int64_t kMaxPlaces = 256;
   for (int64_t size : window.kernel)
-    places = std::min(places * size, kMostPlaces + 1);
+    places = std::min(places * size, kMaxPlaces + 1);
   outputs = ShapedType::getNumElements(window.output);
-  if (offsetGroups < 1 || channels % offsetGroups != 0 ||
-      places > kMostPlaces || ShapedType::getNumElements(shape) == 0)
+  if (offsetGroups < 1 || channels % offsetGroups != 0 || places > kMaxPlaces ||
+      ShapedType::getNumElements(shape) == 0)
     return node.emitUnsupported()
            << "cannot move the places of [" << ArrayRef(window.kernel)
            << "] windows of " << node.getType(kImage) << " in " << offsetGroups
-           << " groups; at most " << kMostPlaces << " places are supported";
+           << " groups; at most " << kMaxPlaces << " places are supported";
   auto require = [&](unsigned input, StringRef what,
                      ArrayRef<int64_t> expected) -> LogicalResult {
     auto type = RankedTensorType::get(expected, element);

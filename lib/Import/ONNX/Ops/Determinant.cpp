@@ -78,11 +78,11 @@ LogicalResult mlir::binade::importer::importDet(Node &node) {
   int64_t rank = type.getRank();
   if (failed(requireFloats(node)))
     return failure();
-  constexpr int64_t kMostRows = 10; // Half of them have 252 minors.
+  constexpr int64_t kMaxRows = 10; // Half of them have 252 minors.
   int64_t size = rank < 2 ? 0 : type.getShape().back();
-  if (size < 1 || size > kMostRows || type.getDimSize(rank - 2) != size)
+  if (size < 1 || size > kMaxRows || type.getDimSize(rank - 2) != size)
     return node.emitUnsupported() << "expected square matrices of 1 to "
-                                  << kMostRows << " rows, got " << type;
+                                  << kMaxRows << " rows, got " << type;
   ArrayRef<int64_t> shape = type.getShape().drop_back(2);
   int64_t batch = ShapedType::getNumElements(shape);
   Type element = type.getElementType();

@@ -254,7 +254,7 @@ LogicalResult mlir::binade::importer::importSTFT(Node &node) {
            << "expected a window of type " << type.clone({transform.length})
            << ", got " << node.getType(2);
   int64_t frames = (type.getDimSize(1) - transform.length) / step->front() + 1;
-  if (failed(node.checkCount(frames, kMostNumbers / transform.length,
+  if (failed(node.checkCount(frames, kMaxNumbers / transform.length,
                              "places of frames")))
     return failure();
   SmallVector<int64_t> places;

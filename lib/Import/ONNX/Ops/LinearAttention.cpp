@@ -78,8 +78,8 @@ LogicalResult mlir::binade::importer::importLinearAttention(Node &node) {
       failed(requireInput(node, 5, corrects, rule)))
     return failure();
   const Heads &heads = *read;
-  constexpr int64_t kMostSteps = 4096; // Each is ops of its own.
-  if (failed(node.checkCount(heads.length, kMostSteps, "steps")))
+  constexpr int64_t kMaxSteps = 4096; // Each is ops of its own.
+  if (failed(node.checkCount(heads.length, kMaxSteps, "steps")))
     return failure();
   FailureOr<Value> query =
       splitHeads(node, 0, heads, heads.queries, heads.keySize);

@@ -80,8 +80,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
     if (low == 0 && high == 0)
       continue;
     int64_t length = shape[*axis];
-    constexpr int64_t kMost = int64_t(1) << 40;
-    bool isSmall = std::abs(low) < kMost && std::abs(high) < kMost;
+    constexpr int64_t kMax = int64_t(1) << 40;
+    bool isSmall = std::abs(low) < kMax && std::abs(high) < kMax;
     shape[*axis] = isSmall ? length + low + high : -1;
     if (shape[*axis] < 0 || (mode != "constant" && length == 0))
       return node.emitUnsupported() << "cannot pad axis " << *axis << " of "
@@ -97,7 +97,7 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
                   std::max<int64_t>(high, 0), fill);
       continue;
     }
-    if (failed(node.checkCount(shape[*axis], kMostNumbers, "places")))
+    if (failed(node.checkCount(shape[*axis], kMaxNumbers, "places")))
       return failure();
     SmallVector<int64_t> places;
     for (int64_t place = -low; place < length + high; ++place)
@@ -146,8 +146,8 @@ LogicalResult mlir::binade::importer::importCenterCropPad(Node &node) {
 //===----------------------------------------------------------------------===//
 
 static LogicalResult requireImage(Node &node, int64_t block) {
-  constexpr int64_t kMost = int64_t(1) << 16;
-  if (node.getRank(0) == 4 && block >= 1 && block <= kMost)
+  constexpr int64_t kMax = int64_t(1) << 16;
+  if (node.getRank(0) == 4 && block >= 1 && block <= kMax)
     return success();
   return node.emitError() << "expected [N, C, H, W] and a positive blocksize, "
                           << "got " << node.getType(0) << " and " << block;

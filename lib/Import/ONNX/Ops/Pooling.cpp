@@ -145,13 +145,13 @@ static FailureOr<Window> readPool(Node &node, bool isAllowed) {
   if (failed(window))
     return failure();
   // More places than this are better served by an op of their own.
-  constexpr int64_t kMostPlaces = 256;
+  constexpr int64_t kMaxPlaces = 256;
   int64_t places = 1;
   for (int64_t size : window->kernel)
-    places = std::min(places * size, kMostPlaces + 1); // Below 2^31 each.
-  if (places > kMostPlaces)
+    places = std::min(places * size, kMaxPlaces + 1); // Below 2^31 each.
+  if (places > kMaxPlaces)
     return node.emitUnsupported()
-           << "windows of more than " << kMostPlaces
+           << "windows of more than " << kMaxPlaces
            << " elements are not supported, got [" << window->kernel << "]";
   if (node.getInt("ceil_mode", 0))
     addPartialWindows(*window, node.getShape(0).drop_front(2));
@@ -189,7 +189,7 @@ LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
   if (failed(getTensorType(node.getErrorLoc(), window->output,
                            node.getElement(0))) ||
       failed(node.checkCount(ShapedType::getNumElements(window->output),
-                             kMostNumbers, "sizes of windows")))
+                             kMaxNumbers, "sizes of windows")))
     return failure();
   Value padded = padSpatial(b, node.getInput(0), *window, 0.0);
   Value sum = combineWindow<AddOp>(b, padded, *window);

@@ -121,7 +121,7 @@ LogicalResult Recurrent::read() {
   if (steps == 0)
     return node.emitUnsupported()
            << "expected sequences of a step or more, got " << x;
-  if (failed(node.checkCount(steps, kMostOps, "steps")))
+  if (failed(node.checkCount(steps, kMaxOps, "steps")))
     return failure();
   if (node.hasInput(4) && (!node.getElement(4).isInteger(32) ||
                            node.getShape(4) != ArrayRef<int64_t>(batch)))

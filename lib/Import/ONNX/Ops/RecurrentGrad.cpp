@@ -76,7 +76,7 @@ LogicalResult LstmGrad::checkLstm() {
     return reject(kX);
   if (r.getRank() != 3)
     return reject(kR);
-  if (failed(node.checkCount(x.getDimSize(0), kMostOps, "steps")))
+  if (failed(node.checkCount(x.getDimSize(0), kMaxOps, "steps")))
     return failure();
   steps = x.getDimSize(0), batch = x.getDimSize(1), depth = x.getDimSize(2);
   hidden = r.getDimSize(2);

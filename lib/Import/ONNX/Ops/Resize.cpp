@@ -115,7 +115,7 @@ static LogicalResult requireFewTaps(Node &node, const Sampling &sampling,
                                     const Resized &axis) {
   double shrink = sampling.antialias ? std::min(axis.scale, 1.0) : 1.0;
   double taps = (4.0 / shrink + 2.0) * static_cast<double>(axis.to);
-  if (taps <= static_cast<double>(kMostNumbers))
+  if (taps <= static_cast<double>(kMaxNumbers))
     return success();
   return node.emitUnsupported()
          << "resizes axis " << axis.axis << " of " << node.getType(0) << " to "
@@ -217,7 +217,7 @@ static FailureOr<SmallVector<double>> readNumbers(Node &node, unsigned index,
   if (!node.hasInput(index) || node.getType(index).getNumElements() == 0)
     return numbers;
   if (failed(node.requireConstant(index, what)) ||
-      failed(node.checkCount(node.getType(index).getNumElements(), kMostNumbers,
+      failed(node.checkCount(node.getType(index).getNumElements(), kMaxNumbers,
                              what)))
     return failure();
   Elements elements = unpack(node.getConstant(index));

@@ -17,7 +17,7 @@ using namespace mlir::binade::importer;
 /// Up to so many updates of a place are looked at one after the other.
 static constexpr int64_t kFew = 8;
 /// More pairs of places and updates than this are not compared.
-static constexpr int64_t kMostPairs = int64_t(1) << 30;
+static constexpr int64_t kMaxPairs = int64_t(1) << 30;
 
 namespace {
 /// What an update does to the element that it is for.
@@ -92,7 +92,7 @@ static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
 /// Fails where all pairs of `targets` elements and `count` updates are too many
 /// to be compared.
 static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
-  if (count <= kFew || targets <= kMostPairs / count)
+  if (count <= kFew || targets <= kMaxPairs / count)
     return success();
   return node.emitUnsupported()
          << "compares each of " << targets << " elements with " << count

@@ -99,7 +99,7 @@ LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
   int64_t length = node.getShape(0)[*axis];
   SmallVector<int64_t> sizes;
   if (!node.hasInput(1)) {
-    if (failed(node.checkCount(length, kMostOps, "parts")))
+    if (failed(node.checkCount(length, kMaxOps, "parts")))
       return failure();
     sizes.assign(length, 1);
   } else {
@@ -111,7 +111,7 @@ LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
       int64_t size = split->front();
       if (size < 1)
         return node.emitUnsupported() << "cannot split into parts of " << size;
-      if (failed(node.checkCount(length / size, kMostOps, "parts")))
+      if (failed(node.checkCount(length / size, kMaxOps, "parts")))
         return failure();
       sizes.assign(length / size, size);
       if (length % size != 0)

@@ -249,7 +249,7 @@ LogicalResult mlir::binade::importer::importSlice(Node &node) {
              << "expected steps other than 0 along axis " << *axis;
     int64_t length = node.getShape(0)[*axis];
     if (step < 0) {
-      if (failed(node.checkCount(length, kMostNumbers, "places")))
+      if (failed(node.checkCount(length, kMaxNumbers, "places")))
         return failure();
       backward.emplace_back(*axis, listBackward(start, end, step, length));
       continue;

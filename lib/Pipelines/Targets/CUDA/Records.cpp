@@ -147,9 +147,9 @@ static uint64_t countResults(const plan::Record &record, const Plan &plan) {
 
 uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
                                            const Plan &plan) {
-  constexpr uint64_t kMost = 32 << 20, kParts = 8;
-  return std::min<uint64_t>(kMost, kParts * sizeof(float) *
-                                       countResults(record, plan));
+  constexpr uint64_t kMax = 32 << 20, kParts = 8;
+  return std::min<uint64_t>(kMax, kParts * sizeof(float) *
+                                      countResults(record, plan));
 }
 
 //===----------------------------------------------------------------------===//

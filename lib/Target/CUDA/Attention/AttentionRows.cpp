@@ -180,10 +180,10 @@ void AttentionBlock::storeRows(Which which, Value two) const {
 }
 
 Value AttentionBlock::multiplyOwn(Which one, Which other) const {
-  constexpr int64_t kMost = 8;
+  constexpr int64_t kMax = 8;
   int64_t columns = countColumns(one), width = columns / kSharers;
   for (Which which : {one, other})
-    width = std::gcd(width, operands[which].getWidth(Operand::Terms, kMost));
+    width = std::gcd(width, operands[which].getWidth(Operand::Terms, kMax));
   auto type = VectorType::get({width}, b.getF32Type());
   SmallVector<Value> rows;
   for (int64_t i = 0; i < 2; ++i) {

@@ -126,11 +126,11 @@ static DType getFormat(const Contraction &contraction) {
 /// multiprocessors. Not asked from a device: bits depend on it.
 static constexpr int64_t kBusyBlocks = 132;
 /// Steps that are worth a block of their own.
-static constexpr int64_t kLeastSteps = 8;
+static constexpr int64_t kMinSteps = 8;
 
 static void split(Tiling &tiling, int64_t batches) {
   int64_t tiles = batches * tiling.rowTiles * tiling.columnTiles;
-  int64_t wanted = std::min(kBusyBlocks / tiles, tiling.steps / kLeastSteps);
+  int64_t wanted = std::min(kBusyBlocks / tiles, tiling.steps / kMinSteps);
   if (wanted < 2)
     return;
   tiling.splitSteps = llvm::divideCeil(tiling.steps, wanted);
