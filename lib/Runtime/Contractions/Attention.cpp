@@ -3,7 +3,7 @@
 // their terms.
 //===----------------------------------------------------------------------===//
 
-#include "Operation.h"
+#include "../Execution/Operation.h"
 #include "binade/Container/FloatConversion.h"
 #include <cmath>
 #include <cstring>
