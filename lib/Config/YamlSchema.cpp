@@ -1,5 +1,4 @@
-//===- YamlSchema.cpp - What may stand in a YAML file
-//-----------------------===//
+//===- YamlSchema.cpp - What may stand in a YAML file ---------------------===//
 
 #include "binade/Config/YamlSchema.h"
 #include "binade/Container/Suggest.h"

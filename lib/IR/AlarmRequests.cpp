@@ -1,5 +1,4 @@
-//===- AlarmRequests.cpp - Alarms as a policy asks for them
-//------------------===//
+//===- AlarmRequests.cpp - Alarms as a policy asks for them ---------------===//
 // A module has them as {rules = [WORD, ...], action = WORD}, a word being
 // {word = "range", at = loc(...)}, with `contents` if it names a file.
 //===----------------------------------------------------------------------===//

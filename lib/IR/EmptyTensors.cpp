@@ -1,4 +1,4 @@
-//===- EmptyTensors.cpp - Tensors with an axis of length 0 -------------===//
+//===- EmptyTensors.cpp - Tensors with an axis of length 0 ----------------===//
 
 #include "binade/IR/Build.h"
 

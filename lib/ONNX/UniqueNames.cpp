@@ -1,5 +1,4 @@
-//===- UniqueNames.cpp - Names that no value has
-//------------------------------===//
+//===- UniqueNames.cpp - Names that no value has --------------------------===//
 
 #include "binade/ONNX/UniqueNames.h"
 #include "binade/ONNX/Subgraphs.h"

@@ -1,4 +1,4 @@
-//===- IdentifyRules.cpp - Rules of the library by their patterns --------===//
+//===- IdentifyRules.cpp - Rules of the library by their patterns ---------===//
 
 #include "ImportedRules.h"
 #include "MatchPattern.h"

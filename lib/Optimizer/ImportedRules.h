@@ -1,5 +1,4 @@
-//===- ImportedRules.h - rules that came with the graph ------------*- C++
-//-*-===//
+//===- ImportedRules.h - rules that came with the graph ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H
 #define BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H

@@ -1,4 +1,4 @@
-//===- MatchPattern.cpp - An update as an exporter wrote it --------------===//
+//===- MatchPattern.cpp - An update as an exporter wrote it ---------------===//
 
 #include "MatchPattern.h"
 #include "SolveSettings.h"

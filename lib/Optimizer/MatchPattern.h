@@ -1,4 +1,4 @@
-//===- MatchPattern.h - an update as an exporter wrote it ------*- C++ -*-===//
+//===- MatchPattern.h - an update as an exporter wrote it -------*- C++ -*-===//
 //
 // A pattern is a function of a file under Spellings/: the update of one
 // element by a rule of the library, as a graph may have it. It takes

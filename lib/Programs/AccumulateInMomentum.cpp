@@ -1,5 +1,4 @@
-//===- AccumulateInMomentum.cpp - Gradients of several batches in states
-//----===//
+//===- AccumulateInMomentum.cpp - Gradients of several batches in states --===//
 
 #include "MomentumRule.h"
 #include "Results.h"

@@ -1,5 +1,4 @@
-//===- FindRootCause.cpp - Where numbers are lost
-//----------------------------===//
+//===- FindRootCause.cpp - Where numbers are lost -------------------------===//
 
 #include "FindRootCause.h"
 #include "OpKeys.h"

@@ -1,5 +1,4 @@
-//===- FindRootCause.h - where numbers are lost --------------------*- C++
-//-*-===//
+//===- FindRootCause.h - where numbers are lost -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TRACING_FINDROOTCAUSE_H
 #define BINADE_LIB_TRACING_FINDROOTCAUSE_H

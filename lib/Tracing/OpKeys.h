@@ -1,4 +1,4 @@
-//===- OpKeys.h - ops of a step told apart --------------------*- C++ -*-===//
+//===- OpKeys.h - ops of a step told apart ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TRACING_OPKEYS_H
 #define BINADE_LIB_TRACING_OPKEYS_H

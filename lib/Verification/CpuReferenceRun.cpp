@@ -1,5 +1,4 @@
-//===- CpuReferenceRun.cpp - a device's plan with kernels for the CPU
-//-------------===//
+//===- CpuReferenceRun.cpp - a device's plan with kernels for the CPU -----===//
 
 #include "CpuReferenceRun.h"
 #include "Accesses.h"

@@ -1,5 +1,4 @@
-//===- CpuReferenceRun.h - a device's plan with kernels for the CPU -----*- C++
-//-*-===//
+//===- CpuReferenceRun.h - A device plan with CPU kernels -------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
 #define BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H

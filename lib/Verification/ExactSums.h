@@ -1,5 +1,4 @@
-//===- ExactSums.h - sums of products, element by element --------*- C++
-//-*-===//
+//===- ExactSums.h - sums of products, element by element -------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_EXACTSUMS_H
 #define BINADE_LIB_VERIFICATION_EXACTSUMS_H

@@ -1,5 +1,4 @@
-//===- UnexpectedWrites.cpp - memory that a record has no business with
-//-------------===//
+//===- UnexpectedWrites.cpp - memory that a record has no business with ---===//
 //
 // The arena is one allocation, so that a device does not notice who writes to a
 // buffer of someone else, and kernels over many tensors get all of it.

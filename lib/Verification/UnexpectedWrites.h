@@ -1,5 +1,4 @@
-//===- UnexpectedWrites.h - memory that a record has no business with -----*-
-//C++ -*-===//
+//===- UnexpectedWrites.h - Writes outside of operands ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
 #define BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H

@@ -1,5 +1,4 @@
-//===- Alarms.h - alarms of a run, as the command line says them -*- C++ -*-==//
-
+//===- Alarms.h - Alarm options of the command line -------------*- C++ -*-===//
 #ifndef BINADE_TOOLS_BINADE_ALARMS_H
 #define BINADE_TOOLS_BINADE_ALARMS_H
 

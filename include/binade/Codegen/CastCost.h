@@ -1,4 +1,4 @@
-//===- CastCost.h - what emulated formats take ------------*- C++ -*-===//
+//===- CastCost.h - what emulated formats take ------------------*- C++ -*-===//
 
 #ifndef BINADE_CODEGEN_CASTCOST_H
 #define BINADE_CODEGEN_CASTCOST_H

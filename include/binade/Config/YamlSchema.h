@@ -1,5 +1,4 @@
-//===- YamlSchema.h - what may stand in a YAML file ---------------*- C++
-//-*-===//
+//===- YamlSchema.h - what may stand in a YAML file -------------*- C++ -*-===//
 //
 // A form says how one kind of value is written. It reads the value, with a
 // diagnostic at the line and column of what is wrong, and describes itself as

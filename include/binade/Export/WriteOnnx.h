@@ -1,5 +1,4 @@
-//===- WriteOnnx.h - ONNX from binade ops ---------------------------*- C++
-//-*-===//
+//===- WriteOnnx.h - ONNX from binade ops -----------------------*- C++ -*-===//
 
 #ifndef BINADE_EXPORT_WRITEONNX_H
 #define BINADE_EXPORT_WRITEONNX_H

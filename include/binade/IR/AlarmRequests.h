@@ -1,5 +1,4 @@
-//===- AlarmRequests.h - alarms as a policy asks for them ----------*- C++
-//-*-===//
+//===- AlarmRequests.h - alarms as a policy asks for them -------*- C++ -*-===//
 
 #ifndef BINADE_IR_ALARMREQUESTS_H
 #define BINADE_IR_ALARMREQUESTS_H

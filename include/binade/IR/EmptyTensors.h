@@ -1,4 +1,4 @@
-//===- EmptyTensors.h - tensors with an axis of length 0 -----*- C++ -*-===//
+//===- EmptyTensors.h - tensors with an axis of length 0 --------*- C++ -*-===//
 
 #ifndef BINADE_IR_EMPTYTENSORS_H
 #define BINADE_IR_EMPTYTENSORS_H

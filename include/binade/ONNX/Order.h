@@ -1,4 +1,4 @@
-//===- Order.h - Nodes sorted, producers first ---------------*- C++ -*-===//
+//===- Order.h - Nodes sorted, producers first ------------------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_ORDER_H
 #define BINADE_ONNX_ORDER_H

@@ -1,4 +1,4 @@
-//===- Schemas.h - What ONNX says of its ops ----------------*- C++ -*-===//
+//===- Schemas.h - What ONNX says of its ops --------------------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_SCHEMAS_H
 #define BINADE_ONNX_SCHEMAS_H

@@ -1,5 +1,4 @@
-//===- StepEvidence.h - what a run saw, for the values of a step -*- C++
-//-*-===//
+//===- StepEvidence.h - Recorded ranges of a step ---------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_STEPEVIDENCE_H
 #define BINADE_PRECISION_STEPEVIDENCE_H

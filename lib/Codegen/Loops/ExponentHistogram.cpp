@@ -1,5 +1,4 @@
-//===- ExponentHistogram.cpp - a histogram of exponents
-//---------------------------===//
+//===- ExponentHistogram.cpp - a histogram of exponents -------------------===//
 
 #include "ExponentHistogram.h"
 #include "mlir/Dialect/Math/IR/Math.h"

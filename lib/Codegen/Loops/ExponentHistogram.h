@@ -1,5 +1,4 @@
-//===- ExponentHistogram.h - a histogram of exponents -------------------*- C++
-//-*-===//
+//===- ExponentHistogram.h - a histogram of exponents -----------*- C++ -*-===//
 //
 // An item of a CPU's kernel keeps the biased exponents of its elements as bytes
 // and counts at the end: for each exponent that a chunk of bytes may hold, one

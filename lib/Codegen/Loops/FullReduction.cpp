@@ -1,5 +1,4 @@
-//===- FullReduction.cpp - reductions of all elements
-//------------------------------===//
+//===- FullReduction.cpp - reductions of all elements ---------------------===//
 //
 // An item reduces a block of elements, whose size depends on the shape only, to
 // one number in the workspace; `finish` puts the numbers together in order.

@@ -1,5 +1,4 @@
-//===- FullReduction.h - reductions of all elements ----------------------*- C++
-//-*-===//
+//===- FullReduction.h - reductions of all elements -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H
 #define BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H

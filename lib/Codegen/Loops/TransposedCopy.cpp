@@ -1,5 +1,4 @@
-//===- TransposedCopy.cpp - codes with rows for columns
-//----------------------===//
+//===- TransposedCopy.cpp - codes with rows for columns -------------------===//
 //
 // Codes of a byte that a GPU writes with rows and columns swapped, where that
 // is wanted as they are too. An item is a tile, of which a thread has a vector

@@ -1,5 +1,4 @@
-//===- WarpColumnExchange.cpp - columns that threads find for each other
-//--------===//
+//===- WarpColumnExchange.cpp - columns that threads find for each other --===//
 //
 // Words have a bit for each column. A thread sets those of its own columns, and
 // the words of all are put together only where any bit is set: few are, where

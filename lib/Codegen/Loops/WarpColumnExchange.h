@@ -1,5 +1,4 @@
-//===- WarpColumnExchange.h - columns that threads find for each other *- C++
-//-*-===//
+//===- WarpColumnExchange.h - Column exchange in a warp ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_WARPCOLUMNEXCHANGE_H
 #define BINADE_LIB_CODEGEN_LOOPS_WARPCOLUMNEXCHANGE_H

@@ -1,5 +1,4 @@
-//===- WarpStateUpdate.cpp - updates of quantized states, in a warp's registers
-//===//
+//===- WarpStateUpdate.cpp - State updates in registers -------------------===//
 
 #include "StateGroups.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

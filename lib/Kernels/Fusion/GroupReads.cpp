@@ -1,5 +1,4 @@
-//===- GroupReads.cpp - What kernels read, and what they compute again
-//-----===//
+//===- GroupReads.cpp - What kernels read, and what they compute again ----===//
 
 #include "Grouping.h"
 

@@ -1,5 +1,4 @@
-//===- WriteTransposedOperands.cpp - Write codes in both orders where they are
-//made -----===//
+//===- WriteTransposedOperands.cpp - Sink transposes into producers -------===//
 // A product of codes may read them by columns, some time after they were made.
 // On a GPU the kernel that makes them writes them both ways; then what waits
 // for the product are the codes as it reads them.

@@ -1,4 +1,4 @@
-//===- MaterializePrecision.cpp - Decisions to types and casts -----------===//
+//===- MaterializePrecision.cpp - Decisions to types and casts ------------===//
 
 #include "ClampResults.h"
 #include "QuantizeValues.h"

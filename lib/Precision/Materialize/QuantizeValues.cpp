@@ -43,7 +43,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   Phase phase = getPhase(reader);
   if (phase != getPhaseOf(parts.front()))
     for (Value &part : parts)
-      part = save(part);
+      part = savePart(part);
   b.setInsertionPoint(reader);
   operand.set(decode(value, parts, format, phase));
 }
@@ -51,7 +51,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
 void ValueQuantizer::save(SaveOp op, QuantizedAttr format, Type element) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
-    part = save(part);
+    part = savePart(part);
   // Earlier, what is decoded might wait in its place.
   Operation *reader = findFirstUser(op.getY());
   b.setInsertionPoint(reader ? reader : op);

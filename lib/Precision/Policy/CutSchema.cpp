@@ -1,5 +1,4 @@
-//===- CutSchema.cpp - What a cut minimizes, in files
-//-----------------------===//
+//===- CutSchema.cpp - What a cut minimizes, in files ---------------------===//
 
 #include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
@@ -38,7 +37,7 @@ static YamlSchema<FormatRates> ratesForm() {
       check);
 }
 
-const YamlSchema<TargetCosts> &mlir::binade::getCostsForm() {
+const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
   auto check = [](YamlReader &reader, Node &node, TargetCosts &costs) {
     bool isWhole =
         !costs.target.empty() && costs.launch > 0 && !costs.formats.empty();

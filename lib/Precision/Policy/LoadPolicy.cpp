@@ -18,7 +18,7 @@ static FileKind policies() { return {"policy", getPolicyFiles()}; }
 static FailureOr<Policy> parsePolicy(const DataFile &file,
                                      MLIRContext *context) {
   FailureOr<Policy> policy =
-      parseFile(file, "a policy", getPolicySchema(), context);
+      parseFile(file, "a policy", getPolicyFileSchema(), context);
   if (failed(policy))
     return failure();
   for (PolicyRule &rule : policy->rules)
@@ -30,7 +30,7 @@ static FailureOr<Policy> parsePolicy(const DataFile &file,
 static LogicalResult completeCut(Policy &policy, const DataFile &costs,
                                  MLIRContext *context) {
   FailureOr<TargetCosts> target =
-      parseFile(costs, "costs", getCostsForm(), context);
+      parseFile(costs, "costs", getCostsFileSchema(), context);
   if (failed(target))
     return failure();
   policy.cut->target = std::move(*target);

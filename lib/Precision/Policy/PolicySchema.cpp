@@ -1,5 +1,4 @@
-//===- PolicySchema.cpp - What may stand in a policy file
-//-------------------===//
+//===- PolicySchema.cpp - What may stand in a policy file -----------------===//
 
 #include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
@@ -199,7 +198,7 @@ static YamlKey<Policy> onAlarmKey() {
                    "or switch:POLICY")};
 }
 
-const YamlSchema<Policy> &mlir::binade::getPolicySchema() {
+const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
   static const YamlSchema<Policy> form = yamlMapping<Policy>(
       "a policy",
       {yamlKey("name", "Name in reports", &Policy::name, yamlString()),
@@ -235,7 +234,7 @@ const YamlSchema<Policy> &mlir::binade::getPolicySchema() {
 }
 
 std::string mlir::binade::getPolicySchema() {
-  llvm::json::Object schema = getPolicySchema().schema;
+  llvm::json::Object schema = getPolicyFileSchema().schema;
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "Binade precision policy";
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(schema)));

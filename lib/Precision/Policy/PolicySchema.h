@@ -1,5 +1,4 @@
-//===- PolicySchema.h - what may stand in a policy file -----------*- C++
-//-*-===//
+//===- PolicySchema.h - what may stand in a policy file ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
 #define BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
@@ -11,10 +10,10 @@ namespace mlir::binade {
 
 /// The one definition of policy files: what reads them, and what editors are
 /// told. Rules refer to the reader's context.
-const YamlSchema<Policy> &getPolicySchema();
+const YamlSchema<Policy> &getPolicyFileSchema();
 
 /// The same of files of costs.
-const YamlSchema<TargetCosts> &getCostsForm();
+const YamlSchema<TargetCosts> &getCostsFileSchema();
 
 /// Parts of a policy.
 YamlSchema<PolicyRule> yamlRule();

@@ -1,5 +1,4 @@
-//===- RuleSchema.cpp - What may stand in a rule of a policy
-//----------------===//
+//===- RuleSchema.cpp - What may stand in a rule of a policy --------------===//
 
 #include "PolicySchema.h"
 #include "binade/Container/Suggest.h"

@@ -1,5 +1,4 @@
-//===- ErrorPropagation.cpp - What an error in a saved value enters
-//------------------===//
+//===- ErrorPropagation.cpp - What an error in a saved value enters -------===//
 
 #include "ErrorPropagation.h"
 #include "binade/IR/Interface.h"

@@ -1,5 +1,4 @@
-//===- ErrorPropagation.h - what an error in a saved value enters ----------*-
-//C++ -*-===//
+//===- ErrorPropagation.h - Which results an error reaches ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_SAVED_ERRORPROPAGATION_H
 #define BINADE_LIB_PRECISION_SAVED_ERRORPROPAGATION_H

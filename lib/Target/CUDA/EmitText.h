@@ -1,5 +1,4 @@
-//===- EmitText.h - kernels that no op of the dialect stands for -*- C++
-//-*-===//
+//===- EmitText.h - Kernels written as text ---------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_EMITTEXT_H
 #define BINADE_LIB_TARGET_CUDA_EMITTEXT_H

@@ -1,5 +1,4 @@
-//===- OptimizerModel.h - the optimizer of ONNX Runtime's training -*- C++ -*-//
-
+//===- OptimizerModel.h - Optimizers of ONNX Runtime files ------*- C++ -*-===//
 #ifndef BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
 #define BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
 

@@ -1,5 +1,4 @@
-//===- DataDependentShapes.cpp - NonZero, Unique and NonMaxSuppression
-//------------------===//
+//===- DataDependentShapes.cpp - NonZero, Unique and NonMaxSuppression ----===//
 //
 // How many results there are depends on elements, and shapes are static: these
 // are computed at import, of constants alone.
