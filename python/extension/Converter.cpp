@@ -63,7 +63,7 @@ static OnnxConversionReport convert(const std::string &path,
 static std::vector<std::pair<std::string, std::string>>
 listLeftOut(const OnnxConversionReport &report) {
   std::vector<std::pair<std::string, std::string>> nodes;
-  for (const LeftOut::Node &node : report.leftOut.nodes)
+  for (const PartialImport::Node &node : report.partial.nodes)
     if (!node.reason.empty())
       nodes.emplace_back(node.name, node.reason);
   return nodes;
@@ -110,7 +110,7 @@ void ::binade::python::addConverter(nb::module_ &module) {
                    })
       .def_prop_ro("left_whole",
                    [](const OnnxConversionReport &report) {
-                     return report.leftOut.everything;
+                     return report.partial.everything;
                    })
       .def_prop_ro("left_out", &listLeftOut);
   module.def("convert_model", &convert, "path"_a, "output"_a, "conversion"_a,

@@ -86,12 +86,12 @@ void ConvertCommand::print(const OnnxConversionReport &report) const {
     std::cout << "note: " << printable(note) << "\n";
   for (const std::string &held : report.held)
     std::cout << "kept in f32: " << printable(held) << "\n";
-  if (!report.leftOut.everything.empty()) {
-    std::cout << "left as it is: " << printable(report.leftOut.everything)
+  if (!report.partial.everything.empty()) {
+    std::cout << "left as it is: " << printable(report.partial.everything)
               << "\n";
     return;
   }
-  for (const LeftOut::Node &node : report.leftOut.nodes)
+  for (const PartialImport::Node &node : report.partial.nodes)
     if (!node.reason.empty())
       std::cout << "left in f32: node " << quote(node.name) << ": "
                 << printable(node.reason) << "\n";
