@@ -56,6 +56,12 @@ private:
   CudaOptions getOptions(const CompileOptions &options) const;
 
   const CudaChip *chip;
+  /// The path and the version of NVIDIA's assembler, found at the first use: a
+  /// process has to be started to ask for the version.
+  struct Assembler {
+    std::string path, version;
+  };
+  mutable std::optional<Assembler> assembler;
 };
 } // namespace
 
@@ -83,9 +89,12 @@ std::optional<Target::Throughput> CudaTarget::getThroughput() const {
 CudaOptions CudaTarget::getOptions(const CompileOptions &options) const {
   CudaOptions cuda;
   cuda.chip = chip;
-  cuda.assembler = findPtxas();
-  if (!cuda.assembler.empty())
-    cuda.assemblerVersion = getPtxasVersion(cuda.assembler);
+  if (!assembler) {
+    std::string path = findPtxas();
+    assembler = {path, path.empty() ? "" : getPtxasVersion(path)};
+  }
+  cuda.assembler = assembler->path;
+  cuda.assemblerVersion = assembler->version;
   cuda.cacheDirectory = options.cacheDirectory.empty()
                             ? getDefaultCacheDirectory()
                             : options.cacheDirectory;
