@@ -28,7 +28,7 @@ def binade(tmp_path_factory):
     overlay.insert(f"{folder}/OpTable.cpp", '{"ConcatTraining"', row)
     overlay.insert(f"{folder}/OpTable.h", "LogicalResult importFastGelu(", declaration)
     overlay.insert(
-        f"{folder}/Microsoft.cpp",
+        f"{folder}/Ops/Microsoft.cpp",
         "LogicalResult mlir::binade::importer::importFastGelu(",
         function,
     )
@@ -36,7 +36,7 @@ def binade(tmp_path_factory):
     target, line = read_blocks("add-a-target.md")
     overlay.write(f"{folder}/Portable/PortableTarget.cpp", target)
     overlay.insert(f"{folder}/Targets.cpp", "  KIND(Cuda)", line)
-    for path in ("lib/Import/ONNX/OpTable.cpp", "lib/Import/ONNX/Microsoft.cpp"):
+    for path in ("lib/Import/ONNX/OpTable.cpp", "lib/Import/ONNX/Ops/Microsoft.cpp"):
         overlay.compile(path)
     overlay.compile(f"{folder}/Targets.cpp")
     overlay.compile(
@@ -48,7 +48,7 @@ def binade(tmp_path_factory):
         r"Schedule TransposeOp::getSchedule\(\) \{\n.*\n\}\n",
         schedule,
     )
-    path = "lib/Kernels/LibraryCalls.cpp"
+    path = "lib/Kernels/Plan/LibraryCalls.cpp"
     overlay.insert(path, "FailureOr<plan::Record> mlir::binade::buildLibrary", function)
     overlay.insert(path, "          .Default(false)", case)
     for changed in (path, "lib/IR/Ops/Shape.cpp"):

@@ -32,7 +32,7 @@ CHANGED = (
     "lib/Plan/Operands.cpp",
     "lib/Plan/RecordJson.cpp",
     "lib/Plan/ValidateRecords.cpp",
-    "lib/Runtime/Executor.cpp",  # Finds the operation by its overload.
+    "lib/Runtime/Execution/Executor.cpp",  # Finds the operation by its overload.
 )
 
 
@@ -51,11 +51,13 @@ def test_the_code_of_the_page_compiles(tmp_path):
     overlay.insert(
         "lib/Plan/ValidateRecords.cpp", "  Result<void> check(const Copy", check
     )
-    overlay.insert("lib/Runtime/Operation.h", "} // namespace binade\n", declaration)
-    overlay.write("lib/Runtime/Fill.cpp", operation)
+    overlay.insert(
+        "lib/Runtime/Execution/Operation.h", "} // namespace binade\n", declaration
+    )
+    overlay.write("lib/Runtime/Execution/Fill.cpp", operation)
     folder = "test/unittests/Runtime"
     overlay.write(f"{folder}/FillTest.cpp", test)
     for path in CHANGED:
         overlay.compile(path)
-    overlay.compile("lib/Runtime/Fill.cpp", "lib/Runtime/Copy.cpp")
+    overlay.compile("lib/Runtime/Execution/Fill.cpp", "lib/Runtime/Execution/Copy.cpp")
     overlay.compile(f"{folder}/FillTest.cpp", f"{folder}/AttentionTest.cpp")
