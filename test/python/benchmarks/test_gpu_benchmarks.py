@@ -59,7 +59,7 @@ def measure(artifacts, out, *arguments, library_path=SIMULATED):
     return done, json.loads(written[0].read_text()) if written else None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_parts(artifacts, tmp_path):
     done, result = measure(artifacts, tmp_path, "--time", 4)
     assert done.returncode == 0, done.stdout + done.stderr

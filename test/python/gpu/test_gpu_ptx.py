@@ -71,7 +71,10 @@ def test_templates(name, chip, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "fp8-block", "coat"])
+@pytest.mark.parametrize(
+    "policy",
+    ["fp32", "bf16-amp", pytest.param("fp8-block", marks=pytest.mark.nightly), "coat"],
+)
 def test_kernels_of_policies(policy, tmp_path):
     kernels = [
         text for text in read_kernels(policy).values() if "optimizer" not in text

@@ -28,7 +28,10 @@ def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
     return report["records"]
 
 
-@pytest.mark.parametrize("policy", ["bf16-amp", "fp8-current", "fp8-block"])
+@pytest.mark.parametrize(
+    "policy",
+    ["bf16-amp", "fp8-current", pytest.param("fp8-block", marks=pytest.mark.nightly)],
+)
 def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
     """Products by matrix units; those of the mlp are too small for them."""
     records = verify_model("gpt2-tiny", policy, tmp_path)
