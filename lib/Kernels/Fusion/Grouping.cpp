@@ -99,8 +99,9 @@ private:
            std::pair(!isRead[than], groups[than].level);
   }
 
-  /// Merges into `into` what else an op of its loops reads and has these loops,
-  /// unless one of both waits for the other.
+  /// Merges the other groups among `inputs` into group `into` if they are
+  /// elementwise, have the same loops, and neither group depends on the other.
+  /// Returns whether a group was merged.
   bool mergeInputs(ArrayRef<unsigned> inputs, unsigned into) {
     bool hasMerged = false;
     for (unsigned input : inputs) {
@@ -108,7 +109,8 @@ private:
       if (input == into || other.schedule != Schedule::Elementwise ||
           !canJoin(group, other))
         continue;
-      // Who waits has a higher level, and waits for a group that is read.
+      // A group that depends on another one has a higher level, and that other
+      // group is read.
       bool isApart = group.level == other.level ||
                      !isRead[group.level < other.level ? into : input];
       if (!isApart)

@@ -30,12 +30,13 @@ int64_t Operand::getWidth(Direction along, int64_t most) const {
   auto bytes = static_cast<int64_t>(byteSize(dtype));
   auto fits = [&](int64_t width) {
     auto divides = [&](int64_t stride) { return stride % width == 0; };
-    auto isPerThread = [&](const Axis &axis) {
+    auto keepsAlignment = [&](const Axis &axis) {
       return &axis == &last || axis.size == 1 || divides(axis.stride);
     };
     return divides(last.size) && alignment % (width * bytes) == 0 &&
-           llvm::all_of(entries, isPerThread) &&
-           llvm::all_of(terms, isPerThread) && llvm::all_of(batch, divides) &&
+           llvm::all_of(entries, keepsAlignment) &&
+           llvm::all_of(terms, keepsAlignment) &&
+           llvm::all_of(batch, divides) &&
            llvm::all_of(windows, [&](const Window &window) {
              return divides(window.stride);
            });
