@@ -1,4 +1,4 @@
-//===- CastCost.h - what emulated formats take ------------------*- C++ -*-===//
+//===- CastCost.h - Cost of emulated float casts ----------------*- C++ -*-===//
 
 #ifndef BINADE_CODEGEN_CASTCOST_H
 #define BINADE_CODEGEN_CASTCOST_H
@@ -7,13 +7,14 @@
 
 namespace mlir::binade {
 
-/// Operations of integer arithmetic that a conversion of one number is.
+/// Number of integer operations that convert one element.
 struct CastCost {
-  unsigned encode = 0; ///< From f32, with saturation.
-  unsigned decode = 0; ///< To f32.
+  unsigned encode = 0; ///< Saturating cast from f32.
+  unsigned decode = 0; ///< Cast to f32.
 };
 
-/// For a float of at most 8 bits, where a target has no instructions for it.
+/// Returns the cost of the casts between f32 and `format`, a float of at most 8
+/// bits, on a target without instructions for them.
 CastCost getCastCost(FloatType format);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- IntegerCasts.h - integers to narrow floats ---------------*- C++ -*-===//
+//===- IntegerCasts.h - Integers to narrow floats ---------------*- C++ -*-===//
 
 #ifndef BINADE_CODEGEN_INTEGERCASTS_H
 #define BINADE_CODEGEN_INTEGERCASTS_H
@@ -7,9 +7,10 @@
 
 namespace mlir::binade {
 
-/// Makes casts of integers to floats of 16 bits and fewer, in `root`, two
-/// again: to f32, and from there. The canonicalizer makes one of them, which
-/// rounds otherwise, and for which no target has an instruction.
+/// Splits every cast in `root` from an integer to a float of at most 16 bits
+/// into a cast to f32 and a cast from f32. The canonicalizer merges these two
+/// into one, which rounds differently and for which no target has an
+/// instruction.
 void splitIntegerCasts(Operation *root);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Passes.h - Conversion passes -----------------------------*- C++ -*-===//
+//===- Passes.h - Passes and pipelines of Codegen ---------------*- C++ -*-===//
 
 #ifndef BINADE_CODEGEN_PASSES_H
 #define BINADE_CODEGEN_PASSES_H
@@ -16,23 +16,24 @@ namespace mlir::binade {
 #define GEN_PASS_REGISTRATION
 #include "binade/Codegen/Passes.h.inc"
 
-/// Patterns that replace transcendental functions of f32 scalars and vectors by
-/// arithmetic; see `binade-expand-math`.
+/// Adds patterns that replace transcendental functions of f32 scalars and
+/// vectors by arithmetic; see `binade-expand-math`.
 void populateExpandMathPatterns(RewritePatternSet &patterns);
 
-/// Kernels to loops, functions to arithmetic, casts to integer arithmetic:
-/// `binade-conversion-pipeline`.
+/// Adds the passes of `binade-conversion-pipeline`: kernels become loops, math
+/// functions arithmetic, and casts of narrow floats integer arithmetic.
 void buildConversionPipeline(OpPassManager &passes);
-/// The same for a GPU, to kernels of the gpu dialect:
-/// `binade-gpu-conversion-pipeline`.
+/// Adds the passes of `binade-gpu-conversion-pipeline`, which does the same
+/// with kernels of the gpu dialect.
 void buildGpuConversionPipeline(OpPassManager &passes);
-/// The part of it behind emission.
+/// Adds the passes of the GPU pipeline that follow `binade-emit-gpu-kernels`.
 void buildGpuExpansionPipeline(OpPassManager &passes);
 void registerConversionPipeline();
 
-/// Patterns that replace conversions from and to bf16, and from f64 to 16 bits,
-/// by integer arithmetic; see `binade-expand-float-casts`. Casts between f32
-/// and a format of `kept` stay.
+/// Adds patterns that replace casts from and to bf16, casts from f64 to 16
+/// bits, and casts between f32 and formats of at most 8 bits by integer
+/// arithmetic; see `binade-expand-float-casts`. Casts between f32 and a format
+/// of `kept` remain.
 void populateExpandCastPatterns(RewritePatternSet &patterns,
                                 ArrayRef<Type> kept = {});
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Saturate.h - numbers kept within a format ----------------*- C++ -*-===//
+//===- Saturate.h - Clamping to the range of a format -----------*- C++ -*-===//
 
 #ifndef BINADE_CODEGEN_SATURATE_H
 #define BINADE_CODEGEN_SATURATE_H
@@ -7,11 +7,13 @@
 
 namespace mlir::binade {
 
-/// `x`, or what is nearest to it among the finite numbers of `format`; NaN
-/// stays. A cast that follows it saturates, and targets make one of the two.
+/// Returns `x` clamped to the range of finite values of `format`; NaN stays
+/// NaN. With a cast after it, this is a saturating cast, for which targets may
+/// emit one instruction.
 Value clampTo(ImplicitLocOpBuilder &b, Value x, FloatType format);
 
-/// What was clamped to `format` where `x` is the result, null elsewhere.
+/// Returns the value that was clamped if `x` is a result of `clampTo` with
+/// `format`, otherwise null.
 Value getUnclamped(Value x, FloatType format);
 
 } // namespace mlir::binade
