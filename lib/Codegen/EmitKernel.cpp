@@ -1,4 +1,4 @@
-//===- EmitKernel.cpp - loops for one kernel ------------------------------===//
+//===- EmitKernel.cpp - Emission of loops for one kernel ------------------===//
 
 #include "binade/Codegen/EmitKernel.h"
 #include "Loops/Reduction.h"
@@ -14,7 +14,7 @@ static bool isEmpty(Value value) {
   return getTensor(value).getNumElements() == 0;
 }
 
-/// What is reduced of nothing is known.
+/// Replaces reductions of empty tensors by their neutral element.
 static void foldEmptyReductions(func::FuncOp function) {
   for (Operation &op : function.front()) {
     auto reduction = Reduction::from(&op);
@@ -29,7 +29,7 @@ static void foldEmptyReductions(func::FuncOp function) {
   }
 }
 
-/// Replaces ops by their primitives until only those are left.
+/// Decomposes ops until only primitives are left.
 static void decompose(func::FuncOp function) {
   bool changed = true;
   while (changed) {
@@ -49,14 +49,14 @@ static void decompose(func::FuncOp function) {
     }
   }
   foldEmptyReductions(function);
-  // Folds views of views and drops what nobody reads; changes no value.
+  // Folds views of views and removes dead ops; no value changes.
   (void)applyPatternsGreedily(function, FrozenRewritePatternSet());
   IRRewriter rewriter(function.getContext());
   DominanceInfo dominance(function);
   eliminateCommonSubExpressions(rewriter, dominance, function);
 }
 
-/// Whether a reduction is among what `op` is computed from.
+/// Whether `op` depends on the result of a reduction.
 static bool readsReduction(Operation *op) {
   return llvm::any_of(op->getOperands(), [](Value operand) {
     Operation *producer = operand.getDefiningOp();
@@ -64,7 +64,8 @@ static bool readsReduction(Operation *op) {
   });
 }
 
-/// Whether a result as large as what is reduced depends on a reduction.
+/// Whether a result with as many elements as the operand of the reduction
+/// depends on a reduction.
 static bool hasLateResults(func::FuncOp function, const Loops &loops) {
   return llvm::any_of(
       function.front().getTerminator()->getOperands(), [&](Value result) {
@@ -101,13 +102,13 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
     }
   if (leavesColumns)
     return emitColumns(source);
-  // Sums that need sums are one item's.
+  // A reduction that depends on another one is computed by one work item.
   bool isFull = loops && loops->getKept() == 1 && !isChain &&
                 !hasLateResults(function, *loops);
   if (source.shape && (isFull || !loops))
     if (std::optional<Matrices> matrices = findTransposedResults(source))
       return emitTransposedCopy(source, *matrices);
-  // So are few elements.
+  // The same holds for tensors with few elements.
   bool isLarge = loops && loops->getElements() > 2 * kTaskElements;
   return isFull && isLarge ? emitFull(source) : emitRows(source);
 }
@@ -117,7 +118,8 @@ static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr);
   if (!schedule || kernel.isExternal())
     return kernel.emitError("function '@")
-           << kernel.getName() << "' is not a kernel: it needs a body and "
+           << kernel.getName()
+           << "' is not a kernel; expected a body and the attribute "
            << kKernelAttr;
   for (TypeRange types : {kernel.getArgumentTypes(), kernel.getResultTypes()})
     for (Type type : types) {

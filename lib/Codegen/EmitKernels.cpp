@@ -1,4 +1,4 @@
-//===- EmitKernels.cpp - replace kernels by loops over memory -------------===//
+//===- EmitKernels.cpp - Passes that replace kernels by loops -------------===//
 
 #include "binade/Codegen/EmitKernel.h"
 #include "binade/Codegen/Passes.h"
@@ -16,8 +16,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_EMITKERNELSPASS
 #include "binade/Codegen/Passes.h.inc"
 
-/// The step that launches kernels is a matter of the plan, and formulas of
-/// optimizers are part of the kernels now.
+/// Erases the programs, whose launches are in the plan, and the optimizer
+/// rules, whose formulas were inlined into the kernels.
 static void eraseOthers(ModuleOp module) {
   SmallVector<Operation *> others;
   for (Operation &op : module.getOps()) {
@@ -36,7 +36,7 @@ static void eraseOthers(ModuleOp module) {
     op->erase();
 }
 
-/// Replaces all kernels of `module` by what `emit` adds to it.
+/// Replaces each kernel of `module` by the functions that `emit` adds for it.
 static LogicalResult replaceKernels(
     ModuleOp module,
     function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit) {
@@ -69,7 +69,8 @@ struct EmitGpuKernelsPass : impl::EmitGpuKernelsPassBase<EmitGpuKernelsPass> {
 };
 } // namespace
 
-/// Arithmetic that is left to targets once kernels are loops.
+/// Adds passes that expand the arithmetic of emitted kernels. `instructions`
+/// are the formats that the target casts from and to f32 itself.
 static void addExpansions(OpPassManager &passes,
                           ArrayRef<std::string> instructions = {}) {
   passes.addPass(createCanonicalizerPass());
@@ -93,7 +94,8 @@ void buildGpuConversionPipeline(OpPassManager &passes) {
 }
 
 void buildGpuExpansionPipeline(OpPassManager &passes) {
-  // What a chip among the targets does not have is left to its pipeline.
+  // The pipeline of each chip expands casts for which that chip has no
+  // instruction.
   addExpansions(passes, {"bf16", "f8E4M3FN", "f8E5M2"});
 }
 

@@ -1,4 +1,4 @@
-//===- Lanes.cpp - elementwise arithmetic as C++ expressions --------------===//
+//===- Lanes.cpp - Elementwise arithmetic as C++ expressions --------------===//
 
 #include "Lanes.h"
 

@@ -1,9 +1,9 @@
-//===- Lanes.h - elementwise arithmetic as C++ expressions ------*- C++ -*-===//
+//===- Lanes.h - Elementwise arithmetic as C++ expressions ------*- C++ -*-===//
 //
-// Expansions of mathematical functions are formulas, and should read as such.
-// A `FloatLanes`, `IntLanes` or `BoolLanes` is a scalar or a vector of any
-// shape; its operators create arith and math operations lane by lane. A C++
-// number beside it becomes a splat constant of its type.
+// Lets expansions of mathematical functions read as formulas. A `FloatLanes`,
+// `IntLanes` or `BoolLanes` is a scalar or a vector of any shape, and its
+// operators create elementwise arith and math operations. A C++ number as the
+// other operand becomes a splat constant of the same type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,8 @@
 
 namespace mlir::binade {
 
-/// What the three kinds share: a value and where to create its users.
+/// Base of the three kinds of lanes: a value, and the builder that creates ops
+/// on it.
 struct Lanes {
   ImplicitLocOpBuilder *builder;
   Value value;
@@ -24,7 +25,7 @@ struct Lanes {
   Lanes(ImplicitLocOpBuilder &builder, Value value)
       : builder(&builder), value(value) {}
 
-  /// The type of the lanes with another element type.
+  /// Returns the type of the lanes with another element type.
   Type typeWith(Type element) const {
     if (auto vector = dyn_cast<VectorType>(value.getType()))
       return vector.clone(element);
@@ -95,8 +96,8 @@ struct IntLanes : Lanes {
   IntLanes resize(unsigned width) const;
 };
 
-/// IEEE arithmetic without fast-math flags: each operation rounds once.
-/// Comparisons are false for NaN, except `!=`.
+/// Floats with IEEE arithmetic, without fast-math flags: each operation rounds
+/// once. Comparisons with NaN are false, except `!=`.
 struct FloatLanes : Lanes {
   using Lanes::Lanes;
   /// `number` must be exact in the element type.
@@ -133,22 +134,24 @@ struct FloatLanes : Lanes {
   BoolLanes operator>(double x) const { return *this > constant(x); }
   BoolLanes operator==(double x) const { return *this == constant(x); }
   BoolLanes isNaN() const { return compare(arith::CmpFPredicate::UNO, *this); }
-  /// The bit patterns.
+  /// Returns the bit patterns.
   IntLanes bits() const;
-  /// The same values, rounded to nearest even where `width` is smaller.
+  /// Converts to the float type of `width` bits, rounding to nearest even if it
+  /// is narrower.
   FloatLanes resize(unsigned width) const;
   template <typename Op> FloatLanes apply() const {
     return {*builder, create<Op>(value)};
   }
 };
 
-/// The f32 or f64 whose bit pattern is `pattern`.
+/// Reinterprets `pattern` as f32 or f64.
 FloatLanes floatFromBits(IntLanes pattern);
 
-/// Signed integers as f32 or f64 of the same width, rounded to nearest even.
+/// Converts signed integers to f32 or f64 of the same width, rounding to
+/// nearest even.
 FloatLanes toFloat(IntLanes x);
 
-/// A factor or term of an fma: lanes or a constant.
+/// An operand of `fma` or `select`: lanes, or a constant.
 struct FloatOperand {
   FloatOperand(FloatLanes lanes) : lanes(lanes) {}
   FloatOperand(double number) : number(number) {}
@@ -159,21 +162,22 @@ struct FloatOperand {
   double number = 0;
 };
 
-/// x * y + z, rounded once.
+/// Returns x * y + z, rounded once.
 FloatLanes fma(FloatLanes x, FloatOperand y, FloatOperand z);
 
-/// Where `condition` holds, x, elsewhere y.
+/// Returns x where `condition` is true, otherwise y.
 FloatLanes select(BoolLanes condition, FloatOperand x, FloatLanes y);
 IntLanes select(BoolLanes condition, IntLanes x, IntLanes y);
 
-/// The smaller (larger) of x and a bound; NaN stays.
+/// Returns the smaller (larger) of x and a bound; NaN stays NaN.
 FloatLanes atMost(FloatLanes x, double bound);
 FloatLanes atLeast(FloatLanes x, double bound);
 
-/// The magnitude of x with the sign of `sign`.
+/// Returns the magnitude of x with the sign of `sign`.
 FloatLanes copySign(FloatLanes x, FloatLanes sign);
 
-/// The polynomial whose coefficients stand in order of rising degree.
+/// Evaluates a polynomial. The coefficients are in the order of ascending
+/// degree.
 FloatLanes polynomial(FloatLanes x, ArrayRef<double> coefficients);
 
 } // namespace mlir::binade

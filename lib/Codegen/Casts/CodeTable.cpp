@@ -1,7 +1,10 @@
-//===- CodeTable.cpp - the nearest value of a code book -------------------===//
-// Numbers whose upper bits are equal form a cell. A table says how many
-// thresholds lie below a cell, and where inside of it the next one does. Cells
-// are so narrow that most books have one threshold in a cell.
+//===- CodeTable.cpp - Nearest values of code books -----------------------===//
+//
+// Values with equal upper bits form a cell. A table gives the number of
+// thresholds below each cell, and the position of the next threshold in it.
+// Cells are so narrow that in most code books they contain at most one
+// threshold.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CodeTable.h"
@@ -11,15 +14,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Bits of a cell's magnitudes that differ: the cell keeps sign, exponent and 7
-/// bits of fraction.
+/// Low bits in which the magnitudes of a cell differ: the cell is given by
+/// sign, exponent and 7 bits of fraction.
 static constexpr unsigned kInside = 16;
 static constexpr int32_t kMagnitude = 0x7fffffff, kPlaces = 0xffff;
 
 static int32_t bitsOf(float x) { return llvm::bit_cast<int32_t>(x); }
 
 namespace {
-/// The cells of one sign, and what a lookup in them needs.
+/// The table of cells, and lookups in it.
 class CellTable {
 public:
   explicit CellTable(CodeBookAttr book) : context(book.getContext()) {
@@ -27,7 +30,7 @@ public:
     for (unsigned code = 1; code < count; ++code)
       thresholds.push_back(book.getThreshold(code));
     isSigned = book.isSigned();
-    // Below the least threshold and above the largest all cells are alike.
+    // Below the smallest threshold and above the largest all cells are alike.
     float least = INFINITY, largest = 0.0f;
     for (float threshold : thresholds)
       if (threshold != 0.0f) {
@@ -43,24 +46,24 @@ public:
 
   IntLanes find(FloatLanes x, LaneCodec::Lookup lookup) const {
     ImplicitLocOpBuilder &b = *x.builder;
-    // There is no zero below zero, which no threshold of 0 would tell apart.
+    // Adding 0 turns -0 into 0, because a threshold of 0 treats both alike.
     IntLanes bits = (x + 0.0).bits();
     IntLanes size = isSigned ? bits & kMagnitude
                              : bits.with<arith::MaxSIOp>(bits.constant(0));
     IntLanes high = size >> kInside;
     IntLanes from = high.with<arith::MaxUIOp>(high.constant(first));
-    // The bound comes last, where it shows that an index has 32 bits.
+    // The bound is applied last, which shows that the index needs only 32 bits.
     IntLanes cell =
         (from - first).with<arith::MinUIOp>(high.constant(cells - 1));
     IntLanes place = size;
     if (isSigned) {
       cell = cell + (bits >> 31).with<arith::MulIOp>(bits.constant(cells));
-      // Below zero numbers ascend as magnitudes descend.
+      // Negative values ascend as their magnitudes descend.
       place = bits.with<arith::XOrIOp>(bits.shiftSigned(31));
     }
     IntLanes entry(b, lookup(getTable(entries), cell.value));
     IntLanes code = (entry + (place & kPlaces)) >> kInside;
-    // One more than the thresholds, so that the last code has a bound as well.
+    // The list has one more entry than thresholds, for the last code.
     SmallVector<float> bounds(thresholds);
     bounds.push_back(std::numeric_limits<float>::quiet_NaN());
     DenseElementsAttr table = getTable(ArrayRef<float>(bounds));
@@ -73,9 +76,10 @@ public:
   }
 
 private:
-  /// An entry has the thresholds up to the cell's least number in its upper
-  /// half. The lower has what the place of the first one inside lacks to a
-  /// carry, so that a number's own place, added, counts it.
+  /// The upper half of an entry is the number of thresholds up to the cell's
+  /// smallest value. The lower half is what the position of the first threshold
+  /// in the cell lacks to a carry, so that adding a value's own position counts
+  /// this threshold.
   void addCell(int32_t sign, int32_t cell) {
     int32_t low = (first + cell) << kInside;
     int32_t high = low + kPlaces;
@@ -108,15 +112,15 @@ private:
   }
 
   MLIRContext *context;
-  SmallVector<float> thresholds; ///< Of the codes above 0, ascending.
+  SmallVector<float> thresholds; ///< Of all codes but 0, ascending.
   SmallVector<int32_t> entries;
   bool isSigned = false;
   int32_t first = 0, cells = 0;
-  int64_t steps = 0; ///< Most thresholds inside of one cell.
+  int64_t steps = 0; ///< Maximum thresholds in a cell.
 };
 } // namespace
 
-/// Few thresholds are compared with at once.
+/// Compares with all thresholds, for code books with few of them.
 static IntLanes countThresholds(FloatLanes x, CodeBookAttr book) {
   IntLanes code = x.bits().constant(0);
   for (unsigned i = 1, count = book.getValues().size(); i < count; ++i) {
@@ -137,7 +141,7 @@ IntLanes mlir::binade::findCode(FloatLanes x, CodeBookAttr book,
   return CellTable(book).find(x, lookup);
 }
 
-/// The number of each code, of as many as a power of two.
+/// Looks up a value of each code, in a table whose size is a power of two.
 static FloatLanes lookUpNumber(IntLanes code, ArrayRef<float> numbers,
                                LaneCodec::Lookup lookup) {
   ImplicitLocOpBuilder &b = *code.builder;
@@ -174,7 +178,7 @@ FloatLanes mlir::binade::findSign(IntLanes code, QuantizedAttr format) {
   CodeBookAttr book = format.getBook();
   if (!book)
     return floatFromBits(wide << (32 - format.getFormat().getWidth()));
-  // Values ascend.
+  // The values of a code book ascend.
   auto negative = llvm::count_if(book.getValues().asArrayRef(),
                                  [](float value) { return value < 0.0f; });
   return toFloat(wide - negative) + 0.5;

@@ -1,4 +1,4 @@
-//===- CodeTable.h - tables of codes ----------------------------*- C++ -*-===//
+//===- CodeTable.h - Lookups in code books ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_CASTS_CODETABLE_H
 #define BINADE_LIB_CODEGEN_CASTS_CODETABLE_H
@@ -7,18 +7,19 @@
 
 namespace mlir::binade {
 
-/// The code of each lane, in i8: how many thresholds a number has reached.
+/// Returns the code of each lane, in i8: the number of thresholds that are <=
+/// x.
 IntLanes findCode(FloatLanes x, CodeBookAttr book, LaneCodec::Lookup lookup);
 
-/// The value of each code in i8.
+/// Returns the value of each code in i8.
 FloatLanes findValue(IntLanes code, CodeBookAttr book,
                      LaneCodec::Lookup lookup);
 
-/// The logarithm to base two of the magnitude of each code in i8, of a book or
-/// of a float of at most 8 bits.
+/// Returns log2 of the magnitude of each code in i8, of a code book or of a
+/// float of at most 8 bits.
 FloatLanes findLogarithm(IntLanes code, QuantizedAttr format,
                          LaneCodec::Lookup lookup);
-/// Any number of the same sign.
+/// Returns any f32 with the sign of each code in i8.
 FloatLanes findSign(IntLanes code, QuantizedAttr format);
 
 } // namespace mlir::binade

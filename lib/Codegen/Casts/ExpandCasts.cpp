@@ -1,4 +1,4 @@
-//===- ExpandCasts.cpp - casts from and to narrow floats as integer code --===//
+//===- ExpandCasts.cpp - Expansion of casts of narrow floats --------------===//
 
 #include "SmallFloats.h"
 #include "binade/Codegen/CastCost.h"
@@ -16,18 +16,18 @@ namespace mlir::binade {
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A float type or a vector of them: what a register holds.
+/// Whether a register can hold `type`: a float, or a vector of floats.
 static bool isLanes(Type type) { return isa<FloatType, VectorType>(type); }
 
-/// Whether numbers of `type` are codes of up to 8 bits.
+/// Whether `type` is a float of at most 8 bits.
 static bool isCoded(Type type) {
   return isa<Float8E8M0FNUType>(type) || isSmallFloat(type);
 }
 
-/// f32 to bf16, to nearest even. The bits that are cut off, and the last that
-/// is kept, decide whether adding 0x7fff carries. A carry out of the fraction
-/// is the next binade, out of the largest binade Inf. NaN stays NaN: a carry
-/// would make it 0, and a cut fraction Inf.
+/// Rounds f32 to bf16, to nearest even. The bits that are cut off, and the last
+/// bit kept, decide whether adding 0x7fff carries. A carry out of the fraction
+/// gives the next binade, out of the largest binade Inf. NaN is handled
+/// separately: a carry would turn it into 0, and truncation into Inf.
 static IntLanes roundToBF16(FloatLanes x) {
   IntLanes u = x.bits();
   IntLanes rounded = u + 0x7fff + ((u >> 16) & 1);
@@ -35,9 +35,9 @@ static IntLanes roundToBF16(FloatLanes x) {
   return (select(x.isNaN(), nan, rounded) >> 16).resize(16);
 }
 
-/// f64 to f32, rounded to odd: cut off, with the last bit set when anything
-/// was lost. Rounding that to 16 bits equals rounding the f64 at once, which
-/// rounding to nearest twice does not.
+/// Rounds f64 to f32, to odd: truncates, and sets the last bit if the result is
+/// inexact. Rounding this to 16 bits gives the same as rounding the f64 once,
+/// unlike rounding to nearest twice.
 static FloatLanes roundToOdd(FloatLanes x) {
   FloatLanes nearest = x.resize(32);
   FloatLanes back = nearest.resize(64);
@@ -47,21 +47,22 @@ static FloatLanes roundToOdd(FloatLanes x) {
   return floatFromBits(select(back != x, odd, u));
 }
 
-/// Powers of two: the exponent field of the nearest one, upwards half way
-/// between two. NaN where the number is no power's neighbour.
+/// Rounds to the nearest power of two and returns its exponent field; ties
+/// round up. Values that are not close to a power of two, such as negative
+/// ones, become NaN.
 static IntLanes encodePower(FloatLanes x) {
   IntLanes bits = x.bits();
   IntLanes field = (bits + 0x00400000) >> 23;
   auto isAtMost = [&](uint64_t bound) {
     return bits.compare(arith::CmpIPredicate::sle, bits.constant(bound));
   };
-  // Half of 2^-127 and less is nothing; up to its middle it is 2^-127.
+  // At most half of 2^-127 is NaN; larger values up to the middle are 2^-127.
   field = select(isAtMost(0x005fffff), bits.constant(0), field);
   field = select(isAtMost(0x00200000), bits.constant(255), field);
   return select(x.isNaN(), bits.constant(255), field).resize(8);
 }
 
-/// Codes, in as many bits as the format has.
+/// Returns the bit patterns, in as many bits as the format has.
 static IntLanes encode(FloatLanes x, FloatType type) {
   if (isa<Float8E8M0FNUType>(type))
     return encodePower(x);
@@ -80,7 +81,8 @@ static FloatLanes decode(IntLanes code, FloatType type) {
 }
 
 namespace {
-/// A cast whose target may have instructions for some formats.
+/// A pattern for casts, for which the target may have instructions with some
+/// formats.
 template <typename Op> struct ExpandCast : OpRewritePattern<Op> {
   ExpandCast(MLIRContext *context, ArrayRef<Type> kept)
       : OpRewritePattern<Op>(context), kept(kept) {}
@@ -186,8 +188,8 @@ void mlir::binade::populateExpandCastPatterns(RewritePatternSet &patterns,
   patterns.add<ExpandTruncF, ExpandExtF>(patterns.getContext(), kept);
 }
 
-/// What `emit` makes of a number of `type`, but for constants, which registers
-/// or instructions hold.
+/// Returns the number of ops that `emit` creates for a value of `type`, without
+/// constants, which are in registers or immediate operands.
 static unsigned
 countOps(Type type, function_ref<void(ImplicitLocOpBuilder &, Value)> emit) {
   Location location = UnknownLoc::get(type.getContext());

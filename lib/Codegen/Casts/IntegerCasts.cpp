@@ -1,4 +1,4 @@
-//===- IntegerCasts.cpp - integers to narrow floats -----------------------===//
+//===- IntegerCasts.cpp - Integers to narrow floats -----------------------===//
 
 #include "binade/Codegen/IntegerCasts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-//===- LaneCodec.cpp - elements as codes with a shared scale --------------===//
+//===- LaneCodec.cpp - Quantization and dequantization --------------------===//
 
 #include "CodeTable.h"
 #include "Quotient.h"
@@ -13,7 +13,7 @@ using namespace mlir::binade;
 
 static constexpr double kMinNormal = 0x1p-126;
 static constexpr double kLargestFloat = 0x1.fffffep127;
-/// What COAT adds to the largest magnitude of an activation.
+/// The offset that COAT adds to the largest magnitude of activations.
 static constexpr double kOffset = static_cast<double>(1e-10f);
 
 static double inFloat(double x) {
@@ -25,7 +25,7 @@ static bool multiplies(QuantizedAttr format) {
          format.getRule() == ScaleRule::InversePower;
 }
 
-/// As `cast` to the format of scales, and back.
+/// Rounds `scale` to the format of scales.
 FloatLanes LaneCodec::store(FloatLanes scale) const {
   FloatType type = format.getScale();
   if (type.isF32())
@@ -54,7 +54,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
     FloatLanes factor = atMost(peak / amax, kLargestFloat);
     if (format.getRule() == ScaleRule::InversePower)
       factor = floatFromBits(factor.bits() & 0xff800000);
-    // 0, infinities and NaN.
+    // The factor is 1 for 0, infinities and NaN.
     BoolLanes isUsable =
         amax.compare(arith::CmpFPredicate::OGT, amax.constant(0.0)) &
         amax.compare(arith::CmpFPredicate::OLE, amax.constant(kLargestFloat));
@@ -71,8 +71,8 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   }
   case ScaleRule::RoundUp: {
     IntLanes bits = (amax * inverse).bits();
-    // One more where the fraction is not 0; below the normal numbers where
-    // more than 2^-127 is there.
+    // Round up: add one to the exponent unless the fraction is 0. Values below
+    // the normal range round up if they exceed 2^-127.
     IntLanes carry = select(
         bits.compare(arith::CmpIPredicate::ult, bits.constant(0x00800000)),
         bits + 0x003fffff, bits + 0x007fffff);
@@ -99,7 +99,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   if (format.getExpand()) {
     float bound = expansion::getBound(format);
     FloatLanes top = amax.constant(static_cast<double>(std::log2(bound)));
-    // Of what may be no f32 a part is divided away.
+    // A wide ratio may overflow f32, so that a power of two is divided out.
     BoolLanes isWide = amax * 0x1p-100 > *least;
     FloatLanes ratio = select(isWide, amax * 0x1p-64, amax) /
                        select(isWide, *least * 0x1p100, *least);
@@ -109,7 +109,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
         ((top / distance) * expansion::kSteps).apply<math::FloorOp>();
     FloatLanes one = amax.constant(1.0);
     power = atLeast(steps, 1.0) * (1.0 / expansion::kSteps);
-    // What a wide ratio is kept as may be small.
+    // A wide ratio was scaled down and may be small.
     BoolLanes isConstant =
         select(isWide, 2.0, ratio)
             .compare(arith::CmpFPredicate::OLE,
@@ -127,7 +127,8 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   return {stored, isStored ? stored : scale, power, centre};
 }
 
-/// The code of the value below `x` or of the one above.
+/// Returns the code of the next value below `x` or the next one above, at
+/// random.
 static IntLanes findCodeRandomly(FloatLanes x, CodeBookAttr book,
                                  LaneCodec::Lookup lookup, FloatLanes random) {
   IntLanes code = findCode(x, book, lookup);
@@ -143,7 +144,7 @@ static IntLanes findCodeRandomly(FloatLanes x, CodeBookAttr book,
   return select(random < way, high, low);
 }
 
-/// Bits of f16, which processors round to.
+/// Returns the bits of f16, to which processors round in hardware.
 static IntLanes encodeHalf(FloatLanes x) {
   ImplicitLocOpBuilder &b = *x.builder;
   Value half = arith::TruncFOp::create(b, x.typeWith(b.getF16Type()), x.value);

@@ -1,4 +1,4 @@
-//===- LaneCodec.h - elements as codes with a shared scale ------*- C++ -*-===//
+//===- LaneCodec.h - Quantization and dequantization of lanes ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_CASTS_LANECODEC_H
 #define BINADE_LIB_CODEGEN_CASTS_LANECODEC_H
@@ -8,43 +8,49 @@
 
 namespace mlir::binade {
 
-/// `#binade.quantized` on lanes: f32 numbers to codes in i8 and back.
+/// Quantizes lanes of f32 to a `#binade.quantized` format, whose elements are
+/// i8 (i16 for f16), and dequantizes them.
 class LaneCodec {
 public:
-  /// Gives the element of a constant table, a vector of numbers, that each lane
-  /// of an i32 names.
+  /// Returns the elements of a constant vector at the indices of an i32 or of
+  /// lanes of i32.
   using Lookup = llvm::function_ref<Value(DenseElementsAttr, Value)>;
 
   explicit LaneCodec(QuantizedAttr format) : format(format) {}
 
-  /// What the elements that share a scale have in common, in f32.
+  /// The factors, in f32, that elements with a common scale share.
   struct Factors {
-    FloatLanes scale;  ///< As it is stored.
-    FloatLanes factor; ///< Elements are divided by it, or multiplied.
-    std::optional<FloatLanes> power, centre; ///< Of formats that expand.
+    FloatLanes scale;  ///< The stored scale.
+    FloatLanes factor; ///< The divisor (or multiplier) of elements.
+    std::optional<FloatLanes> power, centre; ///< Range expansion only.
   };
-  /// From the parts that are stored: a scale, and of formats that expand power
-  /// and centre.
+  /// Returns the factors from the stored ones: a scale and, with range
+  /// expansion, power and centre.
   static Factors makeFactors(ArrayRef<FloatLanes> parts);
-  /// `least` matters to formats that expand.
+  /// Chooses the factors for a group whose largest magnitude is `amax`.
+  /// `least`, its smallest nonzero magnitude, is used by range expansion.
   Factors choose(FloatLanes amax, std::optional<FloatLanes> least) const;
 
-  /// What follows from factors, once for all elements that share them.
+  /// Values derived from factors, once for all elements that share them.
   using Shared = SmallVector<FloatLanes, 4>;
-  /// What `encode` takes, from `factors` but for `scale`. With `isMeasured`
-  /// they follow from the very elements, of which none is far beyond them.
+  /// Returns the values that `encode` needs. They depend on all of `factors`
+  /// but `scale`. Set `isMeasured` if the factors were computed from the very
+  /// elements to encode, none of which is far out of the format's range then.
   Shared prepareEncoding(const Factors &factors, bool isMeasured) const;
-  /// Whether `encode` divides by a factor that is no power.
+  /// Whether `encode` divides by a factor.
   bool divides() const;
-  /// As many it is with `isMeasured`.
+  /// Returns the size of the result of `prepareEncoding` with `isMeasured`.
   unsigned countEncodingNumbers() const;
-  /// What `decode` takes, from `factors` but for `factor`.
+  /// Returns the values that `decode` needs. They depend on all of `factors`
+  /// but `factor`.
   Shared prepareDecoding(const Factors &factors) const;
 
-  /// Without `shared`, `x` is divided already. `random`, uniform in [0, 1),
-  /// where the format is stochastic.
+  /// Quantizes `x`. If `shared` is empty, `x` has been divided by the factor
+  /// already. `random`, uniform in [0, 1), is required if the format rounds
+  /// stochastically.
   IntLanes encode(FloatLanes x, ArrayRef<FloatLanes> shared, bool saturate,
                   Lookup lookup, std::optional<FloatLanes> random = {}) const;
+  /// Dequantizes `code` to f32.
   FloatLanes decode(IntLanes code, ArrayRef<FloatLanes> shared,
                     Lookup lookup) const;
 

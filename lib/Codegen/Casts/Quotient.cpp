@@ -1,4 +1,4 @@
-//===- Quotient.cpp - many numbers divided by one -------------------------===//
+//===- Quotient.cpp - Division of many values by one divisor --------------===//
 
 #include "Quotient.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -8,13 +8,13 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Unit and reciprocal are negative, so that zeros keep their sign.
+/// Scale and reciprocal are negative, so that zeros keep their sign.
 SmallVector<FloatLanes, 4> mlir::binade::prepareDivisor(FloatLanes divisor) {
   FloatLanes unit = select(divisor < 0x1p64, -1.0, divisor.constant(-0x1p-32));
   unit = select(divisor < 0x1p32, -0x1p64, unit);
   FloatLanes own = divisor * -unit;
   FloatLanes inverse = own.constant(-1.0) / own;
-  // Of an infinite one the first product is the quotient.
+  // With an infinite divisor, the first multiplication gives the quotient.
   return {unit, select(own == INFINITY, 1.0, own), inverse};
 }
 
@@ -26,7 +26,7 @@ FloatLanes mlir::binade::divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor) {
   return fma(excess, inverse, quotient);
 }
 
-/// Whether a number is from `least` to just below `beyond`, patterns of f32.
+/// Whether the bits of a value are in [least, beyond).
 static BoolLanes isWithin(FloatLanes number, uint64_t least, uint64_t beyond) {
   IntLanes above = number.bits() - least;
   return above.compare(arith::CmpIPredicate::ult,
@@ -39,12 +39,12 @@ BoolLanes mlir::binade::isDivisor(FloatLanes number) {
 }
 
 BoolLanes mlir::binade::isDivisorOfRoots(FloatLanes number) {
-  // Quotients are from 2^-99 to 2^124, and what they lack 2^-24 of that.
+  // Quotients are in [2^-99, 2^124], and their errors 2^-24 times as large.
   constexpr uint64_t kMin = (127 - 60) << 23, kBeyond = (127 + 24) << 23;
   return isWithin(number, kMin, kBeyond);
 }
 
-/// The reciprocal is negative for the same reason.
+/// The reciprocal is negative, so that zeros keep their sign.
 FloatLanes mlir::binade::divideRoot(FloatLanes x, FloatLanes divisor,
                                     FloatLanes opposite) {
   FloatLanes quotient = -x * opposite;
@@ -64,7 +64,7 @@ static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
 
 BoolLanes mlir::binade::isFinite(FloatLanes quotient) {
   ImplicitLocOpBuilder &b = *quotient.builder;
-  // 0 times a number that is not finite is NaN.
+  // 0 times a value that is not finite is NaN.
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f)),
         sum = zero;
   for (Value lane : getLanes(b, quotient.value))
@@ -91,7 +91,8 @@ FloatLanes mlir::binade::divideElsewhere(FloatLanes x, FloatLanes divisor,
   b.setInsertionPointToEnd(branch.thenBlock());
   scf::YieldOp::create(b, quotient.value);
   b.setInsertionPointToEnd(branch.elseBlock());
-  // One by one: LLVM would rather do a single operation always than branch.
+  // The lanes are divided one by one: LLVM would replace the branch by a single
+  // vector division that is always executed.
   SmallVector<Value> divided;
   for (Value lane : getLanes(b, x.value))
     divided.push_back(arith::DivFOp::create(b, lane, divisor.value));

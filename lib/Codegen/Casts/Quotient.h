@@ -1,10 +1,10 @@
-//===- Quotient.h - many numbers divided by one -----------------*- C++ -*-===//
+//===- Quotient.h - Division of many values by one divisor ------*- C++ -*-===//
 //
-// A division takes a processor as long as ten other operations. Where many
-// numbers have one divisor, its reciprocal is found once, and each quotient is
-// a product that is put right (Markstein, 1990): the quotient of IEEE 754, bit
-// by bit. One that is subnormal may differ in its last bit; it is 0 for the
-// same numbers, and no code tells it from 0.
+// A division takes about as long as ten other operations. If many values have
+// the same divisor, its reciprocal is computed once, and each quotient is a
+// multiplication with a correction (Markstein, 1990), which gives the quotient
+// of IEEE 754 bit by bit. A subnormal quotient may differ in its last bit; it
+// is 0 for the same operands, and no quantized format distinguishes it from 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,34 +15,37 @@
 
 namespace mlir::binade {
 
-/// A unit in which no step is subnormal, the divisor in it and a reciprocal.
+/// Number of values that `prepareDivisor` returns: a scale with which no step
+/// is subnormal, the scaled divisor, and its reciprocal.
 inline constexpr unsigned kQuotientNumbers = 3;
 
-/// What `divideBy` takes of an f32 that is not negative, and normal or NaN.
+/// Returns what `divideBy` needs for `divisor`, a non-negative f32 that is
+/// normal or NaN.
 SmallVector<FloatLanes, 4> prepareDivisor(FloatLanes divisor);
 
-/// x / divisor for |x| up to 2^16 times the divisor. Of a larger x it is that
-/// or, where a step overflows, not finite.
+/// Returns x / divisor for |x| up to 2^16 times the divisor. For a larger |x|,
+/// the result is the quotient or, if a step overflows, not finite.
 FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);
 
-/// Whether `prepareDivisor` takes a number, which is no vector.
+/// Whether `prepareDivisor` accepts `number`, a scalar.
 BoolLanes isDivisor(FloatLanes number);
 
-/// Whether `divideRoot` takes a divisor, which is no vector.
+/// Whether `divideRoot` accepts `number`, a scalar.
 BoolLanes isDivisorOfRoots(FloatLanes number);
 
-/// x / divisor for a square root x, which is 0, from 2^-75 to 2^64 or not
-/// finite, with `opposite` -1 / divisor: exact in all bits of an f32, as no
-/// step is subnormal. Of what is not finite it is not finite either.
+/// Returns x / divisor, correctly rounded. x is a square root that is 0, in
+/// [2^-75, 2^64] or not finite; `opposite` is -1 / divisor. No step is
+/// subnormal. If x is not finite, neither is the result.
 FloatLanes divideRoot(FloatLanes x, FloatLanes divisor, FloatLanes opposite);
 
-/// Whether all lanes of a quotient are finite; of roots, which are not
-/// negative, and whose sum may be infinite sooner.
+/// Whether all lanes of a quotient are finite. `isFiniteRoot` is for quotients
+/// of square roots, which are not negative; it may also be false if their sum
+/// overflows.
 BoolLanes isFinite(FloatLanes quotient);
 BoolLanes isFiniteRoot(FloatLanes quotient);
 
-/// x / divisor for all numbers: `quotient` where it `holds`, a division
-/// elsewhere.
+/// Returns x / divisor for all operands: `quotient` if `holds` is true,
+/// otherwise the result of a division.
 FloatLanes divideElsewhere(FloatLanes x, FloatLanes divisor,
                            FloatLanes quotient, BoolLanes holds);
 

@@ -1,4 +1,4 @@
-//===- RandomRounding.cpp - rounding to small formats by chance -----------===//
+//===- RandomRounding.cpp - Stochastic rounding ---------------------------===//
 
 #include "RandomRounding.h"
 #include <cmath>
@@ -9,8 +9,8 @@ using namespace mlir::binade;
 static constexpr unsigned kFraction = 23;
 static constexpr int kMinExponent = -126;
 
-/// The magnitudes that are normal in the format: all have the same bits too
-/// many.
+/// Rounds the magnitudes that are normal in the format: all have the same
+/// number of bits to cut off.
 static IntLanes roundNormal(IntLanes magnitude, unsigned cut,
                             FloatLanes random) {
   uint64_t mask = (uint64_t(1) << cut) - 1;
@@ -20,7 +20,7 @@ static IntLanes roundNormal(IntLanes magnitude, unsigned cut,
   return select(random < way, kept + (mask + 1), kept);
 }
 
-/// The others lie between multiples of one step.
+/// Rounds the other magnitudes to multiples of `step`.
 static FloatLanes roundSubnormal(FloatLanes magnitude, double step,
                                  FloatLanes random) {
   FloatLanes steps = magnitude * (1.0 / step);

@@ -1,4 +1,4 @@
-//===- RandomRounding.h - rounding to small formats by chance ---*- C++ -*-===//
+//===- RandomRounding.h - Stochastic rounding -------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_CASTS_RANDOMROUNDING_H
 #define BINADE_LIB_CODEGEN_CASTS_RANDOMROUNDING_H
@@ -8,9 +8,10 @@
 
 namespace mlir::binade {
 
-/// f32 numbers rounded to those of `format`, without its upper bound: to the
-/// one further from zero where `random`, uniform in [0, 1), is less than the
-/// fraction of the way there. What is not finite stays.
+/// Rounds f32 to the precision of `format`, but not to its largest value. The
+/// result is the neighbour further from zero if `random`, uniform in [0, 1), is
+/// less than the distance from the other neighbour in units of the last place.
+/// Values that are not finite do not change.
 FloatLanes roundRandomly(FloatLanes x, FloatType format, FloatLanes random);
 
 } // namespace mlir::binade

@@ -1,6 +1,6 @@
-//===- RangeExpansion.cpp - powers that stretch groups --------------------===//
+//===- RangeExpansion.cpp - Range expansion of groups ---------------------===//
 //
-// lib/Reference/RangeExpansion.cpp has the same operations on numbers.
+// lib/Reference/RangeExpansion.cpp does the same operations on scalars.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,22 +16,22 @@ static constexpr unsigned kFraction = 23;
 static constexpr uint64_t kFractionMask = 0x007fffff,
                           kExponentMask = 0x7f800000, kOne = 0x3f800000,
                           kSign = 0x80000000;
-/// Of f32; 2^23, whose low bits hold what is added to them; and 1.5 * 2^23,
-/// which rounds to an integer what is added to it.
+/// The exponent bias of f32; 2^23, to which a small integer can be added as
+/// bits; and 1.5 * 2^23, whose addition rounds to an integer.
 static constexpr double kBias = 127, kCount = 0x1p23, kRound = 0x1.8p23;
 namespace {
-/// log2(x) = whole + fraction, of a normal x > 0. The whole part is exact, and
-/// so is the difference of two: what is close to 1 after a division needs none.
+/// log2(x) = whole + fraction, for a normal x > 0. The whole part is exact, and
+/// so is the difference of two, so that ratios close to 1 need no division.
 struct Log2 {
   FloatLanes whole, fraction;
 };
 } // namespace
 
-/// The logarithm without `less`, which is that of something else.
+/// Returns log2(x) - less.
 static Log2 splitLog2(FloatLanes x, FloatOperand less,
                       ArrayRef<double> coefficients) {
   IntLanes bits = x.bits();
-  // 2^23 + the exponent, as a number.
+  // 2^23 + the exponent, as f32.
   FloatLanes counted =
       floatFromBits((bits >> kFraction) | uint64_t(0x4b000000));
   FloatLanes whole = counted - (kCount + kBias);
@@ -42,7 +42,7 @@ static Log2 splitLog2(FloatLanes x, FloatOperand less,
   return {whole, fma(q, d, middle)};
 }
 
-/// 2^x for x < 128, 0 below 2^-126.
+/// Returns 2^x for x < 128, and 0 below 2^-126.
 static FloatLanes raiseTwo(FloatLanes x, ArrayRef<double> coefficients) {
   FloatLanes bounded = atLeast(x, kMinExponent);
   FloatLanes shifted = bounded + (kRound + kBias);
@@ -51,7 +51,7 @@ static FloatLanes raiseTwo(FloatLanes x, ArrayRef<double> coefficients) {
   return fma(q, r, 1.0) * floatFromBits(shifted.bits() << kFraction);
 }
 
-/// log2(x) of a normal x > 0; NaN where x is not finite.
+/// Returns log2(x) of a normal x > 0; NaN if x is not finite.
 static FloatLanes findLog2(FloatLanes x) {
   Log2 log = splitLog2(x, 0.0, kLog2);
   return fma(x, 0.0, log.whole + log.fraction);
@@ -66,13 +66,13 @@ FloatLanes mlir::binade::findLogarithm(FloatLanes magnitude) {
 }
 
 namespace {
-/// A unit in which the centre is one to two, and its logarithm there.
+/// A scale with which the centre is in [1, 2), and log2 of the scaled centre.
 struct Centre {
   Centre(FloatLanes unit, FloatLanes log) : unit(unit), log(log) {}
   explicit Centre(FloatLanes centre)
       : unit(findUnit(centre)), log(findLog2(centre * unit)) {}
 
-  /// log2(|x| / centre).
+  /// Returns log2(|x| / centre).
   FloatLanes compare(FloatLanes x, ArrayRef<double> coefficients) const {
     Log2 ratio = splitLog2(x.apply<math::AbsFOp>() * unit, log, coefficients);
     return ratio.whole + ratio.fraction;
@@ -97,7 +97,7 @@ mlir::binade::prepareExpansion(const LaneCodec::Factors &factors) {
 FloatLanes mlir::binade::expandRange(FloatLanes x,
                                      ArrayRef<FloatLanes> shared) {
   Centre centre(shared[0], shared[1]);
-  // No magnitude is beyond the one from which scale and power follow.
+  // No magnitude exceeds the one from which scale and power were computed.
   FloatLanes exponent =
       fma(centre.compare(x, kShortLog2), shared[2], shared[3]);
   return copySign(raiseTwo(exponent, kShortPower), x);

@@ -1,9 +1,9 @@
-//===- RangeExpansion.h - powers that stretch groups ------------*- C++ -*-===//
+//===- RangeExpansion.h - Range expansion of groups -------------*- C++ -*-===//
 //
-// Codes of expanded formats are of (|x| / centre)^power / scale. All of it is
-// done with logarithms: those of what a group shares are found once, so that an
-// element takes one logarithm or, decoded, a look at a table, and one power of
-// two.
+// In formats with range expansion, an element x is stored as (|x| /
+// centre)^power / scale, with its sign. This is computed with logarithms: those
+// of a group's factors are computed once, so that quantizing an element takes
+// one logarithm, dequantizing it one table lookup, and both one power of two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,24 +14,26 @@
 
 namespace mlir::binade {
 
-/// What `expandRange` takes, of the factors of a group.
+/// Number of values that `prepareExpansion` returns for the factors of a group.
 inline constexpr unsigned kExpansionNumbers = 4;
 LaneCodec::Shared prepareExpansion(const LaneCodec::Factors &factors);
-/// x as it is to be rounded. Its relative error is below 5e-6 for powers from
-/// 1/2 to 16, and below 1e-5 for less.
+/// Returns x as it is to be rounded. The relative error is below 5e-6 for
+/// powers from 1/2 to 16, and below 1e-5 for smaller powers.
 FloatLanes expandRange(FloatLanes x, ArrayRef<FloatLanes> shared);
 
-/// What the largest magnitude of a group becomes, before it is scaled.
+/// Returns the expanded largest magnitude of a group, before it is divided by
+/// the scale.
 FloatLanes expandLargest(FloatLanes amax, FloatLanes power, FloatLanes centre);
 
-/// log2 of a magnitude that is no subnormal f32; an infinity and NaN stay.
+/// Returns log2 of a magnitude that is not a subnormal f32; infinity and NaN do
+/// not change.
 FloatLanes findLogarithm(FloatLanes magnitude);
 
-/// What `contractRange` takes.
+/// Returns what `contractRange` needs for the factors of a group.
 LaneCodec::Shared prepareContraction(const LaneCodec::Factors &factors);
-/// The number behind a code, from the logarithm to base two of the magnitude
-/// that it has, and any number of its sign. What is less than 2^-126 of the
-/// centre is 0, what is more than 2^127 of it is no more.
+/// Dequantizes an element from log2 of the magnitude of its code, and a value
+/// with its sign. Results below 2^-126 times the centre are 0, and those above
+/// 2^127 times the centre are clamped to it.
 FloatLanes contractRange(FloatLanes logarithm, FloatLanes sign,
                          ArrayRef<FloatLanes> shared);
 

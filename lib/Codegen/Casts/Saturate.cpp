@@ -1,4 +1,4 @@
-//===- Saturate.cpp - numbers kept within a format ------------------------===//
+//===- Saturate.cpp - Clamping to the range of a format -------------------===//
 
 #include "binade/Codegen/Saturate.h"
 #include "../Lanes.h"
@@ -14,7 +14,7 @@ Value mlir::binade::clampTo(ImplicitLocOpBuilder &b, Value x,
   return atLeast(atMost({b, x}, largest), -largest).value;
 }
 
-/// The y of `y predicate bound ? bound : y`.
+/// Returns y if `x` is `y predicate bound ? bound : y`, otherwise null.
 static Value getUnbounded(Value x, arith::CmpFPredicate predicate,
                           double bound) {
   auto select = x.getDefiningOp<arith::SelectOp>();

@@ -1,7 +1,9 @@
-//===- SmallFloats.cpp - Floats of up to 8 bits as codes ------------------===//
-// One algorithm for all formats, from what APFloat knows of each. A conversion
-// is left to a target only where its own rounds, saturates and treats NaN in
-// the same way.
+//===- SmallFloats.cpp - Casts of floats of at most 8 bits ----------------===//
+//
+// One algorithm handles all formats, with the parameters of APFloat. A
+// conversion is left to a target only if the target's own rounds, saturates and
+// handles NaN in the same way.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SmallFloats.h"
@@ -20,7 +22,7 @@ bool mlir::binade::isSmallFloat(Type type) {
 }
 
 namespace {
-/// The numbers behind a format.
+/// The parameters of a format.
 struct SmallFormat {
   explicit SmallFormat(FloatType format)
       : semantics(format.getFloatSemantics()), width(format.getWidth()),
@@ -33,9 +35,9 @@ struct SmallFormat {
             APFloat::getZero(semantics, /*Negative=*/true).isNegative()) {}
 
   uint64_t getSign() const { return uint64_t(1) << (width - 1); }
-  /// All bits but the sign.
+  /// Returns the mask of all bits but the sign.
   uint64_t getMagnitude() const { return getSign() - 1; }
-  /// The code of -0 where there is none.
+  /// Returns the bit pattern of NaN, which is that of -0 in formats without -0.
   uint64_t getNaN() const {
     if (!hasNegativeZero)
       return getSign();
@@ -46,7 +48,7 @@ struct SmallFormat {
   const llvm::fltSemantics &semantics;
   unsigned width, fraction;
   int minExponent;
-  uint64_t largest; ///< Its code.
+  uint64_t largest; ///< Its bit pattern.
   bool hasInf, hasNaN, hasNegativeZero;
 };
 } // namespace
@@ -58,19 +60,19 @@ static uint64_t bitsOf(double number) {
   return llvm::bit_cast<uint32_t>(static_cast<float>(number));
 }
 
-/// Codes of magnitudes that are normal in the format: what is cut off, and the
-/// last bit that stays, decide whether adding less than a half carries.
+/// Rounds magnitudes that are normal in the format. The bits that are cut off,
+/// and the last bit kept, decide whether adding less than a half carries.
 static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
   unsigned cut = kFraction - format.fraction;
-  // A format's exponent field is 1 at its least exponent.
+  // In the format, the smallest exponent has an exponent field of 1.
   uint64_t rebias = uint64_t(kBias + format.minExponent - 1) << kFraction;
   uint64_t half = (uint64_t(1) << (cut - 1)) - 1;
   auto added = static_cast<uint32_t>(half - rebias);
   return (magnitude + ((magnitude >> cut) & 1) + added) >> cut;
 }
 
-/// Those of the others: beside a number whose last bit has the value of the
-/// format's, an addition rounds to it.
+/// Rounds the other magnitudes: adding a value whose last bit is worth as much
+/// as the format's last bit rounds to it.
 static IntLanes roundSubnormal(FloatLanes magnitude,
                                const SmallFormat &format) {
   double step = std::ldexp(1.0, format.minExponent - int(format.fraction));
@@ -107,7 +109,7 @@ IntLanes mlir::binade::expandEncode(FloatLanes x, FloatType type,
                   code, sign);
   IntLanes nan = bits.constant(format.getNaN());
   if (!saturate && !format.hasInf && format.hasNaN) {
-    // Among what is beyond, NaN are.
+    // NaN is among the values that are too large.
     BoolLanes isBeyond =
         code.compare(arith::CmpIPredicate::ugt, code.constant(format.largest));
     return select(isBeyond, nan, code | sign).resize(8);
@@ -123,7 +125,8 @@ static constexpr unsigned kHalfFraction = 10;
 static constexpr int kHalfMinExponent = -14;
 static constexpr uint64_t kHalfInf = 0x7c00;
 
-/// What f16 does not know: numbers, infinities and NaN are told apart by code.
+/// Corrects infinities and NaN that f16 does not represent in the same way,
+/// which the bit pattern identifies.
 static FloatLanes decodeSpecial(FloatLanes number, IntLanes code,
                                 const SmallFormat &format) {
   IntLanes bits = number.bits(), nan = bits.constant(kQuietNaN);
@@ -152,10 +155,11 @@ FloatLanes mlir::binade::decodeSmall(IntLanes code, FloatType type) {
   return {b, arith::ExtFOp::create(b, code.typeWith(b.getF32Type()), number)};
 }
 
-/// By way of f16, whose least bits are less than the format's, and which
-/// processors widen at full speed where subnormal: its exponents are taken as
-/// those of f16, and put right by a product with a power of two. Where all of
-/// f16's exponents are numbers, those of f32 are.
+/// Decodes through f16, whose smallest subnormal is less than the format's, and
+/// whose subnormals processors widen at full speed: the exponent field is
+/// interpreted as that of f16, and a multiplication by a power of two corrects
+/// the result. If all exponent fields are finite values, f32 is used instead of
+/// f16.
 FloatLanes mlir::binade::expandDecode(IntLanes code, FloatType type) {
   SmallFormat format(type);
   ImplicitLocOpBuilder &b = *code.builder;
@@ -171,7 +175,7 @@ FloatLanes mlir::binade::expandDecode(IntLanes code, FloatType type) {
   }
   IntLanes half = code;
   if (format.width == 8) {
-    // With copies of the sign above it, of which one stays.
+    // Sign extension fills the upper bits with copies of the sign; one is kept.
     IntLanes wide(b, arith::ExtSIOp::create(b, code.typeWith(b.getI16Type()),
                                             code.value));
     half = (wide << shift) & (0x8000 | format.getMagnitude() << shift);
@@ -186,7 +190,7 @@ FloatLanes mlir::binade::expandDecode(IntLanes code, FloatType type) {
   if (int exponent = format.minExponent - kHalfMinExponent)
     number = number * std::ldexp(1.0, exponent);
   if (!format.hasNaN || format.getInf() << shift == kHalfInf)
-    return number; // Infinities and NaN are f16's.
+    return number; // f16 represents infinities and NaN in the same way.
   return decodeSpecial(number, code, format);
 }
 

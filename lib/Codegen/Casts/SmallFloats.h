@@ -1,4 +1,4 @@
-//===- SmallFloats.h - floats of up to 8 bits as codes ----------*- C++ -*-===//
+//===- SmallFloats.h - Casts of floats of at most 8 bits --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_CASTS_SMALLFLOATS_H
 #define BINADE_LIB_CODEGEN_CASTS_SMALLFLOATS_H
@@ -8,33 +8,34 @@
 
 namespace mlir::binade {
 
-/// Whether `type` has sign, exponent and fraction in 8 bits or fewer.
+/// Whether `type` has sign, exponent and fraction in at most 8 bits.
 bool isSmallFloat(Type type);
 
-/// Whether some targets convert between f32 and `type` by an instruction.
+/// Whether some targets have instructions that convert between f32 and `type`.
 bool hasInstructions(FloatType type);
 
-/// The code of f32 numbers in the low bits of i8, rounded to nearest, ties to
-/// even, once. What is beyond the largest number becomes infinity, or NaN where
-/// there is none, or stays the largest where there is no NaN either; with
-/// `saturate` it is the largest of its sign in all formats. A NaN has
-/// all bits set but the sign, or is what would be -0 where zeros have none;
-/// where there is no NaN it becomes the largest number.
+/// Rounds f32 to `format`, to nearest even, and returns the bit patterns in the
+/// low bits of i8. Values that are too large become infinity, NaN in formats
+/// without infinity, or the largest value in formats without NaN; with
+/// `saturate` they become the largest value of their sign in all formats. NaN
+/// has all bits set but the sign, or is the pattern of -0 in formats without
+/// it; in formats without NaN it becomes the largest value.
 ///
-/// Where some targets have instructions a cast, behind a clamp if it saturates,
-/// that `binade-expand-float-casts` replaces for the others.
+/// If some targets have instructions for `format`, this emits a cast, after a
+/// clamp with `saturate`; `binade-expand-float-casts` expands it for other
+/// targets.
 IntLanes encodeSmall(FloatLanes x, FloatType format, bool saturate = false);
-/// The same as integer arithmetic.
+/// Does the same by integer arithmetic.
 IntLanes expandEncode(FloatLanes x, FloatType format, bool saturate);
 
-/// The f32 number of each code in i8; by a cast where some targets have
-/// instructions.
+/// Returns the f32 of each bit pattern in i8; by a cast if some targets have
+/// instructions for `format`.
 FloatLanes decodeSmall(IntLanes code, FloatType format);
-/// The same as integer arithmetic.
+/// Does the same by integer arithmetic.
 FloatLanes expandDecode(IntLanes code, FloatType format);
 
-/// The power of two with the exponent field in an i32: 2^-127 for 0, NaN for
-/// 255, as f8E8M0FNU has it.
+/// Returns the power of two whose biased exponent is in an i32, as f8E8M0FNU
+/// defines it: 2^-127 for 0, NaN for 255.
 FloatLanes decodePower(IntLanes field);
 
 } // namespace mlir::binade

@@ -1,13 +1,13 @@
-//===- Columns.cpp - reductions that leave the last axis ------------------===//
+//===- Columns.cpp - Reductions that keep the last axis -------------------===//
 //
-// Sums over rows, such as the gradient of a bias. An item reduces a block of
-// rows, whose size depends on the shape only, to one row of partial results in
-// the workspace; `finish` adds those up in order, and computes what depends on
-// the sums, one number per column.
+// Sums over rows, such as the gradient of a bias. A work item reduces a block
+// of rows, whose size depends only on the shape, to one row of partial results
+// in the workspace; `finish` adds these in order, and computes the results that
+// depend on the sums and have one element per column.
 //
-// A variance needs the mean first. It is found in one pass nevertheless, from
-// sums in f64 of differences to the first row. Whatever else depends on sums is
-// for items that have all rows (Tiles.cpp).
+// A variance depends on the mean, but is computed in the same pass, from sums
+// in f64 of differences to the first row. Anything else that depends on sums
+// needs work items that have all rows (Tiles.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,16 +19,17 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Most blocks of rows, fewest rows of one, and about how many elements.
+/// Maximum number of row blocks, and minimum rows and approximate number of
+/// elements of one.
 static constexpr int64_t kMaxChunks = 64, kMinRows = 64, kChunkElements = 32768;
-/// Columns of an item.
+/// Columns of a work item.
 static constexpr int64_t kWideBlock = 1024;
-/// Rows that a thread of a GPU has at least.
+/// Minimum rows per thread of a GPU.
 static constexpr int64_t kRowsOfThread = 8;
-/// As many columns keep their partial results in registers.
+/// Up to as many columns, partial results are kept in registers.
 static constexpr int64_t kRegisterColumns = 64;
-/// Rows that are added up one after the other, in registers: sums of thousands
-/// of rows in f32 would lose three digits.
+/// Rows that are added in sequence: sums of thousands of rows in f32 would lose
+/// three digits.
 static constexpr int64_t kRowsInTurn = 64;
 
 namespace {
@@ -83,21 +84,21 @@ private:
   }
 
   LogicalResult collect() {
-    DenseSet<Value> late; // What depends on reductions.
+    DenseSet<Value> late; // Values that depend on reductions.
     for (Operation &op : source.function.front().without_terminator()) {
       bool isLate = llvm::any_of(op.getOperands(), [&](Value operand) {
         return late.contains(operand);
       });
       std::optional<Reduction> reduction = Reduction::from(&op);
       if (reduction && !reduction->leavesColumns()) {
-        isOnePass = false; // Groups in rows.
+        isOnePass = false; // It has groups in rows.
       } else if (reduction) {
         if (reductions.empty())
           loops = reduction->getLoops();
         else if (!(reduction->getLoops() == loops))
           return op.emitOpError("reduces over other axes than ")
                  << reductions.front().op->getName()
-                 << " of the same kernel: they need kernels of their own";
+                 << " of the same kernel; move it to a kernel of its own";
         std::optional<Moments> found;
         if (isLate && (found = findMoments(*reduction, reductions)))
           moments.push_back(*found);
@@ -131,7 +132,8 @@ private:
     blocks = llvm::divideCeil(columns, width);
   }
 
-  /// Returns how many rows are one item's: few enough for many items.
+  /// Returns the number of rows per work item, which is small enough for many
+  /// work items.
   int64_t chooseThreads() {
     shape = source.shape->fit(source.chooseLanes(columns), columns, rows);
     width = shape->team * shape->lanes;
@@ -144,8 +146,8 @@ private:
   // Partial results
   //===--------------------------------------------------------------------===//
 
-  /// Of f64 each, so that they have one place per reduction: entry [batch,
-  /// chunk, column].
+  /// Partial results have 8 bytes each, so that f64 fits, and are ordered as
+  /// [batch, chunk, column] for each reduction.
   int64_t getCellBytes() const { return batches * chunks * columns * 8; }
   int64_t countCells() const { return reductions.size() + 2 * moments.size(); }
 
@@ -164,12 +166,13 @@ private:
                          [&](Reduction r) { return r.op == reduction.op; }) -
            reductions.begin();
   }
-  /// Sums of differences, of their squares, and what they are differences to.
+  /// Returns the sums of differences, the sums of their squares, or the shifts
+  /// that were subtracted.
   Value viewMoments(Emitter &e, unsigned index, unsigned which) {
     int64_t cell = reductions.size() + 2 * index;
     if (which < 2)
       return view(e, cell + which, e.builder().getF64Type());
-    // The sum's own cell is free.
+    // The cell of the sum itself is not used otherwise.
     return view(e, getCell(moments[index].sum), e.builder().getF32Type());
   }
 
@@ -219,7 +222,7 @@ private:
     if (chunks > 1)
       return;
     e.endWalk();
-    // The partial results are all there are.
+    // With one chunk the partial results are the totals.
     forColumns(e, item, [&](const Offset &column) {
       defineTotals(e, item.batch, column, own);
       emitPerColumn(e, item.batch * columns + column);
@@ -227,7 +230,7 @@ private:
     emitOthersOnce(e, counter);
   }
 
-  /// Reductions that have partial results of their own.
+  /// Returns the reductions that are not part of moments.
   SmallVector<Reduction> getOwn() const {
     SmallVector<Reduction> own;
     for (Reduction reduction : reductions)
@@ -248,7 +251,7 @@ private:
     return values;
   }
 
-  /// Adds the element at `offset` to each value.
+  /// Combines the element at `offset` with each value.
   SmallVector<Value> step(Emitter &e, ArrayRef<Reduction> own,
                           ArrayRef<Value> shifts, const Offset &offset,
                           ValueRange now) {
@@ -270,7 +273,7 @@ private:
     return next;
   }
 
-  /// Where the values of `step` are kept between rows.
+  /// Returns the memory for the values of `step` between rows.
   SmallVector<Value> getMemories(Emitter &e, ArrayRef<Reduction> own) {
     SmallVector<Value> memories;
     for (Reduction reduction : own)
@@ -294,7 +297,7 @@ private:
     forColumns(e, item, [&](const Offset &column) {
       SmallVector<Value> shifts = emitShifts(e, item, column);
       auto combine = [&](unsigned index, Value x, Value y) {
-        // Sums of moments are behind the others.
+        // Sums of moments follow the others.
         Reduction reduction = index < own.size() ? own[index] : moments[0].sum;
         return reduction.combine(e.builder(), x, y);
       };
@@ -360,8 +363,9 @@ private:
     });
   }
 
-  /// What differences of moments are to: the first row, or 0 where it is not
-  /// finite. It is close to the mean, so that differences lose nothing.
+  /// Returns the shifts of moments: the first row, or 0 where it is not finite.
+  /// A value of the data is close to the mean, so that differences lose no
+  /// precision.
   SmallVector<Value> emitShifts(Emitter &e, const Item &item,
                                 const Offset &column) {
     ImplicitLocOpBuilder &b = e.builder();
@@ -384,7 +388,8 @@ private:
   // Totals
   //===--------------------------------------------------------------------===//
 
-  /// Says what the reductions are at a column, from all chunks in order.
+  /// Defines the results of the reductions at a column, from all chunks in
+  /// order.
   void defineTotals(Emitter &e, const Offset &batch, const Offset &column,
                     ArrayRef<Reduction> own) {
     ImplicitLocOpBuilder &b = e.builder();
@@ -419,7 +424,7 @@ private:
     }
   }
 
-  /// Stores what there is one of per column.
+  /// Stores the results that have one element per column.
   void emitPerColumn(Emitter &e, const Offset &place) {
     e.setPlaces(std::nullopt, std::nullopt);
     for (auto [index, result] : llvm::enumerate(results))
@@ -437,7 +442,7 @@ private:
 
   void emitFinish(Emitter &e) {
     SmallVector<Reduction> own = getOwn();
-    // On a CPU an item has all columns.
+    // On a CPU a work item has all columns.
     int64_t parts = shape ? blocks : 1;
     e.forAll(batches * parts, [&](const Offset &counter) {
       auto [batch, part] = e.offsets().divide(counter, parts).asPair();
@@ -464,12 +469,12 @@ private:
   SmallVector<Value> results;
   SmallVector<Reduction> reductions;
   SmallVector<Moments> moments;
-  SmallVector<unsigned> stores; ///< Results as large as what is reduced.
+  SmallVector<unsigned> stores; ///< Results as large as the operand.
   Loops loops;
-  bool isOnePass = true; ///< No element depends on what is reduced.
+  bool isOnePass = true; ///< No element depends on a reduction.
   int64_t columns = 1, rows = 1, batches = 1;
   int64_t rowsPerChunk = 1, chunks = 1, blocks = 1;
-  int64_t width = kWideBlock; ///< Columns of an item.
+  int64_t width = kWideBlock; ///< Columns of a work item.
   std::optional<GpuShape> shape;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- Emitter.cpp - loops, memory and the order of code ------------------===//
+//===- Emitter.cpp - Loops, scopes and indices of kernels -----------------===//
 
 #include "Emitter.h"
 #include "binade/IR/Build.h"
@@ -171,7 +171,7 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
   return values;
 }
 
-/// Vectors of [begin, end), columns below `whole`.
+/// Emits a loop over [begin, end) in full vectors, where end <= `whole`.
 SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t whole,
                                          ValueRange carried, Columns body) {
   llvm::SaveAndRestore perThread(team.isPerThread, true);
@@ -205,7 +205,8 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
       from = arith::AddIOp::create(b, from, first);
       step *= team.size;
     } else if (team.member) {
-      // The first thread's alone: codes of neighbours may share a byte.
+      // Only the first thread processes these: two 4-bit elements may share a
+      // byte.
       Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                             team.member, index(0));
       from = arith::SelectOp::create(b, isFirst, from, to);
@@ -231,13 +232,14 @@ Value Emitter::index(int64_t value) {
   return arith::ConstantIndexOp::create(b, value);
 }
 
-/// The sum of the terms that are equal for all lanes.
+/// Returns the sum of the terms that are equal for all lanes.
 Value Emitter::number(const Offset &offset) {
   Offset uniform(offset.constant);
   for (auto term : offset.terms)
     if (!term.first->variesOverLanes)
       uniform.terms.push_back(term);
-  // A constant is of no loop: sums further out read it, too.
+  // Constants are defined outside of all loops, where outer sums can use them
+  // too.
   unsigned where = uniform.terms.empty() ? 0 : uniform.depth();
   auto [entry, isNew] = scopes[where].numbers.try_emplace(uniform);
   if (!isNew)
@@ -246,7 +248,7 @@ Value Emitter::number(const Offset &offset) {
     At at(*this, 0);
     return entry->second = index(uniform.constant);
   }
-  // What is known further out is added up there.
+  // The terms that are known in an outer loop are added there.
   Offset outer(uniform.constant);
   for (auto term : uniform.terms)
     if (term.first->depth < where)
@@ -275,7 +277,7 @@ Value Emitter::number(const Offset &offset) {
   return sum;
 }
 
-/// A variable itself, an index or one index per lane.
+/// Returns the value of a variable, an index or one index per lane.
 Value Emitter::variableValue(const Variable *variable, bool asLanes) {
   auto of = [&] {
     return asLanes ? perLane(variable->of) : number(variable->of);

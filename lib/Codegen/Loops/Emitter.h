@@ -1,12 +1,12 @@
-//===- Emitter.h - values of tensors, element by element --------*- C++ -*-===//
+//===- Emitter.h - Emission of one kernel's loops ---------------*- C++ -*-===//
 //
 // Emits the loops of one kernel. A schedule (Rows.cpp, Columns.cpp ...) opens
-// loops and asks for the values it has to store or to add up; `pull` produces a
-// value at an offset by following its definition back to loads. A value is
-// computed as far out in the loop nest as it can be, and once per offset.
+// loops and requests the values that it stores or reduces; `pull` emits the
+// code for a value at an offset by following its definition back to loads. A
+// value is computed in the outermost loop that it allows, and once per offset.
 //
-// Every element has the type that the IR gives it: a bf16 value is rounded to
-// bf16 even where nothing is stored.
+// Every element is rounded to the type that it has in the IR: a bf16 value is
+// rounded to bf16 even if it is never stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,34 +24,39 @@
 
 namespace mlir::binade {
 
-/// Lanes of a vector: fixed, so that sums do not depend on the target.
+/// Lanes of a vector. The number is fixed, so that sums do not depend on the
+/// target.
 inline constexpr int64_t kLanes = 16;
 
-/// What an element is between memory and arithmetic: integers have no sign of
-/// their own, which ops know from their tensors, and 2 or 4 bits fill a byte.
+/// Returns the type of an element between memory and arithmetic: integers are
+/// signless (ops know the sign from the tensor type), and integers of 2 or 4
+/// bits are extended to a byte.
 Type getRegisterType(Type element);
-/// What a buffer of `element` holds, whole bytes: i1 is 0 or 1, and floats of
-/// fewer bits are codes.
+/// Returns the element type of a buffer for `element`, which has whole bytes:
+/// i1 is stored as the byte 0 or 1, and floats of fewer than 8 bits as their
+/// bit pattern in a byte.
 Type getStorageType(Type element);
-/// The format that arithmetic on `element` is done in: f32 for narrow floats.
+/// Returns the type in which arithmetic on `element` is done: f32 for narrow
+/// floats.
 Type getComputeType(Type element);
 
-/// More elements than any tensor has.
+/// An upper bound of the number of elements of any tensor.
 inline constexpr int64_t kMany = int64_t(1) << 40;
 
-/// That both hold; null stands for what always does.
+/// Returns x and y; null means true.
 Value conjunction(ImplicitLocOpBuilder &b, Value x, Value y);
 
-/// One element, or one per lane, and the number of loops around it.
+/// A value, one element or one per lane, with the number of loops around it.
 struct Element {
   Value value;
   unsigned depth = 0;
 };
 
-/// When and where a kernel reads an operand or writes a result: decides what a
-/// result may overwrite.
+/// One access of a kernel to an operand or result. The accesses decide whether
+/// a result may overwrite an operand.
 struct Access {
-  /// The element of the present loops, the one of the present row, or others.
+  /// The element of the current iteration, the element of the current row, or
+  /// any other.
   enum class Place { Element, Row, Other };
   Place place;
   unsigned pass;
@@ -61,40 +66,42 @@ struct Access {
 };
 using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
 
-/// Threads of a GPU that shuffle.
+/// Threads of a warp.
 inline constexpr int64_t kWarp = 32;
 
-/// How threads of a GPU share a kernel: powers of two.
+/// How the threads of a GPU block divide the work items. All numbers are powers
+/// of two.
 struct GpuShape {
-  int64_t threads = 256; ///< Of a block.
-  /// Those that have an item together: `team` side by side in a row of it, in
-  /// `down` rows at a time.
+  int64_t threads = 256; ///< Per block.
+  /// Threads per work item: `team` threads share a row, and `down` rows are
+  /// processed at a time.
   int64_t team = 32, down = 1;
-  int64_t lanes = 4; ///< Of a vector.
-  /// Whether the kernel is over many tensors, and gets one memory and a table
-  /// of numbers for each block: where its buffers start, in bytes, and which
-  /// elements are the block's.
+  int64_t lanes = 4; ///< Per vector.
+  /// Whether this is a multi-tensor kernel. It gets one memory, and a table
+  /// with a row of i64 per block of threads: the byte offset of each buffer,
+  /// then the bounds of the block's elements.
   bool isOfMany = false;
 
-  /// Of a block of threads.
+  /// Returns the number of work items that a block of threads processes at a
+  /// time.
   int64_t countItems() const { return threads / (team * down); }
-  /// That share a group of so many columns: a power of two, for them to
-  /// exchange what they have.
+  /// Returns the number of threads that share a group of `group` columns. It is
+  /// rounded up to a power of two, as shuffles require.
   int64_t countThreadsOfGroup(int64_t group) const;
-  /// For items of `rows` rows of `columns` elements: a thread for each vector,
-  /// as far as they go round.
+  /// Returns this shape for work items of `rows` rows of `columns` elements:
+  /// one thread per vector as long as the block has enough threads.
   GpuShape fit(int64_t lanes, int64_t columns, int64_t rows) const;
-  /// For one item of rows of a single element.
+  /// Returns the shape for one work item whose rows have a single element.
   GpuShape ofRows() const { return fit(1, 1, threads); }
 };
 
 class Emitter {
 public:
-  /// Starts function `name` in `module`, with one memory argument per type of
-  /// `buffers` and `numbers` indices. `kernel` holds the values that will be
-  /// asked for: its arguments are the first buffers, its results the next.
-  /// `formulas` holds the functions that it names. With a `shape` the function
-  /// is a kernel of a GPU, which takes no indices.
+  /// Starts the function `name` in `module`, with one memory argument per type
+  /// of `buffers` and with `numbers` indices. `kernel` contains the values that
+  /// `pull` computes; its arguments are the first buffers, its results the
+  /// next. `formulas` contains the functions that `kernel` refers to. With a
+  /// `shape` the function is a GPU kernel, which takes no indices.
   Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
           StringRef name, TypeRange buffers, unsigned numbers,
           std::optional<GpuShape> shape = std::nullopt);
@@ -103,16 +110,17 @@ public:
   OffsetSpace &offsets() { return space; }
   FunctionOpInterface function() const { return target; }
   bool isOnGpu() const { return shape.has_value(); }
-  /// Of a GPU: the number of this thread in its block, and of warps there.
+  /// On a GPU: the thread's number in its block, and the number of warps per
+  /// block.
   Value threadNumber() const { return thread; }
   int64_t countWarps() const { return shape->threads / kWarp; }
   func::FuncOp source() const { return kernel; }
   ArrayRef<Value> buffers() const { return memories; }
   Value buffer(unsigned index) const { return memories[index]; }
   Value resultBuffer(unsigned index);
-  /// Behind all operands and results.
+  /// Returns the buffer that follows those of all operands and results.
   Value workspace();
-  /// Argument `index` behind the buffers.
+  /// Returns the index argument `index`, which follow the buffers.
   Value argument(unsigned index);
 
   //===--------------------------------------------------------------------===//
@@ -123,155 +131,166 @@ public:
   using Columns =
       llvm::function_ref<SmallVector<Value>(const Offset &, ValueRange)>;
 
-  /// The work items that a call is for, of `extent`: between the two numbers
-  /// behind the buffers, or that of a team of threads.
+  /// Emits a loop over the work items of `extent` between the two index
+  /// arguments. On a GPU, emits `body` for the work item of the thread's team.
   void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body);
-  /// All of `extent` in a loop or, on a GPU, that of a team of threads.
+  /// Emits a loop over all of `extent`. On a GPU, emits `body` for the work
+  /// item of the thread's team.
   void forAll(int64_t extent, llvm::function_ref<void(const Offset &)> body);
-  /// Groups [0, count) of up to `most`, of `size` columns each, which `columns`
-  /// inside walks over.
+  /// Emits a loop over groups [0, count), with count <= `most`. A group has
+  /// `size` columns, over which `body` iterates with `columns`.
   SmallVector<Value> groups(Value count, int64_t most, int64_t size,
                             ValueRange carried, Columns body);
-  /// Each of [begin, end) once.
+  /// Emits a loop over [begin, end), whose iterations the threads of a team
+  /// divide.
   void forEach(Value begin, Value end, llvm::function_ref<void(Value)> body);
-  /// Rows [begin, end) of up to `extent`, one after the other or, on a GPU,
-  /// several at a time.
+  /// Emits a loop over rows [begin, end), with end <= `extent`. On a GPU, the
+  /// threads of a team process several rows at a time.
   SmallVector<Value> rows(Value begin, Value end, int64_t extent,
                           ValueRange carried, Columns body);
-  /// `body` while each thread has `lanes` elements of its own, whoever walked
-  /// together.
+  /// Emits `body` with `lanes` elements per thread, instead of elements that
+  /// the threads of a team share.
   void perThread(int64_t lanes, llvm::function_ref<void()> body);
-  /// `body` while only threads that have `exists` store; null is all of them.
+  /// Emits `body` such that only threads for which `exists` is true store. Null
+  /// means true.
   void storing(Value exists, llvm::function_ref<void()> body);
-  /// What `kind` makes of the integers of `count` neighbours in a warp, for
-  /// each of them.
+  /// Combines the integers `own` of `count` adjacent threads of a warp by
+  /// `kind`. Each of them gets the result.
   Value combineNeighbours(Value own, int64_t count, vector::CombiningKind kind);
-  /// What the thread `lane` of the warp has, 32 bits.
+  /// Returns the 32-bit value `own` of the thread `lane` of the warp.
   Value takeFrom(Value own, Value lane);
-  /// From here on other threads may read what was stored, if `isForOthers`.
+  /// Ends a pass over the elements. With `isForOthers`, a barrier lets other
+  /// threads read what was stored.
   void endWalk(bool isForOthers = true);
-  /// Threads wait for each other.
+  /// Emits a barrier for the threads of the block; nothing on a CPU.
   void barrier();
-  /// What `combine` makes of the numbers of all threads that walk together and
-  /// are at the same place, for each of them.
+  /// Combines `own` of all threads of the team that share an element. Each of
+  /// them gets the result.
   Value combineThreads(Value own,
                        llvm::function_ref<Value(Value, Value)> combine);
-  /// for (i = begin; i < end; i += step): `body` gets i and the carried
-  /// values, and returns the next ones.
+  /// Emits for (i = begin; i < end; i += step). `body` gets i and the carried
+  /// values, and returns their next values.
   SmallVector<Value> loop(Value begin, Value end, int64_t step,
                           ValueRange carried, Body body);
-  /// Columns [0, count) in vectors of `kLanes`, the last one narrower. `body`
-  /// gets the column of the lanes as offset.
+  /// Emits a loop over columns [0, count) in vectors of `wholeLanes()`, the
+  /// last one with fewer lanes. `body` gets the column of the lanes as an
+  /// offset.
   SmallVector<Value> columns(int64_t count, ValueRange carried, Columns body);
-  /// The block [begin, begin + size) of columns [0, count).
+  /// Does the same for [begin, begin + size), clipped to [0, count).
   SmallVector<Value> columnBlock(Value begin, int64_t size, int64_t count,
                                  ValueRange carried, Columns body);
-  /// Of the columns from `begin` on, below `count`, those of this thread: one
-  /// vector. With a `group` of neighbours each has threads of its own. All
-  /// threads get there.
+  /// Emits `body` for one vector of columns per thread, from `begin` on and
+  /// below `count`. With a `group`, a group of as many adjacent columns has
+  /// threads of its own. All threads execute `body`.
   void ownColumns(Value begin, int64_t count, int64_t group,
                   llvm::function_ref<void(const Offset &)> body);
-  /// `body` while threads that have the same `size` columns are together.
+  /// Emits `body` with teams of the threads that share the same `size` columns.
   void withinGroup(int64_t size, llvm::function_ref<void()> body);
-  /// `body` with a place for each thread alone, if `exists` holds (null:
-  /// always), and vectors of `lanes`.
+  /// Emits `body` with elements per thread, in vectors of `lanes`. Only threads
+  /// for which `exists` is true store; null means true.
   void perThread(int64_t lanes, Value exists, llvm::function_ref<void()> body);
-  /// Which thread of a row this is, and of which row of its item's.
+  /// Returns the thread's position along a row, and the number of its row among
+  /// those processed at a time.
   std::pair<Value, Value> threadPlace() const {
     return {team.member, down.member};
   }
-  /// Memory of a block of threads.
+  /// Allocates shared memory of the block of threads.
   Value share(int64_t bytes);
-  /// Columns [begin, end) of up to `extent`, `begin` a multiple of the lanes;
-  /// single columns at the end.
+  /// Emits a loop over columns [begin, end), with end <= `extent` and `begin` a
+  /// multiple of the lanes. Columns that fill no vector are processed one by
+  /// one.
   SmallVector<Value> dynamicColumns(Value begin, Value end, int64_t extent,
                                     ValueRange carried, Columns body);
-  /// `body` where `condition` holds, otherwise `carried`.
+  /// Emits `body` if `condition` is true. Returns its values, otherwise
+  /// `carried`.
   SmallVector<Value> conditional(Value condition, ValueRange carried,
                                  llvm::function_ref<SmallVector<Value>()> body);
-  /// Number of loops around what is emitted next.
+  /// Returns the number of loops around the insertion point.
   unsigned depth() const { return scopes.size() - 1; }
-  /// Lanes of the vectors that are emitted next.
+  /// Returns the lanes of the current vectors.
   int64_t lanes() const { return laneCount; }
-  /// Lanes of those that are not the last of their columns.
+  /// Returns the lanes of a full vector.
   int64_t wholeLanes() const { return width; }
 
   //===--------------------------------------------------------------------===//
   // Values
   //===--------------------------------------------------------------------===//
 
-  /// `value` at `offset`.
+  /// Returns `value` at `offset`, and emits its computation where needed.
   Element pull(Value value, const Offset &offset);
-  /// `pull`, one element per lane, in the compute format.
+  /// Returns `value` at `offset` with one element per lane, in the compute
+  /// type.
   Value pullLanes(Value value, const Offset &offset);
-  /// Says that `value` is `known` at `offset` inside the present loops.
+  /// Records that `value` at `offset` is `known` inside the current loops.
   void define(Value value, const Offset &offset, Value known);
-  /// Says what `LaneCodec::prepareDecoding` makes of the factors, the first of
-  /// which is `scale`, at `place`.
+  /// Records the results `known` of `LaneCodec::prepareDecoding` for the
+  /// factors at `place`; `scale` is the first factor.
   void defineDecoding(Value scale, const Offset &place, ArrayRef<Value> known);
-  /// Says that `value` lies in `memory`, at `offset` - `base`.
+  /// Records that `value` is stored in `memory`, at `offset` - `base`.
   void place(Value value, Value memory, const Offset &base);
   void unplace(Value value) { homes.erase(value); }
-  /// Whether pulling `value` again would read memory only.
+  /// Whether pulling `value` again loads it from the memory of `place`.
   bool isPlaced(Value value) const { return homes.contains(value); }
 
-  /// Stores result `index` of the kernel; `element` as from `pull`.
+  /// Stores result `index` of the kernel. `element` is as `pull` returns it.
   void storeResult(unsigned index, Value element, const Offset &offset);
   void store(Value memory, Value element, const Offset &offset);
-  /// `store` of a vector, also where it has a single lane.
+  /// Does the same for a vector, which may have a single lane.
   void storeLanes(Value memory, Value lanes, const Offset &offset);
-  /// Stores one element, or one per lane, by one of the threads that have it.
+  /// Stores one element, or one per lane, in only one of the threads that have
+  /// it.
   void storeOnce(Value memory, Value element, const Offset &offset);
-  /// `store` where this thread is the one to do so.
+  /// Emits `store` such that only one of the threads that have the value
+  /// executes it.
   void guarded(llvm::function_ref<void()> store);
-  /// `store` in memory of the team itself.
+  /// Does the same as `store` in memory that belongs to the team.
   void storeKept(Value memory, Value element, const Offset &offset);
-  /// Adds the integer `value` to element `place` of `memory`, whatever other
-  /// threads of a GPU add.
+  /// Adds the integer `value` to element `place` of `memory`, atomically on a
+  /// GPU.
   void addTo(Value memory, Value place, Value value);
-  /// One element, or one per lane, of `memory` as `element`, loaded outside of
-  /// all loops that the offset does not depend on, but not outside of `depth`.
+  /// Loads one element, or one per lane, of `memory` as type `element`. The
+  /// load is hoisted out of all loops that the offset does not depend on, but
+  /// not out of the loop at `depth`.
   Element load(Value memory, Type element, const Offset &offset,
                unsigned depth = 0);
-  /// What `memory` holds at this point of the code.
+  /// Loads from `memory` at the insertion point.
   Value loadNow(Value memory, const Offset &offset);
 
-  /// An offset as an index: its part that is equal for all lanes.
+  /// Returns the part of an offset that is equal for all lanes, as an index.
   Value number(const Offset &offset);
-  /// An offset as one index per lane.
+  /// Returns an offset as one index per lane.
   Value perLane(const Offset &offset);
   Value index(int64_t value);
-  /// `x` as a vector of the present number of lanes.
+  /// Broadcasts `x` to a vector of the current number of lanes.
   Value broadcast(Value x);
-  /// The lanes of `lanes`, where those are fewer in front of the ones of
-  /// `rest`.
+  /// Returns `lanes`, filled up with the last lanes of `rest` if it has fewer.
   Value fillLanes(Value lanes, Value rest);
-  /// Word `word` of the four that `op` draws for the element at `offset`, as a
-  /// number in [0, 1); `stream` is added to that of `op`.
+  /// Draws the random value of `op` for the element at `offset`, in [0, 1):
+  /// word `word` of four. `stream` is added to the stream of `op`.
   FloatLanes drawNumber(OptimizerUpdateOp op, int64_t stream, unsigned word,
                         const Offset &offset);
   Value widen(Value x);
   Value narrow(Value x, Type element, bool saturate = false);
-  /// The elements of a rank-1 `table` that an i32, or one per lane, names.
+  /// Returns the elements of a rank-1 `table` at an i32 index, or one per lane.
   Value lookUp(DenseElementsAttr table, Value index);
-  /// Memory of this function, `count` elements.
+  /// Allocates local memory of `count` elements, on a GPU one per team.
   Value allocate(int64_t count, Type element);
-  /// The part of the workspace that starts at `byte`.
+  /// Returns the part of the workspace that starts at `byte`.
   Value viewWorkspace(int64_t byte, int64_t count, Type element);
 
-  /// `index` (one, or one per lane), counted from the end where negative, if
-  /// it is one of `rows` rows, otherwise 0; says so in the first word of the
-  /// workspace.
+  /// Returns `index` (one, or one per lane) if it is in [-rows, rows), counting
+  /// from the end if it is negative. Otherwise returns 0 and sets the first
+  /// word of the workspace.
   Value checkIndex(Value index, int64_t rows);
 
-  /// What the next accesses belong to.
+  /// Assigns the following accesses to a new pass.
   void nextPass() { ++pass; }
   void setPlaces(std::optional<Offset> element, std::optional<Offset> row) {
     elementPlace = std::move(element);
     rowPlace = std::move(row);
   }
-  /// Says that result `result` may overwrite operand `operand`, whatever the
-  /// accesses look like.
+  /// Records that result `result` may overwrite operand `operand`, regardless
+  /// of the accesses.
   void allowInPlace(unsigned operand, unsigned result) {
     inPlace.insert({operand, result});
   }
@@ -286,7 +305,7 @@ public:
 private:
   struct Scope {
     Block *block;
-    Operation *before; ///< Where the scope's code ends for now.
+    Operation *before; ///< Insertion point of hoisted code.
     std::map<std::pair<void *, Offset>, Value> values;
     std::map<Offset, Value> numbers;
     std::map<std::pair<void *, Offset>, SmallVector<Value>> decodings,
@@ -295,9 +314,10 @@ private:
   struct Home {
     Value memory;
     Offset base;
-    unsigned depth; ///< Where the memory was filled: no load goes further out.
+    unsigned depth; ///< Of the store to it; loads stay inside.
   };
-  /// Emits at the end of the scope at `depth` while it lives.
+  /// Sets the insertion point to the end of the scope at `depth` during its
+  /// lifetime.
   struct At {
     At(Emitter &emitter, unsigned depth);
     OpBuilder::InsertionGuard guard;
@@ -316,16 +336,18 @@ private:
   Element computeCheck(CheckIndexOp op, const Offset &offset);
   Element computeConstant(Operation *op, const Offset &offset);
   Element computeDequantize(DequantizeOp op, const Offset &offset);
-  /// What elements whose factors lie at `place` take to be decoded, and the
-  /// number of loops around it.
+  /// Returns what is needed to decode the elements whose factors are at
+  /// `place`, and the number of loops around it.
   std::pair<SmallVector<Value>, unsigned>
   pullDecoding(QuantizedAttr format, ValueRange factors, const Offset &place);
-  /// In f32, the element of a tensor of `shape` that is kept as `parts`.
+  /// Decodes to f32 an element of a tensor of `shape` that is stored as
+  /// `parts`.
   Element decode(QuantizedAttr format, ValueRange parts,
                  ArrayRef<int64_t> shape, const Offset &offset);
-  /// The same for elements that `op` encodes. A fourth and fifth number are the
-  /// divisor and whether it is one to rely on, of elements that may be far
-  /// beyond it.
+  /// Returns what is needed to encode the elements of `op` whose factors are at
+  /// `place`, and the number of loops around it. For elements that may be far
+  /// out of the format's range, the last two values are the divisor and whether
+  /// the division may use its reciprocal.
   std::pair<SmallVector<Value>, unsigned> pullEncoding(EncodeOp op,
                                                        const Offset &place);
   Element computeEncode(EncodeOp op, const Offset &offset);
@@ -346,35 +368,35 @@ private:
                llvm::function_ref<Value()> inside);
   Element fail(Operation *op, const Twine &reason, Type element);
   Value zero(Type element, const Offset &offset);
-  /// Memory that holds the numbers of a rank-1 `elements`.
+  /// Returns constant memory with the values of a rank-1 `elements`.
   Value table(DenseElementsAttr elements);
-  /// The elements of `memory` that the lanes of `index` name.
+  /// Loads the elements of `memory` at the lanes of `index`.
   Value gather(Value memory, Value index);
   llvm::MaybeAlign getAlignment(Value memory, const Offset &offset);
   IntegerAttr getAlignAttr(unsigned index);
-  /// Of a kernel of a GPU: what the address of `memory` is a multiple of.
+  /// Returns the alignment in bytes of the address of `memory` in a GPU kernel.
   int64_t getBaseAlignment(Value memory);
   void reportIndex(Value bad);
   Value variableValue(const Variable *variable, bool asLanes);
 
-  /// Threads that have an item together.
+  /// Threads that share a work item.
   struct Team {
     int64_t size = 1;
-    Value member;             ///< Number of this one; null where it is alone.
-    bool isPerThread = false; ///< Whether each has an element of its own now.
+    Value member;             ///< This thread's number; null on a CPU.
+    bool isPerThread = false; ///< Whether each thread has elements of its own.
     bool isTogether() const { return size > 1 && !isPerThread; }
   };
   void startOnGpu(ModuleOp module, StringRef name, TypeRange buffers);
   void readTable(TypeRange buffers);
   Value allocateShared(int64_t count, Type storage);
   Value shuffle(Value own, int32_t distance);
-  /// What the thread whose number differs in the bit `distance` has.
+  /// Returns `own` of the thread whose number differs in the bit `distance`.
   Value exchange(Value own, int64_t distance);
   Value allocateForTeam(int64_t count, Type storage);
   SmallVector<Value> wholeColumns(Value begin, Value end, int64_t whole,
                                   ValueRange carried, Columns body);
-  /// `body` in the first thread of those that walk together, `carried` in all
-  /// others.
+  /// Emits `body` in the first thread of a team; the other threads get
+  /// `carried`.
   SmallVector<Value>
   whereFirst(ValueRange carried,
              llvm::function_ref<SmallVector<Value>(ValueRange)> body);
@@ -383,23 +405,23 @@ private:
   func::FuncOp kernel;
   FunctionOpInterface target;
   ImplicitLocOpBuilder b;
-  SmallVector<Value> memories, numbers; ///< What the function is called with.
+  SmallVector<Value> memories, numbers; ///< The function's arguments.
   OffsetSpace space;
   SmallVector<Scope> scopes;
   DenseMap<Value, Home> homes;
-  DenseMap<Attribute, Value> tables; ///< Of constants.
-  ModuleOp formulas;                 ///< Holds the optimizers' functions.
+  DenseMap<Attribute, Value> tables; ///< Constants.
+  ModuleOp formulas;                 ///< Contains the optimizers' functions.
   Accesses loads, stores;
   llvm::DenseSet<std::pair<unsigned, unsigned>> inPlace;
   std::optional<Offset> elementPlace, rowPlace;
   int64_t laneCount = 1;
   std::optional<GpuShape> shape;
   Team team, down;
-  Value thread, teamNumber;        ///< In the block.
-  DenseMap<Type, Value> exchanges; ///< Shared memory, of each type.
+  Value thread, teamNumber;        ///< Numbers in the block.
+  DenseMap<Type, Value> exchanges; ///< Shared memory per type.
   int64_t sharedBytes = 0;
-  Value hasItem;  ///< Whether there is one for this team; null if always.
-  Value hasPlace; ///< The same of what threads in a team have.
+  Value hasItem;  ///< Whether the team has a work item; null: always.
+  Value hasPlace; ///< Whether the thread has an element; null: always.
   int64_t width = kLanes;
   unsigned pass = 0;
   bool hasFailed = false;

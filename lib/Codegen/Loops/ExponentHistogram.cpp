@@ -1,4 +1,4 @@
-//===- ExponentHistogram.cpp - a histogram of exponents -------------------===//
+//===- ExponentHistogram.cpp - Histogram of exponents on CPUs -------------===//
 
 #include "ExponentHistogram.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Bytes of a vector, and the most vectors of a chunk: registers hold them.
+/// Bytes per vector, and maximum vectors per chunk, which fit into registers.
 static constexpr int64_t kBytes = 64, kMaxVectors = 16;
 static constexpr int64_t kExponents = StatisticsOp::kExponents;
 static constexpr int32_t kMantissaBits = 23;
@@ -15,7 +15,7 @@ static constexpr int32_t kMantissaBits = 23;
 ExponentHistogram::ExponentHistogram(Emitter &e, int64_t most)
     : e(e), b(e.builder()),
       vectors(std::min<int64_t>(kMaxVectors, llvm::divideCeil(most, kBytes))),
-      // Behind the last element a chunk is filled with zeros.
+      // The last chunk is filled up with zeros.
       bytes(e.allocate(most + vectors * kBytes, b.getI8Type())) {}
 
 static Value constantLanes(ImplicitLocOpBuilder &b, Type like, int64_t value) {
@@ -50,7 +50,7 @@ Value ExponentHistogram::broadcastByte(Value byte) const {
       arith::IndexCastUIOp::create(b, b.getI8Type(), byte));
 }
 
-/// How many bytes of `chunk` are `byte`.
+/// Returns the number of bytes of `chunk` that equal `byte`.
 Value ExponentHistogram::countEqual(ArrayRef<Value> chunk, Value byte) const {
   Value all = broadcastByte(byte), total;
   auto word = VectorType::get({1}, b.getIntegerType(kBytes));
@@ -65,8 +65,9 @@ Value ExponentHistogram::countEqual(ArrayRef<Value> chunk, Value byte) const {
   return arith::TruncIOp::create(b, b.getI32Type(), total);
 }
 
-/// The least and one more than the largest exponent of `chunk`, but for 0 and
-/// 255: 0 wraps around to what is no minimum, 255 to what is no maximum.
+/// Returns the smallest exponent of `chunk`, and one more than the largest,
+/// both without 0 and 255: 0 wraps around to the largest byte, 255 to the
+/// smallest.
 std::pair<Value, Value>
 ExponentHistogram::findRange(ArrayRef<Value> chunk) const {
   Value one = constantLanes(b, chunk.front().getType(), 1), low, high;
@@ -127,7 +128,8 @@ void ExponentHistogram::store(Value count, Value histogram,
     countChunk(chunk, histogram, start);
     return SmallVector<Value>();
   });
-  // Not those that filled the last chunk: -count modulo its size.
+  // The bytes that filled up the last chunk are not counted: -count modulo its
+  // size.
   Value rest = arith::RemUIOp::create(b, count, e.index(size));
   Value filling = arith::RemUIOp::create(
       b, arith::SubIOp::create(b, e.index(size), rest), e.index(size));

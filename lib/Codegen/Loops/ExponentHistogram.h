@@ -1,9 +1,10 @@
-//===- ExponentHistogram.h - a histogram of exponents -----------*- C++ -*-===//
+//===- ExponentHistogram.h - Histogram of exponents on CPUs -----*- C++ -*-===//
 //
-// An item of a CPU's kernel keeps the biased exponents of its elements as bytes
-// and counts at the end: for each exponent that a chunk of bytes may hold, one
-// comparison of 64 bytes gives 64 truths, whose ones are counted at once.
-// Adding 1 to an entry of memory for each element takes several times as long.
+// Counts the exponents of a work item's elements. The biased exponents are
+// first stored as bytes and counted at the end: for each exponent in the range
+// of a chunk of bytes, a comparison of 64 bytes gives a 64-bit mask, whose ones
+// are counted by one instruction. Adding 1 to an entry in memory for each
+// element takes several times as long.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,15 +17,15 @@ namespace mlir::binade {
 
 class ExponentHistogram {
 public:
-  /// For items of up to `most` elements.
+  /// Allocates memory for work items of up to `most` elements.
   ExponentHistogram(Emitter &e, int64_t most);
 
-  /// Keeps the exponents of `magnitudes`, bits of f32 lane by lane, as those of
-  /// elements `place` of the item and the following ones.
+  /// Stores the exponents of `magnitudes`, lanes of f32 bit patterns, for the
+  /// elements of the work item from `place` on.
   void keep(Value magnitudes, Value place) const;
 
-  /// Stores how many of the first `count` elements have each exponent, as i32,
-  /// in `histogram` from `first` on.
+  /// Counts the exponents of the first `count` elements, and stores the counts
+  /// as i32 in `histogram` from `first` on.
   void store(Value count, Value histogram, const Offset &first) const;
 
 private:
@@ -37,7 +38,7 @@ private:
 
   Emitter &e;
   ImplicitLocOpBuilder &b;
-  int64_t vectors; ///< Of a chunk.
+  int64_t vectors; ///< Per chunk.
   Value bytes;
 };
 

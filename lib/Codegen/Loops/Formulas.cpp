@@ -1,4 +1,4 @@
-//===- Formulas.cpp - rules of optimizers, and what they read -------------===//
+//===- Formulas.cpp - Formulas of optimizer rules -------------------------===//
 
 #include "../Casts/Quotient.h"
 #include "../Casts/RandomRounding.h"
@@ -11,14 +11,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Whether `op` divides roots of f32: products are as exact then.
+/// Whether `op` divides square roots in f32, which can be replaced by
+/// multiplications with the same result.
 static bool dividesRoots(Operation &op) {
   auto division = dyn_cast<arith::DivFOp>(op);
   return division && division.getType().isF32() &&
          division.getLhs().getDefiningOp<math::SqrtOp>();
 }
 
-/// Roots divided by one number.
+/// Divides square roots by one divisor.
 static Value divideRoots(Emitter &e, Value roots, Value divisor) {
   ImplicitLocOpBuilder &b = e.builder();
   FloatLanes x(b, roots), all(b, divisor);
@@ -29,8 +30,8 @@ static Value divideRoots(Emitter &e, Value roots, Value divisor) {
   return divideElsewhere(x, all, quotient, holds).value;
 }
 
-/// Copies the body of `formula`, element by element: each op once, on vectors
-/// where an operand is one.
+/// Inlines the body of `formula`. Ops with a vector as an operand become ops on
+/// vectors.
 SmallVector<Value> Emitter::inlineFormula(func::FuncOp formula,
                                           ArrayRef<Value> arguments) {
   IRMapping inside;
@@ -86,7 +87,7 @@ Element Emitter::computeScalars(OptimizerScalarsOp op, func::FuncOp formula,
     arguments.push_back(element.value);
   }
   At at(*this, where);
-  // The formula counts from 1; what is known is the number of past steps.
+  // The formula counts steps from 1; the operand is the number of past steps.
   arguments[0] =
       arith::AddIOp::create(b, arguments[0], splat(b, arguments[0], 1));
   for (auto [scalar, value] :
@@ -156,7 +157,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
   };
   define(op.getNewParameter(), stored);
-  // What is to be quantized stands in the place of its codes.
+  // The new value of a quantized state takes the place of its quantized values.
   for (auto [state, value] : llvm::zip(kept, ArrayRef(results).drop_front())) {
     Value y = op.getNewStates()[state.first];
     if (state.format) {

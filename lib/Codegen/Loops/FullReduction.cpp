@@ -1,7 +1,8 @@
-//===- FullReduction.cpp - reductions of all elements ---------------------===//
+//===- FullReduction.cpp - Reductions over all elements -------------------===//
 //
-// An item reduces a block of elements, whose size depends on the shape only, to
-// one number in the workspace; `finish` puts the numbers together in order.
+// A work item reduces a block of elements, whose size depends only on the
+// shape, to one partial result in the workspace; `finish` combines these in
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ void FullReductions::setItems(int64_t items, KernelInfo &info) {
     info.workspaceBytes = kStatusBytes + reductions.size() * extent * 8;
 }
 
-/// Of all items.
+/// Returns the partial results of all work items.
 Value FullReductions::view(Emitter &e, unsigned reduction) const {
   return e.viewWorkspace(kStatusBytes + reduction * extent * 8, extent,
                          reductions[reduction].getPartialType());

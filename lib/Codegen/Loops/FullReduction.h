@@ -1,4 +1,4 @@
-//===- FullReduction.h - reductions of all elements -------------*- C++ -*-===//
+//===- FullReduction.h - Reductions over all elements -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H
 #define BINADE_LIB_CODEGEN_LOOPS_FULLREDUCTION_H
@@ -8,25 +8,26 @@
 
 namespace mlir::binade {
 
-/// Reductions of all elements of a kernel: each item leaves a number in the
-/// workspace, and `finish` puts the numbers together in order.
+/// The reductions over all elements of a kernel. Each work item stores a
+/// partial result in the workspace, and `finish` combines them in order.
 class FullReductions {
 public:
-  /// Those of `function`.
+  /// Collects the reductions of `function`.
   explicit FullReductions(func::FuncOp function);
 
   ArrayRef<Reduction> get() const { return reductions; }
-  /// Says that there are so many items, and what they need.
+  /// Sets the number of work items, and the workspace that they need.
   void setItems(int64_t items, KernelInfo &info);
-  /// Partial results of one thread, before it has seen any element.
+  /// Returns neutral partial results of one thread.
   SmallVector<Value> start(Emitter &e) const;
-  /// `partials` with the elements at `offset`.
+  /// Returns `partials` combined with the elements at `offset`.
   SmallVector<Value> accumulate(Emitter &e, ValueRange partials,
                                 const Offset &offset) const;
-  /// Stores what the threads of item `item` have together.
+  /// Combines the partial results of all threads and stores them for `item`.
   void store(Emitter &e, ValueRange partials, const Offset &item) const;
-  /// Emits `finish`, which stores `results`, if there are reductions, and says
-  /// what may be in place.
+  /// Emits `<symbol>.finish`, which combines the partial results and stores
+  /// `results`, if there are reductions. Sets the operands that results may
+  /// overwrite.
   LogicalResult finish(const KernelSource &source, Emitter &items,
                        KernelInfo &info, ArrayRef<unsigned> results) const;
 
@@ -34,7 +35,7 @@ private:
   Value view(Emitter &e, unsigned reduction) const;
 
   SmallVector<Reduction> reductions;
-  int64_t extent = 0; ///< Items.
+  int64_t extent = 0; ///< Number of work items.
 };
 
 } // namespace mlir::binade

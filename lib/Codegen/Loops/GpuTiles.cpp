@@ -1,7 +1,7 @@
-//===- GpuTiles.cpp - columns that threads walk over more than once -------===//
+//===- GpuTiles.cpp - Multi-pass column reductions on GPUs ----------------===//
 //
-// What Tiles.cpp does, for a GPU: a thread has the same columns in all walks,
-// and what is reduced stays in its registers.
+// The same as Tiles.cpp for a GPU: a thread has the same columns in all passes,
+// and partial results stay in its registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +72,7 @@ private:
     e.nextPass();
   }
 
-  /// All steps of `walk` over the elements at `offset`.
+  /// Emits all steps of `walk` over the elements at `offset`.
   SmallVector<Value> emitElement(const Walk &walk, const Offset &offset,
                                  ValueRange carried) {
     Emitter &e = *emitter;

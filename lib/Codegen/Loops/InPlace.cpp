@@ -1,16 +1,16 @@
-//===- InPlace.cpp - which results may overwrite which operands -----------===//
+//===- InPlace.cpp - Results that may overwrite operands ------------------===//
 
 #include "Schedules.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The LLVM dialect's; its header takes seconds to compile.
+/// Name of the LLVM dialect's attribute, whose header takes seconds to compile.
 static constexpr StringLiteral kNoAliasAttr = "llvm.noalias";
 
-/// Whether every element that is read is read before the same element is
-/// written, and by the same item. What a row has one of is read by all of its
-/// threads, in no order.
+/// Whether every element is read before it is written, and by the same work
+/// item. On a GPU this excludes values with one element per row, which all
+/// threads of the row read in no particular order.
 static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores,
                          bool isOnGpu) {
   if (stores.size() != 1 || stores.front().place == Access::Place::Other)

@@ -1,4 +1,4 @@
-//===- Memory.cpp - what kernels read and write ---------------------------===//
+//===- Memory.cpp - Loads and stores of kernels ---------------------------===//
 
 #include "Emitter.h"
 #include "binade/Codegen/Saturate.h"
@@ -49,7 +49,7 @@ Value mlir::binade::conjunction(ImplicitLocOpBuilder &b, Value x, Value y) {
   return !x ? y : !y ? x : arith::AndIOp::create(b, x, y).getResult();
 }
 
-/// 0, or false: one per lane where `offset` has lanes.
+/// Returns 0 or false, one per lane if `offset` has lanes.
 Value Emitter::zero(Type element, const Offset &offset) {
   Type type = getRegisterType(element);
   if (offset.variesOverLanes())
@@ -72,8 +72,8 @@ Value Emitter::viewWorkspace(int64_t byte, int64_t count, Type element) {
                                 workspace(), index(byte), ValueRange());
 }
 
-/// How the lanes of an offset follow each other in memory: 0 all equal, 1 side
-/// by side, otherwise nothing simple.
+/// Returns the distance in memory between the lanes of an offset: 0 if all are
+/// equal, 1 if they are contiguous, and another value if the distance varies.
 static int64_t getLaneStride(const Offset &offset) {
   int64_t stride = 0;
   for (auto [variable, coefficient] : offset.terms) {
@@ -86,8 +86,8 @@ static int64_t getLaneStride(const Offset &offset) {
   return stride;
 }
 
-/// What the bytes of the first of lanes side by side are a multiple of, as far
-/// as a GPU is faster for it.
+/// Returns the alignment of the first of contiguous lanes, on GPUs only and if
+/// it exceeds the element size.
 llvm::MaybeAlign Emitter::getAlignment(Value memory, const Offset &offset) {
   if (!shape)
     return {};
@@ -104,7 +104,7 @@ llvm::MaybeAlign Emitter::getAlignment(Value memory, const Offset &offset) {
   return alignment > bytes ? llvm::MaybeAlign(alignment) : llvm::MaybeAlign();
 }
 
-/// The float whose code is in the low bits of a byte.
+/// Returns the float whose bit pattern is in the low bits of a byte.
 static Value fromCode(ImplicitLocOpBuilder &b, Value code, Type element) {
   Type bits = b.getIntegerType(element.getIntOrFloatBitWidth());
   if (auto vector = dyn_cast<VectorType>(code.getType())) {
@@ -211,7 +211,7 @@ void Emitter::storeOnce(Value memory, Value element, const Offset &offset) {
   auto vector = dyn_cast<VectorType>(element.getType());
   if (vector && !offset.variesOverLanes())
     element = vector::ExtractOp::create(b, element, int64_t(0));
-  (void)number(offset); // Outside of the branch.
+  (void)number(offset); // Computed outside of the branch.
   guarded([&] { store(memory, element, offset); });
 }
 

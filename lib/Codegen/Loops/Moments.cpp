@@ -1,4 +1,4 @@
-//===- Moments.cpp - a sum and a variance from one pass -------------------===//
+//===- Moments.cpp - Sum and variance in one pass -------------------------===//
 
 #include "Moments.h"
 #include "binade/IR/Build.h"

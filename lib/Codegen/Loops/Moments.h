@@ -1,4 +1,4 @@
-//===- Moments.h - a sum and a variance from one pass -----------*- C++ -*-===//
+//===- Moments.h - Sum and variance in one pass -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_MOMENTS_H
 #define BINADE_LIB_CODEGEN_LOOPS_MOMENTS_H
@@ -7,15 +7,15 @@
 
 namespace mlir::binade {
 
-/// sum (x - mean)^2 with mean = sum x / count: two reductions that are made
-/// from one pass.
+/// A sum, and a sum (x - mean)^2 where mean = sum x / count: two reductions
+/// that one pass over the elements computes.
 struct Moments {
   Reduction sum, squares;
   Value x;
 };
 
-/// Whether `squares` is the second of such a pair; the first is one of
-/// `reductions`.
+/// Returns the pair if `squares` is its second reduction and `reductions`
+/// contains the first.
 std::optional<Moments> findMoments(Reduction squares,
                                    ArrayRef<Reduction> reductions);
 

@@ -1,4 +1,4 @@
-//===- Movement.cpp - offsets through ops that move elements --------------===//
+//===- Movement.cpp - Offsets through ops that move elements --------------===//
 
 #include "Movement.h"
 #include "Emitter.h"
@@ -14,14 +14,15 @@ using namespace mlir::binade;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One axis of a result, or several neighbours that move as one: `size`
-/// entries that stand `stride` elements apart in the operand; 0 repeats one.
+/// One axis of a result, or several adjacent axes that move as one: `size`
+/// entries, `stride` elements apart in the operand; a stride of 0 repeats one
+/// element.
 struct Axis {
   int64_t size, stride;
 };
 } // namespace
 
-/// The operand's offset, axis by axis from the innermost.
+/// Returns the operand's offset, axis by axis from the innermost.
 static Offset follow(OffsetSpace &space, ArrayRef<Axis> axes,
                      const Offset &offset) {
   SmallVector<Axis> merged;
@@ -93,16 +94,16 @@ std::optional<Offset> mlir::binade::moveOffset(OffsetSpace &space,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Whether an element comes from a piece of the result, and where it stands
-/// there. Without condition it always does.
+/// Whether an element comes from one piece of the result. Without a condition
+/// it always does.
 struct Membership {
-  Value uniform; ///< One answer for all lanes.
+  Value uniform; ///< One condition for all lanes.
   Value perLane;
 };
 } // namespace
 
-/// low <= offset < high, with each side only where it can fail. Nothing where
-/// the answer is known: then `never` says which.
+/// Returns low <= offset < high, with each comparison only if it can fail.
+/// Without a condition, `never` is set if the result is always false.
 static Membership isWithin(Emitter &emitter, const Offset &offset, int64_t low,
                            int64_t high, bool &never) {
   ImplicitLocOpBuilder &b = emitter.builder();
@@ -124,7 +125,7 @@ static Membership isWithin(Emitter &emitter, const Offset &offset, int64_t low,
   return perLane ? Membership{{}, answer} : Membership{answer, {}};
 }
 
-/// `previous` where the element is not in the piece, else what `inside` gives.
+/// Returns `inside()` where the element is in the piece, otherwise `previous`.
 Value Emitter::choose(Value uniform, Value perLane, Value previous,
                       llvm::function_ref<Value()> inside) {
   bool isVector = isa<VectorType>(previous.getType());
@@ -170,7 +171,8 @@ Element Emitter::computeConcat(ConcatOp op, const Offset &offset) {
 }
 
 Element Emitter::computePad(PadOp op, const Offset &offset) {
-  /// An axis of the result, or a box axis with the whole axes inside of it.
+  /// An axis of the result, or a padded axis merged with the unpadded axes
+  /// inside it.
   struct Axis {
     int64_t size, low, count, stride;
     bool isWhole() const { return low == 0 && stride == 1 && count == size; }
@@ -188,7 +190,7 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
       axes.push_back(next);
     }
   }
-  /// Where the element stands along an axis, `first` * `step` + `second`.
+  /// The position of the element along an axis, `first` * `step` + `second`.
   struct Place {
     Axis axis;
     OffsetSpace::Split split;
@@ -245,12 +247,12 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
 // Rows by index
 //===----------------------------------------------------------------------===//
 
-/// Sets the first word of the workspace where `bad`, or one of its lanes,
-/// holds.
+/// Sets the first word of the workspace if `bad`, or one of its lanes, is true.
 void Emitter::reportIndex(Value bad) {
   if (isa<VectorType>(bad.getType()))
     bad = vector::ReductionOp::create(b, vector::CombiningKind::OR, bad);
-  // A team without an item reads another's, which may be overwritten by now.
+  // A team without a work item repeats another's, whose operands may have been
+  // overwritten.
   bad = conjunction(b, bad, hasItem);
   auto report = scf::IfOp::create(b, bad, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);

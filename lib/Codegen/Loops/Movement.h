@@ -1,4 +1,4 @@
-//===- Movement.h - offsets through ops that move elements ------*- C++ -*-===//
+//===- Movement.h - Offsets through ops that move elements ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_MOVEMENT_H
 #define BINADE_LIB_CODEGEN_LOOPS_MOVEMENT_H
@@ -8,9 +8,9 @@
 
 namespace mlir::binade {
 
-/// Where the first operand of `op` holds the element that the result has at
-/// `offset`; nothing where `op` is not a plain movement (reshape, broadcast,
-/// transpose, slice).
+/// Returns the offset in the first operand of `op` of the element that the
+/// result has at `offset`. Returns nothing unless `op` is a reshape, broadcast,
+/// transpose or slice.
 std::optional<Offset> moveOffset(OffsetSpace &space, Operation *op,
                                  const Offset &offset);
 

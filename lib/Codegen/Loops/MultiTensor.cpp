@@ -1,7 +1,7 @@
-//===- MultiTensor.cpp - kernels that run over many tensors ---------------===//
+//===- MultiTensor.cpp - Multi-tensor kernels -----------------------------===//
 //
-// Written for one vector, called for blocks of elements of tensors of any
-// shape. Scalars are operands of rank 0.
+// The IR of such a kernel is written for one vector; it is launched for blocks
+// of elements of tensors of any shape. Scalars are operands of rank 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ public:
                 TypeRange(getBuffers(source, workspace)), 2, getShape(source)) {
   }
 
-  /// All threads of a block walk over its elements, a few at a time: an update
-  /// has many numbers for each.
+  /// All threads of a block process its elements together, few per thread,
+  /// because an update has many values for each.
   static std::optional<GpuShape> getShape(const KernelSource &source) {
     constexpr int64_t kMaxLanes = 4;
     std::optional<GpuShape> shape = source.shape;
@@ -37,7 +37,7 @@ public:
     return shape;
   }
 
-  /// The vector that the kernel is written for stands for all elements.
+  /// The vector of the kernel's IR represents all elements.
   static SmallVector<Type> getBuffers(const KernelSource &source,
                                       int64_t workspace) {
     SmallVector<Type> types = source.getBuffers(workspace);
@@ -73,7 +73,7 @@ public:
         emitUpdates();
         return SmallVector<Value>();
       });
-      // What stands in its place already keeps its bits by being left alone.
+      // A result in place of its operand needs no copy.
       Value moves = arith::AndIOp::create(b, condition, isMoved(update));
       emitter.conditional(moves, {}, [&] {
         if (groups)
@@ -109,7 +109,7 @@ private:
     };
     Value moved = arith::ConstantIntOp::create(b, 0, 1);
     for (auto [index, result] : llvm::enumerate(results)) {
-      // A result that is computed from the update has nothing to stay.
+      // A result that is computed from the update always has to be stored.
       Value differs = arith::ConstantIntOp::create(b, 1, 1);
       for (auto [before, after] :
            llvm::zip(getOld(update), update->getResults()))
@@ -124,7 +124,7 @@ private:
     return moved;
   }
 
-  /// With `skipped`, its results are what they were.
+  /// With `skipped`, the results of this update are its operands.
   void emitLoop(OptimizerUpdateOp skipped) {
     emitter.dynamicColumns(
         emitter.argument(0), emitter.argument(1), kMany, {},
@@ -151,8 +151,8 @@ private:
 // Statistics of gradients
 //===----------------------------------------------------------------------===//
 
-/// A block's partial result: the sum of squares (f64) at byte 0, the largest
-/// magnitude (bits of f32) at byte 8.
+/// A block's partial result: the sum of squares (f64) at byte 0, and the
+/// largest magnitude (bits of f32) at byte 8.
 constexpr int64_t kPartialBytes = 16;
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
@@ -168,8 +168,8 @@ public:
     info.workspaceBytes = kPartialBytes;
     info.hasFinish = true;
     if (op.getGradients().size() != 1)
-      return op.emitOpError("expects one gradient in a kernel over many "
-                            "tensors, got ")
+      return op.emitOpError("expects one gradient in a multi-tensor "
+                            "kernel, got ")
              << op.getGradients().size();
     SmallVector<Type> buffers =
         MultiTensorKernel::getBuffers(source, kMany * kPartialBytes);
@@ -287,8 +287,8 @@ mlir::binade::emitMultiTensor(const KernelSource &source) {
     return StatisticsKernel(source, op).emit();
   for (Type type : function.getResultTypes())
     if (cast<RankedTensorType>(type).getRank() != 1)
-      return function.emitError("kernel '@")
-             << source.symbol << "' over many tensors returns " << type
+      return function.emitError("multi-tensor kernel '@")
+             << source.symbol << "' returns " << type
              << "; expected one vector per result";
   KernelInfo info;
   info.symbol = source.symbol;

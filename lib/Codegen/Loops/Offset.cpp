@@ -1,4 +1,4 @@
-//===- Offset.cpp - where an element stands, as a formula -----------------===//
+//===- Offset.cpp - Symbolic offsets of elements --------------------------===//
 
 #include "Offset.h"
 #include "llvm/ADT/STLExtras.h"
@@ -37,8 +37,8 @@ int64_t Offset::coefficientOf(const Variable *variable) const {
   return 0;
 }
 
-/// divisor * (of / divisor) + (of % divisor) is `of`: puts together what was
-/// split, so that a view of a view costs nothing.
+/// Replaces divisor * (of / divisor) + (of % divisor) by `of`, so that a view
+/// of a view costs nothing.
 static bool rejoin(Offset &sum) {
   using Kind = Variable::Kind;
   for (auto [quotient, outer] : sum.terms)
@@ -173,8 +173,8 @@ Offset OffsetSpace::shifted(const Offset &of, int64_t by, int64_t extent,
 
 OffsetSpace::Split OffsetSpace::split(const Offset &offset,
                                       int64_t divisor) const {
-  // The terms from some coefficient on make up `first`, the smaller ones
-  // `second`; try the coarsest cut first.
+  // The terms with the largest coefficients form `first`, the others
+  // `second`; try the coarsest split first.
   SmallVector<int64_t> coefficients;
   for (auto [variable, coefficient] : offset.terms)
     coefficients.push_back(coefficient);
@@ -206,7 +206,7 @@ OffsetSpace::Division OffsetSpace::divide(const Offset &offset,
                                           int64_t divisor) {
   if (divisor == 1)
     return {offset, Offset()};
-  // Multiples of the divisor leave at once.
+  // Terms that are multiples of the divisor need no variable.
   Offset multiples(offset.constant / divisor), rest(offset.constant % divisor);
   for (auto [variable, coefficient] : offset.terms) {
     if (coefficient % divisor == 0)

@@ -1,10 +1,11 @@
-//===- Offset.h - where an element stands, as a formula ---------*- C++ -*-===//
+//===- Offset.h - Symbolic offsets of elements ------------------*- C++ -*-===//
 //
-// A kernel asks for one element, or for 16 lanes of elements, of each tensor.
-// Which one is a row-major offset: a sum of loop counters times constants.
-// Movement of elements (broadcast, transpose, slice ...) rewrites the offset
-// instead of the data. Quotients and remainders by constants are exact where
-// the ranges of the counters allow it; what remains is a variable of its own.
+// An offset is the row-major position of the element, or of the lanes, that a
+// kernel accesses in a tensor: a sum of loop counters with constant factors.
+// Ops that move elements (broadcast, transpose, slice ...) rewrite the offset
+// instead of the data. Quotients and remainders by constants are simplified
+// where the ranges of the counters allow it; the remaining ones become
+// variables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,48 +21,49 @@ namespace mlir::binade {
 
 struct Variable;
 
-/// constant + sum of coefficient * variable; never negative.
+/// constant + sum of coefficient * variable; not negative unless noted.
 struct Offset {
   int64_t constant = 0;
-  /// In order of the variables' numbers; no coefficient is 0.
+  /// In the order of the variables' numbers; no coefficient is 0.
   SmallVector<std::pair<const Variable *, int64_t>, 3> terms;
 
   Offset() = default;
   Offset(int64_t constant) : constant(constant) {}
 
-  /// The largest value.
+  /// Returns the largest value.
   int64_t maximum() const;
-  /// Depth of the innermost loop that it depends on; lanes do not count.
+  /// Returns the depth of the innermost loop that the offset depends on; lanes
+  /// do not count.
   unsigned depth() const;
-  /// Whether the lanes of a vector stand at different offsets.
+  /// Whether the offset differs between the lanes of a vector.
   bool variesOverLanes() const;
-  /// The factor of `variable`, 0 where it is no term.
+  /// Returns the factor of `variable`, 0 if it is not a term.
   int64_t coefficientOf(const Variable *variable) const;
-  /// Whether a difference is not an offset.
+  /// Whether a difference has a negative term, and thus is not a valid offset.
   bool isNegative() const;
 
   Offset operator+(const Offset &other) const;
-  /// May be negative.
+  /// Returns the difference, which may be negative.
   Offset operator-(const Offset &other) const;
   Offset operator*(int64_t factor) const;
   bool operator==(const Offset &other) const;
   bool operator<(const Offset &other) const;
 };
 
-/// An integer in [0, extent).
+/// A symbolic integer in [0, extent).
 struct Variable {
   enum class Kind {
-    Counter,   ///< `value` / `step`, a loop counter
-    Lane,      ///< the number of the lane
-    Quotient,  ///< of `of` by `by`
-    Remainder, ///< of `of` by `by`
-    Shifted,   ///< `of` - `by`, clamped to the range
-    Loaded,    ///< `value`, one number or one per lane
+    Counter,   ///< a loop counter, `value` / `step`
+    Lane,      ///< the lane's number
+    Quotient,  ///< `of` / `by`
+    Remainder, ///< `of` % `by`
+    Shifted,   ///< `of` - `by`, clamped to [0, extent)
+    Loaded,    ///< `value`, one index or one per lane
   };
   unsigned number;
   Kind kind;
   int64_t extent;
-  /// Number of loops around the place where it becomes known.
+  /// Number of loops around the definition of the variable.
   unsigned depth;
   bool variesOverLanes;
   Value value = {};
@@ -70,15 +72,16 @@ struct Variable {
   int64_t by = 1;
 };
 
-/// Owns the variables of a kernel; equal quotients are one variable.
+/// Owns the variables of a kernel. Equal quotients (remainders) are one
+/// variable.
 class OffsetSpace {
 public:
   Offset counter(Value value, int64_t extent, unsigned depth, int64_t step = 1);
-  /// The number of the lane; a single one needs no vector.
+  /// Returns the number of the lane, 0 if `count` is 1.
   Offset lanes(int64_t count);
   Offset loaded(Value value, int64_t extent, unsigned depth, bool perLane);
-  /// `of` - `by`, which is known to be in [0, extent) at `depth`, and is
-  /// clamped to that elsewhere.
+  /// Returns `of` - `by`, which must be in [0, extent) inside the loop at
+  /// `depth`. Elsewhere it is clamped to this range.
   Offset shifted(const Offset &of, int64_t by, int64_t extent, unsigned depth);
 
   struct Division {
@@ -87,16 +90,16 @@ public:
   };
   Division divide(const Offset &offset, int64_t divisor);
 
-  /// Splits `offset` into unit * first + second, second < unit, with the
-  /// largest `unit` that divides `divisor`.
+  /// The result of splitting an offset into unit * first + second with second <
+  /// unit, for the largest `unit` that divides `divisor`.
   struct Split {
     int64_t unit;
     Offset first, second;
   };
   Split split(const Offset &offset, int64_t divisor) const;
 
-  /// Numbers of columns after which a row should end, so that no lane of a
-  /// vector is divided: from all divisions so far.
+  /// Returns row lengths with which no vector crosses a row, one for each
+  /// division by which lanes of a vector would have differed.
   const SmallVectorImpl<int64_t> &getCuts() const { return cuts; }
 
 private:

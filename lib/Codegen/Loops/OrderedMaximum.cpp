@@ -1,9 +1,9 @@
-//===- OrderedMaximum.cpp - maxima of f32 as maxima of integers -----------===//
+//===- OrderedMaximum.cpp - Maxima of f32 as maxima of integers -----------===//
 //
-// The bits of an f32, all but the sign inverted where that is set, are a signed
-// integer in the order of the numbers. Those of -x are these inverted. NaN with
-// either sign are at the two ends; kNaNs added, or subtracted, takes them all
-// to one end.
+// The bits of an f32, with all but the sign inverted if it is negative, are a
+// signed integer in the order of the values. The integer of -x is this one
+// inverted. NaNs of either sign are at the two ends; adding or subtracting
+// kNaNs, which wraps around, moves all of them to one end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ static Value constantLike(ImplicitLocOpBuilder &b, Value like, int32_t value) {
   return arith::ConstantOp::create(b, word);
 }
 
-/// Its own inverse.
+/// Maps f32 bits to ordered integers; this is its own inverse.
 static Value order(ImplicitLocOpBuilder &b, Value bits) {
   Value sign = arith::ShRSIOp::create(b, bits, constantLike(b, bits, 31));
   return arith::XOrIOp::create(

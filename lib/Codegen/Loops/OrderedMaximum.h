@@ -1,8 +1,9 @@
-//===- OrderedMaximum.h - maxima of f32 as maxima of integers ---*- C++ -*-===//
+//===- OrderedMaximum.h - Maxima of f32 as maxima of integers ---*- C++ -*-===//
 //
-// What `maximum` says of NaN and of zeros takes a CPU six instructions. Here
-// elements become integers in the same order, so that it takes four; the
-// largest of negated elements has the same integers as the largest.
+// Computes maxima of f32 on CPUs. The NaN and zero semantics of `maximum` takes
+// six instructions; here elements are mapped to integers in the same order,
+// which takes four. A maximum of negated elements is computed as the minimum of
+// the same integers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,19 +16,20 @@ namespace mlir::binade {
 
 class OrderedMaximum {
 public:
-  /// Whether the partial results of `reduction` are to be made so.
+  /// Whether the partial results of `reduction` are computed in this way.
   static bool isFor(const Reduction &reduction, const Emitter &e);
 
   explicit OrderedMaximum(const Reduction &reduction);
 
-  /// As those of `Reduction`, but that lanes are integers until `finish`.
+  /// Do the same as the functions of `Reduction`, but partial results are
+  /// integers until `finish`.
   Value start(Emitter &e) const;
   Value accumulate(Emitter &e, Value partial, const Offset &offset) const;
   Value finish(Emitter &e, Value partial) const;
 
 private:
-  Value x;          ///< What has the elements, or their negatives.
-  bool isOfNegated; ///< Whether the maximum is that of -x: -min x.
+  Value x;          ///< The elements, or those that are negated.
+  bool isOfNegated; ///< Whether this is the maximum of -x, -min x.
 };
 
 } // namespace mlir::binade

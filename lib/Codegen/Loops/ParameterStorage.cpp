@@ -1,4 +1,4 @@
-//===- ParameterStorage.cpp - parameters in 16 bits -----------------------===//
+//===- ParameterStorage.cpp - Storage of parameters in 16 bits ------------===//
 
 #include "ParameterStorage.h"
 #include "../Casts/RandomRounding.h"
@@ -53,7 +53,8 @@ ParameterStorage::encode(Value before, Value after, Value beside,
   llvm_unreachable("all remedies are listed");
 }
 
-/// A low half that was rounded away from counts below the upper one.
+/// Adds the halves. With rounding to nearest, `high` may have been rounded up,
+/// so that the low half is signed.
 Value ParameterStorage::joinHalves(Value high, Value low) {
   Type word = like(high, b.getI32Type());
   high = arith::BitcastOp::create(b, like(high, b.getI16Type()), high);
@@ -72,7 +73,8 @@ Value ParameterStorage::takeUpperHalf(Value word) {
   return arith::BitcastOp::create(b, like(upper, format), upper);
 }
 
-/// Kahan's sum: each line in f32, then rounded. Nothing may be reordered here.
+/// Kahan's compensated sum: each line is computed in f32, then rounded, and
+/// must not be reordered.
 std::pair<Value, Value>
 ParameterStorage::addCompensated(Value before, Value after, Value lost) {
   auto subtract = [&](Value x, Value y) -> Value {

@@ -1,4 +1,4 @@
-//===- ParameterStorage.h - parameters in 16 bits ---------------*- C++ -*-===//
+//===- ParameterStorage.h - Storage of parameters in 16 bits ----*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_PARAMETERSTORAGE_H
 #define BINADE_LIB_CODEGEN_LOOPS_PARAMETERSTORAGE_H
@@ -7,20 +7,23 @@
 
 namespace mlir::binade {
 
-/// How an update reads and writes its parameter, and what is kept beside it.
-/// Values are elements, or vectors of them.
+/// How an update reads and writes its parameter, and the master weight,
+/// remainder or compensation (`beside`) that is stored with it. Values are
+/// elements, or vectors of them.
 class ParameterStorage {
 public:
   ParameterStorage(Emitter &emitter, OptimizerUpdateOp op);
 
-  /// Whether the parameter itself says anything that `beside` does not.
+  /// Whether the update reads the parameter. It need not if there is an f32
+  /// master weight.
   bool readsParameter() const { return master != Master::F32; }
 
-  /// The f32 that the rule reads.
+  /// Returns the parameter in f32, as the rule reads it.
   Value decode(Value parameter, Value beside);
 
-  /// The new parameter and what is kept beside it, or null, of `before` and
-  /// `after`, what the rule read and made. `random` is for `stochastic`.
+  /// Returns the new parameter and the new `beside` (or null), from the values
+  /// `before` and `after` the rule's update. `random` is used by stochastic
+  /// rounding.
   std::pair<Value, Value> encode(Value before, Value after, Value beside,
                                  std::optional<FloatLanes> random);
 

@@ -1,4 +1,4 @@
-//===- Quantization.cpp - codes and scales of elements --------------------===//
+//===- Quantization.cpp - Quantized values and scales of elements ---------===//
 
 #include "../Casts/LaneCodec.h"
 #include "../Casts/Quotient.h"
@@ -9,7 +9,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Where the scale of the element at `offset` of a tensor of `shape` lies.
+/// Returns the offset of the scale of the element at `offset` of a tensor of
+/// `shape`.
 Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
                           const Offset &offset) {
   int64_t columns = shape.empty() ? 1 : shape.back();
@@ -38,7 +39,7 @@ Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
 }
 
 namespace {
-/// Elements that are needed at one place, all of them vectors or none.
+/// Operands of one operation. If any is a vector, all are broadcast to vectors.
 struct Operands {
   SmallVector<Value> values;
   unsigned where = 0;
@@ -52,8 +53,8 @@ struct Operands {
 };
 } // namespace
 
-/// Half bytes of an argument that lie side by side, from a whole byte on; none
-/// where they lie otherwise.
+/// Loads a vector of 4-bit elements of an argument, which must be contiguous
+/// and start at a whole byte. Returns nothing otherwise.
 std::optional<Element> Emitter::loadPairs(Value codes, const Offset &offset) {
   auto argument = dyn_cast<BlockArgument>(codes);
   bool isAligned = argument && laneCount % 2 == 0 && offset.constant % 2 == 0 &&
@@ -143,7 +144,7 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
     Value which = half.variesOverLanes() ? perLane(half) : number(half);
     which = arith::IndexCastOp::create(
         b, word, operands.hasVector ? broadcast(which) : which);
-    IntLanes isFirst = IntLanes(b, which) - 1; // All bits, or none.
+    IntLanes isFirst = IntLanes(b, which) - 1; // All ones for the first.
     IntLanes shift = isFirst & 4;
     code = IntLanes(b, arith::ShRUIOp::create(b, code.value, shift.value)) & 15;
   }
@@ -164,7 +165,8 @@ Element Emitter::computeDequantize(DequantizeOp op, const Offset &offset) {
   return {narrow(y.value, type.getElementType()), y.depth};
 }
 
-/// Whether scales follow from the largest magnitudes of what `op` encodes.
+/// Whether the scales are computed from the largest magnitudes of the elements
+/// that `op` encodes.
 static bool isMeasured(EncodeOp op) {
   auto look = [](Value value, auto isPassed) {
     while (Operation *by = value.getDefiningOp()) {
@@ -200,7 +202,7 @@ Emitter::pullEncoding(EncodeOp op, const Offset &place) {
   LaneCodec::Shared factors;
   for (Value value : operands.values)
     factors.emplace_back(b, operands.hasVector ? broadcast(value) : value);
-  // A CPU divides as fast as it branches.
+  // On a CPU, a division takes no longer than the branch that would avoid it.
   bool isKnown = isMeasured(op),
        isGuarded = !isKnown && shape && !operands.hasVector && codec.divides();
   SmallVector<Value> &known = scopes[operands.where].encodings[key];

@@ -1,4 +1,4 @@
-//===- Reduction.cpp - sums and maxima in a fixed order -------------------===//
+//===- Reduction.cpp - Sums and maxima in a fixed order -------------------===//
 
 #include "Reduction.h"
 #include "binade/IR/Build.h"
@@ -23,7 +23,7 @@ Loops Loops::of(ArrayRef<int64_t> shape, ArrayRef<int64_t> reduced) {
     else
       loops.groups.push_back({size, isReduced});
   }
-  // A sum of one element is still a sum.
+  // Reducing one element is still a reduction.
   if (llvm::none_of(loops.groups, [](Group g) { return g.isReduced; }))
     loops.groups.push_back({1, true});
   return loops;
@@ -91,9 +91,9 @@ Type Reduction::getPartialType() const {
   return getComputeType(getTensor(getInput()).getElementType());
 }
 
-/// Whether it is the largest of magnitudes: those are in the order of their
-/// bits, NaN behind infinity, which takes one instruction where `maximum` takes
-/// five.
+/// Whether this is a maximum of magnitudes. The bit patterns of these have the
+/// same order, with NaN after infinity, so that it takes one instruction
+/// instead of the five of `maximum`.
 bool Reduction::isOfMagnitudes() const {
   return !isa<ReduceSumOp>(op) && getInput().getDefiningOp<AbsOp>() &&
          getTensor(getInput()).getNumElements() > 0;
@@ -142,7 +142,7 @@ Value Reduction::getSquared() const {
   return isExact ? square.getLhs() : Value();
 }
 
-/// `lanes`, and `rest` in the lanes that they do not have.
+/// Returns `lanes`, extended by the last lanes of `rest` to as many lanes.
 static Value pad(ImplicitLocOpBuilder &b, Value lanes, Value rest) {
   if (lanes.getType() == rest.getType())
     return lanes;
@@ -159,7 +159,8 @@ Value Reduction::accumulate(Emitter &emitter, Value partial,
         b, DenseElementsAttr::get(type.clone(element), value));
   };
   if (Value counted = getCounted()) {
-    // One instruction with a mask, where ones and zeros take three to make.
+    // An add with a mask takes one instruction, a conversion to 1 and 0 takes
+    // three.
     Value truth = pad(b, emitter.pullLanes(counted, offset),
                       splat(b.getI1Type(), b.getBoolAttr(false)));
     Type element = type.getElementType();
@@ -169,7 +170,8 @@ Value Reduction::accumulate(Emitter &emitter, Value partial,
   }
   Value rest = start(b, type.getDimSize(0));
   if (Value squared = getSquared()) {
-    // Rounded once, whether or not the target has one instruction for both.
+    // The square is exact, so that the sum is rounded once, with or without an
+    // fma instruction.
     Value x = pad(b, emitter.pullLanes(squared, offset), rest);
     constexpr auto kFused = arith::FastMathFlags::contract;
     return arith::AddFOp::create(
@@ -231,7 +233,8 @@ Value Reduction::combineAll(Emitter &emitter, Value partials,
   Value total = get(first);
   if (count == 1)
     return total;
-  // Threads of a GPU start with nothing: the first entry is one's only.
+  // Threads of a GPU start with the neutral element, so that the first entry is
+  // added only once.
   int64_t start = emitter.isOnGpu() ? 0 : 1;
   if (emitter.isOnGpu())
     total = splat(b, total, getNeutral());

@@ -1,8 +1,8 @@
-//===- Reduction.h - sums and maxima in a fixed order -----------*- C++ -*-===//
+//===- Reduction.h - Sums and maxima in a fixed order -----------*- C++ -*-===//
 //
-// 16 lanes of partial results, element i in lane i mod 16 of its row, then a
-// tree over the lanes: the same bits on every target and for every number of
-// threads.
+// A reduction has 16 lanes of partial results: element i of a row is added to
+// lane i mod 16, and a tree combines the lanes. The result has the same bits on
+// every CPU and for any number of threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,8 @@
 
 namespace mlir::binade {
 
-/// The axes of a reduction's operand, neighbours of one kind put together.
+/// The axes of a reduction's operand. Adjacent axes that are all kept or all
+/// reduced are merged.
 struct Loops {
   struct Group {
     int64_t size;
@@ -25,27 +26,28 @@ struct Loops {
   SmallVector<Group> groups;
 
   static Loops of(ArrayRef<int64_t> shape, ArrayRef<int64_t> reduced);
-  /// Rows of `columns` elements each.
+  /// Returns the loops of rows of `columns` elements each.
   static Loops rows(int64_t rows, int64_t columns);
 
   int64_t getKept() const;
   int64_t getReduced() const;
-  /// Size of the last group.
+  /// Returns the size of the last group.
   int64_t getColumns() const { return groups.back().size; }
   int64_t getElements() const { return getKept() * getReduced(); }
   bool operator==(const Loops &other) const { return groups == other.groups; }
 
-  /// The operand's offset of entry `kept` of the kept axes, entry `reduced` of
-  /// the reduced ones; the last group's entry, `column`, stands for itself.
+  /// Returns the operand's offset at entry `kept` of the kept axes and entry
+  /// `reduced` of the reduced axes, without the last group, whose entry is
+  /// `column`.
   Offset getOffset(OffsetSpace &space, Offset kept, Offset reduced,
                    const Offset &column) const;
 };
 
-/// All lanes put together, by a tree over them.
+/// Combines all lanes by a tree.
 Value combineLanes(ImplicitLocOpBuilder &b, Value lanes,
                    llvm::function_ref<Value(Value, Value)> combine);
 
-/// A reduction op and how it adds up.
+/// A reduction op, and how it combines elements.
 struct Reduction {
   Operation *op;
 
@@ -53,31 +55,34 @@ struct Reduction {
   Value getInput() const { return op->getOperand(0); }
   Value getResult() const { return op->getResult(0); }
   Loops getLoops() const;
-  /// Whether there is a result for each column of the operand, not for rows.
+  /// Whether there is a result per column of the operand, that is, the last
+  /// axis is kept.
   bool leavesColumns() const { return !getLoops().groups.back().isReduced; }
-  /// f32, or f64 for operands of f64.
+  /// Returns the type of partial results: f64 for operands of f64, otherwise
+  /// f32.
   Type getPartialType() const;
   Value combine(ImplicitLocOpBuilder &b, Value lhs, Value rhs) const;
   bool isOfMagnitudes() const;
-  /// What changes nothing when it is combined.
+  /// Returns the neutral element.
   double getNeutral() const;
-  /// Neutral partial results, one per lane.
+  /// Returns neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
-  /// What it counts, where it adds up the ones of a truth; null where not.
+  /// Returns the i1 tensor if this is a sum that counts its true elements,
+  /// otherwise null.
   Value getCounted() const;
-  /// Of what it adds up the squares, where those are exact as f64; null where
-  /// not.
+  /// Returns x if this is a sum of x * x whose squares are exact in f64,
+  /// otherwise null.
   Value getSquared() const;
-  /// `partial` with the operand's lanes at `offset`, as many or fewer, added to
-  /// its first ones.
+  /// Returns `partial` combined with the operand's lanes at `offset`. If these
+  /// are fewer, they are combined with the first lanes.
   Value accumulate(Emitter &emitter, Value partial, const Offset &offset) const;
-  /// Says that the result is `total`, rounded to its format, at `offset`.
+  /// Records that the result at `offset` is `total`, rounded to its format.
   void define(Emitter &emitter, Value total, const Offset &offset) const;
-  /// Entries `first`, `first` + `stride` ... of `partials`, `count` of them,
-  /// put together in this order; sums in f64.
+  /// Combines the entries `first`, `first` + `stride` ... of `partials`,
+  /// `count` in all, in this order. Sums are computed in f64.
   Value combineAll(Emitter &emitter, Value partials, const Offset &first,
                    int64_t stride, int64_t count) const;
-  /// The result of all lanes of all threads that walk together.
+  /// Combines all lanes of all threads of the team.
   Value finish(Emitter &emitter, Value partial) const;
 };
 

@@ -1,7 +1,8 @@
-//===- Rows.cpp - elementwise kernels and reductions over rows ------------===//
+//===- Rows.cpp - Elementwise kernels and row reductions ------------------===//
 //
-// An item is one entry of the kept axes: a row, or for statistics of a channel
-// all its rows. `WalkPlan` says how often its elements are walked over.
+// A work item is one entry of the kept axes: a row or, for statistics of a
+// channel, all its rows. `WalkPlan` decides how many passes over its elements
+// there are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,10 +11,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Elements of a block of a long row without reductions.
+/// Elements per block of a long row without reductions.
 static constexpr int64_t kBlock = 4096;
 static_assert(kLongRow % kBlock == 0);
-/// Vectors of it that a thread of a GPU has.
+/// Vectors per thread of a GPU in such a block.
 static constexpr int64_t kVectorsOfThread = 4;
 
 namespace {
@@ -57,7 +58,7 @@ private:
     e.setPlaces(Offset(), row);
     for (const Walk &walk : plan.walks) {
       emitWalk(walk, row, block);
-      // In groups other threads have a column than in rows.
+      // With groups, threads have other columns than with rows.
       e.endWalk(plan.group > 0 && &walk != &plan.walks.back());
     }
     SmallVector<unsigned> ofRows, others;
@@ -84,7 +85,7 @@ private:
     }
   }
 
-  /// A step over all columns of a row or of a block of it.
+  /// Emits a step over all columns of a row or of a block of it.
   void emitStep(const Step &step, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
     auto columns = [&](const Offset &outer, ValueRange carried) {
@@ -106,7 +107,7 @@ private:
     placeAll(step, row);
   }
 
-  /// All steps over one group after the other.
+  /// Emits all steps over each group in turn.
   void emitGroups(const Walk &walk, const Offset &row) {
     Emitter &e = *emitter;
     SmallVector<Reduction> reductions = walk.getReductions();
@@ -139,7 +140,7 @@ private:
           return next;
         });
     finish(reductions, partials, row);
-    // From here on it lies there whatever the group.
+    // From here on the values are available regardless of the group.
     for (const Step &step : walk.steps)
       placeAll(step, row);
     if (plan.readsBack)
@@ -153,7 +154,7 @@ private:
     });
   }
 
-  /// Says what has become of `reductions`, at `offset` of their results.
+  /// Defines the results of `reductions` at `offset`.
   void finish(ArrayRef<Reduction> reductions, ValueRange partials,
               const Offset &offset) {
     Emitter &e = *emitter;

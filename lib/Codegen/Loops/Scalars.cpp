@@ -1,4 +1,4 @@
-//===- Scalars.cpp - kernels on single numbers ----------------------------===//
+//===- Scalars.cpp - Kernels of scalars -----------------------------------===//
 
 #include "Schedules.h"
 

@@ -1,16 +1,16 @@
-//===- Scatter.cpp - rows added up by index -------------------------------===//
+//===- Scatter.cpp - Scatter-add of rows by index -------------------------===//
 //
-// An item owns a block of the table: it clears it, goes over all indices in
-// order and adds the rows that fall into it. No two items share an element, so
-// the bits do not depend on who does what when. Most blocks of a large
-// vocabulary get no row at all: 16 indices at a time are compared with the
-// block's range, and only where one lies inside are they looked at one by one.
-// Rows of narrow floats are added up in f32 beside the table; those that got
-// any are then rounded into it.
+// A work item has a block of the table: it clears the block, iterates over all
+// indices in order and adds the rows that belong to it. No two work items share
+// an element, so that the result has the same bits with any number of threads.
+// Most blocks of a large vocabulary get no row. Thus 16 indices at a time are
+// compared with the block's range, and only if one is inside are they handled
+// one by one. Rows of narrow floats are added in f32, in memory of the work
+// item; rows that got any are then rounded into the table.
 //
-// On a GPU, threads of a warp have a block: a vector of columns each when they
-// add, and indices each when they look for those of the block. All rows are
-// added up in the block's memory, which costs less than the table's.
+// On a GPU, a warp has a block: each thread has a vector of columns when rows
+// are added, and some indices when they are compared. All rows are added in
+// shared memory, which is faster than adding in the table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,13 +22,13 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Elements of a block: sums of narrow floats are kept on the stack.
+/// Elements per block: sums of narrow floats are kept on the stack.
 static constexpr int64_t kBlockElements = 32768;
-/// Rows of a block of a GPU.
+/// Rows of a block on a GPU.
 static constexpr int64_t kGpuRows = 32;
-/// Columns of a block that has all rows of the table, and of any other.
+/// Columns of a block that has all rows of the table, and of any other block.
 static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
-/// Rows of the gradient that a GPU loads before it adds them.
+/// Rows of the gradient that a GPU loads before adding them.
 static constexpr int64_t kTermsTogether = 4;
 
 namespace {
@@ -81,7 +81,7 @@ private:
   // Loops
   //===--------------------------------------------------------------------===//
 
-  /// Counters [begin, end), less than `extent`.
+  /// Emits a loop over [begin, end), with end <= `extent`.
   void loop(Value begin, Value end, int64_t extent,
             llvm::function_ref<void(const Offset &)> body) {
     Emitter &e = *emitter;
@@ -209,7 +209,7 @@ private:
     return sums;
   }
 
-  /// Of each row, whether it has sums.
+  /// Returns a flag for each row, whether it has sums.
   Value getMarks() {
     if (!marks)
       marks = emitter->allocate(blockRows, emitter->builder().getI8Type());
@@ -237,7 +237,7 @@ private:
     return arith::ConstantOp::create(b, b.getZeroAttr(element));
   }
 
-  /// Where the table holds an element of the block.
+  /// Returns the offset in the table of an element of the block.
   Offset getPlace(const Block &block, const Offset &row,
                   const Offset &column) const {
     return (block.firstRow + row) * width + block.firstColumn + column;
@@ -256,7 +256,7 @@ private:
   // Indices
   //===--------------------------------------------------------------------===//
 
-  /// Index `token` or, for lanes, several.
+  /// Returns the index `token` or, with lanes, several.
   Value pullIndex(const Offset &token) {
     Emitter &e = *emitter;
     Value value = e.pull(op.getIndices(), token).value;
@@ -274,8 +274,8 @@ private:
     });
   }
 
-  /// The row inside of the block that `token` belongs to, and whether there is
-  /// one.
+  /// Returns the row in the block that `token` belongs to, and whether the
+  /// block contains it.
   std::pair<Value, Value> findRow(const Block &block, const Offset &token) {
     Emitter &e = *emitter;
     ImplicitLocOpBuilder &b = e.builder();
@@ -330,7 +330,7 @@ private:
     when(isInside, [&] { addTerms(block, token); });
   }
 
-  /// Adds the rows of `those`, which are all the block's, in this order.
+  /// Adds the rows of `those`, which all belong to the block, in this order.
   void addTerms(const Block &block, ArrayRef<Offset> those) {
     Emitter &e = *emitter;
     SmallVector<Offset> into;
@@ -362,7 +362,7 @@ private:
   int64_t tokens, rows, width;
   int64_t blockRows, blockColumns, columnBlocks;
   std::optional<GpuShape> shape;
-  int64_t indexVector = kLanes; ///< Indices that are looked at together.
+  int64_t indexVector = kLanes; ///< Indices compared at a time.
   std::optional<Emitter> emitter;
   Value sums, marks;
 };
@@ -376,6 +376,6 @@ FailureOr<KernelInfo> mlir::binade::emitScatter(const KernelSource &source) {
   if (!op)
     return function.emitError("kernel '@")
            << function.getName()
-           << "' adds up rows by index and has to have that as its only result";
+           << "' must have the result of binade.gather_grad as its only result";
   return ScatterKernel(source, op).emit();
 }

@@ -1,4 +1,4 @@
-//===- Schedules.h - the loop structures of kernels -------------*- C++ -*-===//
+//===- Schedules.h - Schedules of kernels -----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_SCHEDULES_H
 #define BINADE_LIB_CODEGEN_LOOPS_SCHEDULES_H
@@ -8,87 +8,89 @@
 
 namespace mlir::binade {
 
-/// A kernel of primitives only, and where its code goes.
+/// A kernel that contains primitives only, and the module that its code is
+/// added to.
 struct KernelSource {
   func::FuncOp function;
-  ModuleOp formulas; ///< Holds the functions that it names.
+  ModuleOp formulas; ///< Contains the functions it refers to.
   ModuleOp into;
   std::string symbol;
-  /// For kernels of a GPU.
+  /// Set for GPU kernels.
   std::optional<GpuShape> shape = std::nullopt;
 
   SmallVector<Value> getResults() const;
-  /// Types of the memory arguments; `workspace` bytes at the end unless 0.
+  /// Returns the types of the memory arguments, with a workspace of `workspace`
+  /// bytes at the end unless this is 0.
   SmallVector<Type> getBuffers(int64_t workspace) const;
-  /// Whether an index is read from memory.
+  /// Whether the kernel reads an index from memory.
   bool hasIndices() const;
-  /// How many elements of a GPU's vector: an access of 16 bytes, if rows of
-  /// `columns` have whole vectors of as many.
+  /// Returns the number of elements of a GPU's vector: as many as a 16-byte
+  /// access has, if this divides rows of `columns`.
   int64_t chooseLanes(int64_t columns) const;
 };
 
-/// Items of a reduction on a GPU, about, so that few partial results are left
-/// to put together.
+/// Approximate maximum of a reduction's work items on a GPU, so that few
+/// partial results remain to be combined.
 inline constexpr int64_t kMaxItems = 1024;
 
-/// Elements worth a task.
+/// Elements per task.
 inline constexpr int64_t kTaskElements = 16384;
 
-/// Length of the longest rows, of tensors of `elements` elements, whose vectors
-/// need no division of their lanes when `values` are computed.
+/// Returns the length of the longest rows, for tensors of `elements` elements,
+/// such that no vector crosses a boundary that computing `values` depends on.
 int64_t findColumns(const KernelSource &source, ArrayRef<Value> values,
                     int64_t elements);
 
-/// Stores results, all of them at `offset`.
+/// Stores `results` at `offset`.
 void storeResults(Emitter &emitter, ArrayRef<unsigned> results,
                   const Offset &offset);
 
-/// Results of a size that the loops do not have, such as a copy of a few
-/// numbers: stored by item 0.
+/// Stores results whose size differs from the loops', such as a copy of a few
+/// elements. Work item 0 does it.
 void emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
                 const Offset &item);
 
-/// Elements with no reduction, or reductions that leave the rows: one item per
-/// row, or per block of a long row.
+/// Kernels without a reduction, or with reductions over the last axes: one work
+/// item per row, or per block of a long row.
 FailureOr<KernelInfo> emitRows(const KernelSource &source);
 
-/// Reductions that leave the last axis: one item per block of rows and of
-/// columns.
+/// Reductions that keep the last axis: one work item per block of rows and
+/// block of columns.
 FailureOr<KernelInfo> emitColumns(const KernelSource &source);
 
-/// The same where results depend on them, or rows have groups: one item per
-/// block of columns, with all rows.
+/// Such reductions if results depend on them, or if rows have groups: one work
+/// item per block of columns, with all rows.
 FailureOr<KernelInfo> emitTiles(const KernelSource &source);
 
-/// Reductions of all elements: one item per block of them.
+/// Reductions over all elements: one work item per block of elements.
 FailureOr<KernelInfo> emitFull(const KernelSource &source);
 
-/// The matrices that results of a GPU's kernel have with rows and columns
-/// swapped, if one does.
+/// Returns the matrices that a result of a GPU's kernel has transposed, if
+/// there is such a result.
 std::optional<Matrices> findTransposedResults(const KernelSource &source);
 
-/// The same where results are turned, or elements with such results: one item
-/// per tile of the matrices.
+/// Elementwise kernels and full reductions with transposed results: one work
+/// item per tile of the matrices.
 FailureOr<KernelInfo> emitTransposedCopy(const KernelSource &source,
                                          const Matrices &matrices);
 
-/// Rows added up by index: one item per block of the table.
+/// Scatter-add of rows by index: one work item per block of the table.
 FailureOr<KernelInfo> emitScatter(const KernelSource &source);
 
-/// What the elements of one tensor are like: one item per block of them.
+/// Statistics of one tensor: one work item per block of elements.
 FailureOr<KernelInfo> emitStatistics(const KernelSource &source);
 
-/// Results without elements: no item.
+/// Kernels whose results are empty: no work items.
 FailureOr<KernelInfo> emitNothing(const KernelSource &source);
 
-/// Numbers: one item.
+/// Kernels of scalars: one work item.
 FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 
-/// Written for one vector, runs over any number of elements.
+/// Multi-tensor kernels, which process any number of elements.
 FailureOr<KernelInfo> emitMultiTensor(const KernelSource &source);
 
-/// Says which results may overwrite which operands, and tells the target that
-/// all other memory does not overlap. `finish` is the second part, if any.
+/// Sets which results may overwrite which operands, and marks all other buffers
+/// as not aliasing. `finish` is the emitter of `<symbol>.finish`, if any.
 void setInPlace(Emitter &emitter, KernelInfo &info,
                 const Emitter *finish = nullptr);
 

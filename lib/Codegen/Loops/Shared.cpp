@@ -1,4 +1,4 @@
-//===- Shared.cpp - what schedules have in common -------------------------===//
+//===- Shared.cpp - Functions that schedules share ------------------------===//
 
 #include "Reduction.h"
 #include "Schedules.h"
@@ -38,7 +38,7 @@ bool KernelSource::hasIndices() const {
 }
 
 int64_t KernelSource::chooseLanes(int64_t columns) const {
-  // More than 8 are more registers than a thread has.
+  // Vectors of more than 8 elements need more registers than a thread has.
   constexpr int64_t kAccess = 16, kMax = 8;
   func::FuncOp f = function;
   int64_t bytes = kAccess;
@@ -55,7 +55,7 @@ int64_t KernelSource::chooseLanes(int64_t columns) const {
 
 int64_t mlir::binade::findColumns(const KernelSource &source,
                                   ArrayRef<Value> values, int64_t elements) {
-  // Tries with one row, and looks which divisions come up.
+  // Emits the kernel with a single row, to see which divisions occur.
   ModuleOp into = source.into;
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(into.getLoc());
   Emitter trial(source.function, source.formulas, *scratch, "trial",
@@ -76,14 +76,14 @@ int64_t mlir::binade::findColumns(const KernelSource &source,
   });
   int64_t common = elements;
   for (int64_t cut : trial.offsets().getCuts())
-    if (kLanes % cut != 0) // Otherwise lanes repeat in a constant pattern.
+    if (kLanes % cut != 0) // Otherwise the pattern of lanes is constant.
       common = std::gcd(common, cut);
   return std::max<int64_t>(common, 1);
 }
 
 void mlir::binade::storeResults(Emitter &emitter, ArrayRef<unsigned> results,
                                 const Offset &offset) {
-  // Loads before stores: a result may overwrite an operand.
+  // All loads precede the stores, because a result may overwrite an operand.
   Operation *terminator = emitter.source().front().getTerminator();
   SmallVector<Value> values = llvm::map_to_vector(results, [&](unsigned index) {
     return emitter.pull(terminator->getOperand(index), offset).value;

@@ -1,4 +1,4 @@
-//===- StateGroups.cpp - updates of quantized states ----------------------===//
+//===- StateGroups.cpp - Updates of quantized states ----------------------===//
 
 #include "StateGroups.h"
 #include "Schedules.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static constexpr int64_t kMagnitude = 0x7fffffff;
-/// Enough for the scales of a whole vector of groups, little enough for the
-/// first cache.
+/// Elements per block: enough that the scales of a whole vector of groups are
+/// chosen at once, and few enough for the L1 cache.
 static constexpr int64_t kMinBlock = 2048;
 bool StateGroups::isNeeded(OptimizerUpdateOp update) {
   return llvm::any_of(update.getKeptStates(), [](const KeptState &state) {
@@ -98,7 +98,7 @@ void StateGroups::emitBlocks() {
   });
 }
 
-/// `body` gets the group's number, and where in the block it begins and ends.
+/// `body` gets the group's number, and the bounds of its elements in the block.
 void StateGroups::forEachGroup(
     const State &state, Value count, Value groups,
     llvm::function_ref<void(const Offset &, Value, Value)> body) {
@@ -111,8 +111,8 @@ void StateGroups::forEachGroup(
            });
 }
 
-/// Largest and least magnitude as integers, so that no NaN is lost; zeros are
-/// no least one.
+/// Computes the largest and smallest magnitude of each group as integers, which
+/// keeps NaN. Zeros do not count as the smallest.
 void StateGroups::measure(const State &state, Value count, Value groups) {
   auto words = VectorType::get({e.wholeLanes()}, b.getI32Type());
   auto constant = [&](int32_t value) -> Value {
@@ -162,7 +162,7 @@ SmallVector<Value> StateGroups::listParts(const State &state,
   return parts;
 }
 
-/// Scales of all groups of a block.
+/// Chooses the scales of all groups of a block.
 void StateGroups::choose(const State &state, const Offset &base, Value groups) {
   QuantizedAttr format = state.kept.format;
   Offset firstGroup = e.offsets().divide(base, state.size).quotient;
@@ -226,7 +226,8 @@ void StateGroups::encode(const State &state, const Offset &base, Value count,
       });
 }
 
-/// Of two codes in a byte the first has the upper half.
+/// Stores quantized values. In a byte with two of them, the first is in the
+/// upper half.
 void StateGroups::storeCodes(const State &state, IntLanes code,
                              const Offset &offset) {
   QuantizedAttr format = state.kept.format;
@@ -258,8 +259,8 @@ void StateGroups::storeCodes(const State &state, IntLanes code,
   e.guarded([&] { memref::StoreOp::create(b, packed, memory, byte); });
 }
 
-/// A loop of its own for each result: codes may share bytes, and scales are
-/// fewer than elements.
+/// Each result has a loop of its own, because 4-bit elements share bytes, and
+/// there are fewer scales than elements.
 void StateGroups::emitCopies() {
   SmallVector<int64_t> sizes(update->getNumResults(), 1);
   for (const State &state : states) {

@@ -1,13 +1,14 @@
-//===- StateGroups.h - updates of quantized states --------------*- C++ -*-===//
+//===- StateGroups.h - Updates of quantized optimizer states ----*- C++ -*-===//
 //
-// The numbers of a group are known before its scale is. So an update runs block
-// by block: new states wait in memory of the thread, are measured group by
-// group, get their scales, many groups at once, and are encoded.
+// The scale of a group is known only after all its values are. Thus an update
+// proceeds in blocks: new states are kept in memory of the thread, the largest
+// magnitude of each group is computed, the scales of many groups are chosen at
+// once, and the states are quantized.
 //
-// On a GPU they wait in registers, where a warp has room for a group: a warp
-// has a span of elements, thread i the vectors i, i + 32 and so on of it. What
-// follows from a group's numbers alone is computed by one of its threads, that
-// of the next group by another at the same time, and handed to all by shuffles.
+// On a GPU the new states stay in registers if a warp has room for a group: a
+// warp processes a span of elements, and thread i has the vectors i, i + 32 and
+// so on of it. One thread per group computes what depends only on the group,
+// different groups in parallel, and shuffles distribute the results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,31 +22,32 @@ namespace mlir::binade {
 
 class StateGroups {
 public:
-  /// Whether `update` keeps states quantized.
+  /// Whether `update` has quantized states.
   static bool isNeeded(OptimizerUpdateOp update);
 
-  /// `emitter` is of a kernel that holds `update` and returns its results.
+  /// `emitter` must be for a kernel that contains `update` and returns its
+  /// results.
   StateGroups(Emitter &emitter, OptimizerUpdateOp update);
 
-  /// The update of elements [argument 0, argument 1).
+  /// Emits the update of elements [argument 0, argument 1).
   void emit();
-  /// Results that have memory of their own become what the operands are.
+  /// Emits copies of the operands to results that have memory of their own.
   void emitCopies();
 
 private:
-  /// A state, and memory for what is known of it while a block is done.
+  /// A quantized state, and memory for intermediate values of a block.
   struct State {
     KeptState kept;
-    int64_t size; ///< Of a group.
+    int64_t size; ///< Elements per group.
     Value numbers;
-    /// A number for each group. Magnitudes until factors are chosen, then what
-    /// they are encoded with.
+    /// One value per group: the largest magnitude until factors are chosen,
+    /// then what quantization needs.
     SmallVector<Value> ofGroups;
   };
   void emitBlocks();
-  /// Results that are no part of a quantized state.
+  /// Returns the results that are not part of a quantized state.
   SmallVector<unsigned> listPlain();
-  /// What is stored of a group beside its codes.
+  /// Returns what is stored for a group in addition to the quantized values.
   SmallVector<Value> listParts(const State &state,
                                const LaneCodec::Factors &factors);
   void measure(const State &state, Value count, Value groups);
@@ -64,23 +66,23 @@ private:
   // Spans of a warp
   //===--------------------------------------------------------------------===//
 
-  /// Elements of a warp, and how they and groups belong to its threads.
+  /// The elements of a warp, and how threads share them and their groups.
   struct Span {
-    int64_t lanes, vectors; ///< Of a thread.
-    Offset start, own;      ///< Of the span; of the thread in it.
+    int64_t lanes, vectors; ///< Per thread.
+    Offset start, own;      ///< Of the span, and of the thread in it.
     Value lane;             ///< The thread's number in the warp.
-    Value end;              ///< Of all elements; null where all of these exist.
+    Value end;              ///< End of all elements; null: never in a span.
   };
   /// The groups of some states in a span.
   struct Slots {
-    SmallVector<unsigned> states; ///< Of one format.
-    int64_t threads;              ///< That share a group.
-    int64_t vectors;              ///< Of each of them in it.
-    int64_t count; ///< Groups of a state that a thread has vectors of.
-    Value member;  ///< The thread's number among those that share one.
-    Value first;   ///< The lane of the first of these.
-    Offset group;  ///< The one that this thread stands for,
-    SmallVector<Value> exists; ///< if it does so, of each state.
+    SmallVector<unsigned> states; ///< These have one format.
+    int64_t threads;              ///< Threads that share a group.
+    int64_t vectors;              ///< Vectors per thread and group.
+    int64_t count;                ///< Groups per state and thread.
+    Value member;                 ///< The thread's number in its group.
+    Value first;                  ///< The lane of the group's first thread.
+    Offset group;                 ///< The group that this thread computes,
+    SmallVector<Value> exists;    ///< and whether it does, per state.
   };
   bool hasExpansion();
   int64_t countVectors();
@@ -91,12 +93,13 @@ private:
   Offset getColumn(const Span &span, int64_t vector);
   Value getExistence(const Span &span, const Offset &element);
   Offset stayInside(const Offset &offset);
-  /// The operands that a state's scales are, and with them powers and centres.
+  /// Returns the operands with a state's scales and, if any, powers and
+  /// centres.
   ValueRange getFactors(const State &state) {
     return update.getStates().slice(state.kept.first + 1, state.kept.count - 1);
   }
   SmallVector<Slots> getSlots(const Span &span);
-  /// The numbers that thread `member` of those that share a group has.
+  /// Returns the values `own` of thread `member` of those that share a group.
   SmallVector<Value> handOut(const Slots &slots, ArrayRef<FloatLanes> own,
                              int64_t member);
   LaneCodec::Shared loadFactors(const Slots &slots);
@@ -108,8 +111,8 @@ private:
   Emitter &e;
   ImplicitLocOpBuilder &b;
   OptimizerUpdateOp update;
-  SmallVector<State> states; ///< Those that are quantized.
-  int64_t block = 0;         ///< Elements that are done at a time.
+  SmallVector<State> states; ///< The quantized states.
+  int64_t block = 0;         ///< Elements processed at a time.
 };
 
 } // namespace mlir::binade

@@ -1,8 +1,9 @@
-//===- Statistics.cpp - what the elements of a tensor are like ------------===//
+//===- Statistics.cpp - Statistics of a tensor ----------------------------===//
 //
-// An item counts a block of elements in words of its own in the workspace;
-// `finish` puts the blocks together. Everything is done on the bits of
-// magnitudes: counts and maxima of integers do not depend on any order.
+// A work item computes the statistics of a block of elements and stores them in
+// its part of the workspace; `finish` combines the blocks. All is computed from
+// the bits of magnitudes: counts and maxima of integers do not depend on the
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@ namespace {
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 constexpr int64_t kMantissaBits = 23;
 
-/// Integers, each one number or a vector of them.
+/// Operations on i32, scalars or vectors.
 class Words {
 public:
   explicit Words(ImplicitLocOpBuilder &b) : b(b) {}
@@ -39,15 +40,15 @@ private:
   ImplicitLocOpBuilder &b;
 };
 
-/// A statistic that is one word per block.
+/// A statistic that has one word per block.
 struct Word {
   Statistic member;
-  /// What a magnitude of 0 elements would be.
+  /// The value for a tensor without elements.
   int32_t neutral;
   vector::CombiningKind combine;
-  /// What each magnitude is worth.
+  /// Returns the contribution of each magnitude.
   Value (*measure)(ImplicitLocOpBuilder &, Value magnitudes);
-  /// Whether words are added up, as i64.
+  /// Whether words are added, as i64.
   bool isCount;
 };
 
@@ -113,7 +114,7 @@ public:
     Emitter finish(source.function, source.formulas, source.into,
                    source.symbol + ".finish", buffers, 1,
                    shape ? std::optional(shape->ofRows()) : std::nullopt);
-    // On a GPU each bin is a block's.
+    // On a GPU each block of threads computes one bin.
     finish.forAll(shape && histogram ? kExponents : 1, [&](const Offset &bin) {
       for (unsigned word = 0; word < words.size(); ++word)
         finishWord(finish, word, bin);
@@ -131,7 +132,8 @@ public:
 private:
   static constexpr int64_t kExponents = StatisticsOp::kExponents;
 
-  /// Words of all blocks, then the next statistic's; histograms at the end.
+  /// The words of all blocks for one statistic, then those of the next;
+  /// histograms at the end.
   Value viewWords(Emitter &e, unsigned word) {
     return e.viewWorkspace(4 * word * extent, extent, e.builder().getI32Type());
   }
@@ -143,7 +145,7 @@ private:
   void emitItem(Emitter &e, const Offset &block) {
     ImplicitLocOpBuilder &b = e.builder();
     auto lanes = VectorType::get({e.wholeLanes()}, b.getI32Type());
-    // Threads of a GPU count in memory of their block.
+    // Threads of a GPU count in shared memory.
     Value shared, begin = e.number(block * perItem);
     std::optional<ExponentHistogram> exponents;
     if (histogram && !e.isOnGpu())
@@ -181,7 +183,7 @@ private:
       storeShared(e, shared, block);
   }
 
-  /// Of the item whose first is `begin`.
+  /// Returns the number of elements of the work item that starts at `begin`.
   Value countElements(Emitter &e, Value begin) {
     ImplicitLocOpBuilder &b = e.builder();
     Value left = arith::SubIOp::create(b, e.index(elements), begin);
@@ -242,7 +244,7 @@ private:
     return vector::makeArithReduction(b, b.getLoc(), word.combine, a, c);
   }
 
-  /// Lane by lane: two may have one exponent.
+  /// Counts lane by lane, because several lanes may have the same exponent.
   static void countExponents(Emitter &e, Value shared, Value magnitudes) {
     ImplicitLocOpBuilder &b = e.builder();
     Type words = magnitudes.getType();
@@ -257,7 +259,8 @@ private:
     }
   }
 
-  /// Of all blocks that do the same the one of bin 0 has the word.
+  /// Several blocks of threads compute the same word; the one of bin 0 stores
+  /// it.
   void finishWord(Emitter &e, unsigned index, const Offset &bin) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [word, result] = words[index];
@@ -273,7 +276,7 @@ private:
                })
             .front();
     total = combineThreads(e, *word, total);
-    // No magnitude: as far from 0 as can be.
+    // Without a nonzero magnitude, the smallest one is infinity.
     if (word->member == Statistic::Smallest)
       total = arith::MinUIOp::create(
           b, total, Words(b).constant(b.getI32Type(), kInfinity));
@@ -323,7 +326,7 @@ private:
   int64_t elements;
   std::optional<GpuShape> shape;
   int64_t perItem = kTaskElements, extent = 0;
-  /// With the result that each becomes.
+  /// Each with the result that it computes.
   SmallVector<std::pair<const Word *, unsigned>> words;
   std::optional<unsigned> histogram;
 };
@@ -334,6 +337,6 @@ FailureOr<KernelInfo> mlir::binade::emitStatistics(const KernelSource &source) {
   auto ops = function.front().getOps<StatisticsOp>();
   if (!llvm::hasSingleElement(ops))
     return function.emitError("kernel '@")
-           << source.symbol << "' counts more than one tensor";
+           << source.symbol << "' must contain exactly one binade.statistics";
   return StatisticsKernel(source, *ops.begin()).emit();
 }

@@ -1,10 +1,10 @@
-//===- Threads.cpp - how threads of a GPU share a kernel ------------------===//
+//===- Threads.cpp - Work items on GPU threads ----------------------------===//
 //
-// A team of threads has an item, and walks over its columns side by side, a
-// vector each, and over several of its rows at a time. All teams of a block do
-// the same, so that threads meet at every shuffle and barrier: a team without
-// an item does another's again, and stores nothing. So do threads without a
-// row, a group or a column.
+// Maps work items to the threads of a GPU. A team of threads computes one work
+// item: its threads process adjacent vectors of a row, and several rows at a
+// time. All teams of a block execute the same code, so that all threads reach
+// every shuffle and barrier. A team without a work item repeats another one
+// without storing; the same holds for threads without a row, group or column.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,11 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Holds all kernels.
+/// The gpu.module that contains all kernels.
 static constexpr StringLiteral kGpuModule = "kernels";
-/// Bytes of shared memory of a block.
+/// Bytes of shared memory per block of threads.
 static constexpr int64_t kMaxShared = 48 * 1024;
-/// Vectors of a row from which more than a warp walks over it.
+/// Number of vectors in a row from which on more than a warp processes it.
 static constexpr int64_t kLongVectors = 1024;
 
 static int64_t floorToPower(int64_t x) {
@@ -46,7 +46,8 @@ static gpu::GPUModuleOp getGpuModule(ModuleOp module, Location loc) {
   return gpu::GPUModuleOp::create(b, loc, kGpuModule);
 }
 
-/// Of an operand, a result or the workspace, in this order.
+/// Returns the alignment of an operand, a result or the workspace, which are
+/// numbered in this order.
 IntegerAttr Emitter::getAlignAttr(unsigned index) {
   unsigned operands = kernel.getNumArguments();
   IntegerAttr own;
@@ -60,7 +61,7 @@ IntegerAttr Emitter::getAlignAttr(unsigned index) {
 int64_t Emitter::getBaseAlignment(Value memory) {
   auto argument = dyn_cast<BlockArgument>(memory);
   auto function = cast<gpu::GPUFuncOp>(*target);
-  // What is behind the arguments is memory of the block of threads.
+  // Other block arguments are shared memory of the block of threads.
   if (!argument || argument.getArgNumber() >= function.getNumArguments())
     return kGpuAlignment;
   return function
@@ -106,7 +107,7 @@ void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
     llvm::append_range(memories, entry->getArguments());
 }
 
-/// Finds the memory of this block of threads.
+/// Loads the addresses and bounds for this block of threads from the table.
 void Emitter::readTable(TypeRange buffers) {
   Value all = target.getArgument(0), table = target.getArgument(1);
   auto count = static_cast<int64_t>(buffers.size() + numbers.size());
@@ -124,7 +125,7 @@ void Emitter::readTable(TypeRange buffers) {
     number = read(buffers.size() + entry);
 }
 
-/// Memory of a block of threads.
+/// Allocates shared memory of a block of threads.
 Value Emitter::allocateShared(int64_t count, Type storage) {
   auto space =
       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
@@ -134,8 +135,8 @@ Value Emitter::allocateShared(int64_t count, Type storage) {
     hasFailed = true;
     kernel.emitError("needs ")
         << sharedBytes << " bytes of shared memory on a GPU, where a block of "
-        << "threads has " << kMaxShared << ": groups that share a scale have "
-        << "too many elements";
+        << "threads has " << kMaxShared << "; choose "
+        << "smaller groups of elements that share a scale";
   }
   Value memory = function.addWorkgroupAttribution(
       MemRefType::get({count}, storage, MemRefLayoutAttrInterface(), space),
@@ -212,8 +213,8 @@ void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
   Value member = team.member, exists;
   int64_t own = team.size * width; // Columns of a team.
   if (group > 0 && !llvm::isPowerOf2_64(group / width)) {
-    // The threads of a group without a column have its last vector again, which
-    // changes no largest or least number.
+    // Threads of a group that have no column repeat its last vector, which
+    // changes neither a maximum nor a minimum.
     int64_t part = group / width, threads = shape->countThreadsOfGroup(group);
     own = team.size / threads * group;
     Value number = arith::DivUIOp::create(b, member, index(threads));
@@ -259,7 +260,8 @@ SmallVector<Value> Emitter::rows(Value begin, Value end, int64_t extent,
       return body(space.counter(row, extent, depth()), now);
     });
   llvm::SaveAndRestore perThread(down.isPerThread, true);
-  // As many turns for all, in which shuffles and barriers may be.
+  // All threads execute as many iterations, because these may contain shuffles
+  // and barriers.
   Value count = arith::SubIOp::create(b, end, begin);
   Value more = arith::AddIOp::create(b, count, index(down.size - 1));
   Value turns = arith::DivUIOp::create(b, more, index(down.size));
@@ -285,7 +287,8 @@ SmallVector<Value> Emitter::groups(Value count, int64_t most, int64_t size,
       return body(space.counter(group, most, depth()), now);
     });
   Team whole = team;
-  // No more parts than groups, and no more threads than vectors if possible.
+  // There are at most as many parts as groups and, if possible, at most as many
+  // threads as vectors.
   int64_t vectors = floorToPower(std::max<int64_t>(1, size / width));
   int64_t parts =
       std::min(team.size / std::min(team.size, vectors), floorToPower(most));
@@ -293,7 +296,7 @@ SmallVector<Value> Emitter::groups(Value count, int64_t most, int64_t size,
   Value number = arith::DivUIOp::create(b, team.member, index(part));
   team = {part, arith::RemUIOp::create(b, whole.member, index(part))};
   bool isWhole = getConstantIntValue(count) == most && most % parts == 0;
-  // As many turns for all.
+  // All parts execute as many iterations.
   Value filled = arith::AddIOp::create(b, count, index(parts - 1));
   Value turns = arith::DivUIOp::create(b, filled, index(parts));
   SmallVector<Value> values =
@@ -304,7 +307,7 @@ SmallVector<Value> Emitter::groups(Value count, int64_t most, int64_t size,
         if (!isWhole) {
           exists =
               arith::CmpIOp::create(b, arith::CmpIPredicate::ult, group, count);
-          // Its own last one, if any.
+          // The part repeats its last group, if it has one.
           Value last = arith::SubIOp::create(b, group, index(parts));
           last = arith::MaxSIOp::create(b, last, index(0));
           group = arith::SelectOp::create(b, exists, group, last);
@@ -343,7 +346,7 @@ void Emitter::barrier() {
     gpu::BarrierOp::create(b);
 }
 
-/// Threads of a warp exchange words of 32 bits.
+/// Exchanges a value between threads of a warp, in 32-bit words.
 Value Emitter::shuffle(Value own, int32_t distance) {
   Type type = own.getType();
   if (type.getIntOrFloatBitWidth() <= 32)
@@ -393,7 +396,7 @@ Value Emitter::exchange(Value own, int64_t distance) {
     gpu::BarrierOp::create(b);
     value = memref::LoadOp::create(b, memory, placeOf(other));
   }
-  gpu::BarrierOp::create(b); // Before the next one writes there.
+  gpu::BarrierOp::create(b); // Until all have read.
   return value;
 }
 
@@ -430,8 +433,8 @@ void Emitter::guarded(llvm::function_ref<void()> store) {
 }
 
 void Emitter::storeKept(Value memory, Value element, const Offset &offset) {
-  (void)number(offset); // Outside of the branch.
-  // A team without an item has memory of its own, too.
+  (void)number(offset); // Computed outside of the branch.
+  // A team without a work item has memory of its own, too.
   storeIf(hasPlace, [&] { store(memory, element, offset); });
 }
 

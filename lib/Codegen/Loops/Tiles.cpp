@@ -1,9 +1,9 @@
-//===- Tiles.cpp - columns that are walked over more than once ------------===//
+//===- Tiles.cpp - Multi-pass reductions over columns ---------------------===//
 //
-// Reductions that leave the last axis, and results that depend on them. An item
-// has all rows of a few columns, so that what it reads again is in the cache;
-// groups of neighbours in its rows are found on the same way. `WalkPlan` says
-// how often its elements are walked over.
+// Reductions that keep the last axis, and results that depend on them. A work
+// item has all rows of a few columns, so that what it reads again is in the
+// cache; groups of adjacent elements in its rows are reduced in the same pass.
+// `WalkPlan` decides how many passes over its elements there are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,11 +43,11 @@ public:
   }
 
 private:
-  /// Where the columns of an item start, and of which rows they are.
+  /// The batch and the block of columns of a work item.
   struct Item {
     Offset batch, block;
   };
-  /// A column of the operand, and of the item where those have equal numbers.
+  /// A column of the operand, and of the work item if all have as many columns.
   struct Column {
     Offset whole, own;
   };
@@ -102,7 +102,7 @@ private:
                   });
   }
 
-  /// Where what is left of a column lies.
+  /// Returns the offset of a column's result.
   Offset getPlace(const Item &item, const Offset &column) const {
     return item.batch * columns + column;
   }
@@ -111,7 +111,7 @@ private:
   // Walks
   //===--------------------------------------------------------------------===//
 
-  /// One column after the other, partial results in registers.
+  /// Processes one column after the other, with partial results in registers.
   void emitByColumns(const Step &step, const Item &item) {
     Emitter &e = *emitter;
     forColumns(item, [&](const Column &column) {
@@ -128,8 +128,8 @@ private:
     leave(step);
   }
 
-  /// One row after the other, in each one group after the other, partial
-  /// results of columns in memory.
+  /// Processes one row after the other, and in it one group after the other,
+  /// with the partial results of columns in memory.
   void emitByRows(const Walk &walk, ArrayRef<Reduction> reductions,
                   const Item &item) {
     Emitter &e = *emitter;
@@ -152,7 +152,7 @@ private:
       leave(step);
   }
 
-  /// All steps over group `group` of a row.
+  /// Emits all steps over group `group` of a row.
   void emitGroup(const Walk &walk, const Item &item, const Offset &row,
                  const Offset &group) {
     Emitter &e = *emitter;
@@ -192,8 +192,8 @@ private:
     storeResults(e, walk.groupStores, place);
   }
 
-  /// What `step` does with an element: the partial results of columns, then of
-  /// groups, with it.
+  /// Emits what `step` computes for an element. Returns the partial results of
+  /// columns, then of groups.
   SmallVector<Value> emitElement(const Step &step, const Item &item,
                                  const Offset &row, const Column &column,
                                  ValueRange now) {
@@ -217,7 +217,7 @@ private:
     return next;
   }
 
-  /// From here on what `step` stored can be read.
+  /// Ends `step`: later steps may read what it stored.
   void leave(const Step &step) {
     Emitter &e = *emitter;
     for (unsigned index : step.stores)
@@ -232,7 +232,8 @@ private:
   // Reductions
   //===--------------------------------------------------------------------===//
 
-  /// Of f64 each, so that every reduction finds room: entry [batch, column].
+  /// Partial results have 8 bytes each, so that f64 fits: entry [batch,
+  /// column].
   int64_t getCellBytes() const { return batches * columns * 8; }
   Value view(unsigned cell, Type type) {
     return emitter->viewWorkspace(kStatusBytes + cell * getCellBytes(),
@@ -246,21 +247,21 @@ private:
                 getTensor(reduction.getResult()).getElementType());
   }
 
-  /// Of a column each.
+  /// Returns neutral partial results of columns.
   SmallVector<Value> start(ArrayRef<Reduction> reductions) {
     Emitter &e = *emitter;
     return llvm::map_to_vector(reductions, [&](Reduction reduction) {
       return reduction.start(e.builder(), e.lanes());
     });
   }
-  /// Of a group each.
+  /// Returns neutral partial results of groups.
   SmallVector<Value> startLanes(ArrayRef<Reduction> reductions) {
     return llvm::map_to_vector(reductions, [&](Reduction reduction) {
       return reduction.start(emitter->builder());
     });
   }
 
-  /// Says what has become of `reductions` at the columns of `item`.
+  /// Defines the results of `reductions` at the columns of `item`.
   void finish(ArrayRef<Reduction> reductions, const Item &item) {
     if (reductions.empty())
       return;
@@ -293,7 +294,7 @@ private:
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
   int64_t columns, rows, batches, blocks;
-  DenseMap<Operation *, unsigned> cells; ///< Of workspace.
+  DenseMap<Operation *, unsigned> cells; ///< Parts of the workspace.
   DenseMap<Value, Value> buffers;
   SmallVector<Value> placed, kept;
   std::optional<Emitter> emitter;

@@ -1,13 +1,14 @@
-//===- TransposedCopy.cpp - codes with rows for columns -------------------===//
+//===- TransposedCopy.cpp - Transposed copies of 8-bit operands -----------===//
 //
-// Codes of a byte that a GPU writes with rows and columns swapped, where that
-// is wanted as they are too. An item is a tile, of which a thread has a vector
-// in each of four rows: four codes of a column are a word. Words go through
-// shared memory, from where columns are written as rows, 16 bytes at a time.
+// On a GPU, writes an 8-bit operand with rows and columns swapped, in the
+// kernel that also writes it as it is. A work item is a tile, of which a thread
+// has a vector in each of four rows: four elements of a column form a word.
+// Words pass through shared memory, from where columns are written as rows, 16
+// bytes at a time.
 //
-// In shared memory a column of the tile has its codes in chunks of 16 bytes.
-// Their order differs between the columns of neighbouring threads, so that a
-// warp meets each bank once, when it writes and when it reads.
+// In shared memory a column of the tile is stored in chunks of 16 bytes. Their
+// order differs between the columns of adjacent threads, so that a warp
+// accesses each bank once, both in stores and loads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +19,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Threads side by side in a row of a tile.
+/// Threads per row of a tile.
 static constexpr int64_t kAcross = 8;
-/// Codes of a word, and rows of a thread.
+/// Elements of a word, and rows per thread.
 static constexpr int64_t kWord = 4;
-/// Codes of a chunk.
+/// Elements of a chunk.
 static constexpr int64_t kChunk = 16;
 
 namespace {
-/// Four vectors of four codes, the first of each in the first result.
+/// Transposes four vectors of four elements.
 SmallVector<Value> turnWords(ImplicitLocOpBuilder &b, ArrayRef<Value> rows) {
   auto pick = [&](Value x, Value y, ArrayRef<int64_t> lanes) -> Value {
     return vector::ShuffleOp::create(b, x, y, lanes);
@@ -76,7 +77,7 @@ public:
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items",
                   TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
-    // Nothing is in place: what is turned is another thread's element.
+    // No result is in place: the transposed element belongs to another thread.
     items.setPlaces(std::nullopt, std::nullopt);
     items.forItems(info.extent,
                    [&](const Offset &item) { emitItem(items, item); });
@@ -88,7 +89,7 @@ public:
 private:
   struct Tile {
     Offset batch;
-    Value row, column; ///< The first of each.
+    Value row, column; ///< The first row and column.
   };
 
   static Value add(Emitter &e, Value x, Value y) {
@@ -101,8 +102,8 @@ private:
     return {arith::DivUIOp::create(e.builder(), x, e.index(by)),
             arith::RemUIOp::create(e.builder(), x, e.index(by))};
   }
-  /// Whether `x` is below `count`, which counts in tiles of `size`; null where
-  /// it always is.
+  /// Returns x < count, where tiles of `size` cover `count`; null if this is
+  /// always true.
   static Value isBelow(Emitter &e, Value x, int64_t count, int64_t size) {
     if (count % size == 0)
       return {};
@@ -126,8 +127,8 @@ private:
       emitOthers(e, others, counter);
   }
 
-  /// The thread's vectors: stores plain results, and words of those that are
-  /// turned. Returns partial results of the reductions.
+  /// Processes the thread's vectors: stores the plain results, and the words of
+  /// the transposed ones. Returns partial results of the reductions.
   SmallVector<Value> emitRows(Emitter &e, const Tile &tile,
                               ArrayRef<Value> memories) {
     ImplicitLocOpBuilder &b = e.builder();
@@ -174,7 +175,8 @@ private:
     return partials;
   }
 
-  /// Columns of `codes`, a vector of each of the thread's rows, as words.
+  /// Stores the columns of `codes`, which has a vector for each of the thread's
+  /// rows, as words.
   void storeWords(Emitter &e, ArrayRef<Value> codes, Value memory) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
@@ -198,7 +200,7 @@ private:
     }
   }
 
-  /// Where a chunk of a column of thread `x` lies.
+  /// Returns the place of a chunk of a column of thread `x`.
   Value order(Emitter &e, Value chunk, Value x) const {
     return arith::XOrIOp::create(e.builder(), chunk, x);
   }
@@ -249,9 +251,9 @@ private:
   SmallVector<unsigned> plain, turned, others; ///< Indices of results.
   int64_t lanes;
   GpuShape shape;
-  int64_t height = 0, width = 0; ///< Of a tile.
-  int64_t down = 0, across = 0;  ///< How many tiles a matrix has.
-  int64_t piece = 0;             ///< Codes of a column that are stored at once.
+  int64_t height = 0, width = 0; ///< Of a tile, in elements.
+  int64_t down = 0, across = 0;  ///< Tiles per matrix.
+  int64_t piece = 0;             ///< Elements of a column per store.
 };
 } // namespace
 

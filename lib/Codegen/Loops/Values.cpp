@@ -1,4 +1,4 @@
-//===- Values.cpp - an element from its definition ------------------------===//
+//===- Values.cpp - Elements from their definitions -----------------------===//
 
 #include "Emitter.h"
 #include "Movement.h"
@@ -45,7 +45,8 @@ Value Emitter::pullLanes(Value value, const Offset &offset) {
   return broadcast(widen(pull(value, offset).value));
 }
 
-/// Reports that `op` cannot be emitted, and goes on with zeros.
+/// Reports that `op` cannot be emitted, and returns zeros so that emission
+/// continues.
 Element Emitter::fail(Operation *op, const Twine &reason, Type element) {
   if (!hasFailed)
     op->emitOpError(reason);
@@ -92,7 +93,7 @@ Element Emitter::compute(Value value, const Offset &offset) {
     return computeEncode(encode, offset);
   if (auto choose = dyn_cast<ChooseScaleOp>(op))
     return computeChooseScale(choose, result, offset);
-  return fail(op, "cannot be computed at the place where its kernel needs it",
+  return fail(op, "has no lowering inside a kernel with this schedule",
               element);
 }
 
@@ -155,7 +156,7 @@ static IntegerAttr toRegister(IntegerAttr number) {
   return IntegerAttr::get(to, widen(number.getValue(), from, to.getWidth()));
 }
 
-/// The same elements as buffers hold them.
+/// Converts `elements` to the element type of buffers.
 static DenseElementsAttr toStorage(DenseElementsAttr elements, Type storage) {
   Type element = elements.getElementType();
   unsigned width = storage.getIntOrFloatBitWidth();
@@ -178,8 +179,9 @@ Element Emitter::computeConstant(Operation *op, const Offset &offset) {
   auto elements = dyn_cast<DenseElementsAttr>(value);
   RankedTensorType type = getTensor(op->getResult(0));
   if (!elements)
-    return fail(op, "cannot be part of a kernel: its elements are in a file",
-                type.getElementType());
+    return fail(
+        op, "cannot be part of a kernel, because its elements are in a file",
+        type.getElementType());
   if (elements.isSplat()) {
     At at(*this, 0);
     auto number = elements.getSplatValue<TypedAttr>();
@@ -192,7 +194,7 @@ Element Emitter::computeConstant(Operation *op, const Offset &offset) {
   return load(table(elements.reshape(flat)), type.getElementType(), offset);
 }
 
-/// A constant in the kernel's object.
+/// Creates a constant in the kernel's object.
 Value Emitter::table(DenseElementsAttr elements) {
   Value &known = tables[elements];
   if (known)

@@ -1,10 +1,10 @@
-//===- WalkPlan.cpp - what a kernel with reductions does when -------------===//
+//===- WalkPlan.cpp - Passes of a kernel with reductions ------------------===//
 //
-// A reduction is one walk over the elements of an item; what depends on it
-// needs another walk. Results are stored in the first walk that can, and read
-// back by later ones; what is expensive and needed again is kept in a buffer as
-// large as an item, the rest is computed again. The same holds of groups and
-// the steps over one of them.
+// A reduction takes one pass over the elements of a work item; what depends on
+// it takes another. Results are stored in the first pass that can compute them,
+// and later passes read them back. Values that are expensive and needed again
+// are kept in a buffer of the size of a work item; others are recomputed.
+// Groups, and the steps over one of them, are planned in the same way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +15,14 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What a thread's stack has for an item.
+/// Bytes per work item on a thread's stack.
 static constexpr int64_t kBufferBytes = 256 * 1024;
-/// What a block of threads has for items, beside what it exchanges.
+/// Bytes of shared memory per block of threads for work items, in addition to
+/// the memory for exchanges.
 static constexpr int64_t kSharedBytes = 32 * 1024;
-/// Instructions from which an element is worth keeping.
+/// Number of instructions from which an element is kept rather than recomputed.
 static constexpr int64_t kExpensive = 12;
-/// Columns of a tile, where groups in its rows are not longer.
+/// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
 
 void mlir::binade::storeElement(Emitter &emitter, const Step &step,
@@ -59,7 +60,7 @@ WalkPlan::Per WalkPlan::per(Value value) const {
 }
 
 namespace {
-/// When a value is known: in which walk, and in which step of it.
+/// When a value is known: the pass, and the step in it.
 struct Time {
   unsigned walk = 0, step = 0;
 };
@@ -126,7 +127,9 @@ private:
     elements = loops.getElements();
     int64_t columns = loops.getColumns();
     if (group > 0 && columns % group != 0)
-      return source.function.emitOpError("has groups that lie across rows");
+      return source.function.emitOpError(
+          "has groups that cross rows; expected the group size to divide the "
+          "row size");
     if (shape)
       return chooseThreadsOfTiles();
     width = std::min(columns, kTileColumns);
@@ -140,7 +143,7 @@ private:
     return success();
   }
 
-  /// As many columns as threads have side by side, or as many whole groups.
+  /// Chooses as many columns as threads process at a time, in whole groups.
   LogicalResult chooseThreadsOfTiles() {
     int64_t columns = loops.getColumns();
     *shape = shape->fit(source.chooseLanes(std::gcd(columns, group)), columns,
@@ -151,8 +154,8 @@ private:
     int64_t threads = shape->countThreadsOfGroup(group);
     if (threads > shape->threads)
       return source.function.emitError("kernel '@")
-             << source.symbol << "' has groups of " << group
-             << " neighbours in columns' tiles; a GPU has a schedule for up to "
+             << source.symbol << "' reduces columns, and groups of " << group
+             << " adjacent elements; expected groups of at most "
              << shape->threads * shape->lanes;
     shape->team = std::max(shape->team, threads);
     shape->down = std::min(shape->down, shape->threads / shape->team);
@@ -166,9 +169,9 @@ private:
       loops = needed;
     else if (!(needed == loops))
       return reduction.op->emitOpError(
-          "reduces over other axes than another of "
-          "the same kernel: they need kernels of "
-          "their own");
+          "reduces over other axes than another "
+          "reduction of the same kernel; move it to "
+          "a kernel of its own");
     hasReductions = true;
     return success();
   }
@@ -180,7 +183,8 @@ private:
     return reduction.leavesColumns() ? 0 : getGroup(reduction);
   }
 
-  /// Groups in rows, or groups as rows where nothing else needs longer ones.
+  /// Chooses the rows. Groups are parts of rows, or rows themselves if nothing
+  /// else needs longer rows.
   LogicalResult chooseGroups() {
     int64_t columns = loops.getColumns();
     if (!hasReductions && (columns % group != 0 || columns > kLongRow))
@@ -188,7 +192,9 @@ private:
     hasReductions = true;
     if (loops.getColumns() != loops.getReduced() ||
         loops.getColumns() % group != 0)
-      return source.function.emitOpError("has groups that lie across rows");
+      return source.function.emitOpError(
+          "has groups that cross rows; expected the group size to divide the "
+          "row size");
     if (loops.getColumns() == group)
       group = 0;
     return success();
@@ -198,7 +204,8 @@ private:
     return group > 0 && getGroupInRows(reduction) > 0;
   }
 
-  /// What `op` makes one of: what its operands say, where they say it.
+  /// Returns what the results of `op` have one element for, from the operands
+  /// if these determine it.
   Per findPer(Operation *op) const {
     int64_t count = getTensor(op->getResult(0)).getNumElements();
     if (count == elements)
@@ -267,8 +274,9 @@ private:
     }
   }
 
-  /// Follows a value that is needed at `now`; keeps what an earlier step had
-  /// and is too expensive to compute again.
+  /// Follows the definition of a value that is needed at `now`, and keeps
+  /// values that an earlier step computed and that are too expensive to
+  /// recompute.
   void visit(Value value, Time now) {
     Operation *op = value.getDefiningOp();
     if (!op || !(isFull(value) || isPerGroup(value)) ||
@@ -276,7 +284,7 @@ private:
       return;
     auto reduction = Reduction::from(op);
     if (reduction && isInGroups(*reduction)) {
-      // Of each walk that needs it.
+      // The reduction is repeated in each pass that needs it.
       Time then = {now.walk, times.lookup(reduction->getInput()).step};
       SmallVector<Reduction> &groups = getStep(then).groups;
       if (llvm::none_of(groups, [&](Reduction r) { return r.op == op; }))
@@ -294,7 +302,7 @@ private:
       visit(operand, now);
   }
 
-  /// Whether the memory that an `earlier` step leaves has the value.
+  /// Whether memory that the step `earlier` writes contains the value.
   bool isKept(Value value, Step &earlier) {
     bool isStored = llvm::any_of(earlier.stores, [&](unsigned index) {
       return results[index] == value;
@@ -320,7 +328,7 @@ private:
     return true;
   }
 
-  /// About how many instructions an element takes, from memory.
+  /// Estimates the number of instructions per element, with operands in memory.
   int64_t getCost(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !isFull(value))
@@ -340,7 +348,7 @@ private:
       return isa<EncodeOp, DequantizeOp>(op)      ? kExpensive
              : isa<GatherOp, PadOp, ConcatOp>(op) ? 2
                                                   : 0;
-    // Asks the op itself.
+    // Counts what the op itself emits.
     ImplicitLocOpBuilder b(op->getLoc(), op->getContext());
     Block block;
     b.setInsertionPointToStart(&block);
@@ -359,7 +367,7 @@ private:
   }
 
   KernelSource source;
-  int64_t bufferElements = 0; ///< Of an item, where it may be kept.
+  int64_t bufferElements = 0; ///< Per work item; 0: nothing is kept.
   int64_t bufferBytes = 0, mostBytes = kBufferBytes;
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;

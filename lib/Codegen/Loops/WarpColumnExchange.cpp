@@ -1,8 +1,8 @@
-//===- WarpColumnExchange.cpp - columns that threads find for each other --===//
+//===- WarpColumnExchange.cpp - Loop over a warp's active columns ---------===//
 //
-// Words have a bit for each column. A thread sets those of its own columns, and
-// the words of all are put together only where any bit is set: few are, where
-// this is used.
+// Words have a bit for each column. A thread sets the bits of its own columns,
+// and the words of all threads are combined only if any bit is set, which is
+// rarely the case.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@ static Value either(Emitter &e, Value x, Value y) {
   return arith::OrIOp::create(e.builder(), x, y);
 }
 
-/// The bits of all threads, for each.
+/// Combines the bits of all threads, for each of them.
 static Value gatherBits(Emitter &e, Value own) {
   return e.combineThreads(own,
                           [&](Value x, Value y) { return either(e, x, y); });
 }
 
-/// Bit i of the result is lane i of `flags`, one or a vector of them.
+/// Returns an integer whose bit i is lane i of `flags`.
 static Value packFlags(Emitter &e, Value flags) {
   ImplicitLocOpBuilder &b = e.builder();
   auto powers = llvm::map_to_vector(
@@ -42,7 +42,8 @@ static Value packFlags(Emitter &e, Value flags) {
   return vector::ReductionOp::create(b, vector::CombiningKind::OR, bits);
 }
 
-/// A thread's bits in words for all of `count` columns.
+/// Returns the bits of a thread's own columns, one word per 32 of `count`
+/// columns.
 static SmallVector<Value>
 findOwn(Emitter &e, int64_t count,
         llvm::function_ref<Value(const Offset &)> holds) {
@@ -66,8 +67,8 @@ findOwn(Emitter &e, int64_t count,
   });
 }
 
-/// Takes `together` columns out of `bits`, as long as there are so many;
-/// returns the bits of the rest.
+/// Emits `body` for `together` columns of `bits` at a time while there are as
+/// many. Returns the remaining bits.
 static Value takeColumns(Emitter &e, Value bits, int64_t index,
                          int64_t together,
                          llvm::function_ref<void(ArrayRef<Offset>)> body) {

@@ -1,4 +1,4 @@
-//===- WarpStateUpdate.cpp - State updates in registers -------------------===//
+//===- WarpStateUpdate.cpp - Quantized states in registers ----------------===//
 
 #include "StateGroups.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -8,9 +8,9 @@ using namespace mlir::binade;
 
 static constexpr uint64_t kMagnitude = 0x7fffffff;
 
-/// Vectors of a thread in a span. A thread chooses the scale of a group, so
-/// that some groups have to be there for them to be chosen at the same time;
-/// more of them where a choice takes logarithms.
+/// Returns the number of vectors per thread in a span. A thread chooses the
+/// scale of one group, so that a span needs several groups to choose their
+/// scales in parallel, and more of them if this takes logarithms.
 int64_t StateGroups::countVectors() { return hasExpansion() ? 4 : 2; }
 
 bool StateGroups::hasExpansion() {
@@ -18,7 +18,7 @@ bool StateGroups::hasExpansion() {
       states, [](const State &state) { return state.kept.format.getExpand(); });
 }
 
-/// Halves of bytes belong to neighbours.
+/// 4-bit elements are excluded, because adjacent ones share a byte.
 bool StateGroups::fitsSpans() {
   int64_t vectors = countVectors();
   return e.isOnGpu() && llvm::all_of(states, [&](const State &state) {
@@ -28,10 +28,11 @@ bool StateGroups::fitsSpans() {
          });
 }
 
-/// Blocks of threads that a multiprocessor holds at the same time: the
-/// assembler takes up to 255 registers for a thread, and too few warps are left
-/// then to hide the latency of memory. As many as need no spilling; 0 leaves
-/// the choice to the assembler. Stochastic rounding needs more registers.
+/// Returns the number of thread blocks that a multiprocessor should hold at the
+/// same time. The assembler may use up to 255 registers per thread, which
+/// leaves too few warps to hide the latency of memory. The numbers are the
+/// largest ones without spilling; 0 leaves the choice to the assembler, as
+/// stochastic rounding needs more registers.
 int64_t StateGroups::countResidentBlocks() {
   if (llvm::any_of(states,
                    [](const State &state) { return state.kept.isRandom; }))
@@ -66,7 +67,8 @@ void StateGroups::emitSpans() {
   Value first = arith::MulIOp::create(b, warp, e.index(size));
   emitFrom(arith::AddIOp::create(b, begin, first), whole, e.countWarps() * size,
            {lanes, vectors, {}, {}, {}, {}});
-  // What is left, single elements, as many at a time as the largest group has.
+  // The remaining elements are processed one by one, as many at a time as the
+  // largest group has.
   int64_t most = kWarp;
   for (const State &state : states)
     most = std::max(most, state.size);
@@ -83,7 +85,7 @@ Offset StateGroups::getColumn(const Span &span, int64_t vector) {
          e.offsets().lanes(span.lanes);
 }
 
-/// Null where all elements exist.
+/// Returns whether `element` exists, null if all of the span do.
 Value StateGroups::getExistence(const Span &span, const Offset &element) {
   if (!span.end)
     return {};
@@ -91,7 +93,7 @@ Value StateGroups::getExistence(const Span &span, const Offset &element) {
                                span.end);
 }
 
-/// States of one format are done together.
+/// States of one format share slots.
 SmallVector<StateGroups::Slots> StateGroups::getSlots(const Span &span) {
   SmallVector<Slots> all;
   for (auto [index, state] : llvm::enumerate(states)) {
@@ -119,7 +121,7 @@ SmallVector<StateGroups::Slots> StateGroups::getSlots(const Span &span) {
     std::tie(team, slots.member) = divide(span.lane, slots.threads);
     std::tie(which, slot) = divide(slots.member, slots.count);
     slots.first = arith::SubIOp::create(b, span.lane, slots.member);
-    // Neighbouring threads have neighbouring groups.
+    // Adjacent threads have adjacent groups.
     int64_t size = states[slots.states.front()].size;
     int64_t teams = kWarp / slots.threads;
     OffsetSpace &space = e.offsets();
@@ -136,7 +138,8 @@ SmallVector<StateGroups::Slots> StateGroups::getSlots(const Span &span) {
   return all;
 }
 
-/// The same place, of which nothing is loaded outside of the present branch.
+/// Returns the same offset, but such that nothing is loaded outside of the
+/// current branch.
 Offset StateGroups::stayInside(const Offset &offset) {
   Offset uniform = e.offsets().counter(e.number(offset), kMany, e.depth());
   return offset.variesOverLanes() ? uniform + e.offsets().lanes(e.lanes())
@@ -153,8 +156,8 @@ SmallVector<Value> StateGroups::handOut(const Slots &slots,
       own, [&](FloatLanes number) { return e.takeFrom(number.value, from); });
 }
 
-/// What the group that this thread stands for is decoded with. One thread reads
-/// the factors of a group: the one that will write them.
+/// Returns what is needed to decode the group that this thread computes. The
+/// factors of a group are read by one thread, the one that writes them later.
 LaneCodec::Shared StateGroups::loadFactors(const Slots &slots) {
   QuantizedAttr format = states[slots.states.front()].kept.format;
   Value one = arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f));
@@ -171,7 +174,7 @@ LaneCodec::Shared StateGroups::loadFactors(const Slots &slots) {
   return LaneCodec(format).prepareDecoding(LaneCodec::makeFactors(parts));
 }
 
-/// Of the numbers that the threads of a group have, one for each vector.
+/// Combines the words of the threads of a group, one per vector.
 Value StateGroups::combine(const Slots &slots, ArrayRef<Value> words,
                            vector::CombiningKind kind) {
   Value own = words.front();
@@ -182,12 +185,13 @@ Value StateGroups::combine(const Slots &slots, ArrayRef<Value> words,
   return e.combineNeighbours(own, slots.threads, kind);
 }
 
-/// Chooses the scales of what states have become, and stores scales and codes.
+/// Chooses the scales of the new states, and stores scales and quantized
+/// values.
 void StateGroups::encodeSpan(const Span &span, const Slots &slots,
                              ArrayRef<SmallVector<Value>> numbers) {
   QuantizedAttr format = states[slots.states.front()].kept.format;
   LaneCodec codec(format);
-  // Of the group for which this thread chooses.
+  // Of the group whose scale this thread chooses.
   std::optional<IntLanes> amax, least;
   int64_t member = 0;
   for (unsigned index : slots.states)
@@ -197,7 +201,8 @@ void StateGroups::encodeSpan(const Span &span, const Slots &slots,
                          .slice(slot * slots.vectors, slots.vectors)) {
         IntLanes magnitude = FloatLanes(b, x).bits() & kMagnitude;
         words.push_back(magnitude.value);
-        // Zeros, which are no least one, become the largest.
+        // Zeros do not count as the smallest; adding kMagnitude makes them the
+        // largest.
         less.push_back((magnitude + kMagnitude).value);
       }
       Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
@@ -254,7 +259,7 @@ void StateGroups::emitSpan(const Span &span) {
     for (auto [index, value] : llvm::zip_equal(plain, values))
       e.storeResult(index, value, column);
   };
-  // Of each state, what the present vector is decoded with.
+  // What the current vector of each state is decoded with.
   SmallVector<SmallVector<Value>> decodings(states.size());
   auto handOutAll = [&](int64_t vector) {
     for (auto [some, shared] : llvm::zip_equal(slots, own))
@@ -264,7 +269,7 @@ void StateGroups::emitSpan(const Span &span) {
                                      static_cast<int64_t>(number) * some.count +
                                          vector / some.vectors);
   };
-  // Plain results, then what states have become.
+  // Returns the plain results, then the new states.
   auto compute = [&](const Offset &column) {
     e.setPlaces(column, std::nullopt);
     for (auto [state, decoding] : llvm::zip_equal(states, decodings))
@@ -299,7 +304,7 @@ void StateGroups::emitSpan(const Span &span) {
     for (auto [all, value] : llvm::zip_equal(numbers, found))
       all.push_back(value);
   }
-  // All are loaded before the first is stored: they wait for memory together.
+  // All loads precede the stores, so that their latencies overlap.
   for (auto [vector, values] : llvm::enumerate(results))
     store(values, getColumn(span, static_cast<int64_t>(vector)));
   for (const Slots &some : slots)

@@ -1,4 +1,4 @@
-//===- Warps.cpp - what threads of a warp do for each other ---------------===//
+//===- Warps.cpp - Communication within a warp ----------------------------===//
 
 #include "Emitter.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -18,8 +18,8 @@ void Emitter::storing(Value exists, llvm::function_ref<void()> body) {
   body();
 }
 
-/// A whole warp has an instruction for signed words, which takes as long as one
-/// shuffle.
+/// A reduction of signed words over a whole warp is one instruction, which
+/// takes as long as one shuffle.
 Value Emitter::combineNeighbours(Value own, int64_t count,
                                  vector::CombiningKind kind) {
   if (count == kWarp && own.getType().isInteger(32)) {

@@ -1,6 +1,6 @@
-//===- DoubleFloat.cpp - numbers of twice the precision of f64 ------------===//
+//===- DoubleFloat.cpp - Twice the precision of f64 -----------------------===//
 //
-// Dekker (1971) and Knuth, with the fma where it saves splitting.
+// The algorithms of Dekker (1971) and Knuth, with fma instead of splitting.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ DoubleFloat DoubleFloat::operator*(DoubleFloat x) const {
 
 DoubleFloat DoubleFloat::operator/(DoubleFloat x) const {
   FloatLanes first = high / x.high;
-  // What is left of the dividend, exactly but for the lows.
+  // The remainder of the dividend, exact except for the low parts.
   FloatLanes rest = fma(-first, x.high, high);
   rest = fma(-first, x.low, rest + low);
   return addSmaller(first, rest / x.high);

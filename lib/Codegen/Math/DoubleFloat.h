@@ -1,4 +1,4 @@
-//===- DoubleFloat.h - numbers of twice the precision of f64 ----*- C++ -*-===//
+//===- DoubleFloat.h - Values with twice the precision of f64 ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_MATH_DOUBLEFLOAT_H
 #define BINADE_LIB_CODEGEN_MATH_DOUBLEFLOAT_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// high + low, f64 lanes, where low is at most half a unit of high's last
-/// place. Sums and products are good to some 2^-102 of the larger operand.
+/// high + low, in f64, where |low| is at most half a unit in the last place of
+/// high. Sums and products have errors of about 2^-102 of the larger operand.
 struct DoubleFloat {
   FloatLanes high, low;
 
@@ -20,11 +20,11 @@ struct DoubleFloat {
   DoubleFloat operator/(DoubleFloat x) const;
 };
 
-/// a + b and a * b, exactly.
+/// Return a + b and a * b exactly.
 DoubleFloat addExactly(FloatLanes a, FloatLanes b);
 DoubleFloat multiplyExactly(FloatLanes a, FloatLanes b);
 
-/// a + b, exactly, where |a| >= |b| or a = 0.
+/// Returns a + b exactly if |a| >= |b| or a = 0.
 DoubleFloat addSmaller(FloatLanes a, FloatLanes b);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- ExpandMath.cpp - transcendental functions as arithmetic ------------===//
+//===- ExpandMath.cpp - Expansion of transcendental functions -------------===//
 
 #include "Expansions.h"
 #include "binade/Codegen/Passes.h"
@@ -12,7 +12,7 @@ namespace mlir::binade {
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A number or a vector of them: what a register holds.
+/// Whether a register can hold `type`: a float of `width` bits, or a vector.
 static bool isLanes(Type type, unsigned width) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
   return element && element.getWidth() == width &&

@@ -1,8 +1,8 @@
-//===- Expansions.h - functions as arithmetic -------------------*- C++ -*-===//
+//===- Expansions.h - Math functions as arithmetic --------------*- C++ -*-===//
 //
-// Each function takes f32 lanes and returns f32 lanes, or f64 where it is
-// called scalar; docs/Math.md has the measured error of each. They know no pass
-// and match nothing.
+// Each function takes and returns f32 lanes, or f64 lanes if its name contains
+// `Scalar`; docs/Math.md gives the measured errors. They create operations, and
+// do not depend on any pass or pattern.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,24 +35,23 @@ FloatLanes expandScalarExp(FloatLanes x);
 FloatLanes expandScalarLog(FloatLanes x);
 FloatLanes expandScalarPow(FloatLanes x, FloatLanes y);
 
-/// x^y where z is |x|^y: signs, NaN, and what is 1.
+/// Completes pow: given z = |x|^y, returns x^y with its sign and special cases.
 FloatLanes withSignsOfPow(FloatLanes x, FloatLanes y, FloatLanes z);
 
-/// x to the power of a constant for which a few operations do: 2, 3, 1, -1,
-/// 0.5 and -0.5. Nothing for any other.
+/// Returns x to the power of a constant if a few operations suffice, which
+/// holds for 1, 2, 3, -1, 0.5 and -0.5. Otherwise returns nothing.
 std::optional<FloatLanes> expandPowConstant(FloatLanes x,
                                             const APFloat &exponent);
 
-/// e^x = fraction * 2^n for |x| <= 105. The low bits of `shifted` hold n +
-/// bias.
+/// e^x = fraction * 2^n for |x| <= 105. The low bits of `shifted` are n + bias.
 struct ScaledExp {
   FloatLanes fraction;
   IntLanes shifted;
 };
 ScaledExp splitExp(FloatLanes x, int bias);
 
-/// x = 2^n * (1 + f) for positive x, subnormal too; -1/3 <= f < 1/3, n
-/// integral.
+/// x = 2^n * (1 + f) for positive x, including subnormals; n is an integer and
+/// -1/3 <= f < 1/3.
 struct SplitLog {
   FloatLanes n;
   FloatLanes f;

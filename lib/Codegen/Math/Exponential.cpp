@@ -1,6 +1,6 @@
 //===- Exponential.cpp - exp, exp2, expm1 ---------------------------------===//
 //
-// Coefficients: utils/minimax.py.
+// utils/minimax.py computes the coefficients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-// Adding 1.5 * 2^23 rounds a small f32 to an integer, which then stands in the
-// low bits of the sum. An exponent bias added along with it saves an addition.
+// Adding 1.5 * 2^23 rounds a small f32 to an integer, which is then in the low
+// bits of the sum. Adding the exponent bias at the same time saves an addition.
 static constexpr double kRound = 0x1.8p23;
 
 static constexpr double kLog2E = 0x1.715476p+0;
@@ -19,7 +19,7 @@ static constexpr double kLn2High = 0x1.62e400p-1;
 static constexpr double kLn2Low = 0x1.7f7d1cp-20;
 
 namespace {
-/// x = n ln 2 + r, |r| <= ln 2 / 2. The low bits of `shifted` hold n + bias.
+/// x = n ln 2 + r, |r| <= ln 2 / 2. The low bits of `shifted` are n + bias.
 struct ReducedArgument {
   FloatLanes n;
   FloatLanes r;
@@ -34,13 +34,14 @@ static ReducedArgument reduce(FloatLanes x, int bias) {
   return {n, fma(n, -kLn2Low, r), shifted.bits()};
 }
 
-/// 2^k, where the low 8 bits of `biased` hold k + 127 and the ninth is zero.
+/// Returns 2^k, where the low 8 bits of `biased` are k + 127 and the ninth bit
+/// is zero.
 static FloatLanes powerOfTwo(IntLanes biased) {
   return floatFromBits(biased << 23);
 }
 
-/// fraction * 2^n in two steps, so that a result below the normal range is
-/// rounded only once, to a subnormal. `shifted` holds n + 254.
+/// Returns fraction * 2^n in two steps, so that a subnormal result is rounded
+/// only once. `shifted` is n + 254.
 static FloatLanes scaleInTwoSteps(FloatLanes fraction, IntLanes shifted) {
   IntLanes half = shifted >> 1;
   return fraction * powerOfTwo(half) * powerOfTwo(shifted - half);
@@ -55,7 +56,7 @@ ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
 }
 
 FloatLanes mlir::binade::expandExp(FloatLanes x) {
-  // Beyond these bounds the result is Inf or 0 already.
+  // Beyond these bounds the result is Inf or 0.
   FloatLanes bounded = atLeast(atMost(x, 89.0), -104.0);
   ScaledExp exp = splitExp(bounded, 254);
   return scaleInTwoSteps(exp.fraction, exp.shifted);
@@ -77,7 +78,7 @@ FloatLanes mlir::binade::expandExpm1(FloatLanes x) {
   FloatLanes q = polynomial(r, {0x1.0p-1, 0x1.555554p-3, 0x1.5554f8p-5,
                                 0x1.1112dcp-7, 0x1.6d3a2ep-10, 0x1.9e6af6p-13});
   FloatLanes p = fma(q * r, r, r);
-  // 2^n p + (2^n - 1) from halves: 2^n itself overflows at n = 128.
+  // Computes 2^n p + (2^n - 1) from halves, because 2^n overflows at n = 128.
   FloatLanes scale = powerOfTwo(reduced.shifted);
   FloatLanes y = fma(p, scale, scale - 0.5);
   // Halving a subnormal would round it, and -0 would lose its sign.

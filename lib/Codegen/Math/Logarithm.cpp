@@ -1,6 +1,6 @@
 //===- Logarithm.cpp - log, log2, log1p -----------------------------------===//
 //
-// Coefficients: utils/minimax.py.
+// utils/minimax.py computes the coefficients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ static constexpr double kLog2E = 0x1.715476p+0;
 static constexpr double kLog2ELow = 0x1.4ae0c0p-26;
 
 // Subtracting the bit pattern of 2/3 from that of x leaves n in the exponent
-// field and, once 2/3 is added back to the rest, 2/3 <= x 2^-n < 4/3.
+// field; adding 2/3 back to the other bits gives 2/3 <= x 2^-n < 4/3.
 static constexpr uint64_t kTwoThirds = 0x3f2aaaab;
 static constexpr uint64_t kThreeQuarters = 0x3f400000;
 static constexpr uint64_t kExponent = 0xff800000;
@@ -36,15 +36,15 @@ SplitLog mlir::binade::splitLog(FloatLanes x) {
   return {n, m - 1.0};
 }
 
-/// y, but the values of a logarithm with its pole at `pole` for x at and
-/// beyond the ends of its domain: NaN and Inf stay, then -Inf, then NaN.
+/// Returns y, with the special values of a logarithm whose pole is `pole`: x if
+/// it is NaN or Inf, -Inf at the pole and NaN below it.
 static FloatLanes withDomain(FloatLanes x, double pole, FloatLanes y) {
   y = select(x < kInfinity, y, x);
   y = select(x == pole, -kInfinity, y);
   return select(x < pole, kNaN, y);
 }
 
-/// n ln 2 + log(1 + f), where q(f) = (log(1 + f) - f) / f^2.
+/// Returns n ln 2 + log(1 + f), where q(f) = (log(1 + f) - f) / f^2.
 static FloatLanes sumLog(FloatLanes n, FloatLanes f, ArrayRef<double> q) {
   return fma(n, kLn2, fma(f * f, polynomial(f, q), f));
 }
@@ -68,9 +68,9 @@ FloatLanes mlir::binade::expandLog2(FloatLanes x) {
 }
 
 FloatLanes mlir::binade::expandLog1p(FloatLanes x) {
-  // n comes from the rounded 1 + x = 2^n (1 + f), -1/4 <= f < 1/2; f from x
-  // itself as x 2^-n + (2^-n - 1). 2^-n is formed as 2^(2-n), which is normal
-  // for every n.
+  // n is taken from the rounded sum 1 + x = 2^n (1 + f), -1/4 <= f < 1/2, and f
+  // from x itself as x 2^-n + (2^-n - 1). 2^-n is computed from 2^(2-n), which
+  // is normal for every n.
   IntLanes exponent = ((x + 1.0).bits() - kThreeQuarters) & kExponent;
   FloatLanes scaled = floatFromBits(x.bits() - exponent);
   FloatLanes power = floatFromBits(exponent.constant(0x40800000) - exponent);

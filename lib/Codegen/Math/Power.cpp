@@ -1,6 +1,6 @@
 //===- Power.cpp - rsqrt, powf --------------------------------------------===//
 //
-// Coefficients: utils/minimax.py.
+// utils/minimax.py computes the coefficients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,15 +14,15 @@ using namespace mlir::binade;
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// As an f64: adding it rounds to an integer, which then stands in the low bits
-// of the sum together with the exponent bias of f64.
+// Adding this f64 rounds to an integer, which is then in the low bits of the
+// sum, together with the exponent bias of f64.
 static constexpr double kRound = 0x1.8p52 + 1023;
 
 FloatLanes mlir::binade::expandRsqrt(FloatLanes x) {
   return x.constant(1.0) / x.apply<math::SqrtOp>();
 }
 
-/// log2(x) in f64 for x >= 0, with -Inf at 0.
+/// Returns log2(x) in f64 for x >= 0, with -Inf at 0.
 static FloatLanes log2InF64(FloatLanes x) {
   auto [n32, f32] = splitLog(x);
   FloatLanes n = n32.resize(64), f = f32.resize(64);
@@ -37,7 +37,8 @@ static FloatLanes log2InF64(FloatLanes x) {
   return select(x == kInfinity, kInfinity, y);
 }
 
-/// 2^x of f64 as f32. The one rounding to f32 also overflows and underflows.
+/// Returns 2^x of f64 as f32. The one rounding to f32 also overflows and
+/// underflows.
 static FloatLanes exp2FromF64(FloatLanes x) {
   FloatLanes bounded = atLeast(atMost(x, 200.0), -200.0);
   FloatLanes shifted = bounded + kRound;
@@ -65,8 +66,8 @@ FloatLanes mlir::binade::withSignsOfPow(FloatLanes x, FloatLanes y,
 
 FloatLanes mlir::binade::expandPow(FloatLanes x, FloatLanes y) {
   FloatLanes magnitude = x.apply<math::AbsFOp>();
-  // Beyond 2^40 every power of a number other than 1 is Inf or 0 already, and
-  // a finite exponent keeps 1^Inf from being Inf * 0.
+  // Beyond 2^40 every power of a base other than 1 is Inf or 0, and a finite
+  // exponent keeps 1^Inf from being 0 * Inf.
   FloatLanes bounded = atLeast(atMost(y, 0x1p40), -0x1p40);
   FloatLanes z = exp2FromF64(log2InF64(magnitude) * bounded.resize(64));
   return withSignsOfPow(x, y, z);

@@ -1,8 +1,8 @@
 //===- Scalar.cpp - exp, log and pow of f64 -------------------------------===//
 //
-// What an optimizer computes once per step: to within 0.501 ulp, and with the
-// same bits on all targets. Speed is no matter, so that series, of reciprocals
-// of whole numbers, do without tables.
+// The functions that an optimizer computes once per step, with errors of at
+// most 0.501 ulp and the same bits on all targets. Speed does not matter, so
+// that they use power series instead of tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,16 +17,16 @@ using namespace mlir::binade;
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// ln 2 in two parts: multiples of the first up to 2^11 are exact.
+// ln 2 in two parts: multiples of the first by integers up to 2^11 are exact.
 static constexpr double kLn2 = 0x1.62e42fefa38p-1;
 static constexpr double kLn2Low = 0x1.ef35793c7673p-45;
 static constexpr double kLog2E = 0x1.71547652b82fep+0;
 
-/// log x for finite x > 0.
+/// Returns log x for finite x > 0.
 static DoubleFloat log(FloatLanes x) {
   BoolLanes isSubnormal = x < 0x1p-1022;
   IntLanes bits = select(isSubnormal, x * 0x1p54, x).bits();
-  // x = 2^n m with m from the root of 1/2 to that of 2.
+  // x = 2^n m with m in [sqrt(1/2), sqrt(2)].
   constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
   IntLanes exponent = (bits - kRootOfHalf).shiftSigned(52);
   FloatLanes m = floatFromBits(bits - (exponent << 52));
@@ -51,14 +51,14 @@ static DoubleFloat log(FloatLanes x) {
   return addSmaller(n * kLn2, n * kLn2Low) + logM;
 }
 
-/// e^x, Inf and 0 beyond the range of f64; not for NaN.
+/// Returns e^x, with Inf and 0 beyond the range of f64. x must not be NaN.
 static FloatLanes exp(DoubleFloat x) {
   FloatLanes whole = atLeast(atMost(x.high, 720.0), -760.0);
   FloatLanes rest = select(whole == x.high, x.low, x.low.constant(0.0));
   constexpr double kRound = 0x1.8p52;
   FloatLanes shifted = fma(whole, kLog2E, kRound);
   FloatLanes n = shifted - kRound;
-  // |r| is at most half of ln 2.
+  // |r| is at most ln 2 / 2.
   DoubleFloat r = addExactly(fma(n, -kLn2, whole), fma(n, -kLn2Low, rest));
 
   FloatLanes tail = polynomial(
@@ -78,7 +78,7 @@ static FloatLanes exp(DoubleFloat x) {
   for (auto [high, low] : kReciprocals)
     sum = DoubleFloat::constant(tail, high, low) + r * sum;
 
-  // In two steps: 2^n itself may be no number.
+  // In two steps, because 2^n itself may overflow or underflow.
   IntLanes exponent = shifted.bits() - llvm::bit_cast<uint64_t>(kRound);
   IntLanes half = exponent.shiftSigned(1);
   auto power = [](IntLanes k) { return floatFromBits((k + 1023) << 52); };
@@ -92,14 +92,14 @@ FloatLanes mlir::binade::expandScalarExp(FloatLanes x) {
 
 FloatLanes mlir::binade::expandScalarLog(FloatLanes x) {
   FloatLanes y = log(x).high;
-  y = select(x < kInfinity, y, x); // Infinity and NaN stay.
+  y = select(x < kInfinity, y, x); // Infinity and NaN do not change.
   y = select(x == 0.0, -kInfinity, y);
   return select(x < 0.0, kNaN, y);
 }
 
 FloatLanes mlir::binade::expandScalarPow(FloatLanes x, FloatLanes y) {
   FloatLanes magnitude = x.apply<math::AbsFOp>();
-  // Beyond 2^65 every power of a number other than 1 is Inf or 0 already.
+  // Beyond 2^65 every power of a base other than 1 is Inf or 0.
   FloatLanes bounded = atLeast(atMost(y, 0x1p65), -0x1p65);
   DoubleFloat logarithm = log(magnitude);
   DoubleFloat product = multiplyExactly(logarithm.high, bounded);

@@ -1,8 +1,8 @@
 //===- Sigmoidal.cpp - tanh, erf ------------------------------------------===//
 //
-// Odd functions that saturate: an odd polynomial near zero, which keeps the
-// relative error, and beyond it 1 minus a tail made of an exponential.
-// Coefficients: utils/minimax.py.
+// Odd functions that saturate. Near zero an odd polynomial keeps the relative
+// error small; elsewhere the result is 1 minus a tail computed from an
+// exponential. utils/minimax.py computes the coefficients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ FloatLanes mlir::binade::expandTanh(FloatLanes x) {
                                 0x1.51f8cep-6, -0x1.750ce4p-8});
   FloatLanes near = fma(q * z, a, a);
 
-  // 1 - 2 / (e^2a + 1), which rounds to 1 from here on.
+  // 1 - 2 / (e^2a + 1), which rounds to 1 for a >= 9.125.
   FloatLanes bounded = atMost(a, 9.125);
   ScaledExp exp = splitExp(bounded + bounded, 127);
   FloatLanes power = floatFromBits(exp.shifted << 23);
@@ -37,7 +37,7 @@ FloatLanes mlir::binade::expandErf(FloatLanes x) {
                      -0x1.b73f56p-6, 0x1.4bbc2ap-8, -0x1.4e3a76p-11});
   FloatLanes near = fma(q, a, a);
 
-  // 1 - e^h, h = log(erfc(a)); it rounds to 1 from 3.93 on.
+  // 1 - e^h with h = log(erfc(a)), which rounds to 1 from 3.93 on.
   FloatLanes h =
       polynomial(atMost(a, 4.0), {-0x1.89e4c6p-14, -0x1.20cba2p+0,
                                   -0x1.45db1cp-1, -0x1.ac71f8p-4, 0x1.7191aep-6,
@@ -45,6 +45,7 @@ FloatLanes mlir::binade::expandErf(FloatLanes x) {
   ScaledExp exp = splitExp(h, 127);
   FloatLanes power = floatFromBits(exp.shifted << 23);
   FloatLanes far = fma(-exp.fraction, power, 1.0);
-  // A NaN fails the comparison and takes the branch that keeps it.
+  // The comparison is false for NaN, so that NaN takes the branch that keeps
+  // it.
   return copySign(select(a > 0.84375, far, near), x);
 }

@@ -1,9 +1,9 @@
 //===- Trigonometric.cpp - sin, cos, atan ---------------------------------===//
 //
-// Computed in f64 and rounded once. An f32 may be a huge multiple of a turn, so
-// 1 / (2 pi) is held to 203 bits in parts of 29 bits: the product of each with
-// the 24 bits of x is exact, and its whole turns drop out exactly.
-// Coefficients: utils/minimax.py.
+// The functions are computed in f64 and rounded once. An f32 may be a huge
+// multiple of a turn, so that 1 / (2 pi) has 203 bits, in parts of 29 bits: the
+// product of each part with the 24 bits of x is exact, and its whole turns are
+// subtracted exactly. utils/minimax.py computes the coefficients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,12 +16,12 @@ static constexpr double kTurnParts[] = {
     0x1.45f306cp-3,   0x1.c9c882ap-31,  0x1.4fe13a8p-61, 0x1.f47d4d3p-88,
     0x1.dc0db62p-118, 0x1.2b32788p-147, 0x1.c820ff0p-177};
 
-// As an f64: adding it rounds to an integer that stands in the low bits.
+// Adding this f64 rounds to an integer, which is then in the low bits.
 static constexpr double kRound = 0x1.8p52;
 
 namespace {
-/// x = 2 pi (quarter / 4 + r) modulo whole turns, |r| <= 1/8; the low two bits
-/// of `quarter` count.
+/// x = 2 pi (quarter / 4 + r) modulo whole turns, |r| <= 1/8. Only the low two
+/// bits of `quarter` matter.
 struct Angle {
   FloatLanes r;
   IntLanes quarter;
@@ -40,15 +40,15 @@ static Angle reduce(FloatLanes x) {
     sum = sum + part;
   FloatLanes shifted = fma(sum, 4.0, kRound);
   FloatLanes quarter = shifted - kRound;
-  // Once the quarter is taken from the largest part, the parts cancel down to
-  // r without a rounding error that matters.
+  // After subtracting the quarter from the largest part, the parts cancel down
+  // to r without a relevant rounding error.
   FloatLanes r = fma(quarter, -0.25, parts[0]);
   for (FloatLanes part : llvm::drop_begin(parts))
     r = r + part;
   return {r, shifted.bits()};
 }
 
-/// sin(2 pi (quarter / 4 + r))
+/// Returns sin(2 pi (quarter / 4 + r)).
 static FloatLanes sinOfAngle(FloatLanes r, IntLanes quarter) {
   FloatLanes z = r * r;
   FloatLanes sin =
@@ -61,7 +61,7 @@ static FloatLanes sinOfAngle(FloatLanes r, IntLanes quarter) {
   BoolLanes odd =
       (quarter & 1).compare(arith::CmpIPredicate::ne, quarter.constant(0));
   IntLanes value = select(odd, cos, sin).bits();
-  // The upper half of the turn is the lower one negated.
+  // The second half of the turn is the first one negated.
   IntLanes flipped = value + ((quarter & 2) << 62);
   return floatFromBits(flipped).resize(32);
 }
@@ -78,7 +78,7 @@ FloatLanes mlir::binade::expandCos(FloatLanes x) {
 
 FloatLanes mlir::binade::expandAtan(FloatLanes x) {
   FloatLanes a = x.resize(64).apply<math::AbsFOp>();
-  // The angle of 1 / a is what is missing to a right angle.
+  // atan(a) = pi / 2 - atan(1 / a).
   BoolLanes isSteep = a > 1.0;
   FloatLanes t = select(isSteep, a.constant(1.0) / a, a);
   FloatLanes angle =
