@@ -1,4 +1,4 @@
-//===- EmitPlan.h - from launches to a plan ---------------------*- C++ -*-===//
+//===- EmitPlan.h - Emission of a plan from launches ------------*- C++ -*-===//
 
 #ifndef BINADE_KERNELS_EMITPLAN_H
 #define BINADE_KERNELS_EMITPLAN_H
@@ -10,52 +10,55 @@
 
 namespace mlir::binade {
 
-/// What the plan has to know of a compiled kernel; see plan::Launch. A kernel
-/// over many tensors has as many items as a tensor has elements.
+/// The properties of a compiled kernel that the plan contains; see
+/// plan::Launch. A multi-tensor kernel has as many work items as the tensor has
+/// elements.
 struct KernelShape {
   int64_t extent = 0;
   int64_t grain = 1;
-  /// Of one launch; for a kernel over many tensors, of one block of `grain`
+  /// Bytes per launch; for a multi-tensor kernel, per block of `grain` work
   /// items.
   uint64_t workspaceBytes = 0;
   bool finish = false;
-  /// Whether the first i32 of the workspace says that an index was out of
-  /// range.
+  /// Whether the first i32 of the workspace is a status word, which the kernel
+  /// sets if an index is out of range.
   bool hasStatus = false;
-  /// For each result, the operands whose memory it may take.
+  /// For each result, the operands whose memory it may reuse.
   std::vector<std::vector<unsigned>> inPlace;
 };
 
 struct PlanOptions {
-  /// By symbol of the kernel.
+  /// Compiled kernels by symbol.
   llvm::StringMap<KernelShape> kernels;
-  /// Bytes of scratch memory that the library wants for a record, whose buffers
-  /// are those of the plan, when it runs `alone` on one thread or on all; may
-  /// be empty.
+  /// Returns the bytes of scratch memory that Binade's own kernel or the CPU
+  /// library needs for a record, whose buffers are in the plan. `alone` is
+  /// whether it runs on one thread instead of all. May be empty.
   std::function<uint64_t(const ::binade::plan::Record &, const ::binade::Plan &,
                          bool alone)>
       queryScratch;
-  /// The same for a device's library, which may have so many; empty for CPUs.
+  /// Returns the bytes that a device's library may use for a record; empty for
+  /// CPUs.
   std::function<uint64_t(const ::binade::plan::Record &,
                          const ::binade::Plan &)>
       queryLibraryScratch;
   uint32_t threads = 1;
 };
 
-/// A plan, and the tensors that its ports take from the bundle.
+/// A plan, and the tensors with which the bundle initializes its ports.
 struct EmittedPlan {
   ::binade::Plan plan;
   /// Name in the bundle and value, for `plan::BundleInit`.
   std::vector<std::pair<std::string, DenseElementsAttr>> tensors;
 };
 
-/// How elements of a type are stored; i1 takes a byte.
+/// Returns how elements of a type are stored; i1 takes a byte.
 ::binade::DType getDType(Type element);
 
-/// Gives every value of `@step` (launches, library calls and views) a place in
-/// one arena and writes the calls down as records. A result of the role and
-/// name of an argument is written in the argument's place. `@evaluate`, where
-/// there is one, becomes the plan's evaluation.
+/// Places every value of the programs in one arena, and writes their launches,
+/// library calls and tiles as records. A result with the role and name of an
+/// argument is written in place of this argument. `@accumulate` and
+/// `@evaluate`, if the module has them, become programs of the plan. Fails with
+/// a diagnostic, for example if `module` has no `@step`.
 FailureOr<EmittedPlan> emitPlan(ModuleOp module, const PlanOptions &options);
 
 } // namespace mlir::binade

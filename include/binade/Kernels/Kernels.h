@@ -1,4 +1,4 @@
-//===- Kernels.h - kernels as functions -------------------------*- C++ -*-===//
+//===- Kernels.h - Kernels as functions -------------------------*- C++ -*-===//
 
 #ifndef BINADE_KERNELS_KERNELS_H
 #define BINADE_KERNELS_KERNELS_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// Text that is equal for kernels that compute the same: the function without
-/// its name and locations.
+/// Returns the text of a kernel's function without its name and locations,
+/// which is equal for kernels that compute the same.
 std::string getKernelKey(func::FuncOp kernel);
 
 } // namespace mlir::binade

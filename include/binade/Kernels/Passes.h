@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Kernels station -----------------*- C++ -*-===//
+//===- Passes.h - Passes of the phase `kernels` -----------------*- C++ -*-===//
 
 #ifndef BINADE_KERNELS_PASSES_H
 #define BINADE_KERNELS_PASSES_H
