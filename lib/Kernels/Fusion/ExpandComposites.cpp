@@ -1,4 +1,4 @@
-//===- ExpandComposites.cpp - Split ops that are library calls and kernels ===//
+//===- ExpandComposites.cpp - Decompose ops into calls and kernels --------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"

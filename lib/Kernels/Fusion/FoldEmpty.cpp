@@ -24,8 +24,8 @@ public:
     b.setListener(&keeper);
   }
 
-  /// Folds the ops of `block` from `first` to before `last`, in order: what an
-  /// op becomes is folded before what reads it.
+  /// Folds the ops of `block` in [first, last), in order, so that the ops that
+  /// replace an op are folded before its users.
   LogicalResult fold(Block &block, Block::iterator first,
                      Block::iterator last) {
     while (first != last)
@@ -72,8 +72,9 @@ private:
         block, before ? std::next(before->getIterator()) : block.begin(), last);
   }
 
-  /// A tensor of `type`, which has no elements, in the place of a result of
-  /// `op`: all are equal. A parameter that is updated stays what it is.
+  /// Returns an empty tensor of `type` to replace a result of `op`: an operand
+  /// if one has this type, because all such tensors are equal, otherwise a
+  /// constant.
   Value getEmpty(Operation *op, Type type) {
     for (Value operand : op->getOperands())
       if (operand.getType() == type)
@@ -133,7 +134,7 @@ struct FoldEmptyPass : impl::FoldEmptyPassBase<FoldEmptyPass> {
   }
 
 private:
-  /// What only ops on empty tensors read.
+  /// Erases ops that only erased ops used.
   static void eraseDead(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (isOpTriviallyDead(&op))

@@ -11,7 +11,7 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_FORMKERNELSPASS
 #include "binade/Kernels/Passes.h.inc"
 
-/// Elements of the vector that a multi-tensor kernel is written for.
+/// Elements of the vector for which the IR of a multi-tensor kernel is written.
 static constexpr int64_t kVector = 16;
 
 std::string getKernelKey(func::FuncOp kernel) {
@@ -24,8 +24,8 @@ std::string getKernelKey(func::FuncOp kernel) {
   return key;
 }
 
-/// Numbers that an op over many tensors treats as tensors become tensors of one
-/// element: what has rank 0 in such a kernel belongs to all tensors.
+/// Reshapes scalar parameters, gradients and states of a multi-tensor op to one
+/// element: values of rank 0 in such a kernel are shared by all tensors.
 static void liftNumbers(Operation *op) {
   auto update = dyn_cast<OptimizerUpdateOp>(op);
   if (!update && !isa<GradientStatisticsOp>(op))
@@ -62,7 +62,7 @@ public:
       : module(step->getParentOfType<ModuleOp>()),
         b(step.getLoc(), step.getContext()) {}
 
-  /// Forms the kernels of `block` and of the bodies inside.
+  /// Forms the kernels of `block` and of the blocks in its ops' regions.
   void run(Block &block) {
     Block *outer = std::exchange(body, &block);
     for (const FusionGroup &group : groupOps(block)) {
@@ -87,8 +87,8 @@ private:
   // One kernel
   //===--------------------------------------------------------------------===//
 
-  /// Builds a kernel's function: arguments as they are met, ops once each. A
-  /// kernel over many tensors has vectors where the ops have tensors.
+  /// Builds the function of a kernel: arguments in the order of their use, and
+  /// a copy of each op. In a multi-tensor kernel, vectors replace the tensors.
   struct Body {
     Body(Location loc, bool overMany = false)
         : overMany(overMany), b(loc, loc.getContext()),
@@ -98,7 +98,8 @@ private:
       b.setInsertionPointToStart(function.addEntryBlock());
     }
 
-    /// The value of `value` inside: an argument, or a recomputed op's copy.
+    /// Returns `value` inside the kernel: an argument, or the copy of a
+    /// recomputed op.
     Value get(Value value) {
       if (Value known = inside.lookupOrNull(value))
         return known;
@@ -123,7 +124,7 @@ private:
       copy->removeAttr(kPhaseAttr);
       copy->removeAttr(kEveryAttr);
       if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
-        decided.setPrecisionAttr({}); // By now the types say it all.
+        decided.setPrecisionAttr({}); // The types contain the decision.
       if (auto update = dyn_cast<OptimizerUpdateOp>(copy))
         update.removeStorageAttr();
       if (operands.size() != op->getNumOperands())
@@ -154,7 +155,7 @@ private:
     SmallVector<Value> inputs;
   };
 
-  /// Adds the kernel, or finds its equal, and returns its symbol.
+  /// Adds the kernel, unless an equal one exists, and returns its symbol.
   Attribute intern(func::FuncOp kernel, StringRef name) {
     auto [entry, isNew] = kernels.try_emplace(getKernelKey(kernel));
     if (!isNew) {
@@ -166,7 +167,7 @@ private:
     return entry->second = FlatSymbolRefAttr::get(kernel.getNameAttr());
   }
 
-  /// Names of the first and last op that say what the kernel is for.
+  /// Returns a name for the kernel, from its first and last op.
   static std::string describe(ArrayRef<Operation *> ops) {
     std::string name = ops.front()->getName().stripDialect().str();
     if (ops.size() > 1)
@@ -181,7 +182,7 @@ private:
     return FusedLoc::get(module.getContext(), locations);
   }
 
-  /// Replaces what others read of `group` by the results of a launch.
+  /// Replaces the results of `group` that others read by those of a launch.
   void replace(const FusionGroup &group, ArrayRef<Attribute> kernels,
                ArrayRef<Value> inputs, SmallVector<Value> results) {
     llvm::SmallPtrSet<Operation *, 8> members(group.ops.begin(),
@@ -194,7 +195,8 @@ private:
     if (group.every.value_or(1) > 1)
       call->setAttr(kEveryAttr, b.getI64IntegerAttr(*group.every));
     for (auto [before, after] : llvm::zip(results, call.getResults())) {
-      // Ops that are recomputed from it stay so: they have no kernel.
+      // Ops that are recomputed from it keep their operand, because no kernel
+      // contains them.
       bool isCopied = isRecomputed(before.getDefiningOp());
       before.replaceUsesWithIf(after, [&](OpOperand &use) {
         return !members.contains(use.getOwner()) &&
@@ -205,8 +207,8 @@ private:
 
   using Members = llvm::SmallPtrSet<Operation *, 8>;
 
-  /// Whether ops that are no members read `value`. Those that are recomputed
-  /// are part of their readers.
+  /// Whether ops other than members read `value`. Recomputed ops belong to
+  /// their readers.
   static bool isReadOutside(Value value, const Members &members) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       if (members.contains(user))
@@ -237,7 +239,7 @@ private:
             outside);
   }
 
-  /// Each op of the group becomes a segment, or several.
+  /// Launches a multi-tensor group; each op becomes one or more segments.
   void launchMultiTensor(const FusionGroup &group) {
     SmallVector<Attribute> kernels;
     SmallVector<Value> inputs, results, shared;
@@ -273,7 +275,7 @@ private:
 
   ModuleOp module;
   ImplicitLocOpBuilder b;
-  Block *body = nullptr; ///< Whose kernels are formed.
+  Block *body = nullptr; ///< The block being outlined.
   llvm::StringMap<FlatSymbolRefAttr> kernels;
 };
 
@@ -285,7 +287,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
           "expected a function '@step' to form kernels of");
       return signalPassFailure();
     }
-    // They share their kernels.
+    // All programs share their kernels.
     Outliner outliner(programs.front());
     for (func::FuncOp program : programs) {
       program.walk(liftNumbers);

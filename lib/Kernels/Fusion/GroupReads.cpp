@@ -1,4 +1,4 @@
-//===- GroupReads.cpp - What kernels read, and what they compute again ----===//
+//===- GroupReads.cpp - Values that kernels load or recompute -------------===//
 
 #include "Grouping.h"
 
@@ -12,7 +12,7 @@ bool mlir::binade::isRecomputed(Operation *op) {
   };
   if (saysSo(op))
     return true;
-  // Index arithmetic: what masks are made of.
+  // Index arithmetic, from which masks are computed.
   return isa_and_nonnull<ElementwiseOpInterface>(op) &&
          op->getNumResults() == 1 &&
          isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&

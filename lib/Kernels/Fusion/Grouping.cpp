@@ -1,11 +1,14 @@
-//===- Grouping.cpp - Which ops share a kernel ----------------------------===//
-// One walk in program order. An op joins the group of a producer if the loops
-// agree and everything else that it reads has no higher level: then nothing
-// that depends on the group can be among its inputs, and no cycle can form. A
-// group rises above what it comes to read, unless others have been placed above
-// it. Units of equal loops that one op reads become one, unless one of both may
-// wait for the other; so do those that reduce to a number what another reads.
-// At last, codes that a GPU writes in two orders are one group's.
+//===- Grouping.cpp - Fusion groups ---------------------------------------===//
+//
+// The grouping visits ops in program order. An op joins the group of a producer
+// if the loops agree and everything else that it reads has a lower level than
+// the group: then no input of the op depends on the group, and no cycle can
+// form. A group's level rises above what it reads, unless the levels of other
+// groups were computed from it. Groups with equal loops that one op reads are
+// merged, unless one depends on the other; so are full reductions with a group
+// that reads the same values. Finally, transposed copies of quantized operands
+// join the group that writes the operand on a GPU.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
@@ -17,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Codes in another order that one kernel writes: each takes shared memory.
+/// Maximum number of transposed copies per kernel: each takes shared memory.
 static constexpr int64_t kMaxTransposedCopies = 4;
 
 static ArrayRef<int64_t> getShape(Value value) {
@@ -40,14 +43,14 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // Units
+  // Groups
   //===--------------------------------------------------------------------===//
 
   void place(Operation *op) {
     position[op] = position.size();
     moments[op] = findMoment(op);
     if (isRecomputed(op))
-      return; // Placed when something other than a kernel asks for it.
+      return; // Grouped once something other than a kernel reads it.
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     Schedule schedule = kernelOp ? kernelOp.getSchedule() : Schedule::Library;
     FusionGroup group{{op},         schedule,      getLoopShape(op, schedule),
@@ -72,7 +75,7 @@ private:
     }
     if (into && mergeInputs(inputs, *into))
       inputs = getInputs(op);
-    // Equal ops over many tensors stand side by side, unless one feeds another.
+    // Equal multi-tensor ops share a launch, unless one depends on the other.
     bool canShareLaunch = schedule == Schedule::MultiTensor && !sumsTensors(op);
     if (canShareLaunch)
       if (auto found = overMany.find(op->getName());
@@ -136,8 +139,8 @@ private:
     other.ops.clear();
   }
 
-  /// Merges a group that reduces to numbers, and that nobody reads yet, into
-  /// one that reads all that it does anyway.
+  /// Merges a group with full reductions that no op reads yet into one that
+  /// reads all of its operands anyway.
   void shareReading(unsigned index) {
     llvm::SetVector<Value> wanted = getMemory(groups[index]);
     llvm::SetVector<Operation *> readers;
@@ -154,8 +157,8 @@ private:
     }
   }
 
-  /// Kernels of elements write codes in the other order too, if a GPU runs
-  /// them. What reads those waits for the kernel anyway.
+  /// On a GPU, lets elementwise kernels also write transposed copies of their
+  /// results. The users of a copy depend on the kernel anyway.
   void joinTransposedCopies() {
     for (unsigned index = 0; index < groups.size(); ++index) {
       Operation *op =
@@ -187,16 +190,16 @@ private:
            schedule == Schedule::FullReduction;
   }
 
-  /// The shape that the op's loops run over: for reductions that of the
-  /// operand.
+  /// Returns the shape of the op's loops: for reductions the operand's.
   static SmallVector<int64_t> getLoopShape(Operation *op, Schedule schedule) {
     bool reduces = isReduction(schedule) && op->getNumOperands() > 0;
     Value value = reduces ? op->getOperand(0) : op->getResult(0);
     return llvm::to_vector(getShape(value));
   }
 
-  /// Kernels over rows do not take in what watches: its sums of all elements
-  /// would need kernels of their own, and memory between.
+  /// Whether ops are executed in the same phase and steps. Row kernels exclude
+  /// ops that observe the step, whose full reductions would need separate
+  /// kernels, and memory between these.
   static bool areExecutedTogether(const FusionGroup &into, Phase phase,
                                   std::optional<int64_t> every) {
     return into.phase == phase && into.every.value_or(1) == every.value_or(1) &&
@@ -208,11 +211,11 @@ private:
       return false;
     if (into.schedule == Schedule::Scalars)
       return other.schedule == Schedule::Scalars;
-    // Numbers that nobody waits for are made where their sums are.
+    // Scalars that nothing depends on are computed in the kernel of their sums.
     if (into.schedule == Schedule::FullReduction &&
         other.schedule == Schedule::Scalars)
       return other.every && ShapedType::getNumElements(into.shape) > 1;
-    // What reads the result of a full reduction waits for the whole kernel.
+    // Users of the result of a full reduction depend on the whole kernel.
     if (other.schedule == Schedule::FullReduction)
       return (into.schedule == Schedule::Elementwise ||
               into.schedule == Schedule::FullReduction) &&
@@ -230,8 +233,8 @@ private:
            });
   }
 
-  /// Whether rows that are reduced in one way and in the other are the same, or
-  /// rows and groups in them, or groups in rows and in columns.
+  /// Whether one kernel can do both reductions: of the same rows, of rows and
+  /// of groups in them, or of groups in rows and in columns.
   static bool canShareRows(const Reduced &x, const Reduced &y,
                            ArrayRef<int64_t> shape) {
     if (x.group > 0 && y.group > 0)
@@ -256,7 +259,7 @@ private:
     remember(group.left, llvm::to_vector(getShape(op->getResult(0))));
   }
 
-  /// Whether `op` computes with what reductions leave: once for a row, or for a
+  /// Whether `op` computes with results of row reductions: once per row, or per
   /// group.
   static bool isOfRows(const FusionGroup &into, Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
@@ -270,8 +273,9 @@ private:
     });
   }
 
-  /// Whether what `op` reads of rows that `into` reduces is that of the rows it
-  /// computes: in a square matrix a broadcast may hand out another row's.
+  /// Whether `op` reads results of `into`'s row reductions only for the rows
+  /// that it computes: in a square matrix, a broadcast may supply those of
+  /// other rows.
   bool readsOwnRows(Operation *op, unsigned into) {
     const FusionGroup &group = groups[into];
     auto *rows = llvm::find_if(
@@ -325,14 +329,15 @@ private:
     return kernelOp && kernelOp.getSchedule() == Schedule::MultiTensor;
   }
 
-  /// Whether an op over many tensors takes all of them together to a number: a
-  /// launch has room for one such number of each kind.
+  /// Whether a multi-tensor op combines all tensors to a scalar. A launch can
+  /// return only one such scalar of each kind.
   static bool sumsTensors(Operation *op) {
     return llvm::any_of(op->getResults(),
                         [](Value result) { return getShape(result).empty(); });
   }
 
-  /// Units that `op` reads from; a kernel looks through what it recomputes.
+  /// Returns the groups that `op` reads. Kernels look through ops that they
+  /// recompute.
   SmallVector<unsigned> getInputs(Operation *op) {
     llvm::SetVector<unsigned> inputs;
     bool looksThrough = isKernel(op) || isRecomputed(op);
@@ -351,8 +356,8 @@ private:
     return inputs.takeVector();
   }
 
-  /// Gives a recomputed op a kernel of its own: a library call, a view or the
-  /// function's caller needs it in memory.
+  /// Gives a recomputed op a kernel of its own, because a library call, a view
+  /// or the function's caller reads it from memory.
   void materialize(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !isRecomputed(op) || groupOf.contains(op))
@@ -373,8 +378,9 @@ private:
   // Order
   //===--------------------------------------------------------------------===//
 
-  /// When `op` is executed, in program order. What watches the step stands
-  /// behind it, but wants to be executed when its operands are known.
+  /// Returns when `op` is executed, in program order. Ops that observe the step
+  /// follow it in the program, but should be executed when their operands are
+  /// known.
   unsigned findMoment(Operation *op) const {
     if (!findEvery(op))
       return position.lookup(op);
@@ -391,8 +397,8 @@ private:
     return moment;
   }
 
-  /// Topological, as close to program order as it goes; what reads arguments
-  /// only waits for its first reader.
+  /// Sorts topologically, as close to program order as possible. Groups that
+  /// read only arguments are placed before their first reader.
   std::vector<FusionGroup> sort() {
     std::vector<llvm::SetVector<unsigned>> readers(groups.size());
     std::vector<unsigned> missing(groups.size(), 0);
@@ -443,11 +449,11 @@ private:
 
   Block &body;
   std::vector<FusionGroup> groups;
-  /// Whether a group was placed above: its level was computed from this one's.
+  /// Whether the level of another group was computed from this one's.
   std::vector<bool> isRead;
   DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, unsigned> position, moments;
-  /// The latest group of each op over many tensors.
+  /// The latest group of each multi-tensor op.
   DenseMap<OperationName, unsigned> overMany;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- Grouping.h - which ops share a kernel --------------------*- C++ -*-===//
+//===- Grouping.h - Fusion groups -------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_FUSION_GROUPING_H
 #define BINADE_LIB_KERNELS_FUSION_GROUPING_H
@@ -8,43 +8,42 @@
 
 namespace mlir::binade {
 
-/// Ops that are executed as one: a kernel, a library call or a view.
+/// Ops that are executed together: a kernel, or a single library call or view.
 struct FusionGroup {
-  /// In program order; empty never.
+  /// In program order, never empty.
   SmallVector<Operation *> ops;
-  /// Loop structure of the kernel; View and Library are not kernels.
+  /// Loop structure of the kernel. Views and library calls are not kernels.
   Schedule schedule = Schedule::View;
-  /// Shape that the loops run over.
+  /// The shape of the kernel's loops.
   SmallVector<int64_t> shape;
   Phase phase = Phase::Forward;
-  /// Of what only watches the step: the steps that it is executed in, multiples
-  /// of this.
+  /// If the group only observes the step: it is executed in steps that are
+  /// multiples of this number.
   std::optional<int64_t> every = {};
-  /// Longer than that of any group that this one reads from.
+  /// Greater than the level of any group that this one reads.
   unsigned level = 0;
-  /// What its reductions of rows take together, at most one set of axes and one
-  /// size of groups, and the shapes of what is left.
+  /// The axes and groups that its row reductions reduce, at most one set of
+  /// axes and one group size, and the shapes of the results.
   SmallVector<Reduced, 2> reduced = {};
   SmallVector<SmallVector<int64_t>, 2> left = {};
 };
 
-/// Sorts the ops of `body` into groups and the groups into an order of
-/// execution. An op with a body of its own is one group. Ops that kernels
-/// recompute are in no group unless something other than a kernel reads them.
-/// Linear in the number of ops.
+/// Assigns the ops of `body` to fusion groups and sorts these in execution
+/// order. An op with a region is a group of its own. Ops that kernels recompute
+/// are in no group unless something other than a kernel reads them. Takes
+/// linear time in the number of ops.
 std::vector<FusionGroup> groupOps(Block &body);
 
-/// Whether kernels compute `op` again instead of reading its result.
+/// Whether kernels recompute `op` instead of loading its result.
 bool isRecomputed(Operation *op);
 
-/// The same for kernels over many tensors, which look at one element.
+/// Whether multi-tensor kernels, which see one element at a time, do so.
 bool isRecomputedOverMany(Operation *op);
 
-/// What `group` reads that its kernel does not compute.
+/// Returns the values that `group` reads and its kernel does not compute.
 llvm::SetVector<Value> getMemory(const FusionGroup &group);
 
-/// Adds the ops whose kernels read `value`: they do so themselves, or by what
-/// is recomputed from it.
+/// Adds the ops whose kernels read `value`, directly or through recomputed ops.
 void addReaders(Value value, llvm::SetVector<Operation *> &readers);
 
 } // namespace mlir::binade

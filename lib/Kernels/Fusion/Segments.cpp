@@ -1,4 +1,4 @@
-//===- Segments.cpp - Which kernel of a launch has what -------------------===//
+//===- Segments.cpp - Kernels of a launch ---------------------------------===//
 
 #include "Segments.h"
 #include "binade/IR/Interface.h"
@@ -8,7 +8,7 @@ using namespace mlir::binade;
 
 LaunchSegments mlir::binade::getSegments(LaunchOp launch) {
   LaunchSegments segments;
-  DenseMap<Attribute, func::FuncOp> kernels; // One may have many segments.
+  DenseMap<Attribute, func::FuncOp> kernels; // Segments may share one.
   unsigned firstOperand = 0, firstResult = 0;
   for (auto symbol : launch.getKernels().getAsRange<FlatSymbolRefAttr>()) {
     func::FuncOp &kernel = kernels[symbol];

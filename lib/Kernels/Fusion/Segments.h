@@ -1,4 +1,4 @@
-//===- Segments.h - which kernel of a launch has what -----------*- C++ -*-===//
+//===- Segments.h - Kernels of a launch -------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_FUSION_SEGMENTS_H
 #define BINADE_LIB_KERNELS_FUSION_SEGMENTS_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// A kernel of a launch, and its own operands and results of the launch.
+/// A kernel of a launch, with its operands and results among the launch's.
 struct LaunchSegment {
   func::FuncOp kernel;
   unsigned firstOperand, firstResult, numResults;
@@ -16,15 +16,15 @@ struct LaunchSegment {
 
 struct LaunchSegments {
   SmallVector<LaunchSegment> list;
-  /// How many of the launch's results, the last ones, all segments make
-  /// together: those of rank 0 of kernels over many tensors.
+  /// Number of results, at the end of the list, that all segments compute
+  /// together: those of rank 0 of multi-tensor kernels.
   unsigned numShared = 0;
   bool overMany = false;
 };
 
 LaunchSegments getSegments(LaunchOp launch);
 
-/// The segment that reads operand `index`.
+/// Returns the segment that reads operand `index`.
 LaunchSegment findSegment(LaunchOp launch, unsigned index);
 
 } // namespace mlir::binade

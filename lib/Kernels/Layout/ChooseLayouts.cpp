@@ -1,7 +1,9 @@
-//===- ChooseLayouts.cpp - Put axes into the order that ops prefer --------===//
-// One walk in program order. Ops change in place: a value keeps its identity
-// while its type becomes that of its layout. A reader that wants another layout
-// gets a form of the value, made once, right behind it.
+//===- ChooseLayouts.cpp - Layouts that ops prefer ------------------------===//
+//
+// One traversal in program order changes ops in place: a value remains the same
+// SSA value, while its type becomes that of its layout. For users that need
+// another layout, a copy is created once, right after the value.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Interface.h"
@@ -38,7 +40,7 @@ private:
     return chosen;
   }
 
-  /// Rewrites `op`, which is row-major, for the layouts chosen.
+  /// Rewrites `op`, which is row-major, for the chosen layouts.
   void apply(Operation *op, const Layouts &chosen) {
     for (auto [operand, layout] :
          llvm::zip(op->getOpOperands(), chosen.operands))
@@ -54,7 +56,7 @@ private:
       layoutOp.applyLayouts(chosen);
   }
 
-  /// `value` in the layout `wanted`, for a reader of `phase`.
+  /// Returns `value` in the layout `wanted`, for a user of `phase`.
   Value get(Value value, const Layout &wanted, Phase phase) {
     if (layoutOf.lookup(value) == wanted)
       return value;
@@ -66,7 +68,7 @@ private:
     return forms[value][wanted] = form;
   }
 
-  /// What costs nothing is computed in `wanted` at once, if it can be.
+  /// Computes a recomputed value in the layout `wanted` directly, if possible.
   Value rebuild(Value value, const Layout &wanted) {
     auto producer = value.getDefiningOp<KernelOpInterface>();
     if (!producer || !producer.isRecomputed() || layoutOf.contains(value))
@@ -83,8 +85,8 @@ private:
     return again->getResult(0);
   }
 
-  /// A permutation of the elements in memory; none where only axes of length 1
-  /// move.
+  /// Permutes the elements in memory; only reshapes if all axes that move have
+  /// length 1.
   Value move(Value value, const Layout &wanted, Phase phase) {
     auto type = cast<RankedTensorType>(value.getType());
     Layout from = layoutOf.lookup(value);
@@ -108,9 +110,9 @@ private:
     return form;
   }
 
-  /// Of values that are not row-major.
+  /// The layouts of values that are not row-major.
   DenseMap<Value, Layout> layoutOf;
-  /// Other forms of values, by layout.
+  /// Copies of values in other layouts.
   DenseMap<Value, std::map<Layout, Value>> forms;
 };
 

@@ -1,7 +1,10 @@
 //===- ElideMovement.cpp - Slices and transposes as strides ---------------===//
-// Heads are made of columns by a reshape and a transpose, and query, key and
-// value may be slices of one product. Attention reads their rows where they
-// are, and writes its own to where the next product wants them.
+//
+// Attention heads are columns that a reshape and a transpose extract, and
+// query, key and value may be slices of one matmul. With strides, attention
+// reads their rows in place, and writes its result in the layout of the next
+// matmul.
+//
 //===----------------------------------------------------------------------===//
 
 #include "../Plan/LibraryCalls.h"
@@ -28,7 +31,7 @@ private:
     op->setAttr(kElidedAttr, UnitAttr::get(op->getContext()));
   }
 
-  /// Transposes of what records write.
+  /// Elides transposes of results that a record writes with strides.
   static void elideWrites(func::FuncOp program) {
     program.walk([](TransposeOp op) {
       auto source = dyn_cast<OpResult>(op.getX());
@@ -38,7 +41,7 @@ private:
     });
   }
 
-  /// What records alone read, or views that they alone read.
+  /// Elides movements that only records with strides, or views for these, read.
   static void elideReads(func::FuncOp program) {
     llvm::SmallSetVector<Operation *, 16> candidates;
     program.walk([&](Operation *op) {
@@ -60,7 +63,8 @@ private:
         return isPassedOn && isReadByStrides(user->getResult(0));
       });
     };
-    // What is no candidate any more may have been between a record and others.
+    // Ops that are no longer candidates may have been between a record and
+    // others.
     while (candidates.remove_if(
         [&](Operation *op) { return !isReadByStrides(op->getResult(0)); }))
       ;

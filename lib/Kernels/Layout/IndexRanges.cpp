@@ -1,4 +1,4 @@
-//===- IndexRanges.cpp - which integers an input may hold -----------------===//
+//===- IndexRanges.cpp - Allowed integers of inputs -----------------------===//
 
 #include "IndexRanges.h"
 #include "../Fusion/Segments.h"
@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What both accept.
+/// Returns the integers that both accept.
 static IndexRange intersect(const IndexRange &l, const IndexRange &r) {
   IndexRange both = {std::max(l.low, r.low), std::min(l.high, r.high),
                      std::nullopt};
@@ -18,8 +18,8 @@ static IndexRange intersect(const IndexRange &l, const IndexRange &r) {
 namespace {
 class Uses {
 public:
-  /// Collects what the users of `value` accept; inside a kernel, `own` are the
-  /// launch's results that are its own.
+  /// Collects the ranges that users of `value` accept. Inside a kernel, `own`
+  /// are the launch's results that the kernel computes.
   void visit(Value value, ValueRange own = {}) {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();

@@ -1,4 +1,4 @@
-//===- IndexRanges.h - which integers an input may hold ---------*- C++ -*-===//
+//===- IndexRanges.h - Allowed integers of inputs ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_LAYOUT_INDEXRANGES_H
 #define BINADE_LIB_KERNELS_LAYOUT_INDEXRANGES_H
@@ -7,10 +7,10 @@
 
 namespace mlir::binade {
 
-/// The integers that every op accepts which reads `input`, an argument of
-/// `@step`, unchanged: from the input itself, from views and from casts to
-/// other integers, inside of kernels too. None where no op names rows or
-/// classes by it, or where no integer would be accepted.
+/// Returns the integers that are valid for all ops that use `input`, an
+/// argument of `@step`, as an index: directly, through views, and through casts
+/// to other integer types, inside kernels too. Returns nothing if no op uses it
+/// as an index, or if no integer is valid.
 std::optional<IndexRange> findIndexRange(Value input);
 
 } // namespace mlir::binade

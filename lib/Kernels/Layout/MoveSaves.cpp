@@ -1,8 +1,11 @@
-//===- MoveSaves.cpp - Keep a value once, not its rearranged copies -------===//
-// Slices and transposes of one value that the backward part reads, as queries,
-// keys and values are of one product, hold the same numbers again. The value is
-// kept instead, and they are made once more from it; or, where a copy with all
-// its elements is kept anyway, the value is made from that.
+//===- MoveSaves.cpp - Save a value instead of its permutations -----------===//
+//
+// The backward pass may read several slices and transposes of one value, such
+// as query, key and value of one matmul, which contain the same elements.
+// Instead, the value is saved, and they are recomputed from it; or, if a copy
+// with all its elements is saved anyway, the value is recomputed from that
+// copy.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Interface.h"
@@ -16,13 +19,13 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// A value that is kept, and the movements that lead to it, first to last.
+/// A saved value, and the movements from the root to it, in order.
 struct Kept {
-  Value value; ///< Of the save.
+  Value value; ///< Result of the save.
   SmallVector<Operation *> steps;
 
   bool isCopied() const { return !llvm::all_of(steps, isView); }
-  /// Whether the root can be made from it.
+  /// Whether the root can be recomputed from it.
   bool hasAllElements() const {
     return llvm::all_of(steps, [&](Operation *step) {
       return getNumElements(step->getOperand(0)) ==
@@ -31,7 +34,7 @@ struct Kept {
   }
 };
 
-/// Gives what is inserted the phase in which it is needed.
+/// Sets the phase of inserted ops to backward, where they are needed.
 struct BackwardMarker : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     setPhase(op, Phase::Backward);
@@ -70,8 +73,8 @@ private:
     return sum;
   }
 
-  /// The root from what is kept. The adjoint of a movement that loses nothing
-  /// is its inverse.
+  /// Recomputes the root from a saved value. The adjoint of a movement that
+  /// drops no element is its inverse.
   static Value goBack(ImplicitLocOpBuilder &b, const Kept &kept) {
     Value value = kept.value;
     for (Operation *step : llvm::reverse(kept.steps))
@@ -80,8 +83,8 @@ private:
     return value;
   }
 
-  /// Makes all that is kept, but `source`, from what `getRoot` gives, before
-  /// the first op that reads it.
+  /// Recomputes all saved values but `source` from the root that `getRoot`
+  /// returns, before their first user.
   void replace(function_ref<Value(ImplicitLocOpBuilder &)> getRoot,
                const Kept *source) {
     for (const Kept &kept : all) {
@@ -90,7 +93,7 @@ private:
       if (&kept == source || !first)
         continue;
       if (source && first->isBeforeInBlock(source->value.getDefiningOp()))
-        continue; // Read before that is kept.
+        continue; // It is read before `source` is saved.
       BackwardMarker marker;
       ImplicitLocOpBuilder b(save.getLoc(), first);
       b.setListener(&marker);
@@ -115,7 +118,7 @@ struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
     llvm::MapVector<Value, SmallVector<Kept>> byRoot;
     for (auto save : step.front().getOps<SaveOp>()) {
       if (save.getX().getType() != save.getType())
-        continue; // Its format is part of what is kept.
+        continue; // It is saved in another format.
       Kept kept{save, {}};
       Value root = save.getX();
       for (; isMovement(root.getDefiningOp()) &&
@@ -123,7 +126,7 @@ struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
            root = root.getDefiningOp()->getOperand(0))
         kept.steps.push_back(root.getDefiningOp());
       if (root.getDefiningOp<SaveOp>())
-        continue; // It is made from what is kept.
+        continue; // It is computed from a saved value.
       std::reverse(kept.steps.begin(), kept.steps.end());
       byRoot[root].push_back(std::move(kept));
     }

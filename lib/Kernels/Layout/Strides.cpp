@@ -1,4 +1,4 @@
-//===- Strides.cpp - where the elements of a moved value are --------------===//
+//===- Strides.cpp - Strides of moved values ------------------------------===//
 
 #include "Strides.h"
 #include "../Plan/LibraryCalls.h"
@@ -22,14 +22,14 @@ bool mlir::binade::isElided(Operation *op) {
   return op && op->hasAttr(kElidedAttr);
 }
 
-/// The strides of `to`, whose elements in order are those of `from`.
+/// Returns the strides of a reshape of `from` to `to`, or nothing.
 static std::optional<SmallVector<int64_t>>
 reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
                ArrayRef<int64_t> to) {
   SmallVector<int64_t> result(to.size(), 1);
   if (ShapedType::getNumElements(to) == 0)
     return std::nullopt;
-  // Axes of both that follow one another without a gap, from the last on.
+  // Matches runs of contiguous axes of both shapes, from the last axis on.
   size_t source = from.size(), target = to.size();
   while (source > 0) {
     int64_t step = strides[--source], count = from[source], covered = 1;
@@ -46,7 +46,8 @@ reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
   return result;
 }
 
-/// What a record writes may be where the transpose that reads it has it.
+/// Returns the strides of a value. A record writes its result in the order of
+/// the elided transpose that reads it.
 static SmallVector<int64_t> getOwnStrides(Value value) {
   ArrayRef<int64_t> shape = getTensor(value).getShape();
   auto result = dyn_cast<OpResult>(value);

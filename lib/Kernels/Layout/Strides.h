@@ -1,4 +1,4 @@
-//===- Strides.h - where the elements of a moved value are ------*- C++ -*-===//
+//===- Strides.h - Strides of moved values ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_LAYOUT_STRIDES_H
 #define BINADE_LIB_KERNELS_LAYOUT_STRIDES_H
@@ -7,10 +7,10 @@
 
 namespace mlir::binade {
 
-/// Row-major strides of `shape`, in elements.
+/// Returns the row-major strides of `shape`, in elements.
 std::vector<int64_t> getStrides(ArrayRef<int64_t> shape);
 
-/// Element i, j... of a value is element `offset + i * strides[0] + j *
+/// Element i, j ... of a value is element `offset + i * strides[0] + j *
 /// strides[1] + ...` of the memory of `base`.
 struct Strided {
   Value base;
@@ -18,13 +18,14 @@ struct Strided {
   SmallVector<int64_t> strides;
 };
 
-/// Whether strides can stand for `op`: a transpose or a slice.
+/// Whether strides can replace `op`: a transpose or a slice.
 bool isStrided(Operation *op);
-/// Whether strides stand for `op`.
+/// Whether strides replace `op`.
 bool isElided(Operation *op);
 
-/// Where the elements of `value` are if strides stand for the ops that
-/// `isElided` names; nothing where a reshape joins axes that are apart.
+/// Returns the place of the elements of `value` if strides replace the ops for
+/// which `isElided` is true; nothing if a reshape merges axes that are not
+/// contiguous.
 std::optional<Strided> findStrides(Value value,
                                    function_ref<bool(Operation *)> isElided);
 

@@ -1,7 +1,9 @@
-//===- WriteTransposedOperands.cpp - Sink transposes into producers -------===//
-// A product of codes may read them by columns, some time after they were made.
-// On a GPU the kernel that makes them writes them both ways; then what waits
-// for the product are the codes as it reads them.
+//===- WriteTransposedOperands.cpp - Transposed copies of operands --------===//
+//
+// A matmul of 8-bit operands may read one of them transposed, long after it was
+// quantized. On a GPU, the kernel that quantizes it can write both orders; then
+// the transposed copy is what is saved until the matmul.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Build.h"
@@ -14,13 +16,12 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Axes of a value: how many there are in front of the rows, and of the
-/// columns.
+/// The first axis of the rows, and that of the columns.
 struct Axes {
   int64_t rows, columns;
 };
 
-/// Those of `shape` that hold `matrices`, if they do.
+/// Returns the axes of `shape` that are `matrices`, if there are such.
 std::optional<Axes> findAxes(ArrayRef<int64_t> shape,
                              const Matrices &matrices) {
   auto find = [&](int64_t wanted) -> std::optional<int64_t> {
@@ -36,8 +37,8 @@ std::optional<Axes> findAxes(ArrayRef<int64_t> shape,
   return Axes{*rows, *columns};
 }
 
-/// Whether another op than `transpose` reads `codes` in a later phase than
-/// `phase`, as they are or under another shape.
+/// Whether an op other than `transpose` reads `codes`, or a view of it, in a
+/// phase other than `phase`.
 bool isReadLater(Value codes, Phase phase, TransposeOp transpose) {
   return llvm::any_of(codes.getUsers(), [&](Operation *user) {
     if (user == transpose)
@@ -56,7 +57,7 @@ void turnWhereMade(TransposeOp transpose) {
   if (!maker || maker->getBlock() != transpose->getBlock() ||
       maker.getSchedule() != Schedule::Elementwise || maker.isRecomputed())
     return;
-  // Otherwise both orders would wait.
+  // Otherwise both copies would be saved.
   Phase phase = getPhase(maker);
   if (getPhase(transpose) != phase && isReadLater(codes, phase, transpose))
     return;
@@ -73,7 +74,7 @@ void turnWhereMade(TransposeOp transpose) {
   setPhase(turned.getDefiningOp(), phase);
   turned = buildReshape(b, turned, getTensor(transpose).getShape());
   setPhase(turned.getDefiningOp(), phase);
-  // What is kept for the backward part stays kept.
+  // A value that was saved for the backward pass is still saved.
   for (Value value = transpose.getX(); value != codes;
        value = value.getDefiningOp()->getOperand(0))
     if (auto save = value.getDefiningOp<SaveOp>())

@@ -1,4 +1,4 @@
-//===- EmitLaunch.cpp - Launches of kernels as records --------------------===//
+//===- EmitLaunch.cpp - Launches as records -------------------------------===//
 
 #include "../Fusion/Segments.h"
 #include "PlanEmitter.h"
@@ -16,7 +16,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   if (shape == options.kernels.end())
     return emitInternalError(op.getLoc())
            << "kernel @" << name << " was not compiled";
-  // Nothing is to be computed.
+  // There is nothing to compute.
   if (!segments.overMany && shape->second.extent == 0)
     return success();
   launch.kernel = name.str();
@@ -46,7 +46,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   return success();
 }
 
-/// One workspace for all segments, each from where the one before ends.
+/// Adds one workspace for all segments, in which they follow one another.
 void PlanEmitter::addWorkspace(LaunchOp op, plan::Launch &launch,
                                const KernelShape &shape, bool overMany) {
   auto blocks = [&](const plan::Segment &segment) -> uint64_t {
@@ -55,7 +55,7 @@ void PlanEmitter::addWorkspace(LaunchOp op, plan::Launch &launch,
   uint64_t total = 0;
   for (const plan::Segment &segment : launch.segments)
     total += blocks(segment) * shape.workspaceBytes;
-  // A status is read after the step.
+  // The status word is read after the step.
   unsigned storage = storages.addScratch(total, op, plan::Category::Workspace,
                                          /*persistent=*/shape.hasStatus);
   plan::View view = getBytes(storage, total);

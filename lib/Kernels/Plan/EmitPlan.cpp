@@ -1,4 +1,4 @@
-//===- EmitPlan.cpp - From launches to a plan -----------------------------===//
+//===- EmitPlan.cpp - Emission of a plan from launches --------------------===//
 
 #include "binade/Kernels/EmitPlan.h"
 #include "../Layout/IndexRanges.h"
@@ -112,8 +112,8 @@ LogicalResult PlanEmitter::emit(Operation *op) {
   return emitLibraryCall(op);
 }
 
-/// Of a kernel and of a library only one computes the record: they have the
-/// same memory.
+/// Adds scratch memory for Binade's own kernel and for the library. Only one of
+/// them computes the record, so that they share the memory.
 void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
   uint64_t own = 0, library = 0;
   if (options.queryScratch)
@@ -181,7 +181,7 @@ void PlanEmitter::addArgumentPorts() {
   }
 }
 
-/// The results that are in memory of their own.
+/// Adds ports for results that have memory of their own.
 void PlanEmitter::addResultPorts(unsigned program) {
   func::FuncOp function = programs[program].function;
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
@@ -197,7 +197,7 @@ void PlanEmitter::addResultPorts(unsigned program) {
   }
 }
 
-/// Leaves out of the step what is not done in each.
+/// Moves the records that are not executed in every step out of the step.
 void PlanEmitter::separateObservation() {
   if (observing.empty())
     return;
@@ -282,15 +282,16 @@ void PlanEmitter::finish() {
     plan().model = name->str();
 }
 
-/// Texts are edited in files, not in modules: there the hash would tell a lie.
+/// Checks that the policy texts in the module match their hashes: a policy is
+/// edited in its file, not in a module.
 LogicalResult PlanEmitter::checkPolicy() {
   StringRef base;
   for (const plan::PolicyText &text : llvm::reverse(plan().policyTexts)) {
     if (plan::hashPolicy(text, base) != text.hash)
       return step->getParentOfType<ModuleOp>().emitError()
              << "policy '" << text.name
-             << "' was edited in the module: its text does not have the "
-                "SHA-256 beside it";
+             << "' was edited in the module: its text does not match its "
+                "SHA-256; edit the policy's file instead";
     base = text.hash;
   }
   return success();

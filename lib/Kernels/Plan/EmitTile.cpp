@@ -19,7 +19,7 @@ bool mlir::binade::isSummand(Operation *op) {
   auto tile = dyn_cast<TileOp>(op->getParentOp());
   if (!tile || !isa<MatmulOp>(op))
     return false;
-  // Nobody else may see the sum before it is complete.
+  // No other op may read the sum before it is complete.
   Operation *user = op;
   while (user->hasOneUse() && (user == op || isView(user)))
     user = *user->getUsers().begin();
@@ -53,7 +53,9 @@ LogicalResult PlanEmitter::emitTile(TileOp op) {
     if (!base || !isSummand(base.getDefiningOp()))
       return op.emitOpError("yields value ")
              << index
-             << " to be added up, which is no matrix product of its own";
+             << " to be summed over the iterations; expected the result of a "
+                "matmul "
+                "without other users";
     pieces[base] = getView(result);
     clear(result);
   }
@@ -77,7 +79,7 @@ LogicalResult PlanEmitter::emitTile(TileOp op) {
   return success();
 }
 
-/// Writes zeros: copies of one.
+/// Clears `sum` by copies of a zero.
 void PlanEmitter::clear(Value sum) {
   if (!zero) {
     zero = storages.addScratch(sizeof(float), step, plan::Category::Constant,

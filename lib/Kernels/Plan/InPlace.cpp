@@ -1,7 +1,9 @@
-//===- InPlace.cpp - Results in the memory of what they replace -----------===//
+//===- InPlace.cpp - Results in the memory of arguments and operands ------===//
+//
 // A result takes the memory of the argument that it replaces, or of an operand
-// that nothing reads afterwards. Where it cannot, it is copied when everything
-// else is done.
+// that nothing reads afterwards. If it cannot take the argument's memory, it is
+// copied at the end of the program.
+//
 //===----------------------------------------------------------------------===//
 
 #include "../Fusion/Segments.h"
@@ -13,9 +15,8 @@ using namespace mlir::binade;
 using ::binade::plan::Category;
 
 namespace {
-/// Which results of a launch may take the memory of which operands: the kernel
-/// of a result's segment says so, and no other segment may read the operand
-/// too.
+/// Which results of a launch may take the memory of which operands. The kernel
+/// of the result's segment decides, and no other segment may read the operand.
 class Overwrites {
 public:
   Overwrites(LaunchOp launch, const StorageMap &storages,
@@ -26,10 +27,10 @@ public:
 private:
   LaunchOp launch;
   const StorageMap &storages;
-  /// For each result, where its segment's operands begin, and which of them it
-  /// may take.
+  /// For each result, the first operand of its segment, and the operands of the
+  /// segment whose memory it may take.
   SmallVector<std::pair<unsigned, ArrayRef<unsigned>>> candidates;
-  DenseMap<unsigned, unsigned> reads; ///< How many operands have a storage.
+  DenseMap<unsigned, unsigned> reads; ///< Number of operands per storage.
 };
 } // namespace
 
@@ -61,9 +62,9 @@ void StorageMap::placeInArguments(const Program &program) {
   func::FuncOp function = program.function;
   auto *terminator = function.front().getTerminator();
   for (Value value : terminator->getOperands())
-    storages[of(value)].last = end; // Read afterwards.
-  // Results that move meanwhile change nothing of what is asked: who reads an
-  // argument whose result has not moved.
+    storages[of(value)].last = end; // Read after the program.
+  // Only readers of arguments whose result has not moved are queried, so that
+  // results that move in the meantime do not invalidate this.
   DenseMap<Operation *, Overwrites> known;
   auto mayOverwrite = [&](OpResult result, Value argument) {
     auto launch = dyn_cast<LaunchOp>(result.getOwner());
@@ -118,15 +119,16 @@ void StorageMap::reuse(func::FuncOp function) {
   });
 }
 
-/// Orders copies so that none overwrites what a later one reads, or what is
+/// Orders copies such that none overwrites what a later copy reads, or what is
 /// read after the program.
 void StorageMap::orderCopies(const Program &program) {
   func::FuncOp function = program.function;
   const Replaced &replaced = program.replaced;
   auto &[displaced, copies, results, position] = ends.back();
   SmallVector<FinalCopy> pending;
-  DenseMap<unsigned, unsigned> writers; // By storage: which copy overwrites it,
-  DenseMap<unsigned, SmallVector<unsigned>> readers; // and which ones read it.
+  DenseMap<unsigned, unsigned>
+      writers; // The copy that overwrites each storage,
+  DenseMap<unsigned, SmallVector<unsigned>> readers; // and those that read it.
   ValueRange values = function.front().getTerminator()->getOperands();
   auto addCopy = [&](unsigned index, unsigned to) {
     unsigned from = of(values[index]);
@@ -156,7 +158,7 @@ void StorageMap::orderCopies(const Program &program) {
   for (auto [index, copy] : llvm::enumerate(pending))
     if (!readers.contains(copy.to))
       ready.push_back(index);
-  // Whoever still reads what was in `from` finds it in `now`.
+  // The remaining readers of `from` find its value in `now`.
   auto release = [&](unsigned from, unsigned now) {
     auto writer = writers.find(from);
     if (writer == writers.end() || made[writer->second])
@@ -172,7 +174,7 @@ void StorageMap::orderCopies(const Program &program) {
       continue;
     }
     if (ready.empty()) {
-      // All that are left go in circles: set aside what this one overwrites.
+      // Only cycles are left: save what this copy overwrites.
       const FinalCopy &copy = pending[first];
       unsigned aside =
           add(getByteSize(copy.type), Category::Workspace, false, end);

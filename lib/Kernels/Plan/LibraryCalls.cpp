@@ -1,4 +1,4 @@
-//===- LibraryCalls.cpp - Contractions and convolutions as records --------===//
+//===- LibraryCalls.cpp - Library calls as records ------------------------===//
 
 #include "LibraryCalls.h"
 #include "../Layout/Strides.h"
@@ -14,7 +14,7 @@ static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// The place of `value` as rows and columns, transposed by strides.
+/// Returns the place of the matrices of `value`, transposed by strides.
 static plan::View getMatrix(Value value, bool transpose, const PlaceOf &place) {
   plan::View view = place(value);
   view.strides = getStrides(getShape(value));
@@ -24,7 +24,7 @@ static plan::View getMatrix(Value value, bool transpose, const PlaceOf &place) {
   return view;
 }
 
-/// A product with two sides and a result, which stand as they are or turned.
+/// Returns a matmul of two operands, each transposed or not.
 static plan::Matmul build(Value lhs, bool transposeLhs, Value rhs,
                           bool transposeRhs, Value y, const PlaceOf &place) {
   plan::Matmul matmul;
@@ -51,7 +51,8 @@ static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
   return matmul;
 }
 
-/// Of scales of blocks with `rows` rows: along rows, then summands.
+/// Returns the strides of block scales with `rows` rows per block: along rows,
+/// then along the contracted axis.
 static std::vector<int64_t> getScaleStrides(Value scale, int64_t rows) {
   int64_t length = getShape(scale).back();
   if (rows == 1)
@@ -74,7 +75,7 @@ static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
   return matmul;
 }
 
-/// A convolution or a gradient of one, by its three tensors.
+/// Returns a convolution or a gradient of one, from its three tensors.
 template <typename Op>
 static plan::Convolution build(Op op, plan::Convolution::Direction direction,
                                Value x, Value weight, Value y,
@@ -110,7 +111,7 @@ static plan::Convolution build(Op op, plan::Convolution::Direction direction,
   return conv;
 }
 
-/// The place of `value`, wherever its rows are.
+/// Returns the place of `value`, following elided movements.
 static plan::View getRows(Value value, const PlaceOf &place) {
   Strided strided = *findStrides(value, isElided);
   plan::View view = place(strided.base);
@@ -131,7 +132,7 @@ bool mlir::binade::hasStrides(OpResult result) {
   return isa<AttentionGradOp>(result.getOwner());
 }
 
-/// Attention or its gradients.
+/// Returns an attention or its gradients.
 template <typename Op>
 static plan::Attention build(Op op, const PlaceOf &place) {
   plan::Attention attention;
@@ -157,8 +158,8 @@ FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
   using Direction = plan::Convolution;
   for (Type type : op->getOperandTypes())
     if (getElementTypeOrSelf(type).isF64())
-      return op->emitError("products of f64 are not compiled; cast the sides "
-                           "to f32, or let the reference compute them");
+      return op->emitError("has an operand of f64, for which there is no "
+                           "kernel; expected f32 or a narrower format");
   plan::Record record;
   bool known =
       llvm::TypeSwitch<Operation *, bool>(op)

@@ -8,26 +8,26 @@ using namespace mlir::binade;
 using ::binade::plan::Category;
 
 static constexpr uint64_t kAlignment = 64;
-/// Of scratch memory, as cuBLASLt wants it.
+/// Alignment of scratch memory, as cuBLASLt requires it.
 static constexpr uint64_t kLibraryAlignment = 256;
 
-/// What persists comes in this order: small ports are neighbours, so that they
-/// can be copied as one.
+/// Returns the order of persistent storages: small ports are adjacent, so that
+/// one copy can transfer them.
 static int getOrder(Category category) {
   switch (category) {
   case Category::Batch:
     return 1;
   case Category::Scalar:
     return 2;
-  case Category::Workspace: // Whose begin is a port.
+  case Category::Workspace: // It begins with a status, a port.
     return 3;
   default:
     return 0;
   }
 }
 
-/// Gives each of `moving` the lowest offset from `base` that is free while it
-/// lives, the largest first. Returns where they end.
+/// Gives each of `moving` the lowest offset from `base` that is free during its
+/// live range, the largest first. Returns the end of the memory used.
 uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
   llvm::stable_sort(moving, [&](unsigned l, unsigned r) {
     return storages[l].bytes > storages[r].bytes;
@@ -67,8 +67,8 @@ uint64_t StorageMap::assignOffsets() {
   for (auto [value, storage] : storageOf)
     used.insert(storage);
   std::vector<unsigned> persistent, moving;
-  // Iterations of a parallel tile are at different ops at the same time: what
-  // is inside of it shares memory within its slot only.
+  // Iterations of a parallel tile execute different ops at the same time, so
+  // that storages in a tile share memory only within a slot.
   llvm::MapVector<Operation *, std::vector<unsigned>> inside;
   for (auto [index, storage] : llvm::enumerate(storages)) {
     bool isScratch = storage.first == storage.last && !used.contains(index);
@@ -103,7 +103,7 @@ uint64_t StorageMap::assignOffsets() {
       storages[member].slot = slot;
     moving.push_back(frames.back());
   }
-  // What the step needs is laid out as if it were alone.
+  // The step is laid out as if it were the only program.
   uint64_t base = top;
   for (const End &end : ends) {
     auto later = llvm::partition(moving, [&](unsigned index) {

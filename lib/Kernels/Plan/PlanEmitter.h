@@ -1,4 +1,4 @@
-//===- PlanEmitter.h - from launches to a plan ------------------*- C++ -*-===//
+//===- PlanEmitter.h - Emission of a plan from launches ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_PLAN_PLANEMITTER_H
 #define BINADE_LIB_KERNELS_PLAN_PLANEMITTER_H
@@ -7,7 +7,7 @@
 
 namespace mlir::binade {
 
-/// Writes down what a module's programs do, op by op; see emitPlan.
+/// Emits the records of a module's programs, op by op; see emitPlan.
 class PlanEmitter {
 public:
   PlanEmitter(ArrayRef<Program> programs, const PlanOptions &options)
@@ -26,25 +26,25 @@ private:
   // Buffers
   //===--------------------------------------------------------------------===//
 
-  /// The buffer of a value: its storage under the value's type.
+  /// Returns the buffer of a value: its storage with the value's type.
   uint32_t getBuffer(Value value);
   uint32_t getBuffer(unsigned storage, RankedTensorType type);
-  /// The place of a value. Values of a tile's body lie in pieces of buffers
-  /// outside, or in buffers of their own.
+  /// Returns the place of a value. Values in the body of a tile are in slices
+  /// of buffers outside, or in buffers of their own.
   View getView(Value value);
-  /// The part of `whole` that is as long as `piece` and moves with the
-  /// innermost loop.
+  /// Returns the slice of `whole` that has the size of `piece` and advances
+  /// with the innermost loop.
   View getPiece(Value whole, Value piece);
-  /// The buffer of `zero`.
+  /// Returns the buffer of `zero`.
   uint32_t getZero();
-  /// `bytes` of a storage as bytes.
+  /// Returns `bytes` of a storage as a buffer of bytes.
   View getBytes(unsigned storage, uint64_t bytes);
 
   //===--------------------------------------------------------------------===//
   // Records
   //===--------------------------------------------------------------------===//
 
-  /// Appends what `block` does to `into`.
+  /// Appends the records of `block` to `into`.
   LogicalResult emit(Block &block, std::vector<Record> &into);
   LogicalResult emit(Operation *op);
   LogicalResult emitLibraryCall(Operation *op);
@@ -79,27 +79,28 @@ private:
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
   SmallVector<ConstantOp> constants;
-  DenseSet<unsigned> constantStorages; ///< Those of these.
-  /// Of the step's records those that are not executed in each, ascending.
+  DenseSet<unsigned> constantStorages; ///< The storages of `constants`.
+  /// Indices of the step's records that are not executed in every step,
+  /// ascending.
   std::vector<size_t> observing;
-  std::vector<Record> *records = nullptr; ///< Where to append.
-  /// Values of tiles' bodies that lie in buffers from outside.
+  std::vector<Record> *records = nullptr; ///< The list to append to.
+  /// Values of tiles' bodies that are in buffers from outside.
   DenseMap<Value, View> pieces;
-  unsigned depth = 0;           ///< Tiles around what is emitted.
-  bool isAlone = false;         ///< One of them runs in parallel.
-  std::optional<unsigned> zero; ///< Storage of one f32 that is 0.
+  unsigned depth = 0;           ///< Number of tiles around the current op.
+  bool isAlone = false;         ///< Whether one of them runs in parallel.
+  std::optional<unsigned> zero; ///< Storage of an f32 with the value 0.
   /// Labels and workspaces of launches that report indices out of range.
   std::vector<std::pair<std::string, unsigned>> statuses;
 };
 
-/// What a record is for, in a reader's words: op, first node, and how many more
-/// nodes there are; a line and column where nodes have no names.
+/// Returns a label for a record: the op, the first node of the model, and the
+/// number of further nodes. Without names of nodes, it has a line and column.
 std::string describe(Operation *op, StringRef what);
 
-/// Whether `op` is a product that is added to what is there already.
+/// Whether `op` is a matmul whose result is added to its output in memory.
 bool isSummand(Operation *op);
 
-/// The dense elements from where `from` begins to where `to` begins.
+/// Returns a copy of the dense elements of `from` to `to`.
 ::binade::plan::Copy buildCopy(::binade::plan::View from,
                                ::binade::plan::View to, RankedTensorType type);
 

@@ -1,4 +1,4 @@
-//===- Ports.cpp - The step's interface in a plan -------------------------===//
+//===- Ports.cpp - Ports of a plan ----------------------------------------===//
 
 #include "Ports.h"
 #include "../Fusion/Segments.h"
@@ -52,7 +52,8 @@ findReplaced(func::FuncOp function,
   return replaced;
 }
 
-/// For each argument of `function` that of `step`, whose are indexed.
+/// Returns the argument of `step` for each argument of `function`; `arguments`
+/// indexes those of `step`.
 static FailureOr<SmallVector<unsigned>>
 findShared(func::FuncOp function, func::FuncOp step,
            const DenseMap<PortKey, unsigned> &arguments) {
@@ -72,7 +73,8 @@ findShared(func::FuncOp function, func::FuncOp step,
   return shared;
 }
 
-/// What is new in a program beside the step is the metric of its name.
+/// Checks the results of a program other than `step`: the only new one is the
+/// metric with the program's name for its loss.
 static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
   func::FuncOp function = program.function;
   bool evaluates = function.getName() == kEvaluationName;
@@ -107,8 +109,8 @@ static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
 }
 
 /// Checks that no two tensors of the training state have the same name in a
-/// checkpoint. Parameters and buffers keep their names of the model, which may
-/// be those of a tensor that the step adds, such as an optimizer state.
+/// checkpoint. Parameters and buffers keep the names of the model, which may
+/// equal the name of a tensor that the step adds, such as an optimizer state.
 static LogicalResult checkSavedNames(func::FuncOp step) {
   llvm::StringMap<Port> saved;
   for (BlockArgument argument : step.getArguments()) {
@@ -189,7 +191,8 @@ plan::Role mlir::binade::getPlanRole(Role role) {
   llvm_unreachable("all roles are listed");
 }
 
-/// Nothing for an integer that no f64 is.
+/// Returns the value as f64, or nothing for an integer that f64 cannot
+/// represent.
 static std::optional<double> getNumber(Attribute attribute) {
   if (auto number = dyn_cast<FloatAttr>(attribute))
     return number.getValueAsDouble();
@@ -231,7 +234,7 @@ plan::Init mlir::binade::getInit(
   return plan::BundleInit{tensor};
 }
 
-/// What `use` is inside the kernel of a launch that it enters.
+/// Returns the argument of the launched kernel that `use` is.
 static Value enter(LaunchOp launch, OpOperand &use) {
   LaunchSegment segment = findSegment(launch, use.getOperandNumber());
   return segment.kernel.getArgument(use.getOperandNumber() -
@@ -256,7 +259,7 @@ mlir::binade::findNumberRange(Value hyper) {
   return std::nullopt;
 }
 
-/// The argument of the step that `value` of a launched kernel is.
+/// Returns the argument of the step that is `value` in a launched kernel.
 static BlockArgument leave(LaunchOp launch, const LaunchSegment &segment,
                            Value value) {
   unsigned index = cast<BlockArgument>(value).getArgNumber();
@@ -277,7 +280,7 @@ mlir::binade::findQuantizedStates(func::FuncOp step) {
           state.parts.push_back(port->name.str());
     BlockArgument parameter = leave(launch, segment, update.getParameter());
     if (!parameter || state.parts.size() != kept.count)
-      return; // Files have no name for it.
+      return; // It has no name in checkpoints.
     state.shape = cast<RankedTensorType>(parameter.getType()).getShape().vec();
     plan::QuantizedStates &quantized = found[kept.format];
     quantized.format = llvm::to_string(Attribute(kept.format));

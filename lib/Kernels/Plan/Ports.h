@@ -1,4 +1,4 @@
-//===- Ports.h - the step's interface in a plan -----------------*- C++ -*-===//
+//===- Ports.h - Ports of a plan --------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_PLAN_PORTS_H
 #define BINADE_LIB_KERNELS_PLAN_PORTS_H
@@ -8,36 +8,36 @@
 
 namespace mlir::binade {
 
-/// For each result of a function the argument that it replaces, which has its
-/// role and name.
+/// For each result of a function, the argument that it replaces, which has the
+/// same role and name.
 using Replaced = SmallVector<std::optional<unsigned>>;
 
-/// A function of the plan, and which arguments of `@step` its own are.
+/// A program of the plan, and the arguments of `@step` that are its arguments.
 struct Program {
   func::FuncOp function;
   SmallVector<unsigned> arguments;
   Replaced replaced;
 };
 
-/// Those that `module` has, `@step` first. Reports what would have two
-/// meanings, results that would not fit, arguments that the step does not have,
-/// and a module without it.
+/// Returns the programs of `module`, `@step` first. Reports duplicate ports,
+/// results whose types differ from the argument they replace, arguments that
+/// `@step` does not have, and a missing `@step`.
 FailureOr<SmallVector<Program>> findPrograms(ModuleOp module);
 
 ::binade::plan::Role getPlanRole(Role role);
 
-/// How a port that is called `name` gets its bytes, from a `binade.init` or a
-/// constant's value; none for null. Elements that the plan cannot describe are
-/// added to `tensors`, which the bundle takes.
+/// Returns the initial value of the port `name`, from a `binade.init` or the
+/// value of a constant; nothing if `init` is null. Tensors that the plan cannot
+/// describe are added to `tensors`, for the bundle.
 ::binade::plan::Init
 getInit(Attribute init, StringRef name,
         std::vector<std::pair<std::string, DenseElementsAttr>> &tensors);
 
-/// The numbers that the optimizer's rule allows for a hyper-parameter of
-/// `@step`; none where no rule reads it.
+/// Returns the range that the optimizer rule allows for a hyper-parameter of
+/// `@step`; nothing if no rule reads it.
 std::optional<::binade::NumberRange> findNumberRange(Value hyper);
 
-/// What the codes among the states of `step` stand for.
+/// Returns the formats and ports of the quantized optimizer states of `step`.
 std::vector<::binade::plan::QuantizedStates>
 findQuantizedStates(func::FuncOp step);
 

@@ -1,4 +1,4 @@
-//===- Storage.cpp - Where values live ------------------------------------===//
+//===- Storage.cpp - Storage of values ------------------------------------===//
 
 #include "Storage.h"
 
@@ -22,7 +22,8 @@ using ::binade::plan::Category;
     return DType::F8_E5M2;
   if (isa<Float8E8M0FNUType>(element))
     return DType::F8_E8M0;
-  // Files know no other formats of 8 bits or fewer: they hold the codes.
+  // Containers have no other formats of at most 8 bits, and store their bit
+  // patterns.
   if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8)
     return DType::U8;
   if (element.isInteger(1))
@@ -35,7 +36,7 @@ using ::binade::plan::Category;
     return isUnsigned ? DType::U32 : DType::I32;
   case 16:
     return isUnsigned ? DType::U16 : DType::I16;
-  default: // A byte, or fewer bits that have one.
+  default: // At most 8 bits take a byte.
     return isUnsigned ? DType::U8 : DType::I8;
   }
 }
@@ -90,8 +91,8 @@ StorageMap::StorageMap(ArrayRef<Program> programs, const PlanOptions &options)
   }
 }
 
-/// What the host reads of each run has memory of its own, beside what it
-/// writes.
+/// Gives metrics and statistics, which the host reads after each step,
+/// persistent memory of their own.
 void StorageMap::keepNumbers(const Program &program) {
   func::FuncOp function = program.function;
   for (Role role : {Role::Metric, Role::Statistic})
@@ -136,15 +137,16 @@ unsigned StorageMap::addScratch(uint64_t bytes, Operation *op,
              findParallelAround(op));
 }
 
-/// How many iterations of `tile` could run at the same time: 1 if they add up.
+/// Returns the number of iterations of `tile` that can run in parallel: 1 if
+/// their results are added.
 int64_t StorageMap::getConcurrency(TileOp tile) const {
   if (tile.getJoins() != tile->getNumResults())
     return 1;
   return std::min<int64_t>(tile.getCount(), options.threads);
 }
 
-/// Whether iterations of `tile` write nothing in common, sums or a status, and
-/// no tile inside would give work to more threads.
+/// Whether iterations of `tile` can run in parallel: they share no sum or
+/// status word, and no tile inside can use more threads.
 bool StorageMap::mayRunInParallel(TileOp tile) const {
   int64_t own = getConcurrency(tile), inner = 1;
   tile.getBody().walk(
@@ -215,7 +217,8 @@ void StorageMap::placeResults(Operation *op) {
     placeTile(tile);
 }
 
-/// Pieces lie in the operands, and what is yielded in the results.
+/// Places the arguments of a tile's body in the operands, and yielded values in
+/// the results.
 void StorageMap::placeTile(TileOp tile) {
   if (mayRunInParallel(tile))
     slots[tile] = getConcurrency(tile);

@@ -1,4 +1,4 @@
-//===- Storage.h - where values live ----------------------------*- C++ -*-===//
+//===- Storage.h - Storage of values ----------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_PLAN_STORAGE_H
 #define BINADE_LIB_KERNELS_PLAN_STORAGE_H
@@ -9,8 +9,8 @@
 
 namespace mlir::binade {
 
-/// Memory of one or more values, live from step `first` to step `last` of the
-/// schedule; what is persistent lives always.
+/// Memory of one or more values. It is live from op `first` to op `last` in
+/// execution order; persistent memory is always live.
 struct Storage {
   uint64_t bytes = 0;
   ::binade::plan::Category category = ::binade::plan::Category::Workspace;
@@ -23,55 +23,57 @@ struct Storage {
   uint64_t slot = 0;
 };
 
-/// A copy after everything else, between memory of two storages.
+/// A copy at the end of a program, between the memory of two storages.
 struct FinalCopy {
-  std::string name; ///< Of the result that it is for.
+  std::string name; ///< Name of the result.
   RankedTensorType type;
   unsigned from, to;
 };
 
-/// The value inside of `tile` that has the memory of result `index`: what is
-/// yielded, or what it is a view of. Null where that is an argument or a
-/// constant, or has the memory of another result: then it is copied.
+/// Returns the value in `tile` that is computed in the memory of result
+/// `index`: the yielded value, or the base of which it is a view. Returns null
+/// if the base is an argument or constant, or is in the memory of another
+/// result; the result is then copied.
 Value findYielded(TileOp tile, unsigned index);
 
-/// The storage of every value of the plan's programs: arguments in place, views
-/// on their operand, results of the role and name of an argument on the
-/// argument where its old value is not read any more. Programs follow each
-/// other in time. Those beside the step have its arguments and constants, and
-/// the others of their values where the step's were.
+/// The storage of every value of the programs. Arguments have their own; views
+/// share that of their operand; a result with the role and name of an argument
+/// takes the argument's once the old value is dead. The programs are executed
+/// one after the other: the other ones share arguments and constants with
+/// `@step`, and reuse the memory of its temporary values.
 class StorageMap {
 public:
   StorageMap(ArrayRef<Program> programs, const PlanOptions &options);
 
   unsigned of(Value value) const;
   const Storage &get(unsigned index) const { return storages[index]; }
-  /// Adds memory that `op` needs and nothing else, `persistent` where somebody
-  /// reads it after the step.
+  /// Adds memory that only `op` uses; `persistent` if it is read after the
+  /// step.
   unsigned addScratch(uint64_t bytes, Operation *op,
                       ::binade::plan::Category category,
                       bool persistent = false);
-  /// How many iterations of `tile` run at the same time; 0 where they follow
-  /// each other.
+  /// Returns the number of iterations of `tile` that run in parallel; 0 if they
+  /// run in sequence.
   int64_t getSlots(TileOp tile) const { return slots.lookup(tile); }
-  /// Where result `index` of a program is after it.
+  /// Returns the storage of result `index` at the end of a program.
   unsigned ofResult(unsigned program, unsigned index) const {
     return ends[program].results[index];
   }
-  /// What is copied at the end of a program, in this order: results that could
-  /// not be written in place, to their argument; before that, what lies in such
-  /// an argument and is read afterwards.
+  /// Returns the copies at the end of a program, in order. They write results
+  /// that could not be written in place to their arguments, and before that
+  /// save values that are in such an argument and are read afterwards.
   ArrayRef<FinalCopy> getCopies(unsigned program) const {
     return ends[program].copies;
   }
 
-  /// Assigns offsets: what persists first, and of that small ports together
-  /// and last, then the rest of each program, largest first, each at the lowest
-  /// offset that is free while it lives.
-  /// Returns the arena's size.
+  /// Assigns offsets: persistent storages first, with small ports together at
+  /// the end, then the others of each program, largest first, each at the
+  /// lowest offset that is free during its live range. Returns the size of the
+  /// arena.
   uint64_t assignOffsets();
 
-  /// Bytes per category at the fullest moment; their sum is `arenaBytes`.
+  /// Returns the bytes per category when most memory is live; their sum is
+  /// `arenaBytes`.
   std::map<::binade::plan::Category, uint64_t>
   getLedger(uint64_t arenaBytes) const;
 
@@ -100,23 +102,23 @@ private:
   struct End {
     SmallVector<unsigned> displaced; ///< Results not written in place.
     SmallVector<FinalCopy> copies;
-    SmallVector<unsigned> results; ///< Storages of all.
+    SmallVector<unsigned> results; ///< Storages of all results.
     unsigned position = 0;         ///< When its results have been read.
   };
 
   const PlanOptions &options;
   std::vector<Storage> storages;
   DenseMap<Value, unsigned> storageOf;
-  /// The value whose memory, or a part of it, a value has.
+  /// The value whose memory, or a part of it, a value shares.
   DenseMap<Value, Value> aliases;
   DenseMap<Attribute, Value> constants;
-  /// When an op begins and when it ends: later, if it has a body.
+  /// The positions at which an op begins and ends. These differ for ops with a
+  /// region.
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
-  DenseMap<Operation *, int64_t> slots; ///< Of parallel tiles.
+  DenseMap<Operation *, int64_t> slots; ///< Slots of parallel tiles.
   std::vector<End> ends;
-  unsigned end = 1; ///< Arguments are there before the first op, at 0.
-  unsigned evaluationBegin =
-      0; ///< When the step is over, and its results read.
+  unsigned end = 1;             ///< Arguments are defined at 0, before all ops.
+  unsigned evaluationBegin = 0; ///< After the step's results were read.
 };
 
 } // namespace mlir::binade

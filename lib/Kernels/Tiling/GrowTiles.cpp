@@ -1,7 +1,9 @@
-//===- GrowTiles.cpp - Movement inside of tiles ---------------------------===//
-// Slices and transposes that feed a tile, or rearrange what it makes, can be
-// done for each of its pieces: the copies then are small, stay in a cache, and
-// cost no pass over memory of their own.
+//===- GrowTiles.cpp - Movement inside tiles ------------------------------===//
+//
+// Slices and transposes that produce an operand of a tile, or that consume its
+// result, can be applied to each piece instead: the copies are then small, stay
+// in a cache, and take no pass over memory of their own.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Interface.h"
@@ -18,8 +20,8 @@ bool divides(int64_t count, Value value) {
   return TileOp::getPiece(value.getType(), count) != nullptr;
 }
 
-/// Whether `op` only moves elements, and does so within rows that a tile of
-/// `count` pieces does not cut.
+/// Whether `op` only moves elements, within rows that a tile of `count` pieces
+/// does not split.
 bool movesWithin(Operation *op, int64_t count) {
   if (!isMovement(op))
     return false;
@@ -30,7 +32,7 @@ bool movesWithin(Operation *op, int64_t count) {
          llvm::all_of(op->getResults(), isDivided);
 }
 
-/// `op` on pieces, which `pieces` has for its operands.
+/// Clones `op` for pieces of its operands, which `pieces` maps.
 Value clonePiece(OpBuilder &b, Operation *op, IRMapping &pieces,
                  int64_t count) {
   Operation *piece = b.clone(*op, pieces);
@@ -39,7 +41,7 @@ Value clonePiece(OpBuilder &b, Operation *op, IRMapping &pieces,
   return piece->getResult(0);
 }
 
-/// Moves the op that makes operand `index` inside.
+/// Moves the producer of operand `index` into the tile.
 bool takeProducer(TileOp tile, unsigned index) {
   Value operand = tile.getOperands()[index];
   Operation *producer = operand.getDefiningOp();
@@ -75,7 +77,8 @@ bool takeProducer(TileOp tile, unsigned index) {
   return true;
 }
 
-/// The op that alone reads the joined result, if it reads nothing but such.
+/// Returns the only user of the joined result, if it is a movement that reads
+/// only such results.
 Operation *findConsumer(TileOp tile, OpResult result) {
   if (result.getResultNumber() >= tile.getJoins() || !result.hasOneUse())
     return nullptr;
@@ -90,8 +93,8 @@ Operation *findConsumer(TileOp tile, OpResult result) {
              : nullptr;
 }
 
-/// Moves `consumer` inside: its result takes the place of what it reads.
-/// Returns the tile that replaces `tile`.
+/// Moves `consumer` into the tile, whose results it replaces. Returns the tile
+/// that replaces `tile`.
 TileOp takeConsumer(TileOp tile, Operation *consumer) {
   Operation *yield = tile.getYield();
   IRMapping pieces;

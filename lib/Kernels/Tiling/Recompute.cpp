@@ -1,8 +1,10 @@
-//===- Recompute.cpp - Compute again what is cheaper than to keep ---------===//
-// An elementwise op reads and writes memory once: to run it again when the
-// backward part needs its result costs a fraction of the products around it,
-// and the result need not be kept from forward to backward. What has the same
-// elements many times is made from them once more.
+//===- Recompute.cpp - Recompute cheap saved values -----------------------===//
+//
+// An elementwise op reads and writes memory once. Recomputing it when the
+// backward pass needs its result costs a fraction of the matmuls around it, and
+// saves the memory of the result. A value that a broadcast repeats is saved
+// before the broadcast.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Interface.h"
@@ -21,7 +23,7 @@ static bool isElementwise(Operation *op) {
          op->getNumResults() == 1;
 }
 
-/// What is spread to what `save` keeps waits in its place.
+/// Saves the operand of a broadcast instead of its result.
 static void keepNarrow(SaveOp save, Rematerializer &rematerializer) {
   Value value = save.getX();
   while (isView(value.getDefiningOp()) && isMovement(value.getDefiningOp()))
@@ -44,7 +46,8 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
       keepNarrow(save, rematerializer);
       SmallVector<Operation *> ops =
           rematerializer.find(save, /*most=*/1, isElementwise);
-      // Views of what is kept are kept for nothing.
+      // Views of a saved value need no memory, so that recomputing them saves
+      // nothing.
       if (!llvm::all_of(ops, isView))
         rematerializer.replace(save, ops);
     }

@@ -1,4 +1,4 @@
-//===- RowRegion.cpp - Ops that can be done a few rows at a time ----------===//
+//===- RowRegion.cpp - Regions of ops that rows can tile ------------------===//
 
 #include "RowRegion.h"
 #include "binade/IR/Movement.h"
@@ -61,9 +61,11 @@ bool RowRegion::addOp(Operation *op) {
          });
 }
 
-/// Adds what stands between the ops: reads what they make, and is read by them.
+/// Adds the ops between, which read results of the region's ops and are read by
+/// them.
 bool RowRegion::close() {
-  // Ops far apart, as the two halves of a step are, share nothing short-lived.
+  // Ops that are far apart, as in the forward and the backward pass, share
+  // nothing short-lived.
   constexpr unsigned kWindow = 256;
   for (;;) {
     sort();
@@ -103,7 +105,8 @@ bool RowRegion::close() {
   }
 }
 
-/// Whether nobody reads rows of others, or sums before they are complete.
+/// Whether no op reads rows of other iterations, or sums before they are
+/// complete.
 bool RowRegion::isConsistent() const {
   return llvm::all_of(ops, [&](Operation *op) {
     std::optional<Rows> rows = getRows(op);
@@ -123,7 +126,7 @@ void RowRegion::sort() {
   ops.insert_range(sorted);
 }
 
-/// The greatest common divisor of all first axes that are cut.
+/// Returns the greatest common divisor of the sizes of all tiled first axes.
 std::optional<int64_t> RowRegion::getLength() const {
   int64_t length = 0;
   auto add = [&](Value value) {

@@ -1,4 +1,4 @@
-//===- RowRegion.h - ops that can be done a few rows at a time --*- C++ -*-===//
+//===- RowRegion.h - Regions of ops that rows can tile ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_KERNELS_TILING_ROWREGION_H
 #define BINADE_LIB_KERNELS_TILING_ROWREGION_H
@@ -8,21 +8,22 @@
 
 namespace mlir::binade {
 
+/// Returns how `op` treats rows; nothing for ops that cannot be tiled by rows.
 std::optional<Rows> getRows(Operation *op);
 
-/// The elements of a constant that has one value everywhere; null for others.
+/// Returns the elements of a splat constant, otherwise null.
 SplatElementsAttr getSplatElements(Value value);
 
-/// Ops of a block that are done together, some rows at a time: those around one
-/// large value and all others of its size that they make or read, and what
-/// stands between them. What only watches the step stays outside: it reads all
-/// rows when they have been made, so that the step has the bits that it has
-/// when nobody watches.
+/// Ops of a block that are computed together for some rows at a time: those
+/// that produce or read a large value, the same for all other values of its
+/// size, and the ops between them. Ops that only observe the step stay outside
+/// and read all rows when these are complete, so that the step computes the
+/// same bits without them.
 class RowRegion {
 public:
   explicit RowRegion(Value large);
 
-  /// Finds the ops; fails where one of them needs all rows at once.
+  /// Finds the ops. Returns false if one of them needs all rows at once.
   bool grow() { return addValue(large) && close(); }
 
   Value getLarge() const { return large; }
@@ -30,11 +31,11 @@ public:
   bool contains(Operation *op) const { return op && ops.contains(op); }
   bool isUsedOutside(Value value) const;
 
-  /// Other ops among them that read what they make.
+  /// Returns the ops between them that only read their results.
   ArrayRef<Operation *> getReaders() const { return readers; }
 
-  /// The greatest common divisor of all first axes that are cut; nothing where
-  /// something has no axis.
+  /// Returns the greatest common divisor of the sizes of all tiled first axes;
+  /// nothing if a value has no axis.
   std::optional<int64_t> getLength() const;
 
 private:
@@ -46,7 +47,7 @@ private:
   void sort();
 
   Value large;
-  int64_t least; ///< Elements of a value that must not exist whole.
+  int64_t least; ///< Minimum elements of a value that is tiled.
   Block *block;
   SetVector<Operation *> ops;
   DenseSet<Value> inside; ///< Large values.

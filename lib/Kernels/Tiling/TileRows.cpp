@@ -1,9 +1,12 @@
-//===- TileRows.cpp - Large short-lived values a few rows at a time -------===//
+//===- TileRows.cpp - Tiling of large short-lived values by rows ----------===//
+//
 // The logits of a language model are larger than everything else in its step,
-// and short-lived: made from the last hidden state, they become a loss and a
-// gradient, which goes back into products. The ops between, from the product
-// that makes the value to those that consume its gradient, are done for a few
-// rows at a time, so that the value never exists whole and stays in a cache.
+// and short-lived: computed from the last hidden state, they are reduced to a
+// loss, and their gradient is an operand of matmuls. The ops from the matmul
+// that computes the value to those that consume its gradient are executed for a
+// few rows at a time, so that the value never exists as a whole and stays in a
+// cache.
+//
 //===----------------------------------------------------------------------===//
 
 #include "RowRegion.h"
@@ -24,8 +27,8 @@ class Tiler {
 public:
   explicit Tiler(const RowRegion &region) : region(region) {}
 
-  /// Makes pieces of at most `elements` elements of the large value, but of no
-  /// fewer than `rows` rows; fails where that is one piece.
+  /// Splits the large value into pieces of at most `elements` elements, but at
+  /// least `rows` rows. Returns false if this is one piece.
   bool tile(int64_t elements, int64_t rows);
 
 private:
@@ -36,8 +39,8 @@ private:
 
   const RowRegion &region;
   int64_t count = 1;
-  SetVector<Value> cut, whole;      ///< Operands of the tile.
-  SmallVector<Value> joined, added; ///< Its results.
+  SetVector<Value> cut, whole;      ///< Operands, sliced or not.
+  SmallVector<Value> joined, added; ///< Results.
 };
 
 int64_t Tiler::countPieces(int64_t elements, int64_t rows) const {
@@ -83,7 +86,7 @@ bool Tiler::tile(int64_t elements, int64_t rows) {
   return true;
 }
 
-/// The ops on pieces.
+/// Builds the body: the ops on pieces.
 TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
   IRMapping ofCut, ofWhole;
   ofCut.map(cut.getArrayRef(), pieces.take_front(cut.size()));
@@ -107,7 +110,8 @@ TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
   return {llvm::map_to_vector(joined, find), llvm::map_to_vector(added, find)};
 }
 
-/// Sums, which are f32, are rounded as the ops' results were.
+/// Replaces the region's results. Sums, which are f32, are rounded to the
+/// original types.
 void Tiler::replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results) {
   Operation *last = region.getOps().back();
   setPhase(results.front().getDefiningOp(), getPhase(last));
@@ -139,7 +143,8 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
 
 private:
   void tile(func::FuncOp program, int64_t most) {
-    // With its op: values of ops that have been replaced are not to be asked.
+    // Each value with its op, because values of replaced ops must not be
+    // accessed.
     SmallVector<std::pair<Operation *, Value>> candidates;
     for (Operation &op : program.front()) {
       if (findEvery(&op))
@@ -149,7 +154,7 @@ private:
             getTensor(result).getNumElements() > most)
           candidates.emplace_back(&op, result);
     }
-    // The largest first: what it is made of may be large too.
+    // The largest first: the values from which it is computed may be large too.
     llvm::stable_sort(candidates, [](auto &l, auto &r) {
       return getTensor(l.second).getNumElements() >
              getTensor(r.second).getNumElements();
