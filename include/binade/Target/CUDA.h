@@ -1,8 +1,9 @@
-//===- CUDA.h - kernels as code of NVIDIA's GPUs ----------------*- C++ -*-===//
+//===- CUDA.h - Compilation of kernels for NVIDIA GPUs ----------*- C++ -*-===//
 //
-// Kernels of one text are compiled once, each to a module of its own: an entry
-// of the cache is one kernel's, and a change to one leaves the others. What a
-// module costs by itself is a header of PTX and about 2 KiB of a cubin.
+// Kernels with equal IR are compiled once, each to a module of its own: an
+// entry of the cache belongs to one kernel, and a change of one kernel does not
+// affect the others. The overhead of a module is a PTX header and about 2 KiB
+// of a cubin.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,59 +17,60 @@
 
 namespace mlir::binade {
 
-/// A chip that code is made for.
+/// A chip for which code can be generated.
 struct CudaChip {
-  StringRef name; ///< As in `ptxas -arch`.
-  StringRef ptx;  ///< The version of PTX, as a feature of LLVM's target.
-  bool hasFloat8; ///< Conversions of E4M3 and E5M2.
-  bool hasBlocks; ///< The library's products of codes with scales of blocks.
-  /// Whether ptxas keeps kernels within the registers of their resident blocks
-  /// without spilling.
+  StringRef name; ///< Name, as in `ptxas -arch`.
+  StringRef ptx;  ///< PTX version, as a feature of LLVM's target.
+  bool hasFloat8; ///< It has conversions of E4M3 and E5M2.
+  bool hasBlocks; ///< cuBLASLt has FP8 matmuls with block scales.
+  /// Whether ptxas can limit the registers of kernels to those that the
+  /// resident blocks leave without spilling.
   bool boundsRegisters;
 };
 
-/// sm_80, sm_89, sm_90 and sm_100.
+/// Returns sm_80, sm_89, sm_90 and sm_100.
 ArrayRef<CudaChip> getCudaChips();
-/// Null where there is no chip of that name.
+/// Returns null if no chip has this name.
 const CudaChip *findCudaChip(StringRef name);
-/// As users name them: "cuda:sm_90".
+/// Return the names of targets as users write them: "cuda:sm_90".
 std::vector<std::string> getCudaTargets();
 std::string getCudaTarget(const CudaChip &chip);
-/// Null where there is no such target.
+/// Returns null if there is no such target.
 const CudaChip *findCudaTarget(StringRef target);
-/// The same, with an error that names all chips.
+/// Returns the chip of this name, or emits an error that lists all chips.
 FailureOr<const CudaChip *>
 getCudaChip(StringRef name, function_ref<InFlightDiagnostic()> emitError);
 
-/// The path of ptxas: of $BINADE_CUDA_ROOT, of the CUDA that was there when
-/// Binade was configured, or the first in $PATH. Empty where there is none.
+/// Returns the path of ptxas: in $BINADE_CUDA_ROOT, in the CUDA Toolkit found
+/// when Binade was configured, or the first in $PATH. Empty if there is none.
 std::string findPtxas();
-/// What the program at `path` says that it is; empty where it does not run.
+/// Returns the output of `--version` of the program at `path`; empty if it
+/// fails.
 std::string getPtxasVersion(StringRef path);
 
 struct CudaOptions {
   const CudaChip *chip = findCudaChip("sm_90");
-  /// The path of ptxas; empty: PTX only, which a driver compiles when it loads
-  /// it.
+  /// The path of ptxas. Empty: emit PTX only, which the driver compiles when it
+  /// loads a module.
   std::string assembler;
-  /// What `getPtxasVersion` says of it; asked for where it is empty.
+  /// The result of `getPtxasVersion` for it; determined if empty.
   std::string assemblerVersion;
-  /// As for the CPU.
+  /// As in `CpuOptions`.
   std::string cacheDirectory;
   unsigned threads = 2;
 };
 
-/// A kernel as a driver launches it. Its arguments are the addresses of
-/// operands, results and, if there is one, the workspace.
+/// A kernel as the driver launches it. Its arguments are the addresses of
+/// operands, results and, if the kernel needs one, the workspace.
 struct GpuEntry {
   std::string symbol;
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   int64_t sharedBytes = 0;
 };
 
-/// A module for a driver to load.
+/// A module that the driver loads.
 struct GpuCode {
-  std::string ir; ///< In the gpu dialect: what it was made of.
+  std::string ir; ///< Its kernel in the gpu dialect.
   std::string ptx;
   std::string cubin; ///< Empty without an assembler.
 };
@@ -77,38 +79,39 @@ struct CompiledGpuKernel {
   KernelInfo info;
   /// In the order in which a launch runs them.
   SmallVector<GpuEntry> entries;
-  size_t code; ///< Which of the modules has them.
+  size_t code; ///< Index of their module.
 };
 
 struct CompiledGpuKernels {
   SmallVector<CompiledGpuKernel> kernels; ///< In the order of the module.
   std::vector<GpuCode> codes;
-  unsigned reused = 0; ///< How many modules came from the cache.
+  unsigned reused = 0; ///< Number of modules that came from the cache.
 };
 
-/// The elements of operands as the kernels of records have them.
+/// Returns the element type that kernels of plan records use for `dtype`.
 Type getElementType(MLIRContext *context, ::binade::DType dtype);
 
-/// A kernel for each of `products`, whose arguments are the addresses of the
-/// operands, the result and, as far as there are any, the bias, the scales and
-/// the workspace; equal ones are one.
+/// Compiles a matmul kernel for each of `products`; equal ones share a kernel.
+/// The arguments of a kernel are the addresses of the operands and the result
+/// and, as far as they exist, of the bias, the scales and the workspace.
 FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
                                                  ArrayRef<GpuProduct> products,
                                                  const CudaOptions &options);
 
-/// The same for convolutions: the two that are read, `y` first for gradients
-/// and otherwise `x`, the one that is written, and what there is of the rest.
+/// Does the same for convolutions. The arguments are the two tensors that are
+/// read (for gradients `y` first, otherwise `x`), the one that is written, the
+/// bias and the workspace.
 FailureOr<CompiledGpuKernels>
 compileGpuConvolutions(Location location, ArrayRef<GpuConvolution> convolutions,
                        const CudaOptions &options);
 
-/// The same for attention: `tensors`, and the workspace if there is one.
+/// Does the same for attention. The arguments are `tensors`, and the workspace
+/// if there is one.
 FailureOr<CompiledGpuKernels>
 compileGpuAttentions(Location location, ArrayRef<GpuAttention> attentions,
                      const CudaOptions &options);
 
-/// Elements of so many bytes from one place to another; strides are in
-/// elements.
+/// A copy of elements of `bytes` bytes. Strides are in elements.
 struct GpuCopy {
   int64_t bytes = 4;
   std::vector<int64_t> sizes, from, to;
@@ -116,19 +119,20 @@ struct GpuCopy {
   bool operator==(const GpuCopy &) const = default;
 };
 
-/// The same for copies; arguments are the two addresses.
+/// Does the same for copies. The arguments are the two addresses.
 FailureOr<CompiledGpuKernels> compileGpuCopies(Location location,
                                                ArrayRef<GpuCopy> copies,
                                                const CudaOptions &options);
 
-/// Compiles every function of `module` that carries `binade.kernel`.
+/// Compiles every function of `module` with the attribute `binade.kernel`.
 FailureOr<CompiledGpuKernels> compileGpuKernels(ModuleOp module,
                                                 const CudaOptions &options);
 
-/// PTX of the kernels of the gpu dialect in `module`, which is lowered.
+/// Returns the PTX of the kernels of the gpu dialect in `module`, which is
+/// lowered in place.
 FailureOr<std::string> emitPtx(ModuleOp module, const CudaChip &chip);
 
-/// The PTX of several modules for one chip as one module.
+/// Joins the PTX of several modules for one chip to one module.
 std::string joinPtx(ArrayRef<GpuCode> codes);
 
 } // namespace mlir::binade

@@ -1,6 +1,7 @@
-//===- GpuContractions.h - products of a plan and their like ----*- C++ -*-===//
+//===- GpuContractions.h - Contractions of GPU kernels ----------*- C++ -*-===//
 //
-// As far as a kernel depends on them. Sums are f32 and rounded once.
+// The contractions of a plan, as far as a kernel depends on them. Sums are
+// computed in f32 and rounded once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,55 +15,56 @@
 
 namespace mlir::binade {
 
-/// An operand or the result of a product. Strides are in elements: those of the
-/// product's batch axes, from row to row and from column to column.
+/// An operand or the result of a matmul. Strides are in elements: of the batch
+/// axes, from row to row, and from column to column.
 struct GpuMatrix {
-  /// F32, F16 or BF16; of lhs and rhs F8_E4M3 or F8_E5M2, too.
+  /// F32, F16 or BF16; operands may also be F8_E4M3 or F8_E5M2.
   ::binade::DType dtype = ::binade::DType::F32;
   std::vector<int64_t> batch;
   int64_t rows = 0, columns = 1;
-  int64_t alignment = 1; ///< Of its address, in bytes.
+  int64_t alignment = 1; ///< Of the address, in bytes.
 
   bool operator==(const GpuMatrix &) const = default;
 };
 
-/// What f32 an operand is multiplied by: one, or with a block those of blocks,
-/// from one to the next along rows (of rhs columns) and terms.
+/// The f32 scale of an operand: one value, or with `block` one per block.
+/// Strides are in elements, along rows (for rhs columns) and along the
+/// contracted axis.
 struct GpuScale {
   int64_t entryStride = 0, termStride = 0;
 
   bool operator==(const GpuScale &) const = default;
 };
 
-/// What shares a scale: rows of lhs, columns of rhs, and terms of both, a
-/// multiple of 32.
+/// The elements that share a scale: rows of lhs, columns of rhs, and terms of
+/// the contraction of both, a multiple of 32.
 struct GpuScaleBlock {
   int64_t m = 1, n = 1, k = 1;
 
   bool operator==(const GpuScaleBlock &) const = default;
 };
 
-/// out[b.., i, j] = round(scales * sum over l of lhs[b.., i, l] * rhs[b.., l,
-/// j]
-///                        + bias[j] (+ out[b.., i, j] if `accumulate`)),
-/// as a plan's. With `block`, which needs both scales and no batch, sums of its
-/// terms are multiplied by their scales.
+/// out[b.., i, j] =
+///     round(scales * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
+///           + bias[j] (+ out[b.., i, j] if `accumulate`)),
+/// as in the plan. With `block`, which needs both scales and no batch, the
+/// partial sum of each block is multiplied by its scales.
 struct GpuProduct {
   std::vector<int64_t> batch;
   int64_t m = 1, n = 1, k = 1;
   GpuMatrix lhs, rhs, out;
-  std::optional<GpuMatrix> bias; ///< Has columns only.
+  std::optional<GpuMatrix> bias; ///< Only `columns` is used.
   bool accumulate = false;
   std::optional<GpuScale> lhsScale, rhsScale;
   std::optional<GpuScaleBlock> block;
-  /// Whether there is memory of `getWorkspaceBytes` for partial sums.
+  /// Whether there is a workspace of `getWorkspaceBytes` for partial sums.
   bool workspace = false;
 
   bool operator==(const GpuProduct &) const = default;
 };
 
-/// A plan's convolution. `y` is the gradient of the output where `x` or
-/// `weight` is written.
+/// A convolution of the plan, or a gradient of one. For gradients, `y` is the
+/// gradient of the output.
 struct GpuConvolution {
   enum Direction { Forward, InputGrad, WeightGrad };
   Direction direction = Forward;
@@ -78,16 +80,17 @@ struct GpuConvolution {
   bool operator==(const GpuConvolution &) const = default;
 };
 
-/// A plan's attention, or its gradients. `format` is that of query, key, value
-/// and dy: BF16 or F16. Columns are multiples of 16, and dense.
+/// An attention of the plan, or its gradients. `format` is the type of query,
+/// key, value and dy: BF16 or F16. Numbers of columns are multiples of 16, and
+/// columns are contiguous.
 struct GpuAttention {
-  /// An operand or a result. Strides are in elements, of the batch axes and
+  /// An operand or a result. Strides are in elements: of the batch axes, and
   /// from row to row.
   struct Tensor {
     ::binade::DType dtype = ::binade::DType::F32;
     std::vector<int64_t> batch;
     int64_t rows = 1;
-    int64_t alignment = 1; ///< Of its address, in bytes.
+    int64_t alignment = 1; ///< Of the address, in bytes.
 
     bool operator==(const Tensor &) const = default;
   };
@@ -96,7 +99,7 @@ struct GpuAttention {
   int64_t queries = 1, keys = 1, depth = 16, width = 16;
   double scale = 1;
   bool causal = false;
-  /// query, key, value, y and lse, and for gradients dy, dquery, dkey and
+  /// query, key, value, y and lse; for gradients also dy, dquery, dkey and
   /// dvalue.
   std::vector<Tensor> tensors;
 
@@ -104,12 +107,14 @@ struct GpuAttention {
   bool operator==(const GpuAttention &) const = default;
 };
 
-/// What a kernel would use that adds up parts of its sums in several blocks, so
-/// that a result of few tiles keeps a device busy; 0 where it has enough.
+/// Return the bytes of workspace with which the kernel splits its sums between
+/// several blocks (split-K), so that a result with few tiles uses the whole
+/// device; 0 if it has enough tiles.
 int64_t getWorkspaceBytes(const GpuProduct &product);
 int64_t getWorkspaceBytes(const GpuConvolution &convolution);
 
-/// What the kernels of gradients hand from one to the other.
+/// Returns the bytes that the first kernel of the gradients passes to the
+/// second; 0 for the forward pass.
 int64_t getWorkspaceBytes(const GpuAttention &attention);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Target station ------------------*- C++ -*-===//
+//===- Passes.h - Passes and pipelines of Target ----------------*- C++ -*-===//
 
 #ifndef BINADE_TARGET_PASSES_H
 #define BINADE_TARGET_PASSES_H
@@ -12,13 +12,13 @@ namespace mlir::binade {
 #define GEN_PASS_REGISTRATION
 #include "binade/Target/Passes.h.inc"
 
-/// Loops of arithmetic over memory to the LLVM dialect, with entry points:
-/// `binade-target-cpu-pipeline`.
+/// Adds the passes of `binade-target-cpu-pipeline`, which lowers loops over
+/// memory to the LLVM dialect and adds entry points.
 void buildTargetCpuPipeline(OpPassManager &passes);
 void registerTargetCpuPipeline();
 
-/// Kernels of the gpu dialect to the LLVM and nvvm dialects, for a chip by its
-/// name: `binade-target-cuda-pipeline`.
+/// Adds the passes of `binade-target-cuda-pipeline`, which lowers kernels of
+/// the gpu dialect to the LLVM and nvvm dialects for the chip of this name.
 void buildTargetCudaPipeline(OpPassManager &passes, StringRef chip);
 void registerTargetCudaPipeline();
 } // namespace mlir::binade
