@@ -1,4 +1,4 @@
-//===- CodeGeneration.cpp - LLVM's part of a target -----------------------===//
+//===- CodeGeneration.cpp - Code generation by LLVM -----------------------===//
 
 #include "CodeGeneration.h"
 #include "llvm-c/Core.h"

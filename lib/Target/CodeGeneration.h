@@ -1,6 +1,6 @@
-//===- CodeGeneration.h - LLVM's part of a target ---------------*- C++ -*-===//
+//===- CodeGeneration.h - Code generation by LLVM ---------------*- C++ -*-===//
 //
-// By its interface for C: the headers of the other take seconds.
+// Uses LLVM's C interface, because the C++ headers take seconds to compile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,18 +22,20 @@ struct DisposeTargetMachine {
 using TargetMachine =
     std::unique_ptr<LLVMOpaqueTargetMachine, DisposeTargetMachine>;
 
-/// A machine of `triple`, a target that LLVM has and that was initialized.
+/// Returns a machine of `triple`, which must name an initialized target of
+/// LLVM.
 TargetMachine createTarget(const char *triple, StringRef cpu,
                            StringRef features, LLVMCodeGenOptLevel level,
                            LLVMRelocMode relocation);
 
-/// Gives `module` the layout of data and the triple of `machine`.
+/// Sets the data layout and the triple of `module` to those of `machine`.
 void setTarget(llvm::Module &module, LLVMTargetMachineRef machine);
 
-/// Loops are vector loops already, and unrolled where that helps.
+/// Optimizes `module`, without vectorizing or unrolling loops, which emission
+/// has done where it helps.
 void optimize(llvm::Module &module, LLVMTargetMachineRef machine);
 
-/// An object or assembly.
+/// Returns an object or assembly.
 std::string emit(llvm::Module &module, LLVMTargetMachineRef machine,
                  LLVMCodeGenFileType type);
 

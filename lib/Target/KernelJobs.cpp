@@ -1,4 +1,4 @@
-//===- KernelJobs.cpp - kernels, each text compiled once ------------------===//
+//===- KernelJobs.cpp - Compilation of distinct kernels -------------------===//
 
 #include "KernelJobs.h"
 #include "binade/Container/Sha256.h"
@@ -13,7 +13,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The functions and optimizers that `kernel` names, in the order of `module`.
+/// Returns the functions and optimizers that `kernel` refers to, in the order
+/// of `module`.
 static SmallVector<Operation *> getNamed(ModuleOp module, func::FuncOp kernel) {
   llvm::SmallPtrSet<Operation *, 4> named;
   kernel.walk([&](Operation *op) {
@@ -93,12 +94,13 @@ static std::string getKey(StringRef text, ArrayRef<std::string> options) {
   return hash.hexDigest();
 }
 
-/// The name of `kernel` in profilers: its optimizer rule, or its first and last
-/// op. It depends on the ops alone, since equal kernels are compiled once.
+/// Returns the name of `kernel` in profilers: its optimizer rule, or its first
+/// and last op. It depends only on the ops, because equal kernels are compiled
+/// once.
 static std::string nameByOps(func::FuncOp kernel) {
   for (auto update : kernel.getOps<OptimizerUpdateOp>())
     return (update.getOptimizerAttr().getValue() + "_update").str();
-  // Ops that every reader recomputes are named only if there are no others.
+  // Ops that every reader recomputes are used only if there are no others.
   SmallVector<StringRef> ops, all;
   for (auto op : kernel.getOps<KernelOpInterface>()) {
     all.push_back(op->getName().stripDialect());
@@ -113,8 +115,8 @@ static std::string nameByOps(func::FuncOp kernel) {
                          : (ops.front() + "_" + ops.back()).str();
 }
 
-/// A symbol that assemblers accept: `name` and a part of the hash, because
-/// symbols of different objects must differ.
+/// Returns a symbol that assemblers accept: `name` and a part of the hash,
+/// because symbols of different objects must differ.
 static std::string makeSymbol(std::string name, StringRef key) {
   constexpr size_t kMaxName = 48, kHashDigits = 12;
   for (char &c : name)
@@ -126,7 +128,7 @@ KernelJob &KernelJobs::add(std::string text, StringRef suffix,
                            const std::string &name, Location location) {
   std::string key = getKey(text, options);
   std::string symbol = makeSymbol(name, key);
-  // A kernel of the gpu dialect may have a finish beside it.
+  // A kernel of the gpu dialect may be accompanied by its finish.
   for (StringRef part : {suffix, StringRef(".finish")}) {
     size_t at = text.rfind(("@" + kKernelName + part + "(").str());
     if (at != std::string::npos)

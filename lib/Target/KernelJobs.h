@@ -1,4 +1,4 @@
-//===- KernelJobs.h - kernels, each text compiled once ----------*- C++ -*-===//
+//===- KernelJobs.h - Compilation of distinct kernels -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_KERNELJOBS_H
 #define BINADE_LIB_TARGET_KERNELJOBS_H
@@ -8,54 +8,54 @@
 
 namespace mlir::binade {
 
-/// A module of its own with `kernel` under the name `name`, and the functions
-/// and optimizers that it names.
+/// Prints a module that contains `kernel`, under the name `name`, and the
+/// functions and optimizers that it refers to.
 std::string printAlone(ModuleOp module, func::FuncOp kernel, StringRef name);
 
-/// Calls `body` with the module of `text` and an MLIR context of its own, so
+/// Parses the module `text` in an MLIR context of its own and calls `body`, so
 /// that several threads can do it. Diagnostics are appended to `errors`, one
 /// per line.
 LogicalResult parseAlone(StringRef text, const DialectRegistry &registry,
                          std::string &errors,
                          function_ref<LogicalResult(ModuleOp)> body);
 
-/// Replaces the one kernel of `module`, and all else, by what `emit` makes of
-/// it.
+/// Replaces the kernel of `module`, and all its other functions, by what `emit`
+/// adds.
 FailureOr<KernelInfo>
 replaceKernel(ModuleOp module,
               function_ref<FailureOr<KernelInfo>(func::FuncOp, ModuleOp)> emit);
 
-/// What every kernel is called while it is looked up: its name is not part of
-/// what it computes.
+/// The name of every kernel for the lookup in the cache, because kernels that
+/// differ only in their names are equal.
 inline constexpr llvm::StringLiteral kKernelName = "kernel";
 
-/// One text, whatever the kernels that have it are called.
+/// One kernel to compile, on behalf of all kernels with the same text.
 struct KernelJob {
-  std::string text; ///< With the symbol as the kernel's name.
+  std::string text; ///< The module; `symbol` is the kernel's name.
   std::string key, symbol, errors;
   Location location;
   std::optional<EmittedCode> code;
-  bool isWrong = false; ///< It was tried, in vain.
+  bool isWrong = false; ///< Whether the compilation failed.
 };
 
 /// All kernels of a module.
 struct KernelJobs {
-  /// `options` is what the code depends on beside the text.
+  /// `options` are what the code depends on in addition to the text.
   explicit KernelJobs(ArrayRef<StringRef> options) {
     for (StringRef option : options)
       this->options.push_back(option.str());
   }
-  /// The kernels of binade ops in `module`.
+  /// Adds the kernels of `module`.
   void addAll(ModuleOp module);
 
   /// Adds the kernel that `text` defines under the name `kKernelName` followed
-  /// by `suffix`. Its symbol begins with `name`, which has to follow from the
-  /// text.
+  /// by `suffix`. Its symbol begins with `name`, which must be determined by
+  /// the text.
   KernelJob &add(std::string text, StringRef suffix, const std::string &name,
                  Location location);
 
-  /// Takes code from the cache or makes it, on a few threads, until one cannot
-  /// be compiled.
+  /// Loads code from the cache or compiles it, on `threads` threads, until a
+  /// kernel fails to compile.
   LogicalResult
   run(const ObjectCache &cache, unsigned threads,
       llvm::function_ref<FailureOr<EmittedCode>(KernelJob &)> emit);
@@ -64,7 +64,7 @@ struct KernelJobs {
   /// In the order of the module.
   SmallVector<std::pair<func::FuncOp, KernelJob *>> kernels;
   SmallVector<std::string> options;
-  unsigned reused = 0; ///< How many came from the cache.
+  unsigned reused = 0; ///< Number of jobs that came from the cache.
 };
 
 } // namespace mlir::binade

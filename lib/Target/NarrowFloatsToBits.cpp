@@ -1,4 +1,4 @@
-//===- NarrowFloatsToBits.cpp - hold narrow floats as integers ------------===//
+//===- NarrowFloatsToBits.cpp - Narrow floats as integers -----------------===//
 
 #include "binade/Codegen/IntegerCasts.h"
 #include "binade/Target/Passes.h"
@@ -51,8 +51,8 @@ struct NarrowFloatsToBitsPass
             replaced = values.bitcast(getBits(values.getElementType()));
           return std::pair(replaced, WalkResult::skip());
         });
-    // Casts and products know which format their bits have: ask before it is
-    // gone.
+    // Casts and matmuls keep their formats: collect them before the types are
+    // replaced.
     SmallVector<std::pair<OpOperand *, Type>> reads;
     SmallVector<std::pair<OpResult, Type>> writes;
     getOperation().walk([&](Operation *op) {

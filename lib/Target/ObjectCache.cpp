@@ -1,4 +1,4 @@
-//===- ObjectCache.cpp - objects of kernels, kept on disk -----------------===//
+//===- ObjectCache.cpp - Cache of compiled kernels ------------------------===//
 
 #include "ObjectCache.h"
 #include "binade/Container/Sha256.h"
@@ -15,7 +15,7 @@ using namespace mlir::binade;
 static constexpr StringLiteral kMagic = "binade-kernel 2\n";
 
 //===----------------------------------------------------------------------===//
-// An entry as bytes: a line of numbers, then the parts
+// Format of an entry: a line of numbers, then the parts
 //===----------------------------------------------------------------------===//
 
 static std::string write(const EmittedCode &code) {
@@ -74,7 +74,8 @@ static std::optional<EmittedCode> read(StringRef text) {
 // ObjectCache
 //===----------------------------------------------------------------------===//
 
-/// Why `path` is no directory of this user alone; empty if it is one.
+/// Returns why `path` is not a directory that only this user can access; empty
+/// if it is.
 static std::string explainUnsafe(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
@@ -138,8 +139,8 @@ std::optional<EmittedCode> ObjectCache::find(StringRef key) const {
 void ObjectCache::insert(StringRef key, const EmittedCode &code) const {
   if (directory.empty())
     return;
-  // Another process may write the same entry: rename makes it appear whole. A
-  // cache that cannot be written is only slow.
+  // Another process may write the same entry, so that the file is renamed when
+  // it is complete. Failures are ignored, because they only cost time.
   std::string path = getPath(directory, key);
   llvm::Expected<llvm::sys::fs::TempFile> file =
       llvm::sys::fs::TempFile::create(path + ".%%%%%%", 0600);

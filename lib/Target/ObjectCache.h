@@ -1,4 +1,4 @@
-//===- ObjectCache.h - objects of kernels, kept on disk ---------*- C++ -*-===//
+//===- ObjectCache.h - Cache of compiled kernels ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_OBJECTCACHE_H
 #define BINADE_LIB_TARGET_OBJECTCACHE_H
@@ -8,26 +8,28 @@
 
 namespace mlir::binade {
 
-/// What a target made of one kernel.
+/// The code that a target generated for one kernel.
 struct EmittedCode {
   KernelInfo info;
-  std::vector<std::string> parts; ///< As the target has them; bytes.
+  std::vector<std::string>
+      parts; ///< Bytes; their meaning depends on the target.
 };
 
-/// Files named by the hash of what they were made from, each with the hash of
-/// its own bytes.
+/// A directory of files. A file's name is the hash of what its code was
+/// generated from, and the file contains the hash of its own bytes.
 class ObjectCache {
 public:
-  /// An empty directory: no cache. Warns at `location` where the directory
-  /// cannot be used.
+  /// An empty `directory` disables the cache. Warns at `location` if the
+  /// directory cannot be used.
   ObjectCache(StringRef directory, Location location);
 
-  /// Nothing where there is no such entry, or a damaged one (with a warning).
+  /// Returns nothing if there is no entry, or if it is damaged (with a
+  /// warning).
   std::optional<EmittedCode> find(StringRef key) const;
   void insert(StringRef key, const EmittedCode &code) const;
 
 private:
-  std::string directory; ///< Empty where there is no cache.
+  std::string directory; ///< Empty: no cache.
   Location location;
 };
 

@@ -1,4 +1,4 @@
-//===- Subprocess.cpp - programs that make code, and their files ----------===//
+//===- Subprocess.cpp - External programs and their files -----------------===//
 
 #include "Subprocess.h"
 #include "llvm/Support/FileSystem.h"

@@ -1,4 +1,4 @@
-//===- Subprocess.h - programs that make code, and their files --*- C++ -*-===//
+//===- Subprocess.h - External programs and their files ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_SUBPROCESS_H
 #define BINADE_LIB_TARGET_SUBPROCESS_H
@@ -7,7 +7,7 @@
 
 namespace mlir::binade {
 
-/// A directory for the files of one program, removed with what is in it.
+/// A temporary directory, which is removed with its contents.
 class Scratch {
 public:
   Scratch();
@@ -15,7 +15,7 @@ public:
   Scratch(const Scratch &) = delete;
   Scratch &operator=(const Scratch &) = delete;
 
-  /// Fails where no directory could be created.
+  /// Fails if the directory could not be created.
   LogicalResult check(std::string &error) const;
   std::string file(const Twine &name) const;
   LogicalResult write(StringRef path, StringRef bytes,
@@ -26,11 +26,12 @@ private:
   std::string path;
 };
 
-/// The bytes of `path`.
+/// Returns the bytes of the file `path`.
 FailureOr<std::string> readFile(StringRef path, std::string &error);
 
-/// Runs `command`, whose first word is the program's path. `log` is what it
-/// printed, or why it did not start; its files lie in `scratch`.
+/// Runs `command`, whose first word is the program's path. `log` becomes its
+/// output, or the reason why it could not be started. `scratch` is used for its
+/// files.
 LogicalResult runProgram(ArrayRef<StringRef> command, const Scratch &scratch,
                          std::string &log);
 

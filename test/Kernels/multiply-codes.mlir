@@ -5,7 +5,7 @@
 // CHECK: binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN, f8E5M2], multiple = 16, block = 128, attention = [f16, bf16], most = 128>
 // WITHOUT: binade.target = #binade.target<"cuda:sm_80", piece = 16777216, attention = [f16, bf16], most = 128>
 // WITHOUT-NOT: scaled_matmul
-// UNKNOWN: no chip is called 'sm_70'; expected sm_80, sm_89, sm_90, sm_100
+// UNKNOWN: unknown chip 'sm_70'; expected sm_80, sm_89, sm_90, sm_100
 
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 #e5m2 = #binade.quantized<f8E5M2, per_tensor, scale = f32>

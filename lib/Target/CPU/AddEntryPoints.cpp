@@ -1,4 +1,4 @@
-//===- AddEntryPoints.cpp - the functions by which a runtime calls kernels ===//
+//===- AddEntryPoints.cpp - Entry points of kernels -----------------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -8,8 +8,8 @@ namespace mlir::binade {
 #include "binade/Target/Passes.h.inc"
 
 namespace {
-/// Adds `@name(buffers, numbers...)`, which calls `body` with the addresses
-/// that stand in `buffers`.
+/// Adds `@name(buffers, numbers...)`, which calls `body` with the addresses in
+/// `buffers`.
 void addEntryPoint(LLVM::LLVMFuncOp body, StringRef name, unsigned numbers) {
   ImplicitLocOpBuilder b(body.getLoc(), body.getContext());
   b.setInsertionPointAfter(body);

@@ -1,4 +1,4 @@
-//===- CompileKernels.cpp - kernels to a shared object --------------------===//
+//===- CompileKernels.cpp - Kernels as a shared object --------------------===//
 
 #include "../KernelJobs.h"
 #include "EmitObject.h"

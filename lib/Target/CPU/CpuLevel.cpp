@@ -1,4 +1,4 @@
-//===- CpuLevel.cpp - levels of the x86-64 instruction set ----------------===//
+//===- CpuLevel.cpp - Levels of the x86-64 instruction set ----------------===//
 
 #include "binade/Container/IsaLimit.h"
 #include "binade/Target/CPU.h"

@@ -1,4 +1,4 @@
-//===- EmitObject.cpp - object code of one module -------------------------===//
+//===- EmitObject.cpp - Code of one kernel for CPUs -----------------------===//
 
 #include "EmitObject.h"
 #include "../CodeGeneration.h"
@@ -36,7 +36,7 @@ static DialectRegistry getRegistry() {
   return registry;
 }
 
-/// Replaces the kernel by its code in the LLVM dialect.
+/// Lowers the kernel of `module` to the LLVM dialect.
 static FailureOr<KernelInfo> lower(ModuleOp module) {
   FailureOr<KernelInfo> info = replaceKernel(module, emitKernel);
   if (failed(info))
@@ -66,7 +66,7 @@ static TargetMachine createTarget(CpuLevel level) {
                       LLVMCodeGenLevelDefault, LLVMRelocPIC);
 }
 
-/// What code is generated for.
+/// Sets the CPU for which code is generated.
 static void setLevel(llvm::Module &module, CpuLevel level) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())

@@ -1,4 +1,4 @@
-//===- EmitObject.h - object code of one module -----------------*- C++ -*-===//
+//===- EmitObject.h - Code of one kernel for CPUs ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CPU_EMITOBJECT_H
 #define BINADE_LIB_TARGET_CPU_EMITOBJECT_H
@@ -10,14 +10,13 @@ namespace mlir::binade {
 
 enum class CpuOutput { Object, Assembly, LLVM };
 
-/// Compiles the kernel of one module, all the way: `text` is the module (a
-/// kernel of binade ops and the functions that it names). The code has one
-/// part.
+/// Compiles the module `text`, which contains a kernel of binade ops and the
+/// functions that it refers to. The resulting code has one part.
 FailureOr<EmittedCode> emitCode(StringRef text, CpuLevel level,
                                 CpuOutput output, std::string &errors);
 
-/// Links objects to a shared object. Each pair of `names` gives a symbol of
-/// the objects (second) another name (first).
+/// Links objects to a shared object. Each pair of `names` is an additional name
+/// (first) for a symbol of the objects (second).
 FailureOr<std::string>
 linkObjects(ArrayRef<std::string> objects,
             ArrayRef<std::pair<std::string, std::string>> names,

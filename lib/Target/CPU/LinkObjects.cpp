@@ -1,4 +1,4 @@
-//===- LinkObjects.cpp - one shared object of many ------------------------===//
+//===- LinkObjects.cpp - Link objects to a shared object ------------------===//
 
 #include "../Subprocess.h"
 #include "EmitObject.h"
@@ -13,8 +13,8 @@ static std::string getLinker() {
   return BINADE_LLD;
 }
 
-/// The libm that this process has, which kernels that call pow or exp of f64
-/// need. Where it lies differs between systems.
+/// Returns the path of the libm that this process has loaded; it differs
+/// between systems. Kernels that call pow or exp of f64 need it.
 static std::string findMath() {
   link_map *found = nullptr;
   void *math = ::dlopen("libm.so.6", RTLD_LAZY | RTLD_NOLOAD);

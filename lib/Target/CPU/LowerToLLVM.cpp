@@ -1,4 +1,4 @@
-//===- LowerToLLVM.cpp - from loops over memory to the LLVM dialect -------===//
+//===- LowerToLLVM.cpp - Lowering of loops to the LLVM dialect ------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -24,8 +24,8 @@ void mlir::binade::buildTargetCpuPipeline(OpPassManager &passes) {
   passes.addPass(createConvertVectorToLLVMPass());
   passes.addPass(createFinalizeMemRefToLLVMConversionPass());
   passes.addPass(createArithToLLVMConversionPass());
-  // What LLVM has no intrinsic for is left for libm: functions of f64 only,
-  // f32 having become arithmetic before.
+  // Functions without an LLVM intrinsic become calls of libm. These are only
+  // functions of f64, because those of f32 were expanded before.
   ConvertMathToLLVMPassOptions math;
   math.approximateLog1p = false;
   passes.addPass(createConvertMathToLLVMPass(math));

@@ -1,4 +1,4 @@
-//===- LowerTransposes.cpp - transposes of vectors as shuffles ------------===//
+//===- LowerTransposes.cpp - Vector transposes as shuffles ----------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,4 +1,4 @@
-//===- Assemble.cpp - machine code by NVIDIA's assembler ------------------===//
+//===- Assemble.cpp - Machine code by ptxas -------------------------------===//
 
 #include "../Subprocess.h"
 #include "EmitPtx.h"
@@ -17,7 +17,7 @@ static std::string findBeneath(StringRef root) {
 }
 
 std::string mlir::binade::findPtxas() {
-  // A root that is named is meant, even where there is nothing.
+  // If the variable is set, no other place is searched.
   if (const char *root = ::getenv("BINADE_CUDA_ROOT"); root && *root)
     return findBeneath(root);
   std::string path = findBeneath(BINADE_CUDA_ROOT);
@@ -27,7 +27,8 @@ std::string mlir::binade::findPtxas() {
   return found ? *found : "";
 }
 
-/// Where `path` lies once its directory is gone, as the end of a message.
+/// Copies `path` out of the temporary directory. Returns the end of an error
+/// message that names the copy.
 static std::string keep(StringRef path) {
   SmallString<128> kept;
   if (llvm::sys::fs::createTemporaryFile("binade", "ptx", kept) ||

@@ -1,4 +1,4 @@
-//===- CompileGpuKernels.cpp - kernels to modules for a driver ------------===//
+//===- CompileGpuKernels.cpp - Kernels as modules for the driver ----------===//
 
 #include "../KernelJobs.h"
 #include "EmitPtx.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Kernels for a chip, and how they are compiled.
+/// Creates the jobs for a chip, with the options on which code depends.
 static FailureOr<KernelJobs> createJobs(Location location,
                                         const CudaOptions &options) {
   std::string version = options.assemblerVersion;
@@ -49,7 +49,7 @@ static FailureOr<CompiledGpuKernels> run(KernelJobs &jobs, Location location,
   return compiled;
 }
 
-/// The kernel of `job`, under the name `name`.
+/// Returns the kernel of `job` under the name `name`.
 static CompiledGpuKernel describe(const KernelJobs &jobs, const KernelJob &job,
                                   StringRef name) {
   auto code = static_cast<size_t>(
@@ -74,8 +74,8 @@ mlir::binade::compileGpuKernels(ModuleOp module, const CudaOptions &options) {
   return compiled;
 }
 
-/// A kernel for each of `wanted`, of which `print` gives the text; their
-/// symbols begin with `kind`.
+/// Compiles a kernel for each of `wanted`, whose text `print` returns. Symbols
+/// begin with `kind`.
 template <typename Wanted>
 static FailureOr<CompiledGpuKernels>
 compileTexts(Location location, const std::string &kind,

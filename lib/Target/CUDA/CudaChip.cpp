@@ -1,4 +1,4 @@
-//===- CudaChip.cpp - what chips have -------------------------------------===//
+//===- CudaChip.cpp - Properties of chips ---------------------------------===//
 
 #include "binade/Target/CUDA.h"
 
@@ -7,8 +7,8 @@ using namespace mlir::binade;
 
 static constexpr StringLiteral kTargetPrefix = "cuda:";
 
-/// The oldest version of PTX that knows what kernels use: older drivers take
-/// it.
+/// The PTX version is the oldest one that has the instructions of kernels, so
+/// that older drivers accept it.
 static constexpr CudaChip kChips[] = {
     {"sm_80", "+ptx71", /*hasFloat8=*/false, /*hasBlocks=*/false,
      /*boundsRegisters=*/false},
@@ -35,7 +35,7 @@ mlir::binade::getCudaChip(StringRef name,
   if (const CudaChip *chip = findCudaChip(name))
     return chip;
   InFlightDiagnostic diag = emitError();
-  diag << "no chip is called '" << name << "'; expected ";
+  diag << "unknown chip '" << name << "'; expected ";
   llvm::interleaveComma(kChips, diag,
                         [&](const CudaChip &chip) { diag << chip.name; });
   return diag;

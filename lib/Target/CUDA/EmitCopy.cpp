@@ -1,7 +1,7 @@
-//===- EmitCopy.cpp - copies with strides as kernels ----------------------===//
+//===- EmitCopy.cpp - Strided copies as kernels ---------------------------===//
 //
-// A thread for each element, in the order of the sizes: neighbours along the
-// last axis are those of neighbouring threads.
+// Each thread copies one element. Threads are in the order of the elements, so
+// that adjacent threads access adjacent elements along the last axis.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ using namespace mlir::binade;
 
 static constexpr int64_t kThreads = 256;
 
-/// Memory from the first element to the last.
+/// Returns the type of the memory from the first element to the last.
 static MemRefType getMemory(MLIRContext *context, const GpuCopy &copy,
                             ArrayRef<int64_t> strides) {
   int64_t last = 0;

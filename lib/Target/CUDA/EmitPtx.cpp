@@ -36,21 +36,22 @@ static DialectRegistry getRegistry() {
               nvgpu::NVGPUDialect, scf::SCFDialect, vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
   registerGPUDialectTranslation(registry);
-  // These add their dialects.
+  // These also add their dialects.
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
   return registry;
 }
 
-/// How the kernels of the gpu dialect in `module` are launched: for each, what
-/// follows the symbol in its name, and seven numbers.
+/// Returns how to launch the kernels of the gpu dialect in `module`: for each,
+/// the part of its name that follows the symbol, and seven numbers.
 static std::string writeEntries(ModuleOp module, StringRef symbol) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.walk([&](gpu::GPUFuncOp kernel) {
     StringRef suffix = kernel.getName().drop_front(symbol.size());
     stream << (suffix == ".items" ? "-" : "_finish");
-    // Without a grid: as many blocks as tensors have.
+    // A multi-tensor kernel has no fixed grid: the tensors determine the number
+    // of blocks.
     SmallVector<int32_t> sizes = {0, 1, 1};
     if (auto grid = kernel.getKnownGridSize())
       sizes.assign(grid->begin(), grid->end());
@@ -68,7 +69,7 @@ static std::string writeEntries(ModuleOp module, StringRef symbol) {
   return text;
 }
 
-/// The kernels under the names that they have for a driver.
+/// Prints the kernels under the names that the driver uses.
 static std::string printEntries(ModuleOp module, StringRef symbol) {
   OwningOpRef<ModuleOp> copy(module.clone());
   copy->walk([&](gpu::GPUFuncOp kernel) {
@@ -122,8 +123,8 @@ static std::string generate(llvm::Module &module, const CudaChip &chip) {
   return emit(module, machine.get(), LLVMAssemblyFile);
 }
 
-/// Prefixes the names of constants with that of the kernel, so that modules can
-/// be joined (`joinPtx`).
+/// Prefixes the names of constants with that of the kernel, so that `joinPtx`
+/// can join modules.
 static void renameConstants(llvm::Module &module) {
   auto kernel = llvm::find_if(module, [](const llvm::Function &function) {
     return !function.isDeclaration();
@@ -156,7 +157,7 @@ FailureOr<std::string> mlir::binade::emitPtx(ModuleOp module,
   for (const llvm::Function &function : *code)
     if (function.isDeclaration() && !function.isIntrinsic())
       return kernels.emitError("calls '")
-             << function.getName() << "', which is no instruction of a GPU";
+             << function.getName() << "', which is not a GPU instruction";
   renameConstants(*code);
   return generate(*code, chip);
 }
@@ -165,7 +166,7 @@ std::string mlir::binade::joinPtx(ArrayRef<GpuCode> codes) {
   std::string text;
   for (const GpuCode &code : codes) {
     StringRef ptx = code.ptx;
-    // All have the header of the chip.
+    // All modules have the same header.
     size_t header = ptx.find(".address_size");
     size_t end = ptx.find('\n', header) + 1;
     text += text.empty() ? ptx : ptx.drop_front(end);
@@ -173,7 +174,8 @@ std::string mlir::binade::joinPtx(ArrayRef<GpuCode> codes) {
   return text;
 }
 
-/// What `module` has is a kernel of binade ops, or of the gpu dialect already.
+/// Emits the kernel of binade ops in `module`, unless it already contains
+/// kernels of the gpu dialect.
 static FailureOr<KernelInfo> emitOrFind(ModuleOp module) {
   KernelInfo info;
   module.walk([&](gpu::GPUFuncOp kernel) {

@@ -11,15 +11,17 @@ namespace mlir::binade {
 /// The parts of a kernel's code in the cache.
 enum GpuPart : unsigned { Entries, Ir, Ptx, Cubin };
 
-/// How to launch what `code` has, whose kernel is called `symbol`.
+/// Returns how to launch the kernels in `code`, whose first one is called
+/// `symbol`.
 SmallVector<GpuEntry> readEntries(const EmittedCode &code, StringRef symbol);
 
-/// Compiles the kernel of one module to all parts but `Cubin`: `text` is the
-/// module (a kernel of binade ops and the functions that it names).
+/// Compiles the module `text` to all parts but `Cubin`. It contains a kernel of
+/// binade ops and the functions that it refers to, or kernels of the gpu
+/// dialect.
 FailureOr<EmittedCode> compilePtx(StringRef text, const CudaChip &chip,
                                   std::string &errors);
 
-/// Machine code of `ptx` by the program `assembler`.
+/// Returns the machine code of `ptx`, by the program `assembler`.
 FailureOr<std::string> assemble(StringRef ptx, const CudaChip &chip,
                                 StringRef assembler, std::string &error);
 

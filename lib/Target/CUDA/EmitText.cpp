@@ -1,4 +1,4 @@
-//===- EmitText.cpp - modules for kernels without ops ---------------------===//
+//===- EmitText.cpp - Modules with kernels of plan records ----------------===//
 
 #include "EmitText.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-//===- EmitText.h - Kernels written as text ---------------------*- C++ -*-===//
+//===- EmitText.h - Kernels of plan records ---------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_EMITTEXT_H
 #define BINADE_LIB_TARGET_CUDA_EMITTEXT_H
@@ -8,11 +8,11 @@
 
 namespace mlir::binade {
 
-/// A module with a gpu.module, in which `emit` puts a kernel.
+/// Prints a module with a gpu.module in which `emit` creates kernels.
 std::string
 printKernelModule(llvm::function_ref<void(ImplicitLocOpBuilder &)> emit);
 
-/// Such a module with a kernel `name`, and one for its finish if there is any.
+/// Print such a module with the kernel `name` and, if it needs one, its finish.
 std::string printProduct(const GpuProduct &product, StringRef name);
 std::string printConvolution(const GpuConvolution &convolution, StringRef name);
 std::string printAttention(const GpuAttention &attention, StringRef name);

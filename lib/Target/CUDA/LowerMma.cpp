@@ -1,6 +1,6 @@
-//===- LowerMma.cpp - products of the matrix units to NVVM ----------------===//
+//===- LowerMma.cpp - Lowering of matrix instructions to NVVM -------------===//
 //
-// MLIR's own pattern for nvgpu.mma.sync does not know bf16.
+// MLIR's own pattern for nvgpu.mma.sync does not support bf16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ struct LowerMmaSync : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
     if ((!format.isF16() && !format.isBF16()) || !sums.getElementType().isF32())
       return rewriter.notifyMatchFailure(op, "not of f16 or bf16 to f32");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    // Two elements are a register; those of bf16 are integers.
+    // Two elements form a register; those of bf16 are passed as integers.
     auto getRegisters = [&](Value matrix) {
       SmallVector<Value> all;
       int64_t count =

@@ -1,4 +1,4 @@
-//===- LowerMma.h - products of the matrix units to NVVM --------*- C++ -*-===//
+//===- LowerMma.h - Lowering of matrix instructions to NVVM -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_LOWERMMA_H
 #define BINADE_LIB_TARGET_CUDA_LOWERMMA_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// For nvgpu.mma.sync and nvgpu.ldmatrix.
+/// Adds patterns for nvgpu.mma.sync and nvgpu.ldmatrix.
 void populateMmaPatterns(const LLVMTypeConverter &types,
                          RewritePatternSet &patterns);
 

@@ -1,4 +1,4 @@
-//===- LowerToNVVM.cpp - kernels of the gpu dialect to NVVM ---------------===//
+//===- LowerToNVVM.cpp - Lowering of the gpu dialect to NVVM --------------===//
 
 #include "LowerMma.h"
 #include "binade/Codegen/EmitKernel.h"
@@ -29,11 +29,11 @@ namespace mlir::binade {
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What accesses of shared memory may rely on, in bytes.
+/// Alignment of shared memory, in bytes.
 static constexpr unsigned kSharedAlignment = 16;
 
-/// Functions that round once, or are exact, by an instruction or a sequence of
-/// the assembler's.
+/// Whether a math function is exact or rounds once, by an instruction or a
+/// sequence that the assembler emits.
 static bool hasInstruction(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
              math::CountLeadingZerosOp, math::CountTrailingZerosOp,
@@ -41,7 +41,8 @@ static bool hasInstruction(Operation *op) {
              math::SqrtOp, math::TruncOp>(op);
 }
 
-/// LLVM has intrinsics for more, and some of them would be approximations.
+/// Rejects other functions: for some of them LLVM has intrinsics that are
+/// approximations.
 static LogicalResult checkFunctions(gpu::GPUModuleOp module) {
   WalkResult result = module.walk([](Operation *op) {
     if (!isa_and_present<math::MathDialect>(op->getDialect()) ||
@@ -55,7 +56,7 @@ static LogicalResult checkFunctions(gpu::GPUModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
-/// A name that PTX has.
+/// Renames a kernel to a name that PTX accepts.
 static void rename(gpu::GPUFuncOp kernel) {
   StringRef name = kernel.getName();
   if (name.consume_back(".items"))
@@ -77,7 +78,8 @@ static LogicalResult convert(gpu::GPUModuleOp module) {
   populateFinalizeMemRefToLLVMConversionPatterns(types, patterns);
   populateMmaPatterns(types, patterns);
   arith::populateArithToLLVMConversionPatterns(types, patterns);
-  // Before those of the gpu dialect, which call a library.
+  // These have a higher benefit than the patterns of the gpu dialect, which
+  // call a library.
   populateMathToLLVMConversionPatterns(types, patterns,
                                        /*approximateLog1p=*/false,
                                        /*benefit=*/20);

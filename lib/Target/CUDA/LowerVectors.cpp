@@ -1,4 +1,4 @@
-//===- LowerVectors.cpp - operations on vectors that LLVM has -------------===//
+//===- LowerVectors.cpp - Vector operations that LLVM supports ------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -13,7 +13,8 @@ namespace mlir::binade {
 #include "binade/Target/Passes.h.inc"
 
 namespace {
-/// LLVM passes those of odd counts through memory of the thread.
+/// Unrolls reductions of i1, because LLVM passes vectors of an odd length
+/// through local memory.
 struct UnrollTruthReduction : OpRewritePattern<vector::ReductionOp> {
   using OpRewritePattern::OpRewritePattern;
 

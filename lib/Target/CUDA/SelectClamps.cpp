@@ -1,4 +1,4 @@
-//===- SelectClamps.cpp - bounds as minima and maxima ---------------------===//
+//===- SelectClamps.cpp - Clamps as minima and maxima ---------------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,7 +13,7 @@ namespace mlir::binade {
 using namespace mlir;
 
 namespace {
-/// x beyond bound ? bound : x.
+/// Matches x beyond bound ? bound : x.
 struct SelectClamp : OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::SelectOp op,
@@ -24,7 +24,7 @@ struct SelectClamp : OpRewritePattern<arith::SelectOp> {
     if (!compare || compare.getLhs() != x || compare.getRhs() != bound ||
         !matchPattern(bound, m_ConstantFloat(&limit)))
       return rewriter.notifyMatchFailure(op, "no bound");
-    // Of two zeros a minimum takes the one below, a comparison does not.
+    // A minimum orders -0 before 0, a comparison does not.
     if (limit.isZero() || limit.isNaN())
       return rewriter.notifyMatchFailure(op, "zeros and NaN differ");
     switch (compare.getPredicate()) {

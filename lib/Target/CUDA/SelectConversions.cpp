@@ -1,13 +1,13 @@
-//===- SelectConversions.cpp - casts that chips have instructions for -----===//
+//===- SelectConversions.cpp - Casts by instructions of chips -------------===//
 //
-// Rounding is to nearest even, and keeps subnormal numbers. What the PTX ISA
-// says of the rest, and the simulator does:
+// The instructions round to nearest even and keep subnormal values. The PTX ISA
+// specifies, and the simulator implements:
 //
-//   - f32 to E4M3 and E5M2 exists with saturation only; of NaN it makes 0x7f.
-//   - f32 to bf16 and f16 overflows to infinity; of NaN it makes 0x7fff.
-//   - E4M3 and E5M2 to f16 is exact.
+// - f32 to E4M3 and E5M2 exists only with saturation; NaN becomes 0x7f.
+// - f32 to bf16 and f16 overflows to infinity; NaN becomes 0x7fff.
+// - E4M3 and E5M2 to f16 is exact.
 //
-// Of two numbers in bf16 that share a word each takes one instruction.
+// Two bf16 values in a word are widened by one instruction each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ static bool hasOneAxis(Type type) {
   return !vector || (vector.getRank() == 1 && !vector.isScalable());
 }
 
-/// The lanes of `x`, and of a scalar itself.
+/// Returns the lanes of `x`, or a scalar itself.
 static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
   auto type = dyn_cast<VectorType>(x.getType());
   if (!type)
@@ -47,8 +47,8 @@ static SmallVector<Value> getLanes(ImplicitLocOpBuilder &b, Value x) {
                              });
 }
 
-/// `words`, each with two numbers, as `type`: a vector, or one number. The last
-/// word has one number too many where the count is odd.
+/// Returns `words`, with two elements each, as `type`, a vector or a scalar. If
+/// the number of elements is odd, the last word has one too many.
 static Value unpack(ImplicitLocOpBuilder &b, ArrayRef<Value> words, Type type) {
   Type element = getElementTypeOrSelf(type);
   auto count = static_cast<int64_t>(words.size());
@@ -66,7 +66,7 @@ static Value unpack(ImplicitLocOpBuilder &b, ArrayRef<Value> words, Type type) {
       ArrayRef<int64_t>{1});
 }
 
-/// Both numbers in the word that the instruction makes, `low` in its low bits.
+/// Rounds two values by one instruction. `low` is in the low bits of the word.
 static Value roundPair(ImplicitLocOpBuilder &b, Value high, Value low,
                        Type narrow) {
   auto nearest = NVVM::FPRoundingMode::RN;
@@ -103,7 +103,7 @@ struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
     if (isFloat8(narrow)) {
       if (!chip.hasFloat8)
         return rewriter.notifyMatchFailure(op, "the chip has no such format");
-      // The instruction clamps.
+      // The instruction saturates.
       wide = getUnclamped(wide, narrow);
       if (!wide)
         return rewriter.notifyMatchFailure(op, "does not saturate");
@@ -124,7 +124,7 @@ struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
   const CudaChip &chip;
 };
 
-/// E4M3 and E5M2 by way of f16.
+/// Casts E4M3 and E5M2 to f16 by an instruction, and further from there.
 struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
@@ -152,7 +152,7 @@ struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
     return success();
   }
 
-  /// Codes, two in each i16; the last one twice where the count is odd.
+  /// Packs two 8-bit elements into each i16; an odd last one is repeated.
   static SmallVector<Value> packPairs(ImplicitLocOpBuilder &b, Value codes) {
     auto type = dyn_cast<VectorType>(codes.getType());
     int64_t count = type ? type.getNumElements() : 1;
@@ -168,7 +168,7 @@ struct SelectExtF : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
-/// bf16 to f32 is a matter of bits.
+/// Widens pairs of bf16 to f32 by a shift and a mask.
 struct WidenPairs : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,

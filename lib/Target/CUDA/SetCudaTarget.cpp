@@ -1,4 +1,4 @@
-//===- SetCudaTarget.cpp - what products are on a chip --------------------===//
+//===- SetCudaTarget.cpp - Capabilities of a chip -------------------------===//
 
 #include "binade/IR/Interface.h"
 #include "binade/Target/CUDA.h"
@@ -8,14 +8,15 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_SETCUDATARGETPASS
 #include "binade/Target/Passes.h.inc"
 
-/// As cuBLASLt's manual has it: FP8 products along rows of 16 bytes, and scales
-/// of blocks.
+/// Requirements of cuBLASLt: rows of FP8 matmuls are multiples of 16 bytes, and
+/// block scales have blocks of 128.
 static constexpr int64_t kMultiple = 16, kBlock = 128;
 
-/// Work for all of a GPU, in a matrix of scores that caches hold in part.
+/// Elements of a tile of scores: enough work for the whole GPU, and few enough
+/// for caches to hold a part of them.
 static constexpr int64_t kPiece = 1 << 24;
 
-/// Columns of heads that attention's kernels have registers for.
+/// Maximum columns of heads for which attention kernels have registers.
 static constexpr int64_t kMaxColumns = 128;
 
 namespace {

@@ -3,7 +3,7 @@
 // RUN: not binade-opt %t --binade-target-cuda-pipeline=chip=sm_90x 2>&1 | FileCheck %s
 // RUN: not binade-translate %t --gpu-to-ptx --chip=sm_90x 2>&1 | FileCheck %s
 
-// CHECK: error: no chip is called 'sm_90x'; expected sm_80, sm_89, sm_90, sm_100
+// CHECK: error: unknown chip 'sm_90x'; expected sm_80, sm_89, sm_90, sm_100
 
 // What LLVM would leave to a library, or approximate, is no code of ours.
 gpu.module @kernels {

@@ -1,4 +1,4 @@
-//===- AttentionBlock.cpp - what attention's kernels share ----------------===//
+//===- AttentionBlock.cpp - Common parts of attention kernels -------------===//
 
 #include "AttentionBlock.h"
 #include "../Product/Epilogue.h"
@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Blocks that a multiprocessor is to have at the same time: as many as it has
-/// registers for, without memory for them.
+/// Returns the number of blocks that a multiprocessor should hold: as many as
+/// fit into its registers without spilling.
 static int32_t countBlocks(const GpuAttention &attention) {
   if (std::max(attention.depth, attention.width) > 64)
     return 2;
@@ -33,7 +33,8 @@ AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   std::tie(batch, tile) = at.divide(block, tiles);
-  // The last queries see the most keys, and the first keys are seen by most.
+  // The last queries see the most keys, and the first keys are seen by the most
+  // queries.
   if (attention.causal && hasQueries)
     tile = arith::SubIOp::create(b, at.constant(tiles - 1), tile);
   firstRow = at.scale(tile, kRows);
@@ -82,7 +83,7 @@ void AttentionBlock::describeOperands() {
   llvm::for_each(attention.tensors, add);
   if (!attention.areGradients())
     return;
-  GpuAttention::Tensor inner; // f32, one row after the other.
+  GpuAttention::Tensor inner; // f32, contiguous.
   inner.batch.resize(attention.batch.size());
   int64_t stride = attention.queries;
   for (size_t axis = inner.batch.size(); axis-- > 0;) {

@@ -1,11 +1,11 @@
-//===- AttentionBlock.h - what attention's kernels share --------*- C++ -*-===//
+//===- AttentionBlock.h - Common parts of attention kernels -----*- C++ -*-===//
 //
-// A block of threads has some rows of one head, queries or keys, and goes
-// through the rows of the other side, as many at a time. Of its own rows each
-// warp has 16, whose elements stay in registers as the left sides of products;
-// those of the other side are in shared memory. Scores are in registers, eight
-// for each thread from a product of 16 by 16, and as they lie there they are
-// the left side of the next product (FlashAttention-2, Dao 2023).
+// A block of threads has some rows of one head, queries or keys, and iterates
+// over tiles of the rows of the other side. Each warp has 16 of the block's
+// rows, whose elements stay in registers as left operands of matmuls; the tiles
+// of the other side are in shared memory. Scores are in registers, eight per
+// thread and matmul of 16 by 16, in the layout that the left operand of the
+// next matmul needs (FlashAttention-2, Dao 2023).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,96 +20,98 @@ namespace mlir::binade {
 class AttentionBlock {
 public:
   static constexpr int64_t kThreads = 128;
-  /// Rows of a block, and of the other side at a time.
+  /// Rows of a block, and of a tile of the other side.
   static constexpr int64_t kRows = 64;
-  /// Rows of the other side that are multiplied together.
+  /// Rows of the other side that are multiplied at a time.
   static constexpr int64_t kChunk = 16;
   static constexpr int64_t kChunks = kRows / kChunk;
   static constexpr int64_t kWarp = 32;
-  /// Lanes that share rows, scores of a thread in a chunk, rows of a warp, and
-  /// how far below its first row a thread has its second.
+  /// Lanes that share rows, scores per thread and chunk, rows per warp, and the
+  /// distance between a thread's two rows.
   static constexpr int64_t kSharers = 4, kScores = 8,
                            kWarpRows = WarpProduct::kRows,
                            kBelow = WarpProduct::kSide;
 
-  /// Of `GpuAttention::tensors`, and the workspace behind those of gradients.
+  /// Indices of `GpuAttention::tensors`; for gradients, the workspace follows.
   enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Inner };
 
-  /// Begins a kernel `name`, whose blocks have rows of queries or of keys.
-  /// Where positions are masked, the blocks with the most work are first.
+  /// Begins a kernel `name` whose blocks have rows of queries or of keys. With
+  /// a causal mask, the blocks with the most work are the first.
   AttentionBlock(ImplicitLocOpBuilder &b, const GpuAttention &attention,
                  StringRef name, bool hasQueries);
 
   //===--------------------------------------------------------------------===//
-  // Numbers of a thread
+  // Scores of a thread
   //===--------------------------------------------------------------------===//
 
-  // A thread has eight scores of a product: elements 0, 1, 4 and 5 of a row,
-  // 2, 3, 6 and 7 of the row eight below; 4 to 7 are eight columns further.
-  // What it has of these two rows is [2]; four lanes share them.
+  // Of a matmul, a thread has eight scores: elements 0, 1, 4 and 5 of one row,
+  // and 2, 3, 6 and 7 of the row eight below; 4 to 7 are eight columns further.
+  // A value per row is a vector of two; four lanes share the rows.
 
   Value splat(double value, int64_t count) const;
   Value scale(Value x, double factor) const;
   Value fma(Value x, Value y, Value z) const;
   Value exp(Value x) const;
-  /// Two numbers of rows, where the scores of each row are.
+  /// Broadcasts a value per row to the scores of the row.
   Value spreadRows(Value two) const;
-  /// f32 of shared memory, one for each column from `first` on, where the
-  /// scores of each column are.
+  /// Broadcasts f32 values in shared memory, one per column from `first` on, to
+  /// the scores of the columns.
   Value spreadColumns(Value numbers, int64_t first) const;
-  /// Of the scores of each row: [2].
+  /// Reduces the thread's scores of each row to a value per row.
   Value sumRows(Value scores) const;
   Value maximizeRows(Value scores) const;
-  /// Over the lanes that share rows.
+  /// Reduces values per row over the lanes that share the rows.
   Value sumLanes(Value two) const;
   Value maximizeLanes(Value two) const;
-  /// Scores as the left side of a product.
+  /// Rounds scores to the left operand of a matmul.
   Value round(Value scores) const;
-  /// -infinity for scores of a chunk that the mask hides, or whose keys do not
-  /// exist. `otherTile` counts rows of the other side.
+  /// Sets the scores of a chunk to -infinity where the mask hides them or the
+  /// key does not exist. `otherTile` is the index of the tile of the other
+  /// side.
   Value mask(Value scores, Value otherTile, int64_t chunk) const;
 
   //===--------------------------------------------------------------------===//
   // Rows
   //===--------------------------------------------------------------------===//
 
-  /// Shared memory for kRows rows of `columns` elements, and for numbers.
+  /// Allocate shared memory for kRows rows of `columns` elements, or for
+  /// `count` f32.
   SharedTile allocate(int64_t columns);
   Value allocateNumbers(int64_t count);
 
-  /// Fills tiles with the rows of tensors from `first` on. All threads wait for
-  /// each other before and after; in between `store` stores what else there is.
+  /// Fills tiles with the rows of tensors from `first` on, between two
+  /// barriers. `store` emits other stores to shared memory there.
   using Filled = std::pair<Which, const SharedTile *>;
   void fill(
       ArrayRef<Filled> tiles, Value first,
       function_ref<void()> store = [] {}) const;
 
-  /// The rows of this warp in `tile`, as left sides of products.
+  /// Returns the rows of this warp in `tile` as left operands of matmuls.
   SmallVector<Value> loadOwn(const SharedTile &tile) const;
-  /// The products of these with the rows of a chunk of `tile`: eight scores.
+  /// Multiplies them by the rows of a chunk of `tile`: eight scores.
   Value multiplyRows(ArrayRef<Value> own, const SharedTile &tile,
                      int64_t chunk) const;
-  /// Adds the rows of a chunk of `tile`, each times its weight, to `sums`.
+  /// Adds the rows of a chunk of `tile`, multiplied by `weights`, to `sums`.
   void addRows(Value weights, const SharedTile &tile, int64_t chunk,
                MutableArrayRef<Value> sums) const;
-  /// Zeros for sums of the own rows, and what becomes of them.
+  /// Returns zeros for sums of the block's own rows, or stores the sums.
   SmallVector<Value> startSums(int64_t columns) const;
   void storeSums(Which which, ValueRange sums) const;
 
-  /// What a tensor has one of for each row: of the own rows [2], or of row
-  /// `row` a number.
+  /// Load or store a tensor with one value per row: of the thread's two rows,
+  /// or of row `row`.
   Value loadRows(Which which) const;
   void storeRows(Which which, Value two) const;
   Value loadRow(Which which, Value row) const;
-  /// Sums over columns of products of own rows: [2].
+  /// Returns the dot product of each of the thread's two rows of two tensors.
   Value multiplyOwn(Which one, Which other) const;
 
   //===--------------------------------------------------------------------===//
   // The whole
   //===--------------------------------------------------------------------===//
 
-  /// `step` for each tile of the other side of which something is visible, with
-  /// what the one before it returned.
+  /// Emits `step` for each tile of the other side that the mask does not hide
+  /// completely, with the values that the previous step returned.
   using Step = function_ref<SmallVector<Value>(
       Value otherTile, ValueRange before, bool isMasked)>;
   SmallVector<Value> forEachTile(ValueRange start, Step step) const;
@@ -120,7 +122,7 @@ public:
   ImplicitLocOpBuilder &b;
   Indices at;
   Value thread;
-  Value firstRow; ///< Of the block.
+  Value firstRow; ///< The block's first row.
 
 private:
   void describeOperands();
@@ -136,12 +138,12 @@ private:
                           Step step) const;
 
   bool hasQueries;
-  int64_t tiles, otherTiles; ///< Of a head.
+  int64_t tiles, otherTiles; ///< Tiles per head.
   Type format;
   SmallVector<Operand, 10> operands;
   gpu::GPUFuncOp kernel;
-  SmallVector<Value> memory; ///< Of the operands.
-  SmallVector<Value> starts; ///< Of the head, in each operand.
+  SmallVector<Value> memory; ///< Memory of the operands.
+  SmallVector<Value> starts; ///< Start of the head in each operand.
   WarpProduct matrices;
   Value batch, tile, warp, group, member;
 };

@@ -1,4 +1,4 @@
-//===- AttentionNumbers.cpp - arithmetic on scores ------------------------===//
+//===- AttentionNumbers.cpp - Arithmetic on attention scores --------------===//
 
 #include "AttentionBlock.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -98,8 +98,8 @@ Value AttentionBlock::round(Value scores) const {
 }
 
 Value AttentionBlock::mask(Value scores, Value otherTile, int64_t chunk) const {
-  // What differs between the scores of a thread is known: they are compared
-  // with it, on one side what differs between threads.
+  // The offsets between the scores of a thread are constants. They are compared
+  // with the part of the position that differs between threads.
   auto isCausal = attention.causal;
   SmallVector<int32_t> places;
   for (int64_t i = 0; i < kScores; ++i) {

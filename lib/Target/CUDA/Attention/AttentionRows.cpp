@@ -1,4 +1,4 @@
-//===- AttentionRows.cpp - rows of a block of attention -------------------===//
+//===- AttentionRows.cpp - Rows of attention in registers -----------------===//
 
 #include "../Product/Epilogue.h"
 #include "AttentionBlock.h"
@@ -33,7 +33,7 @@ Value AttentionBlock::allocateNumbers(int64_t count) {
 }
 
 namespace {
-/// The part of a tile that a thread brings.
+/// A vector of a tile that a thread loads, and its place in shared memory.
 struct Share {
   Value vector, place;
 };
@@ -41,7 +41,7 @@ struct Share {
 
 void AttentionBlock::fill(ArrayRef<Filled> filled, Value first,
                           function_ref<void()> store) const {
-  constexpr int64_t kAccess = 16; // The most bytes of a load.
+  constexpr int64_t kAccess = 16; // Maximum bytes per load.
   SmallVector<SmallVector<Share>> shares;
   for (auto [which, tile] : filled) {
     SmallVector<Share> &own = shares.emplace_back();

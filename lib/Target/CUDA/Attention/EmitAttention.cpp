@@ -1,8 +1,8 @@
-//===- EmitAttention.cpp - attention as kernels ---------------------------===//
+//===- EmitAttention.cpp - Attention as kernels ---------------------------===//
 //
-// Probabilities are rounded when they are complete, so the sum of a query's
-// exponentials has to be known before the second product begins. A first pass
-// over the keys finds it, and the second one computes the scores again.
+// Probabilities are rounded after normalization, so that the sum of a query's
+// exponentials must be known before the second matmul. A first pass over the
+// keys computes it, and a second pass recomputes the scores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ using namespace mlir::binade;
 
 static constexpr int64_t kChunks = AttentionBlock::kChunks;
 
-/// Logarithms of the sums of exponentials of the own rows. A thread has its own
-/// maxima and sums until the end.
+/// Returns the logarithms of the sums of exponentials of the block's own rows.
+/// Each thread has maxima and sums of its own until the end.
 static Value computeLse(AttentionBlock &block, ArrayRef<Value> query,
                         const SharedTile &keys) {
   ImplicitLocOpBuilder &b = block.b;
@@ -51,7 +51,8 @@ static Value computeLse(AttentionBlock &block, ArrayRef<Value> query,
                             block.sumRows(sum));
     return SmallVector<Value>{maximum, total};
   };
-  // A thread may see no key: its maximum is finite, so that differences are.
+  // A thread may see no key, so that its initial maximum is finite and the
+  // differences are too.
   SmallVector<Value> own =
       block.forEachTile({block.splat(-FLT_MAX, 2), block.splat(0, 2)}, step);
   Value maximum = block.maximizeLanes(own[0]);

@@ -1,8 +1,8 @@
-//===- Gradients.cpp - gradients of attention as kernels ------------------===//
+//===- Gradients.cpp - Gradients of attention as kernels ------------------===//
 //
-// Two kernels compute the scores anew, so that each sum is one thread's: one
-// goes through the keys for its queries, the other through the queries for its
-// keys. Nothing is added up in memory, and runs repeat their bits.
+// Two kernels recompute the scores, so that one thread computes each sum: one
+// kernel iterates over the keys for its queries, the other one over the queries
+// for its keys. Without atomic additions, every run computes the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@ static constexpr int64_t kRows = AttentionBlock::kRows;
 static constexpr int64_t kChunk = AttentionBlock::kChunk;
 
 namespace {
-/// What a chunk's products become.
+/// Probabilities and score gradients of a chunk.
 struct Chunk {
   Value p, ds; ///< f32
 };
 } // namespace
 
-/// `lse` and `inner` are -lse and -scale sum(dy y), where the scores are.
+/// `lse` and `inner` are -lse and -scale sum(dy y), broadcast to the scores.
 static Chunk computeChunk(AttentionBlock &block, Value scores, Value dp,
                           Value lse, Value inner, Value otherTile,
                           int64_t chunk, bool isMasked) {
@@ -73,7 +73,7 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
   AttentionBlock block(b, attention, name, /*hasQueries=*/false);
   SharedTile queries = block.allocate(attention.depth),
              dys = block.allocate(attention.width);
-  // Of each query -lse, and behind these -scale sum(dy y).
+  // -lse of each query, followed by -scale sum(dy y) of each query.
   Value numbers = block.allocateNumbers(2 * kRows);
   static_assert(AttentionBlock::kThreads == 2 * kRows);
   block.fill({{Key, &queries}, {Values, &dys}}, block.firstRow);

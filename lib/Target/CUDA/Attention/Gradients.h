@@ -1,4 +1,4 @@
-//===- Gradients.h - kernels for gradients of attention ---------*- C++ -*-===//
+//===- Gradients.h - Kernels of attention's gradients -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_ATTENTION_GRADIENTS_H
 #define BINADE_LIB_TARGET_CUDA_ATTENTION_GRADIENTS_H
@@ -8,11 +8,11 @@
 
 namespace mlir::binade {
 
-/// Query by query: dquery, and sum(dy y) for the other kernel, in the
-/// workspace.
+/// Emits the kernel that computes dquery, and stores sum(dy y) in the workspace
+/// for the other kernel.
 void emitQueryGradient(ImplicitLocOpBuilder &b, const GpuAttention &attention,
                        StringRef name);
-/// Key by key: dkey and dvalue.
+/// Emits the kernel that computes dkey and dvalue.
 void emitKeyGradients(ImplicitLocOpBuilder &b, const GpuAttention &attention,
                       StringRef name);
 

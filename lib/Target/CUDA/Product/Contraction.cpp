@@ -1,4 +1,4 @@
-//===- Contraction.cpp - matrix products, and how they are tiled ----------===//
+//===- Contraction.cpp - Tiling of contractions ---------------------------===//
 
 #include "Contraction.h"
 #include "llvm/ADT/STLExtras.h"
@@ -61,8 +61,8 @@ static Operand getOperand(const GpuMatrix &matrix, int64_t entries,
   return operand;
 }
 
-/// The digits of a number of blocks of `size`, which lie `stride` apart, and
-/// within a block.
+/// Returns the digits of the index of an element in blocks of `size`: the
+/// block, with stride `stride`, and the element in it.
 static SmallVector<Axis> getBlocks(int64_t number, int64_t size,
                                    int64_t stride) {
   auto blocks = static_cast<int64_t>(llvm::divideCeil(number, size));
@@ -110,8 +110,8 @@ Contraction mlir::binade::getContraction(const GpuProduct &product) {
 
 static bool isByte(DType dtype) { return byteSize(dtype) == 1; }
 
-/// Codes of 8 bits are exact in f16 and in bf16. To f16 most chips convert them
-/// by an instruction.
+/// Returns the format for tensor cores. 8-bit floats are exact in f16 and bf16;
+/// f16 is preferred, because most chips convert to it by an instruction.
 static DType getFormat(const Contraction &contraction) {
   DType lhs = contraction.lhs.dtype, rhs = contraction.rhs.dtype;
   auto isOneOf = [](DType dtype, DType wide) {
@@ -123,10 +123,10 @@ static DType getFormat(const Contraction &contraction) {
   return DType::F32;
 }
 
-/// Blocks that keep a large device busy, such as one for each of the H200's
-/// multiprocessors. Not asked from a device: bits depend on it.
+/// Number of blocks that uses a large device completely, such as one per
+/// multiprocessor of an H200. It is constant, because bits depend on it.
 static constexpr int64_t kBusyBlocks = 132;
-/// Steps that are worth a block of their own.
+/// Minimum steps per split.
 static constexpr int64_t kMinSteps = 8;
 
 static void split(Tiling &tiling, int64_t batches) {
@@ -141,7 +141,7 @@ static void split(Tiling &tiling, int64_t batches) {
 }
 
 Tiling mlir::binade::chooseTiling(const Contraction &contraction) {
-  // Threads along the sides of a tile that is not the matrix units'.
+  // Threads along the sides of a tile without tensor cores.
   constexpr int64_t kSide = 16, kWideShare = 4;
   auto [m, n, k] = std::tuple(contraction.m, contraction.n, contraction.k);
   int64_t batches = contraction.countBatches();

@@ -1,9 +1,10 @@
-//===- Contraction.h - what is multiplied, wherever it lies -----*- C++ -*-===//
+//===- Contraction.h - Contractions as data ---------------------*- C++ -*-===//
 //
-// Matrix products and convolutions are one to the kernels: the rows of one
-// operand with the columns of the other, each an entry, over the terms of a
-// sum. Where the element of an entry and a term lies in memory is data. So a
-// convolution multiplies its windows where they are, and nothing is copied.
+// To kernels, matmuls and convolutions are the same: rows of one operand are
+// multiplied by columns of the other, each called an entry, and summed over the
+// terms of the contraction. The address of the element of an entry and a term
+// is described by data, so that a convolution reads its windows in place
+// without an im2col copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,36 +16,36 @@
 
 namespace mlir::binade {
 
-/// A digit of the number of an entry or a term, the last the fastest: how many
-/// there are, and the elements of memory from one to the next.
+/// A digit of the index of an entry or a term, the last one varying fastest:
+/// its size, and its stride in memory, in elements.
 struct Axis {
   int64_t size, stride;
 };
 
-/// An axis of memory along which an entry and a term together say where:
-/// at (entryFactor * digit of the entry + termFactor * digit of the term
-/// + offset) / divisor. Where that is no number or not below `size`, the
-/// element is 0. The digits have stride 0.
+/// An axis of memory whose position depends on an entry and a term: it is
+/// (entryFactor * digit of the entry + termFactor * digit of the term + offset)
+/// / divisor. If this is not an integer, or not in [0, size), the element is 0.
+/// The digits have stride 0.
 struct Window {
   unsigned entryAxis, termAxis;
   int64_t entryFactor, termFactor, offset, divisor;
   int64_t size, stride;
 };
 
-/// A tensor as a matrix of entries and terms; the result's are its rows and
-/// columns.
+/// A tensor as a matrix of entries and terms. Those of the result are its rows
+/// and columns.
 struct Operand {
   ::binade::DType dtype = ::binade::DType::F32;
   int64_t alignment = 1;
   SmallVector<Axis> entries, terms;
   SmallVector<Window> windows;
-  SmallVector<int64_t> batch; ///< Strides.
+  SmallVector<int64_t> batch; ///< Strides of the batch axes.
 
-  /// From the first element to behind the last.
+  /// Returns the number of elements from the first to the last.
   int64_t countElements(ArrayRef<int64_t> batchSizes) const;
   enum Direction { Entries, Terms };
-  /// The most elements, up to `most`, that can be accessed at once along the
-  /// last digit of entries or terms.
+  /// Returns the largest number of elements, at most `most`, that one access
+  /// can load along the last digit of entries or terms.
   int64_t getWidth(Direction along, int64_t most) const;
 };
 
@@ -52,11 +53,11 @@ struct Contraction {
   SmallVector<int64_t> batch;
   int64_t m = 1, n = 1, k = 1;
   Operand lhs, rhs, out;
-  std::optional<Operand> bias; ///< Its terms are columns.
-  /// What is multiplied by an element of an operand: their digits within what
-  /// shares one have stride 0.
+  std::optional<Operand> bias; ///< Its terms are the columns.
+  /// Scales of the operands' elements. The digits within a block that shares a
+  /// scale have stride 0.
   std::optional<Operand> lhsScale, rhsScale;
-  /// Terms of a sum that is multiplied by the scales; 0: the whole sum is.
+  /// Number of terms whose sum is multiplied by the scales; 0: all terms.
   int64_t scaledTerms = 0;
   bool accumulate = false, workspace = false;
 
@@ -66,18 +67,18 @@ struct Contraction {
 Contraction getContraction(const GpuProduct &product);
 Contraction getContraction(const GpuConvolution &convolution);
 
-/// Who computes what of the result.
+/// How the result is distributed to blocks and threads.
 struct Tiling {
-  /// What elements are multiplied in: F16 and BF16 by the matrix units, F32 by
-  /// the others.
+  /// The format in which elements are multiplied: F16 and BF16 by tensor cores,
+  /// F32 by fma instructions.
   ::binade::DType format = ::binade::DType::F32;
-  int64_t rows, columns; ///< Of a block's tile.
-  int64_t step;          ///< Terms that a block has at a time.
+  int64_t rows, columns; ///< Of the tile of a block.
+  int64_t step;          ///< Terms that a block processes at a time.
   int64_t threads;
-  int64_t warpRows = 1, warpColumns = 1; ///< Warps along the tile's sides.
+  int64_t warpRows = 1, warpColumns = 1; ///< Warps along the sides.
   int64_t rowTiles, columnTiles, steps;
-  int64_t scaledSteps; ///< Whose sum is multiplied by scales.
-  /// Blocks that share the terms of a tile, and the steps of each.
+  int64_t scaledSteps; ///< Steps whose sum is multiplied by scales.
+  /// Blocks that share the terms of a tile (split-K), and the steps of each.
   int64_t splits = 1, splitSteps;
 
   bool usesMatrixUnits() const { return format != ::binade::DType::F32; }

@@ -1,9 +1,10 @@
-//===- Convolution.cpp - convolutions as products over their windows ------===//
+//===- Convolution.cpp - Convolutions as contractions ---------------------===//
 //
-// Positions of the output (or of the input, for its gradient) are entries, and
-// places of the kernel with the channels that are summed are terms; for the
-// weight's gradient places of the kernel are entries and positions are summed.
-// Channels are the last digit where they follow one another in memory.
+// Entries are the positions of the output (for the input's gradient, of the
+// input), and terms are the positions in the filter with the channels that are
+// summed. For the weight's gradient, entries are positions in the filter with
+// channels, and terms are output positions. Channels are the last digit if they
+// are contiguous in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@ public:
         outChannels(c.outChannels / c.groups),
         inputs(llvm::product_of(c.input)), outputs(llvm::product_of(c.output)),
         places(llvm::product_of(c.kernel)) {
-    // Of x, y: from one to the next of channels, and of positions.
+    // Strides of x and y, along channels and along positions.
     xChannel = c.channelsLast ? 1 : inputs;
     yChannel = c.channelsLast ? 1 : outputs;
     xPosition = c.channelsLast ? c.inChannels : 1;
@@ -38,7 +39,7 @@ private:
     return axes;
   }
 
-  /// Channels beside places or positions, in the order of x.
+  /// Returns axes of channels and of positions, in the order of x.
   SmallVector<Axis> with(Axis channels, ArrayRef<Axis> others) const {
     SmallVector<Axis> axes(others);
     axes.insert(c.channelsLast ? axes.end() : axes.begin(), channels);
@@ -50,7 +51,7 @@ private:
       still.push_back({size, 0});
     return with(channels, still);
   }
-  /// Where `withChannels` has the first of the others.
+  /// Returns the index of the first axis of positions in `withChannels`.
   unsigned firstPlace() const { return c.channelsLast ? 0 : 1; }
 
   SmallVector<Axis> batchAndPositions(int64_t stride, Axis positions) const {
@@ -63,7 +64,7 @@ private:
       axes.push_back({size, 0});
     return axes;
   }
-  /// Places of the weight, from one to the next.
+  /// Returns the axes of the weight's filter positions with `channels`.
   SmallVector<Axis> weightPlaces(Axis channels) const {
     return with(channels, {{places, 1}});
   }
@@ -73,7 +74,7 @@ private:
   Operand getWeight() const;
 
   const GpuConvolution &c;
-  int64_t inChannels, outChannels; ///< Of a group.
+  int64_t inChannels, outChannels; ///< Per group.
   int64_t inputs, outputs, places;
   int64_t xChannel, yChannel, xPosition, yPosition;
 };
@@ -85,7 +86,7 @@ Operand ConvolutionBuilder::getX() const {
   x.batch = {inChannels * xChannel};
   Axis channels = {inChannels, xChannel};
   int64_t each = c.inChannels * inputs;
-  if (c.direction == GpuConvolution::InputGrad) { // What is written.
+  if (c.direction == GpuConvolution::InputGrad) { // It is the result.
     x.entries = batchAndPositions(each, {inputs, xPosition});
     x.terms = {channels};
     return x;
@@ -121,7 +122,7 @@ Operand ConvolutionBuilder::getY() const {
   }
   if (c.direction == GpuConvolution::WeightGrad) {
     y.entries = {channels};
-    // The same digits as the windows of x.
+    // The digits are the same as those of the windows of x.
     y.terms = batchAndWindows(each, c.output);
     llvm::copy(getAxes(c.output, yPosition), y.terms.begin() + 1);
     return y;

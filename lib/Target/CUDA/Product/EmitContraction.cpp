@@ -1,10 +1,11 @@
-//===- EmitContraction.cpp - products and convolutions as kernels ---------===//
+//===- EmitContraction.cpp - Contractions as kernels ----------------------===//
 //
-// For what no library computes, or where it is not. A block of threads has a
-// tile of the result and goes through both operands in steps along what is
-// summed. While one step is multiplied from shared memory, the next one is on
-// its way from global memory, in accesses of 16 bytes where strides permit. A
-// block may have a part of the steps: then a second kernel adds up the parts.
+// Emits the matmuls and convolutions that no library computes, or for which
+// none is installed. A block of threads has a tile of the result and iterates
+// over both operands in steps along the contracted axis. While one step is
+// multiplied from shared memory, the next one is loaded from global memory, in
+// accesses of 16 bytes where strides permit. With split-K, a block has only a
+// part of the steps, and a second kernel adds the partial sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,7 @@ public:
   void emit(StringRef name);
 
 private:
-  /// Of one step, on its way from global to shared memory.
+  /// The elements of one step, on their way from global to shared memory.
   struct Fetched {
     SmallVector<Value> lhs, rhs;
   };
@@ -63,7 +64,7 @@ private:
 };
 } // namespace
 
-/// One shared memory for both tiles.
+/// Allocates one shared memory for both tiles.
 void ContractionEmitter::allocate(gpu::GPUFuncOp kernel) {
   rhs->tile.first = 2 * lhs->tile.elements;
   auto space =
@@ -74,7 +75,8 @@ void ContractionEmitter::allocate(gpu::GPUFuncOp kernel) {
       kernel.addWorkgroupAttribution(type, b.getLoc());
 }
 
-/// `totals` with `sums` times their scales. `term` is the first that they have.
+/// Returns `totals` plus `sums` times their scales. `term` is the first term of
+/// the sums.
 SmallVector<Value> ContractionEmitter::addScaled(ValueRange totals,
                                                  ValueRange sums, Value term) {
   TileScales left(at, *contraction.lhsScale, memory.lhsScale, firstRow, rows,
@@ -103,8 +105,8 @@ void ContractionEmitter::put(const Fetched &fetched, Value stage) const {
   rhs->store(fetched.rhs, rhs->tile.findStage(at, stage));
 }
 
-/// Sums over the steps from `begin` on, of which shared memory has the first,
-/// to `end`. It has the next one then, unless that was behind `last`.
+/// Returns sums over the steps [begin, end). The first one must be in shared
+/// memory; afterwards step `end` is, unless it is greater than `last`.
 SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
                                                   Value last) const {
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
@@ -113,7 +115,7 @@ SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Value step = loop.getInductionVar();
-  // The last step is fetched once more, and not multiplied.
+  // After the last step, it is loaded again and not used.
   Value next = arith::MinUIOp::create(b, at.add(step, 1), last);
   Fetched fetched = fetch(next);
   Value stage = at.divide(step, 2).second;
@@ -126,8 +128,8 @@ SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-/// Sums over `steps` steps; those of `scaledSteps` at a time are multiplied by
-/// their scales.
+/// Returns sums over `steps` steps; those of each `scaledSteps` steps are
+/// multiplied by their scales.
 SmallVector<Value> ContractionEmitter::sumUp(Value steps) {
   Value last = arith::SubIOp::create(b, steps, at.constant(1));
   put(fetch(at.constant(0)), at.constant(0));
@@ -156,7 +158,8 @@ void ContractionEmitter::store(const Results &results, ValueRange sums) const {
 }
 
 void ContractionEmitter::storeParts(Value split, ValueRange sums) {
-  // As an operand: row after row, of all parts of all splits.
+  // Describes the workspace as a result: row after row, for all batch entries
+  // of all splits.
   Operand parts;
   parts.alignment = 16;
   parts.entries = {{contraction.m, contraction.n}};
@@ -175,7 +178,7 @@ void ContractionEmitter::storeParts(Value split, ValueRange sums) {
         sums);
 }
 
-/// The tile of this block, and the part of the steps that is returned.
+/// Computes the tile of this block, and returns its split.
 Value ContractionEmitter::findTile() {
   auto [outer, within] = at.divide(gpu::BlockIdOp::create(b, gpu::Dimension::x),
                                    tiling.rowTiles * tiling.columnTiles);
@@ -187,7 +190,7 @@ Value ContractionEmitter::findTile() {
   return split;
 }
 
-/// Of a split: where it begins, and how many steps it has.
+/// Sets the first step of a split and returns the number of its steps.
 Value ContractionEmitter::findSteps(Value split) {
   firstStep = at.scale(split, tiling.splitSteps);
   Value steps = at.constant(tiling.splitSteps);

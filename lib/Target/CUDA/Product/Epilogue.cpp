@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - what becomes of sums --------------------------------===//
+//===- Epilogue.cpp - Epilogue of contractions ----------------------------===//
 
 #include "Epilogue.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -144,7 +144,7 @@ void Results::store(Value row, Value column, ValueRange sums) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Sums in parts
+// Split-K
 //===----------------------------------------------------------------------===//
 
 void mlir::binade::emitFinish(ImplicitLocOpBuilder &b, StringRef name,

@@ -1,4 +1,4 @@
-//===- Epilogue.h - what becomes of sums ------------------------*- C++ -*-===//
+//===- Epilogue.h - Epilogue of contractions --------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_EPILOGUE_H
 #define BINADE_LIB_TARGET_CUDA_PRODUCT_EPILOGUE_H
@@ -8,36 +8,36 @@
 
 namespace mlir::binade {
 
-/// The arguments of a kernel; null for what it has not.
+/// The arguments of a kernel; null for those that it does not have.
 struct ContractionMemory {
   Value lhs, rhs, out, bias, lhsScale, rhsScale, workspace;
 };
 
-/// A kernel whose arguments are memory that no other is, its builder at the
-/// begin of the body.
+/// Creates a kernel whose arguments do not alias, and sets the insertion point
+/// to the start of its body.
 gpu::GPUFuncOp createKernel(ImplicitLocOpBuilder &b, StringRef name,
                             ArrayRef<Type> types, int64_t blocks,
                             int64_t threads);
 
-/// One with these arguments, its builder at the begin of the body.
+/// Creates a kernel with the arguments of `contraction` in the same way.
 gpu::GPUFuncOp createContractionKernel(ImplicitLocOpBuilder &b, StringRef name,
                                        const Contraction &contraction,
                                        const Tiling &tiling, int64_t blocks,
                                        int64_t threads,
                                        ContractionMemory &memory);
 
-/// Where the part of a batch begins in an operand.
+/// Returns the offset in an operand at which the batch entry `number` starts.
 Value findStart(Indices at, Value number, ArrayRef<int64_t> sizes,
                 ArrayRef<int64_t> strides);
 
-/// Stores sums as results: scaled, with the bias, added to what is there.
+/// Stores sums as results, after applying scale, bias and accumulation.
 class Results {
 public:
   Results(Indices at, const Contraction &contraction,
           const ContractionMemory &memory, Value batch, Extent rows,
           Extent columns);
-  /// Sums of one row and neighbouring columns; those that do not exist are
-  /// dropped. As many as `getWidth` gives are stored at once.
+  /// Stores sums of one row and adjacent columns; those outside of the result
+  /// are dropped. At most `getWidth` elements are stored at a time.
   void store(Value row, Value column, ValueRange sums) const;
   int64_t getWidth(int64_t most) const;
 
@@ -48,11 +48,11 @@ private:
   const Contraction &contraction;
   Gather out;
   std::optional<Gather> bias;
-  Value scale; ///< Null: 1.
+  Value scale; ///< Null: no scale.
 };
 
-/// The second kernel of a contraction whose sums are in parts: a thread adds
-/// up those of one result, in the order of the terms.
+/// Emits the second kernel of a split-K contraction: each thread adds the
+/// partial sums of one result, in the order of the terms.
 void emitFinish(ImplicitLocOpBuilder &b, StringRef name,
                 const Contraction &contraction, const Tiling &tiling);
 

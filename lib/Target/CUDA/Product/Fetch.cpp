@@ -1,4 +1,4 @@
-//===- Fetch.cpp - an operand's tile to shared memory ---------------------===//
+//===- Fetch.cpp - Load tiles to shared memory ----------------------------===//
 
 #include "Fetch.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The most bytes that an instruction loads or stores.
+/// Maximum bytes per access.
 static constexpr int64_t kAccess = 16;
 
 Fetch::Fetch(Indices at, const Operand &operand, const TileMath &math,
@@ -26,7 +26,7 @@ Fetch::Fetch(Indices at, const Operand &operand, const TileMath &math,
   tile = math.layOut(along, entries, tiling.step);
 }
 
-/// Where no two are next to each other.
+/// Whether terms are closer in memory than entries, if neither are contiguous.
 bool Fetch::isCloserByTerm() const {
   auto findStride = [&](ArrayRef<Axis> axes, unsigned Window::*digit) {
     int64_t stride = axes.back().stride;
@@ -76,7 +76,7 @@ void Fetch::store(ValueRange loaded, Value stage) const {
   }
 }
 
-/// A vector at once where the tile has its elements next to each other.
+/// Stores a vector at once if the tile has its elements contiguously.
 void Fetch::storeOne(Value x, Value stage, Value entry, Value term) const {
   ImplicitLocOpBuilder &b = at.b;
   if (width > 1 && tile.along == along) {

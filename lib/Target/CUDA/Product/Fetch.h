@@ -1,4 +1,4 @@
-//===- Fetch.h - an operand's tile to shared memory -------------*- C++ -*-===//
+//===- Fetch.h - Load tiles to shared memory --------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_FETCH_H
 #define BINADE_LIB_TARGET_CUDA_PRODUCT_FETCH_H
@@ -7,26 +7,28 @@
 
 namespace mlir::binade {
 
-/// How the threads of a block bring an operand's tile to shared memory: each
-/// has a few vectors along entries or terms, whichever is wider, and thereby
-/// neighbours in memory are those of neighbouring threads.
+/// How the threads of a block load an operand's tile to shared memory. Each
+/// thread loads a few vectors along entries or terms, whichever allows wider
+/// accesses, such that adjacent threads access adjacent memory.
 class Fetch {
 public:
-  /// `entries` are those of a tile, and `element` is what it holds.
+  /// `entries` is the number of entries in the tile, and `element` its element
+  /// type.
   Fetch(Indices at, const Operand &operand, const TileMath &math,
         const Tiling &tiling, int64_t entries, Type element);
 
-  /// What does not change from step to step. `first` is the tile's first entry.
+  /// Computes what is the same in all steps. `first` is the first entry of the
+  /// tile.
   void start(Value thread, Value first, const Gather &from);
 
-  /// The elements of this thread, of the step whose first term is `first`.
+  /// Loads this thread's elements of the step whose first term is `first`.
   SmallVector<Value> load(Value first) const;
   void store(ValueRange loaded, Value stage) const;
 
   SharedTile tile;
 
 private:
-  /// Vectors of a thread.
+  /// Returns the number of vectors per thread.
   int64_t countRows() const {
     return entries * tiling.step / (width * tiling.threads);
   }
@@ -38,11 +40,11 @@ private:
   int64_t entries;
   const Tiling &tiling;
   Type element;
-  Operand::Direction along; ///< Of vectors.
+  Operand::Direction along; ///< Direction of vectors.
   int64_t width, rowsAtOnce = 0;
   const Gather *gather = nullptr;
-  Value outer, inner;                ///< Of this thread's first elements.
-  SmallVector<Gather::Share> shares; ///< Of its entries.
+  Value outer, inner; ///< Position of this thread's first element.
+  SmallVector<Gather::Share> shares; ///< Addresses of its entries.
 };
 
 } // namespace mlir::binade

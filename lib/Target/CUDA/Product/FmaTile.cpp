@@ -1,6 +1,6 @@
-//===- FmaTile.cpp - a tile by fused products of f32 ----------------------===//
+//===- FmaTile.cpp - Tiles by fma instructions in f32 ---------------------===//
 //
-// A thread has a few neighbouring rows and columns of the tile. Sums are in the
+// A thread has a few adjacent rows and columns of the tile. Sums are in the
 // order of the terms.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,7 @@ public:
 
   SharedTile layOut(Operand::Direction, int64_t entries,
                     int64_t step) const override {
-    // A little more, so that terms of an entry lie in different banks.
+    // Rows are padded, so that terms of an entry are in different banks.
     return {Operand::Entries, entries + share, (entries + share) * step};
   }
 

@@ -1,4 +1,4 @@
-//===- Gather.cpp - elements of an operand in a kernel --------------------===//
+//===- Gather.cpp - Access to the elements of an operand ------------------===//
 
 #include "Gather.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -40,7 +40,7 @@ Value mlir::binade::convert(ImplicitLocOpBuilder &b, Value x, Type element) {
     return y;
   Type type = withElement(x.getType(), element);
   if (element.isBF16() && from.getIntOrFloatBitWidth() == 8) {
-    // No bit that is cut off is set.
+    // The bits that are cut off are 0.
     Value bits =
         arith::BitcastOp::create(b, withElement(wide, b.getI32Type()), y);
     Value half = arith::ConstantOp::create(
@@ -105,7 +105,8 @@ Gather::Place Gather::find(const Share &entry, const Share &term) const {
       place.exists = at.both(place.exists, at.isBelow(rest, 1));
       position = quotient;
     }
-    // What was negative is very large: nothing is that wraps around.
+    // A negative position is very large as an unsigned number, and thus not
+    // below any size.
     place.exists = at.both(place.exists, at.isBelow(position, window.size));
     place.index = at.add(place.index, at.scale(position, window.stride));
   }

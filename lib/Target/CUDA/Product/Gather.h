@@ -1,4 +1,4 @@
-//===- Gather.h - elements of an operand in a kernel ------------*- C++ -*-===//
+//===- Gather.h - Access to the elements of an operand ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_GATHER_H
 #define BINADE_LIB_TARGET_CUDA_PRODUCT_GATHER_H
@@ -9,40 +9,43 @@
 
 namespace mlir::binade {
 
-/// A number or a vector in another format: codes of 8 bits to any that holds
-/// them, narrower ones to f32.
+/// Converts a scalar or vector to another format: 8-bit floats to f32 or a
+/// 16-bit format that represents them exactly, 16-bit formats to f32, and f32
+/// to a 16-bit format.
 Value convert(ImplicitLocOpBuilder &b, Value x, Type element);
 
-/// How many entries or terms there are, and how many are asked for.
+/// The number of entries or terms, and the number that kernels access.
 struct Extent {
   int64_t size, padded;
 };
 
 class Gather {
 public:
-  /// `start` is the first element of this block's part of the batch.
+  /// `start` is the first element of this block's batch entry.
   Gather(Indices indices, const Operand &operand, Value memory, Value start,
          Extent entries, Extent terms)
       : at(indices), operand(operand), memory(memory), start(start),
         entries(entries), terms(terms) {}
 
-  /// What a number says of the place by itself, computed once for many.
+  /// The part of an address that depends on only an entry or only a term,
+  /// computed once for many elements.
   struct Share {
     Value place;
-    SmallVector<Value> windows; ///< Null where it has no say.
-    Value exists;               ///< Null: yes.
+    SmallVector<Value> windows; ///< Its part of each window's position.
+    Value exists;               ///< Null: always.
   };
   Share findEntry(Value number) const;
   Share findTerm(Value number) const;
 
   struct Place {
     Value index;
-    Value exists; ///< Null: yes.
+    Value exists; ///< Null: always.
   };
   Place find(const Share &entry, const Share &term) const;
 
-  /// `width` elements from there on, or 0s. Nothing branches: what does not
-  /// exist is loaded from the memory's begin and dropped.
+  /// Loads `width` elements from `place` on, or zeros if they do not exist. It
+  /// does not branch: elements that do not exist are loaded from the start of
+  /// the memory and dropped.
   Value load(const Place &place, int64_t width) const;
   void store(Value x, const Place &place) const;
 

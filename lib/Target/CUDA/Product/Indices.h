@@ -1,4 +1,4 @@
-//===- Indices.h - arithmetic on indices in a kernel ------------*- C++ -*-===//
+//===- Indices.h - Index arithmetic in kernels ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_INDICES_H
 #define BINADE_LIB_TARGET_CUDA_PRODUCT_INDICES_H
@@ -19,12 +19,13 @@ struct Indices {
   Value scale(Value x, int64_t factor) const {
     return arith::MulIOp::create(b, x, constant(factor));
   }
-  /// Of what is not negative, the quotient and the rest.
+  /// Returns quotient and remainder of a non-negative index.
   std::pair<Value, Value> divide(Value x, int64_t by) const {
     return {arith::DivUIOp::create(b, x, constant(by)),
             arith::RemUIOp::create(b, x, constant(by))};
   }
-  /// Nothing below 0 is. Null where all that is below `most` is.
+  /// Returns x < bound, or null if x < `most` implies it. A negative x is not
+  /// below any bound.
   Value isBelow(Value x, int64_t bound, int64_t most) const {
     return most <= bound ? Value() : isBelow(x, bound);
   }
@@ -32,7 +33,7 @@ struct Indices {
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x,
                                  constant(bound));
   }
-  /// Null is true.
+  /// Returns x and y; null means true.
   Value both(Value x, Value y) const {
     return !x ? y : !y ? x : arith::AndIOp::create(b, x, y).getResult();
   }

@@ -1,7 +1,7 @@
-//===- MmaTile.cpp - a tile by the matrix units ---------------------------===//
+//===- MmaTile.cpp - Tiles on tensor cores --------------------------------===//
 //
-// Each warp has a part of the tile. Matrices are transposed on their way from
-// shared memory where entries rather than terms follow one another.
+// Each warp has a part of the tile. ldmatrix transposes the matrices if entries
+// rather than terms are contiguous in shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ private:
   Indices at;
   WarpProduct matrices;
   Tiling tiling;
-  int64_t ownRows, ownColumns; ///< Of a warp.
+  int64_t ownRows, ownColumns; ///< Per warp.
   Value firstRow, firstColumn;
 };
 } // namespace
@@ -80,7 +80,7 @@ SmallVector<Value> MmaTile::multiply(const SharedTile &lhs, Value lhsStage,
   return all;
 }
 
-/// A lane has neighbours in one row, and those eight rows below.
+/// A lane has adjacent results in one row, and in the row eight below.
 void MmaTile::forEach(ValueRange sums, Visit visit) const {
   auto [group, member] = at.divide(matrices.lane, 4);
   Value row = at.add(firstRow, group),

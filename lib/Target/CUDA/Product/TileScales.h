@@ -1,4 +1,4 @@
-//===- TileScales.h - scales of an operand's tile ---------------*- C++ -*-===//
+//===- TileScales.h - Scales of an operand's tile ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_TILESCALES_H
 #define BINADE_LIB_TARGET_CUDA_PRODUCT_TILESCALES_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// The scales of an operand's entries in a tile, for terms that share them;
-/// each is loaded once.
+/// The scales of a tile's entries, for terms that share them. Each is loaded
+/// once.
 class TileScales {
 public:
   TileScales(Indices at, const Operand &scale, Value memory, Value first,
@@ -17,7 +17,7 @@ public:
         scales(at, scale, memory, at.constant(0), entries, {terms, terms}),
         term(scales.findTerm(term)) {}
 
-  /// That of the entry which is `further` behind `entry` of the tile.
+  /// Returns the scale of the entry `further` after `entry` of the tile.
   Value load(Value entry, int64_t further) {
     Value &known = loaded[isOne ? std::pair(first, int64_t(0))
                                 : std::pair(entry, further)];
@@ -30,8 +30,8 @@ public:
 
 private:
   Indices at;
-  Value first; ///< Entry of the tile.
-  bool isOne;  ///< All of the tile share it.
+  Value first; ///< First entry of the tile.
+  bool isOne;  ///< Whether the whole tile shares a scale.
   Gather scales;
   Gather::Share term;
   llvm::SmallDenseMap<std::pair<Value, int64_t>, Value> loaded;

@@ -1,4 +1,4 @@
-//===- WarpProduct.cpp - what a warp multiplies at once -------------------===//
+//===- WarpProduct.cpp - Matrix instructions of a warp --------------------===//
 
 #include "WarpProduct.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
