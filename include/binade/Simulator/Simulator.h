@@ -1,10 +1,10 @@
-//===- Simulator.h - GPU kernels without a GPU ------------------*- C++ -*-===//
+//===- Simulator.h - Simulation of GPU kernels ------------------*- C++ -*-===//
 //
-// Runs a kernel of the gpu dialect as a device would, thread by thread, in the
-// IR that goes on to PTX. What a device leaves undefined is an error: accesses
-// beyond a buffer or at an address that their width does not divide, reads of
-// shared memory that nobody wrote, two threads at one byte between barriers,
-// barriers and shuffles that not all threads reach.
+// Runs a kernel of the gpu dialect as a GPU does, thread by thread, from the IR
+// that is lowered to PTX. Everything that is undefined on a device is an error:
+// out-of-bounds and misaligned accesses, reads of shared memory that no thread
+// has written, data races between barriers, and barriers or shuffles that not
+// all threads reach.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,22 +17,22 @@
 
 namespace mlir::binade {
 
-/// What a kernel is started with. An argument is memory, of the bytes of a
-/// memref, or the bits of a number. Memory has the alignment that it has here.
+/// How a kernel is launched. An argument is the bytes of a memref, or the bits
+/// of a scalar. Memory has the alignment that it has in this process.
 struct SimulatedLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::vector<std::variant<MutableArrayRef<char>, uint64_t>> arguments;
-  /// 0: blocks, and threads from barrier to barrier, run by their numbers;
-  /// otherwise in an order that is drawn from this seed. No result may depend
-  /// on it.
+  /// 0: blocks, and threads between barriers, run in the order of their
+  /// numbers. Otherwise: in a random order with this seed. No result may depend
+  /// on the order.
   uint64_t order = 0;
 };
 
-/// Loads the dialects of which kernels consist, for texts of them to be parsed.
+/// Loads the dialects of kernels, so that their text can be parsed.
 void loadKernelDialects(MLIRContext &context);
 
-/// Runs `kernel` to its end. Memrefs have one axis and a static shape. An error
-/// says at which op, by which thread of which block, and what happened.
+/// Runs `kernel`. Memrefs must have at most one axis and a static shape. An
+/// error names the op, the thread and its block, and what is wrong.
 LogicalResult simulate(gpu::GPUFuncOp kernel, const SimulatedLaunch &launch);
 
 } // namespace mlir::binade
