@@ -1,4 +1,4 @@
-//===- Accesses.cpp - what a kernel reads and writes ----------------------===//
+//===- Accesses.cpp - Memory accesses of kernels --------------------------===//
 
 #include "Arithmetic.h"
 #include "ProgramBuilder.h"
@@ -7,12 +7,14 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// That of an element, if an op asks for no more.
+/// Returns the alignment of an access: that of an element, unless the op
+/// requires more.
 template <typename Op> static uint64_t getAlignment(Op op, unsigned bytes) {
   return std::max<uint64_t>(bytes, op.getAlignment().value_or(1));
 }
 
-/// Integers only: they do not depend on who is first.
+/// Returns the function of an atomic update. Only integers are supported,
+/// because the order of threads does not affect them.
 static LaneFunction getUpdate(arith::AtomicRMWKind kind, Type element) {
   using Kind = arith::AtomicRMWKind;
   auto of = [&](vector::CombiningKind combining) {
@@ -31,7 +33,9 @@ LogicalResult ProgramBuilder::checkShape(Operation *op, MemRefType type) {
   if (type.hasStaticShape() && type.getRank() <= 1 &&
       type.getLayout().isIdentity())
     return success();
-  return op->emitOpError("is simulated for memory with one axis, got ") << type;
+  return op->emitOpError("is supported in the simulator for memory with at "
+                         "most one axis, got ")
+         << type;
 }
 
 ProgramBuilder::Element ProgramBuilder::getElement(Value memory,
@@ -104,7 +108,8 @@ LogicalResult ProgramBuilder::emit(memref::AtomicRMWOp op) {
            before = get(op.getResult()).first;
   LaneFunction combine = getUpdate(op.getKind(), op.getValue().getType());
   if (!combine)
-    return op.emitOpError("is no update that is simulated");
+    return op.emitOpError(
+        "is an atomic update that the simulator does not support");
   add(op, [=](Machine &m, Thread &t) {
     Place place = element.of(t);
     if (!m.isAligned(t, op, place, element.bytes))
@@ -165,7 +170,7 @@ LogicalResult ProgramBuilder::emit(memref::ViewOp op) {
   return checkShape(op, op.getType());
 }
 
-/// A number that no other place has.
+/// The packed place serves as an address, which is unique.
 LogicalResult ProgramBuilder::emit(memref::ExtractAlignedPointerAsIndexOp op) {
   copy(op, op.getSource(), op->getResults());
   return success();
@@ -179,7 +184,7 @@ LogicalResult ProgramBuilder::emit(memref::GetGlobalOp op) {
           ? dyn_cast_if_present<DenseElementsAttr>(global.getInitialValueAttr())
           : DenseElementsAttr();
   if (!elements)
-    return op.emitOpError("is simulated for constants");
+    return op.emitOpError("is supported in the simulator for constants only");
   unsigned width = getByteWidth(elements.getElementType());
   std::vector<char> bytes;
   for (Attribute number : elements.getValues<Attribute>()) {

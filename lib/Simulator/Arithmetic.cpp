@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - what ops compute of single lanes ------------------===//
+//===- Arithmetic.cpp - Arithmetic on single lanes ------------------------===//
 
 #include "Arithmetic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -51,8 +51,8 @@ double mlir::binade::toDouble(uint64_t bits, FloatType type) {
   return toFloat(bits, type).convertToDouble();
 }
 
-/// `number` in a narrower format. As on a device, NaN has all bits set but the
-/// sign; PTX calls it canonical.
+/// Rounds `number` to a narrower format. As on a device, NaN has all bits set
+/// but the sign, which PTX calls canonical.
 static uint64_t round(APFloat number, FloatType type) {
   const llvm::fltSemantics &semantics = type.getFloatSemantics();
   bool isExact;
@@ -63,8 +63,8 @@ static uint64_t round(APFloat number, FloatType type) {
   return toBits(number);
 }
 
-/// `compute`, by the machine's own arithmetic, of numbers of `type`; null for
-/// types that it has none for.
+/// Returns `compute` on elements of `type` in native arithmetic; null for types
+/// without native arithmetic.
 template <typename Function>
 static LaneFunction overFloats(Type type, Function compute) {
   if (type.isF32())
@@ -83,7 +83,7 @@ static LaneFunction overFloats(Type type, Function compute) {
 }
 
 namespace {
-/// IEEE 754's maximum and minimum: -0 is less than 0, NaN wins.
+/// IEEE 754's maximum and minimum: -0 is less than 0, and NaN is propagated.
 struct Maximum {
   template <typename T> T operator()(T x, T y) const {
     if (std::isnan(x) || std::isnan(y))
@@ -147,7 +147,7 @@ static LaneFunction getFloatFunction(Operation *op, Type type) {
       .Default([](auto) { return LaneFunction(); });
 }
 
-/// Comparison of floats; formats that nothing computes in are not compared.
+/// Returns a comparison of floats; null for formats without arithmetic.
 static LaneFunction compareFloats(arith::CmpFPredicate predicate, Type type) {
   auto holds = [predicate](auto x, auto y) -> bool {
     using P = arith::CmpFPredicate;
@@ -218,7 +218,8 @@ static LaneFunction getIntegerFunction(Operation *op, Type type) {
                       width);
     };
   };
-  // Shifts by the width or more, and division by 0, have no value.
+  // Shifts by the width or more, and division by 0, are undefined; the result
+  // is 0.
   auto shift = [&](auto compute) -> LaneFunction {
     return [compute, width](const uint64_t *x) -> uint64_t {
       return x[1] >= width ? 0 : truncate(compute(x[0], x[1]), width);
@@ -312,7 +313,7 @@ static LaneFunction compareIntegers(arith::CmpIPredicate predicate,
 // Conversions
 //===----------------------------------------------------------------------===//
 
-/// From `from` to `to`, the element types of operand and result.
+/// Returns a conversion between the element types `from` and `to`.
 static LaneFunction getConversion(Operation *op, Type from, Type to) {
   unsigned before = getBitWidth(from), after = getBitWidth(to);
   auto asFloat = dyn_cast<FloatType>(from),

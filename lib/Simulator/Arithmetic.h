@@ -1,6 +1,6 @@
-//===- Arithmetic.h - what ops compute of single lanes ----------*- C++ -*-===//
+//===- Arithmetic.h - Arithmetic on single lanes ----------------*- C++ -*-===//
 //
-// A lane is the bits of a number in the low bits of 64, the others 0.
+// A lane is the bit pattern of an element, zero-extended to 64 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,21 +14,22 @@ namespace mlir::binade {
 
 using LaneFunction = std::function<uint64_t(const uint64_t *operands)>;
 
-/// What `op` of the dialects arith and math computes of one lane of each
-/// operand; null for other ops. f32 and f64 as IEEE 754 says, nothing
-/// contracted.
+/// Returns the function that `op` of the dialects arith or math computes for
+/// one lane of each operand; null for other ops. f32 and f64 follow IEEE 754,
+/// without contraction.
 LaneFunction getLaneFunction(Operation *op);
 
-/// The number that bits of `type` stand for.
+/// Returns the value of a bit pattern of `type`.
 double toDouble(uint64_t bits, FloatType type);
 
-/// The bits of a number that an attribute names.
+/// Returns the bit pattern of a number in an attribute.
 uint64_t getBits(Attribute number);
 
-/// The two numbers put together by a reduction of a vector.
+/// Returns the function that combines two elements in a vector reduction of
+/// `kind`; null if it is not supported.
 LaneFunction getCombiner(Attribute kind, Type element);
 
-/// Of an element in registers, and in memory.
+/// Return the width of an element in registers, and in memory.
 unsigned getBitWidth(Type element);
 unsigned getByteWidth(Type element);
 

@@ -1,4 +1,4 @@
-//===- Machine.cpp - threads, their registers and memory ------------------===//
+//===- Machine.cpp - Threads, their registers and memory ------------------===//
 
 #include "Machine.h"
 
@@ -26,10 +26,12 @@ bool Machine::isAligned(const Thread &thread, Operation *op, Place place,
     return true;
   std::string begin;
   if (uint64_t beyond = first % alignment)
-    begin = (" of memory that begins " + Twine(beyond) + " beyond one").str();
+    begin =
+        (" of memory that starts " + Twine(beyond) + " bytes after a multiple")
+            .str();
   fail(thread, op,
-       "is at byte " + Twine(place.byte) + begin + ", no multiple of " +
-           Twine(alignment));
+       "accesses byte " + Twine(place.byte) + begin +
+           "; expected an address that is a multiple of " + Twine(alignment));
   return false;
 }
 
@@ -40,7 +42,8 @@ char *Machine::access(Thread &thread, Operation *op, Place place, size_t count,
     if (place.byte <= bytes.size() && count <= bytes.size() - place.byte)
       return bytes.data() + place.byte;
     fail(thread, op,
-         "is beyond its own memory of " + Twine(bytes.size()) + " bytes");
+         "is out of bounds of private memory of " + Twine(bytes.size()) +
+             " bytes");
     return nullptr;
   }
   SharedBytes &bytes = memories[place.memory];

@@ -1,4 +1,4 @@
-//===- Machine.h - threads, their registers and memory ----------*- C++ -*-===//
+//===- Machine.h - Threads, their registers and memory ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_MACHINE_H
 #define BINADE_LIB_SIMULATOR_MACHINE_H
@@ -8,12 +8,12 @@
 
 namespace mlir::binade {
 
-/// Lanes of a warp.
+/// Threads of a warp.
 inline constexpr int32_t kWarp = 32;
 
-/// A memref in a register: which memory, and from which byte on.
+/// A memref in a register: a memory, and the offset in it, in bytes.
 struct Place {
-  /// Memory of the thread itself, not one that several threads see.
+  /// Whether it is memory of one thread.
   bool isPrivate;
   uint32_t memory;
   uint64_t byte;
@@ -22,7 +22,7 @@ struct Place {
   static Place unpack(uint64_t bits);
 };
 
-/// Memory of a thread.
+/// Private memory of a thread.
 struct OwnBytes {
   uint64_t address;
   std::vector<char> bytes;
@@ -31,34 +31,34 @@ struct OwnBytes {
 struct Thread {
   enum class State { Running, AtBarrier, AtExchange, Done };
 
-  int32_t number = 0; ///< In its block.
+  int32_t number = 0; ///< Number in its block.
   std::array<int64_t, 3> id = {};
   State state = State::Running;
-  size_t next = 0; ///< Instruction.
+  size_t next = 0; ///< Index of the next instruction.
   std::vector<uint64_t> registers;
   std::vector<OwnBytes> memories;
 };
 
-/// What all threads of a launch share.
+/// The state that all threads of a launch share.
 class Machine {
 public:
   explicit Machine(const SimulatedLaunch &launch) : launch(launch) {}
 
   const SimulatedLaunch &launch;
   std::vector<SharedBytes> memories;
-  int32_t block = 0; ///< Number of the one that runs.
+  int32_t block = 0; ///< Number of the current block.
   std::array<int64_t, 3> blockId = {};
-  uint32_t epoch = 0; ///< Barriers that it passed.
+  uint32_t epoch = 0; ///< Barriers that the block has passed.
 
-  /// Whether a device has `place` at a multiple of `alignment`; an error of
-  /// `op` if not.
+  /// Whether `place` is a multiple of `alignment` on a device; otherwise
+  /// reports an error at `op`.
   bool isAligned(const Thread &thread, Operation *op, Place place,
                  uint64_t alignment);
-  /// The bytes of `count` at `place`, for `op` of `thread`; null after an
+  /// Returns `count` bytes at `place`, for `op` of `thread`; null after an
   /// error.
   char *access(Thread &thread, Operation *op, Place place, size_t count,
                AccessKind access);
-  /// Stops the launch.
+  /// Reports an error and stops the launch.
   void fail(const Thread &thread, Operation *op, const Twine &what);
   bool hasFailed() const { return failed; }
 

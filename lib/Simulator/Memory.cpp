@@ -1,4 +1,4 @@
-//===- Memory.cpp - what simulated threads read and write -----------------===//
+//===- Memory.cpp - Memory of simulated threads ---------------------------===//
 
 #include "Memory.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -39,8 +39,8 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
   bool isWrite = access != AccessKind::Read;
   for (Byte &byte : MutableArrayRef(visits).slice(first, count)) {
     if (access != AccessKind::Write && !isKnown && byte.write.block == kNobody)
-      return llvm::formatv("{0} byte {1}, which nobody wrote", getVerb(access),
-                           &byte - visits.data())
+      return llvm::formatv("{0} byte {1}, which no thread wrote",
+                           getVerb(access), &byte - visits.data())
           .str();
     bool isBehindWrite = byte.write.isUnordered(who, access);
     if (isBehindWrite || (isWrite && byte.read.isUnordered(who, access))) {
@@ -62,7 +62,7 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
     bool isAnotherBlock = last.block != kNobody && last.block != who.block;
     bool isAnotherThread = last.block == who.block && last.epoch == who.epoch &&
                            last.thread != who.thread;
-    // Only updates and reads get here.
+    // Only updates and reads remain.
     if (isAnotherBlock)
       now.block = now.thread = kSeveral;
     else if (isAnotherThread)

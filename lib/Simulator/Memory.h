@@ -1,4 +1,4 @@
-//===- Memory.h - what simulated threads read and write ---------*- C++ -*-===//
+//===- Memory.h - Memory of simulated threads -------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_MEMORY_H
 #define BINADE_LIB_SIMULATOR_MEMORY_H
@@ -12,31 +12,33 @@
 
 namespace mlir::binade {
 
-/// Who accesses memory, and behind how many barriers of its block.
+/// The thread that accesses memory, and the number of barriers before the
+/// access.
 struct Accessor {
   int32_t block, thread;
   uint32_t epoch;
 };
 
-/// An update reads and writes at once, whatever others do so.
+/// An update reads and writes atomically.
 enum class AccessKind : uint8_t { Read, Write, Update };
 
-/// Memory that several threads see, with who was at each byte last.
+/// Memory that several threads access, with the last accesses to each byte.
 class SharedBytes {
 public:
   enum class Start { Known, Unknown };
 
-  /// `bytes` belong to another, and hold values from the start. To a device
-  /// they lie at `address`.
+  /// Uses `bytes` of the caller, which are initialized. A device has them at
+  /// `address`.
   SharedBytes(MutableArrayRef<char> bytes, uint64_t address);
-  /// Memory of a block; nobody has written it.
+  /// Allocates uninitialized memory of a block.
   SharedBytes(size_t size, uint64_t address);
-  /// The same for the next block.
+  /// Resets the memory for the next block.
   void forget();
 
   size_t size() const { return bytes.size(); }
   uint64_t getAddress() const { return address; }
-  /// Nothing, or what is wrong with an access to [first, first + count).
+  /// Returns an error message if an access to [first, first + count) is not
+  /// valid.
   std::optional<std::string> check(const Accessor &who, uint64_t first,
                                    size_t count, AccessKind access);
   char *at(uint64_t first) { return bytes.data() + first; }
@@ -47,7 +49,7 @@ private:
     int32_t block = kNobody, thread = kNobody;
     uint32_t epoch = 0;
     bool isUpdate = false;
-    /// Whether nothing orders this and what `who` does.
+    /// Whether no barrier orders this access and the one of `who`.
     bool isUnordered(const Accessor &who, AccessKind access) const;
   };
   struct Byte {

@@ -1,4 +1,4 @@
-//===- MovedLanes.cpp - ops that only move lanes --------------------------===//
+//===- MovedLanes.cpp - Ops that only move lanes --------------------------===//
 
 #include "MovedLanes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -31,7 +31,7 @@ mlir::binade::findMovedLanes(Operation *op) {
   } else if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
     if (!extract.getDynamicPosition().empty())
       return std::nullopt;
-    // The last axes may be whole.
+    // The position may leave the last axes whole.
     int64_t first = 0, rest = countOf(0);
     for (auto [at, size] : llvm::zip(extract.getStaticPosition(),
                                      extract.getSourceVectorType().getShape()))
@@ -45,7 +45,7 @@ mlir::binade::findMovedLanes(Operation *op) {
     for (uint32_t i = 0; i < count; ++i)
       i == insert.getStaticPosition().front() ? lane(0, 0) : lane(1, i);
   } else if (auto slice = dyn_cast<vector::ExtractStridedSliceOp>(op)) {
-    // Of the first axis only: what follows it is whole.
+    // Only slices of the first axis are supported; the other axes are whole.
     if (slice.getOffsets().size() != 1)
       return std::nullopt;
     VectorType from = slice.getSourceVectorType();

@@ -1,4 +1,4 @@
-//===- MovedLanes.h - ops that only move lanes ------------------*- C++ -*-===//
+//===- MovedLanes.h - Ops that only move lanes ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_MOVEDLANES_H
 #define BINADE_LIB_SIMULATOR_MOVEDLANES_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// Of a vector; 1 for a number.
+/// Returns the number of lanes of a vector; 1 for a scalar.
 uint32_t countLanes(Type type);
 
 struct MovedLane {
@@ -16,8 +16,8 @@ struct MovedLane {
   uint32_t lane;
 };
 
-/// What becomes each lane of the result of `op`; nothing for an op that
-/// computes, or that moves lanes in a way that is not simulated.
+/// Returns the source of each lane of the result of `op`; nothing for an op
+/// that computes, or whose movement is not supported.
 std::optional<SmallVector<MovedLane>> findMovedLanes(Operation *op);
 
 } // namespace mlir::binade

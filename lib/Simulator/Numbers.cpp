@@ -1,4 +1,4 @@
-//===- Numbers.cpp - what a kernel computes -------------------------------===//
+//===- Numbers.cpp - Arithmetic of kernels --------------------------------===//
 
 #include "Arithmetic.h"
 #include "MovedLanes.h"
@@ -28,7 +28,7 @@ LogicalResult ProgramBuilder::emit(vector::ReductionOp op) {
     start = get(acc).first;
   LaneFunction combine = getCombiner(op.getKindAttr(), op.getDest().getType());
   if (!combine)
-    return op.emitOpError("is no reduction that is simulated");
+    return op.emitOpError("is a reduction that the simulator does not support");
   add(op, [=](Machine &, Thread &t) {
     uint64_t total = t.registers[start ? *start : from.first];
     for (uint32_t i = start ? 0 : 1; i < from.count; ++i) {

@@ -1,4 +1,4 @@
-//===- Program.cpp - a kernel as a list of instructions -------------------===//
+//===- Program.cpp - Kernels as lists of instructions ---------------------===//
 
 #include "Arithmetic.h"
 #include "MovedLanes.h"
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Of memory of a block, in bytes: binade-lower-to-nvvm sees to it.
+/// Alignment in bytes of shared memory, as binade-lower-to-nvvm sets it.
 static constexpr uint64_t kSharedAlignment = 16;
 
 FailureOr<SimulatedProgram> ProgramBuilder::run() {
@@ -64,7 +64,8 @@ LogicalResult ProgramBuilder::emit(Operation *op) {
       .Case<gpu::SubgroupReduceOp>([&](auto one) -> LogicalResult {
         if (!one.getUniform() || one.getClusterSize() ||
             !one.getType().isInteger(32))
-          return one.emitOpError("is simulated for words of whole warps");
+          return one.emitOpError(
+              "is supported in the simulator for i32 and whole warps only");
         return emitExchange(one);
       })
       .Case<gpu::LaneIdOp, gpu::SubgroupIdOp>([&](auto one) {
@@ -82,7 +83,7 @@ LogicalResult ProgramBuilder::emit(Operation *op) {
 // Control
 //===----------------------------------------------------------------------===//
 
-/// Copies values at once: one may be what another becomes.
+/// Copies values simultaneously, because a target may also be a source.
 void ProgramBuilder::copy(Operation *op, ValueRange from, ValueRange to) {
   SmallVector<std::pair<uint32_t, uint32_t>> moves;
   for (auto [source, target] : llvm::zip(from, to))
@@ -107,7 +108,7 @@ LogicalResult ProgramBuilder::emit(scf::ForOp loop) {
   add(loop, [=](Machine &m, Thread &t) {
     t.registers[i] = t.registers[begin];
     if (static_cast<int64_t>(t.registers[step]) <= 0)
-      m.fail(t, loop, "steps by nothing, or backwards");
+      m.fail(t, loop, "has a step that is not positive");
   });
   copy(loop, loop.getInitArgs(), loop.getRegionIterArgs());
   auto behind = std::make_shared<size_t>();
@@ -168,7 +169,8 @@ LogicalResult ProgramBuilder::emit(gpu::BarrierOp barrier) {
   return success();
 }
 
-/// All threads of a warp do `op` when the last one has come to it.
+/// Makes all threads of a warp execute `op` together once the last one reaches
+/// it.
 LogicalResult ProgramBuilder::addExchange(Operation *op, Exchange exchange) {
   program.exchanges[program.instructions.size()] = std::move(exchange);
   add(op, [](Machine &, Thread &t) { t.state = Thread::State::AtExchange; });
@@ -193,8 +195,9 @@ LogicalResult ProgramBuilder::emit(nvgpu::MmaSyncOp op) {
   if ((!format.isF16() && !format.isBF16()) ||
       !op.getMatrixC().getType().getElementType().isF32() ||
       op.getMmaShapeAsArray() != std::array<int64_t, 3>{16, 8, 16})
-    return op.emitOpError("is simulated for 16 x 8 x 16 of f16 or bf16 to "
-                          "f32");
+    return op.emitOpError(
+        "is supported in the simulator for 16 x 8 x 16 of f16 or bf16 to "
+        "f32");
   return emitExchange(op);
 }
 

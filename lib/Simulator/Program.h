@@ -1,4 +1,4 @@
-//===- Program.h - a kernel as a list of instructions -----------*- C++ -*-===//
+//===- Program.h - Kernels as lists of instructions -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_PROGRAM_H
 #define BINADE_LIB_SIMULATOR_PROGRAM_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// Does one op for one thread, whose `next` is the instruction behind already.
+/// Executes an op for a thread, whose `next` has already been incremented.
 using Action = std::function<void(Machine &, Thread &)>;
 
 struct Instruction {
@@ -16,23 +16,23 @@ struct Instruction {
   Action action;
 };
 
-/// Memory that is there whenever a kernel runs, and the register that names it.
+/// Memory that exists during the whole kernel, and the register of its memref.
 struct KernelMemory {
   uint32_t place;
   size_t bytes;
-  uint64_t alignment;      ///< Where it lies, for it may be no better.
-  std::vector<char> start; ///< What a constant holds; empty for others.
+  uint64_t alignment;      ///< It has no larger alignment than this.
+  std::vector<char> start; ///< Value of a constant; otherwise empty.
 };
 
-/// A thread can stop at any instruction and go on later, for loops are jumps.
+/// Loops are jumps, so that a thread can stop and resume at any instruction.
 struct SimulatedProgram {
   std::vector<Instruction> instructions;
   size_t registers = 0;
-  std::vector<uint32_t> arguments; ///< Their registers.
+  std::vector<uint32_t> arguments; ///< Registers of the arguments.
   std::vector<KernelMemory> workgroup, privates, constants;
-  DenseMap<size_t, Exchange> exchanges; ///< By instruction.
+  DenseMap<size_t, Exchange> exchanges; ///< By index of the instruction.
 
-  /// Emits an error for an op that is not simulated.
+  /// Emits an error for an op that is not supported.
   static FailureOr<SimulatedProgram> of(gpu::GPUFuncOp kernel);
 };
 

@@ -1,4 +1,4 @@
-//===- ProgramBuilder.h - from a kernel to instructions ---------*- C++ -*-===//
+//===- ProgramBuilder.h - Emission of a kernel's instructions ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_PROGRAMBUILDER_H
 #define BINADE_LIB_SIMULATOR_PROGRAMBUILDER_H
@@ -12,7 +12,8 @@
 
 namespace mlir::binade {
 
-/// Gives every value registers, one for each lane, and every op instructions.
+/// Assigns a register to every lane of every value, and emits instructions for
+/// every op.
 class ProgramBuilder {
 public:
   explicit ProgramBuilder(gpu::GPUFuncOp kernel) : kernel(kernel) {}
@@ -65,7 +66,8 @@ private:
   // Memory
   //===--------------------------------------------------------------------===//
 
-  /// Element `index` of the memref in register `base`; none for number 0.
+  /// Element `index` of the memref in register `base`; the first one without
+  /// index.
   struct Element {
     uint32_t base;
     std::optional<uint32_t> index;
@@ -95,7 +97,7 @@ private:
   LogicalResult emit(memref::GetGlobalOp op);
 
   //===--------------------------------------------------------------------===//
-  // Numbers
+  // Values
   //===--------------------------------------------------------------------===//
 
   LogicalResult emit(arith::ConstantOp op);

@@ -1,8 +1,8 @@
-//===- Simulator.cpp - GPU kernels without a GPU --------------------------===//
+//===- Simulator.cpp - Simulation of GPU kernels --------------------------===//
 //
-// Blocks run one after the other. Threads of a block run one after the other,
-// too, each up to its next barrier or exchange: there the others catch up. On a
-// device any may come first, so that a launch can ask for another order.
+// Blocks run one after the other, and so do the threads of a block, each up to
+// its next barrier or exchange, where it waits for the others. On a device any
+// thread may be first, so that a launch can request another order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What a kernel says of where its arguments lie.
+/// Attribute for the alignment of a kernel's arguments.
 static constexpr StringLiteral kAlignAttr = "llvm.align";
 
-/// The numbers below `count` in the order of a launch.
+/// Returns the numbers below `count` in the order of the launch.
 static std::vector<int64_t> getOrder(int64_t count, uint64_t seed) {
   std::vector<int64_t> order(count);
   std::iota(order.begin(), order.end(), int64_t(0));
@@ -134,13 +134,13 @@ private:
     }
   }
 
-  /// What a thread that waits has come to.
+  /// Returns the op at which a thread waits.
   Operation *getOp(const Thread &thread) const {
     return program.instructions[thread.next - 1].op;
   }
 
-  /// Lets the threads of a warp that all wait at one exchange go on; false if
-  /// none waits at any.
+  /// Executes the exchange at which all threads of a warp wait. Returns false
+  /// if no thread waits at one.
   bool exchange(MutableArrayRef<Thread> warp) {
     auto *waiting = llvm::find_if(warp, [](const Thread &thread) {
       return thread.state == Thread::State::AtExchange;
@@ -151,8 +151,8 @@ private:
       if (thread.state != Thread::State::AtExchange ||
           thread.next != waiting->next) {
         machine.fail(*waiting, getOp(*waiting),
-                     "waits for its warp, and thread " + Twine(thread.number) +
-                         " of it does not");
+                     "waits for its warp, but thread " + Twine(thread.number) +
+                         " of the warp does not");
         return true;
       }
     program.exchanges.find(waiting->next - 1)->second(machine, warp);
@@ -161,7 +161,8 @@ private:
     return true;
   }
 
-  /// All threads wait at one barrier, or it is an error.
+  /// Passes the barrier at which all threads wait. Fails if they do not all
+  /// wait at the same one.
   bool passBarrier() {
     auto waiting = llvm::find_if(threads, [](const Thread &thread) {
       return thread.state == Thread::State::AtBarrier;
@@ -170,7 +171,7 @@ private:
       if (thread.state != Thread::State::AtBarrier ||
           thread.next != waiting->next) {
         machine.fail(*waiting, getOp(*waiting),
-                     "waits at a barrier, and thread " + Twine(thread.number) +
+                     "waits at a barrier, but thread " + Twine(thread.number) +
                          " does not");
         return false;
       }
@@ -183,39 +184,40 @@ private:
   const SimulatedProgram &program;
   const SimulatedLaunch &launch;
   Machine machine;
-  std::vector<std::pair<uint32_t, uint64_t>> start; ///< Of registers.
+  std::vector<std::pair<uint32_t, uint64_t>>
+      start; ///< Initial values of registers.
   std::deque<std::vector<char>> constants;
-  size_t firstOfBlock = 0; ///< Memory of a block, behind that of the launch.
+  size_t firstOfBlock = 0; ///< First memory of a block, after the launch's.
   std::vector<Thread> threads;
   std::vector<int64_t> threadOrder;
 };
 } // namespace
 
-/// Whether arguments are what the kernel takes.
+/// Checks the arguments of a launch against those of the kernel.
 static LogicalResult check(gpu::GPUFuncOp kernel,
                            const SimulatedLaunch &launch) {
   ArrayRef<Type> types = kernel.getArgumentTypes();
   if (types.size() != launch.arguments.size())
-    return kernel.emitError("takes ")
+    return kernel.emitError("expects ")
            << types.size() << " arguments, got " << launch.arguments.size();
   for (auto [index, type] : llvm::enumerate(types)) {
     const auto *bytes =
         std::get_if<MutableArrayRef<char>>(&launch.arguments[index]);
     auto memory = dyn_cast<MemRefType>(type);
     if (bool(bytes) != bool(memory))
-      return kernel.emitError("takes ")
+      return kernel.emitError("expects ")
              << type << " as argument " << index << ", got "
              << (bytes ? "memory" : "a number");
-    // LLVM relies on it.
+    // LLVM relies on the alignment.
     auto alignment = kernel.getArgAttrOfType<IntegerAttr>(index, kAlignAttr);
     if (!bytes || !alignment)
       continue;
     uint64_t beyond = reinterpret_cast<uintptr_t>(bytes->data()) %
                       static_cast<uint64_t>(alignment.getInt());
     if (beyond != 0)
-      return kernel.emitError("takes memory at a multiple of ")
+      return kernel.emitError("expects memory at a multiple of ")
              << alignment.getInt() << " as argument " << index
-             << ", got some that begins " << beyond << " beyond one";
+             << ", got memory that starts " << beyond << " bytes after one";
   }
   for (int64_t size : launch.block)
     if (size < 1)

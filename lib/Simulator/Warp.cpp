@@ -1,4 +1,4 @@
-//===- Warp.cpp - what the threads of a warp do together ------------------===//
+//===- Warp.cpp - Ops that warps execute together -------------------------===//
 
 #include "Warp.h"
 #include "Arithmetic.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 //===----------------------------------------------------------------------===//
-// Numbers
+// Shuffles and reductions
 //===----------------------------------------------------------------------===//
 
 Exchange mlir::binade::getExchange(gpu::ShuffleOp op,
@@ -28,7 +28,7 @@ Exchange mlir::binade::getExchange(gpu::ShuffleOp op,
       if (width < 1 || width > kWarp || (width & (width - 1)) != 0)
         return m.fail(thread, op,
                       "shuffles among " + Twine(width) +
-                          " lanes, no power of two up to 32");
+                          " lanes; expected a power of two up to 32");
       int64_t begin = lane / width * width, source = lane;
       switch (op.getMode()) {
       case gpu::ShuffleMode::XOR:
@@ -48,7 +48,7 @@ Exchange mlir::binade::getExchange(gpu::ShuffleOp op,
       if (isValid && source >= static_cast<int64_t>(warp.size()))
         return m.fail(thread, op,
                       "shuffles with lane " + Twine(source) +
-                          ", which its warp has not");
+                          ", which its warp does not have");
       thread.registers[to] = values[isValid ? source : lane];
       thread.registers[valid] = isValid;
     }
@@ -59,7 +59,7 @@ static bool isWhole(Machine &m, Operation *op, ArrayRef<Thread> warp) {
   if (warp.size() == kWarp)
     return true;
   m.fail(warp.front(), op,
-         "needs a warp of 32 threads, and has " + Twine(warp.size()));
+         "needs a warp of 32 threads, but has " + Twine(warp.size()));
   return false;
 }
 
@@ -88,14 +88,15 @@ Exchange mlir::binade::getExchange(gpu::SubgroupReduceOp op,
 // Matrices
 //===----------------------------------------------------------------------===//
 
-/// "Matrix fragments for mma.m16n8k16 with .f16/.bf16" of the PTX ISA: lane
-/// 4 g + t has, of the first operand, two neighbours from column 2 t on in rows
-/// g and g + 8, then the same eight columns further; of the second two
-/// neighbours from row 2 t on in column g, then eight rows further; of the sums
-/// two neighbours from column 2 t on in row g, then in row g + 8.
+/// Implements "Matrix fragments for mma.m16n8k16 with .f16/.bf16" of the PTX
+/// ISA. Of the first operand, lane 4 g + t has two adjacent elements from
+/// column 2 t on in rows g and g + 8, then the same eight columns further; of
+/// the second operand two adjacent elements from row 2 t on in column g, then
+/// eight rows further; of the sums two adjacent elements from column 2 t on in
+/// row g, then in row g + 8.
 ///
-/// In which order a device adds up products is not said: here they are exact,
-/// added one by one to the sum in f64, and rounded once.
+/// The order in which a device adds is not specified. Here the products are
+/// exact, and are added one by one to the sum in f64, which is rounded once.
 Exchange mlir::binade::getExchange(nvgpu::MmaSyncOp op,
                                    ArrayRef<Registers> operands,
                                    ArrayRef<Registers> results) {
@@ -130,10 +131,10 @@ Exchange mlir::binade::getExchange(nvgpu::MmaSyncOp op,
   };
 }
 
-/// "ldmatrix" of the PTX ISA, of elements of 16 bits: lanes 8 i to 8 i + 7 name
-/// the rows of matrix i, each of 16 bytes. Lane 4 g + t gets, of each matrix,
-/// two neighbours from column 2 t on in row g; transposed, those of row 2 t on
-/// in column g.
+/// Implements "ldmatrix" of the PTX ISA for 16-bit elements. Lanes 8 i to 8 i +
+/// 7 supply the addresses of the rows of matrix i, each of 16 bytes. Of each
+/// matrix, lane 4 g + t gets two adjacent elements from column 2 t on in row g;
+/// transposed, from row 2 t on in column g.
 Exchange mlir::binade::getExchange(nvgpu::LdMatrixOp op,
                                    std::function<Place(const Thread &)> matrix,
                                    Registers result) {

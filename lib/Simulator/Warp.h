@@ -1,4 +1,4 @@
-//===- Warp.h - what the threads of a warp do together ----------*- C++ -*-===//
+//===- Warp.h - Ops that warps execute together -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_WARP_H
 #define BINADE_LIB_SIMULATOR_WARP_H
@@ -9,22 +9,23 @@
 
 namespace mlir::binade {
 
-/// The numbers of a value in registers.
+/// The registers of a value, one per lane.
 struct Registers {
   uint32_t first = 0, count = 0;
 };
 
-/// Does one op for all threads of a warp, which have come to it.
+/// Executes an op for all threads of a warp, which have reached it.
 using Exchange = std::function<void(Machine &, MutableArrayRef<Thread>)>;
 
-/// The registers of each operand, and of each result.
+/// Return the function for an op, from the registers of its operands and
+/// results.
 Exchange getExchange(gpu::ShuffleOp op, ArrayRef<Registers> operands,
                      ArrayRef<Registers> results);
 Exchange getExchange(gpu::SubgroupReduceOp op, ArrayRef<Registers> operands,
                      ArrayRef<Registers> results);
 Exchange getExchange(nvgpu::MmaSyncOp op, ArrayRef<Registers> operands,
                      ArrayRef<Registers> results);
-/// `matrix` is the place that a thread names.
+/// `matrix` returns the address that a thread supplies.
 Exchange getExchange(nvgpu::LdMatrixOp op,
                      std::function<Place(const Thread &)> matrix,
                      Registers result);

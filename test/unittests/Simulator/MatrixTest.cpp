@@ -150,21 +150,24 @@ TEST_F(MatrixTest, LoadsMatricesAndTransposes) {
 
 TEST_F(MatrixTest, WarpsThatAreNotWholeOrNotTogether) {
   EXPECT_THAT(run(multiply("f16"), 24),
-              HasSubstr("needs a warp of 32 threads, and has 24"));
-  EXPECT_THAT(run("%isFirst = arith.cmpi eq, %tid, %c0 : index\n"
-                  "scf.if %isFirst {" +
-                  multiply("f16") + "}"),
-              HasSubstr("waits for its warp, and thread 1 of it does not"));
+              HasSubstr("needs a warp of 32 threads, but has 24"));
+  EXPECT_THAT(
+      run("%isFirst = arith.cmpi eq, %tid, %c0 : index\n"
+          "scf.if %isFirst {" +
+          multiply("f16") + "}"),
+      HasSubstr("waits for its warp, but thread 1 of the warp does not"));
   EXPECT_THAT(run(R"(
     %m = nvgpu.ldmatrix %s[%tid] {numTiles = 1 : i32, transpose = false}
         : memref<512xf16, #gpu.address_space<workgroup>> -> vector<1x2xf16>)"),
-              HasSubstr("nobody wrote"));
-  EXPECT_THAT(run(R"(
+              HasSubstr("no thread wrote"));
+  EXPECT_THAT(
+      run(R"(
     %is = arith.muli %tid, %c4 : index
     %v = arith.constant dense<0.0> : vector<4xf16>
     vector.store %v, %s[%is] : memref<512xf16, #gpu.address_space<workgroup>>, vector<4xf16>
     gpu.barrier
     %m = nvgpu.ldmatrix %s[%is] {numTiles = 1 : i32, transpose = false}
         : memref<512xf16, #gpu.address_space<workgroup>> -> vector<1x2xf16>)"),
-              HasSubstr("is at byte 8, no multiple of 16"));
+      HasSubstr(
+          "accesses byte 8; expected an address that is a multiple of 16"));
 }

@@ -186,7 +186,7 @@ TEST_F(SimulatorTest, BarriersOrderSharedMemory) {
   for (size_t i = 0; i < 128; ++i)
     EXPECT_EQ(y[i], static_cast<float>(i / 64 * 64 + 63 - i % 64));
   EXPECT_THAT(run(wrap(without, 128), 2, 64, {&x, &y}),
-              HasSubstr("which nobody wrote"));
+              HasSubstr("which no thread wrote"));
 }
 
 /// Of two arguments for one memory it does not know that they race.
@@ -252,12 +252,14 @@ TEST_F(SimulatorTest, AccessesBeyondMemory) {
                        8),
                   1, 9, {&x, &y}),
               HasSubstr("thread 8 of block 0 reads 4 bytes at byte 32 of 32"));
-  EXPECT_THAT(run(wrap(R"(
+  EXPECT_THAT(
+      run(wrap(R"(
     %v = vector.load %x[%c1] {alignment = 16 : i64} : memref<8xf32>, vector<4xf32>
     vector.store %v, %y[%c0] : memref<8xf32>, vector<4xf32>)",
-                       8),
-                  1, 1, {&x, &y}),
-              HasSubstr("is at byte 4, no multiple of 16"));
+               8),
+          1, 1, {&x, &y}),
+      HasSubstr(
+          "accesses byte 4; expected an address that is a multiple of 16"));
 }
 
 TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
@@ -273,14 +275,15 @@ TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
   };
   EXPECT_EQ(read("{alignment = 16 : i64}", " {llvm.align = 16 : i32}", 0), "");
   EXPECT_THAT(read("{alignment = 16 : i64}", "", 4),
-              HasSubstr("is at byte 0 of memory that begins 4 beyond one, no "
-                        "multiple of 16"));
+              HasSubstr("accesses byte 0 of memory that starts 4 bytes after a "
+                        "multiple; expected an address that is a multiple of "
+                        "16"));
   EXPECT_THAT(read("", " {llvm.align = 16 : i32}", 4),
-              HasSubstr("takes memory at a multiple of 16 as argument 0, got "
-                        "some that begins 4 beyond one"));
+              HasSubstr("expects memory at a multiple of 16 as argument 0, got "
+                        "memory that starts 4 bytes after one"));
   // One element after the other.
   EXPECT_EQ(read("", " {llvm.align = 4 : i32}", 4), "");
-  EXPECT_THAT(read("", "", 2), HasSubstr("no multiple of 4"));
+  EXPECT_THAT(read("", "", 2), HasSubstr("a multiple of 4"));
 }
 
 TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
@@ -292,8 +295,9 @@ TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
     })",
                        64),
                   1, 64, {&x, &y}),
-              HasSubstr("waits at a barrier, and thread 1 does not"));
-  EXPECT_THAT(run(wrap(R"(
+              HasSubstr("waits at a barrier, but thread 1 does not"));
+  EXPECT_THAT(
+      run(wrap(R"(
     %isFirst = arith.cmpi eq, %tid, %c0 : index
     scf.if %isFirst {
       %v = memref.load %x[%tid] : memref<64xf32>
@@ -301,9 +305,9 @@ TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
       %w = arith.constant 32 : i32
       %u, %p = gpu.shuffle xor %v, %o, %w : f32
     })",
-                       64),
-                  1, 64, {&x, &y}),
-              HasSubstr("waits for its warp, and thread 1 of it does not"));
+               64),
+          1, 64, {&x, &y}),
+      HasSubstr("waits for its warp, but thread 1 of the warp does not"));
 }
 
 TEST_F(SimulatorTest, ConversionsAreThoseOfTheFormats) {
