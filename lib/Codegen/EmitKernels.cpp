@@ -100,13 +100,12 @@ void buildGpuExpansionPipeline(OpPassManager &passes) {
 }
 
 void registerConversionPipeline() {
-  PassPipelineRegistration<>(
-      "binade-conversion-pipeline",
-      "Kernels of binade ops to loops of arithmetic over memory",
-      buildConversionPipeline);
+  PassPipelineRegistration<>("binade-conversion-pipeline",
+                             "Lower kernels of binade ops to loops over memory",
+                             buildConversionPipeline);
   PassPipelineRegistration<>(
       "binade-gpu-conversion-pipeline",
-      "Kernels of binade ops to kernels of the gpu dialect",
+      "Lower kernels of binade ops to kernels of the gpu dialect",
       buildGpuConversionPipeline);
 }
 } // namespace mlir::binade

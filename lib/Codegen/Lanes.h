@@ -42,6 +42,7 @@ protected:
   }
 };
 
+/// Truth values.
 struct BoolLanes : Lanes {
   using Lanes::Lanes;
   BoolLanes operator&(BoolLanes other) const {

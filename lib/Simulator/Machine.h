@@ -28,6 +28,7 @@ struct OwnBytes {
   std::vector<char> bytes;
 };
 
+/// A simulated thread.
 struct Thread {
   enum class State { Running, AtBarrier, AtExchange, Done };
 

@@ -11,6 +11,7 @@ namespace mlir::binade {
 /// Returns the number of lanes of a vector; 1 for a scalar.
 uint32_t countLanes(Type type);
 
+/// A lane of an operand.
 struct MovedLane {
   unsigned operand;
   uint32_t lane;

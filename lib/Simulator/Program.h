@@ -11,6 +11,7 @@ namespace mlir::binade {
 /// Executes an op for a thread, whose `next` has already been incremented.
 using Action = std::function<void(Machine &, Thread &)>;
 
+/// An action, and the op of which it is a part.
 struct Instruction {
   Operation *op;
   Action action;

@@ -34,6 +34,7 @@ static std::vector<int64_t> getOrder(int64_t count, uint64_t seed) {
 }
 
 namespace {
+/// The execution of one launch.
 class Simulation {
 public:
   Simulation(const SimulatedProgram &program, const SimulatedLaunch &launch)

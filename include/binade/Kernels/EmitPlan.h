@@ -27,6 +27,7 @@ struct KernelShape {
   std::vector<std::vector<unsigned>> inPlace;
 };
 
+/// What a plan depends on in addition to the module.
 struct PlanOptions {
   /// Compiled kernels by symbol.
   llvm::StringMap<KernelShape> kernels;

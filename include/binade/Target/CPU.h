@@ -21,6 +21,7 @@ std::optional<CpuLevel> getHostLevel();
 /// unknown.
 std::string getDefaultCacheDirectory();
 
+/// How kernels are compiled for a CPU.
 struct CpuOptions {
   CpuLevel level = CpuLevel::V3;
   /// Directory in which object code of kernels is kept for later compilations;
@@ -30,6 +31,7 @@ struct CpuOptions {
   unsigned threads = 2;
 };
 
+/// The kernels of a module as object code.
 struct CompiledKernels {
   /// An ELF shared object. For each kernel it exports `void SYMBOL(void *const
   /// *buffers, int64_t begin, int64_t end)`, which executes the work items

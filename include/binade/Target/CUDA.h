@@ -48,6 +48,7 @@ std::string findPtxas();
 /// fails.
 std::string getPtxasVersion(StringRef path);
 
+/// How kernels are compiled for a GPU.
 struct CudaOptions {
   const CudaChip *chip = findCudaChip("sm_90");
   /// The path of ptxas. Empty: emit PTX only, which the driver compiles when it
@@ -75,6 +76,7 @@ struct GpuCode {
   std::string cubin; ///< Empty without an assembler.
 };
 
+/// A compiled kernel and its entries in a module.
 struct CompiledGpuKernel {
   KernelInfo info;
   /// In the order in which a launch runs them.
@@ -82,6 +84,7 @@ struct CompiledGpuKernel {
   size_t code; ///< Index of their module.
 };
 
+/// The kernels of a module or of plan records, compiled for a GPU.
 struct CompiledGpuKernels {
   SmallVector<CompiledGpuKernel> kernels; ///< In the order of the module.
   std::vector<GpuCode> codes;

@@ -90,6 +90,8 @@ template <typename Op> struct ExpandCast : OpRewritePattern<Op> {
   SmallVector<Type> kept;
 };
 
+/// Expands arith.truncf to bf16, from f64 to f16, and to formats of at most 8
+/// bits.
 struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
   using ExpandCast::ExpandCast;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
@@ -125,6 +127,7 @@ struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
   }
 };
 
+/// Expands arith.extf from bf16 and from formats of at most 8 bits.
 struct ExpandExtF : ExpandCast<arith::ExtFOp> {
   using ExpandCast::ExpandCast;
   LogicalResult matchAndRewrite(arith::ExtFOp op,

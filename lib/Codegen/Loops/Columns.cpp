@@ -33,6 +33,7 @@ static constexpr int64_t kRegisterColumns = 64;
 static constexpr int64_t kRowsInTurn = 64;
 
 namespace {
+/// Emits a kernel whose reductions keep the last axis.
 class ColumnKernel {
 public:
   explicit ColumnKernel(const KernelSource &source)
@@ -72,7 +73,7 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // Which loops
+  // Choice of loops
   //===--------------------------------------------------------------------===//
 
   bool isFull(Value value) const {
@@ -177,9 +178,10 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Items
+  // Work items
   //===--------------------------------------------------------------------===//
 
+  /// A work item: a block of rows of one batch, and a block of columns.
   struct Item {
     Offset batch, chunk;
     Value firstRow, endRow, firstColumn;

@@ -225,7 +225,7 @@ SmallVector<Value> Emitter::dynamicColumns(Value begin, Value end,
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers
+// Indices
 //===----------------------------------------------------------------------===//
 
 Value Emitter::index(int64_t value) {

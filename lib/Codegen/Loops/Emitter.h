@@ -95,6 +95,8 @@ struct GpuShape {
   GpuShape ofRows() const { return fit(1, 1, threads); }
 };
 
+/// Emits one function of a kernel. Schedules open loops with it and pull
+/// values.
 class Emitter {
 public:
   /// Starts the function `name` in `module`, with one memory argument per type

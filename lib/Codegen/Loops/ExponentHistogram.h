@@ -15,6 +15,7 @@
 
 namespace mlir::binade {
 
+/// Counts the exponents of the elements of one work item.
 class ExponentHistogram {
 public:
   /// Allocates memory for work items of up to `most` elements.

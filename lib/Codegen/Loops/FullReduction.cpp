@@ -95,6 +95,7 @@ LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Emits a kernel whose reductions are over all elements.
 class FullReductionKernel {
 public:
   explicit FullReductionKernel(const KernelSource &source)

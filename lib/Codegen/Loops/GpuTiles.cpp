@@ -11,6 +11,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Emits a kernel of tiles for a GPU.
 class GpuTileKernel {
 public:
   GpuTileKernel(const KernelSource &source, WalkPlan plan)

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 //===----------------------------------------------------------------------===//
-// One source
+// Movement of one operand
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -90,7 +90,7 @@ std::optional<Offset> mlir::binade::moveOffset(OffsetSpace &space,
 }
 
 //===----------------------------------------------------------------------===//
-// One of several sources
+// Concatenation and padding
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -244,7 +244,7 @@ Element Emitter::computePad(PadOp op, const Offset &offset) {
 }
 
 //===----------------------------------------------------------------------===//
-// Rows by index
+// Gather and index checks
 //===----------------------------------------------------------------------===//
 
 /// Sets the first word of the workspace if `bad`, or one of its lanes, is true.

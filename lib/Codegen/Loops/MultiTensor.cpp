@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Emits a kernel that applies its ops to each element of many tensors.
 class MultiTensorKernel {
 public:
   MultiTensorKernel(const KernelSource &source, int64_t workspace)
@@ -156,6 +157,7 @@ private:
 constexpr int64_t kPartialBytes = 16;
 constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
 
+/// Emits the multi-tensor kernel that computes statistics of gradients.
 class StatisticsKernel {
 public:
   StatisticsKernel(const KernelSource &source, GradientStatisticsOp op)

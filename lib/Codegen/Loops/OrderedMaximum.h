@@ -14,6 +14,7 @@
 
 namespace mlir::binade {
 
+/// A maximum reduction whose partial results are integers.
 class OrderedMaximum {
 public:
   /// Whether the partial results of `reduction` are computed in this way.

@@ -18,6 +18,7 @@ static_assert(kLongRow % kBlock == 0);
 static constexpr int64_t kVectorsOfThread = 4;
 
 namespace {
+/// Emits an elementwise kernel, or one with reductions over rows.
 class RowKernel {
 public:
   RowKernel(const KernelSource &source, WalkPlan plan)

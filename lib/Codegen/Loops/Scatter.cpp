@@ -32,6 +32,7 @@ static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
 static constexpr int64_t kTermsTogether = 4;
 
 namespace {
+/// Emits a kernel that adds rows of a gradient to a table.
 class ScatterKernel {
 public:
   ScatterKernel(const KernelSource &source, GatherGradOp op)
@@ -111,9 +112,10 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Items
+  // Work items
   //===--------------------------------------------------------------------===//
 
+  /// The part of the table that a work item has.
   struct Block {
     Offset firstRow, firstColumn;
     Value rowCount;

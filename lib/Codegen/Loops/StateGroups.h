@@ -20,6 +20,7 @@
 
 namespace mlir::binade {
 
+/// Emits an optimizer update with quantized states.
 class StateGroups {
 public:
   /// Whether `update` has quantized states.

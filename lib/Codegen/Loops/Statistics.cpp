@@ -79,6 +79,7 @@ const Word kWords[] = {
      true},
 };
 
+/// Emits a kernel that computes the statistics of one tensor.
 class StatisticsKernel {
 public:
   StatisticsKernel(const KernelSource &source, StatisticsOp op)

@@ -13,6 +13,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Emits a kernel of tiles for a CPU.
 class TileKernel {
 public:
   TileKernel(const KernelSource &source, WalkPlan plan)
@@ -108,7 +109,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // Walks
+  // Passes over the elements
   //===--------------------------------------------------------------------===//
 
   /// Processes one column after the other, with partial results in registers.

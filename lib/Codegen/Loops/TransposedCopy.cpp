@@ -43,6 +43,7 @@ SmallVector<Value> turnWords(ImplicitLocOpBuilder &b, ArrayRef<Value> rows) {
   return columns;
 }
 
+/// Emits a kernel with transposed results for a GPU.
 class TransposedCopyKernel {
 public:
   TransposedCopyKernel(const KernelSource &source, Matrices matrices)

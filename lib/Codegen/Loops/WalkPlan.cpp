@@ -29,7 +29,7 @@ void mlir::binade::storeElement(Emitter &emitter, const Step &step,
                                 const Offset &offset,
                                 DenseMap<Value, Value> &buffers, int64_t count,
                                 const Offset &own) {
-  // Loads before stores: a result may overwrite an operand.
+  // All loads precede the stores, because a result may overwrite an operand.
   SmallVector<Value> kept = llvm::map_to_vector(step.kept, [&](Value value) {
     return emitter.pull(value, offset).value;
   });
@@ -65,6 +65,7 @@ struct Time {
   unsigned walk = 0, step = 0;
 };
 
+/// Computes a `WalkPlan` for a kernel.
 class Planner : public WalkPlan {
 public:
   explicit Planner(const KernelSource &source) : source(source) {

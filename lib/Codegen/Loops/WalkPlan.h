@@ -41,6 +41,7 @@ struct Walk {
   SmallVector<Reduction> getReductions() const;
 };
 
+/// The passes of a kernel, and the shape of its work items.
 struct WalkPlan {
   /// What a value has one element for: each element of a work item, each entry
   /// of the kept axes, each group, or none of these.

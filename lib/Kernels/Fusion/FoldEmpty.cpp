@@ -18,6 +18,7 @@ struct PhaseKeeper : OpBuilder::Listener {
   }
 };
 
+/// Replaces ops on empty tensors by ops without them.
 class Folder {
 public:
   explicit Folder(Location location) : b(location, location.getContext()) {

@@ -56,6 +56,7 @@ static void liftNumbers(Operation *op) {
 }
 
 namespace {
+/// Moves fusion groups to kernels and launches these.
 class Outliner {
 public:
   explicit Outliner(func::FuncOp step)

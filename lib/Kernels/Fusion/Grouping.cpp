@@ -28,6 +28,7 @@ static ArrayRef<int64_t> getShape(Value value) {
 }
 
 namespace {
+/// Assigns the ops of a block to fusion groups.
 class Grouper {
 public:
   explicit Grouper(Block &body) : body(body) {}

@@ -14,6 +14,7 @@ struct LaunchSegment {
   unsigned firstOperand, firstResult, numResults;
 };
 
+/// The segments of a launch.
 struct LaunchSegments {
   SmallVector<LaunchSegment> list;
   /// Number of results, at the end of the list, that all segments compute

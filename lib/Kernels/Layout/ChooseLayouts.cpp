@@ -16,6 +16,7 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
+/// Chooses and applies the layouts of a block's values.
 class LayoutChooser {
 public:
   void run(Block &block) {

@@ -16,6 +16,7 @@ static IndexRange intersect(const IndexRange &l, const IndexRange &r) {
 }
 
 namespace {
+/// Intersects the ranges that the users of a value accept.
 class Uses {
 public:
   /// Collects the ranges that users of `value` accept. Inside a kernel, `own`

@@ -41,6 +41,7 @@ struct BackwardMarker : OpBuilder::Listener {
   }
 };
 
+/// Replaces the saves of permutations of one root.
 class Mover {
 public:
   Mover(Value root, ArrayRef<Kept> all) : root(root), all(all) {}

@@ -255,7 +255,7 @@ void PlanEmitter::addPort(plan::Role role, StringRef name, uint32_t buffer,
 }
 
 //===----------------------------------------------------------------------===//
-// The whole
+// Programs
 //===----------------------------------------------------------------------===//
 
 void PlanEmitter::finish() {

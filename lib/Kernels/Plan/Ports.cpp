@@ -24,7 +24,9 @@ indexArguments(func::FuncOp function) {
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
     if (std::optional<Port> port = getArgument(function, index);
         port && !arguments.try_emplace(keyOf(*port), index).second)
-      return function.emitError("two arguments are ") << describe(*port);
+      return function.emitError(
+                 "expected at most one argument with the role and name ")
+             << describe(*port);
   return arguments;
 }
 
@@ -38,7 +40,9 @@ findReplaced(func::FuncOp function,
     if (!port)
       continue;
     if (!results.insert(keyOf(*port)).second)
-      return function.emitError("two results are ") << describe(*port);
+      return function.emitError(
+                 "expected at most one result with the role and name ")
+             << describe(*port);
     auto found = arguments.find(keyOf(*port));
     if (found == arguments.end())
       continue;
@@ -100,11 +104,12 @@ static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
   auto batches = function->getAttrOfType<IntegerAttr>(kBatchesAttr);
   if (evaluates ? bool(batches) : !batches || batches.getInt() < 2)
     return function.emitError("expected ")
-           << (evaluates ? "no attribute '" : "two or more as attribute '")
+           << (evaluates ? "no attribute '"
+                         : "a number of at least 2 as attribute '")
            << kBatchesAttr << "'";
   if (findResult(step, Role::Metric, metric))
     return function.emitError("'@step' has a result metric '")
-           << metric << "' too";
+           << metric << "', which only this function may return";
   return success();
 }
 

@@ -40,7 +40,7 @@ void mlir::binade::buildTargetCpuPipeline(OpPassManager &passes) {
 
 void mlir::binade::registerTargetCpuPipeline() {
   PassPipelineRegistration<>("binade-target-cpu-pipeline",
-                             "Loops of arithmetic over memory to the LLVM "
+                             "Lower loops over memory to the LLVM "
                              "dialect, with entry points",
                              buildTargetCpuPipeline);
 }

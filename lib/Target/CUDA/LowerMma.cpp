@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Lowers nvgpu.mma.sync of f16 and bf16 with sums in f32.
 struct LowerMmaSync : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
   using ConvertOpToLLVMPattern::ConvertOpToLLVMPattern;
   LogicalResult

@@ -152,7 +152,7 @@ void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
 void mlir::binade::registerTargetCudaPipeline() {
   PassPipelineRegistration<CudaPipelineOptions>(
       "binade-target-cuda-pipeline",
-      "Kernels of the gpu dialect to the LLVM and nvvm dialects",
+      "Lower kernels of the gpu dialect to the LLVM and nvvm dialects",
       [](OpPassManager &passes, const CudaPipelineOptions &options) {
         buildTargetCudaPipeline(passes, options.chip);
       });

@@ -88,6 +88,7 @@ static Value roundPair(ImplicitLocOpBuilder &b, Value high, Value low,
 }
 
 namespace {
+/// Rounds f32 by instructions of the chip, two lanes at a time.
 struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
   SelectTruncF(MLIRContext *context, const CudaChip &chip)
       : OpRewritePattern(context), chip(chip) {}

@@ -155,19 +155,19 @@ UNFIT = {
         [(ROW, "buffer", "a")],
         [(ROW, "buffer", "a"), (ROW, "buffer", "a")],
         "%0",
-        "two results are buffer 'a'",
+        "expected at most one result with the role and name buffer 'a'",
     ),
     "two_outputs": (
         [(ROW, "buffer", "a")],
         [(ROW, "output", "y"), (ROW, "output", "y")],
         "%0",
-        "two results are output 'y'",
+        "expected at most one result with the role and name output 'y'",
     ),
     "two_arguments": (
         [(ROW, "buffer", "a"), (ROW, "buffer", "a")],
         [(ROW, "buffer", "a")],
         "%1",
-        "two arguments are buffer 'a'",
+        "expected at most one argument with the role and name buffer 'a'",
     ),
 }
 

@@ -16,7 +16,7 @@ static int32_t countBlocks(const GpuAttention &attention) {
 }
 
 //===----------------------------------------------------------------------===//
-// The kernel
+// Construction of the kernel
 //===----------------------------------------------------------------------===//
 
 AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,

@@ -17,6 +17,7 @@
 
 namespace mlir::binade {
 
+/// Emits the code of one block of an attention kernel.
 class AttentionBlock {
 public:
   static constexpr int64_t kThreads = 128;
@@ -107,7 +108,7 @@ public:
   Value multiplyOwn(Which one, Which other) const;
 
   //===--------------------------------------------------------------------===//
-  // The whole
+  // Control flow
   //===--------------------------------------------------------------------===//
 
   /// Emits `step` for each tile of the other side that the mask does not hide

@@ -49,6 +49,7 @@ struct Operand {
   int64_t getWidth(Direction along, int64_t most) const;
 };
 
+/// A batched contraction of two operands to a matrix of m by n, over k terms.
 struct Contraction {
   SmallVector<int64_t> batch;
   int64_t m = 1, n = 1, k = 1;

@@ -15,6 +15,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Describes a convolution, or a gradient of one, as a contraction.
 class ConvolutionBuilder {
 public:
   explicit ConvolutionBuilder(const GpuConvolution &c)

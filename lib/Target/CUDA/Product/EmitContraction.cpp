@@ -20,6 +20,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Emits the kernel of a contraction.
 class ContractionEmitter {
 public:
   ContractionEmitter(ImplicitLocOpBuilder &b, const Contraction &contraction)

@@ -14,6 +14,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
+/// Multiplies tiles by fma instructions.
 class FmaTile : public TileMath {
 public:
   FmaTile(Indices at, const Tiling &tiling)

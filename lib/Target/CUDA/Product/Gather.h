@@ -19,6 +19,7 @@ struct Extent {
   int64_t size, padded;
 };
 
+/// Loads and stores elements of an operand by the indices of entry and term.
 class Gather {
 public:
   /// `start` is the first element of this block's batch entry.
@@ -37,6 +38,7 @@ public:
   Share findEntry(Value number) const;
   Share findTerm(Value number) const;
 
+  /// The place of an element in memory, and whether it exists.
   struct Place {
     Value index;
     Value exists; ///< Null: always.

@@ -8,6 +8,7 @@
 
 namespace mlir::binade {
 
+/// Creates arithmetic on values of type index.
 struct Indices {
   ImplicitLocOpBuilder &b;
 

@@ -16,6 +16,7 @@ static constexpr int64_t kRows = WarpProduct::kRows,
                          kSums = WarpProduct::kSums;
 
 namespace {
+/// Multiplies tiles by tensor cores.
 class MmaTile : public TileMath {
 public:
   MmaTile(Indices at, const Tiling &tiling)

@@ -12,6 +12,7 @@
 
 namespace mlir::binade {
 
+/// Emits ldmatrix and mma instructions of one warp.
 struct WarpProduct {
   /// Rows, columns and terms of an mma instruction, and the side of an ldmatrix
   /// matrix.
