@@ -185,8 +185,7 @@ private:
   const SimulatedProgram &program;
   const SimulatedLaunch &launch;
   Machine machine;
-  std::vector<std::pair<uint32_t, uint64_t>>
-      start; ///< Initial values of registers.
+  std::vector<std::pair<uint32_t, uint64_t>> start; ///< Initial registers.
   std::deque<std::vector<char>> constants;
   size_t firstOfBlock = 0; ///< First memory of a block, after the launch's.
   std::vector<Thread> threads;

@@ -11,8 +11,7 @@ namespace mlir::binade {
 /// The code that a target generated for one kernel.
 struct EmittedCode {
   KernelInfo info;
-  std::vector<std::string>
-      parts; ///< Bytes; their meaning depends on the target.
+  std::vector<std::string> parts; ///< Bytes, as the target defines them.
 };
 
 /// A directory of files. A file's name is the hash of what its code was

@@ -31,9 +31,9 @@ struct KernelShape {
 struct PlanOptions {
   /// Compiled kernels by symbol.
   llvm::StringMap<KernelShape> kernels;
-  /// Returns the bytes of scratch memory that Binade's own kernel or the CPU
-  /// library needs for a record, whose buffers are in the plan. `alone` is
-  /// whether it runs on one thread instead of all. May be empty.
+  /// Returns the bytes of scratch memory for a record, whose buffers are in the
+  /// plan: for the library on a CPU, for Binade's own kernel on a device.
+  /// `alone` is whether it runs on one thread instead of all. May be empty.
   std::function<uint64_t(const ::binade::plan::Record &, const ::binade::Plan &,
                          bool alone)>
       queryScratch;

@@ -122,7 +122,7 @@ public:
   Value resultBuffer(unsigned index);
   /// Returns the buffer that follows those of all operands and results.
   Value workspace();
-  /// Returns the index argument `index`, which follow the buffers.
+  /// Returns the index argument `index`; these arguments follow the buffers.
   Value argument(unsigned index);
 
   //===--------------------------------------------------------------------===//

@@ -72,7 +72,7 @@ private:
     int64_t lanes, vectors; ///< Per thread.
     Offset start, own;      ///< Of the span, and of the thread in it.
     Value lane;             ///< The thread's number in the warp.
-    Value end;              ///< End of all elements; null: never in a span.
+    Value end;              ///< End of all elements; null: the span is full.
   };
   /// The groups of some states in a span.
   struct Slots {

@@ -1,13 +1,13 @@
 //===- Grouping.cpp - Fusion groups ---------------------------------------===//
 //
 // The grouping visits ops in program order. An op joins the group of a producer
-// if the loops agree and everything else that it reads has a lower level than
-// the group: then no input of the op depends on the group, and no cycle can
-// form. A group's level rises above what it reads, unless the levels of other
-// groups were computed from it. Groups with equal loops that one op reads are
-// merged, unless one depends on the other; so are full reductions with a group
-// that reads the same values. Finally, transposed copies of quantized operands
-// join the group that writes the operand on a GPU.
+// if the loops agree and no other input of the op can depend on this group, so
+// that no cycle can form: no group depends on it yet, or all other inputs have
+// a lower level. A group's level exceeds those of the groups that it reads.
+// Groups with equal loops that one op reads are merged, unless one depends on
+// the other; so are full reductions with a group that reads the same values.
+// Finally, transposed copies of quantized operands join the group that writes
+// the operand on a GPU.
 //
 //===----------------------------------------------------------------------===//
 

@@ -126,8 +126,7 @@ void StorageMap::orderCopies(const Program &program) {
   const Replaced &replaced = program.replaced;
   auto &[displaced, copies, results, position] = ends.back();
   SmallVector<FinalCopy> pending;
-  DenseMap<unsigned, unsigned>
-      writers; // The copy that overwrites each storage,
+  DenseMap<unsigned, unsigned> writers; // The copy that overwrites a storage,
   DenseMap<unsigned, SmallVector<unsigned>> readers; // and those that read it.
   ValueRange values = function.front().getTerminator()->getOperands();
   auto addCopy = [&](unsigned index, unsigned to) {
