@@ -186,7 +186,7 @@ static LaneFunction compareFloats(arith::CmpFPredicate predicate, Type type) {
     case P::UGE:
       return isUnordered || x >= y;
     }
-    llvm_unreachable("all predicates are listed");
+    llvm_unreachable("all predicates are handled");
   };
   if (type.isF32())
     return [holds](const uint64_t *x) -> uint64_t {
@@ -305,7 +305,7 @@ static LaneFunction compareIntegers(arith::CmpIPredicate predicate,
     case P::uge:
       return u >= v;
     }
-    llvm_unreachable("all predicates are listed");
+    llvm_unreachable("all predicates are handled");
   };
 }
 

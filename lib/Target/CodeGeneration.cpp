@@ -39,7 +39,7 @@ void mlir::binade::optimize(llvm::Module &module,
   LLVMPassBuilderOptionsSetLoopUnrolling(options, false);
   [[maybe_unused]] LLVMErrorRef error =
       LLVMRunPasses(wrap(&module), "default<O2>", machine, options);
-  assert(!error && "LLVM knows no such pipeline");
+  assert(!error && "LLVM has no such pipeline");
   LLVMDisposePassBuilderOptions(options);
 }
 
@@ -50,7 +50,7 @@ std::string mlir::binade::emit(llvm::Module &module,
   char *error = nullptr;
   [[maybe_unused]] bool failed = LLVMTargetMachineEmitToMemoryBuffer(
       machine, wrap(&module), type, &error, &buffer);
-  assert(!failed && "LLVM emits code for its targets");
+  assert(!failed && "LLVM must emit code for its targets");
   std::string code(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
   LLVMDisposeMemoryBuffer(buffer);
   return code;

@@ -85,7 +85,7 @@ static std::string explainUnsafe(const std::string &path) {
   if (info.st_uid != ::geteuid())
     return "belongs to another user";
   if (info.st_mode & 077)
-    return "is open to other users (chmod 700 would close it)";
+    return "is accessible to other users (run chmod 700 on it)";
   return "";
 }
 

@@ -105,12 +105,12 @@ struct ExpandTruncF : ExpandCast<arith::TruncFOp> {
         (!fromF64 && !from.isF32() && !(fromHalf && isCode)) ||
         (!to.isBF16() && !isCode && !(fromF64 && to.isF16())))
       return rewriter.notifyMatchFailure(
-          op, "not to 8 bits, to bf16 or from f64 to f16");
+          op, "is not a cast to 8 bits, to bf16 or from f64 to f16");
     if (op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
         arith::RoundingMode::to_nearest_even)
-      return rewriter.notifyMatchFailure(op, "not to nearest even");
+      return rewriter.notifyMatchFailure(op, "does not round to nearest even");
     if (from.isF32() && isKept(to))
-      return rewriter.notifyMatchFailure(op, "left to the target");
+      return rewriter.notifyMatchFailure(op, "the target has an instruction");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());
     if (fromF64)
@@ -140,9 +140,9 @@ struct ExpandExtF : ExpandCast<arith::ExtFOp> {
         (!to.isF32() && !to.isF64() && !(toHalf && isCode)) ||
         (!from.isBF16() && !isCode))
       return rewriter.notifyMatchFailure(
-          op, "not from 8 bits or from bf16 to f32 or f64");
+          op, "is not a cast from 8 bits, or from bf16 to f32 or f64");
     if ((to.isF32() || (to.isF16() && isCode)) && isKept(from))
-      return rewriter.notifyMatchFailure(op, "left to the target");
+      return rewriter.notifyMatchFailure(op, "the target has an instruction");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     FloatLanes x(b, op.getIn());
     FloatLanes wide = !isCode        ? widenBF16(x)

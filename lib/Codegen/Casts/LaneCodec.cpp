@@ -81,7 +81,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
     return decodePower(select(amax.isNaN(), bits.constant(255), field));
   }
   }
-  llvm_unreachable("all rules are listed");
+  llvm_unreachable("all rules are handled");
 }
 
 LaneCodec::Factors LaneCodec::makeFactors(ArrayRef<FloatLanes> parts) {

@@ -152,7 +152,7 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
                                         Columns body) {
   if (size >= count)
     return columns(count, carried, body);
-  assert(size % width == 0 && "a block holds whole vectors");
+  assert(size % width == 0 && "a block must have whole vectors");
   int64_t whole = count / width * width, tail = count % width;
   Value last = arith::AddIOp::create(b, begin, index(size));
   Value end = arith::MinUIOp::create(b, last, index(whole));

@@ -187,7 +187,7 @@ void Emitter::store(Value memory, Value element, const Offset &offset) {
     memref::StoreOp::create(b, element, memory, number(offset));
     return;
   }
-  assert(getLaneStride(offset) == 1 && "stores are contiguous");
+  assert(getLaneStride(offset) == 1 && "stores must be contiguous");
   vector::StoreOp::create(b, element, memory, number(offset),
                           /*nontemporal=*/false, getAlignment(memory, offset));
 }

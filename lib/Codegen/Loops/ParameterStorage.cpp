@@ -50,7 +50,7 @@ ParameterStorage::encode(Value before, Value after, Value beside,
   case Master::Kahan:
     return addCompensated(before, after, beside);
   }
-  llvm_unreachable("all remedies are listed");
+  llvm_unreachable("all kinds of master are handled");
 }
 
 /// Adds the halves. With rounding to nearest, `high` may have been rounded up,

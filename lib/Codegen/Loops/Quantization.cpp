@@ -35,7 +35,7 @@ Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
            space.divide(column, extent[1]).quotient;
   }
   }
-  llvm_unreachable("all granularities are listed");
+  llvm_unreachable("all granularities are handled");
 }
 
 namespace {

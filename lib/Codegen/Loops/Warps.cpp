@@ -25,7 +25,7 @@ Value Emitter::combineNeighbours(Value own, int64_t count,
   if (count == kWarp && own.getType().isInteger(32)) {
     assert((kind == vector::CombiningKind::MAXSI ||
             kind == vector::CombiningKind::MINSI) &&
-           "has an instruction");
+           "only signed maxima and minima have an instruction");
     auto all = gpu::symbolizeAllReduceOperation(stringifyCombiningKind(kind));
     return gpu::SubgroupReduceOp::create(b, own, *all, /*uniform=*/true);
   }

@@ -27,7 +27,8 @@ struct ExpandUnary : OpRewritePattern<Op> {
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
     if (!isLanes(op.getType(), width))
-      return rewriter.notifyMatchFailure(op, "not lanes of the width");
+      return rewriter.notifyMatchFailure(
+          op, "is not a scalar or vector of this width");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
     return success();
@@ -45,7 +46,8 @@ struct ExpandPowF : OpRewritePattern<math::PowFOp> {
       return success();
     }
     if (!isLanes(op.getType(), 32))
-      return rewriter.notifyMatchFailure(op, "not lanes of f32 or f64");
+      return rewriter.notifyMatchFailure(
+          op, "is not a scalar or vector of f32 or f64");
     APFloat exponent(0.0f);
     std::optional<FloatLanes> power;
     if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)))

@@ -444,7 +444,7 @@ private:
                           [](const FusionGroup &group) {
                             return !group.ops.empty();
                           }) == 0 &&
-           "groups depend on each other");
+           "groups must not depend on each other");
     return sorted;
   }
 

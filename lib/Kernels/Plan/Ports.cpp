@@ -193,7 +193,7 @@ plan::Role mlir::binade::getPlanRole(Role role) {
   case Role::Statistic:
     return plan::Role::Statistic;
   }
-  llvm_unreachable("all roles are listed");
+  llvm_unreachable("all roles are handled");
 }
 
 /// Returns the value as f64, or nothing for an integer that f64 cannot

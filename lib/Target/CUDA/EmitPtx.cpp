@@ -93,7 +93,7 @@ SmallVector<GpuEntry> mlir::binade::readEntries(const EmittedCode &code,
     entry.symbol = (symbol + (suffix == "-" ? "" : suffix)).str();
     auto next = [&, &numbers = numbers](int64_t &number) {
       [[maybe_unused]] bool wrong = numbers.consumeInteger(10, number);
-      assert(!wrong && "the cache gives back what was written");
+      assert(!wrong && "the cache must return what was written");
       numbers = numbers.ltrim(' ');
     };
     llvm::for_each(entry.grid, next);

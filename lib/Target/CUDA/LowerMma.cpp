@@ -25,7 +25,8 @@ struct LowerMmaSync : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
                sums = op.getMatrixC().getType();
     Type format = lhs.getElementType();
     if ((!format.isF16() && !format.isBF16()) || !sums.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not of f16 or bf16 to f32");
+      return rewriter.notifyMatchFailure(
+          op, "is not a matmul of f16 or bf16 with sums in f32");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     // Two elements form a register; those of bf16 are passed as integers.
     auto getRegisters = [&](Value matrix) {

@@ -23,10 +23,11 @@ struct SelectClamp : OpRewritePattern<arith::SelectOp> {
     APFloat limit(0.0);
     if (!compare || compare.getLhs() != x || compare.getRhs() != bound ||
         !matchPattern(bound, m_ConstantFloat(&limit)))
-      return rewriter.notifyMatchFailure(op, "no bound");
+      return rewriter.notifyMatchFailure(op, "is not a clamp by a constant");
     // A minimum orders -0 before 0, a comparison does not.
     if (limit.isZero() || limit.isNaN())
-      return rewriter.notifyMatchFailure(op, "zeros and NaN differ");
+      return rewriter.notifyMatchFailure(
+          op, "minima and maxima treat 0 and NaN differently");
     switch (compare.getPredicate()) {
     case arith::CmpFPredicate::OGT:
       rewriter.replaceOpWithNewOp<arith::MinimumFOp>(op, x, bound);
@@ -35,7 +36,8 @@ struct SelectClamp : OpRewritePattern<arith::SelectOp> {
       rewriter.replaceOpWithNewOp<arith::MaximumFOp>(op, x, bound);
       return success();
     default:
-      return rewriter.notifyMatchFailure(op, "NaN would not stay");
+      return rewriter.notifyMatchFailure(
+          op, "a minimum or maximum would not keep NaN");
     }
   }
 };

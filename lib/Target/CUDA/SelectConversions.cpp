@@ -100,10 +100,12 @@ struct SelectTruncF : OpRewritePattern<arith::TruncFOp> {
     if (!getElementTypeOrSelf(wide).isF32() || !hasOneAxis(op.getType()) ||
         op.getRoundingmode().value_or(arith::RoundingMode::to_nearest_even) !=
             arith::RoundingMode::to_nearest_even)
-      return rewriter.notifyMatchFailure(op, "not f32 to nearest even");
+      return rewriter.notifyMatchFailure(op,
+                                         "does not round f32 to nearest even");
     if (isFloat8(narrow)) {
       if (!chip.hasFloat8)
-        return rewriter.notifyMatchFailure(op, "the chip has no such format");
+        return rewriter.notifyMatchFailure(
+            op, "the chip does not support the format");
       // The instruction saturates.
       wide = getUnclamped(wide, narrow);
       if (!wide)
@@ -178,7 +180,8 @@ struct WidenPairs : OpRewritePattern<arith::ExtFOp> {
     if (!type || !type.getElementType().isBF16() || !hasOneAxis(type) ||
         type.getNumElements() % 2 != 0 ||
         !getElementTypeOrSelf(op.getType()).isF32())
-      return rewriter.notifyMatchFailure(op, "no pairs of bf16 to f32");
+      return rewriter.notifyMatchFailure(op,
+                                         "does not widen pairs of bf16 to f32");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     auto words = VectorType::get({type.getNumElements() / 2}, b.getI32Type());
     Value pairs = vector::BitCastOp::create(b, words, op.getIn());

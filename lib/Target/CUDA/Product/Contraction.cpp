@@ -166,7 +166,8 @@ Tiling mlir::binade::chooseTiling(const Contraction &contraction) {
   tiling.rowTiles = llvm::divideCeil(m, tiling.rows);
   tiling.columnTiles = llvm::divideCeil(n, tiling.columns);
   tiling.splitSteps = tiling.steps = llvm::divideCeil(k, tiling.step);
-  assert(contraction.scaledTerms % tiling.step == 0 && "parts of steps");
+  assert(contraction.scaledTerms % tiling.step == 0 &&
+         "blocks that share scales must have whole steps");
   tiling.scaledSteps = contraction.scaledTerms
                            ? contraction.scaledTerms / tiling.step
                            : tiling.steps;
