@@ -48,8 +48,7 @@ static FloatLanes roundToOdd(FloatLanes x) {
 }
 
 /// Rounds to the nearest power of two and returns its exponent field; ties
-/// round up. Values that are not close to a power of two, such as negative
-/// ones, become NaN.
+/// round up. Values that are negative, 0, or out of range become NaN.
 static IntLanes encodePower(FloatLanes x) {
   IntLanes bits = x.bits();
   IntLanes field = (bits + 0x00400000) >> 23;

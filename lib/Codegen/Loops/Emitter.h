@@ -24,8 +24,8 @@
 
 namespace mlir::binade {
 
-/// Lanes of a vector. The number is fixed, so that sums do not depend on the
-/// target.
+/// Lanes of a vector on a CPU. The number is fixed, so that sums do not depend
+/// on the instruction set.
 inline constexpr int64_t kLanes = 16;
 
 /// Returns the type of an element between memory and arithmetic: integers are
@@ -89,7 +89,8 @@ struct GpuShape {
   /// rounded up to a power of two, as shuffles require.
   int64_t countThreadsOfGroup(int64_t group) const;
   /// Returns this shape for work items of `rows` rows of `columns` elements:
-  /// one thread per vector as long as the block has enough threads.
+  /// one thread per vector of a row, up to a warp or, for long rows, a block;
+  /// the other threads of the block process further rows at the same time.
   GpuShape fit(int64_t lanes, int64_t columns, int64_t rows) const;
   /// Returns the shape for one work item whose rows have a single element.
   GpuShape ofRows() const { return fit(1, 1, threads); }

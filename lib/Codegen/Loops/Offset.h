@@ -98,8 +98,8 @@ public:
   };
   Split split(const Offset &offset, int64_t divisor) const;
 
-  /// Returns row lengths with which no vector crosses a row, one for each
-  /// division by which lanes of a vector would have differed.
+  /// Returns row lengths. With rows of one of these lengths, the division that
+  /// it belongs to gives the same quotient for all lanes of a vector.
   const SmallVectorImpl<int64_t> &getCuts() const { return cuts; }
 
 private:

@@ -1,8 +1,8 @@
 //===- Reduction.h - Sums and maxima in a fixed order -----------*- C++ -*-===//
-//
-// A reduction has 16 lanes of partial results: element i of a row is added to
-// lane i mod 16, and a tree combines the lanes. The result has the same bits on
-// every CPU and for any number of threads.
+// On a CPU, a reduction has 16 lanes of partial results: element i of a row is
+// added to lane i mod 16, and a tree combines the lanes. The result has the
+// same bits for every instruction set and any number of threads. On a GPU, the
+// threads of a team have lanes each, which a tree combines in a fixed order.
 //
 //===----------------------------------------------------------------------===//
 

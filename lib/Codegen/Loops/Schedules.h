@@ -25,7 +25,7 @@ struct KernelSource {
   /// Whether the kernel reads an index from memory.
   bool hasIndices() const;
   /// Returns the number of elements of a GPU's vector: as many as a 16-byte
-  /// access has, if this divides rows of `columns`.
+  /// access of the narrowest tensor has, at most 8, and a divisor of `columns`.
   int64_t chooseLanes(int64_t columns) const;
 };
 

@@ -80,7 +80,7 @@ struct WalkPlan {
 /// Emits a kernel of tiles for a GPU.
 FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, WalkPlan plan);
 
-/// The longest row that is processed by one work item.
+/// On a CPU, the longest row without reductions that is not split into blocks.
 inline constexpr int64_t kLongRow = 8192;
 
 } // namespace mlir::binade
