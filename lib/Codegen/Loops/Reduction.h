@@ -1,4 +1,5 @@
 //===- Reduction.h - Sums and maxima in a fixed order -----------*- C++ -*-===//
+//
 // On a CPU, a reduction has 16 lanes of partial results: element i of a row is
 // added to lane i mod 16, and a tree combines the lanes. The result has the
 // same bits for every instruction set and any number of threads. On a GPU, the
