@@ -1,4 +1,4 @@
-//===- CheckModel.cpp - Whether a file is valid ONNX ----------------------===//
+//===- CheckModel.cpp - Checks that a file is valid ONNX ------------------===//
 
 #include "binade/ONNX/CheckModel.h"
 #include "CheckNode.h"
@@ -22,7 +22,7 @@ struct Scope {
   OperatorSets sets;
   const FunctionProto *function = nullptr;
   const Scope *outer = nullptr;
-  std::string prefix;        ///< Precedes the names of nodes in errors.
+  std::string prefix;        ///< Precedes names of nodes in errors.
   llvm::StringSet<> names;   ///< All names that the graph defines.
   llvm::StringSet<> visible; ///< Those defined before the current node.
 
@@ -118,8 +118,8 @@ LogicalResult ModelChecker::checkValue(StringRef kind,
   return success();
 }
 
-/// Checks a stored tensor; for an element type that the IR lacks, only the
-/// type.
+/// Checks a stored tensor. If the IR lacks the element type, only checks that
+/// ONNX has it.
 LogicalResult ModelChecker::checkTensor(Location loc,
                                         const TensorProto &tensor) {
   if (!TensorProto::DataType_IsValid(tensor.data_type()) ||
@@ -245,10 +245,10 @@ LogicalResult ModelChecker::checkValues(Location loc, const NodeProto &node,
     for (const NodeProto &inside : graph.node())
       for (const std::string &output : inside.output())
         if (!output.empty() && scope.sees(output))
-          return LogicalResult(mlir::emitError(loc)
-                               << "value " << quote(output) << " of "
-                               << quote(attribute.name())
-                               << " hides a value outside");
+          return LogicalResult(
+              mlir::emitError(loc)
+              << "value " << quote(output) << " of " << quote(attribute.name())
+              << " has the name of a value of an enclosing graph");
     Scope inner{scope.sets, scope.function, &scope,
                 name + "/" + attribute.name() + "/"};
     return checkGraph(graph, inner);
@@ -290,7 +290,7 @@ LogicalResult ModelChecker::checkOp(Location loc, const NodeProto &node,
   if (set == scope.sets.end())
     return mlir::emitError(loc)
            << "is of domain " << quote(domain)
-           << ", of which the model imports no operator set";
+           << ", but the model imports no operator set of that domain";
   if (!domain.empty() || !model.hasKnownOpset())
     return success();
   const OpSchema *schema = findSchema("", node.op_type(), scope.sets);
@@ -314,7 +314,7 @@ static void forEachNode(const google::protobuf::RepeatedPtrField<NodeProto> &in,
   }
 }
 
-/// Whether `from` calls `to`, directly or through others.
+/// Returns whether `from` calls `to`, directly or through other functions.
 bool ModelChecker::reaches(const FunctionProto &from, const FunctionProto &to,
                            llvm::StringSet<> &seen) const {
   SmallVector<const FunctionProto *> worklist = {&from};

@@ -1,4 +1,4 @@
-//===- CheckNode.cpp - Whether a node is valid ONNX -----------------------===//
+//===- CheckNode.cpp - Checks that a node is valid ONNX -------------------===//
 
 #include "CheckNode.h"
 #include "onnx-ml.pb.h"
@@ -19,7 +19,7 @@ static std::string printType(int type) {
 // Inputs, outputs and attributes
 //===----------------------------------------------------------------------===//
 
-/// How many names there are up to the last that is not empty.
+/// Returns the number of names up to the last one that is not empty.
 template <typename Names> static unsigned countGiven(const Names &names) {
   unsigned count = names.size();
   while (count > 0 && names.Get(count - 1).empty())
@@ -79,7 +79,7 @@ LogicalResult mlir::binade::checkSchema(Location loc, const NodeProto &node,
 // One attribute
 //===----------------------------------------------------------------------===//
 
-/// The types of the values that `attribute` holds.
+/// Returns the types of the values that `attribute` has.
 static SmallVector<int> findValues(const AttributeProto &attribute) {
   SmallVector<int> found;
   auto add = [&](bool isThere, int type) {
@@ -108,9 +108,9 @@ static LogicalResult checkReference(Location loc,
                                     const ::onnx::FunctionProto *function) {
   const std::string &name = attribute.ref_attr_name();
   if (!function)
-    return mlir::emitError(loc)
-           << "attribute " << quote(attribute.name())
-           << " is that of a function, and the node is in none";
+    return mlir::emitError(loc) << "attribute " << quote(attribute.name())
+                                << " refers to an attribute of a function, but "
+                                   "the node is not in one";
   auto isNamed = [&](const AttributeProto &other) {
     return other.name() == name;
   };
@@ -118,9 +118,9 @@ static LogicalResult checkReference(Location loc,
       llvm::any_of(function->attribute_proto(), isNamed))
     return success();
   return mlir::emitError(loc)
-         << "attribute " << quote(attribute.name()) << " is attribute "
-         << quote(name) << " of function " << quote(function->name())
-         << ", which has none of that name";
+         << "attribute " << quote(attribute.name()) << " refers to attribute "
+         << quote(name) << ", which function " << quote(function->name())
+         << " does not declare";
 }
 
 LogicalResult
@@ -137,7 +137,7 @@ mlir::binade::checkAttribute(Location loc, const AttributeProto &attribute,
     if (type != attribute.type())
       return mlir::emitError(loc)
              << "attribute " << quote(attribute.name()) << " is of type "
-             << printType(attribute.type()) << ", and holds a value of type "
+             << printType(attribute.type()) << ", but has a value of type "
              << printType(type);
   return success();
 }
@@ -151,8 +151,9 @@ static LogicalResult checkPorts(Location loc, StringRef name,
                                 unsigned outputs, bool hasMore) {
   unsigned found = graph.output_size();
   if (static_cast<unsigned>(graph.input_size()) != inputs)
-    return mlir::emitError(loc) << "gives " << quote(name) << " " << inputs
-                                << " inputs, it has " << graph.input_size();
+    return mlir::emitError(loc)
+           << "passes " << inputs << " inputs to " << quote(name)
+           << ", which has " << graph.input_size();
   if (found == outputs || (hasMore && found > outputs))
     return success();
   return mlir::emitError(loc)

@@ -1,4 +1,4 @@
-//===- CheckNode.h - Whether a node is one of ONNX --------------*- C++ -*-===//
+//===- CheckNode.h - Checks that a node is valid ONNX -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_ONNX_CHECKNODE_H
 #define BINADE_LIB_ONNX_CHECKNODE_H
@@ -13,17 +13,17 @@ class FunctionProto;
 namespace mlir::binade {
 
 /// Fails unless the node has the inputs, outputs and attributes that `schema`
-/// gives it.
+/// declares.
 LogicalResult checkSchema(Location loc, const ::onnx::NodeProto &node,
                           const OpSchema &schema, int64_t opset);
 
-/// Fails unless graphs inside of If, Loop and Scan have the inputs and outputs
-/// that the node gives them and takes.
+/// Fails unless the subgraphs of If, Loop and Scan have as many inputs and
+/// outputs as the node passes to them and reads from them.
 LogicalResult checkBranches(Location loc, const ::onnx::NodeProto &node,
                             int64_t opset);
 
 /// Fails unless the attribute has a name, a type and no value of another type.
-/// `function` is the one that the node is in, if any.
+/// `function` is the function that the node is in; null for other nodes.
 LogicalResult checkAttribute(Location loc,
                              const ::onnx::AttributeProto &attribute,
                              const ::onnx::FunctionProto *function);

@@ -1,4 +1,4 @@
-//===- CheckSparse.cpp - Whether a sparse tensor is valid -----------------===//
+//===- CheckSparse.cpp - Checks that a sparse tensor is valid -------------===//
 
 #include "CheckSparse.h"
 #include "onnx-ml.pb.h"
@@ -8,8 +8,9 @@ using namespace mlir::binade;
 using ::onnx::SparseTensorProto;
 using ::onnx::TensorProto;
 
-/// The elements of `tensor` as positions in the flat tensor of shape `dims`;
-/// -1 for an index outside of it.
+/// Returns the indices of a sparse tensor as positions in the flat tensor of
+/// shape `dims`; -1 for an index out of bounds. `isFlat` means that they are
+/// such positions already; otherwise each has one coordinate per axis.
 static SmallVector<int64_t> flatten(ArrayRef<int64_t> indices,
                                     ArrayRef<int64_t> dims, bool isFlat) {
   int64_t count = 1;

@@ -1,4 +1,4 @@
-//===- CheckSparse.h - Whether a sparse tensor is one -----------*- C++ -*-===//
+//===- CheckSparse.h - Checks that a sparse tensor is valid -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_ONNX_CHECKSPARSE_H
 #define BINADE_LIB_ONNX_CHECKSPARSE_H
@@ -11,8 +11,8 @@ class SparseTensorProto;
 
 namespace mlir::binade {
 
-/// Fails unless the tensor has an index within its shape for each of its
-/// values, in ascending order.
+/// Fails unless the tensor has an index in its shape for each of its values,
+/// and the indices are in ascending order.
 LogicalResult checkSparse(Location loc, const ::onnx::SparseTensorProto &tensor,
                           TensorReader &tensors);
 

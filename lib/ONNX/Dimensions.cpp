@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::onnx::ValueInfoProto;
 
-/// Returns nothing where the dimension has neither a length nor a bound name.
+/// Returns nothing if the dimension has neither a length nor a bound name.
 static std::optional<int64_t>
 getLength(const ::onnx::TensorShapeProto::Dimension &dimension,
           const llvm::StringMap<int64_t> &values) {

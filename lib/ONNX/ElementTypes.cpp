@@ -1,4 +1,4 @@
-//===- ElementTypes.cpp - Types of tensors --------------------------------===//
+//===- ElementTypes.cpp - Element and tensor types of ONNX ----------------===//
 
 #include "binade/ONNX/ElementTypes.h"
 #include "binade/IR/Binade.h"
@@ -74,8 +74,8 @@ std::string mlir::binade::describeElementType(int64_t type) {
                 .lower()
           : "number " + std::to_string(type);
   return "element type " + name +
-         " is not supported; floats of 4 to 64 bits, integers of 2 to 64 bits "
-         "and bool are";
+         " is not supported; supported are floats of 4 to 64 bits, integers of "
+         "2 to 64 bits and bool";
 }
 
 FailureOr<RankedTensorType> mlir::binade::getTensorType(Location loc,

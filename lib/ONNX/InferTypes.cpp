@@ -1,6 +1,6 @@
-//===- InferTypes.cpp - Types that ONNX infers ----------------------------===//
+//===- InferTypes.cpp - Types and shapes by ONNX's inference --------------===//
 // Calls ONNX's own inference, which is built from the sources of the package
-// `onnx`. The import of nodes does not use it: it computes types itself.
+// `onnx`. The importer does not use it: it computes types itself.
 //===----------------------------------------------------------------------===//
 
 #include "binade/ONNX/InferTypes.h"
@@ -21,10 +21,10 @@ using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// More than the inference of the largest models takes.
+/// A limit of processor time; the inference of the largest models takes less.
 static constexpr rlim_t kMaxSeconds = 120;
 
-/// Larger tensors are weights, whose values say nothing about shapes.
+/// Tensors with more bytes are weights, whose values do not determine shapes.
 static constexpr size_t kMaxBytes = 4096;
 
 static void copyTensor(const TensorProto &from, TensorProto &to) {
@@ -81,10 +81,10 @@ static void copyGraph(const GraphProto &from, GraphProto &to) {
     copyNode(node, *to.add_node());
 }
 
-/// The serialized `model` with its types.
+/// Returns `model` with inferred types, serialized.
 static std::string infer(::onnx::ModelProto &model) {
   // Values of shapes are not propagated: a few nodes that concatenate shapes
-  // repeatedly would make one of any length.
+  // repeatedly would produce a shape of any length.
   ::onnx::ShapeInferenceOptions options(/*check_type_val=*/false,
                                         /*strict_mode_val=*/0,
                                         /*data_prop_val=*/false);
@@ -98,7 +98,7 @@ static std::string infer(::onnx::ModelProto &model) {
 }
 
 //===----------------------------------------------------------------------===//
-// A process of its own
+// A child process
 //===----------------------------------------------------------------------===//
 
 /// Makes this process end silently after any error.
@@ -136,9 +136,10 @@ static bool readAll(int file, std::string &bytes) {
   }
 }
 
-/// Calls `infer` in a child process; nothing if it crashed or took too long.
-/// ONNX's sources assume valid nodes: for a node with too few inputs, or one
-/// that reads the result of an unknown op, they access types that do not exist.
+/// Calls `infer` in a child process; returns nothing if it crashes or takes too
+/// long. ONNX's sources assume valid nodes: for a node with too few inputs, or
+/// one that reads the result of an unknown op, they access types that do not
+/// exist.
 static std::optional<std::string> inferApart(::onnx::ModelProto &model) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)

@@ -30,8 +30,8 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
         reader.getType(getLoc(proto.name()), proto);
     if (failed(type))
       return failure();
-    // What is named as trained or frozen is part of a run's state, whatever
-    // the graph does with it.
+    // Tensors that the metadata name as trained or frozen are part of the state
+    // of a run, even if the graph does not use them.
     if (!used.contains(proto.name()) && !isListed(proto.name()) &&
         !metadata.frozen.contains(proto.name())) {
       unused.add(*type);
@@ -101,7 +101,7 @@ Initializers::refuseGlob(StringRef text, StringRef flag,
       error << ": " << quote(tensor.name) << " is ";
       if (auto node = statistics.find(tensor.name); node != statistics.end())
         error << "a running statistic of node " << quote(node->second)
-              << ", which the forward part updates";
+              << ", which the forward pass updates";
       else
         error << tensor.type.getElementType();
       return error;
@@ -140,7 +140,7 @@ LogicalResult Initializers::checkTrainable() const {
       return refuse(tensor.name)
              << "is a running statistic of node " << quote(node->second);
     return refuse(tensor.name) << "is " << tensor.type.getElementType()
-                               << "; expected floating-point numbers";
+                               << "; expected a floating-point type";
   }
   for (const auto &input : model.getGraph().input())
     if (metadata.trainable->contains(input.name()) &&
@@ -188,9 +188,9 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
   return success();
 }
 
-/// Returns the nodes of `order` that the loss depends on, or all of them if the
-/// graph has no output named `loss`. In a graph with gradients, the other nodes
-/// are the backward part.
+/// Returns the nodes of `order` that the output `loss` depends on, or all nodes
+/// if the graph has no such output. In a graph with gradients, the other nodes
+/// are the backward pass.
 SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
                                                 StringRef loss) const {
   if (!llvm::is_contained(llvm::map_range(model.getGraph().output(),
@@ -214,8 +214,8 @@ SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
   return forward;
 }
 
-/// PyTorch's exporter stores parameters that begin equal once. `binade.export`
-/// does not, and writes a version.
+/// PyTorch's exporter stores parameters with equal initial values once.
+/// `binade.export`, which marks its files by a version, stores each.
 void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
   if (metadata.isVersioned)
     return;
@@ -255,13 +255,14 @@ void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
     return;
   if (count > kShown)
     warning->attachNote() << "and " << count - kShown << " more initializers";
-  warning->attachNote() << "exporters store parameters that begin equal once: "
-                           "torch.onnx.export(..., optimize=False) keeps them "
-                           "apart, and so does binade.export";
+  warning->attachNote()
+      << "exporters store parameters with equal initial values once; "
+         "torch.onnx.export(..., optimize=False) and binade.export store each "
+         "of them";
 }
 
-/// Exporters give parameters the names of attributes, with dots, and store
-/// those that are small in the model itself.
+/// Exporters name parameters after attributes of modules, with dots, and store
+/// small ones in the model itself.
 void Initializers::warnOfUntrained() const {
   auto isMeant = [](const Tensor &tensor) {
     return tensor.isConstant() && tensor.isTrainable() &&
@@ -277,8 +278,8 @@ void Initializers::warnOfUntrained() const {
   warning << "is not trained";
   if (count > 1)
     warning << ", the first of " << count << " that the model holds";
-  warning << ": without metadata 'binade.trainable' what has external data is; "
-             "--train '*' trains all";
+  warning << ": without metadata 'binade.trainable' only initializers with "
+             "external data are trained; --train '*' trains all";
 }
 
 LogicalResult Initializers::checkFinite(TensorReader &reader) const {
@@ -294,7 +295,8 @@ void Initializers::warnOfOverlap(const Tensor &tensor, ExternalAttr value) {
   uint64_t begin = value.getOffset(), end = begin + value.getBytes();
   if (begin == end || overlapping.contains(tensor.name))
     return;
-  // What is there does not overlap itself: a neighbour is met, or nothing.
+  // Known ranges do not overlap each other, so only the two neighbours of this
+  // range can overlap it.
   auto next = ranges.lower_bound(begin + 1);
   auto met = next != ranges.end() && next->first < end ? next : ranges.end();
   if (next != ranges.begin() && std::prev(next)->second.end > begin)
@@ -304,15 +306,15 @@ void Initializers::warnOfOverlap(const Tensor &tensor, ExternalAttr value) {
     return;
   }
   auto [otherBegin, other] = *met;
-  // Tied weights are stored as one.
+  // Tensors with the same range are tied.
   if (otherBegin == begin && other.end == end)
     return;
   overlapping.insert(tensor.name);
   mlir::emitWarning(getLoc(tensor.name))
-      << "has bytes " << begin << " to " << end << " of "
-      << quote(value.getFile()) << ", of which " << quote(other.owner)
-      << " has " << otherBegin << " to " << other.end
-      << "; each gets a copy of its own";
+      << "uses bytes " << begin << " to " << end << " of "
+      << quote(value.getFile()) << ", which overlap bytes " << otherBegin
+      << " to " << other.end << " of " << quote(other.owner)
+      << "; each tensor gets its own copy";
 }
 
 FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,

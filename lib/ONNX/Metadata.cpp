@@ -1,4 +1,4 @@
-//===- Metadata.cpp - What ONNX cannot say --------------------------------===//
+//===- Metadata.cpp - Binade's metadata in ONNX files ---------------------===//
 
 #include "binade/ONNX/Metadata.h"
 #include "binade/Container/Json.h"
@@ -13,7 +13,7 @@ using nlohmann::json;
 static constexpr int64_t kVersion = 1;
 
 namespace {
-/// Reads one key; messages name it.
+/// Reads the keys `binade.*`. Errors name the key that is being read.
 class MetadataReader {
 public:
   explicit MetadataReader(const Model &model) : model(model) {
@@ -33,7 +33,7 @@ private:
     if (inputs.contains(name) || initializers.contains(name))
       return success();
     return emitError() << "names " << quote(name)
-                       << ", which is no initializer or input of the graph";
+                       << ", which is neither an initializer nor an input";
   }
   LogicalResult readVersion(const json &value);
   LogicalResult readTrainable(const json &value);
@@ -66,7 +66,7 @@ FailureOr<Metadata> MetadataReader::read() {
       return candidate.first == entry.key();
     });
     key = entry.key();
-    // What `binade convert` says about its work is for people.
+    // `binade convert` writes this key for readers of the file only.
     if (key == "binade.converted")
       continue;
     if (reader == std::end(readers)) {
@@ -201,7 +201,7 @@ FailureOr<InitialRule> MetadataReader::readRule(StringRef name,
       (kind == "normal" && *second < 0) ||
       (kind == "uniform" && *first > *second))
     return reject();
-  // A uniform distribution is drawn as its lower end plus a part of its length.
+  // Uniform values are drawn as the lower end plus a fraction of the length.
   if (kind == "uniform")
     *second -= *first;
   return InitialRule{kind, *first, *second};

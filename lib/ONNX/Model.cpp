@@ -19,9 +19,9 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::CodedInputStream;
 
-/// Protobuf addresses bytes of a message with an int.
+/// Protobuf addresses the bytes of a message with an int.
 static constexpr size_t kMaxFileSize = (size_t(2) << 30) - 1;
-/// Depth of nested messages; a graph needs 5, a subgraph 3 more.
+/// The maximum depth of nested messages: a graph needs 5, each subgraph 3 more.
 static constexpr int kMaxNesting = 100;
 static constexpr size_t kMaxGraphs = (kMaxNesting - 5) / 3 + 1;
 static constexpr int64_t kOldestOpset = 1;
@@ -137,8 +137,8 @@ LogicalResult Model::parse(StringRef bytes) {
   return success();
 }
 
-/// The nodes whose graphs were open where the parser gave up, from outside in:
-/// what it has read by then ends there.
+/// Returns the nodes in whose subgraphs the parser stopped, outermost first.
+/// They are the last nodes of their graphs in the partial result.
 static SmallVector<std::string> findOpenNodes(const ::onnx::GraphProto &graph) {
   SmallVector<std::string> nodes;
   const ::onnx::GraphProto *open = &graph;
@@ -183,8 +183,8 @@ InFlightDiagnostic Model::reportNoModel(StringRef bytes, bool isParsed) const {
   else if (isParsed)
     error << "got a file without a graph";
   else
-    error << "but the bytes are none (damaged, cut short, or nested deeper "
-             "than "
+    error << "but the bytes cannot be parsed as one (damaged, cut short, or "
+             "nested deeper than "
           << kMaxNesting << " messages)";
   if (!advice.empty())
     error.attachNote() << StringRef(advice);
@@ -205,7 +205,7 @@ LogicalResult Model::findOpset() {
                          << (domain.empty() ? "ONNX" : quote(domain));
   }
   opset = sets.lookup("");
-  // A model may do without ops of ONNX itself.
+  // A model without ops of ONNX itself need not import their operator set.
   if (opset == 0 && !sets.empty() &&
       llvm::none_of(getGraph().node(), [](const ::onnx::NodeProto &node) {
         return isStandardDomain(node.domain());
@@ -231,8 +231,8 @@ LogicalResult Model::checkSupported() {
                quote(getGraph().sparse_initializer(0).values().name()))
            << "sparse initializers are not supported";
   if (!proto->training_info().empty())
-    return emitUnsupported() << "has training_info, which is not supported; a "
-                                "step that is one graph is";
+    return emitUnsupported() << "has training_info, which is not supported; "
+                                "export the training step as one graph";
   constexpr int64_t kNewest = ::onnx::IR_VERSION;
   if (proto->ir_version() < 3 || proto->ir_version() > kNewest)
     return emitUnsupported() << "has IR version " << proto->ir_version()
@@ -247,8 +247,8 @@ LogicalResult Model::checkSupported() {
   return error;
 }
 
-/// Walks the wire format to the initializers' `raw_data`: the parsed message no
-/// longer knows where its bytes stood.
+/// Finds the positions of the initializers' `raw_data` by traversing the wire
+/// format; the parsed message does not have them.
 void Model::findRawData(StringRef bytes) {
   ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   CodedInputStream input(&stream);
@@ -279,8 +279,8 @@ void Model::findRawData(StringRef bytes) {
       });
     });
   });
-  // A graph whose message comes in several pieces is legal, but its pieces
-  // cannot be told apart.
+  // The message of a graph may legally be split into several pieces; then the
+  // positions cannot be assigned to initializers.
   if (rawData.size() != static_cast<size_t>(getGraph().initializer_size()))
     rawData.clear();
 }

@@ -1,13 +1,12 @@
-# ONNX's own inference of types and shapes, built from the sources that the package
-# `onnx` carries. Functions and the graphs inside of nodes are included, and what it
-# says of an op is the standard's word.
+# Builds ONNX's own inference of types and shapes from the sources in the package `onnx`.
+# It covers functions and subgraphs, and defines the types of every standard op.
 if(NOT EXISTS ${BINADE_ONNX_DIR}/shape_inference/implementation.cc)
   message(FATAL_ERROR "the package 'onnx' in ${BINADE_ONNX_DIR} comes without its C++ "
                       "sources; install it as a wheel: python3 -m pip install 'onnx>=1.23,<1.24'")
 endif()
 get_filename_component(onnx_root ${BINADE_ONNX_DIR} DIRECTORY)
 set(onnx_headers ${CMAKE_CURRENT_BINARY_DIR}/onnx-headers)
-# The sources ask for protobuf's headers in a folder `onnx`.
+# The sources include protobuf's headers from a folder `onnx`.
 foreach(name onnx-ml onnx-operators-ml)
   file(CONFIGURE OUTPUT ${onnx_headers}/onnx/${name}.pb.h
        CONTENT "#include <onnx-ml.pb.h>\n")
@@ -29,7 +28,7 @@ add_library(binade-onnx-inference STATIC ${onnx_sources} InferTypes.cpp
             ${onnx_headers}/onnx/onnx-data.pb.cc)
 set_target_properties(binade-onnx-inference PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-# The sources throw where a node is wrong; InferTypes.cpp catches.
+# The sources throw exceptions for invalid nodes; InferTypes.cpp catches them.
 target_compile_options(binade-onnx-inference PRIVATE -w -O1)
 target_compile_definitions(binade-onnx-inference PRIVATE
   ONNX_ML=1 ONNX_NAMESPACE=onnx ONNX_USE_LITE_PROTO=1 __ONNX_NO_DOC_STRINGS)

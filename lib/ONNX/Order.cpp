@@ -1,4 +1,4 @@
-//===- Order.cpp - The nodes to import, producers first -------------------===//
+//===- Order.cpp - Nodes in topological order -----------------------------===//
 
 #include "binade/ONNX/Order.h"
 #include "binade/Container/Suggest.h"
@@ -71,9 +71,10 @@ private:
     return error;
   }
 
-  /// What may have been meant by a name that nothing defines.
+  /// Returns a hint with defined names that are similar to the undefined
+  /// `name`.
   std::string suggest(StringRef name) const {
-    // Time grows with the number of names, and that with a file's size.
+    // Limits the time, which grows with the number of names in the file.
     constexpr size_t kMax = 4096;
     std::vector<std::string> names;
     auto collect = [&](StringRef other) {
@@ -86,14 +87,16 @@ private:
     return ::binade::suggest(name, names);
   }
 
-  /// The producer of `name`; no value for inputs and initializers.
+  /// Returns the node that produces `name`; nothing for inputs and
+  /// initializers.
   std::optional<unsigned> getProducer(StringRef name) const {
     auto found = producers.find(name);
     return found == producers.end() ? std::nullopt
                                     : std::optional(found->second);
   }
 
-  /// Whether `name` has a value that no node of this graph makes.
+  /// Whether `name` is an input, an initializer or a value of an enclosing
+  /// graph.
   bool isGiven(StringRef name) const {
     return given.contains(name) || (isOuter && isOuter(name));
   }
@@ -126,7 +129,7 @@ private:
     return success();
   }
 
-  /// What the outputs depend on.
+  /// Finds the nodes that the outputs depend on.
   void findLive() {
     live.resize(graph.node_size());
     SmallVector<unsigned> worklist;
@@ -143,7 +146,7 @@ private:
       forEachRead(graph.node(worklist.pop_back_val()), visit);
   }
 
-  /// All nodes, producers first.
+  /// Returns all nodes, producers first.
   FailureOr<SmallVector<unsigned>> sort() {
     std::vector<SmallVector<unsigned>> users(graph.node_size());
     std::vector<unsigned> missing(graph.node_size());
@@ -174,17 +177,19 @@ private:
     return reportCycle();
   }
 
-  /// ONNX asks for producers first; programs that rely on it refuse the file.
+  /// ONNX requires producers first; programs that rely on it reject other
+  /// files.
   void warnUnlessSorted(ArrayRef<unsigned> order) const {
     const unsigned *late =
         std::adjacent_find(order.begin(), order.end(), std::greater<>());
     if (late != order.end())
       mlir::emitWarning(getLoc(*late))
-          << "stands in the file behind a node that reads its result; the "
-             "nodes were sorted";
+          << "comes in the file after a node that reads its result; the nodes "
+             "were sorted";
   }
 
-  /// Follows producers among the nodes that are left until one comes again.
+  /// Follows producers among the remaining nodes until one repeats, and reports
+  /// the nodes between as a cycle.
   LogicalResult reportCycle() {
     SmallVector<unsigned> path;
     unsigned index = live.find_first();
@@ -209,7 +214,7 @@ private:
   const ::onnx::GraphProto &graph;
   function_ref<bool(StringRef)> isOuter;
   StringRef prefix;
-  llvm::StringSet<> given; // Names that have a value from the start.
+  llvm::StringSet<> given; // Inputs and initializers.
   llvm::StringMap<unsigned> producers;
   llvm::BitVector live;
 };

@@ -1,6 +1,7 @@
-//===- ScaleNodes.cpp - How scales follow from magnitudes -----------------===//
-// The rules of `#binade.quantized`, as nodes. The same numbers as the
-// compiled step's: arithmetic is f32, or f64 where the result is exact.
+//===- ScaleNodes.cpp - ONNX nodes that compute scales --------------------===//
+// Computes scales by the rules of `#binade.quantized`, with the same bits as
+// the compiled step: arithmetic is in f32, or in f64 where the result is exact.
+// In comments, A is the largest magnitude of a group, and F that of the format.
 //===----------------------------------------------------------------------===//
 
 #include "binade/ONNX/ScaleNodes.h"
@@ -14,15 +15,16 @@ using ::onnx::TensorProto;
 
 static constexpr float kMax = std::numeric_limits<float>::max();
 static constexpr float kMinNormal = std::numeric_limits<float>::min();
-/// What scales of powers of two are between.
+/// The range of scales that are powers of two.
 static constexpr float kMinPower = 0x1p-127f, kLargestPower = 0x1p127f;
-/// What COAT adds to magnitudes.
+/// The constant that COAT adds to the largest magnitudes.
 static constexpr float kOffset = 1e-10f;
 
 NodeSink::~NodeSink() = default;
 
-/// In two steps, far - far 2^-53 is far (1 - 2^-53), rounded. onnxruntime takes
-/// a factor of f64 that is 1 in f32 for 1, and drops the product.
+/// Computes far - far 2^-53 instead of far (1 - 2^-53), which is equal after
+/// rounding: onnxruntime removes a multiplication by an f64 factor that is 1
+/// when rounded to f32.
 std::string ScaleNodes::addUnit(const std::string &name,
                                 const std::string &wide) {
   std::string far = sink.addNode(
@@ -33,14 +35,14 @@ std::string ScaleNodes::addUnit(const std::string &name,
   return sink.addNode("Sub", {far, near}, name + "_power");
 }
 
-/// The largest power of two that is no more than `value`, in f32.
+/// Returns the largest power of two that is not larger than `value`, in f32.
 std::string ScaleNodes::addPower(const std::string &name,
                                  const std::string &value) {
   std::string wide = sink.addCast(value, TensorProto::DOUBLE, name + "_wide");
   return sink.addCast(addUnit(name, wide), TensorProto::FLOAT, name + "_power");
 }
 
-/// A / F; where A is 0 what makes codes of zeros.
+/// A / F; the format's scale of zeros if A is 0.
 std::string ScaleNodes::addAmaxScales(const std::string &name,
                                       const std::string &largest,
                                       QuantizedAttr format) {
@@ -59,8 +61,8 @@ std::string ScaleNodes::addAmaxScales(const std::string &name,
       name + "_scale");
 }
 
-/// 1 / s with s = F / A, or the power of two below; 1 where A is 0, infinite or
-/// NaN.
+/// 1 / s with s = F / A, or s rounded down to a power of two; s is 1 if A is 0,
+/// infinite or NaN.
 Scales ScaleNodes::addInverseScales(const std::string &name,
                                     const std::string &largest,
                                     QuantizedAttr format) {
@@ -84,7 +86,7 @@ Scales ScaleNodes::addInverseScales(const std::string &name,
   return {scale, scale, factor};
 }
 
-/// A cut to a power of two, by that of F.
+/// A rounded down to a power of two, divided by F rounded down to one.
 std::string ScaleNodes::addFloorScales(const std::string &name,
                                        const std::string &largest,
                                        QuantizedAttr format) {
@@ -96,7 +98,7 @@ std::string ScaleNodes::addFloorScales(const std::string &name,
                       name + "_scale");
 }
 
-/// A (1 / F), rounded up to a power of two.
+/// A * (1 / F), rounded up to a power of two.
 std::string ScaleNodes::addRoundUpScales(const std::string &name,
                                          const std::string &largest,
                                          QuantizedAttr format) {
@@ -143,7 +145,7 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
   }
   scales.factors = scales.divisors;
   if (!format.getScale().isBF16())
-    return scales; // Powers of two are themselves in any format.
+    return scales; // f32 scales and powers of two need no rounding.
   std::string narrow = sink.addCast(scales.divisors, TensorProto::BFLOAT16,
                                     name + "_scale_bf16");
   scales.factors = sink.addCast(narrow, TensorProto::FLOAT, name + "_scale");

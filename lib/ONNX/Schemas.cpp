@@ -1,4 +1,4 @@
-//===- Schemas.cpp - What ONNX says of its ops ----------------------------===//
+//===- Schemas.cpp - Signatures of ONNX operators -------------------------===//
 
 #include "binade/ONNX/Schemas.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- Subgraphs.cpp - Graphs inside of nodes -----------------------------===//
+//===- Subgraphs.cpp - Graphs in attributes of nodes ----------------------===//
 
 #include "binade/ONNX/Subgraphs.h"
 #include "onnx-ml.pb.h"

@@ -10,7 +10,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::onnx::TensorProto;
 
-/// Elements of fewer bits than a byte, other than bool, share one.
+/// Whether several elements share a byte: those of fewer than 8 bits, except
+/// bool.
 static bool isPacked(Type element) {
   return element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1);
 }
@@ -22,15 +23,16 @@ uint64_t mlir::binade::getBytes(RankedTensorType type) {
                                          : count * llvm::divideCeil(width, 8);
 }
 
-/// Fails unless the integers that are stored in more bits are those of the
-/// tensor's type: numbers, or the bits of floats and of several elements.
+/// Fails unless the integers in fields that are wider than the element type are
+/// in its range. They are elements, the bits of a float, or the bits of several
+/// elements.
 static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
   if (tensor.data_type() == TensorProto::UINT32)
     for (uint64_t word : tensor.uint64_data())
       if (word > UINT32_MAX)
         return mlir::emitError(loc)
                << "holds " << word
-               << " in uint64_data, where its type has 0 to " << UINT32_MAX;
+               << " in uint64_data; values of its type are 0 to " << UINT32_MAX;
   int64_t low = 0, high = UINT8_MAX;
   switch (tensor.data_type()) {
   case TensorProto::INT16:
@@ -57,12 +59,12 @@ static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
   for (int32_t word : tensor.int32_data())
     if (word < low || word > high)
       return mlir::emitError(loc)
-             << "holds " << word << " in int32_data, where its type has " << low
-             << " to " << high;
+             << "holds " << word << " in int32_data; values of its type are "
+             << low << " to " << high;
   return success();
 }
 
-/// In how many ways `tensor` has data.
+/// Returns in how many of its data fields `tensor` has data.
 static int countData(const TensorProto &tensor) {
   return (tensor.has_raw_data() && !tensor.raw_data().empty()) +
          !tensor.float_data().empty() + !tensor.double_data().empty() +
@@ -77,9 +79,9 @@ FailureOr<RankedTensorType> TensorReader::getType(Location loc,
   if (!element)
     return emitUnsupported(loc) << describeElementType(tensor.data_type());
   if (countData(tensor) > 1)
-    return mlir::emitError(loc)
-           << "has data in more than one of raw_data, the fields of types and "
-              "another file";
+    return mlir::emitError(loc) << "has data in more than one of raw_data, the "
+                                   "typed data fields and "
+                                   "an external file";
   if (failed(checkWords(loc, tensor)))
     return failure();
   return getTensorType(
@@ -90,7 +92,7 @@ FailureOr<RankedTensorType> TensorReader::getType(Location loc,
 // Data in the model's file
 //===----------------------------------------------------------------------===//
 
-/// The first element is in the low bits of its byte.
+/// Unpacks elements that share bytes; the first is in the low bits of its byte.
 static DenseElementsAttr unpack(RankedTensorType type, ArrayRef<char> bytes) {
   unsigned width = type.getElementTypeBitWidth(), perByte = 8 / width;
   SmallVector<APInt> codes;
@@ -119,7 +121,8 @@ static DenseElementsAttr fromBytes(RankedTensorType type,
   return DenseElementsAttr::get(type, flags);
 }
 
-/// Narrow types are stored as 32-bit integers that hold their bits.
+/// Returns the bytes of elements of narrow types, each of whose bits are stored
+/// as a 32-bit integer.
 template <typename Narrow>
 static std::vector<char>
 narrow(const google::protobuf::RepeatedField<int32_t> &words) {
@@ -163,12 +166,12 @@ static std::vector<char> getTypedData(const TensorProto &tensor) {
     return copy(tensor.uint64_data());
   case TensorProto::UINT32:
     return narrowWords(tensor.uint64_data());
-  default: // Types of a byte, and those that share one.
+  default: // Types of at most 8 bits.
     return narrow<uint8_t>(tensor.int32_data());
   }
 }
 
-/// How many bytes `getTypedData` or the raw data have.
+/// Returns the number of bytes of the raw data or of `getTypedData`.
 static uint64_t countBytes(const TensorProto &tensor, RankedTensorType type) {
   if (tensor.has_raw_data())
     return tensor.raw_data().size();
@@ -248,7 +251,8 @@ FailureOr<TypedAttr> TensorReader::readElements(Location loc,
   return cast<TypedAttr>(fromBytes(*type, *bytes));
 }
 
-/// Numbers of other types are codes.
+/// Returns nothing for 8-bit and narrower floats, whose elements are quantized
+/// values, and for integers.
 static std::optional<::binade::DType> getFloatDType(const TensorProto &tensor) {
   switch (tensor.data_type()) {
   case TensorProto::DOUBLE:

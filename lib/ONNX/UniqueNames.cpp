@@ -1,4 +1,4 @@
-//===- UniqueNames.cpp - Names that no value has --------------------------===//
+//===- UniqueNames.cpp - Names that do not occur in a model ---------------===//
 
 #include "binade/ONNX/UniqueNames.h"
 #include "binade/ONNX/Subgraphs.h"
@@ -34,7 +34,7 @@ void UniqueNames::add(const GraphProto &graph) {
 
 std::string UniqueNames::makeNew(llvm::StringRef wanted) {
   auto [entry, isNew] = known.try_emplace(wanted, 1);
-  unsigned &last = entry->second; // Entries stay where they are.
+  unsigned &last = entry->second; // A StringMap does not move its entries.
   std::string name = wanted.str();
   while (!isNew) {
     name = wanted.str() + "_" + std::to_string(++last);

@@ -1,5 +1,6 @@
-//===- UnknownFields.cpp - What a file has beyond ONNX --------------------===//
-// Protobuf's lite runtime has no reflection, so each message is walked by name.
+//===- UnknownFields.cpp - Fields that this version of ONNX lacks ---------===//
+// Protobuf's lite runtime has no reflection, so the fields of each message are
+// visited by name.
 //===----------------------------------------------------------------------===//
 
 #include "UnknownFields.h"
@@ -13,7 +14,8 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 namespace {
-/// Each `visit` says whether it has found one, which ends the walk.
+/// Visits messages until one has an unknown field. Each `visit` returns whether
+/// it has found one.
 class Walk {
 public:
   bool visit(const ::onnx::ModelProto &model) {

@@ -1,4 +1,4 @@
-//===- UnknownFields.h - What a file has beyond ONNX ------------*- C++ -*-===//
+//===- UnknownFields.h - Fields that this version of ONNX lacks -*- C++ -*-===//
 
 #ifndef BINADE_LIB_ONNX_UNKNOWNFIELDS_H
 #define BINADE_LIB_ONNX_UNKNOWNFIELDS_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// The first field that the version of ONNX known here does not have, as
-/// "field 17 of NodeProto"; empty if there is none.
+/// Returns the first field that the ONNX version of this build does not have,
+/// as "field 17 of NodeProto"; empty if there is none.
 std::string findUnknownField(const ::onnx::ModelProto &model);
 
 } // namespace mlir::binade

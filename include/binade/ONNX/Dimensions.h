@@ -13,27 +13,28 @@ class ValueInfoProto;
 
 namespace mlir::binade {
 
-/// Binds the names of dimensions to numbers.
+/// Binds the names of symbolic dimensions to lengths.
 class Dimensions {
 public:
-  /// Takes `given`, then `defaults` for names that it lacks. Fails when an
-  /// input has a dimension without a value (all are named in one error), or
-  /// when `given` has a name that no input has.
+  /// Binds each name to its length in `given`, or else to the one in
+  /// `defaults`. Fails if the inputs have names without a length (one error
+  /// lists them all), or if `given` has a name that no input has.
   LogicalResult bind(const Model &model, const llvm::StringMap<int64_t> &given,
                      const llvm::StringMap<int64_t> &defaults);
 
-  /// The names that inputs have, and their values.
+  /// Returns the bound names and their lengths.
   std::map<std::string, int64_t> getBound() const;
 
   bool isBound(StringRef name) const { return values.contains(name); }
 
-  /// The static type of a graph input.
+  /// Returns the static type of a graph input.
   FailureOr<RankedTensorType>
   getType(const Model &model, const ::onnx::ValueInfoProto &input) const;
 
-  /// Fails when `info`, of a graph's output or value (`part`), is declared
-  /// otherwise than `type`, of which it is what `how` says. Shapes are not
-  /// compared where that of `type` is assumed.
+  /// Fails unless the declaration `info` agrees with `type`. The error names
+  /// the value by `part`, such as "output", and introduces `type` by `how`.
+  /// Shapes are compared only if `isAssumed` is false: the shape of `type` may
+  /// be an assumption.
   LogicalResult check(const Model &model, StringRef part,
                       const ::onnx::ValueInfoProto &info, RankedTensorType type,
                       StringRef how = "is computed as",

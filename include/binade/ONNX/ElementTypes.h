@@ -1,4 +1,4 @@
-//===- ElementTypes.h - Types of tensors ------------------------*- C++ -*-===//
+//===- ElementTypes.h - Element and tensor types of ONNX --------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_ELEMENTTYPES_H
 #define BINADE_ONNX_ELEMENTTYPES_H
@@ -7,16 +7,17 @@
 
 namespace mlir::binade {
 
-/// The element type that ONNX number `type` stands for, or null.
+/// Returns the MLIR type for `type`, a TensorProto::DataType, or null if it is
+/// not supported.
 Type getElementType(MLIRContext *context, int64_t type);
-/// What to say when there is none.
+/// Returns an error message for an element type that is not supported.
 std::string describeElementType(int64_t type);
 
-/// More axes than any op of ONNX makes.
+/// The maximum rank of a tensor: more axes than any op of ONNX produces.
 inline constexpr size_t kMaxRank = 32;
 
-/// A static tensor type; fails on negative or overflowing dimensions, and on
-/// too many.
+/// Returns a static tensor type. Fails, with an error, on negative lengths,
+/// more than 2^48 elements or more than `kMaxRank` axes.
 FailureOr<RankedTensorType> getTensorType(Location loc, ArrayRef<int64_t> shape,
                                           Type element);
 

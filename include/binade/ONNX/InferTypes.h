@@ -1,4 +1,4 @@
-//===- InferTypes.h - Types that follow from a file -------------*- C++ -*-===//
+//===- InferTypes.h - Types and shapes by ONNX's inference ------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_INFERTYPES_H
 #define BINADE_ONNX_INFERTYPES_H
@@ -11,13 +11,14 @@ class ModelProto;
 
 namespace mlir::binade {
 
-/// Returns a copy of `model` whose graphs, at any depth, say in `value_info`
-/// what ONNX's inference finds of types and shapes: behind ops without a
-/// counterpart in Binade, branches, loops and sequences. The copy has the same
-/// nodes in the same order, but no data of large tensors.
+/// Returns a copy of `model` with the types and shapes that ONNX's inference
+/// finds in the `value_info` of its graphs, at any depth. The inference also
+/// covers results of branches, loops, sequences and ops that Binade does not
+/// import. The copy has the same nodes in the same order, but no data of large
+/// tensors.
 ///
-/// A node that is wrong has no types; this reports no errors. Null where the
-/// inference itself fails.
+/// Results of invalid nodes get no types; this reports no errors. Returns null
+/// if the inference itself fails.
 std::shared_ptr<const ::onnx::ModelProto>
 inferTypes(const ::onnx::ModelProto &model);
 

@@ -1,4 +1,4 @@
-//===- InitializerChoice.h - What initializers are --------------*- C++ -*-===//
+//===- InitializerChoice.h - Which initializers are trained -----*- C++ -*-===//
 
 #ifndef BINADE_ONNX_INITIALIZERCHOICE_H
 #define BINADE_ONNX_INITIALIZERCHOICE_H
@@ -14,9 +14,9 @@ inline constexpr StringLiteral kLossName = "loss";
 
 /// Which of a model's initializers are trained, set by the user.
 struct InitializerChoice {
-  /// Globs over initializer names, applied in this order: what is a constant of
-  /// the graph, kept as it is, and trained. One that matches nothing is an
-  /// error.
+  /// Globs of initializer names, applied in this order: those to fold into the
+  /// graph as constants, to freeze (keep in the state of a run without training
+  /// them), and to train. A glob that matches nothing is an error.
   std::vector<std::string> fold, freeze, train;
   /// The graph output that is the loss; it has one element. If empty, an output
   /// named `loss` with one element is the loss.

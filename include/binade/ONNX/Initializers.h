@@ -12,14 +12,15 @@
 
 namespace mlir::binade {
 
-/// The tensors that a model stores or gives a rule for: initializers, and
-/// inputs whose initial values follow a rule.
+/// The tensors of a model that have initial values: initializers, and inputs
+/// for which the metadata have a rule (`binade.init`).
 class Initializers {
 public:
   struct Tensor {
     StringRef name;
     RankedTensorType type;
-    const ::onnx::TensorProto *proto = nullptr; ///< Null with a rule.
+    /// Null if a rule gives the values.
+    const ::onnx::TensorProto *proto = nullptr;
     std::optional<ByteRange> range;
     bool isBuffer = false;
     bool isTrained = false;
@@ -37,12 +38,13 @@ public:
   Initializers(const Model &model, const Metadata &metadata)
       : model(model), metadata(metadata) {}
 
-  /// Decides which are trained (by storage or metadata, then by `choice`),
-  /// which are running statistics, and which are constants. Initializers that
-  /// no node of `order` uses are added to `unused` only, except those that the
-  /// metadata name. With `trainsMatrices` those of two or more axes are trained
-  /// wherever they are stored. With `warns` refuses metadata that name what
-  /// cannot be trained, and warns of choices that users may not have intended.
+  /// Classifies the tensors as trained, frozen, running statistics or
+  /// constants: by the metadata or, without them, by whether the data are
+  /// external; then by `choice`. Initializers that no node of `order` uses are
+  /// only counted in `unused`, unless the metadata name them. `trainsMatrices`
+  /// trains all tensors of two or more axes, wherever they are stored. With
+  /// `warns`, fails if the metadata name a tensor that cannot be trained, and
+  /// warns of choices that users may not have intended.
   LogicalResult classify(ArrayRef<unsigned> order,
                          const llvm::StringSet<> &used,
                          const Dimensions &dimensions, TensorReader &reader,
@@ -55,12 +57,12 @@ public:
     return model.getLoc("initializer " + quote(name));
   }
 
-  /// Fails where one has an element that is not finite. Minus infinities of
-  /// constants are masks.
+  /// Fails if an element of a tensor is not finite. Minus infinity is allowed
+  /// in constants, where it is a mask.
   LogicalResult checkFinite(TensorReader &reader) const;
 
-  /// Where a tensor is stored, and the first tensor stored at that place: the
-  /// tensors at one place are tied.
+  /// Where a tensor is stored. Tensors at the same place are tied; `owner` is
+  /// the first of them.
   struct Place {
     TypedAttr value;
     StringRef owner;
@@ -71,7 +73,8 @@ public:
   struct StateTensor {
     std::string name;
     RankedTensorType type;
-    std::string owner; ///< The first of those tied to it; often itself.
+    /// The first tensor of those tied to it; itself if it is not tied.
+    std::string owner;
   };
   /// Returns the parameters and buffers.
   FailureOr<std::vector<StateTensor>> getStateTensors(TensorReader &reader);
@@ -80,36 +83,37 @@ private:
   LogicalResult collect(const llvm::StringSet<> &used,
                         const Dimensions &dimensions, TensorReader &reader,
                         TensorGroup &unused);
-  /// Fails where the metadata name what cannot be trained.
+  /// Fails if the metadata name a tensor that cannot be trained.
   LogicalResult checkTrainable() const;
   void warnOfUntrained() const;
   SmallVector<unsigned> findForward(ArrayRef<unsigned> order,
                                     StringRef loss) const;
   /// Warns of parameters that several nodes read.
   void warnOfShared(ArrayRef<unsigned> forward) const;
-  /// Reports that `text` matches nothing that a glob may choose.
+  /// Reports that the glob `text` of option `flag` matches no tensor that can
+  /// be trained, with the reason or a similar name.
   InFlightDiagnostic refuseGlob(StringRef text, StringRef flag,
                                 const llvm::GlobPattern &pattern) const;
   LogicalResult applyGlobs(ArrayRef<std::string> globs, StringRef flag,
                            function_ref<void(Tensor &)> apply);
-  /// Warns where the bytes of `tensor` are in part those of another.
+  /// Warns if the bytes of `tensor` overlap those of another tensor.
   void warnOfOverlap(const Tensor &tensor, ExternalAttr value);
 
   const Model &model;
   const Metadata &metadata;
   std::vector<Tensor> tensors;
-  /// The nodes whose running statistics initializers are.
+  /// For each running statistic, the name of its BatchNormalization node.
   llvm::StringMap<std::string> statistics;
   llvm::StringSet<> unread; ///< Initializers that no node reads.
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;
-  /// Bytes of one tensor of a file, from the key of a map on.
+  /// The range of a tensor in a file; the key of the map is where it begins.
   struct Occupied {
     uint64_t end;
     StringRef owner;
   };
   llvm::DenseMap<StringAttr, std::map<uint64_t, Occupied>> occupied;
-  llvm::StringSet<> overlapping; ///< Tensors that were warned of.
+  llvm::StringSet<> overlapping; ///< Tensors that a warning was issued for.
 };
 
 } // namespace mlir::binade

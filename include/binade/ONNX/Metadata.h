@@ -1,5 +1,6 @@
-//===- Metadata.h - What ONNX cannot say ------------------------*- C++ -*-===//
-// The keys `binade.*` of `metadata_props`; docs/Import.md describes them.
+//===- Metadata.h - Binade's metadata in ONNX files -------------*- C++ -*-===//
+// Reads the keys `binade.*` of `metadata_props`, such as which tensors are
+// trained and how initial values are drawn. docs/Import.md describes them.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_ONNX_METADATA_H
@@ -20,16 +21,16 @@ struct InitialRule {
 };
 
 struct Metadata {
-  /// Whether the model says by what version of these keys it was written, as
-  /// `binade.export` does.
+  /// Whether the model has the key `binade.version`, which `binade.export`
+  /// writes.
   bool isVersioned = false;
-  /// Complete list of trained tensors, where the model has one.
+  /// The complete list of trained tensors, if the model has one.
   std::optional<llvm::StringSet<>> trainable;
-  /// Parameters that are not trained, but kept with the state.
+  /// Parameters that are not trained, but are part of the state of a run.
   llvm::StringSet<> frozen;
-  /// Running variances that advance with the unbiased variance.
+  /// Running variances that are updated with the unbiased variance of a batch.
   llvm::StringSet<> unbiased;
-  /// Values of symbolic dimensions that nobody gives.
+  /// Default lengths of symbolic dimensions.
   llvm::StringMap<int64_t> dims;
   /// Graph inputs that are parameters or buffers without a stored value.
   llvm::StringMap<InitialRule> initial;
@@ -37,7 +38,8 @@ struct Metadata {
 
 FailureOr<Metadata> readMetadata(const Model &model);
 
-/// The rule as an initial value of `type`: random, or equal elements.
+/// Returns the initial value of `type` that `rule` defines: `#binade.random`,
+/// or a splat constant.
 Attribute getInitialValue(const InitialRule &rule, RankedTensorType type);
 
 } // namespace mlir::binade

@@ -25,49 +25,50 @@ struct ByteRange {
   uint64_t size = 0;
 };
 
-/// A parsed ONNX file, and where its errors are reported.
+/// A parsed ONNX file, with the locations at which its errors are reported.
 class Model {
 public:
   Model(MLIRContext *context, StringRef path);
   ~Model();
 
-  /// Parses the file itself; does not yet ask what of it is supported.
+  /// Reads and parses the file. Does not check whether its content is
+  /// supported.
   LogicalResult read();
 
-  /// Parses `bytes`. Refused: what is no ONNX model.
+  /// Parses `bytes`; fails unless they are an ONNX model.
   LogicalResult parse(StringRef bytes);
 
-  /// Of what made these fail.
+  /// The exit code for a failure of `read` or `parse`.
   int getExitCode() const { return exitCode; }
 
-  /// Finds the version of ONNX's operator set. Fails where the model does not
-  /// say it, or says two.
+  /// Finds the version of ONNX's operator set. Fails if the model imports no
+  /// version of it, or two.
   LogicalResult findOpset();
 
-  /// Refuses operator sets that are too old or too new, and parts of the format
-  /// that hold no plain graph.
+  /// Fails if the operator set or IR version is too old or too new, or if the
+  /// model has sparse initializers or `training_info`.
   LogicalResult checkSupported();
 
   MLIRContext *getContext() const { return context; }
   const ::onnx::GraphProto &getGraph() const;
   const ::onnx::ModelProto &getProto() const { return *proto; }
-  /// For those who write the model again.
+  /// For callers that change the model and write it.
   ::onnx::ModelProto &getProto() { return *proto; }
   std::shared_ptr<::onnx::ModelProto> share() const { return proto; }
   int64_t getOpset() const { return opset; }
-  /// Whether that is one whose ops are known.
+  /// Whether `getOpset` is a version whose ops Binade knows.
   bool hasKnownOpset() const;
   /// The model's directory, to which external data are relative.
   const std::string &getDirectory() const { return directory; }
-  /// The file's own name in that directory.
+  /// The name of the file, without its directory.
   StringRef getFileName() const { return fileName; }
 
-  /// Where the raw bytes of initializer `index` stand in the file, if it keeps
-  /// them as such.
+  /// The range of the file with the raw data of initializer `index`; nothing if
+  /// the data are stored otherwise.
   std::optional<ByteRange> getRawData(size_t index) const;
 
   Location getLoc() const;
-  /// The place `part` ("node 'n' (Op)") in the file.
+  /// The location of `part` of the file, such as "node 'n' (Op)".
   Location getLoc(const Twine &part) const;
   Location getLoc(const ::onnx::NodeProto &node, StringRef name) const;
   Location getLoc(const ::onnx::NodeProto &node, size_t index) const;
@@ -76,7 +77,7 @@ public:
   InFlightDiagnostic emitError(const Twine &part) const {
     return mlir::emitError(getLoc(part));
   }
-  /// About what is valid and not read.
+  /// Reports content that is valid ONNX, but that Binade does not support.
   InFlightDiagnostic emitUnsupported() const {
     return mlir::binade::emitUnsupported(getLoc());
   }
@@ -86,7 +87,8 @@ public:
 
 private:
   LogicalResult checkSize(uint64_t bytes);
-  /// Says what bytes that are no model are instead.
+  /// Reports that `bytes` are not a model, and what they are instead, if that
+  /// can be recognized.
   InFlightDiagnostic reportNoModel(StringRef bytes, bool isParsed) const;
   void findRawData(StringRef bytes);
 
@@ -103,16 +105,17 @@ inline bool isStandardDomain(StringRef domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
-/// The node's name; one without a name is called after its op and position.
+/// Returns the node's name or, if it has none, its op type and index.
 std::string getNodeName(const ::onnx::NodeProto &node, size_t index);
 
-/// How many inputs the node has, and how many of them it leaves out.
+/// Returns a text with the number of the node's inputs, and how many of these
+/// are left out.
 std::string describeInputs(const ::onnx::NodeProto &node);
 
-/// Reports an error of the file library, notes included.
+/// Reports an error of the Container library with its notes.
 LogicalResult emitError(Location loc, const ::binade::Error &error);
 
-/// `name` in quotes, safe to print.
+/// Returns `name` in quotes, with unprintable characters escaped.
 std::string quote(StringRef name);
 
 } // namespace mlir::binade

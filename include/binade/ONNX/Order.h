@@ -1,4 +1,4 @@
-//===- Order.h - Nodes sorted, producers first ------------------*- C++ -*-===//
+//===- Order.h - Nodes in topological order ---------------------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_ORDER_H
 #define BINADE_ONNX_ORDER_H
@@ -8,11 +8,11 @@
 
 namespace mlir::binade {
 
-/// Numbers of the nodes that the graph's outputs depend on: producers before
-/// their users, otherwise in the order of the file. Fails on cycles, names that
-/// nothing defines and names that are defined twice, among all nodes.
-/// For a subgraph, `isOuter` tells which names it may read from enclosing
-/// graphs, and `prefix` precedes the names of its nodes in errors.
+/// Returns the indices of the nodes that the graph's outputs depend on:
+/// producers before their users, otherwise in the order of the file. Fails if
+/// any node is part of a cycle, reads an undefined name or defines a name
+/// again. For a subgraph, `isOuter` returns whether enclosing graphs define a
+/// name, and `prefix` precedes the names of its nodes in errors.
 FailureOr<SmallVector<unsigned>>
 sortNodes(const Model &model, const ::onnx::GraphProto &graph,
           function_ref<bool(StringRef)> isOuter = {}, StringRef prefix = "");

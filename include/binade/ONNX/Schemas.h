@@ -1,4 +1,4 @@
-//===- Schemas.h - What ONNX says of its ops --------------------*- C++ -*-===//
+//===- Schemas.h - Signatures of ONNX operators -----------------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_SCHEMAS_H
 #define BINADE_ONNX_SCHEMAS_H
@@ -10,20 +10,20 @@ namespace mlir::binade {
 
 /// The signature of an ONNX operator since a version of its operator set.
 /// `inputs` and `outputs` have a letter for each value; values with the same
-/// letter have the same element type. `*` after the last letter stands for any
-/// number of values of one type, `+` for any number whose types may differ.
+/// letter have the same element type. `*` after the last letter means any
+/// number of values of one type, `+` any number whose types may differ.
 struct OpSchema {
   StringLiteral domain, name;
   int since;
   StringLiteral inputs, outputs;
-  /// The element types of each letter, as bits numbered by
+  /// The element types that each letter allows: bit masks indexed by
   /// TensorProto::DataType.
   uint64_t allowed[5];
   unsigned minInputs, maxInputs, minOutputs, maxOutputs;
   /// `o` for each input that may be left out, and `r` for one that may not.
   StringLiteral presence;
-  /// "axis=2 to=2!": names with a number of AttributeProto::AttributeType, `!`
-  /// where the attribute is required.
+  /// Names and types of attributes, such as "axis=2 to=2!": the number is an
+  /// AttributeProto::AttributeType, `!` marks a required attribute.
   StringLiteral attributes;
 
   struct Attribute {
@@ -37,24 +37,26 @@ struct OpSchema {
     return index < presence.size() && presence[index] == 'r';
   }
 
-  /// The letter of an input or output; nothing where its type is tied to none.
+  /// Returns the letter of an input or output; nothing if its type is tied to
+  /// no letter.
   std::optional<char> getInput(unsigned index) const;
   std::optional<char> getOutput(unsigned index) const;
   bool allows(char letter, int32_t type) const {
     return allowed[letter - 'a'] >> type & 1;
   }
-  /// The one type of a letter; 0 where there are several.
+  /// Returns the only type that a letter allows; 0 if it allows several.
   int32_t getOnlyType(char letter) const;
 };
 
 /// Versions of operator sets, by domain.
 using OperatorSets = std::map<std::string, int64_t>;
 
-/// What the standard says of an op; null for ops that it does not have.
+/// Returns the signature of an op in the version of its operator set that
+/// `sets` selects; null for an unknown op.
 const OpSchema *findSchema(StringRef domain, StringRef name,
                            const OperatorSets &sets);
 
-/// Whether values of `type` are made by `Cast`.
+/// Returns whether `Cast` can produce values of `type`.
 bool canCast(const OperatorSets &sets, int32_t type);
 
 } // namespace mlir::binade

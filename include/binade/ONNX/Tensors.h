@@ -20,34 +20,35 @@ public:
   TensorReader(const Model &model, bool allowHardLinks)
       : model(model), external(model.getDirectory(), allowHardLinks) {}
 
-  /// Type of `tensor`, with checks of everything but its data.
+  /// Returns the type of `tensor`, after checking everything except its data.
   FailureOr<RankedTensorType> getType(Location loc,
                                       const ::onnx::TensorProto &tensor);
 
   /// Fails unless `tensor` has the data that its type needs.
   LogicalResult check(Location loc, const ::onnx::TensorProto &tensor);
 
-  /// Bytes of the elements, of any length, as ONNX's `raw_data` has them.
+  /// Returns the bytes of all elements, in the format of ONNX's `raw_data`.
   FailureOr<std::vector<char>> readBytes(Location loc,
                                          const ::onnx::TensorProto &tensor);
 
-  /// Fails where an element is NaN or infinite; minus infinity is none with
-  /// `canBeMask`.
+  /// Fails if an element is NaN or infinite; with `canBeMask`, minus infinity
+  /// is allowed.
   LogicalResult checkFinite(Location loc, const ::onnx::TensorProto &tensor,
                             bool canBeMask);
 
-  /// The elements themselves, whatever their number.
+  /// Returns the elements as an attribute, whatever their number.
   FailureOr<TypedAttr> readElements(Location loc,
                                     const ::onnx::TensorProto &tensor);
 
-  /// Elements up to `kInlineBytes`, beyond a reference to the file that holds
-  /// them. `range`: where the model's file has them, if it has them as bytes.
+  /// Returns the elements if they take at most `kInlineBytes` bytes, and
+  /// otherwise a reference to their file as `refer` does.
   FailureOr<TypedAttr> readConstant(Location loc,
                                     const ::onnx::TensorProto &tensor,
                                     std::optional<ByteRange> range);
 
-  /// A reference to the file that holds the elements; elements where the model
-  /// has them in another form than plain bytes.
+  /// Returns a reference to the range of the file that stores the elements, or
+  /// the elements if the model does not store them as plain bytes. `range` is
+  /// the range of the raw data in the model's own file, if they are there.
   FailureOr<TypedAttr> refer(Location loc, const ::onnx::TensorProto &tensor,
                              std::optional<ByteRange> range);
 
@@ -58,10 +59,10 @@ private:
 
   const Model &model;
   ExternalData external;
-  llvm::StringSet<> warned; ///< Tensors of which something is not read.
+  llvm::StringSet<> warned; ///< Tensors whose external data were warned about.
 };
 
-/// Larger constants stay in their files.
+/// Constants with more bytes stay in their files.
 inline constexpr uint64_t kInlineBytes = 64 << 10;
 
 } // namespace mlir::binade

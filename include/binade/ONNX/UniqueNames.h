@@ -1,4 +1,4 @@
-//===- UniqueNames.h - Names that no value has ------------------*- C++ -*-===//
+//===- UniqueNames.h - Names that do not occur in a model -------*- C++ -*-===//
 
 #ifndef BINADE_ONNX_UNIQUENAMES_H
 #define BINADE_ONNX_UNIQUENAMES_H

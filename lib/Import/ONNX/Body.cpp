@@ -38,7 +38,8 @@ LogicalResult Body::readGraph() {
       define("value", output);
   if (!hidden.empty())
     return node.emitUnsupported()
-           << hidden << " of " << quote(name) << " hides a value outside";
+           << hidden << " of " << quote(name)
+           << " has the name of a value of an enclosing graph";
   const Model &model = node.graph.getModel();
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, *graph, isOuter);
   if (failed(sorted))

@@ -86,7 +86,7 @@ def test_nothing_to_train(folder):
 @pytest.mark.parametrize("name, words", [
     ("x", ["names 'x'", "is an input without an initial value", "binade.init"]),
     ("i", ["names 'i'", "is 'i64'"]),
-    ("z", ["names 'z'", "no initializer or input"]),
+    ("z", ["names 'z'", "neither an initializer nor an input"]),
 ])  # fmt: skip
 def test_metadata_that_name_what_cannot_be_trained(folder, name, words):
     body = f"t = Gather<axis = 1>(x, i)\np = MatMul(t, w)\n{MEAN}"

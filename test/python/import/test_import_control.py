@@ -158,7 +158,7 @@ ERRORS = {
     "inputs": (
         """g (float[2] x) => (float[2] y) <int64 n = {2}> { y = Loop (n, , x) <
             body = b (int64 i, bool go) => (go, w) { w = Neg(x) }> }""",
-        "'Loop_0' (Loop): error: gives 'body' 3 inputs, it has 2",
+        "'Loop_0' (Loop): error: passes 3 inputs to 'body', which has 2",
     ),
     "undefined": (
         """g (float[2] x) => (float[2] y) <bool yes = {1}> { y = If (yes) <
@@ -170,7 +170,8 @@ ERRORS = {
         """g (float[2] x) => (float[2] y) <bool yes = {1}> { y = If (yes) <
             then_branch = t () => (r) { x = Neg(x)  r = Abs(x) },
             else_branch = e () => (r) { r = Abs(x) }> }""",
-        "'If_0' (If): error: value 'x' of 'then_branch' hides a value outside",
+        "'If_0' (If): error: value 'x' of 'then_branch' has the name of a value of an "
+        "enclosing graph",
     ),
     "graph of another type": (
         """g (float[1,1,2,4] x) => (y) { y = ai.onnx.preview.FlexAttention <

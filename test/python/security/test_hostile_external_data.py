@@ -156,8 +156,8 @@ def test_37_38_unaligned_and_shared_ranges(folder):
         done = run("binade", "import", write(model, folder / "m.onnx"))
         assert done.returncode == 0, done.stderr
         assert (
-            f":initializer 'v': warning: has bytes {begin} to {begin + 16} of 'w.bin', "
-            "of which 'w' has 3 to 19; each gets a copy of its own"
+            f":initializer 'v': warning: uses bytes {begin} to {begin + 16} of 'w.bin', "
+            "which overlap bytes 3 to 19 of 'w'; each tensor gets its own copy"
         ) in done.stderr.decode()
     model.graph.initializer[1].external_data[1].value = "19"
     done = run("binade", "import", write(model, folder / "m.onnx"))
