@@ -279,7 +279,7 @@ LogicalResult ModelChecker::checkOp(Location loc, const NodeProto &node,
       return success();
     return mlir::emitError(loc)
            << "has " << node.input_size() << " inputs and "
-           << node.output_size() << " outputs, function "
+           << node.output_size() << " outputs, but function "
            << quote(function->name()) << " has " << function->input_size()
            << " and " << function->output_size();
   }

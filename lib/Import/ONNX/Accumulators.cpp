@@ -1,4 +1,4 @@
-//===- Accumulators.cpp - Gradients that are added to buffers -------------===//
+//===- Accumulators.cpp - Gradients of in-place accumulators --------------===//
 
 #include "Accumulators.h"
 #include "binade/ONNX/Order.h"
@@ -42,7 +42,7 @@ void mlir::binade::importer::exposeGradients(Model &model) {
     node.clear_input();
     node.add_input(gradient);
   }
-  // Of what accumulators read, inputs that nothing else reads go.
+  // Remove inputs of the graph that only accumulators read.
   for (const auto &node : graph.node())
     forEachRead(node, [&](const std::string &name) { read.erase(name); });
   auto *all = graph.mutable_input();

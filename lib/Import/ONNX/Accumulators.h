@@ -1,4 +1,4 @@
-//===- Accumulators.h - Gradients that are added to buffers -----*- C++ -*-===//
+//===- Accumulators.h - Gradients of in-place accumulators ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_ACCUMULATORS_H
 #define BINADE_LIB_IMPORT_ONNX_ACCUMULATORS_H
@@ -7,11 +7,12 @@
 
 namespace mlir::binade::importer {
 
-/// Makes gradients outputs of a training model of ONNX Runtime, which adds them
-/// to buffers in place: `InPlaceAccumulatorV2(buffer, gradient[, overwrite])`,
-/// whose output only says that it was done. Where buffer and output are used by
-/// nothing else, the output becomes the gradient itself, and the graph loses
-/// the buffer; adding up batches is the step's (`--accumulate`).
+/// Turns the gradients of an ONNX Runtime training model into outputs. Such a
+/// model adds gradients to buffers in place, by `InPlaceAccumulatorV2(buffer,
+/// gradient[, overwrite])`, whose output is only a completion flag. If nothing
+/// else uses buffer and output, the output becomes the gradient and the buffer
+/// is removed: the step itself accumulates the gradients of several batches
+/// (`--accumulate`).
 void exposeGradients(Model &model);
 
 } // namespace mlir::binade::importer

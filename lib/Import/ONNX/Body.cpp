@@ -1,4 +1,4 @@
-//===- Body.cpp - Graphs inside of nodes ----------------------------------===//
+//===- Body.cpp - Unrolling of subgraphs ----------------------------------===//
 
 #include "Body.h"
 #include "ImportNode.h"
@@ -23,7 +23,7 @@ LogicalResult Body::readGraph() {
   if (failed(take(graph->node_size())))
     return failure();
   auto isOuter = [&](StringRef outer) { return node.graph.find(outer); };
-  // ONNX gives a name one value, wherever it is read.
+  // In ONNX, a subgraph must not redefine a name of an enclosing graph.
   std::string hidden;
   auto define = [&](StringRef kind, const std::string &own) {
     if (hidden.empty() && isOuter(own))
@@ -50,11 +50,13 @@ LogicalResult Body::readGraph() {
 }
 
 LogicalResult Body::take(uint64_t nodes) {
-  // One more, so that a body without nodes ends, too.
+  // Count one more, so that the number of runs of a body without nodes is
+  // limited as well.
   if (node.graph.takeNodes(nodes + 1))
     return success();
   return node.emitUnsupported()
-         << "runs so often that its nodes are more than " << kMaxInnerNodes;
+         << "runs so many iterations that its nodes, unrolled, are more than "
+         << kMaxInnerNodes;
 }
 
 unsigned Body::getNumInputs() const { return graph->input_size(); }

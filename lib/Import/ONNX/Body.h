@@ -1,4 +1,4 @@
-//===- Body.h - Graphs inside of nodes --------------------------*- C++ -*-===//
+//===- Body.h - Unrolling of subgraphs --------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_BODY_H
 #define BINADE_LIB_IMPORT_ONNX_BODY_H
@@ -8,31 +8,31 @@
 
 namespace mlir::binade::importer {
 
-/// A branch of an If or the body of a loop. It is imported where it runs, each
-/// time that it does.
+/// A branch of an If or the body of a loop. It is unrolled: its nodes are
+/// imported for each time that it runs.
 class Body {
 public:
-  /// The graph that attribute `name` of `node` holds.
+  /// The subgraph in attribute `name` of `node`.
   Body(Node &node, StringRef name);
 
-  /// Fails where the node has no such graph, or where its nodes have no order
-  /// or are of ops that cannot be imported. To be called before anything else.
+  /// Fails if the node has no such subgraph, or if the subgraph's nodes cannot
+  /// be sorted or have ops that cannot be imported. Call this first.
   LogicalResult readGraph();
 
   unsigned getNumInputs() const;
   unsigned getNumOutputs() const;
 
-  /// Builds its ops on `inputs`; the names of nodes are behind that of the node
-  /// and `label`. Returns its outputs.
+  /// Imports the subgraph's nodes on `inputs` and returns its outputs. Names of
+  /// the nodes are prefixed by the outer node's name and `label`.
   FailureOr<SmallVector<NamedValue>> unroll(ArrayRef<NamedValue> inputs,
                                             const Twine &label);
 
-  /// The type that output `index` is declared to have: for one that no run
-  /// gives.
+  /// Returns the declared type of output `index`, for a body that never runs.
   FailureOr<RankedTensorType> getDeclaredType(unsigned index);
 
 private:
-  /// Fails where the nodes of all bodies are too many.
+  /// Counts `nodes` toward the limit for unrolled nodes of all bodies; fails if
+  /// it is exceeded.
   LogicalResult take(uint64_t nodes);
 
   Node &node;

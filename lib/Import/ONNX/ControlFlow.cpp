@@ -1,7 +1,8 @@
-//===- ControlFlow.cpp - If, Loop, Scan -----------------------------------===//
+//===- ControlFlow.cpp - Unrolling of If, Loop and Scan -------------------===//
 //
-// A step has no branches, and its loops are as long for every batch: the branch
-// is chosen at import, and the body of a loop stands there as often as it runs.
+// A compiled step has no branches and no dynamic loops. Conditions and trip
+// counts must be constants: the import chooses the branch of an If and unrolls
+// the bodies of loops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The one integer or bool of a constant.
+/// Returns the only element of a constant of integers or bool.
 static FailureOr<int64_t> readNumber(Node &node, Value value, StringRef what) {
   DenseElementsAttr elements = getElements(value);
   if (!elements)
@@ -39,7 +40,7 @@ LogicalResult mlir::binade::importer::importIf(Node &node) {
   FailureOr<int64_t> condition = readNumber(node, 0, "condition");
   if (failed(condition))
     return failure();
-  // The other branch is not read at all.
+  // Mark both attributes as understood; the other branch is not read.
   (void)node.findAttribute("then_branch");
   (void)node.findAttribute("else_branch");
   Body branch(node, *condition ? "then_branch" : "else_branch");
@@ -49,8 +50,9 @@ LogicalResult mlir::binade::importer::importIf(Node &node) {
   if (failed(outputs))
     return failure();
   if (outputs->size() != node.getNumOutputs())
-    return node.emitError() << "has " << node.getNumOutputs()
-                            << " outputs, its branch " << outputs->size();
+    return node.emitError()
+           << "has " << node.getNumOutputs() << " outputs, but its branch has "
+           << outputs->size();
   for (auto [index, value] : llvm::enumerate(*outputs))
     node.setOutput(index, value);
   return success();
@@ -61,7 +63,7 @@ LogicalResult mlir::binade::importer::importIf(Node &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An output that gets one more part from each run.
+/// An output that is concatenated from one part per iteration.
 struct Stack {
   int64_t axis = 0;
   bool isReverse = false;
@@ -69,8 +71,8 @@ struct Stack {
 };
 } // namespace
 
-/// `parts` behind one another along a new axis; of none, as output `index` of
-/// `body` is declared.
+/// Concatenates the parts of `stack` along a new axis. Without parts, returns
+/// an empty tensor of the type that output `index` of `body` declares.
 static FailureOr<Value> joinStack(Node &node, Body &body, unsigned index,
                                   Stack &stack) {
   ImplicitLocOpBuilder &b = node.b;
@@ -91,8 +93,9 @@ static FailureOr<Value> joinStack(Node &node, Body &body, unsigned index,
   shape.insert(shape.begin() + *axis, 1);
   for (Value &part : parts) {
     if (part.getType() != type)
-      return node.emitUnsupported() << "stacks tensors of other types: " << type
-                                    << " and " << part.getType();
+      return node.emitUnsupported()
+             << "stacks tensors of different types: " << type << " and "
+             << part.getType();
     part = buildReshape(b, part, shape);
   }
   if (parts.size() == 1)
@@ -106,13 +109,14 @@ static FailureOr<Value> joinStack(Node &node, Body &body, unsigned index,
       ConcatOp::create(b, type.clone(shape), parts, *axis, PrecisionAttr()));
 }
 
-/// Puts `results` of one run onto their stacks.
+/// Appends the `results` of one iteration to their stacks.
 static LogicalResult pushResults(Node &node,
                                  MutableArrayRef<NamedValue> results,
                                  MutableArrayRef<Stack> stacks) {
   for (auto [result, stack] : llvm::zip_equal(results, stacks)) {
     if (!result.tensor)
-      return node.emitUnsupported() << "expected what is stacked to be tensors";
+      return node.emitUnsupported()
+             << "expected the stacked outputs of the body to be tensors";
     stack.parts.push_back(result.tensor);
   }
   return success();
@@ -135,8 +139,9 @@ static LogicalResult setOutputs(Node &node, Body &body, unsigned first,
   return success();
 }
 
-/// The body gets its number, the condition and what is carried; it returns the
-/// condition, what is carried, and parts of what is stacked.
+/// The inputs of the body are the iteration number, the condition and the
+/// carried values. Its outputs are the condition, the carried values and a part
+/// of each stacked output.
 LogicalResult mlir::binade::importer::importLoop(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   Body body(node, "body");
@@ -154,8 +159,9 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
     carried.push_back(node.getNamedInput(index));
   if (body.getNumOutputs() < carried.size() + 1)
     return node.emitError()
-           << "carries " << carried.size() << " values, its body returns "
-           << body.getNumOutputs() << " with the condition";
+           << "carries " << carried.size()
+           << " values, but its body returns only " << body.getNumOutputs()
+           << ", including the condition";
   SmallVector<Stack> stacks(body.getNumOutputs() - 1 - carried.size());
   auto scalar = [&](Type element, int64_t value) -> NamedValue {
     auto type = RankedTensorType::get({}, element);
@@ -181,7 +187,8 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
   return setOutputs(node, body, 1, carried, stacks);
 }
 
-/// The body gets what is carried and an entry of each tensor that is scanned.
+/// The inputs of the body are the carried values and an entry of each scanned
+/// tensor.
 LogicalResult mlir::binade::importer::importScan(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   Body body(node, "body");

@@ -1,4 +1,4 @@
-//===- DefineInitializers.cpp - Stored tensors become values --------------===//
+//===- DefineInitializers.cpp - Values of initializers --------------------===//
 
 #include "DefineInitializers.h"
 

@@ -1,4 +1,4 @@
-//===- DefineInitializers.h - Stored tensors become values ------*- C++ -*-===//
+//===- DefineInitializers.h - Values of initializers ------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_DEFINEINITIALIZERS_H
 #define BINADE_LIB_IMPORT_ONNX_DEFINEINITIALIZERS_H
@@ -9,15 +9,15 @@
 
 namespace mlir::binade::importer {
 
-/// Gives each initializer its value in `graph`: parameters and buffers become
-/// arguments, the others constants. `report` counts them.
+/// Defines the value of each initializer in `graph`: parameters and buffers
+/// become arguments, the others constants. Counts them in `report`.
 LogicalResult defineInitializers(Initializers &initializers,
                                  const Metadata &metadata, Graph &graph,
                                  ImportReport &report);
 
-/// Emits a remark for each parameter that nodes of `order` look up rows of, if
-/// exactly one of its rows is 0: PyTorch's `padding_idx` leaves such a row, and
-/// the model does not say whether it was used.
+/// Emits a remark for each embedding table (a parameter that a Gather among the
+/// nodes `order` reads) with exactly one row of zeros. PyTorch's `padding_idx`
+/// causes such a row, but the model does not tell whether it was used.
 void remarkOnPadding(const Initializers &initializers, const Model &model,
                      const Metadata &metadata, ArrayRef<unsigned> order,
                      TensorReader &reader);

@@ -1,4 +1,4 @@
-//===- Evaluate.cpp - Constants computed at import ------------------------===//
+//===- Evaluate.cpp - Constant folding at import --------------------------===//
 
 #include "Evaluate.h"
 #include "binade/IR/Binade.h"
@@ -72,7 +72,8 @@ DenseElementsAttr mlir::binade::importer::pack(const Elements &elements) {
 // Movement
 //===----------------------------------------------------------------------===//
 
-/// A result whose element at `index` is the operand's at `source(index)`.
+/// Returns a tensor whose element at `index` is the element of `from` at
+/// `source(index)`.
 static Elements
 move(const Elements &from, RankedTensorType type,
      function_ref<SmallVector<int64_t>(ArrayRef<int64_t>)> source) {
@@ -123,7 +124,7 @@ static Elements evaluateConcat(ConcatOp op, ArrayRef<Elements> operands) {
   return result;
 }
 
-/// Null where an index leaves the table.
+/// Returns nothing if an index is out of bounds.
 static std::optional<Elements>
 evaluateGather(GatherOp op, const Elements &table, const Elements &indices) {
   Elements result{op.getType(), {}};
@@ -176,7 +177,7 @@ static std::optional<Elements> evaluateMovement(Operation *op,
 
 using Arguments = ArrayRef<Number>;
 
-/// As `binade.div` has it.
+/// Divides integers as `binade.div` does: x / 0 is 0, and overflow wraps.
 static int64_t divide(int64_t x, int64_t y, bool isUnsigned) {
   if (y == 0)
     return 0;
@@ -185,12 +186,13 @@ static int64_t divide(int64_t x, int64_t y, bool isUnsigned) {
   return y == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x)) : x / y;
 }
 
-/// The function of one element; empty for other ops.
+/// Returns the function that an elementwise op applies to each element; empty
+/// for other ops.
 static std::function<Number(Arguments)> getFunction(Operation *op) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType());
   auto to = cast<RankedTensorType>(op->getResult(0).getType());
   bool isFloating = isFloat(from), hasNoSign = isUnsigned(from);
-  // Moves the least number of a type to that of i64: the order stays.
+  // Maps unsigned integers to signed ones of the same order.
   auto ordered = [=](Number x) {
     return hasNoSign ? x.i ^ std::numeric_limits<int64_t>::min() : x.i;
   };
@@ -201,7 +203,7 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
   auto binary = [&](auto function) -> std::function<Number(Arguments)> {
     if (isFloating)
       return [=](Arguments x) { return Number{.f = function(x[0].f, x[1].f)}; };
-    // Wraps instead of overflowing; the result is cut to its width anyway.
+    // Unsigned arithmetic wraps; `pack` truncates the result to its width.
     return [=](Arguments x) {
       return Number{
           .i = static_cast<int64_t>(function(static_cast<uint64_t>(x[0].i),
@@ -245,7 +247,7 @@ static std::function<Number(Arguments)> getFunction(Operation *op) {
     if (cast<CastOp>(op).getSaturate() && isFloating) {
       double largest = getDouble(APFloat::getLargest(
           cast<FloatType>(to.getElementType()).getFloatSemantics()));
-      // NaN is neither.
+      // NaN passes unchanged.
       return [=](Arguments x) {
         return Number{.f = x[0].f > largest    ? largest
                            : x[0].f < -largest ? -largest
@@ -363,7 +365,7 @@ evaluateElementwise(Operation *op, ArrayRef<Elements> operands) {
   return result;
 }
 
-/// Batched product, as tables of rotary embeddings need it.
+/// Evaluates a batched matmul, which tables of rotary embeddings need.
 static Elements evaluateMatmul(MatmulOp op, ArrayRef<Elements> operands) {
   Elements result{op.getType(), {}};
   ArrayRef<int64_t> shape = op.getType().getShape();

@@ -1,6 +1,7 @@
-//===- Evaluate.h - Constants computed at import ----------------*- C++ -*-===//
-// Shape arithmetic, masks and tables that exporters spell out node by node are
-// computed here, so that shapes are static and a mask is one constant.
+//===- Evaluate.h - Constant folding at import ------------------*- C++ -*-===//
+// Evaluates ops whose operands are constants. Exporters compute shapes, masks
+// and tables by many nodes; after folding, shapes are static and a mask is one
+// constant.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_EVALUATE_H
@@ -17,7 +18,7 @@ union Number {
   double f;
 };
 
-/// A tensor under evaluation. A splat has one element.
+/// The elements of a tensor; of a splat, only one.
 struct Elements {
   RankedTensorType type;
   std::vector<Number> numbers;
@@ -31,14 +32,14 @@ struct Elements {
 };
 
 Elements unpack(DenseElementsAttr attribute);
-/// Integers wrap to their width, floats are rounded once to their format.
+/// Truncates integers to their width and rounds floats to their format.
 DenseElementsAttr pack(const Elements &elements);
 
-/// `elements` copied to `shape`, whose trailing axes it has or has as 1.
+/// Broadcasts `elements` to `shape` by numpy's rules.
 Elements broadcast(const Elements &elements, ArrayRef<int64_t> shape);
 
-/// The one result of `op`, or null where this evaluator does not know the op:
-/// every element computed in f64 or i64 and rounded once.
+/// Returns the only result of `op`, with elements computed in f64 or i64 and
+/// rounded once; null if the evaluator does not support the op.
 DenseElementsAttr evaluate(Operation *op, ArrayRef<DenseElementsAttr> operands);
 
 } // namespace mlir::binade::importer

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Evaluated constants may take as much, at 8 bytes per element.
+/// The maximum size of all folded constants, at 8 bytes per element.
 static constexpr uint64_t kConstantBudget = 64 << 20;
 static constexpr StringLiteral kRngName = "rng";
 

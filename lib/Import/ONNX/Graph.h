@@ -11,24 +11,24 @@ namespace mlir::binade::importer {
 
 inline constexpr uint64_t kMaxInnerNodes = 1 << 18;
 
-/// What a name stands for: one tensor, the tensors of a sequence, or an
-/// optional value that is not there. Nothing is none of them.
+/// The value of a name: a tensor, the tensors of a sequence, or an empty
+/// optional value. A default-constructed value is none of these.
 struct NamedValue {
   Value tensor;
   std::optional<SmallVector<Value>> sequence;
   bool isEmpty = false;
 
   bool isNothing() const { return !tensor && !sequence && !isEmpty; }
-  /// What is no tensor, for errors.
+  /// Returns a description of a value that is not a tensor, for errors.
   StringRef describe() const {
     return isEmpty ? "an optional value without element" : "a sequence";
   }
 };
 
-/// An argument that is called `name` where errors are about it, too.
+/// Returns an argument `name` whose location has the same name.
 NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
-/// Values by ONNX name while `@forward` is being built.
+/// Maps ONNX names to values while `@forward` is being built.
 class Graph {
 public:
   Graph(const Model &model, const Metadata &metadata, TensorReader &tensors,
@@ -37,11 +37,11 @@ public:
     scopes.push_back({"", &used, {}});
   }
 
-  /// While it lives, names are those of a graph inside of a node: what it
-  /// defines ends with it, and what it does not define is the outer graph's.
+  /// The names of a subgraph. Names that are defined while the scope exists end
+  /// with it; other names refer to the enclosing graphs.
   class Scope {
   public:
-    /// `prefix` stands before the names of nodes.
+    /// `prefix` precedes the names of the subgraph's nodes.
     Scope(Graph &graph, const Twine &prefix, const llvm::StringSet<> &used)
         : graph(graph) {
       graph.scopes.push_back({prefix.str(), &used, {}});
@@ -54,7 +54,8 @@ public:
     Graph &graph;
   };
 
-  /// A node's name behind those of the nodes that it is inside of.
+  /// Returns a node's name, prefixed by those of the nodes in whose subgraphs
+  /// it is.
   std::string getQualified(const std::string &name) const {
     return scopes.back().prefix + name;
   }
@@ -65,13 +66,14 @@ public:
 
   TensorReader &getTensors() const { return tensors; }
 
-  /// Null for a name that has no value (yet).
+  /// Returns the value of `name`; null if it has none yet.
   const NamedValue *find(StringRef name) const;
   void define(StringRef name, NamedValue value) {
     scopes.back().values[name] = std::move(value);
   }
 
-  /// Null for a name that is no tensor (yet).
+  /// Returns the tensor `name`; null if the name has no value yet, or another
+  /// kind of value.
   Value lookup(StringRef name) const {
     const NamedValue *found = find(name);
     return found ? found->tensor : Value();
@@ -80,36 +82,42 @@ public:
     define(name, NamedValue{value, std::nullopt});
   }
 
-  /// Whether a node that is imported, or the graph's outputs, read `name`.
+  /// Whether an imported node or an output of the graph reads `name`.
   bool isUsed(StringRef name) const {
     return scopes.back().used->contains(name);
   }
 
-  /// Makes arguments of the function, each under its name.
+  /// Adds arguments to the function and defines their names.
   void addArguments(Role role, ArrayRef<NewArgument> arguments);
 
-  /// Seed and counter of random numbers, an argument from the first call on.
+  /// Returns the seed and counter of the random number generator, an argument
+  /// that the first call adds.
   Value getRng();
-  /// A number of its own for every op that draws.
+  /// Returns a new stream number, so that each op draws other random values.
   int64_t takeStream() { return streams++; }
 
-  /// The running statistic `name` as the nodes so far have left it, and its
-  /// next value. What is no buffer has no next value.
+  /// Returns the running statistic `name` after the updates by the nodes
+  /// imported so far.
   Value getBuffer(StringRef name) const;
+  /// Sets the next value of running statistic `name`; does nothing unless
+  /// `name` is a buffer.
   void updateBuffer(StringRef name, Value value);
-  /// Whether running variance `name` advances with the unbiased variance.
+  /// Whether running variance `name` is updated with the unbiased variance of
+  /// the batch.
   bool isUnbiased(StringRef name) const {
     return metadata.unbiased.contains(name);
   }
 
-  /// Counts `elements` more evaluated elements; false when that is too many.
+  /// Counts `elements` toward the limit for folded constants; returns false if
+  /// it is exceeded.
   bool spend(int64_t elements);
 
-  /// Counts `nodes` more of graphs inside of nodes, each as often as it runs;
-  /// false when that is too many.
+  /// Counts `nodes` toward the limit for unrolled nodes of subgraphs; returns
+  /// false if it is exceeded.
   bool takeNodes(uint64_t nodes);
 
-  /// Adds results for updated buffers and the generator, in argument order.
+  /// Adds results for updated buffers and the random number generator, in
+  /// argument order.
   void addStateResults();
 
 private:

@@ -1,4 +1,4 @@
-//===- Import.cpp - From an ONNX file to binade ops -----------------------===//
+//===- Import.cpp - Import of ONNX files ----------------------------------===//
 
 #include "binade/Import/ONNX/Import.h"
 #include "Accumulators.h"
@@ -19,7 +19,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// One import, in the order of its steps.
+/// Imports one model; the methods are in the order of the steps.
 class Importer {
 public:
   Importer(Model &model, const ImportOptions &options, ImportReport &report)
@@ -54,7 +54,7 @@ private:
 void Importer::createFunction() {
   MLIRContext *context = model.getContext();
   OpBuilder b(context);
-  // Errors about the whole module are about the file.
+  // Errors without a location are reported for the file.
   module = ModuleOp::create(b, b.getUnknownLoc());
   Location loc = NameLoc::get(b.getStringAttr(model.getGraph().name()));
   b.setInsertionPointToEnd(module->getBody());
@@ -84,8 +84,8 @@ LogicalResult Importer::importNodes(Graph &graph) {
     if (failed(importNode(graph, model.getGraph().node(index), index)))
       return failure();
   report.nodes = order.size();
-  // No import needs what a file says of values inside, but who writes the wrong
-  // thing there means another graph.
+  // The import does not need the declared types of inner values, but a wrong
+  // declaration shows that the file describes another graph.
   for (const auto &info : model.getGraph().value_info())
     if (Value value = graph.lookup(info.name()))
       if (failed(dimensions.check(model, "value", info,
@@ -98,8 +98,8 @@ LogicalResult Importer::importNodes(Graph &graph) {
 // Loss and results
 //===----------------------------------------------------------------------===//
 
-/// The loss and, where it is a graph output, that output's name. Null without a
-/// loss.
+/// Returns the loss as a scalar f32, or null if the model has none. If the loss
+/// is an output of the graph, `name` becomes that output's name.
 FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
   if (!options.loss.empty() && !options.lossOutput.empty())
     return model.emitError() << "--loss and --loss-output exclude each other";
@@ -144,7 +144,7 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
       return model.emitError()
              << "--loss: " << quote(loss->target)
              << " has to be a new name or an input of type " << *type
-             << ", it is a value of type " << target.getType();
+             << ", but it is a value of type " << target.getType();
     }
     return buildLoss(b, *loss, output, target);
   }
@@ -163,7 +163,8 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
     }
     return model.emitError()
            << "--loss-output " << quote(name)
-           << " has to be one floating-point number, it is " << type;
+           << " has to have one floating-point element, but its type is "
+           << type;
   }
   return buildCast(b, buildReshape(b, loss, {}), b.getF32Type());
 }
@@ -223,7 +224,7 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
       failed(addResults(graph)))
     return failure();
   remarkOnPadding(initializers, model, *metadata, order, tensors);
-  // Constants that only shape arithmetic read, and results that nothing reads.
+  // Erases constants that only shape arithmetic used, and unused results.
   eraseDead(function);
   if (failed(verify(*module)))
     return failure();

@@ -1,4 +1,4 @@
-//===- ImportNode.cpp - One node becomes ops ------------------------------===//
+//===- ImportNode.cpp - Import of one node --------------------------------===//
 
 #include "ImportNode.h"
 #include "Evaluate.h"
@@ -49,13 +49,14 @@ LogicalResult mlir::binade::importer::checkOps(const Model &model,
   return error;
 }
 
-/// Whether `op` gives one number over and over where its operands are such:
-/// then it takes no memory, whatever its shape.
+/// Whether the result of `op` is a splat if its operands are splats. The result
+/// then takes no memory, whatever its shape.
 static bool keepsSplat(Operation &op) {
   return !isa<ConcatOp, GatherOp, MatmulOp>(op);
 }
 
-/// Later ones multiply dimensions; those of inputs were checked.
+/// Checks the types of the ops that a node was imported as; those of its inputs
+/// were checked before.
 static LogicalResult checkTypes(Node &node, Block::iterator begin) {
   Block::iterator end(node.b.getInsertionPoint());
   for (Operation &op : llvm::make_range(begin, end))
@@ -67,8 +68,9 @@ static LogicalResult checkTypes(Node &node, Block::iterator begin) {
   return success();
 }
 
-/// Computes the ops from `begin` to the terminator, all of whose operands are
-/// constants; stops where the evaluator or the budget ends.
+/// Folds the ops from `begin` to the terminator, whose operands are constants.
+/// Stops at an op that the evaluator does not support or whose result exceeds
+/// the limit.
 static void evaluateOps(Graph &graph, Block::iterator begin,
                         MutableArrayRef<NamedValue> outputs) {
   Block &block = graph.getFunction().front();
@@ -130,7 +132,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
       return node.emitError()
              << "expected " << quote(node.getInputName(input))
              << " to be a tensor, got " << node.getNamedInput(input).describe();
-  // Nodes inside of a node have been computed on their own.
+  // The nodes of subgraphs were folded one by one.
   bool isConstant =
       !holdsGraphs(proto) && llvm::all_of(inputs, [](Value input) {
         return !input || getElements(input);
@@ -154,7 +156,8 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
   return success();
 }
 
-/// The number that ONNX gives the element type of `value`; 0 for none.
+/// Returns the TensorProto::DataType of `value`; 0 if it is not a tensor of
+/// such a type.
 static int32_t getTypeNumber(Value value) {
   auto type =
       value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();

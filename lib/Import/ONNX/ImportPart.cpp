@@ -1,6 +1,6 @@
-//===- ImportPart.cpp - What can be imported of an ONNX file --------------===//
-// For who wants to know what ops there are, and not to run them: whatever has
-// no counterpart is left out, with the reason.
+//===- ImportPart.cpp - Import of the supported part of a file ------------===//
+// Imports the nodes that Binade supports, so that formats can be decided for
+// them. Other nodes are left out, and the reason is recorded.
 //===----------------------------------------------------------------------===//
 
 #include "DefineInitializers.h"
@@ -67,7 +67,7 @@ LogicalResult PartImporter::prepare() {
   if (failed(read))
     return failure();
   metadata = std::move(*read);
-  // What is trained is no more than assumed.
+  // Which tensors are trained is only assumed, so any of them may be a mask.
   if (options.failOnNonfinite)
     for (const auto &tensor : file.initializer())
       if (failed(tensors.checkFinite(
@@ -90,7 +90,7 @@ LogicalResult PartImporter::prepare() {
   return success();
 }
 
-/// Whether nothing about the shape of `value` is assumed.
+/// Whether all lengths of `value` are known rather than assumed.
 bool PartImporter::hasLengths(const ::onnx::ValueInfoProto &value) const {
   return llvm::all_of(
       value.type().tensor_type().shape().dim(), [&](const auto &dimension) {
@@ -100,7 +100,7 @@ bool PartImporter::hasLengths(const ::onnx::ValueInfoProto &value) const {
       });
 }
 
-/// Fails where the file says another type of a value than its node makes.
+/// Fails if the file declares a value with a type other than the computed one.
 LogicalResult PartImporter::checkDeclared(Graph &graph) {
   auto check = [&](StringRef part, const auto &values) -> LogicalResult {
     for (const auto &info : values)
@@ -115,7 +115,7 @@ LogicalResult PartImporter::checkDeclared(Graph &graph) {
                  succeeded(check("output", file.output())));
 }
 
-/// Tensors of types without a counterpart have no value.
+/// Tensors of element types that the IR lacks get no value.
 void PartImporter::dropUnknownTensors(Level &level) {
   for (const auto &tensor : file.initializer())
     if (!getElementType(model.getContext(), tensor.data_type()))
@@ -175,7 +175,7 @@ Value PartImporter::makeStandIn(const std::string &name,
 
 void PartImporter::addStandIn(Graph &graph, const std::string &name,
                               const Known &type) {
-  // Graphs inside of different nodes may have values of one name.
+  // Subgraphs of different nodes may define the same name.
   std::string qualified = graph.getQualified(name);
   if (type.tensor)
     graph.define(name, makeStandIn(qualified, type.tensor));
@@ -188,7 +188,7 @@ void PartImporter::addStandIn(Graph &graph, const std::string &name,
   graph.define(name, NamedValue{Value(), std::move(elements)});
 }
 
-/// The types of `value`, which may be null.
+/// Returns the types of `value`, which may be null.
 PartImporter::Known PartImporter::getKnown(const NamedValue *value) {
   Known known;
   if (value && value->tensor)
@@ -205,8 +205,8 @@ static std::string describeType(const ::onnx::ValueInfoProto &value) {
   return value.type().tensor_type().SerializeAsString();
 }
 
-/// Element types and shapes of what the graph computes beside the loss, if it
-/// computes one.
+/// Returns the element types and shapes of the outputs other than the loss;
+/// nothing if the graph has no loss.
 llvm::StringSet<> PartImporter::findUpdatedTypes() const {
   StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
                                               : StringRef(options.lossOutput);
@@ -220,8 +220,8 @@ llvm::StringSet<> PartImporter::findUpdatedTypes() const {
   return hasLoss ? std::move(updated) : llvm::StringSet<>();
 }
 
-/// A matrix may have its gradient or new value among the outputs: where one has
-/// its type.
+/// Adds the graph's inputs as arguments. A matrix is a parameter if an output,
+/// its gradient or new value, has its type.
 void PartImporter::addInputs(Graph &graph) {
   llvm::StringSet<> updated = findUpdatedTypes();
   SmallVector<NewArgument> parameters, batch;
@@ -296,7 +296,8 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
   return std::move(module);
 }
 
-/// Whether the file says the type of each value that nodes make.
+/// Whether the file declares the types of all node outputs. If not, or if a
+/// node has subgraphs, types are inferred.
 static bool saysTypes(const ::onnx::GraphProto &graph) {
   llvm::StringSet<> known;
   for (const auto *values : {&graph.value_info(), &graph.output()})
@@ -310,8 +311,8 @@ static bool saysTypes(const ::onnx::GraphProto &graph) {
   });
 }
 
-/// Functions are written out, so that each call has formats of its own. Where
-/// that is not possible they stay.
+/// Inlines functions, so that each call gets its own formats. Functions that
+/// cannot be inlined remain.
 static void writeOutFunctions(Model &model, PartialImport &partial) {
   if (model.getProto().functions().empty())
     return;
@@ -319,7 +320,7 @@ static void writeOutFunctions(Model &model, PartialImport &partial) {
   partial.hasInlined = succeeded(inlineForConversion(model));
 }
 
-/// The place in the file, and what is there.
+/// Returns the part of the file that an error is about, and the message.
 static std::string describeError(DiagnosticCollector &errors) {
   ::binade::Error error = errors.takeError("", "it cannot be imported");
   return error.part + (error.part.empty() ? "" : ": ") + error.message;

@@ -1,4 +1,4 @@
-//===- InlineFunctions.cpp - Functions of a model, in its graph -----------===//
+//===- InlineFunctions.cpp - Inlining of model functions ------------------===//
 
 #include "InlineFunctions.h"
 #include "onnx-ml.pb.h"
@@ -12,8 +12,8 @@ using ::onnx::AttributeProto;
 using ::onnx::FunctionProto;
 using ::onnx::NodeProto;
 
-/// Functions that call functions, and bytes of all nodes: a small file may
-/// stand for more than memory holds.
+/// Limits of the depth of calls and the size of all nodes: inlining can expand
+/// a small file to more than memory holds.
 static constexpr unsigned kDeepest = 32;
 static constexpr size_t kMaxBytes = size_t(128) << 20;
 
@@ -22,8 +22,8 @@ using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
 
 class Inliner {
 public:
-  /// With `leavesForeign` calls of functions that are written in other operator
-  /// sets than the graph stay; else they are errors.
+  /// Calls of functions that import other operator sets than the graph remain
+  /// if `leavesForeign`; otherwise they are errors.
   Inliner(Model &model, bool leavesForeign)
       : model(model), leavesForeign(leavesForeign) {
     for (const FunctionProto &function : model.getProto().functions())
@@ -34,7 +34,7 @@ public:
   }
   LogicalResult run();
 
-  /// A name that no value has yet, `wanted` if possible.
+  /// Returns a name that no value has yet, `wanted` if possible.
   std::string makeName(const std::string &wanted);
 
 private:
@@ -43,7 +43,7 @@ private:
   }
   /// Inlines the calls among the nodes of `graph`.
   LogicalResult inlineInto(::onnx::GraphProto &graph, unsigned depth);
-  /// Puts `node` behind `nodes` or, where it is a call, what it calls.
+  /// Appends `node` to `nodes` or, if it is a call, the nodes of the function.
   LogicalResult add(const NodeProto &node, const std::string &name,
                     unsigned depth, Nodes &nodes);
   LogicalResult call(const FunctionProto &function, const NodeProto &node,
@@ -57,13 +57,14 @@ private:
   bool leavesForeign;
   llvm::StringMap<const FunctionProto *> functions;
   llvm::StringMap<int64_t> sets; ///< Versions by domain.
-  llvm::StringSet<> names;       ///< Of values, in all graphs.
-  size_t bytes = 0;              ///< Of all nodes.
+  llvm::StringSet<> names;       ///< Names of values in all graphs.
+  size_t bytes = 0;              ///< The size of all nodes.
 };
 
-/// What is bound where a function is called.
+/// The bindings of a call: names of values and attributes.
 struct Call {
-  llvm::StringMap<std::string> names; ///< Of values, by those of the function.
+  /// Maps the function's names of values to the caller's.
+  llvm::StringMap<std::string> names;
   llvm::StringMap<const AttributeProto *> attributes;
   const std::string &prefix;
   Inliner &inliner;
@@ -81,7 +82,7 @@ struct Call {
 };
 } // namespace
 
-/// An attribute that names one which the caller has not is left out.
+/// An attribute that refers to one that the call does not set is removed.
 void Call::rewrite(NodeProto &node) {
   for (std::string &value : *node.mutable_input())
     rename(value);
@@ -164,7 +165,7 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   if (bytes > kMaxBytes)
     return model.emitUnsupported("node " + quote(name))
            << "and those before it take more than " << (kMaxBytes >> 20)
-           << " MiB with all functions written out";
+           << " MiB with all functions inlined";
   NodeProto &copy = *nodes.Add();
   copy = node;
   copy.set_name(name);
@@ -178,7 +179,8 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   return success();
 }
 
-/// Whether its nodes would mean something else in the graph, or nothing.
+/// Whether the function's nodes have no or another meaning under the operator
+/// sets of the graph.
 bool Inliner::isForeign(const FunctionProto &function) const {
   return llvm::any_of(function.opset_import(), [&](const auto &set) {
     if (isStandardDomain(set.domain()))
@@ -188,7 +190,8 @@ bool Inliner::isForeign(const FunctionProto &function) const {
   });
 }
 
-/// Nodes of a function are read in the operator set of the graph.
+/// Fails unless the function uses the graph's version of ONNX's operator set,
+/// by which its inlined nodes are read.
 LogicalResult Inliner::checkOpset(const FunctionProto &function,
                                   const std::string &name) {
   for (const auto &set : function.opset_import())
@@ -211,13 +214,14 @@ LogicalResult Inliner::call(const FunctionProto &function,
       node.output_size() > function.output_size())
     return model.emitError("node " + quote(name))
            << "has " << node.input_size() << " inputs and "
-           << node.output_size() << " outputs, function "
+           << node.output_size() << " outputs, but function "
            << quote(function.name()) << " has " << function.input_size()
            << " and " << function.output_size();
   Call bound{{}, {}, name, *this};
   for (int i = 0; i < function.input_size(); ++i)
     bound.names[function.input(i)] = i < node.input_size() ? node.input(i) : "";
-  // An output that is an input, or another output, is a copy of it.
+  // An output that is an input of the function, or repeats an output, becomes a
+  // copy.
   std::vector<std::pair<std::string, std::string>> copies;
   for (int i = 0; i < node.output_size(); ++i)
     if (!node.output(i).empty() &&
@@ -252,7 +256,7 @@ LogicalResult mlir::binade::importer::inlineFunctions(Model &model) {
 }
 
 //===----------------------------------------------------------------------===//
-// For a file that is written again
+// Inlining before conversion
 //===----------------------------------------------------------------------===//
 
 using Keys = std::set<std::pair<std::string, std::string>>;
@@ -269,7 +273,7 @@ static void collectOps(const Nodes &nodes, Keys &ops) {
   }
 }
 
-/// Removes functions that nothing calls any more.
+/// Removes functions that are no longer called.
 static void removeFunctions(::onnx::ModelProto &model) {
   Keys called;
   collectOps(model.graph().node(), called);

@@ -1,4 +1,4 @@
-//===- InlineFunctions.h - Functions of a model, in its graph ---*- C++ -*-===//
+//===- InlineFunctions.h - Inlining of model functions ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_INLINEFUNCTIONS_H
 #define BINADE_LIB_IMPORT_ONNX_INLINEFUNCTIONS_H
@@ -7,13 +7,15 @@
 
 namespace mlir::binade::importer {
 
-/// Replaces each node of the graph that calls a function of the model by the
-/// function's nodes; names of values and nodes get the caller's before them.
+/// Replaces each node that calls a function of the model by the function's
+/// nodes. Names of values and nodes are prefixed by the name of the calling
+/// node.
 LogicalResult inlineFunctions(Model &model);
 
-/// The same, to write the model again: calls of functions that are written in
-/// other operator sets than the graph stay, and functions that nothing calls
-/// any more are removed. After an error the graph is as it was.
+/// Inlines functions in a model that will be converted and written. Calls of
+/// functions that import other operator sets than the graph remain, and
+/// functions that are no longer called are removed. After an error the graph is
+/// unchanged.
 LogicalResult inlineForConversion(Model &model);
 
 } // namespace mlir::binade::importer

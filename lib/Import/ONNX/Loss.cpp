@@ -1,4 +1,4 @@
-//===- Loss.cpp - Losses of the graph and of the command line -------------===//
+//===- Loss.cpp - Losses of the graph and of --loss -----------------------===//
 
 #include "Loss.h"
 #include "OpTable.h"
@@ -14,7 +14,7 @@ using namespace mlir::binade::importer;
 // Cross-entropy
 //===----------------------------------------------------------------------===//
 
-/// `x` [d0, classes, d1...] with class axis `axis` as rows [rows, classes].
+/// Returns `x`, whose class axis is `axis`, as rows [rows, classes].
 static Value flattenRows(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
   auto type = cast<RankedTensorType>(x.getType());
   Value last = buildTranspose(b, x, getAxisLast(type.getRank(), axis));
@@ -28,7 +28,7 @@ static Value flatten(ImplicitLocOpBuilder &b, Value x) {
                       cast<RankedTensorType>(x.getType()).getNumElements());
 }
 
-/// Mean over the labels that count.
+/// Builds the mean over the labels that are not ignored.
 static Value buildMean(ImplicitLocOpBuilder &b, Value losses, Value labels,
                        int64_t ignoreIndex) {
   Value sum = ReduceSumOp::create(b, losses, ArrayRef<int64_t>{0});
@@ -36,7 +36,7 @@ static Value buildMean(ImplicitLocOpBuilder &b, Value losses, Value labels,
   return MulOp::create(b, sum, weight);
 }
 
-/// Input 2 for each of `labels`, 0 where they are ignored.
+/// Builds the class weight (input 2) of each of `labels`, 0 for ignored labels.
 static Value buildClassWeights(Node &node, Value labels, int64_t ignoreIndex,
                                Type element) {
   ImplicitLocOpBuilder &b = node.b;
@@ -49,14 +49,15 @@ static Value buildClassWeights(Node &node, Value labels, int64_t ignoreIndex,
   if (ignoreIndex == kIgnoreNothing)
     return GatherOp::create(b, table, labels, PrecisionAttr());
   Value isIgnored = CompareOp::create(b, labels, ignored, Comparison::Equal);
-  // A label that is ignored need not be that of a class.
+  // An ignored label need not be a valid class.
   labels = SelectOp::create(b, isIgnored, buildSplat(b, type, 0.0), labels);
   Value weights = GatherOp::create(b, table, labels, PrecisionAttr());
   return SelectOp::create(b, isIgnored, buildSplat(b, weights.getType(), 0.0),
                           weights);
 }
 
-/// Sets output 0 to per-row `losses`, reduced as the node says.
+/// Sets output 0 to the per-row `losses`, weighted by class and reduced as the
+/// node's attribute `reduction` says.
 static LogicalResult reduceLosses(Node &node, Value losses, Value labels,
                                   int64_t ignoreIndex) {
   ImplicitLocOpBuilder &b = node.b;
@@ -82,7 +83,8 @@ static LogicalResult reduceLosses(Node &node, Value losses, Value labels,
   return node.setResult(buildCast(b, loss, node.getElement(0)));
 }
 
-/// Checks what both losses share: scores [N, C, ...], labels [N, ...].
+/// Checks the inputs of both losses: scores [N, C, ...], labels [N, ...] and
+/// optional class weights [C].
 static LogicalResult checkScores(Node &node) {
   RankedTensorType scores = node.getType(0), labels = node.getType(1);
   bool isInteger = labels.getElementType().isInteger(32) ||
@@ -125,8 +127,9 @@ mlir::binade::importer::importSoftmaxCrossEntropyLoss(Node &node) {
   return reduceLosses(node, entropy.getLosses(), labels, ignoreIndex);
 }
 
-/// The negated log-probability of each label, by a comparison with the class
-/// numbers; of `log_softmax` it is the cross-entropy of its operand.
+/// Builds the negated log-probability of each label, selected by comparing
+/// labels with class numbers. If the input is the result of a `log_softmax` of
+/// a matrix, builds the cross-entropy of its operand instead.
 LogicalResult
 mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -167,8 +170,9 @@ mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
   return reduceLosses(node, losses, labels, ignoreIndex);
 }
 
-/// Exponentials of log-probabilities are probabilities as they are: nothing is
-/// to be taken off.
+/// Builds the gradient from log-probabilities: they take the place of the
+/// logits with a maximum and a log-sum of 0, since their exponentials are
+/// probabilities already.
 LogicalResult
 mlir::binade::importer::importSoftmaxCrossEntropyLossGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -253,7 +257,8 @@ FailureOr<LossExpression> mlir::binade::importer::parseLoss(Location loc,
   return loss;
 }
 
-/// Classes stand last in matrices and sequences, second in images.
+/// The default class axis is the last one of matrices and sequences and the
+/// second one of images.
 static int64_t getClassAxis(const LossExpression &loss, int64_t rank) {
   int64_t axis = loss.axis.value_or(rank <= 3 ? rank - 1 : 1);
   return axis < 0 ? axis + rank : axis;
@@ -263,15 +268,16 @@ FailureOr<RankedTensorType>
 mlir::binade::importer::getTargetType(Location loc, const LossExpression &loss,
                                       RankedTensorType output) {
   if (!isa<FloatType>(output.getElementType()))
-    return mlir::emitError(loc) << "loss of output " << quote(loss.output)
-                                << ", which holds " << output << ", no floats";
+    return mlir::emitError(loc)
+           << "loss of output " << quote(loss.output) << ", whose type is "
+           << output << "; expected floating-point elements";
   if (loss.kind == "mse")
     return output;
   int64_t rank = output.getRank(), axis = getClassAxis(loss, rank);
   if (rank < 2 || axis < 0 || axis >= rank)
     return mlir::emitError(loc)
-           << "cross_entropy needs an output with a class axis, "
-           << quote(loss.output) << " is " << output << ", the axis "
+           << "cross_entropy needs an output with a class axis, but "
+           << quote(loss.output) << " is " << output << " and the axis is "
            << loss.axis.value_or(axis);
   SmallVector<int64_t> shape(output.getShape());
   shape.erase(shape.begin() + axis);

@@ -1,4 +1,4 @@
-//===- Loss.h - Losses of the graph and of the command line -----*- C++ -*-===//
+//===- Loss.h - Losses of the graph and of --loss ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_LOSS_H
 #define BINADE_LIB_IMPORT_ONNX_LOSS_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade::importer {
 
-/// A loss as `--loss` names it.
+/// A loss that `--loss` specifies.
 struct LossExpression {
   std::string kind; ///< cross_entropy or mse
   std::string output, target;
@@ -18,12 +18,13 @@ struct LossExpression {
 
 FailureOr<LossExpression> parseLoss(Location loc, StringRef text);
 
-/// The target's type: labels without the class axis, or the output's type.
+/// Returns the type of the target: for cross-entropy, i64 labels in the
+/// output's shape without the class axis; otherwise the output's type.
 FailureOr<RankedTensorType> getTargetType(Location loc,
                                           const LossExpression &loss,
                                           RankedTensorType output);
 
-/// The loss as tensor<f32>.
+/// Builds the loss as tensor<f32>.
 Value buildLoss(ImplicitLocOpBuilder &b, const LossExpression &loss,
                 Value output, Value target);
 

@@ -1,4 +1,4 @@
-//===- Node.cpp - One ONNX node while its ops are built -------------------===//
+//===- Node.cpp - One ONNX node during its import -------------------------===//
 
 #include "Node.h"
 #include "onnx-ml.pb.h"
@@ -146,9 +146,8 @@ LogicalResult Node::checkCount(int64_t count, int64_t most,
                                StringRef what) const {
   if (count <= most)
     return success();
-  return emitUnsupported() << "has " << count << " numbers as " << what
-                           << "; at most " << most
-                           << " are written out at import";
+  return emitUnsupported() << "has " << count << " elements for " << what
+                           << "; at most " << most << " are expanded at import";
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- Node.h - One ONNX node while its ops are built -----------*- C++ -*-===//
+//===- Node.h - One ONNX node during its import -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_NODE_H
 #define BINADE_LIB_IMPORT_ONNX_NODE_H
@@ -9,27 +9,28 @@
 
 namespace mlir::binade::importer {
 
-/// What one node may have computed or written out at import: numbers, and ops.
+/// The maximum numbers of constant elements and of ops that the import of one
+/// node may create.
 inline constexpr int64_t kMaxNumbers = int64_t(1) << 23;
 inline constexpr int64_t kMaxOps = int64_t(1) << 16;
 
-/// What an import function sees: the node's inputs as values, its attributes
-/// with their defaults, and a builder whose location names the node.
+/// The argument of import functions: a node with its inputs as values, its
+/// attributes with their defaults, and a builder whose location names the node.
 class Node {
 public:
-  /// `index` of its graph names a node that has no name.
+  /// `index` is the node's index in its graph.
   Node(Graph &graph, const ::onnx::NodeProto &proto, unsigned index);
 
   ImplicitLocOpBuilder b;
   Graph &graph;
 
-  /// Behind the names of the nodes that it is inside of.
+  /// The node's name, prefixed by those of the nodes in whose subgraphs it is.
   const std::string &getName() const { return name; }
 
   int64_t getOpset() const { return graph.getModel().getOpset(); }
-  /// About a node that ONNX does not allow.
+  /// Reports a node that is not valid ONNX.
   InFlightDiagnostic emitError() const { return mlir::emitError(loc); }
-  /// About one that may be valid, but is not read.
+  /// Reports a node that may be valid, but is not supported.
   InFlightDiagnostic emitUnsupported() const {
     return mlir::binade::emitUnsupported(loc);
   }
@@ -42,7 +43,7 @@ public:
   unsigned getNumInputs() const;
   bool hasInput(unsigned index) const;
   StringRef getInputName(unsigned index) const;
-  /// Null for an input that the node leaves out.
+  /// Returns an input; null if the node leaves it out.
   Value getInput(unsigned index) const;
   SmallVector<Value> getInputs() const;
   RankedTensorType getType(unsigned index) const;
@@ -57,44 +58,46 @@ public:
     return isa<FloatType>(getElement(index));
   }
 
-  /// Tensor or sequence; nothing for an input that the node leaves out.
+  /// Returns an input that is a tensor or a sequence; a value that is neither
+  /// if the node leaves it out.
   NamedValue getNamedInput(unsigned index) const;
-  /// The tensors of an input that is a sequence.
+  /// Returns the tensors of an input; fails unless it is a sequence.
   FailureOr<ArrayRef<Value>> getSequence(unsigned index) const;
 
-  /// Elements of an input that is a constant, else null.
+  /// Returns the elements of an input that is a constant; otherwise null.
   DenseElementsAttr getConstant(unsigned index) const;
   /// Fails unless an input is a constant; `what` names it in the error.
   LogicalResult requireConstant(unsigned index, StringRef what);
-  /// Elements of an integer input that has to be a constant; `what` names it in
-  /// the error.
+  /// Returns the elements of an input; fails unless they are constant integers.
+  /// `what` names the input in the error.
   FailureOr<SmallVector<int64_t>> getIntegers(unsigned index, StringRef what);
 
-  /// The same or, as in old opsets, those of an attribute called `name`; fails
-  /// where there is neither.
+  /// Returns the elements of input `index` or, if there is none, as in old
+  /// opsets, of attribute `name`. Fails if both are missing.
   FailureOr<SmallVector<int64_t>> getGivenIntegers(unsigned index,
                                                    StringRef name);
   bool isGiven(unsigned index, StringRef name) {
     return hasInput(index) || hasAttribute(name);
   }
 
-  /// The same of integers or of floats, which are rounded toward 0.
+  /// Returns the elements of an input as `getIntegers`, but also allows floats,
+  /// which are rounded toward 0.
   FailureOr<SmallVector<int64_t>> getWholeNumbers(unsigned index,
                                                   StringRef what);
 
-  /// `axis` counted from the front; an error unless it is within `rank`.
+  /// Returns `axis` counted from the front; fails unless it is within `rank`.
   FailureOr<int64_t> normalizeAxis(int64_t axis, int64_t rank);
-  /// Sorted and without duplicates.
+  /// Returns normalized axes in ascending order; fails on duplicates.
   FailureOr<SmallVector<int64_t>> normalizeAxes(ArrayRef<int64_t> axes,
                                                 int64_t rank);
 
-  /// Fails if `count` of `what` are above `most`: shapes of a small file are no
-  /// reason to write out more than memory holds.
+  /// Fails if `count` of `what` exceeds `most`. A small file could otherwise
+  /// request constants or ops that exceed memory.
   LogicalResult checkCount(int64_t count, int64_t most, StringRef what) const;
 
   //===--------------------------------------------------------------------===//
-  // Attributes: each that is read counts as understood. One of a wrong type has
-  // its default, until `checkAttributes` refuses it
+  // Attributes. Reading an attribute marks it as understood. An attribute of a
+  // wrong type has its default value until `checkAttributes` reports it
   //===--------------------------------------------------------------------===//
 
   const ::onnx::AttributeProto *findAttribute(StringRef name);
@@ -107,8 +110,8 @@ public:
   SmallVector<double> getFloats(StringRef name);
   SmallVector<StringRef> getStrings(StringRef name);
 
-  /// Fails if the node has an attribute that nothing read, or that is not what
-  /// was read.
+  /// Fails if the node has an attribute that was not read, or one of another
+  /// type than it was read as.
   LogicalResult checkAttributes();
 
   //===--------------------------------------------------------------------===//
@@ -122,24 +125,25 @@ public:
     setOutput(index, NamedValue{value, std::nullopt});
   }
   void setOutput(unsigned index, NamedValue value);
-  /// The only output that matters.
+  /// Sets output 0, for ops whose other outputs are not used.
   LogicalResult setResult(Value value) {
     setOutput(0, value);
     return success();
   }
-  /// Makes output 0 a sequence.
+  /// Sets output 0 to a sequence.
   LogicalResult setSequence(ArrayRef<Value> tensors) {
     setOutput(0, NamedValue{Value(), SmallVector<Value>(tensors)});
     return success();
   }
-  /// Fails if any of the outputs from `first` on has a user.
+  /// Fails if any output from `first` on is used; `why` is part of the error.
   LogicalResult refuseOutputs(unsigned first, StringRef why);
 
   MutableArrayRef<NamedValue> getOutputs() { return outputs; }
   const ::onnx::NodeProto &getProto() const { return proto; }
 
 private:
-  /// The attribute if it has `type`, a number of AttributeProto::AttributeType.
+  /// Returns attribute `name` if its type is `type`, an
+  /// AttributeProto::AttributeType; null if it is missing or of another type.
   const ::onnx::AttributeProto *findTyped(StringRef name, int type);
 
   const ::onnx::NodeProto &proto;
@@ -147,10 +151,12 @@ private:
   Location loc;
   SmallVector<NamedValue> outputs;
   SmallVector<StringRef> understood;
-  std::string wrongAttribute; ///< What is wrong with the first that is.
+  /// An error about the first attribute that has a wrong type or value.
+  std::string wrongAttribute;
 };
 
-/// Elements of `value` where it is a constant whose elements are at hand.
+/// Returns the elements of `value` if it is a constant with elements in the IR
+/// (not in a file); otherwise null.
 DenseElementsAttr getElements(Value value);
 
 } // namespace mlir::binade::importer

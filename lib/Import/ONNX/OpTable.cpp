@@ -1,4 +1,4 @@
-//===- OpTable.cpp - One row per ONNX op ----------------------------------===//
+//===- OpTable.cpp - The table of ONNX ops --------------------------------===//
 
 #include "OpTable.h"
 #include "Ops/Extremes.h"
@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-// Sorted by name. Differences between opsets that an import function can see
-// (attributes that became inputs) are handled there.
+// Sorted by name. Import functions handle differences between opsets that they
+// can detect, such as attributes that became inputs.
 static constexpr OpRow standard[] = {
     // clang-format off
     {"Abs", 1, 1, 1, importAbs},
@@ -209,7 +209,7 @@ static constexpr OpRow standard[] = {
     // clang-format on
 };
 
-// Of ONNX Runtime's training graphs; they have one version.
+// Ops of ONNX Runtime's training graphs, which have only one version.
 static constexpr OpRow microsoft[] = {
     // clang-format off
     {"ConcatTraining", 1, 1, kMany, importConcatTraining},

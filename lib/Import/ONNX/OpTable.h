@@ -1,4 +1,4 @@
-//===- OpTable.h - One row per ONNX op --------------------------*- C++ -*-===//
+//===- OpTable.h - The table of ONNX ops ------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_OPTABLE_H
 #define BINADE_LIB_IMPORT_ONNX_OPTABLE_H
@@ -11,23 +11,24 @@ namespace mlir::binade::importer {
 /// Builds the ops of one node and sets its outputs.
 using ImportFunction = LogicalResult (*)(Node &);
 
-/// As `maxInputs`: the last of the inputs is a list.
+/// A value of `maxInputs`: the last input is variadic.
 inline constexpr unsigned kMany = ~0u;
 
 struct OpRow {
   StringLiteral name;
-  /// The first opset in which the op means what `import` builds; none of the
-  /// opsets that are read has taken that meaning back.
+  /// The first opset in which the op has the meaning that `import` builds; it
+  /// has this meaning in all later opsets.
   int since;
   unsigned minInputs, maxInputs;
   ImportFunction import;
   /// Names of attributes without a default, with spaces between them.
   StringLiteral required = "";
-  /// Inputs that may be sequences: so many from `firstSequence` on.
+  /// The inputs that may be sequences: `numSequences`, starting at
+  /// `firstSequence`.
   unsigned firstSequence = 0, numSequences = 0;
 
-  /// Whether `input` may not be left out. Those of a list are there; Loop,
-  /// which needs none, has two before its list.
+  /// Whether `input` is required. Variadic inputs are; for Loop, which has no
+  /// required inputs, they start at index 2.
   bool needsInput(unsigned input) const {
     unsigned firstOfList = minInputs == 0 ? 2 : minInputs;
     return input < minInputs || (maxInputs == kMany && input >= firstOfList);
@@ -38,9 +39,9 @@ struct OpRow {
   }
 };
 
-/// The row of an op of the standard domain in `opset`, or of another domain
-/// whose ops do not change (`com.microsoft`, `ai.onnx.ml`, `ai.onnx.preview`);
-/// null for any other.
+/// Returns the row of an op of the standard domain in `opset`, or of a domain
+/// whose ops have one version (`com.microsoft`, `ai.onnx.ml`,
+/// `ai.onnx.preview`); null for unknown ops.
 const OpRow *findOp(StringRef domain, StringRef name, int64_t opset);
 
 /// Returns whether `name` is an op that a runtime defines in its own operator
@@ -70,10 +71,10 @@ LogicalResult importPow(Node &node);
 LogicalResult importWhere(Node &node);
 LogicalResult importComparison(Node &node, Comparison comparison);
 
-/// Inputs [first, ...) under numpy's rules of broadcasting, of one shape and
-/// element type.
+/// Returns inputs [first, ...) broadcast to one shape by numpy's rules; fails
+/// unless they have one element type.
 FailureOr<SmallVector<Value>> broadcastInputs(Node &node, unsigned first = 0);
-/// `value` copied to `shape`, whose trailing axes it has.
+/// Broadcasts `value` to `shape`, whose trailing axes it has.
 Value broadcastTo(ImplicitLocOpBuilder &b, Value value,
                   ArrayRef<int64_t> shape);
 LogicalResult requireFloats(Node &node, unsigned index = 0);
@@ -84,7 +85,8 @@ template <typename Op> LogicalResult importUnary(Node &node) {
   return node.setResult(Op::create(node.b, node.getInput(0)));
 }
 
-/// Two operands or, for a commutative op, any number from the left.
+/// Imports an op of two operands or, if it is variadic, of any number, from
+/// left to right.
 template <typename Op> LogicalResult importBinary(Node &node) {
   FailureOr<SmallVector<Value>> values = broadcastInputs(node);
   if (failed(values))
@@ -95,7 +97,7 @@ template <typename Op> LogicalResult importBinary(Node &node) {
   return node.setResult(result);
 }
 
-/// Of bits: floats have none that these ops work on.
+/// Imports a bitwise op; fails on floats.
 template <typename Op> LogicalResult importBitwise(Node &node) {
   if (!node.hasFloats(0))
     return importBinary<Op>(node);
@@ -201,7 +203,7 @@ LogicalResult importTile(Node &node);
 LogicalResult importTranspose(Node &node);
 LogicalResult importUnsqueeze(Node &node);
 
-/// Elements [begin, begin + size) along one axis.
+/// Builds the slice of elements [begin, begin + size) along `axis`.
 Value buildSlice(ImplicitLocOpBuilder &b, Value x, int64_t axis, int64_t begin,
                  int64_t size);
 
@@ -218,10 +220,11 @@ LogicalResult importTrilu(Node &node);
 LogicalResult importGemm(Node &node);
 LogicalResult importMatMul(Node &node);
 
-/// The decision that all is done in `format`, whatever a policy says.
+/// Returns a decision without a rule, which pins an op to `format`: a policy
+/// does not change it.
 PrecisionAttr pinTo(FloatType format);
 
-/// As numpy.matmul.
+/// Builds the matmul of `left` and `right` by the rules of numpy.matmul.
 FailureOr<Value> buildProduct(Node &node, Value left, Value right,
                               PrecisionAttr decision = {});
 
@@ -318,8 +321,8 @@ LogicalResult importScan(Node &node);
 LogicalResult importDequantizeLinear(Node &node);
 LogicalResult importQuantizeLinear(Node &node);
 LogicalResult importDynamicQuantizeLinear(Node &node);
-/// Whole numbers of f32 within the least and the largest of `codes`, integers,
-/// as these.
+/// Casts f32 values that are whole numbers to the integer type `codes`, with
+/// saturation.
 Value buildSaturated(ImplicitLocOpBuilder &b, Value x, Type codes);
 
 // Blocks.cpp

@@ -1,4 +1,4 @@
-//===- OptimizerModel.cpp - The optimizer of ONNX Runtime's training ------===//
+//===- OptimizerModel.cpp - Import of ONNX Runtime's optimizers -----------===//
 
 #include "binade/Import/ONNX/OptimizerModel.h"
 #include "binade/ONNX/Model.h"
@@ -7,7 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// AdamW of PyTorch or, in mode 1, of Hugging Face's transformers.
+/// Returns AdamW as defined by PyTorch or, in mode 1, by Hugging Face's
+/// transformers.
 static FailureOr<ImportedOptimizer>
 readAdamW(const llvm::StringMap<double> &given, Location loc) {
   auto get = [&](StringRef name, float byDefault) -> double {
@@ -16,8 +17,8 @@ readAdamW(const llvm::StringMap<double> &given, Location loc) {
   };
   if (get("correct_bias", 1.0f) != 1.0)
     return mlir::emitError(loc)
-           << "without correct_bias is not supported: no rule of 'binade list "
-              "optimizers' does without the correction";
+           << "correct_bias 0 is not supported: the AdamW rules of 'binade "
+              "list optimizers' correct the bias";
   double mode = get("adam_mode", 0.0f);
   if (mode != 0.0 && mode != 1.0)
     return mlir::emitError(loc) << "expected adam_mode 0 or 1, got " << mode;
@@ -41,15 +42,15 @@ mlir::binade::readOptimizerModel(StringRef path, MLIRContext *context) {
   };
   if (graph.node_size() != 1 || !isOptimizer(graph.node(0))) {
     InFlightDiagnostic error = model.emitError();
-    error << "is no optimizer model: expected one node, AdamWOptimizer or "
+    error << "is not an optimizer model: expected one node, AdamWOptimizer or "
              "SGDOptimizerV2 of com.microsoft, got ";
     if (graph.node_size() == 1)
       error << ::binade::printable(graph.node(0).op_type(), 80);
     else
       error << graph.node_size() << " nodes";
     if (llvm::any_of(graph.node(), isOptimizer))
-      error.attachNote() << "--optimizer, --set and --clip say the same as "
-                            "what stands around its optimizer";
+      error.attachNote()
+          << "specify the optimizer by --optimizer, --set and --clip instead";
     return error;
   }
   const ::onnx::NodeProto &node = graph.node(0);
@@ -63,8 +64,8 @@ mlir::binade::readOptimizerModel(StringRef path, MLIRContext *context) {
     bool isInteger = attribute.type() == ::onnx::AttributeProto::INT;
     if (!isAdamW || !llvm::is_contained(kNames, attribute.name()) ||
         (!isInteger && attribute.type() != ::onnx::AttributeProto::FLOAT))
-      return mlir::emitError(loc) << "has an attribute that is not understood: "
-                                  << quote(attribute.name());
+      return mlir::emitError(loc)
+             << "attribute " << quote(attribute.name()) << " is not supported";
     given[attribute.name()] =
         isInteger ? static_cast<double>(attribute.i()) : attribute.f();
   }

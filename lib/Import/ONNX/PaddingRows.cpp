@@ -1,4 +1,4 @@
-//===- PaddingRows.cpp - Rows that look like padding ----------------------===//
+//===- PaddingRows.cpp - Detection of padding rows ------------------------===//
 //
 // In PyTorch, the padding row of an embedding starts as 0 and gets no gradient.
 // ONNX cannot express that. If the file has no metadata about it either, a
@@ -14,7 +14,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 using ::onnx::NodeProto;
 
-/// Larger tables are not searched.
+/// Tables with more bytes are not searched.
 static constexpr uint64_t kMaxBytes = uint64_t(256) << 20;
 
 static bool saysPadding(const NodeProto &node) {
@@ -25,7 +25,7 @@ static bool saysPadding(const NodeProto &node) {
   });
 }
 
-/// The row whose bytes are all 0, if there is one and no other.
+/// Returns the row whose bytes are all 0, if there is exactly one.
 static std::optional<int64_t> findZeroRow(ArrayRef<char> bytes, int64_t rows) {
   std::optional<int64_t> found;
   size_t length = bytes.size() / rows;
@@ -74,8 +74,8 @@ void mlir::binade::importer::remarkOnPadding(const Initializers &initializers,
     if (row)
       mlir::emitRemark(initializers.getLoc(tensor.name))
           << "has zeros in row " << *row
-          << " only, as with padding_idx in PyTorch, and this row is trained "
-             "too; metadata 'binade.padding_idx' of the Gather node, \""
-          << *row << "\", leaves it unchanged";
+          << " only, as with padding_idx in PyTorch, but this row is trained "
+             "too; set metadata 'binade.padding_idx' of the Gather node to \""
+          << *row << "\" to leave it unchanged";
   }
 }

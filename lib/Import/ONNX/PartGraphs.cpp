@@ -1,6 +1,6 @@
-//===- PartGraphs.cpp - Import of subgraphs to decide about them ----------===//
-// So that formats can be decided for its nodes, a subgraph is imported once, on
-// placeholders for its inputs. The results of its node have the types of the
+//===- PartGraphs.cpp - Import of subgraphs for conversion ----------------===//
+// Imports a subgraph once, on placeholders for its inputs, so that formats can
+// be decided for its nodes. The results of the outer node have the types of the
 // subgraph's outputs.
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,8 @@ struct Loop {
 };
 } // namespace
 
-/// Entry `index` of an attribute that lists axes, counted from the first axis.
+/// Returns entry `index` of an attribute that lists axes, counted from the
+/// first axis.
 static int64_t getAxis(const NodeProto &node, StringRef name, int64_t index,
                        int64_t rank) {
   const auto *axes = findAttribute(node, name);
@@ -56,7 +57,7 @@ static int64_t getAxis(const NodeProto &node, StringRef name, int64_t index,
                              std::max<int64_t>(rank - 1, 0));
 }
 
-/// The type of a slice along `axis`.
+/// Returns the type of an entry of `type` along `axis`, without that axis.
 static RankedTensorType dropAxis(RankedTensorType type, int64_t axis) {
   if (type.getRank() == 0)
     return {};
@@ -127,7 +128,8 @@ PartImporter::Types PartImporter::importGraph(Graph &graph, Level &level,
   return types;
 }
 
-/// The branch that a constant condition selects; empty if it is not constant.
+/// Returns the branch that a constant condition selects; empty if the condition
+/// is not constant.
 static StringRef getChosen(Graph &graph, const NodeProto &node) {
   Value condition =
       node.input().empty() ? Value() : graph.lookup(node.input(0));
@@ -139,8 +141,8 @@ static StringRef getChosen(Graph &graph, const NodeProto &node) {
   return *elements.getValues<bool>().begin() ? "then_branch" : "else_branch";
 }
 
-/// A type for a value that has one of two types: lengths that differ are
-/// assumed. Null if ranks or element types differ.
+/// Returns a type for a value that has one of two types: lengths that differ
+/// become `kAssumedLength`. Null if ranks or element types differ.
 static RankedTensorType mergeTypes(RankedTensorType lhs, RankedTensorType rhs) {
   if (!lhs || !rhs || lhs.getRank() != rhs.getRank() ||
       lhs.getElementType() != rhs.getElementType())

@@ -1,4 +1,4 @@
-//===- PartImporter.h - import of the supported part of a file --*- C++ -*-===//
+//===- PartImporter.h - Import of the supported part ------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
 #define BINADE_LIB_IMPORT_ONNX_PARTIMPORTER_H
@@ -17,7 +17,7 @@ namespace mlir::binade::importer {
 /// methods are listed in the order of the steps.
 class PartImporter {
 public:
-  /// `partial` names the nodes, and has what was inferred of their types.
+  /// `partial` lists the nodes and has the inferred types.
   PartImporter(Model &model, const ImportOptions &options,
                PartialImport &partial);
 

@@ -1,4 +1,4 @@
-//===- PartNodes.cpp - Nodes that are imported or left out ----------------===//
+//===- PartNodes.cpp - Import of supported nodes --------------------------===//
 
 #include "ImportNode.h"
 #include "OpTable.h"
@@ -30,7 +30,8 @@ bool PartImporter::isWrong(DiagnosticCollector &errors, Graph &graph,
          (errors.isAboutFile() && !errors.isUnsupported() && !isAssumed(node));
 }
 
-/// Why the node cannot be imported; nothing where it was.
+/// Imports a node. Returns the reason if it cannot be imported, and otherwise
+/// nothing.
 std::optional<std::string>
 PartImporter::importNode(Graph &graph, const Level &level, unsigned index) {
   const auto &node = level.graph.node(index);
@@ -92,7 +93,8 @@ static bool isReadWide(Value value,
   return true;
 }
 
-/// Finds the inputs that the ops after `last` read in f32 for any decision.
+/// Finds the inputs that the ops after `last` read in f32 or as integers
+/// whatever the decisions are.
 void PartImporter::findWide(Graph &graph, const ::onnx::NodeProto &node,
                             Operation *last) {
   llvm::SmallPtrSet<Operation *, 16> ops;

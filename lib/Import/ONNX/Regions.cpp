@@ -1,7 +1,8 @@
-//===- Regions.cpp - RoiAlign ---------------------------------------------===//
+//===- Regions.cpp - Import of RoiAlign -----------------------------------===//
 //
-// Each bin of a region is the mean or the maximum of samples on a grid, which
-// lie between pixels. Where they lie, the grid of each region says.
+// Each bin of a region is the mean or the maximum of samples on a grid. The
+// positions of the samples, between pixels, are computed from the corners of
+// the region.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,7 @@ private:
   Node &node;
   ImplicitLocOpBuilder &b;
   bool isMax = false;
-  double scale = 1.0, offset = 0.0; ///< From coordinates to pixels.
+  double scale = 1.0, offset = 0.0; ///< Convert coordinates to pixels.
   int64_t regions = 0, ratio = 0;
   int64_t bins[2], sizes[2], samples[2]; ///< Along rows and columns.
   Value corners;
@@ -81,8 +82,9 @@ LogicalResult RegionPool::readPool() {
   return success();
 }
 
-/// How many samples a bin of each region has along `axis`: so many as the bin
-/// has pixels, where the node does not say.
+/// Returns the number of samples per bin along `axis` for each region:
+/// `sampling_ratio` or, if it is 0, the number of pixels of the bin, rounded
+/// up.
 FailureOr<SmallVector<double>> RegionPool::countSamples(int64_t axis) const {
   SmallVector<double> counts(regions, static_cast<double>(ratio));
   if (ratio > 0)
@@ -96,15 +98,15 @@ FailureOr<SmallVector<double>> RegionPool::countSamples(int64_t axis) const {
     double size = (end * scale - offset) - (begin * scale - offset);
     if (offset == 0.0)
       size = std::max(size, 1.0);
-    // As the evaluators of f32 have it.
+    // Rounded to f32 before `ceil`, as other implementations do.
     double pixels = size / static_cast<double>(bins[axis]);
     counts[region] = std::max(std::ceil(static_cast<float>(pixels)), 0.0f);
   }
   return counts;
 }
 
-/// Where the regions begin or end along `axis`, in pixels; corners have the
-/// column first.
+/// Builds the pixel coordinates where the regions begin or end along `axis`.
+/// Corners list the column first.
 Value RegionPool::getEdge(int64_t axis, bool isEnd) const {
   Value edge = buildSlice(b, corners, 1, (isEnd ? 3 : 1) - axis, 1);
   edge = buildReshape(b, edge, regions);
@@ -112,7 +114,8 @@ Value RegionPool::getEdge(int64_t axis, bool isEnd) const {
   return a.add(a.mul(edge, scale), -offset);
 }
 
-/// The pixels of the samples [regions, bins * samples] along `axis`.
+/// Builds the pixels that samples [regions, bins * samples] read along `axis`,
+/// with their weights.
 FailureOr<SmallVector<Tap>> RegionPool::findRegionTaps(int64_t axis) {
   FailureOr<SmallVector<double>> counts = countSamples(axis);
   if (failed(counts))
@@ -150,7 +153,8 @@ FailureOr<SmallVector<Tap>> RegionPool::findRegionTaps(int64_t axis) {
   Value count = perRegion([](double count) { return count; });
   Arithmetic a(b, sample);
   Value isTaken = CompareOp::create(b, sample, count, Comparison::Less);
-  // A maximum is the same if the last sample counts several times.
+  // Bins with fewer samples repeat their last one, which does not change the
+  // maximum.
   if (isMax) {
     isTaken = a.compare(count, Comparison::Greater, 0.0);
     Value last =
@@ -161,7 +165,7 @@ FailureOr<SmallVector<Tap>> RegionPool::findRegionTaps(int64_t axis) {
       b, a.mul(a.add(sample, 0.5), width),
       perRegion([](double count) { return std::max(count, 1.0); }));
   Value at = a.add(a.add(first, a.mul(number(1), width)), distance);
-  // Up to a pixel outside, samples are those of the border.
+  // Samples up to one pixel outside take the value at the border.
   double length = static_cast<double>(sizes[axis]);
   Value isInside =
       AndOp::create(b, a.compare(at, Comparison::GreaterEqual, -1.0),
@@ -210,7 +214,7 @@ LogicalResult RegionPool::buildPool() {
                 cast<RankedTensorType>(corners.getType()).getElementType());
   table = buildReshape(b, buildTranspose(b, table, {0, 2, 3, 1}),
                        {x.getDimSize(0) * pixels, channels});
-  // A maximum is one of all products, as ONNX has it.
+  // ONNX takes the maximum of the weighted pixels, not of their sums.
   Value y;
   if (isMax) {
     for (Value part : gatherTaps(b, table, taps)) {

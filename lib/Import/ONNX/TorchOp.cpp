@@ -49,7 +49,8 @@ static std::optional<int64_t> readArgument(const Node &node) {
   if (parts.size() > 3 && parts[3].trim() == "True")
     mlir::emitWarning(node.getErrorLoc())
         << "was exported with scale_grad_by_freq, which is not supported: the "
-           "gradient of a row is not divided by how often a batch has it";
+           "gradient of a row is not divided by its number of occurrences in a "
+           "batch";
   int64_t padding;
   if (parts.size() < 3 || parts[2].trim().getAsInteger(10, padding) ||
       padding < 0)
@@ -65,7 +66,7 @@ mlir::binade::importer::getPaddingIndex(const Node &node) {
   if (given.empty()) {
     if (getTorchOp(node) == "embedding.default")
       padding = readArgument(node);
-    // The exporter's record may not fit a file that was changed since.
+    // The exporter's record may be outdated if the file was changed since.
     return padding && *padding < rows ? padding : std::nullopt;
   }
   int64_t index;

@@ -1,4 +1,4 @@
-//===- TorchOp.h - What PyTorch's exporter says of a node -------*- C++ -*-===//
+//===- TorchOp.h - PyTorch's metadata of a node -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_TORCHOP_H
 #define BINADE_LIB_IMPORT_ONNX_TORCHOP_H
@@ -7,18 +7,19 @@
 
 namespace mlir::binade::importer {
 
-/// The ATen op that `torch.onnx.export` wrote `node` for, as `clamp.Tensor`, by
-/// the node's metadata (PyTorch's own, or the key `binade.function`); empty
-/// where there is none. Several of them are one op of ONNX, with the same
-/// values and other gradients.
+/// Returns the ATen op from which `torch.onnx.export` created `node`, such as
+/// `clamp.Tensor`, according to the node's metadata (PyTorch's own, or the key
+/// `binade.function`); empty if the metadata do not name one. Several ATen ops
+/// with equal values but different gradients map to one ONNX op.
 StringRef getTorchOp(const Node &node);
 
-/// Whether `node`, an Identity, passes no gradient back: by the key
-/// `binade.detached` of its metadata, or as PyTorch's `detach`.
+/// Whether `node`, an Identity, stops gradients: its metadata have the key
+/// `binade.detached`, or it comes from PyTorch's `detach`.
 bool isDetached(const Node &node);
 
-/// The row that a lookup gives no gradient, `padding_idx` of PyTorch: by the
-/// key `binade.padding_idx` or by PyTorch's own of the node's metadata.
+/// Returns the row of an embedding that gets no gradient (`padding_idx` in
+/// PyTorch), according to the key `binade.padding_idx` or PyTorch's own
+/// metadata of the node; nothing without padding.
 FailureOr<std::optional<int64_t>> getPaddingIndex(const Node &node);
 
 } // namespace mlir::binade::importer

@@ -32,6 +32,104 @@ def folder(tmp_path):
     return tmp_path
 
 
+def train(model, *more, data="d.safetensors"):
+    out = model.parent / "run"
+    return binade("train", model, "--data", model.parent / data, "--steps", 1,
+                  "--out", out, *more)  # fmt: skip
+
+
+def check(process, code, *words, without=()):
+    assert process.returncode == code, process.stderr
+    for word in words:
+        assert word in process.stderr, process.stderr
+    for word in without:
+        assert word not in process.stderr, process.stderr
+
+
+# --- Losses -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output, type_", [
+    ("float[8, 3] loss", "tensor<8x3xf32>"), ("float[1, 3] loss", "tensor<1x3xf32>"),
+    ("int64 loss", "tensor<i64>"),
+])  # fmt: skip
+def test_an_output_that_is_called_loss_and_is_none(folder, output, type_):
+    body = {
+        "float[8, 3] loss": "loss = MatMul(x, w)",
+        "float[1, 3] loss": "p = MatMul(x, w)\nloss = ReduceSum<keepdims = 1>(p, a)",
+        "int64 loss": "loss = Size(x)",
+    }[output]
+    weights = {"w": draw(4, 3), "a": np.array([0])}
+    model = write(
+        folder / "m.onnx", body, output=output, weights=weights, trainable=["w"]
+    )
+    found = "'loss' has to be one floating-point number, it is"
+    check(train(model), 3, found, type_, "--loss-output NAME")
+    found = "'loss' has to have one floating-point element, but its type is"
+    check(train(model, "--loss-output", "loss"), 3, found, type_)
+
+
+def test_a_model_without_a_loss_lists_its_outputs(folder):
+    model = write(folder / "m.onnx", "y = MatMul(x, w)", output="float[8, 3] y",
+                  weights={"w": draw(4, 3)}, trainable=["w"])  # fmt: skip
+    check(train(model), 3, "none of its outputs is called 'loss'", "outputs are 'y'",
+          "--loss 'cross_entropy(OUTPUT, LABELS)'")  # fmt: skip
+
+
+# --- Labels -----------------------------------------------------------------------------
+
+LOSSES = {
+    "SoftmaxCrossEntropyLoss": "p = MatMul(x, w)\nloss = SoftmaxCrossEntropyLoss{}(p, y)",
+    "NegativeLogLikelihoodLoss": "p = MatMul(x, w)\nq = LogSoftmax<axis = 1>(p)\n"
+    "loss = NegativeLogLikelihoodLoss{}(q, y)",
+    "NegativeLogLikelihoodLoss of a Tanh": "p = MatMul(x, w)\nq = Tanh(p)\n"
+    "loss = NegativeLogLikelihoodLoss{}(q, y)",
+}
+
+
+@pytest.mark.parametrize("data", ["d.safetensors", "least.safetensors"])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_labels_beyond_the_classes(folder, kind, data):
+    """2^63 below 0 is no label: it stands for `nothing is ignored`, inside."""
+    model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, int64[8] y",
+                  weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
+    found = "5" if data == "d.safetensors" else LEAST
+    process = train(model, data=data)
+    check(process, 3, f"is {found}", "0 to 4", without=["ignored"])
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_a_label_that_is_ignored_is_named(folder, kind):
+    body = LOSSES[kind].format("<ignore_index = -7>")
+    model = write(folder / "m.onnx", body, f"{BATCH}, int64[8] y",
+                  weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
+    check(train(model), 3, "is 5", "0 to 4 and -7 (ignored)")
+    check(train(model, data="least.safetensors"), 3, f"is {LEAST}", "-7 (ignored)")
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("integer", ["int32", "int64"])
+def test_where_nothing_is_ignored_every_label_counts(folder, kind, integer):
+    """The loss of label 0 is that of numpy."""
+    weight, x = draw(4, 5), draw(8, 4)
+    model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, {integer}[8] y",
+                  weights={"w": weight}, trainable=["w"])  # fmt: skip
+    labels = np.array([0, 0, 1, 2, 3, 4, 0, 1], integer)
+    safetensors.save(folder / "good.safetensors", {"x": x, "y": labels})
+    process = train(model, "--order", "sequential", data="good.safetensors")
+    assert process.returncode == 0, process.stderr
+    scores = x.astype(float) @ weight
+    logarithms = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    if "Tanh" in kind:
+        logarithms = np.tanh(scores)
+    expected = -logarithms[np.arange(8), labels].mean()
+    (line,) = (folder / "run/metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+# --- What is trained --------------------------------------------------------------------
+
+
 def unused(folder, **metadata):
     weights = {"w": draw(4, 3), "u": draw(3), "i": np.arange(3)}
     return write(folder / "m.onnx", f"p = MatMul(x, w)\n{MEAN}", weights=weights,

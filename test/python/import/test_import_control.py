@@ -136,7 +136,8 @@ ERRORS = {
     "endless": (
         """g (float[2] x) => (float[2] y) { y = Loop (, , x) <
             body = b (int64 i, bool go, float[2] v) => (go, w) { w = Neg(v) }> }""",
-        "'Loop_0' (Loop): error: runs so often that its nodes are more than 262144",
+        "'Loop_0' (Loop): error: runs so many iterations that its nodes, "
+        "unrolled, are more than 262144",
     ),
     "next condition": (
         """g (float[2] x) => (float[2] y) { y = Loop (, , x) <

@@ -84,7 +84,7 @@ GRAPHS = {
         """g (float[2] x) => (float[2] y) { [call] y = local.f(x, x) }
            <opset_import: ["" : 20], domain: "local"> f (x) => (y) { y = Relu(x) }""",
         [],
-        "error: has 2 inputs and 1 outputs, function 'f' has 1 and 1",
+        "error: has 2 inputs and 1 outputs, but function 'f' has 1 and 1",
     ),
     "codes_of_many_bits": (
         "g (float[2] x, float s, int32 z) => (y) { [node] y = QuantizeLinear(x, s, z) }",
@@ -180,20 +180,20 @@ GRAPHS = {
     "loss_axis": (
         RELU,
         ["--loss", "cross_entropy(y, t, axis=2)"],
-        "m.onnx: error: cross_entropy needs an output with a class axis, 'y' is "
-        "'tensor<2x3xf32>', the axis 2",
+        "m.onnx: error: cross_entropy needs an output with a class axis, but 'y' is "
+        "'tensor<2x3xf32>' and the axis is 2",
     ),
     "loss_target": (
         RELU,
         ["--loss", "cross_entropy(y, x)"],
         "m.onnx: error: --loss: 'x' has to be a new name or an input of type "
-        "'tensor<2xi64>', it is a value of type 'tensor<2x3xf32>'",
+        "'tensor<2xi64>', but it is a value of type 'tensor<2x3xf32>'",
     ),
     "loss_output_of_many_elements": (
         RELU,
         ["--loss-output", "y"],
-        "m.onnx: error: --loss-output 'y' has to be one floating-point number, it is "
-        "'tensor<2x3xf32>'",
+        "m.onnx: error: --loss-output 'y' has to have one floating-point element, but "
+        "its type is 'tensor<2x3xf32>'",
     ),
     "loss_output_of_no_name": (
         RELU,

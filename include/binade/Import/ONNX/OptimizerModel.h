@@ -1,4 +1,5 @@
-//===- OptimizerModel.h - Optimizers of ONNX Runtime files ------*- C++ -*-===//
+//===- OptimizerModel.h - Import of ONNX Runtime's optimizers ---*- C++ -*-===//
+
 #ifndef BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
 #define BINADE_IMPORT_ONNX_OPTIMIZERMODEL_H
 
@@ -7,16 +8,17 @@
 
 namespace mlir::binade {
 
-/// A rule of the library, and values of its hyper-parameters.
+/// An optimizer rule of Binade's library and the values of its
+/// hyper-parameters.
 struct ImportedOptimizer {
   std::string rule;
   llvm::StringMap<double> settings;
 };
 
-/// Reads an `optimizer_model.onnx` of ONNX Runtime's training: one node, an
-/// `AdamWOptimizer` or `SGDOptimizerV2` of com.microsoft over sequences of all
-/// tensors. Its learning rate is an input, and stays the rule's default.
-/// Anything else is an error.
+/// Reads the `optimizer_model.onnx` of ONNX Runtime's training: a graph of one
+/// node, `AdamWOptimizer` or `SGDOptimizerV2` of com.microsoft, whose inputs
+/// are sequences of all tensors. The learning rate is an input of the graph, so
+/// the rule's default remains. Any other graph is an error.
 FailureOr<ImportedOptimizer> readOptimizerModel(StringRef path,
                                                 MLIRContext *context);
 
