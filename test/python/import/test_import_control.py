@@ -187,7 +187,7 @@ ERRORS = {
     "heads": (
         """g (float[1,3,2,4] x, float[1,2,2,4] k) => (y) {
             y = ai.onnx.preview.FlexAttention(x, k, k) }""",
-        "cannot attend from 'tensor<1x3x2x4xf32>' to 'tensor<1x2x2x4xf32>' and",
+        "cannot attend with queries 'tensor<1x3x2x4xf32>', keys 'tensor<1x2x2x4xf32>'",
     ),
     "precision": (
         """g (float[1,1,2,4] x) => (y) {

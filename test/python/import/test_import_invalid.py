@@ -89,8 +89,8 @@ GRAPHS = {
     "codes_of_many_bits": (
         "g (float[2] x, float s, int32 z) => (y) { [node] y = QuantizeLinear(x, s, z) }",
         [],
-        "m.onnx:node 'node' (QuantizeLinear): error: expected codes that are floats of 4 "
-        "or 8 bits, or integers of 2 to 16, got 'i32'",
+        "m.onnx:node 'node' (QuantizeLinear): error: expected quantized values that are "
+        "floats of 4 or 8 bits, or integers of 2 to 16 bits, got 'i32'",
     ),
     "scales_of_other_blocks": (
         """opset 21 g (int8[2,6] x, float[2,2] s) => (y)

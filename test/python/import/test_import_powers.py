@@ -89,7 +89,7 @@ def test_scales_that_are_powers_of_two():
             "DequantizeLinear(c, p)",
             "expected as output_dtype floats of 16 bits or more",
         ),
-        ("DequantizeLinear(p, s)", "expected codes that are floats of 4 or 8 bits"),
+        ("DequantizeLinear(p, s)", "expected quantized values that are floats of 4"),
     ],
 )
 def test_powers_of_two_are_no_precision_and_no_codes(node, message):

@@ -253,7 +253,7 @@ CASES = {
     "32 scale -1": (with_scale(-1.0), 3, "node 'n' (DequantizeLinear): error: expected scales above 0, got -1"),
     "32 scale nan": (with_scale(float("nan")), 3, "node 'n' (DequantizeLinear): error: expected scales above 0, got nan"),
     "32 scale inf": (with_scale(float("inf"), QUANTIZE), 3, "node 'n' (QuantizeLinear): error: expected scales above 0, got inf"),
-    "32 code": (with_code(0x7F), 3, "node 'n' (DequantizeLinear): error: expected codes of numbers, element 2 of 'w' is NaN"),
+    "32 code": (with_code(0x7F), 3, "node 'n' (DequantizeLinear): error: expected finite quantized values, but element 2 of 'w' is NaN"),
     "30 range": ("g (float[4] x) => (float y) <int64 a = {0}, int64 b = {9223372036854775807}, int64 d = {1}> { [n] r = Range(a, b, d) y = ReduceSum(x) z = Cast<to = 1>(r) y2 = ReduceSum(z) }".replace("(float y)", "(float y2)").replace("y = ReduceSum(x)", ""), 3, "node 'n' (Range)"),
 }  # fmt: skip
 

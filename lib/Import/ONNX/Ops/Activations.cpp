@@ -1,7 +1,8 @@
-//===- Activations.cpp - Functions that ONNX defines by others ------------===//
+//===- Activations.cpp - Import of activations ----------------------------===//
 //
-// Where one side of a selection would overflow, it is computed of a clamped
-// operand: its gradient would be NaN there, though nothing selects it.
+// Activations are built from simpler ops. A side of a select that could
+// overflow is computed on a clamped operand: its gradient would be NaN even
+// where the other side is selected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +25,13 @@ LogicalResult mlir::binade::importer::importFunction(
   return node.setResult(buildCast(node.b, build(arithmetic), element));
 }
 
-/// At 0 the slopes are those of the negative side, as in PyTorch.
+/// Returns where x <= 0: at 0 the gradient is that of the negative side, as in
+/// PyTorch.
 static Value isNotPositive(Arithmetic &a) {
   return a.compare(a.x, Comparison::LessEqual, 0.0);
 }
 
-/// gamma alpha (e^x - 1) up to 0, gamma x above.
+/// Builds gamma alpha (e^x - 1) for x <= 0, gamma x otherwise.
 static Value buildElu(Arithmetic &a, double alpha, double gamma) {
   return a.mul(a.select(isNotPositive(a), a.mul(a.decay(a.x), alpha), a.x),
                gamma);
@@ -120,8 +122,9 @@ LogicalResult mlir::binade::importer::importShrink(Node &node) {
   });
 }
 
-/// Of a sigmoid, which PyTorch's exporter writes for log_sigmoid and binary
-/// cross-entropy of logits: -softplus(-x), finite where the sigmoid is 0.
+/// Builds -softplus(-x) for the logarithm of sigmoid(x), which PyTorch's
+/// exporter emits for log_sigmoid and binary cross-entropy with logits: it is
+/// finite where the sigmoid is 0.
 LogicalResult mlir::binade::importer::importLog(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (auto sigmoid = node.getInput(0).getDefiningOp<SigmoidOp>()) {

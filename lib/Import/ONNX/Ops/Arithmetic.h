@@ -1,7 +1,8 @@
-//===- Arithmetic.h - Formulas on tensors -----------------------*- C++ -*-===//
+//===- Arithmetic.h - Formulas of elementwise functions ---------*- C++ -*-===//
 //
-// Functions that ONNX defines by others are formulas of one tensor. In 16 bits
-// they are computed in f32, so that the result is the only rounding to 16 bits.
+// Helps to build activations and similar functions from elementwise ops.
+// Functions of 16-bit tensors are computed in f32, so that only the result is
+// rounded to 16 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,7 @@
 
 namespace mlir::binade::importer {
 
-/// Arithmetic on tensors of the type of `x`.
+/// Builds elementwise arithmetic on tensors of the type of `x`.
 struct Arithmetic {
   Arithmetic(ImplicitLocOpBuilder &b, Value x)
       : b(b), x(x), type(cast<RankedTensorType>(x.getType())) {}
@@ -41,19 +42,20 @@ struct Arithmetic {
   Value select(Value condition, Value lhs, Value rhs) {
     return SelectOp::create(b, condition, lhs, rhs);
   }
-  /// |x|, whose slope at 0 is 1: the slopes of odd functions are right there.
+  /// |x|, whose derivative at 0 is 1, so that odd functions built from it have
+  /// the right derivative at 0.
   Value size() {
     Value isNegative = compare(x, Comparison::Less, 0.0);
     return select(isNegative, NegOp::create(b, x), x);
   }
-  /// `size`, which is not negative, with the sign of x.
+  /// Gives `size`, which is not negative, the sign of x.
   Value withSign(Value size) {
     Value isNegative = compare(x, Comparison::Less, 0.0);
     return select(isNegative, NegOp::create(b, size), size);
   }
   /// e^y - 1 for y <= 0, and 0 elsewhere.
   Value decay(Value y) { return Expm1Op::create(b, min(y, 0.0)); }
-  /// max(low, min(high, y)), whose slope is 0 at both bounds.
+  /// max(low, min(high, y)), whose derivative is 0 at both bounds.
   Value cut(Value y, double low, double high) {
     for (bool isLow : {false, true}) {
       y = isLow ? max(y, low) : min(y, high);
@@ -76,7 +78,7 @@ struct Arithmetic {
   RankedTensorType type;
 };
 
-/// Sets the result to what `build` makes of input 0, whose elements are floats.
+/// Sets the result to `build` of input 0; fails unless its elements are floats.
 LogicalResult importFunction(Node &node,
                              function_ref<Value(Arithmetic &)> build);
 

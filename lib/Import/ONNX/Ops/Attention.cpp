@@ -1,7 +1,7 @@
-//===- Attention.cpp - Attention ------------------------------------------===//
+//===- Attention.cpp - Import of Attention --------------------------------===//
 //
-// What `binade.attention` does is that op; masks that depend on data, windows,
-// caches and soft caps are spelled out.
+// Plain and causal attention become `binade.attention`. Attention with masks,
+// windows, caches or soft caps is decomposed into matmuls and a softmax.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,18 +77,20 @@ private:
   int64_t keys() const { return typeOf(key).getDimSize(2); }
   LogicalResult reject() {
     return node.emitError()
-           << "cannot attend from " << node.getType(0) << " to "
-           << node.getType(1) << " and " << node.getType(2);
+           << "cannot attend with queries " << node.getType(0) << ", keys "
+           << node.getType(1) << " and values " << node.getType(2);
   }
 
   Node &node;
   ImplicitLocOpBuilder &b;
   Value query, key, value;
-  /// Added to scores, and where scores count; either may be null. Both have
-  /// the shape of scores.
+  /// The bias that is added to scores, and where attention is allowed. Both
+  /// have the shape of scores; either may be null.
   Value bias, allowed;
-  /// Keys before the first query: a number, or one for each batch.
+  /// The number of keys of the cache, before the first query.
   int64_t past = 0;
+  /// The number of valid keys of each sample (input `nonpad_kv_seqlen`), or
+  /// null. The queries are the last of them.
   Value pasts;
   bool isCausal = false, wantsScores = false;
   int64_t left = -1, right = -1, mode = 0;
@@ -153,7 +155,7 @@ LogicalResult Attention::readOperands() {
   return success();
 }
 
-/// `x`, right-aligned to [batch, heads, queries, keys], with that shape.
+/// Broadcasts `x` to [batch, heads, queries, keys] by numpy's rules.
 Value Attention::spreadMask(Value x, int64_t keys) const {
   ArrayRef<int64_t> q = typeOf(query).getShape();
   return broadcastTo(b, x, {q[0], q[1], q[2], keys});
@@ -168,7 +170,7 @@ LogicalResult Attention::readMask() {
   ArrayRef<int64_t> q = typeOf(query).getShape();
   SmallVector<int64_t> scores = {q[0], q[1], q[2], keys()}, common;
   int64_t given = shape.empty() ? 1 : shape.back();
-  // A mask of fewer keys says nothing of the others: they do not count.
+  // Keys beyond those of a shorter mask are masked.
   bool isShort = given != 1 && given < keys();
   SmallVector<int64_t> wanted = scores;
   if (isShort)
@@ -199,7 +201,7 @@ LogicalResult Attention::readAttention() {
   left = node.getInt("left_window_size", -1);
   right = node.getInt("right_window_size", -1);
   mode = node.getInt("qk_matmul_output_mode", 0);
-  // Scores are f32 at least, in any case.
+  // Scores are always computed in f32 or wider.
   (void)node.getInt("softmax_precision", 1);
   wantsScores =
       node.hasOutput(kScores) && node.graph.isUsed(node.getOutputName(kScores));
@@ -230,8 +232,7 @@ bool Attention::isPlain() const {
          (!isCausal || (past == 0 && keys() == queries()));
 }
 
-/// Narrows `allowed` to the keys that exist, and that stand in the window of
-/// their query.
+/// Restricts `allowed` to keys that exist and are in the window of their query.
 void Attention::buildAllowed() {
   if (!pasts && !isCausal && left < 0 && right < 0)
     return;
@@ -298,7 +299,7 @@ LogicalResult Attention::buildAttention() {
       added = a.select(allowed, added ? added : zero, none);
     }
     expose(2, scores);
-    // A query without keys has probabilities of 0, and no gradient.
+    // A query without any allowed key gets probabilities of 0 and no gradient.
     Value isEmpty;
     if (added) {
       Value largest = ReduceMaxOp::create(b, added, ArrayRef<int64_t>{3});

@@ -1,4 +1,4 @@
-//===- Attention.h - What kinds of attention share --------------*- C++ -*-===//
+//===- Attention.h - Building blocks of attention ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_OPS_ATTENTION_H
 #define BINADE_LIB_IMPORT_ONNX_OPS_ATTENTION_H
@@ -7,18 +7,20 @@
 
 namespace mlir::binade::importer {
 
-/// Heads of input `index`, [batch, length, heads * size], become an axis:
-/// [batch, heads, length, size].
+/// Reshapes input `index` from [batch, length, heads * size] to [batch, heads,
+/// length, size].
 Value splitHeads(Node &node, unsigned index, int64_t heads);
-/// The reverse.
+/// Reshapes `x` from [batch, heads, length, size] to [batch, length, heads *
+/// size].
 Value joinHeads(ImplicitLocOpBuilder &b, Value x);
 
-/// Keys or values [batch, heads, length, size] for `heads` heads of queries, a
-/// multiple: each serves several, which are neighbours.
+/// Repeats the heads of keys or values [batch, heads, length, size] for `heads`
+/// heads of queries, a multiple: consecutive query heads share one
+/// (grouped-query attention).
 Value spreadHeads(ImplicitLocOpBuilder &b, Value x, int64_t heads);
 
-/// scale query key^T, each side times the root, so that nothing overflows; f32
-/// at least.
+/// Builds scale * query key^T in f32 or wider. Each side is multiplied by the
+/// square root of the scale, so that the product does not overflow.
 Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
                   double scale);
 

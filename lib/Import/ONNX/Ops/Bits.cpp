@@ -1,4 +1,4 @@
-//===- Bits.cpp - BitShift, BitCast ---------------------------------------===//
+//===- Bits.cpp - Import of bit operations --------------------------------===//
 
 #include "../OpTable.h"
 
@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// 2^n for each element n of `distance` in [0, width), by a table; the last
-/// power is negative where there are negative ones.
+/// Builds 2^n for each element n of `distance` in [0, width), by a table
+/// lookup. For signed integers the last power wraps to a negative value.
 static Value buildPowers(ImplicitLocOpBuilder &b, Value distance,
                          unsigned width) {
   Type element = getElementTypeOrSelf(distance.getType());
@@ -20,8 +20,8 @@ static Value buildPowers(ImplicitLocOpBuilder &b, Value distance,
                           PrecisionAttr());
 }
 
-/// A distance of no bit, or of more than there are, leaves 0, or -1 of what is
-/// negative and goes to the right.
+/// Builds a shift. A negative distance, or one of at least the width, gives 0;
+/// to the right, it gives -1 for negative integers.
 LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   StringRef direction = node.getString("direction", "");
@@ -38,7 +38,7 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   unsigned width = element.getIntOrFloatBitWidth();
   bool isLeft = direction == "LEFT";
   Value zero = buildSplat(b, x.getType(), 0.0);
-  // To the right, the last bit that is left may be the sign.
+  // To the right, a signed integer has width - 1 bits besides the sign.
   bool hasSign = !element.isUnsignedInteger();
   Value end =
       buildSplat(b, x.getType(), isLeft || !hasSign ? width : width - 1);
@@ -53,7 +53,8 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
   if (!hasSign)
     return node.setResult(
         SelectOp::create(b, isInside, DivOp::create(b, x, powers), zero));
-  // A quotient is rounded toward 0, a shift down: bits are turned around it.
+  // Division rounds toward 0, but a shift rounds down: invert the bits of
+  // negative integers before and after.
   Value isNegative = CompareOp::create(b, x, zero, Comparison::Less);
   Value sign =
       SelectOp::create(b, isNegative, buildSplat(b, x.getType(), -1.0), zero);
@@ -62,8 +63,8 @@ LogicalResult mlir::binade::importer::importBitShift(Node &node) {
       SelectOp::create(b, isInside, XorOp::create(b, size, sign), sign));
 }
 
-/// Integers of one width are cast, bool, which has a byte, too; floats have ops
-/// that know their bits from 32 on.
+/// Casts between integers of equal width (bool counts as 8 bits), and
+/// reinterprets the bits of floats of 32 and 64 bits.
 LogicalResult mlir::binade::importer::importBitCast(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t number = node.getInt("to", 0);
@@ -78,7 +79,7 @@ LogicalResult mlir::binade::importer::importBitCast(Node &node) {
   if (getBits(from) != getBits(to) || isToBool ||
       (isFloat && from != to && getBits(to) < 32))
     return node.emitUnsupported()
-           << "cannot take the bits of " << from << " as " << to;
+           << "cannot reinterpret the bits of " << from << " as " << to;
   Value x = node.getInput(0);
   if (!isFloat || from == to)
     return node.setResult(buildCast(b, x, to));

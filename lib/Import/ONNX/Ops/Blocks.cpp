@@ -1,4 +1,4 @@
-//===- Blocks.cpp - Col2Im ------------------------------------------------===//
+//===- Blocks.cpp - Import of Col2Im --------------------------------------===//
 
 #include "../OpTable.h"
 #include "Window.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// `x` cut to `sizes` along its last axes, after the first `low` of each.
+/// Slices the last axes of `x` to `sizes`, starting at `low`.
 static Value crop(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> low,
                   ArrayRef<int64_t> sizes) {
   int64_t first = cast<RankedTensorType>(x.getType()).getRank() - sizes.size();
@@ -16,8 +16,9 @@ static Value crop(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> low,
   return x;
 }
 
-/// The image that blocks are taken of, where they overlap their sum: each place
-/// in a block is a strided box of the image, and has an axis of its own first.
+/// Builds the image whose blocks are given; overlapping blocks are added. All
+/// elements at one position of the blocks form a strided slice of the image, so
+/// one padded tensor is added per position.
 LogicalResult mlir::binade::importer::importCol2Im(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -55,8 +56,7 @@ LogicalResult mlir::binade::importer::importCol2Im(Node &node) {
   llvm::append_range(whole, padded);
   if (failed(getTensorType(node.getErrorLoc(), whole, type.getElementType())))
     return failure();
-  bool isNarrow =
-      type.getElementTypeBitWidth() < 32; // One rounding, at the end.
+  bool isNarrow = type.getElementTypeBitWidth() < 32; // Round once, at the end.
   Type compute = isNarrow ? Type(b.getF32Type()) : type.getElementType();
   Value x = buildReshape(b, buildCast(b, node.getInput(0), compute), apart);
   SmallVector<int64_t> strides = {1, 1};

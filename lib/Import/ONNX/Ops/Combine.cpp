@@ -1,4 +1,4 @@
-//===- Combine.cpp - Many elements into one -------------------------------===//
+//===- Combine.cpp - Reductions and scans by elementwise ops --------------===//
 
 #include "Combine.h"
 #include "../OpTable.h"
@@ -36,7 +36,7 @@ Value mlir::binade::importer::combine(ImplicitLocOpBuilder &b,
   llvm_unreachable("all combinations are handled");
 }
 
-/// The least number of `element`, or the largest.
+/// Returns the smallest or largest value of type `element`.
 static TypedAttr getExtreme(OpBuilder &b, Type element, bool isLargest) {
   if (auto format = dyn_cast<FloatType>(element))
     return b.getFloatAttr(
@@ -122,7 +122,7 @@ Value mlir::binade::importer::scanAlong(ImplicitLocOpBuilder &b,
     return buildNeutral(b, combination, type);
   if (isExclusive && length > 1)
     x = shift(1);
-  // After each step an element stands for twice as many.
+  // Each iteration doubles the number of elements that a result combines.
   for (int64_t distance = 1; distance < length; distance *= 2)
     x = combine(b, combination, x, shift(distance));
   return x;
@@ -141,7 +141,7 @@ static LogicalResult importRunning(Node &node, Combination combination) {
   Value x = node.getInput(0);
   Type element = node.getElement(0);
   bool isNarrow = node.hasFloats(0) && element.getIntOrFloatBitWidth() < 32;
-  if (isNarrow) // One rounding, at the end.
+  if (isNarrow) // Round once, at the end.
     x = buildCast(b, x, b.getF32Type());
   x = scanAlong(b, combination, x, *axis, node.getInt("exclusive", 0),
                 node.getInt("reverse", 0));

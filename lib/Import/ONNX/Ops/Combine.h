@@ -1,7 +1,7 @@
-//===- Combine.h - Many elements into one -----------------------*- C++ -*-===//
+//===- Combine.h - Reductions and scans by elementwise ops ------*- C++ -*-===//
 //
-// What no reduction of the dialect does, products and anything of integers, is
-// a tree of elementwise ops on halves of an axis.
+// The dialect has no reductions of integers and no product. These are built as
+// trees of elementwise ops on halves of an axis.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,25 +12,25 @@
 
 namespace mlir::binade::importer {
 
-/// How two elements become one.
+/// The op that combines two elements.
 enum class Combination { Add, Mul, Max, Min };
 
-/// The combination that `name` says; nothing for another word.
+/// Returns the combination called `name`, or nothing.
 std::optional<Combination> parseCombination(StringRef name);
 
 Value combine(ImplicitLocOpBuilder &b, Combination combination, Value lhs,
               Value rhs);
 
-/// A tensor of `type` that leaves unchanged what it is combined with.
+/// Returns a tensor of `type` filled with the neutral element of `combination`.
 Value buildNeutral(ImplicitLocOpBuilder &b, Combination combination,
                    RankedTensorType type);
 
-/// The elements of `x` along `axis` combined, without that axis.
+/// Reduces `x` along `axis` and drops the axis.
 Value combineAlong(ImplicitLocOpBuilder &b, Combination combination, Value x,
                    int64_t axis);
 
-/// For each element of `x` the combination of it and of those before it along
-/// `axis`, or with `isReverse` behind it; without it if `isExclusive`.
+/// Builds a prefix scan of `x` along `axis`, or a suffix scan if `isReverse`.
+/// An exclusive scan leaves out the element itself.
 Value scanAlong(ImplicitLocOpBuilder &b, Combination combination, Value x,
                 int64_t axis, bool isExclusive, bool isReverse);
 

@@ -1,4 +1,4 @@
-//===- Constants.cpp - Ops that are known at import -----------------------===//
+//===- Constants.cpp - Import of constants --------------------------------===//
 
 #include "../Evaluate.h"
 #include "../OpTable.h"

@@ -1,4 +1,4 @@
-//===- Contraction.cpp - Matrix products ----------------------------------===//
+//===- Contraction.cpp - Import of MatMul and Gemm ------------------------===//
 
 #include "../OpTable.h"
 #include "mlir/Dialect/Traits.h"
@@ -13,8 +13,8 @@ static Value scale(ImplicitLocOpBuilder &b, Value value, double factor) {
   return MulOp::create(b, value, buildSplat(b, value.getType(), factor));
 }
 
-/// alpha op(A) op(B) + beta C; C is the bias of the product where it is one
-/// number per column and the sum is not scaled.
+/// Builds alpha op(A) op(B) + beta C. C becomes the bias of the matmul if it
+/// has one element per column and alpha is 1.
 LogicalResult mlir::binade::importer::importGemm(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   double alpha = node.getFloat("alpha", 1.0f),
@@ -60,7 +60,7 @@ LogicalResult mlir::binade::importer::importGemm(Node &node) {
 }
 
 namespace {
-/// One side of a product: a value, and whether its last two axes are swapped.
+/// An operand of a matmul: a value, and whether its last two axes are swapped.
 struct Side {
   Value value;
   bool isTransposed = false;
@@ -71,13 +71,14 @@ struct Side {
 };
 } // namespace
 
-/// Reads through a transpose of the last two axes: it becomes a flag.
+/// Returns the operand of a transpose of the last two axes, with a flag instead
+/// of the transpose.
 static Side getSide(Value value) {
   Value swapped = getSwapped(value);
   return swapped ? Side{swapped, true} : Side{value};
 }
 
-/// `side` with leading axes `batch`.
+/// Broadcasts the leading axes of `side` to `batch`.
 static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
                             ArrayRef<int64_t> batch) {
   SmallVector<int64_t> shape(batch);
@@ -90,7 +91,8 @@ PrecisionAttr mlir::binade::importer::pinTo(FloatType format) {
                             ArrayAttr(), ClampAttr(), StringAttr());
 }
 
-/// A matrix on the right multiplies all rows of a batch at once.
+/// If the right side is one matrix, the batch axes of the left side are
+/// flattened into rows of one matmul.
 FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
                                                       Value right,
                                                       PrecisionAttr decision) {
@@ -135,7 +137,7 @@ FailureOr<Value> mlir::binade::importer::buildProduct(Node &node, Value left,
   ArrayRef<int64_t> lhsBatch = lhs.getShape().drop_back(2),
                     rhsBatch = rhs.getShape().drop_back(2);
   if (rhsBatch.empty() && !lhsBatch.empty()) {
-    lhs = {left}; // Rows lie one after the other.
+    lhs = {left}; // Rows have to be contiguous.
     int64_t rows = ShapedType::getNumElements(lhsShape.drop_back());
     Value flat = buildReshape(b, lhs.value, {rows, depth});
     return finish(multiply(flat, rhs.value), lhsBatch);

@@ -1,4 +1,4 @@
-//===- Convolution.cpp - Convolutions -------------------------------------===//
+//===- Convolution.cpp - Import of convolutions ---------------------------===//
 
 #include "../OpTable.h"
 #include "Window.h"
@@ -15,8 +15,8 @@ FailureOr<StringRef> mlir::binade::importer::readAutomaticPadding(Node &node) {
   return word;
 }
 
-/// Reads attribute `name` where it is given; `numbers` are its default. Fails
-/// unless they are `count` numbers from `least` on.
+/// Reads attribute `name`, whose default is `numbers`. Fails unless it has
+/// `count` elements that are at least `least`.
 static LogicalResult readNumbers(Node &node, StringRef name, size_t count,
                                  int64_t least, SmallVector<int64_t> &numbers) {
   constexpr int64_t kMax = int64_t(1) << 31;
@@ -71,7 +71,7 @@ FailureOr<Window> mlir::binade::importer::readWindow(Node &node,
       high = total - low;
     }
     int64_t room = sizes[axis] + low + high - window.getExtent(axis);
-    // With ceil_mode the one window may reach beyond the end.
+    // With ceil_mode, a single window may extend beyond the end.
     bool isCut = node.getInt("ceil_mode", 0) && room > -window.strides[axis];
     if (room < 0 && !isCut)
       return node.emitError()
@@ -102,7 +102,8 @@ FailureOr<Window> mlir::binade::importer::readConvolution(Node &node,
   return window;
 }
 
-/// The same of floats of one format, the weight behind the input.
+/// Reads a convolution of input `index` with the weight `index` + 1; fails
+/// unless both have the same float type.
 static FailureOr<Window> readFloatConvolution(Node &node, unsigned index,
                                               int64_t groups) {
   if (!node.hasFloats(index) ||
@@ -112,7 +113,7 @@ static FailureOr<Window> readFloatConvolution(Node &node, unsigned index,
   return readConvolution(node, index, index + 1, groups);
 }
 
-/// The shape of a convolution of input `index`.
+/// Returns the shape of the result of a convolution of input `index`.
 static SmallVector<int64_t> getOutputShape(Node &node, unsigned index,
                                            const Window &window) {
   SmallVector<int64_t> shape = {node.getShape(index)[0],
@@ -139,8 +140,8 @@ LogicalResult mlir::binade::importer::importConv(Node &node) {
       window->dilations, groups, /*channels_last=*/false, PrecisionAttr()));
 }
 
-/// Gradients of Conv with respect to input, weight and bias, of the gradient of
-/// its result, the input and the weight.
+/// Builds the gradients of Conv with respect to input, weight and bias. The
+/// inputs of the node are the gradient of the result, the input and the weight.
 LogicalResult mlir::binade::importer::importConvGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t groups = node.getInt("group", 1);
@@ -172,8 +173,9 @@ LogicalResult mlir::binade::importer::importConvGrad(Node &node) {
   return success();
 }
 
-/// Of each channel alone, with the last elements of the time before in front;
-/// the last ones are for the next time.
+/// Builds a causal depthwise convolution. The state, the last k - 1 elements of
+/// the preceding sequence, is prepended; the last k - 1 elements are the next
+/// state.
 LogicalResult mlir::binade::importer::importCausalConv(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   StringRef activation = node.getString("activation", "none");
@@ -219,11 +221,12 @@ LogicalResult mlir::binade::importer::importCausalConv(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Transposed
+// Transposed convolutions
 //===----------------------------------------------------------------------===//
 
-/// Sets padding and output of a transposed convolution of `sizes`: padding may
-/// be negative, where the output is larger than what the kernel reaches.
+/// Computes padding and output lengths of a transposed convolution of an input
+/// of `sizes`. Padding becomes negative where the output is larger than what
+/// the kernel covers.
 static LogicalResult readTransposed(Node &node, Window &window,
                                     ArrayRef<int64_t> sizes) {
   size_t rank = sizes.size();
@@ -233,7 +236,7 @@ static LogicalResult readTransposed(Node &node, Window &window,
   FailureOr<StringRef> automatic = readAutomaticPadding(node);
   if (failed(automatic))
     return failure();
-  if (output.size() > rank) // Some files name batch and channels too.
+  if (output.size() > rank) // Some files include batch and channels.
     output.erase(output.begin(), output.end() - rank);
   if (more.size() != rank || (!output.empty() && output.size() != rank))
     return node.emitError() << "expected output_padding and output_shape of "
@@ -250,7 +253,7 @@ static LogicalResult readTransposed(Node &node, Window &window,
       int64_t wanted =
           output.empty() ? sizes[axis] * window.strides[axis] : output[axis];
       int64_t total = reached - wanted;
-      // What is missing is added at the end.
+      // A missing part is added at the end.
       int64_t half = total < 0 ? 0 : total / 2;
       window.low[axis] =
           *automatic == "SAME_UPPER" || total < 0 ? half : total - half;
@@ -266,7 +269,8 @@ static LogicalResult readTransposed(Node &node, Window &window,
   return success();
 }
 
-/// The gradient of a convolution with respect to its input.
+/// Builds a transposed convolution as the gradient of a convolution with
+/// respect to its input.
 LogicalResult mlir::binade::importer::importConvTranspose(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t groups = node.getInt("group", 1), rank = node.getRank(0);
@@ -288,7 +292,7 @@ LogicalResult mlir::binade::importer::importConvTranspose(Node &node) {
   int64_t channels = weight.getDimSize(1) * groups;
   SmallVector<int64_t> shape = {x.getDimSize(0), channels};
   llvm::append_range(shape, window->output);
-  // Nothing is added up beyond the reach of the kernel.
+  // Elements beyond what the kernel covers are zeros, padded afterwards.
   SmallVector<int64_t> reached = shape;
   for (auto [size, high] :
        llvm::zip(MutableArrayRef(reached).drop_front(2), window->high)) {
@@ -296,7 +300,7 @@ LogicalResult mlir::binade::importer::importConvTranspose(Node &node) {
     high = std::max<int64_t>(high, 0);
     if (size < 1)
       return node.emitUnsupported()
-             << "has an output_padding beyond all elements";
+             << "has an output_padding that exceeds the output";
   }
   Value y = ConvInputGradOp::create(
       b, x.clone(reached), node.getInput(0), node.getInput(1), window->strides,

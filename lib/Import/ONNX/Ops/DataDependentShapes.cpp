@@ -1,7 +1,8 @@
-//===- DataDependentShapes.cpp - NonZero, Unique and NonMaxSuppression ----===//
+//===- DataDependentShapes.cpp - Ops with data-dependent shapes -----------===//
 //
-// How many results there are depends on elements, and shapes are static: these
-// are computed at import, of constants alone.
+// The shapes of the results of NonZero, Unique and NonMaxSuppression depend on
+// elements. Since shapes are static, the operands must be constants, and the
+// results are computed at import.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The elements of an input that is a constant; `what` names it in the error.
+/// Returns the elements of an input; fails unless it is a constant. `what`
+/// names it in the error.
 static FailureOr<Elements> readElements(Node &node, unsigned index,
                                         StringRef what) {
   if (failed(node.requireConstant(index, what)) ||
@@ -30,7 +32,7 @@ static Value buildIntegers(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
   return ConstantOp::create(b, DenseElementsAttr::get(type, values));
 }
 
-/// The index of each element that is not zero, a column.
+/// Computes the indices of nonzero elements, one column per element.
 LogicalResult mlir::binade::importer::importNonZero(Node &node) {
   FailureOr<Elements> x = readElements(node, 0, "operand");
   if (failed(x))
@@ -55,8 +57,8 @@ LogicalResult mlir::binade::importer::importNonZero(Node &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Entries of a tensor along its first axis, and their order: numbers, NaN
-/// last.
+/// Entries of a tensor along its first axis, and their order: ascending, with
+/// NaN last.
 struct Entries {
   Elements elements;
   int64_t width;
@@ -106,7 +108,7 @@ LogicalResult mlir::binade::importer::importUnique(Node &node) {
   int64_t length = type.getDimSize(axis);
   Entries entries{*read, length == 0 ? 0 : type.getNumElements() / length,
                   node.hasFloats(0), isUnsigned(type)};
-  // Axis `axis` first.
+  // Move axis `axis` to the front.
   SmallVector<int64_t> order = {axis};
   for (int64_t other = 0; other < type.getRank(); ++other)
     if (other != axis)
@@ -124,7 +126,7 @@ LogicalResult mlir::binade::importer::importUnique(Node &node) {
   llvm::stable_sort(ranked, [&](int64_t lhs, int64_t rhs) {
     return entries.compare(lhs, rhs) < 0;
   });
-  // Of equal ones the first stands for all.
+  // The first of equal entries represents all of them.
   SmallVector<int64_t> firsts, leader(length);
   for (int64_t entry : ranked) {
     if (firsts.empty() || entries.compare(firsts.back(), entry) != 0)
@@ -153,7 +155,8 @@ LogicalResult mlir::binade::importer::importUnique(Node &node) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// In f32, as evaluators have it: thresholds are compared with.
+/// A box in f32, as other implementations compute it, so that comparisons with
+/// thresholds have the same outcome.
 struct Box {
   float low[2], high[2];
 
@@ -182,7 +185,8 @@ struct Box {
 };
 } // namespace
 
-/// The one number of an optional input; `byDefault` where it is left out.
+/// Returns the only element of an optional input, or `byDefault` if it is left
+/// out.
 static FailureOr<float> readNumber(Node &node, unsigned index, StringRef what,
                                    float byDefault) {
   if (!node.hasInput(index))
@@ -233,7 +237,8 @@ LogicalResult mlir::binade::importer::importNonMaxSuppression(Node &node) {
       for (int64_t box = 0; box < count; ++box)
         if (hasLeast ? score(box) > *least : !std::isnan(score(box)))
           candidates.push_back(box);
-      // The best first, of equal ones the first.
+      // Sort by descending score; stable, so that the first of equal boxes
+      // comes first.
       llvm::stable_sort(candidates, [&](int64_t lhs, int64_t rhs) {
         return score(lhs) > score(rhs);
       });

@@ -1,7 +1,7 @@
-//===- Deformable.cpp - DeformConv ----------------------------------------===//
+//===- Deformable.cpp - Import of DeformConv ------------------------------===//
 //
-// Samples near the places of each window, which the offsets have moved, times
-// the weight: a product of matrices.
+// Interpolates the image at the kernel positions of each window, moved by the
+// offsets, and multiplies these samples by the weight in one matmul.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,9 @@ private:
   Window window;
   int64_t groups = 1, offsetGroups = 1;
   int64_t batch = 0, channels = 0, rank = 0;
-  int64_t places = 1, outputs = 1; ///< Of a window, and windows.
-  Type compute;                    ///< Of coordinates.
+  /// Elements per kernel, and the number of windows.
+  int64_t places = 1, outputs = 1;
+  Type compute; ///< The type of coordinates.
 };
 } // namespace
 
@@ -60,9 +61,10 @@ LogicalResult DeformableConvolution::readConvolution() {
   if (offsetGroups < 1 || channels % offsetGroups != 0 || places > kMaxPlaces ||
       ShapedType::getNumElements(shape) == 0)
     return node.emitUnsupported()
-           << "cannot move the places of [" << ArrayRef(window.kernel)
-           << "] windows of " << node.getType(kImage) << " in " << offsetGroups
-           << " groups; at most " << kMaxPlaces << " places are supported";
+           << "cannot deform kernels [" << ArrayRef(window.kernel) << "] on "
+           << node.getType(kImage) << " in " << offsetGroups
+           << " offset groups; kernels of at most " << kMaxPlaces
+           << " elements are supported";
   auto require = [&](unsigned input, StringRef what,
                      ArrayRef<int64_t> expected) -> LogicalResult {
     auto type = RankedTensorType::get(expected, element);
@@ -84,8 +86,8 @@ LogicalResult DeformableConvolution::readConvolution() {
       succeeded(require(kMask, "a mask", mask)));
 }
 
-/// Where the places lie along spatial axis `axis`: [batch, offset groups,
-/// places, outputs].
+/// Returns the coordinates of samples along spatial axis `axis`: [batch, offset
+/// groups, places, outputs].
 Value DeformableConvolution::getCoordinate(int64_t axis, Value offsets) const {
   SmallVector<int64_t> shape = {batch, offsetGroups, places, outputs};
   SmallVector<int64_t> still(window.kernel);
@@ -102,13 +104,13 @@ Value DeformableConvolution::getCoordinate(int64_t axis, Value offsets) const {
   return AddOp::create(b, buildBroadcast(b, place, {2, 3}, shape), offset);
 }
 
-/// The samples [batch * outputs, channels * places].
+/// Builds the samples, [batch * outputs, groups, channels / groups * places].
 Value DeformableConvolution::buildColumns() {
   SmallVector<int64_t> spatial(node.getShape(kImage).drop_front(2));
   SmallVector<int64_t> strides = computeStrides(spatial);
   int64_t pixels = ShapedType::getNumElements(spatial);
   int64_t depth = channels / offsetGroups;
-  // One row for each pixel, of the channels that move together.
+  // One row per pixel, of the channels of an offset group.
   Value rows = buildReshape(b, buildCast(b, node.getInput(kImage), compute),
                             {batch * offsetGroups, depth, pixels});
   rows = buildReshape(b, buildTranspose(b, rows, {0, 2, 1}),

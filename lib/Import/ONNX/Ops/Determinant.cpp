@@ -1,8 +1,8 @@
-//===- Determinant.cpp - Det ----------------------------------------------===//
+//===- Determinant.cpp - Import of Det ------------------------------------===//
 //
-// By minors of the first rows, from those of one row on: without divisions, so
-// that the gradient, the matrix of cofactors, is right for singular matrices,
-// too.
+// Computes minors of the first rows, row by row, by Laplace expansion. There
+// are no divisions, so that the gradient, the matrix of cofactors, is right for
+// singular matrices as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The sets of `count` of `size` columns, as bits, in order.
+/// Returns all sets of `count` of `size` columns, as bit masks in ascending
+/// order.
 static SmallVector<unsigned> listSets(unsigned size, unsigned count) {
   SmallVector<unsigned> sets;
   for (unsigned set = 0; set < (1u << size); ++set)
@@ -21,14 +22,14 @@ static SmallVector<unsigned> listSets(unsigned size, unsigned count) {
   return sets;
 }
 
-/// Column number `index` of those in `set`.
+/// Returns the column at position `index` of `set`.
 static unsigned getColumn(unsigned set, unsigned index) {
   for (; index > 0; --index)
     set &= set - 1;
   return llvm::countr_zero(set);
 }
 
-/// The rows of `x` at `places`.
+/// Gathers the rows of `x` at `places`.
 static Value takeRows(ImplicitLocOpBuilder &b, Value x,
                       ArrayRef<int64_t> places) {
   auto type = RankedTensorType::get(places.size(), b.getI64Type());
@@ -36,7 +37,7 @@ static Value takeRows(ImplicitLocOpBuilder &b, Value x,
   return GatherOp::create(b, x, indices, PrecisionAttr());
 }
 
-/// Of matrices [rows, columns, batch].
+/// Builds the determinants of matrices [rows, columns, batch].
 static Value buildDeterminant(ImplicitLocOpBuilder &b, Value x, unsigned size,
                               int64_t batch) {
   auto getRow = [&](unsigned row) {
@@ -48,7 +49,8 @@ static Value buildDeterminant(ImplicitLocOpBuilder &b, Value x, unsigned size,
   for (unsigned row = 1; row < size; ++row) {
     SmallVector<unsigned> sets = listSets(size, row + 1);
     Value own = getRow(row), sum;
-    // By the new row: each of a set's columns times the minor of the others.
+    // Expand by the new row: each column of a set times the minor of the
+    // others.
     for (unsigned index = 0; index <= row; ++index) {
       SmallVector<int64_t> columns, others;
       for (unsigned set : sets) {
@@ -78,7 +80,7 @@ LogicalResult mlir::binade::importer::importDet(Node &node) {
   int64_t rank = type.getRank();
   if (failed(requireFloats(node)))
     return failure();
-  constexpr int64_t kMaxRows = 10; // Half of them have 252 minors.
+  constexpr int64_t kMaxRows = 10; // 5 of 10 rows have 252 minors.
   int64_t size = rank < 2 ? 0 : type.getShape().back();
   if (size < 1 || size > kMaxRows || type.getDimSize(rank - 2) != size)
     return node.emitUnsupported() << "expected square matrices of 1 to "

@@ -1,8 +1,8 @@
-//===- Einsum.cpp - Sums of products by axes that have names --------------===//
+//===- Einsum.cpp - Import of Einsum --------------------------------------===//
 //
-// Operands are multiplied from left to right, two at a time, as products of
-// matrices: axes that both have and that are needed later are a batch, those
-// that nothing needs any more are summed over.
+// Operands are multiplied from left to right, two at a time, by batched
+// matmuls. Axes of both operands that are needed later are batch axes; those
+// that are no longer needed are contracted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,12 +13,13 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// A letter, or the axis that an ellipsis stands for, counted from its end.
+/// A letter or, from `kEllipsis` on, an axis of the ellipsis, counted from its
+/// end.
 using Label = int;
 constexpr Label kEllipsis = 256;
 using Labels = SmallVector<Label>;
 
-/// A tensor whose axes have labels, each another one.
+/// A tensor with a label for each axis.
 struct Term {
   Value value;
   Labels labels;
@@ -54,11 +55,12 @@ private:
   SmallVector<Term> terms;
   Labels result;
   DenseMap<Label, int64_t> sizes;
-  int64_t ellipsis = 0; ///< Axes that an ellipsis stands for, at most.
+  int64_t ellipsis = 0; ///< The maximum number of axes of an ellipsis.
 };
 } // namespace
 
-/// `rank` is that of an operand; -1 for the result.
+/// Parses the labels of an operand of `rank` axes, or of the result if `rank`
+/// is -1.
 FailureOr<Labels> Einsum::parseLabels(StringRef text, int64_t rank) {
   Labels labels;
   auto letters = llvm::count_if(text, [](char c) { return llvm::isAlpha(c); });
@@ -81,7 +83,7 @@ FailureOr<Labels> Einsum::parseLabels(StringRef text, int64_t rank) {
   }
   if (rank >= 0 && static_cast<int64_t>(labels.size()) != rank)
     return node.emitError() << "the equation names " << labels.size()
-                            << " axes of a tensor that has " << rank;
+                            << " axes of a tensor of rank " << rank;
   return labels;
 }
 
@@ -107,7 +109,8 @@ LogicalResult Einsum::parse() {
     result = *labels;
     return success();
   }
-  // Letters that occur once, by the alphabet, behind the ellipsis.
+  // The implicit result: the axes of the ellipsis, then letters that occur
+  // once, in alphabetical order.
   std::map<Label, int> counts;
   for (const Term &term : terms)
     for (Label label : term.labels)
@@ -154,8 +157,8 @@ bool Einsum::isNeeded(Label label, size_t after) const {
                       [&](const Term &term) { return term.has(label); });
 }
 
-/// Of axes with one label, the elements whose indices are equal; axes of an
-/// ellipsis get their full size.
+/// Takes the diagonal of axes with the same label, and broadcasts axes of an
+/// ellipsis to their full length.
 Term Einsum::takeDiagonals(Term term) {
   for (size_t i = 0; i < term.labels.size(); ++i)
     for (size_t j = i + 1; j < term.labels.size(); ++j) {
@@ -190,7 +193,7 @@ Term Einsum::takeDiagonals(Term term) {
   return {broadcastTo(b, term.value, shape), term.labels};
 }
 
-/// The same axes in the order of `labels`.
+/// Transposes the axes of `term` to the order of `labels`.
 Term Einsum::order(Term term, const Labels &labels) {
   SmallVector<int64_t> permutation;
   for (Label label : labels)
@@ -212,7 +215,7 @@ Term Einsum::sumOut(Term term, llvm::function_ref<bool(Label)> isSummed) {
   return {ReduceSumOp::create(b, term.value, axes), kept};
 }
 
-/// An axis for each list of labels.
+/// Merges the axes of each list of labels into one axis.
 Value Einsum::join(const Term &term, ArrayRef<const Labels *> axes) {
   Labels all;
   SmallVector<int64_t> shape;

@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - One element in, one element out ------------------===//
+//===- Elementwise.cpp - Import of elementwise ops ------------------------===//
 
 #include "../Evaluate.h"
 #include "../OpTable.h"
@@ -19,7 +19,7 @@ Value mlir::binade::importer::broadcastTo(ImplicitLocOpBuilder &b, Value value,
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getShape() == shape)
     return value;
-  // Equal elements are a constant of the full shape: nothing is copied then.
+  // A splat becomes a splat of the full shape, which copies no elements.
   if (auto splat = dyn_cast_if_present<SplatElementsAttr>(getElements(value)))
     return ConstantOp::create(static_cast<OpBuilder &>(b), value.getLoc(),
                               splat.resizeSplat(type.clone(shape)));
@@ -101,7 +101,7 @@ LogicalResult mlir::binade::importer::importAbs(Node &node) {
       MaxOp::create(node.b, x, SubOp::create(node.b, zero, x)));
 }
 
-/// Fails where input 1 is constant integers one of which is zero.
+/// Fails if input 1 is a constant integer tensor with a zero.
 static LogicalResult requireNoZero(Node &node) {
   DenseElementsAttr divisors = node.getConstant(1);
   if (!divisors || node.hasFloats(1) ||
@@ -117,14 +117,14 @@ LogicalResult mlir::binade::importer::importDiv(Node &node) {
   return importBinary<DivOp>(node);
 }
 
-/// What is left of x after whole multiples of y, which `quotient` counts.
+/// Builds the remainder x - quotient * y.
 static Value buildRest(ImplicitLocOpBuilder &b, Value x, Value y,
                        Value quotient) {
   return SubOp::create(b, x, MulOp::create(b, quotient, y));
 }
 
-/// The remainder of f64 with the sign of the dividend: exact for what has at
-/// most 24 bits while the quotient is below 2^28.
+/// Builds the remainder in f64 with the sign of the dividend. It is exact for
+/// operands of at most 24 significant bits if the quotient is below 2^28.
 static Value buildFloatRest(ImplicitLocOpBuilder &b, Value x, Value y) {
   Value zero = buildSplat(b, x.getType(), 0.0);
   Value quotient = DivOp::create(b, x, y);
@@ -132,7 +132,7 @@ static Value buildFloatRest(ImplicitLocOpBuilder &b, Value x, Value y) {
   quotient = SelectOp::create(b, isNegative, CeilOp::create(b, quotient),
                               FloorOp::create(b, quotient));
   Value rest = buildRest(b, x, y, quotient);
-  // Nothing is taken away by multiples of infinity.
+  // If y is infinite, the remainder is x.
   Value infinity = buildSplat(b, x.getType(), INFINITY);
   Value isInfinite =
       CompareOp::create(b, AbsOp::create(b, y), infinity, Comparison::Equal);
@@ -157,7 +157,7 @@ LogicalResult mlir::binade::importer::importMod(Node &node) {
     rest = buildRest(b, x, y, DivOp::create(b, x, y));
   }
   if (!hasSignOfDividend) {
-    // With the sign of the divisor: one multiple more where they differ.
+    // For the sign of the divisor, add y once if the signs differ.
     Value zero = buildSplat(b, x.getType(), 0.0);
     auto compare = [&](Value z, Comparison comparison) -> Value {
       return CompareOp::create(b, z, zero, comparison);
@@ -171,8 +171,9 @@ LogicalResult mlir::binade::importer::importMod(Node &node) {
   return node.setResult(buildCast(b, rest, node.getElement(0)));
 }
 
-/// x to the power of integers, by repeated squares: one for each of their bits.
-/// Below 0 only 1 and -1 have a power that is not a fraction, which is 0.
+/// Builds x to the power of integers by repeated squaring, one step per bit of
+/// the exponent. A negative exponent gives 0, a truncated fraction, unless x is
+/// 1 or -1.
 static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
                                Value exponent) {
   Type type = x.getType();
@@ -197,7 +198,7 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
     if (bit + 1 < bits)
       square = MulOp::create(b, square, square);
   }
-  // The square of a number like 127 in 8 bits wraps to 1.
+  // Compare x itself with 1 and -1: in 8 bits, the square of 127 wraps to 1.
   auto equals = [&](Value y) -> Value {
     return CompareOp::create(b, x, y, Comparison::Equal);
   };
@@ -209,7 +210,8 @@ static Value buildIntegerPower(ImplicitLocOpBuilder &b, Value x,
                           SelectOp::create(b, isUnit, sign, zero), power);
 }
 
-/// x to the power of a constant integer takes only the squares that it needs.
+/// Builds a power of integers. A constant exponent takes only the squares that
+/// it needs.
 static LogicalResult importIntegerPower(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   DenseElementsAttr exponents = node.getConstant(1);
@@ -219,14 +221,14 @@ static LogicalResult importIntegerPower(Node &node) {
     return failure();
   Value square = broadcastTo(b, node.getInput(0), *shape);
   if (node.hasFloats(1)) {
-    // In f64, which holds the integers, and rounded toward 0.
+    // Compute in f64, which represents the integers, and truncate.
     Type wide = b.getF64Type();
     Value power = PowOp::create(
         b, buildCast(b, square, wide),
         broadcastTo(b, buildCast(b, node.getInput(1), wide), *shape));
     return node.setResult(buildCast(b, power, node.getElement(0)));
   }
-  int64_t exponent = -1; // Not known, or none that takes few squares.
+  int64_t exponent = -1; // Unknown, or different for each element.
   if (exponents && exponents.isSplat())
     exponent = unpack(exponents)[0].i;
   if (exponent < 0)
@@ -307,8 +309,9 @@ LogicalResult mlir::binade::importer::importWhere(Node &node) {
                                          broadcast(sides->back())));
 }
 
-/// The power of two next to `x`: above it, below it or the nearer one, as
-/// `mode` says. Beyond the least and the largest there are these, or NaN.
+/// Rounds `x` to a power of two: up, down or to the nearest, by `mode`. Values
+/// out of range become the smallest or largest power if `saturates`, and
+/// otherwise NaN.
 static Value castToPower(ImplicitLocOpBuilder &b, Value x, Type power,
                          StringRef mode, bool saturates) {
   x = buildCast(b, x, b.getF32Type());
@@ -333,9 +336,9 @@ static LogicalResult castTo(Node &node, Type element) {
   if (isa<Float8E8M0FNUType>(element) && node.getElement(0) != element)
     return node.setResult(castToPower(node.b, x, element, mode, saturates));
   if (isa<Float8E8M0FNUType>(node.getElement(0)))
-    x = buildCast(node.b, x, node.b.getF32Type()); // Which has all powers.
+    x = buildCast(node.b, x, node.b.getF32Type()); // f32 represents all powers.
   if (isa<Float4E2M1FNType>(element) && node.hasFloats(0)) {
-    // It has no NaN: what is none becomes -0, as in ONNX's evaluator.
+    // The format has no NaN: NaN becomes -0, as in ONNX's reference evaluator.
     Value isNumber = CompareOp::create(node.b, x, x, Comparison::Equal);
     Value none = buildSplat(node.b, x.getType(), -0.0);
     x = SelectOp::create(node.b, isNumber, x, none);
@@ -345,7 +348,7 @@ static LogicalResult castTo(Node &node, Type element) {
         CastOp::create(node.b, node.getType(0).clone(element), x, saturates));
   if (!element.isInteger(1) || node.getElement(0) == element)
     return node.setResult(buildCast(node.b, x, element));
-  // What is not zero is true; a cast would keep the lowest bit.
+  // Nonzero elements become true; a cast would keep the lowest bit.
   Value zero = buildSplat(node.b, x.getType(), 0.0);
   Value isZero = CompareOp::create(node.b, x, zero, Comparison::Equal);
   return node.setResult(NotOp::create(node.b, isZero));
@@ -364,7 +367,7 @@ LogicalResult mlir::binade::importer::importCastLike(Node &node) {
   return castTo(node, node.getElement(1));
 }
 
-/// Only NaN is neither below, equal to nor above anything.
+/// Only NaN is not equal to itself.
 LogicalResult mlir::binade::importer::importIsNaN(Node &node) {
   if (failed(requireFloats(node)))
     return failure();

@@ -1,4 +1,4 @@
-//===- Extremes.cpp - Max, Min, Clip --------------------------------------===//
+//===- Extremes.cpp - Import of Max, Min and Clip -------------------------===//
 //
 // Several functions of PyTorch become one of these ops. Their gradients differ
 // where both operands are equal: `maximum` shares the gradient, `clamp` passes
@@ -15,8 +15,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The gradient of equal operands in the PyTorch function that the node comes
-/// from; nothing if the function is not known.
+/// Returns how the PyTorch function that the node comes from distributes the
+/// gradient of equal operands; nothing if the function is not known.
 static std::optional<Ties> getTies(const Node &node) {
   StringRef function = getTorchOp(node).split('.').first;
   if (function.starts_with("clamp"))
@@ -54,8 +54,8 @@ LogicalResult mlir::binade::importer::importMin(Node &node) {
 // Clip
 //===----------------------------------------------------------------------===//
 
-/// The bounds of a Clip as values of the shape of its operand, null where it
-/// has none.
+/// Returns the bounds of a Clip, broadcast to the shape of its operand; null
+/// for a missing bound.
 static FailureOr<std::array<Value, 2>> readBounds(Node &node) {
   std::array<Value, 2> bounds;
   if (node.getOpset() < 11) { // The default bounds of floats are finite.
@@ -114,7 +114,7 @@ LogicalResult mlir::binade::importer::importClip(Node &node) {
       continue;
     x = isLow ? Value(MaxOp::create(node.b, x, bound))
               : Value(MinOp::create(node.b, x, bound));
-    // The default with a constant bound is the same as Ties::First.
+    // With a constant bound, the default is equivalent to Ties::First.
     if (ties != Ties::First || !isConstant(bound))
       setTies(x, ties);
   }

@@ -1,4 +1,4 @@
-//===- Extremes.h - Max and Min ---------------------------------*- C++ -*-===//
+//===- Extremes.h - Import of Max and Min -----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_OPS_EXTREMES_H
 #define BINADE_LIB_IMPORT_ONNX_OPS_EXTREMES_H

@@ -1,4 +1,4 @@
-//===- Features.cpp - Ops of ai.onnx.ml on numbers ------------------------===//
+//===- Features.cpp - Import of ops of ai.onnx.ml -------------------------===//
 
 #include "../OpTable.h"
 #include "Arithmetic.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Elements of the last axis by index; of a vector as of a matrix of one row.
+/// Gathers elements of the last axis by index; a vector is treated as a matrix
+/// of one row.
 LogicalResult mlir::binade::importer::importArrayFeatureExtractor(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (failed(requireIndices(node, 1)))
@@ -30,7 +31,7 @@ LogicalResult mlir::binade::importer::importArrayFeatureExtractor(Node &node) {
   return node.setResult(buildReshape(b, buildTranspose(b, y, {1, 0}), shape));
 }
 
-/// 1 above the threshold, 0 elsewhere.
+/// Builds 1 for elements above the threshold, 0 otherwise.
 LogicalResult mlir::binade::importer::importBinarizer(Node &node) {
   double threshold = node.getFloat("threshold", 0.0f);
   Value x = node.getInput(0);

@@ -1,4 +1,4 @@
-//===- FlexAttention.cpp - Attention whose scores a graph changes ---------===//
+//===- FlexAttention.cpp - Import of FlexAttention ------------------------===//
 
 #include "../Body.h"
 #include "../OpTable.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// What the graph in attribute `name`, if there is one, makes of `x`, a tensor
-/// of the same type.
+/// Applies the subgraph in attribute `name` to `x` and returns the result,
+/// which must have the type of `x`. Returns `x` if the attribute is missing.
 static FailureOr<Value> applyGraph(Node &node, StringRef name, Value x) {
   if (!node.hasAttribute(name))
     return x;
@@ -43,8 +43,8 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
       q[1] % k[1] != 0 || node.getElement(1) != element ||
       node.getElement(2) != element)
     return node.emitError()
-           << "cannot attend from " << node.getType(0) << " to "
-           << node.getType(1) << " and " << node.getType(2);
+           << "cannot attend with queries " << node.getType(0) << ", keys "
+           << node.getType(1) << " and values " << node.getType(2);
   key = spreadHeads(b, key, q[1]);
   value = spreadHeads(b, value, q[1]);
   double scale = 1.0 / std::sqrt(static_cast<double>(q[3]));

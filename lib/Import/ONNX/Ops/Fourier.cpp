@@ -1,7 +1,8 @@
-//===- Fourier.cpp - DFT, STFT --------------------------------------------===//
+//===- Fourier.cpp - Import of DFT and STFT -------------------------------===//
 //
-// Products with matrices of sines and cosines, so that gradients follow. The
-// last axis, of one number or of a real and an imaginary part, is taken apart.
+// Transforms are matmuls with matrices of sines and cosines, so that autodiff
+// can derive gradients. The last axis, of a real part or of a real and an
+// imaginary part, is split into separate tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,14 +16,16 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// From `inputs` numbers of a signal of `length` to `outputs`.
+/// A transform of length `length` from `inputs` to `outputs` elements.
 struct Transform {
   int64_t length, inputs, outputs;
   bool isInverse, isOneSided;
 
-  /// Fails where the matrices would be too large.
+  /// Sets all lengths from that of the transform; fails if the matrices would
+  /// be too large.
   LogicalResult setLength(Node &node, int64_t newLength) {
-    constexpr int64_t kLongest = 1 << 12; // The matrix has its square.
+    // The matrix has the square of this many elements.
+    constexpr int64_t kLongest = 1 << 12;
     length = newLength;
     if (length < 1 || length > kLongest)
       return node.emitUnsupported() << "expected a dft_length of 1 to "
@@ -33,8 +36,8 @@ struct Transform {
     return success();
   }
 
-  /// How often the input `k` of an inverse transform of half a spectrum counts:
-  /// also for its mirror image.
+  /// Returns the weight of input `k` of an inverse transform. In a one-sided
+  /// spectrum, an input also counts for its mirror image.
   double getWeight(int64_t k) const {
     if (!isInverse)
       return 1.0;
@@ -44,7 +47,8 @@ struct Transform {
 };
 } // namespace
 
-/// weight * function(2 pi i o / length) for input i and output o.
+/// Builds the matrix weight(i) * function(2 pi i o / length) for input i and
+/// output o.
 static Value buildMatrix(ImplicitLocOpBuilder &b, const Transform &transform,
                          FloatType element, double (*function)(double)) {
   auto type =
@@ -52,7 +56,7 @@ static Value buildMatrix(ImplicitLocOpBuilder &b, const Transform &transform,
   SmallVector<Attribute> numbers;
   for (int64_t i = 0; i < transform.inputs; ++i)
     for (int64_t o = 0; o < transform.outputs; ++o) {
-      // Both are below 2^16.
+      // Both are at most 2^12, so the product does not overflow.
       double turns = static_cast<double>(i * o % transform.length) /
                      static_cast<double>(transform.length);
       numbers.push_back(b.getFloatAttr(
@@ -62,7 +66,7 @@ static Value buildMatrix(ImplicitLocOpBuilder &b, const Transform &transform,
   return ConstantOp::create(b, DenseElementsAttr::get(type, numbers));
 }
 
-/// `x` with `length` entries of its last axis: the first ones, or with zeros.
+/// Truncates or zero-pads the last axis of `x` to `length`.
 static Value fitLast(ImplicitLocOpBuilder &b, Value x, int64_t length) {
   auto type = cast<RankedTensorType>(x.getType());
   int64_t last = type.getRank() - 1, given = type.getDimSize(last);
@@ -114,8 +118,8 @@ static FailureOr<Transform> readTransform(Node &node, int64_t axis) {
   return transform;
 }
 
-/// What `transform` makes of a real and, if it is complex, an imaginary part
-/// along their last axes: one part or both.
+/// Transforms a real and, if the signal is complex, an imaginary part along
+/// their last axes. Returns one part or both.
 static FailureOr<SmallVector<Value>> buildTransform(Node &node,
                                                     const Transform &transform,
                                                     ArrayRef<Value> signal,
@@ -152,7 +156,7 @@ static FailureOr<SmallVector<Value>> buildTransform(Node &node,
                 : SmallVector<Value>{real, imaginary};
 }
 
-/// `parts` beside each other along a new last axis.
+/// Concatenates `parts` along a new last axis.
 static Value joinParts(ImplicitLocOpBuilder &b, ArrayRef<Value> parts) {
   auto type = cast<RankedTensorType>(parts.front().getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -165,13 +169,14 @@ static Value joinParts(ImplicitLocOpBuilder &b, ArrayRef<Value> parts) {
   return ConcatOp::create(b, type.clone(shape), columns, type.getRank());
 }
 
-/// What transforms are computed in.
+/// Returns the type that transforms are computed in.
 static FloatType getCompute(Node &node) {
   auto element = cast<FloatType>(node.getElement(0));
   return element.isF64() ? element : cast<FloatType>(node.b.getF32Type());
 }
 
-/// A real or complex signal, its parts along the last axis.
+/// Fails unless input 0 is a real or complex signal, with its parts along the
+/// last axis.
 static LogicalResult requireSignal(Node &node) {
   RankedTensorType type = node.getType(0);
   if (failed(requireFloats(node)))
@@ -182,7 +187,7 @@ static LogicalResult requireSignal(Node &node) {
   return success();
 }
 
-/// The parts of input 0, without that axis.
+/// Returns the real and imaginary parts of input 0, without the last axis.
 static SmallVector<Value> takeParts(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   ArrayRef<int64_t> shape = node.getShape(0);
@@ -220,7 +225,7 @@ LogicalResult mlir::binade::importer::importDFT(Node &node) {
   return node.setResult(buildCast(b, joinParts(b, *made), node.getElement(0)));
 }
 
-/// The transform of a signal's frames, which a window weighs.
+/// Transforms the frames of a signal, multiplied by a window.
 LogicalResult mlir::binade::importer::importSTFT(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (failed(requireSignal(node)))

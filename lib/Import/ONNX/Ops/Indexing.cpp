@@ -1,7 +1,7 @@
-//===- Indexing.cpp - Elements by index -----------------------------------===//
+//===- Indexing.cpp - Import of gathers of elements -----------------------===//
 //
-// An element of a tensor is a row of its elements in one line; where it lies
-// there is integer arithmetic on the indices.
+// Elements are gathered as rows of the flattened tensor. Their positions are
+// computed by integer arithmetic on the indices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@ Value mlir::binade::importer::buildPlaces(ImplicitLocOpBuilder &b,
                         b.getI64IntegerAttr(axis));
 }
 
-/// `indices` counted from the front of an axis of `length`.
+/// Converts `indices` that may be negative to ones from the front of an axis of
+/// `length`.
 static Value countFromFront(ImplicitLocOpBuilder &b, Value indices,
                             int64_t length) {
   Value zero = buildSplat(b, indices.getType(), 0.0);
@@ -30,7 +31,7 @@ static Value countFromFront(ImplicitLocOpBuilder &b, Value indices,
   return SelectOp::create(b, isNegative, fromEnd, indices);
 }
 
-/// Integers outside of [-length, length) are an error at run time.
+/// Builds a check: integers outside [-length, length) are an error at run time.
 static Value checkIndices(ImplicitLocOpBuilder &b, Value indices,
                           int64_t length) {
   return CheckIndexOp::create(b, indices.getType(), indices, -length, length,
@@ -174,7 +175,7 @@ LogicalResult mlir::binade::importer::importGatherND(Node &node) {
       data.getShape().take_front(batch) != indices.getShape().take_front(batch))
     return node.emitError() << "cannot take slices of " << data << " at "
                             << indices << " with " << batch << " batch axes";
-  // A row is what one tuple of indices names.
+  // One tuple of indices selects one row.
   ArrayRef<int64_t> counted = data.getShape().take_front(batch + depth);
   SmallVector<int64_t> table = {ShapedType::getNumElements(counted)};
   llvm::append_range(table, data.getShape().drop_front(batch + depth));
@@ -216,8 +217,9 @@ LogicalResult mlir::binade::importer::importOneHot(Node &node) {
   return node.setResult(SelectOp::create(b, isOn, value(1), value(0)));
 }
 
-/// A part of a cache: each of its places looks which of the update it gets, if
-/// any, from where its sample's begins.
+/// Writes updates into a cache, starting at a position per sample: each
+/// position of the cache computes which element of the update it receives, if
+/// any.
 LogicalResult mlir::binade::importer::importTensorScatter(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);

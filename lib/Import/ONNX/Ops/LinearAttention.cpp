@@ -1,8 +1,8 @@
-//===- LinearAttention.cpp - A state that keys write and queries read -----===//
+//===- LinearAttention.cpp - Import of LinearAttention --------------------===//
 //
-// One step after the other, in f32 at least: the state of each head is a matrix
-// [keys, values] that fades, gets the product of a key and what its value adds,
-// and is multiplied by queries.
+// Unrolls the recurrence, in f32 or wider. The state of each head is a matrix
+// [key size, value size]. Each step multiplies it by a decay, adds the outer
+// product of a key and a (corrected) value, and multiplies it by the queries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,15 +13,15 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// What the inputs have in common.
+/// Sizes and the compute type of all inputs.
 struct Heads {
   int64_t batch, length, queries, pairs, keySize, valueSize;
   Type compute;
 };
 } // namespace
 
-/// Input `index`, [batch, length, heads * size], as [batch, heads, length,
-/// size] in the format that is computed in.
+/// Returns input `index`, [batch, length, heads * size], as [batch, heads,
+/// length, size] in the compute type.
 static FailureOr<Value> splitHeads(Node &node, unsigned index,
                                    const Heads &heads, int64_t count,
                                    int64_t size) {
@@ -35,7 +35,7 @@ static FailureOr<Value> splitHeads(Node &node, unsigned index,
   return buildTranspose(b, x, {0, 2, 1, 3});
 }
 
-/// An input that there has to be, or must not be.
+/// Fails unless the input is present if `isWanted` and missing otherwise.
 static LogicalResult requireInput(Node &node, unsigned index, bool isWanted,
                                   StringRef rule) {
   if (node.hasInput(index) == isWanted)
@@ -67,7 +67,7 @@ static FailureOr<Heads> readHeads(Node &node) {
 
 LogicalResult mlir::binade::importer::importLinearAttention(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  (void)node.getInt("chunk_size", 0); // Of other ways to compute the same.
+  (void)node.getInt("chunk_size", 0); // A hint for other implementations.
   StringRef rule = node.getString("update_rule", "gated_delta");
   bool fades = rule == "gated" || rule == "gated_delta";
   bool corrects = rule == "delta" || rule == "gated_delta";
@@ -78,7 +78,7 @@ LogicalResult mlir::binade::importer::importLinearAttention(Node &node) {
       failed(requireInput(node, 5, corrects, rule)))
     return failure();
   const Heads &heads = *read;
-  constexpr int64_t kMaxSteps = 4096; // Each is ops of its own.
+  constexpr int64_t kMaxSteps = 4096; // Each step is unrolled.
   if (failed(node.checkCount(heads.length, kMaxSteps, "steps")))
     return failure();
   FailureOr<Value> query =
@@ -135,7 +135,7 @@ LogicalResult mlir::binade::importer::importLinearAttention(Node &node) {
                               SubOp::create(b, written, found));
     }
     state = AddOp::create(b, state, multiply(at(*key, step), written, true));
-    // Queries of a group read one state, a row each.
+    // The queries of a group read the same state, as rows of one matmul.
     Value rows = buildReshape(
         b, at(*query, step),
         {heads.batch, heads.pairs, heads.queries / heads.pairs, heads.keySize});

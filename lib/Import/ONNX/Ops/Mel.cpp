@@ -1,4 +1,4 @@
-//===- Mel.cpp - MelWeightMatrix, known at import -------------------------===//
+//===- Mel.cpp - Import of MelWeightMatrix --------------------------------===//
 
 #include "../Evaluate.h"
 #include "../OpTable.h"
@@ -20,7 +20,7 @@ static FailureOr<int64_t> readPositive(Node &node, unsigned index,
                           << *given << "]";
 }
 
-/// A frequency on the mel scale.
+/// Returns a frequency converted to the mel scale.
 static FailureOr<double> readMel(Node &node, unsigned index, StringRef what) {
   if (failed(node.requireConstant(index, what)))
     return failure();
@@ -34,8 +34,9 @@ static FailureOr<double> readMel(Node &node, unsigned index, StringRef what) {
   return 2595.0 * std::log10(1.0 + hertz / 700.0);
 }
 
-/// Bands of a spectrum [bins, bands]: each a triangle between the centers of
-/// its neighbours, which stand at equal distances on the mel scale.
+/// Computes the weights of bands of a spectrum, [bins, bands]. Each band is a
+/// triangle between the centers of its neighbours; centers are equidistant on
+/// the mel scale.
 LogicalResult mlir::binade::importer::importMelWeightMatrix(Node &node) {
   FailureOr<int64_t> bands = readPositive(node, 0, "num_mel_bins"),
                      length = readPositive(node, 1, "dft_length"),
@@ -54,7 +55,8 @@ LogicalResult mlir::binade::importer::importMelWeightMatrix(Node &node) {
   if (!node.graph.spend(matrix.type.getNumElements()))
     return node.emitUnsupported()
            << "is too large to be computed at import: " << matrix.type;
-  // In bins of the spectrum; ONNX divides the range by two more than the bands.
+  // The centers in bins of the spectrum. ONNX divides the range by the number
+  // of bands plus two.
   SmallVector<int64_t> centers;
   for (int64_t i = 0; i < *bands + 2; ++i) {
     double step = (*high - *low) / static_cast<double>(*bands + 2);
@@ -64,9 +66,9 @@ LogicalResult mlir::binade::importer::importMelWeightMatrix(Node &node) {
                             static_cast<double>(*rate));
     if (!(*low <= *high) || !(bin < static_cast<double>(bins)))
       return node.emitUnsupported()
-             << "has bands up to " << hertz << " Hz, its " << bins
-             << " bins end before that or the lower "
-             << "edge is above the upper one";
+             << "has bands up to " << hertz << " Hz, but its " << bins
+             << " bins end below that, or its lower edge is above its upper "
+                "edge";
     centers.push_back(static_cast<int64_t>(bin));
   }
   for (int64_t bin = 0; bin < bins; ++bin)

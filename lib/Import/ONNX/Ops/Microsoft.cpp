@@ -1,7 +1,7 @@
 //===- Microsoft.cpp - Ops of ONNX Runtime's training graphs --------------===//
 //
-// The gradients that ONNX Runtime puts into a graph are those of the dialect;
-// fused ops are spelled out.
+// Imports ops of the domain com.microsoft. Gradient ops of ONNX Runtime map to
+// those of the dialect; fused ops are decomposed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +69,8 @@ LogicalResult mlir::binade::importer::importFastGeluGrad(Node &node) {
   return importGeluGradBy(node, Approximation::Tanh);
 }
 
-/// The approximation of input 0, plus input 1 along the last axis.
+/// Builds the tanh approximation of GELU of input 0, plus input 1 as bias along
+/// the last axis.
 LogicalResult mlir::binade::importer::importFastGelu(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (failed(requireFloats(node)))
@@ -108,15 +109,14 @@ LogicalResult mlir::binade::importer::importQuickGeluGrad(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importFusedMatMul(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   double alpha = node.getFloat("alpha", 1.0f);
   if (node.getInt("transBatchA", 0) || node.getInt("transBatchB", 0))
-    return node.emitError() << "of sides whose batch is transposed is not "
-                               "supported";
+    return node.emitError() << "transBatchA and transBatchB are not supported";
   auto side = [&](unsigned index, StringRef name) {
     Value x = node.getInput(index);
     bool isTransposed = node.getInt(name, 0);
@@ -133,7 +133,7 @@ LogicalResult mlir::binade::importer::importFusedMatMul(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Over axes
+// Softmax and norms
 //===----------------------------------------------------------------------===//
 
 template <typename Op> static LogicalResult importGradOverAxis(Node &node) {
@@ -158,7 +158,8 @@ LogicalResult mlir::binade::importer::importLogSoftmaxGrad(Node &node) {
   return importGradOverAxis<LogSoftmaxGradOp>(node);
 }
 
-/// Inputs are the gradient, x, scale, and one number per row for the rest.
+/// Checks the inputs of a gradient of a norm: the gradient, x, the scale, and
+/// statistics with one element per row.
 static LogicalResult checkNormGrad(Node &node, const NormRows &rows) {
   if (failed(requirePair(node)))
     return failure();
@@ -175,7 +176,7 @@ static LogicalResult checkNormGrad(Node &node, const NormRows &rows) {
 
 LogicalResult mlir::binade::importer::importLayerNormalizationGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  (void)node.getFloat("epsilon", 1e-5f); // Is in the deviations.
+  (void)node.getFloat("epsilon", 1e-5f); // The deviations include it.
   (void)node.getInt("stash_type", 1);
   FailureOr<NormRows> rows = readRows(node);
   if (failed(rows) || failed(checkNormGrad(node, *rows)))
@@ -202,7 +203,7 @@ LogicalResult mlir::binade::importer::importLayerNormalizationGrad(Node &node) {
   return node.setResult(buildReshape(b, dx, node.getShape(1)));
 }
 
-/// RMS norm, whose deviations are the other output.
+/// Imports an RMS norm, whose second output is the reciprocal deviation.
 LogicalResult
 mlir::binade::importer::importSimplifiedLayerNormalization(Node &node) {
   FailureOr<NormRows> rows = readRows(node);
@@ -219,7 +220,7 @@ mlir::binade::importer::importSimplifiedLayerNormalization(Node &node) {
 LogicalResult
 mlir::binade::importer::importSimplifiedLayerNormalizationGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
-  (void)node.getFloat("epsilon", 1e-5f); // Is in the deviations.
+  (void)node.getFloat("epsilon", 1e-5f); // The deviations include it.
   (void)node.getInt("stash_type", 1);
   FailureOr<NormRows> rows = readRows(node);
   if (failed(rows) || failed(checkNormGrad(node, *rows)))
@@ -238,10 +239,10 @@ mlir::binade::importer::importSimplifiedLayerNormalizationGrad(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// NormRows, parts and wholes
+// Gathers and concatenation
 //===----------------------------------------------------------------------===//
 
-/// The shape that input 0 says, as a type with the elements of input 2.
+/// Returns a type with the shape in input 0 and the element type of input 2.
 static FailureOr<RankedTensorType> readShape(Node &node) {
   FailureOr<SmallVector<int64_t>> shape = node.getIntegers(0, "shape");
   if (failed(shape) || failed(requireFloats(node, 2)) ||
@@ -266,7 +267,7 @@ LogicalResult mlir::binade::importer::importGatherGrad(Node &node) {
     return node.emitError()
            << "expected a gradient [" << ArrayRef<int64_t>(expected)
            << "], got " << node.getType(2);
-  // The axes of the indices come first, as the axis itself does in the table.
+  // Move the axes of the indices, and the axis of the table, to the front.
   SmallVector<int64_t> first, table = {*axis}, back;
   for (int64_t i = 0; i < places; ++i)
     first.push_back(*axis + i);
@@ -314,7 +315,8 @@ LogicalResult mlir::binade::importer::importGatherNDGrad(Node &node) {
   return node.setResult(buildReshape(b, rows, type->getShape()));
 }
 
-/// Concat, and the lengths of its parts, by which SplitTraining splits.
+/// Imports Concat; the second output is the lengths of its parts, which
+/// SplitTraining reads.
 LogicalResult mlir::binade::importer::importConcatTraining(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (failed(importConcat(node)))
@@ -330,8 +332,8 @@ LogicalResult mlir::binade::importer::importConcatTraining(Node &node) {
   return success();
 }
 
-/// The sum of a buffer and a value or, where the third input says so, the
-/// value; the first output says that this is done.
+/// Builds the sum of a buffer and a value or, if the third input is true, the
+/// value. The first output is a completion flag.
 LogicalResult mlir::binade::importer::importInPlaceAccumulator(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (failed(requirePair(node)))

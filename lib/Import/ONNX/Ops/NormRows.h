@@ -1,4 +1,4 @@
-//===- NormRows.h - What a norm over the last axes works on -----*- C++ -*-===//
+//===- NormRows.h - Rows of norms over the last axes ------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_OPS_NORMROWS_H
 #define BINADE_LIB_IMPORT_ONNX_OPS_NORMROWS_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade::importer {
 
-/// Input 0 of a norm over the axes from `axis` on: several are one after a
-/// reshape.
+/// The shape of input 0 of a norm over the axes from `axis` on, which are
+/// merged into one by a reshape.
 struct NormRows {
   SmallVector<int64_t> shape; ///< [leading axes..., length]
   SmallVector<int64_t> row;   ///< The axes that are normalized.
@@ -16,20 +16,21 @@ struct NormRows {
 
   ArrayRef<int64_t> leading() const { return ArrayRef(shape).drop_back(); }
 
-  /// `statistic` [leading axes...] with axes of one element in place of the
-  /// row's.
+  /// Reshapes `statistic` [leading axes...] to have axes of length 1 in place
+  /// of the normalized ones.
   Value expand(ImplicitLocOpBuilder &b, Value statistic) const;
 };
 
-/// The rows that attribute `axis` makes of input 0, which has to be floats.
+/// Returns the rows of input 0 by attribute `axis`; fails unless the elements
+/// are floats.
 FailureOr<NormRows> readRows(Node &node);
 
-/// Input `index`, called `name` in errors, as [length]; null where it is left
-/// out. It may be broadcast along the row.
+/// Returns input `index`, called `name` in errors, broadcast to the row and
+/// reshaped to [length]; null if it is left out.
 FailureOr<Value> readRowParameter(Node &node, unsigned index, StringRef name,
                                   const NormRows &rows);
 
-/// RMS norm of input 0 with input 1 as scale, which output 0 is set to.
+/// Sets output 0 to the RMS norm of input 0 with input 1 as scale.
 FailureOr<RmsNormOp> importRmsNorm(Node &node, const NormRows &rows);
 
 } // namespace mlir::binade::importer

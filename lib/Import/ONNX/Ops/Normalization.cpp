@@ -1,4 +1,4 @@
-//===- Normalization.cpp - Softmax, layer and batch norm ------------------===//
+//===- Normalization.cpp - Import of softmax and norms --------------------===//
 
 #include "../OpTable.h"
 #include "Arithmetic.h"
@@ -14,8 +14,8 @@ using namespace mlir::binade::importer;
 // Softmax
 //===----------------------------------------------------------------------===//
 
-/// Over the last axis; another axis becomes the last and moves back. In opsets
-/// before 13 all axes from one on are a single one.
+/// Imports an op over one axis, which is transposed to be the last one. In
+/// opsets before 13, all axes from `axis` on are merged.
 template <typename Op> static LogicalResult importOverAxis(Node &node) {
   if (failed(requireFloats(node)))
     return failure();
@@ -115,7 +115,7 @@ FailureOr<RmsNormOp>
 mlir::binade::importer::importRmsNorm(Node &node, const NormRows &rows) {
   ImplicitLocOpBuilder &b = node.b;
   double epsilon = node.getFloat("epsilon", 1e-5f);
-  (void)node.getInt("stash_type", 1); // Means are f32, whatever x is.
+  (void)node.getInt("stash_type", 1); // Means are always f32.
   FailureOr<Value> scale = readRowParameter(node, 1, "scale", rows);
   if (failed(scale))
     return failure();
@@ -135,8 +135,8 @@ LogicalResult mlir::binade::importer::importRMSNormalization(Node &node) {
 // Other norms
 //===----------------------------------------------------------------------===//
 
-/// `x` [N, C, ...] in rows of `length` elements, each minus its mean and over
-/// its deviation, times scale[C] and plus bias[C].
+/// Normalizes input 0, [N, C, ...], in rows of `length` elements to mean 0 and
+/// deviation 1; then multiplies by scale[C] and adds bias[C].
 static Value normalizeRows(Node &node, int64_t length, double epsilon) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -181,7 +181,7 @@ LogicalResult mlir::binade::importer::importInstanceNormalization(Node &node) {
 LogicalResult mlir::binade::importer::importGroupNormalization(Node &node) {
   double epsilon = node.getFloat("epsilon", 1e-5f);
   int64_t groups = node.getInt("num_groups", 0);
-  (void)node.getInt("stash_type", 1); // Statistics are f32, whatever x is.
+  (void)node.getInt("stash_type", 1); // Statistics are always f32.
   if (failed(checkChannels(node)))
     return failure();
   ArrayRef<int64_t> sample = node.getShape(0).drop_front();
@@ -214,7 +214,7 @@ LogicalResult mlir::binade::importer::importLpNormalization(Node &node) {
   if (power == 2)
     norm = SqrtOp::create(b, norm);
   norm = buildBroadcast(b, norm, kept, type.getShape());
-  // As ONNX's reference: what has no length stays 0.
+  // As in ONNX's reference, vectors of norm 0 stay 0.
   Value zero = buildSplat(b, type, 0.0), one = buildSplat(b, type, 1.0);
   Value isZero = CompareOp::create(b, norm, zero, Comparison::Equal);
   Value by = SelectOp::create(b, isZero, one, norm);
@@ -226,8 +226,7 @@ LogicalResult mlir::binade::importer::importLpNormalization(Node &node) {
 // BatchNormalization
 //===----------------------------------------------------------------------===//
 
-/// new = old momentum + batch (1 - momentum), the batch's variance times
-/// `correction`.
+/// Builds new = old momentum + batch correction (1 - momentum).
 static Value updateStatistic(ImplicitLocOpBuilder &b, Value old, Value batch,
                              double momentum, double correction) {
   Type type = old.getType();
@@ -250,7 +249,7 @@ LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
   for (unsigned index : {1u, 2u, 3u, 4u})
     if (node.getShape(index) != perChannel.getShape() || !node.hasFloats(index))
       return node.emitError()
-             << "expected one number for each of " << x.getDimSize(1)
+             << "expected one element for each of " << x.getDimSize(1)
              << " channels, got " << node.getType(index);
   double epsilon = node.getFloat("epsilon", 1e-5f);
   double momentum = node.getFloat("momentum", 0.9f);
@@ -294,7 +293,8 @@ LogicalResult mlir::binade::importer::importBatchNormalization(Node &node) {
   return success();
 }
 
-/// x / (bias + alpha / size sum of squares of `size` channels)^beta
+/// Builds x / (bias + alpha / size * sum)^beta, where sum adds the squares of
+/// `size` neighboring channels.
 LogicalResult mlir::binade::importer::importLRN(Node &node) {
   double alpha = node.getFloat("alpha", 1e-4f),
          beta = node.getFloat("beta", 0.75f),
@@ -322,7 +322,7 @@ LogicalResult mlir::binade::importer::importLRN(Node &node) {
   });
 }
 
-/// (x - mean) / (deviation + 1e-9) over `axes`.
+/// Builds (x - mean) / (deviation + 1e-9), with statistics over `axes`.
 LogicalResult
 mlir::binade::importer::importMeanVarianceNormalization(Node &node) {
   FailureOr<SmallVector<int64_t>> axes =

@@ -1,7 +1,7 @@
-//===- Optimizers.cpp - Optimizers that are ONNX nodes --------------------===//
+//===- Optimizers.cpp - Import of optimizers that are ONNX ops ------------===//
 //
-// Adam, Adagrad and Momentum of ai.onnx.preview.training, spelled out: updates
-// of any number of tensors by one learning rate R and one count T of past
+// Decomposes Adam, Adagrad and Momentum of ai.onnx.preview.training. A node
+// updates any number of tensors by one learning rate R and one count T of past
 // updates.
 //
 //===----------------------------------------------------------------------===//
@@ -14,13 +14,14 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// The inputs of a node: R, T, then all tensors of each kind.
+/// The inputs of a node: R, T, then for each kind (X, G and states) the tensors
+/// of all parameters.
 class OptimizerNode {
 public:
   explicit OptimizerNode(Node &node, unsigned kinds)
       : node(node), kinds(kinds) {}
 
-  /// Fails unless there is one tensor of each kind for every parameter, of the
+  /// Fails unless every parameter has one tensor of each kind, of the
   /// parameter's type.
   LogicalResult check() {
     unsigned given = node.getNumInputs() - 2;
@@ -46,7 +47,7 @@ public:
   }
 
   unsigned getCount() const { return count; }
-  /// The tensor of `kind` of parameter `index`.
+  /// Returns the tensor of `kind` of parameter `index`.
   Value get(unsigned kind, unsigned index) const {
     return node.getInput(2 + kind * count + index);
   }
@@ -57,7 +58,7 @@ public:
 
   Value getRate(Type element) const { return getNumber(0, element); }
   Value getUpdates(Type element) const { return getNumber(1, element); }
-  /// `later` where there were updates, otherwise `first`.
+  /// Selects `later` if T > 0, otherwise `first`.
   Value choose(Value later, Value first) const {
     ImplicitLocOpBuilder &b = node.b;
     Value past = buildReshape(b, node.getInput(1), {});
@@ -66,7 +67,7 @@ public:
     return SelectOp::create(b, isLater, later, first);
   }
 
-  /// G + norm_coefficient X, as every one of the ops has it.
+  /// Builds G + norm_coefficient X, the gradient with L2 regularization.
   Value getGradient(Arithmetic &a, unsigned index, double decay) const {
     Value gradient = get(1, index);
     return decay == 0.0 ? gradient : a.add(a.mul(a.x, decay), gradient);

@@ -1,4 +1,4 @@
-//===- Padding.cpp - Pad, and other orders of positions -------------------===//
+//===- Padding.cpp - Import of Pad and space-to-depth ops -----------------===//
 
 #include "../OpTable.h"
 #include "Indexing.h"
@@ -7,20 +7,21 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The place of an axis of `length` that stands at `place`, outside of it too.
+/// Returns the position, within an axis of `length`, of the element that
+/// padding by `mode` copies to `place`, which may be outside the axis.
 static int64_t findPlace(StringRef mode, int64_t place, int64_t length) {
   if (mode == "edge")
     return std::clamp(place, int64_t(0), length - 1);
   auto modulo = [](int64_t x, int64_t n) { return (x % n + n) % n; };
   if (mode == "wrap")
     return modulo(place, length);
-  // There and back again, without the ends twice.
+  // Reflect: back and forth, without repeating the ends.
   int64_t period = std::max<int64_t>(2 * (length - 1), 1);
   place = modulo(place, period);
   return place < length ? place : period - place;
 }
 
-/// `x` with `low` and `high` elements more along `axis`, all `fill`, a scalar.
+/// Pads `x` along `axis` with `low` and `high` elements of the scalar `fill`.
 static Value padWith(ImplicitLocOpBuilder &b, Value x, int64_t axis,
                      int64_t low, int64_t high, Value fill) {
   auto type = cast<RankedTensorType>(x.getType());
@@ -68,7 +69,8 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
     fill = buildReshape(b, node.getInput(2), {});
   } else if (mode == "constant") {
     fill = buildSplat(b, type.clone(ArrayRef<int64_t>()),
-                      node.getFloat("value", 0.0)); // Of old opsets.
+                      // An attribute of old opsets.
+                      node.getFloat("value", 0.0));
   }
   Value x = node.getInput(0);
   SmallVector<int64_t> shape(type.getShape());
@@ -89,7 +91,7 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
     if (failed(getTensorType(node.getErrorLoc(), shape, type.getElementType())))
       return failure();
     if (mode == "constant") {
-      // What is negative is taken away.
+      // Negative padding crops.
       int64_t begin = std::max<int64_t>(-low, 0);
       int64_t end = length - std::max<int64_t>(-high, 0);
       x = buildSlice(b, x, *axis, begin, std::max<int64_t>(end - begin, 0));
@@ -107,7 +109,7 @@ LogicalResult mlir::binade::importer::importPad(Node &node) {
   return node.setResult(x);
 }
 
-/// The middle of each axis, or the axis in the middle of zeros.
+/// Crops each axis to its center, or pads it with zeros on both sides.
 LogicalResult mlir::binade::importer::importCenterCropPad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -142,7 +144,7 @@ LogicalResult mlir::binade::importer::importCenterCropPad(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// Blocks of an image as channels
+// Blocks of an image to channels and back
 //===----------------------------------------------------------------------===//
 
 static LogicalResult requireImage(Node &node, int64_t block) {

@@ -1,4 +1,4 @@
-//===- Pooling.cpp - Windows of an image ----------------------------------===//
+//===- Pooling.cpp - Import of pooling ------------------------------------===//
 
 #include "../OpTable.h"
 #include "Indexing.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// `x` with `window`'s padding, filled with `value`.
+/// Pads the spatial axes of `x` for `window` with `value`.
 static Value padSpatial(ImplicitLocOpBuilder &b, Value x, const Window &window,
                         double value) {
   for (auto [index, low, high] : llvm::enumerate(window.low, window.high)) {
@@ -35,8 +35,9 @@ static Value padSpatial(ImplicitLocOpBuilder &b, Value x, const Window &window,
   return x;
 }
 
-/// Calls `visit` with the elements at each place of the window in turn, a
-/// strided slice of `padded`, and with where the place lies in the window.
+/// Calls `visit` for each position in the window, with the elements of all
+/// windows at this position (a strided slice of `padded`) and its offsets in
+/// the window.
 static void forEachPlace(ImplicitLocOpBuilder &b, Value padded,
                          const Window &window,
                          function_ref<void(Value, ArrayRef<int64_t>)> visit) {
@@ -59,8 +60,8 @@ static void forEachPlace(ImplicitLocOpBuilder &b, Value padded,
   }
 }
 
-/// Combines the elements of each window, first to last. Of equal maxima the
-/// first gets the gradient.
+/// Combines the elements of each window, first to last. The first of equal
+/// maxima gets the gradient.
 template <typename Op>
 static Value combineWindow(ImplicitLocOpBuilder &b, Value padded,
                            const Window &window) {
@@ -77,8 +78,8 @@ static Value combineWindow(ImplicitLocOpBuilder &b, Value padded,
   return result;
 }
 
-/// The row-major number, or with `isColumnMajor` that along the spatial axes in
-/// reverse, of the element of input 0 that is each window's maximum.
+/// Builds the row-major index in input 0 of each window's maximum; if
+/// `isColumnMajor`, the index counts along the spatial axes in reverse order.
 static Value numberMaxima(Node &node, Value padded, const Window &window,
                           bool isColumnMajor) {
   ImplicitLocOpBuilder &b = node.b;
@@ -98,7 +99,7 @@ static Value numberMaxima(Node &node, Value padded, const Window &window,
       return times(b, buildPlaces(b, type, axis), factor);
     };
     if (!first) {
-      // Where the windows begin.
+      // The indices of the first elements of windows.
       first = AddOp::create(b, scaled(0, from[1] * image), scaled(1, image));
       for (size_t axis = 0; axis < rank; ++axis)
         first = AddOp::create(
@@ -121,8 +122,8 @@ static Value numberMaxima(Node &node, Value padded, const Window &window,
   return number;
 }
 
-/// With ceil_mode the last window may reach beyond what is there, as long as it
-/// begins before that.
+/// With ceil_mode, adds windows that extend beyond the padded input, if they
+/// begin within the input or its padding before it.
 static void addPartialWindows(Window &window, ArrayRef<int64_t> sizes) {
   for (auto [axis, size] : llvm::enumerate(sizes)) {
     int64_t stride = window.strides[axis];
@@ -144,11 +145,12 @@ static FailureOr<Window> readPool(Node &node, bool isAllowed) {
   FailureOr<Window> window = readWindow(node, {});
   if (failed(window))
     return failure();
-  // More places than this are better served by an op of their own.
+  // One op is emitted per position in the window, which does not pay off for
+  // larger windows.
   constexpr int64_t kMaxPlaces = 256;
   int64_t places = 1;
   for (int64_t size : window->kernel)
-    places = std::min(places * size, kMaxPlaces + 1); // Below 2^31 each.
+    places = std::min(places * size, kMaxPlaces + 1); // Each is at most 2^31.
   if (places > kMaxPlaces)
     return node.emitUnsupported()
            << "windows of more than " << kMaxPlaces
@@ -159,8 +161,9 @@ static FailureOr<Window> readPool(Node &node, bool isAllowed) {
 }
 
 LogicalResult mlir::binade::importer::importMaxPool(Node &node) {
-  bool isColumnMajor = node.getInt("storage_order", 0); // Of the indices.
-  // Integers of a byte are exact in f32.
+  // The order of the indices.
+  bool isColumnMajor = node.getInt("storage_order", 0);
+  // 8-bit integers are exact in f32.
   Type element = node.getElement(0);
   bool isByte =
       isa<IntegerType>(element) && element.getIntOrFloatBitWidth() == 8;
@@ -194,7 +197,7 @@ LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
   Value padded = padSpatial(b, node.getInput(0), *window, 0.0);
   Value sum = combineWindow<AddOp>(b, padded, *window);
   auto type = cast<RankedTensorType>(sum.getType());
-  // How many elements each window averages: a product over the axes.
+  // The number of elements that each window averages: a product over the axes.
   auto spatial = llvm::to_vector(window->output);
   std::vector<float> counts(ShapedType::getNumElements(spatial), 1.0f);
   int64_t inner = counts.size();
@@ -208,7 +211,7 @@ LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
       int64_t inside = 0;
       for (int64_t k = 0; k < window->kernel[axis]; ++k) {
         int64_t place = begin + k * window->dilations[axis];
-        // Padding counts, what a partial window reaches beyond it does not.
+        // Padding counts, but elements beyond it, in partial windows, do not.
         int64_t low = countsPadding ? -whole->low[axis] : 0;
         int64_t high = size + (countsPadding ? whole->high[axis] : 0);
         inside += place >= low && place < high;
@@ -228,7 +231,7 @@ LogicalResult mlir::binade::importer::importAveragePool(Node &node) {
       DivOp::create(b, sum, broadcastTo(b, count, type.getShape())));
 }
 
-/// (sum |x|^p)^(1 / p), of what `sum` makes of the powers.
+/// Builds (sum |x|^p)^(1 / p), where `sum` reduces the powers.
 static LogicalResult importNormPool(Node &node,
                                     function_ref<Value(Value)> sum) {
   ImplicitLocOpBuilder &b = node.b;
@@ -264,7 +267,7 @@ LogicalResult mlir::binade::importer::importLpPool(Node &node) {
 }
 
 //===----------------------------------------------------------------------===//
-// The whole image
+// Global pooling
 //===----------------------------------------------------------------------===//
 
 static LogicalResult requireImage(Node &node) {

@@ -1,7 +1,8 @@
-//===- Quantize.cpp - QuantizeLinear, DequantizeLinear --------------------===//
+//===- Quantize.cpp - Import of quantization ops --------------------------===//
 //
-// Numbers are divided by a scale and rounded, to even, in the format that the
-// scale or `precision` says; to integers, no gradient flows through that.
+// QuantizeLinear divides by a scale and rounds to nearest even, in the format
+// of the scale or of attribute `precision`. No gradient flows through a
+// quantization to integers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +14,9 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Scales or zero points `factors`, for each element of input 0: one for all of
-/// them, one for each entry of an axis, or one for each block of entries.
+/// Broadcasts scales or zero points to the shape of input 0. `factors` has one
+/// element for the whole tensor, one per entry of axis `given`, or one per
+/// `block` entries of it.
 static FailureOr<Value> spreadFactors(Node &node, Value factors, int64_t given,
                                       int64_t block) {
   ImplicitLocOpBuilder &b = node.b;
@@ -36,7 +38,8 @@ static FailureOr<Value> spreadFactors(Node &node, Value factors, int64_t given,
            << " along axis " << *axis << " in blocks of " << block;
   if (isPerEntry)
     return buildBroadcast(b, factors, *axis, shape);
-  // Each as often as a block is long; the last block may be shorter.
+  // Repeat each factor for the length of a block; the last block may be
+  // shorter.
   SmallVector<int64_t> axes, repeated = blocks, whole = blocks;
   for (int64_t i = 0; i < type.getRank(); ++i)
     axes.push_back(i <= *axis ? i : i + 1);
@@ -47,7 +50,8 @@ static FailureOr<Value> spreadFactors(Node &node, Value factors, int64_t given,
   return buildSlice(b, all, *axis, 0, shape[*axis]);
 }
 
-/// What attribute `name` says, or `byDefault` where it says nothing.
+/// Returns the type that attribute `name` specifies, or `byDefault` if it is
+/// missing.
 static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
   int64_t number = node.getInt(name, 0);
   if (number == 0)
@@ -57,8 +61,9 @@ static FailureOr<Type> readType(Node &node, StringRef name, Type byDefault) {
   return node.emitUnsupported() << describeElementType(number);
 }
 
-/// Fails unless numbers of `type` can be computed with: scales that are powers
-/// of two leave that to an attribute.
+/// Fails unless `type` is a float of at least 16 bits, in which arithmetic is
+/// possible. Scales in a power-of-two format need attribute `name` to specify
+/// such a type.
 static LogicalResult requirePrecision(Node &node, StringRef name, Type type) {
   if (isa<FloatType>(type) && type.getIntOrFloatBitWidth() >= 16)
     return success();
@@ -66,7 +71,8 @@ static LogicalResult requirePrecision(Node &node, StringRef name, Type type) {
                                 << " floats of 16 bits or more, got " << type;
 }
 
-/// How many entries of the axis have one scale; 0 for all, or for one.
+/// Returns the number of entries of the axis per scale; 0 for scales of a whole
+/// tensor or of single entries.
 static FailureOr<int64_t> readBlock(Node &node) {
   int64_t block = node.getInt("block_size", 0);
   if (block >= 0)
@@ -75,16 +81,16 @@ static FailureOr<int64_t> readBlock(Node &node) {
                           << block;
 }
 
-/// Fails unless codes of `type` are floats of 4 or 8 bits, or integers of 2 to
-/// `most`.
+/// Fails unless quantized values of `type` are floats of 4 or 8 bits, or
+/// integers of 2 to `most` bits.
 static LogicalResult requireCodes(Node &node, Type type, unsigned most) {
   unsigned width = type.getIntOrFloatBitWidth();
   if (width >= 2 && width <= (isa<FloatType>(type) ? 8 : most) &&
       !isa<Float8E8M0FNUType>(type))
     return success();
   return node.emitUnsupported()
-         << "expected codes that are floats of 4 or 8 bits, or "
-         << "integers of 2 to " << most << ", got " << type;
+         << "expected quantized values that are floats of 4 or 8 bits, or "
+         << "integers of 2 to " << most << " bits, got " << type;
 }
 
 Value mlir::binade::importer::buildSaturated(ImplicitLocOpBuilder &b, Value x,
@@ -97,8 +103,8 @@ Value mlir::binade::importer::buildSaturated(ImplicitLocOpBuilder &b, Value x,
   return buildCast(b, x, codes);
 }
 
-/// Fails where the model says itself that a scale is no number above 0: all
-/// that it scales would be NaN, infinite or of the other sign.
+/// Fails if a constant scale is not positive and finite: scaled values would be
+/// NaN, infinite or of the wrong sign.
 static LogicalResult requireScales(Node &node) {
   DenseElementsAttr scales = node.getConstant(1);
   if (!scales)
@@ -112,7 +118,7 @@ static LogicalResult requireScales(Node &node) {
   return success();
 }
 
-/// Fails where a code of floats that the model holds stands for no number.
+/// Fails if a constant quantized value of a float format is NaN or infinite.
 static LogicalResult requireNumbers(Node &node) {
   DenseElementsAttr codes = node.getConstant(0);
   if (!codes || !isa<FloatType>(codes.getElementType()))
@@ -120,8 +126,8 @@ static LogicalResult requireNumbers(Node &node) {
   for (auto [index, code] : llvm::enumerate(codes.getValues<APFloat>()))
     if (!code.isFinite())
       return node.emitUnsupported()
-             << "expected codes of numbers, element " << index << " of "
-             << quote(node.getInputName(0)) << " is "
+             << "expected finite quantized values, but element " << index
+             << " of " << quote(node.getInputName(0)) << " is "
              << (code.isNaN() ? "NaN" : "infinite");
   return success();
 }
@@ -148,7 +154,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   Value x = buildCast(b, node.getInput(0), *compute);
   x = DivOp::create(b, x, *scale);
   auto result = node.getType(0).clone(*codes);
-  // The zero point of floats is 0, which added to -0 is 0.
+  // The zero point of float formats is 0. Adding it turns -0 into 0.
   if (isa<FloatType>(*codes)) {
     if (node.hasInput(2))
       x = AddOp::create(b, x, buildSplat(b, x.getType(), 0.0));
@@ -195,8 +201,8 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   return node.setResult(buildCast(b, MulOp::create(b, x, *scale), *element));
 }
 
-/// Codes of a byte over the range of the elements, which is made to include 0;
-/// of nothing but zeros the range has the length 1.
+/// Quantizes to u8 over the range of the elements, extended to include 0. The
+/// range of an all-zero tensor has length 1.
 LogicalResult mlir::binade::importer::importDynamicQuantizeLinear(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   if (!node.getElement(0).isF32())

@@ -1,8 +1,9 @@
-//===- QuantizedProducts.cpp - Products of integers -----------------------===//
+//===- QuantizedProducts.cpp - Import of integer matmuls ------------------===//
 //
-// MatMulInteger, ConvInteger and their forms with scales. Codes of a byte less
-// their zero points have at most 8 bits and a sign: f32 holds the sum of 256 of
-// their products, whatever the order, and integers of 32 bits add up such sums.
+// Imports MatMulInteger, ConvInteger and their variants with scales. 8-bit
+// values minus their zero points have at most 8 bits and a sign, so sums of 256
+// products are exact in f32, in any order. Longer contractions are split, and
+// the parts are added in i32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,11 +15,11 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Of f32: narrower sums would not be exact.
+/// The number of products whose sum is exact in f32.
 static constexpr int64_t kExactProducts = 256;
 
-/// Input `index` for each element of `shape`: one number, one for each entry of
-/// `axis`, or what broadcasts.
+/// Broadcasts input `index` to `shape`. It has one element, one per entry of
+/// `axis`, or a shape that broadcasts by numpy's rules.
 static FailureOr<Value> spread(Node &node, unsigned index,
                                ArrayRef<int64_t> shape, int64_t axis) {
   ImplicitLocOpBuilder &b = node.b;
@@ -33,19 +34,20 @@ static FailureOr<Value> spread(Node &node, unsigned index,
   if (!OpTrait::util::getBroadcastedShape(type.getShape(), shape, wider) ||
       ArrayRef(wider) != shape)
     return node.emitError()
-           << "cannot spread " << type << " over [" << shape << "]";
+           << "cannot broadcast " << type << " to [" << shape << "]";
   return broadcastTo(b, x, shape);
 }
 
-/// Input `index`, codes of a byte, less the zero points of input `zero`, one
-/// for all or one for each entry of `axis`: f32.
+/// Builds input `index`, of 8-bit integers, minus the zero points in input
+/// `zero`, one for all elements or one per entry of `axis`. The result is f32.
 static FailureOr<Value> center(Node &node, unsigned index, unsigned zero,
                                int64_t axis) {
   ImplicitLocOpBuilder &b = node.b;
   auto element = dyn_cast<IntegerType>(node.getElement(index));
   if (!element || element.getWidth() != 8)
     return node.emitError()
-           << "expected codes of int8 or uint8, got " << node.getType(index);
+           << "expected quantized values of int8 or uint8, got "
+           << node.getType(index);
   Value x = buildCast(b, node.getInput(index), b.getI32Type());
   if (node.hasInput(zero)) {
     if (node.getElement(zero) != element)
@@ -59,8 +61,8 @@ static FailureOr<Value> center(Node &node, unsigned index, unsigned zero,
   return buildCast(b, x, b.getF32Type());
 }
 
-/// Parts of up to `most` of `count`, added up: `build` makes one of a number of
-/// entries from a first one.
+/// Splits `count` entries into parts of at most `most`, and adds the results of
+/// `build(first, size)` for all parts in i32.
 static FailureOr<Value>
 addParts(ImplicitLocOpBuilder &b, int64_t count, int64_t most,
          function_ref<FailureOr<Value>(int64_t first, int64_t size)> build) {
@@ -76,11 +78,11 @@ addParts(ImplicitLocOpBuilder &b, int64_t count, int64_t most,
 }
 
 //===----------------------------------------------------------------------===//
-// Matrices
+// Matmuls
 //===----------------------------------------------------------------------===//
 
-/// The product of inputs `left` and `right`, whose zero points are inputs too,
-/// as integers of 32 bits.
+/// Builds the matmul of inputs `left` and `right`, minus their zero points, in
+/// i32.
 static FailureOr<Value> multiply(Node &node, unsigned left, unsigned leftZero,
                                  unsigned right, unsigned rightZero) {
   int64_t leftRank = node.getRank(left), rightRank = node.getRank(right);
@@ -110,8 +112,9 @@ LogicalResult mlir::binade::importer::importMatMulInteger(Node &node) {
   return failed(product) ? failure() : node.setResult(*product);
 }
 
-/// `product`, integers, as codes: times the scales of both sides, inputs `left`
-/// and `right`, over that of the result, input `scale`, and rounded to even.
+/// Quantizes the i32 `product`: multiplies it by the scales of both sides, in
+/// inputs `left` and `right`, divides by that of the result, in input `scale`,
+/// and rounds to nearest even.
 static LogicalResult requantize(Node &node, Value product, unsigned left,
                                 int64_t leftAxis, unsigned right,
                                 int64_t rightAxis, unsigned scale) {
@@ -147,7 +150,7 @@ LogicalResult mlir::binade::importer::importQLinearMatMul(Node &node) {
   if (failed(product))
     return failure();
   int64_t rank = cast<RankedTensorType>(product->getType()).getRank();
-  // A side that is a vector has no axis in the result.
+  // A vector operand has no axis in the result.
   bool hasRows = node.getRank(0) > 1, hasColumns = node.getRank(3) > 1;
   return requantize(node, *product, 1, hasRows ? rank - 1 - hasColumns : rank,
                     4, hasColumns ? rank - 1 : rank, 6);
@@ -157,7 +160,7 @@ LogicalResult mlir::binade::importer::importQLinearMatMul(Node &node) {
 // Convolutions
 //===----------------------------------------------------------------------===//
 
-/// Channels [first, first + size) of each of `groups`.
+/// Returns channels [first, first + size) of each of `groups`.
 static Value takeChannels(ImplicitLocOpBuilder &b, Value x, int64_t groups,
                           int64_t first, int64_t size) {
   SmallVector<int64_t> shape(cast<RankedTensorType>(x.getType()).getShape());
@@ -169,7 +172,7 @@ static Value takeChannels(ImplicitLocOpBuilder &b, Value x, int64_t groups,
       b, buildSlice(b, buildReshape(b, x, apart), 2, first, size), shape);
 }
 
-/// The convolution of input 0 with input `weight`, as integers of 32 bits.
+/// Builds the convolution of input 0 with input `weight` in i32.
 static FailureOr<Value> convolve(Node &node, unsigned zero, unsigned weight,
                                  unsigned weightZero) {
   ImplicitLocOpBuilder &b = node.b;

@@ -1,7 +1,7 @@
-//===- Random.cpp - Dropout, and random numbers ---------------------------===//
+//===- Random.cpp - Import of dropout and random values -------------------===//
 //
-// A node's own seed is not used: all draws come from the step's generator, each
-// node from its own stream.
+// All random values come from the step's generator, with a separate stream per
+// node. The seeds of nodes are ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,12 +14,12 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Ratio and mode are known at import.
+/// Ratio and training mode must be constants.
 LogicalResult mlir::binade::importer::importDropout(Node &node) {
   if (failed(requireFloats(node)))
     return failure();
   (void)node.getInt("seed", 0);
-  // An attribute in opsets before 12, in which nothing is dropped.
+  // In opsets before 12 the ratio is an attribute, and nothing is dropped.
   double ratio = node.getFloat("ratio", 0.5f);
   bool isTraining = false;
   for (unsigned index : {1u, 2u}) {
@@ -44,7 +44,7 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
   if (!(ratio >= 0.0 && ratio < 1.0))
     return node.emitError() << "expected a ratio in [0, 1), got " << ratio;
   if (!isTraining || ratio == 0.0) {
-    // Everything is kept.
+    // Without dropout, the mask is all true.
     bool isBool = node.getOpset() >= 10;
     auto mask =
         isBool ? node.getType(0).clone(node.b.getI1Type()) : node.getType(0);
@@ -55,7 +55,8 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
   APFloat share(ratio);
   Value rng = node.graph.getRng();
   int64_t stream = node.graph.takeStream();
-  // What is kept of ones is what is kept of anything: the mask is drawn again.
+  // Dropout of ones with the same stream keeps the same elements, so it gives
+  // the mask.
   if (node.hasOutput(1) && node.graph.isUsed(node.getOutputName(1))) {
     Value ones =
         buildSplat(node.b, node.getType(0).clone(node.b.getF32Type()), 1.0);
@@ -68,7 +69,8 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
                                           stream, PrecisionAttr()));
 }
 
-/// The type that a node of random numbers makes, from its shape or its input.
+/// Returns the type of the result of a random op, by its attributes or its
+/// input.
 static FailureOr<RankedTensorType> getRandomType(Node &node) {
   bool isLike = node.getNumInputs() > 0;
   Type element = isLike ? node.getElement(0) : Type(node.b.getF32Type());
@@ -83,7 +85,7 @@ static FailureOr<RankedTensorType> getRandomType(Node &node) {
   return getTensorType(node.getErrorLoc(), node.getInts("shape"), element);
 }
 
-/// Multiples of 2^-24 in [0, 1), of a stream of their own.
+/// Builds uniform multiples of 2^-24 in [0, 1) from a new stream.
 static Value draw(Node &node, ArrayRef<int64_t> shape) {
   return buildRandomTensor(node.b, node.graph.getRng(), node.graph.takeStream(),
                            shape);
@@ -100,7 +102,7 @@ LogicalResult mlir::binade::importer::importRandomUniform(Node &node) {
       node.b, a.add(a.mul(uniform, high - low), low), type->getElementType()));
 }
 
-/// By Box & Muller, 1958, from two draws.
+/// Computes normal values from two uniform ones (Box & Muller, 1958).
 LogicalResult mlir::binade::importer::importRandomNormal(Node &node) {
   FailureOr<RankedTensorType> type = getRandomType(node);
   double mean = node.getFloat("mean", 0.0f),
@@ -110,7 +112,7 @@ LogicalResult mlir::binade::importer::importRandomNormal(Node &node) {
   Value radius = draw(node, type->getShape());
   Value turn = draw(node, type->getShape());
   Arithmetic a(node.b, radius);
-  // In (0, 1], whose logarithm is finite.
+  // Map to (0, 1], where the logarithm is finite.
   radius = a.sub(a.splat(1.0), radius);
   radius = a.sqrt(a.mul(LogOp::create(node.b, radius), -2.0));
   Value angle = CosOp::create(node.b, a.mul(turn, 2.0 * std::numbers::pi));
@@ -119,7 +121,7 @@ LogicalResult mlir::binade::importer::importRandomNormal(Node &node) {
                                   type->getElementType()));
 }
 
-/// 1 with the probability that input 0 says, else 0.
+/// Builds 1 with the probability in input 0, otherwise 0.
 LogicalResult mlir::binade::importer::importBernoulli(Node &node) {
   if (failed(requireFloats(node)))
     return failure();

@@ -1,8 +1,8 @@
-//===- Recurrent.cpp - RNN, GRU, LSTM -------------------------------------===//
+//===- Recurrent.cpp - Import of RNN, GRU and LSTM ------------------------===//
 //
-// One step after the other, as ops of their own: what a step multiplies by the
-// input is computed for all steps at once. Weights are [directions, gates *
-// hidden, ...], biases both of the input's and of the state's product.
+// Unrolls the steps. The matmul with the input is one op for all steps. Weights
+// are [directions, gates * hidden, ...]; the biases are those of the input's
+// and of the state's matmul.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +15,17 @@ using namespace mlir::binade::importer;
 namespace {
 using Function = Value (*)(ImplicitLocOpBuilder &, Value);
 
-/// What a cell keeps from one step to the next; of an LSTM only `cell`, and
-/// what its gates let through, [batch, gates * hidden].
+/// The state of a cell after a step. `cell` and the activations of all gates,
+/// `gates` [batch, gates * hidden], exist for LSTM only.
 struct State {
   Value hidden, cell, gates;
 };
 
-/// One direction: what its cell computes with, [gates * hidden, ...] each.
+/// The weights of one direction, [gates * hidden, ...] each, and its input.
 struct Direction {
-  Value input;        ///< [steps, batch, gates * hidden], with its bias.
-  Value weight, bias; ///< Of the state; no bias is null.
+  /// Input times weight, plus bias: [steps, batch, gates * hidden].
+  Value input;
+  Value weight, bias; ///< Those of the state; the bias may be null.
   Value peepholes;    ///< [3 * hidden], or null.
   SmallVector<Function> functions;
   State initial;
@@ -41,7 +42,7 @@ public:
   LogicalResult import();
 
 protected:
-  /// The next state, from the step's part of the input's product.
+  /// Returns the next state. `input` is the step's part of the input's matmul.
   virtual State advance(const Direction &d, Value input, State state) = 0;
   virtual LogicalResult readMore() { return success(); }
 
@@ -54,7 +55,7 @@ protected:
   Value multiply(Value x, Value weight, Value bias) {
     return MatmulOp::create(b, x, weight, bias, false, true, PrecisionAttr());
   }
-  /// Part `index` of `count` of the first axis.
+  /// Returns entries [index * count, (index + 1) * count) of the first axis.
   Value part(Value x, int64_t index, int64_t count) {
     return buildSlice(b, x, 0, index * count, count);
   }
@@ -150,7 +151,7 @@ LogicalResult Recurrent::read() {
   return readMore();
 }
 
-/// What belongs to one direction, without the axis of directions.
+/// Returns the entry of `x` for one direction, without the axis of directions.
 Value Recurrent::select(Value x, int64_t direction) {
   if (!x)
     return x;
@@ -208,8 +209,9 @@ FailureOr<Direction> Recurrent::readDirection(int64_t number, bool isReverse) {
   return d;
 }
 
-/// The states after each step, in the order of time, and the last of them. Past
-/// the end of its sequence a state stays; a reversed one begins at the end.
+/// Returns the states after each step, ordered by time, and sets `last` to the
+/// final one. A state does not change past the end of its sequence; a reverse
+/// direction starts at the end.
 SmallVector<State> Recurrent::emit(const Direction &d, State &last) {
   SmallVector<State> states(steps);
   last = d.initial;
@@ -228,8 +230,8 @@ SmallVector<State> Recurrent::emit(const Direction &d, State &last) {
   return states;
 }
 
-/// For each number of a state whether `step` belongs to its sequence; null
-/// where all do.
+/// Builds, for each element of a state, whether `step` is within its sequence;
+/// returns null if all sequences have full length.
 Value Recurrent::buildIsInside(int64_t step) {
   if (!node.hasInput(4))
     return {};
@@ -262,7 +264,7 @@ LogicalResult Recurrent::import() {
       return failure();
     State last;
     SmallVector<State> states = emit(*d, last);
-    // What is behind the end of a sequence is 0.
+    // Outputs past the end of a sequence are 0.
     for (auto [step, state] : llvm::enumerate(states))
       if (Value isInside = buildIsInside(step))
         state.hidden =
@@ -286,7 +288,7 @@ LogicalResult Recurrent::import() {
     allCells.push_back(join(&State::cell));
     allGates.push_back(join(&State::gates));
   }
-  // [steps, directions, batch, hidden], or the batch first.
+  // Results are [steps, directions, batch, hidden] or have the batch first.
   auto place = [&](Value x, ArrayRef<int64_t> batchFirst) {
     return isBatchFirst ? buildTranspose(b, x, batchFirst) : x;
   };
@@ -296,7 +298,7 @@ LogicalResult Recurrent::import() {
     node.setOutput(1, place(joinAlong(b, hiddens, 0), {1, 0, 2}));
   if (gates == 4 && node.hasOutput(2))
     node.setOutput(2, place(joinAlong(b, cells, 0), {1, 0, 2}));
-  // What gradients read: outputs that LSTMTraining has and LSTM has not.
+  // Further outputs of LSTMTraining, which LSTMGrad reads.
   if (gates == 4 && node.hasOutput(3))
     node.setOutput(3, joinAlong(b, allCells, 1));
   if (gates == 4 && node.hasOutput(4))
@@ -319,7 +321,8 @@ struct PlainCell : Recurrent {
   static constexpr StringRef kDefaults[] = {"Tanh"};
 };
 
-/// Cho et al., 2014: z and r are gates, h the candidate, in this order.
+/// GRU (Cho et al., 2014): update gate z, reset gate r and candidate h, in this
+/// order.
 struct GatedCell : Recurrent {
   explicit GatedCell(Node &node) : Recurrent(node, 3, 2, kDefaults) {}
   LogicalResult readMore() override {
@@ -348,8 +351,8 @@ struct GatedCell : Recurrent {
   static constexpr StringRef kDefaults[] = {"Sigmoid", "Tanh"};
 };
 
-/// Hochreiter & Schmidhuber, 1997, with ONNX's order of gates: input, output,
-/// forget, cell; peepholes are those of input, output and forget.
+/// LSTM (Hochreiter & Schmidhuber, 1997) with ONNX's order of gates: input,
+/// output, forget, cell. Input, output and forget gates may have peepholes.
 struct MemoryCell : Recurrent {
   explicit MemoryCell(Node &node) : Recurrent(node, 4, 3, kDefaults) {}
   LogicalResult readMore() override {

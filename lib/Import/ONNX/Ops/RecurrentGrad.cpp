@@ -1,8 +1,8 @@
-//===- RecurrentGrad.cpp - Gradient of LSTM -------------------------------===//
+//===- RecurrentGrad.cpp - Import of LSTMGrad -----------------------------===//
 //
-// The op of ONNX Runtime's training graphs: one direction, sequences of one
-// length. Each step is walked back by itself; products with the input and with
-// the states are those of all steps at once.
+// Imports the gradient of LSTM in ONNX Runtime's training graphs, for one
+// direction and sequences of equal length. Steps are unrolled backward; the
+// gradients of the input and the weights are one matmul over all steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,11 +12,21 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-// Inputs, and outputs: gradients of X, W, R, B and the initial states.
-// clang-format off
+// Indices of inputs, and of outputs: gradients of X, W, R, B and initial
+// states. clang-format off
 enum : unsigned {
-  kX, kW, kR, kLengths, kHidden0, kCell0, kHiddens, kCells, kGates,
-  kHiddensGrad, kHiddenGrad, kCellGrad
+  kX,
+  kW,
+  kR,
+  kLengths,
+  kHidden0,
+  kCell0,
+  kHiddens,
+  kCells,
+  kGates,
+  kHiddensGrad,
+  kHiddenGrad,
+  kCellGrad
 };
 // clang-format on
 enum : unsigned { kDX, kDW, kDR, kDB, kDHidden0, kDCell0 };
@@ -28,12 +38,14 @@ struct LstmGrad {
   void buildGradients();
 
 private:
-  /// [batch, width] of step `step` of an input [steps, 1, batch, width].
+  /// Returns step `step` of an input [steps, 1, batch, width] as [batch,
+  /// width].
   Value at(unsigned input, int64_t step, int64_t width) {
     return buildReshape(b, buildSlice(b, node.getInput(input), 0, step, 1),
                         {batch, width});
   }
-  /// [batch, hidden] of an input [1, batch, hidden], zeros where it is absent.
+  /// Returns an input [1, batch, hidden] as [batch, hidden]; zeros if it is
+  /// missing.
   Value state(unsigned input) {
     if (node.hasInput(input))
       return buildReshape(b, node.getInput(input), {batch, hidden});
@@ -104,7 +116,7 @@ LogicalResult LstmGrad::checkLstm() {
   for (unsigned input : {kHiddens, kCells, kGates})
     if (!node.hasInput(input))
       return node.emitError()
-             << "needs input " << input << ", which LSTMTraining gives";
+             << "needs input " << input << ", an output of LSTMTraining";
   return success();
 }
 
@@ -116,8 +128,9 @@ Value LstmGrad::joinRows(ArrayRef<Value> parts, int64_t width) {
   return ConcatOp::create(b, type.clone(shape), parts, 0, PrecisionAttr());
 }
 
-/// Gradient of what the gates are functions of, [batch, 4 * hidden]; gradients
-/// of the states become those of the step before.
+/// Builds the gradient of the pre-activations of the gates of `step`, [batch, 4
+/// * hidden]. Replaces the gradients of the states after the step by those
+/// before it.
 Value LstmGrad::stepBack(int64_t step, Value &hiddenGrad, Value &cellGrad) {
   Value gates = at(kGates, step, 4 * hidden);
   auto gate = [&](int64_t index) {
@@ -161,7 +174,7 @@ void LstmGrad::buildGradients() {
   set(kDW, multiply(all, x, true), {1, 4 * hidden, depth});
   set(kDR, multiply(all, joinRows(states, hidden), true),
       {1, 4 * hidden, hidden});
-  // Both biases are added to the same sum.
+  // Both biases are added to the same sum, so their gradients are equal.
   Value bias = ReduceSumOp::create(b, all, ArrayRef<int64_t>{0});
   auto twice = RankedTensorType::get(8 * hidden, node.getElement(kX));
   set(kDB,

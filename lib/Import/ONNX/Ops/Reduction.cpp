@@ -1,4 +1,4 @@
-//===- Reduction.cpp - Reductions over axes -------------------------------===//
+//===- Reduction.cpp - Import of reductions -------------------------------===//
 
 #include "../OpTable.h"
 #include "../TorchOp.h"
@@ -17,8 +17,8 @@ struct Reduction {
 };
 } // namespace
 
-/// Axes are an attribute in old opsets and an input in new ones; without any,
-/// all are reduced, or none with `noop_with_empty_axes`.
+/// Reads the axes, an attribute in old opsets and an input in new ones. Without
+/// axes, all are reduced, or none if `noop_with_empty_axes`.
 static FailureOr<Reduction> readReduction(Node &node) {
   int64_t rank = node.getRank(0);
   FailureOr<SmallVector<int64_t>> axes = node.getInts("axes");
@@ -42,14 +42,15 @@ static FailureOr<Reduction> readReduction(Node &node) {
   return reduction;
 }
 
-/// Whether an axis is reduced that has no elements.
+/// Whether a reduced axis has no elements.
 static bool isEmpty(Node &node, const Reduction &reduction) {
   return llvm::any_of(reduction.axes, [&](int64_t axis) {
     return node.getShape(0)[axis] == 0;
   });
 }
 
-/// By elementwise ops: of integers, and where nothing is reduced to a number.
+/// Builds a reduction from elementwise ops: for integers, products and empty
+/// axes.
 static LogicalResult importTree(Node &node, const Reduction &reduction,
                                 Combination combination) {
   ImplicitLocOpBuilder &b = node.b;
@@ -59,7 +60,7 @@ static LogicalResult importTree(Node &node, const Reduction &reduction,
         buildNeutral(b, combination, type.clone(reduction.shape)));
   Value x = node.getInput(0);
   bool isNarrow = node.hasFloats(0) && type.getElementTypeBitWidth() < 32;
-  if (isNarrow) // One rounding, at the end.
+  if (isNarrow) // Round once, at the end.
     x = buildCast(b, x, b.getF32Type());
   for (int64_t axis : llvm::reverse(reduction.axes))
     x = combineAlong(b, combination, x, axis);
@@ -67,8 +68,9 @@ static LogicalResult importTree(Node &node, const Reduction &reduction,
       buildReshape(b, buildCast(b, x, type.getElementType()), reduction.shape));
 }
 
-/// The largest along `axes`. Of equal ones `torch.max(x, dim)`, which knows the
-/// place, gives the first all of the gradient; all others of PyTorch share it.
+/// Builds the maximum along `axes`. For equal maxima, `torch.max(x, dim)`,
+/// which also returns the index, gives the whole gradient to the first; other
+/// functions of PyTorch distribute it equally.
 static Value reduceMax(Node &node, Value x, ArrayRef<int64_t> axes) {
   Value y = ReduceMaxOp::create(node.b, x, axes);
   StringRef function = getTorchOp(node);
@@ -77,7 +79,7 @@ static Value reduceMax(Node &node, Value x, ArrayRef<int64_t> axes) {
   return y;
 }
 
-/// Of floats by `Op`.
+/// Builds a reduction of floats by `Op`.
 template <typename Op>
 static LogicalResult importReduction(Node &node, const Reduction &reduction) {
   Value x = node.getInput(0);
@@ -134,8 +136,7 @@ LogicalResult mlir::binade::importer::importReduceMin(Node &node) {
   return node.setResult(buildReshape(node.b, x, reduction->shape));
 }
 
-/// Of floats: what `before` makes of each element is added up, and the sum is
-/// what `after` makes of it.
+/// Builds `after` of the sum of `before` of each element, for floats.
 using OnTensor = function_ref<Value(ImplicitLocOpBuilder &, Value)>;
 static LogicalResult importSumOf(Node &node, OnTensor before, OnTensor after) {
   FailureOr<Reduction> reduction = readReduction(node);
@@ -172,7 +173,8 @@ LogicalResult mlir::binade::importer::importReduceSumSquare(Node &node) {
   return importSumOf(node, square, keep);
 }
 
-/// log sum e^(x - m) + m, m the largest x, or 0 where that is not finite.
+/// Builds log sum e^(x - m) + m, where m is the largest x, or 0 if that is not
+/// finite.
 LogicalResult mlir::binade::importer::importReduceLogSumExp(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<Reduction> reduction = readReduction(node);

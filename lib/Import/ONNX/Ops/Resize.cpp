@@ -1,7 +1,7 @@
-//===- Resize.cpp - Images of other sizes ---------------------------------===//
+//===- Resize.cpp - Import of Resize and Upsample -------------------------===//
 //
-// One axis after the other: an element is a weighted sum of neighbours, whose
-// places and weights are known when the model is imported.
+// Axes are resized one by one. An element is a weighted sum of neighbors, whose
+// positions and weights are computed at import.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,21 +14,22 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 namespace {
-/// What the attributes say of every axis.
+/// The attributes, which hold for all axes.
 struct Sampling {
   StringRef mode, nearest, coordinates;
   bool antialias, excludesOutside;
   double cubic, extrapolation;
 };
 
-/// One axis: `from` elements become `to`.
+/// An axis that is resized from `from` elements to `to`.
 struct Resized {
   int64_t axis = 0, from = 0, to = 0;
   double scale = 1.0, begin = 0.0, end = 1.0;
 };
 
-/// Where the elements of a resized axis come from: `places[tap][i]` with
-/// `weights[tap][i]`, and which of them lie outside of what is there.
+/// The sources of the elements of a resized axis: element i is the sum of the
+/// elements at `places[tap][i]` times `weights[tap][i]`. `isOutside` marks
+/// elements outside the input.
 struct Taps {
   std::vector<SmallVector<int64_t>> places;
   std::vector<std::vector<double>> weights;
@@ -36,7 +37,7 @@ struct Taps {
 };
 } // namespace
 
-/// An axis has no more elements.
+/// The maximum number of elements of an axis.
 static constexpr double kLongest = 0x1p31;
 
 static bool isKnown(StringRef word, ArrayRef<StringRef> words) {
@@ -68,7 +69,7 @@ static FailureOr<Sampling> readSampling(Node &node) {
   return sampling;
 }
 
-/// Where element `i` of the result stands on the axis that is resized.
+/// Returns the coordinate on the input axis of element `i` of the result.
 static double findCoordinate(const Sampling &sampling, const Resized &axis,
                              int64_t i) {
   double place = static_cast<double>(i);
@@ -100,7 +101,7 @@ static double findNearest(StringRef mode, double x) {
   return mode == "round_prefer_ceil" ? std::floor(x + 0.5) : std::ceil(x - 0.5);
 }
 
-/// What a neighbour at `distance` counts.
+/// Returns the weight of a neighbor at `distance`.
 static double weigh(const Sampling &sampling, double distance) {
   double x = std::fabs(distance), a = sampling.cubic;
   if (sampling.mode == "linear")
@@ -110,7 +111,7 @@ static double weigh(const Sampling &sampling, double distance) {
   return x < 2.0 ? ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a : 0.0;
 }
 
-/// Fails where the neighbours of all places are too many to be listed.
+/// Fails if the taps of all elements are too many to be constants.
 static LogicalResult requireFewTaps(Node &node, const Sampling &sampling,
                                     const Resized &axis) {
   double shrink = sampling.antialias ? std::min(axis.scale, 1.0) : 1.0;
@@ -125,7 +126,7 @@ static LogicalResult requireFewTaps(Node &node, const Sampling &sampling,
 static Taps findTaps(const Sampling &sampling, const Resized &axis) {
   bool isNearest = sampling.mode == "nearest";
   double reach = sampling.mode == "cubic" ? 2.0 : 1.0;
-  // A smaller image is smoothed as far as its elements lie apart.
+  // Antialiasing widens the filter by the downscaling factor.
   double shrink = sampling.antialias ? std::min(axis.scale, 1.0) : 1.0;
   auto first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
   int64_t count = isNearest ? 1 : 2 - 2 * first;
@@ -134,13 +135,13 @@ static Taps findTaps(const Sampling &sampling, const Resized &axis) {
   taps.weights.resize(count);
   for (int64_t i = 0; i < axis.to; ++i) {
     double x = findCoordinate(sampling, axis, i);
-    // A region of interest may be anywhere, or no number.
+    // Limit coordinates: a region of interest may be far outside, or NaN.
     constexpr double kFar = 0x1p40;
     x = x > -kFar ? std::min(x, kFar) : -kFar;
     taps.isOutside.push_back(
         sampling.coordinates == "tf_crop_and_resize" &&
         (x < 0.0 || x > static_cast<double>(axis.from) - 1.0));
-    // Of two neighbours at equal distance the left one counts.
+    // At an integer coordinate, the left neighbor is the one before it.
     double base =
         isNearest ? findNearest(sampling.nearest, x) : std::ceil(x) - 1.0;
     double sum = 0.0;
@@ -163,7 +164,7 @@ static Taps findTaps(const Sampling &sampling, const Resized &axis) {
   return taps;
 }
 
-/// Numbers along `axis` of a tensor of `type`.
+/// Broadcasts the constant `numbers(line)`, a vector along `axis`, to `type`.
 template <typename T>
 static Value buildAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
                         int64_t axis, T &&numbers) {
@@ -210,7 +211,7 @@ static Value resizeAxis(Node &node, Value x, const Sampling &sampling,
                           buildSplat(b, type, sampling.extrapolation), sum);
 }
 
-/// The numbers of input `index`, none where it is absent or empty.
+/// Returns the elements of input `index`; nothing if it is missing or empty.
 static FailureOr<SmallVector<double>> readNumbers(Node &node, unsigned index,
                                                   StringRef what) {
   SmallVector<double> numbers;
@@ -228,7 +229,7 @@ static FailureOr<SmallVector<double>> readNumbers(Node &node, unsigned index,
   return numbers;
 }
 
-/// The axes that are resized, from the inputs and attributes.
+/// Returns the resized axes, by the inputs and attributes.
 static FailureOr<SmallVector<Resized>> readAxes(Node &node,
                                                 const Sampling &sampling) {
   int64_t rank = node.getRank(0);
@@ -282,7 +283,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
     for (Resized &axis : result) {
       axis.scale = scale;
       double to = std::floor(scale * static_cast<double>(axis.from) + 0.5);
-      if (!(to <= kLongest)) // Nor NaN, of an axis without elements.
+      if (!(to <= kLongest)) // Also rejects NaN, from an axis without elements.
         return node.emitUnsupported()
                << "cannot resize axis " << axis.axis << " of "
                << node.getType(0) << " by " << scale;
@@ -292,7 +293,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
   return result;
 }
 
-/// `type` after all axes were resized.
+/// Returns `type` with all axes resized.
 static RankedTensorType getResized(RankedTensorType type,
                                    ArrayRef<Resized> axes) {
   SmallVector<int64_t> shape(type.getShape());
@@ -301,7 +302,7 @@ static RankedTensorType getResized(RankedTensorType type,
   return type.clone(shape);
 }
 
-/// Input 0 with `axes` resized, one after the other.
+/// Sets the result to input 0 with `axes` resized one by one.
 static LogicalResult resizeAxes(Node &node, const Sampling &sampling,
                                 ArrayRef<Resized> axes) {
   ImplicitLocOpBuilder &b = node.b;
@@ -313,7 +314,7 @@ static LogicalResult resizeAxes(Node &node, const Sampling &sampling,
   Value x = node.getInput(0);
   bool isNarrow = sampling.mode != "nearest" &&
                   node.getElement(0).getIntOrFloatBitWidth() < 32;
-  if (isNarrow) // One rounding, at the end.
+  if (isNarrow) // Round once, at the end.
     x = buildCast(b, x, b.getF32Type());
   SmallVector<int64_t> shape(node.getShape(0));
   for (const Resized &axis : axes) {
@@ -342,8 +343,8 @@ LogicalResult mlir::binade::importer::importResize(Node &node) {
   return failed(axes) ? failure() : resizeAxes(node, *sampling, *axes);
 }
 
-/// Also Resize of opset 10: all axes by their scales, from the first element
-/// on.
+/// Imports Upsample, and Resize of opset 10: scales all axes, aligned at the
+/// first element.
 LogicalResult mlir::binade::importer::importUpsample(Node &node) {
   int64_t rank = node.getRank(0);
   Sampling sampling{node.getString("mode", "nearest"),

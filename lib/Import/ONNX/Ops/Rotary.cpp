@@ -1,4 +1,4 @@
-//===- Rotary.cpp - Rotary embeddings -------------------------------------===//
+//===- Rotary.cpp - Import of RotaryEmbedding -----------------------------===//
 
 #include "../OpTable.h"
 #include "Arithmetic.h"

@@ -1,6 +1,7 @@
-//===- Sampling.cpp - GridSample, AffineGrid ------------------------------===//
+//===- Sampling.cpp - Import of GridSample and AffineGrid -----------------===//
 //
-// What stands outside of the image is 0, or an element inside.
+// Samples are interpolated between elements. Elements outside the image are 0,
+// or those of the padding mode.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +33,8 @@ private:
   StringRef mode, padding;
   bool alignsCorners = false;
   Value grid;
-  SmallVector<int64_t> spatial, samples; ///< Lengths of axes; samples with N.
+  /// Lengths of axes; `samples` includes N.
+  SmallVector<int64_t> spatial, samples;
 };
 } // namespace
 
@@ -67,8 +69,8 @@ LogicalResult Sampler::readSampling() {
   return success();
 }
 
-/// Where the samples lie along spatial axis `axis`, in elements; the grid has
-/// the last axis first, and -1 and 1 at the ends.
+/// Builds the coordinates of samples along spatial axis `axis`, in elements.
+/// The grid lists the last axis first, and ranges from -1 to 1.
 Value Sampler::getCoordinate(int64_t axis) {
   int64_t rank = node.getRank(1);
   Value one = buildSlice(b, grid, rank - 1, spatial.size() - 1 - axis, 1);
@@ -80,7 +82,7 @@ Value Sampler::getCoordinate(int64_t axis) {
                        : a.div(a.add(a.mul(shifted, length), -1.0), 2.0);
 }
 
-/// Back and forth between the borders of an axis of `length`.
+/// Reflects `x` at the borders of an axis of `length`.
 Value Sampler::reflect(Value x, int64_t length) {
   double low = alignsCorners ? 0.0 : -0.5;
   double range = static_cast<double>(length) - (alignsCorners ? 1.0 : 0.0);
@@ -96,14 +98,15 @@ Value Sampler::reflect(Value x, int64_t length) {
   return a.add(a.select(isEven, rest, a.sub(a.splat(range), rest)), low);
 }
 
-/// The element at `at`, a whole number, or what stands for it.
+/// Returns the tap of the element at `at`, a whole number, by the padding mode.
 Tap Sampler::findTap(Value at, Value weight, int64_t length) {
   if (padding == "reflection")
     at = reflect(at, length);
   return makeTap(b, at, weight, length, padding == "zeros");
 }
 
-/// Of the elements at -1, 0, 1 and 2 for a place at `t` in [0, 1) (Keys, 1981).
+/// Returns the weights of the elements at -1, 0, 1 and 2 for a sample at `t` in
+/// [0, 1) (Keys, 1981).
 SmallVector<Value> Sampler::getCubicWeights(Value t) {
   constexpr double kA = -0.75;
   Arithmetic a(b, t);
@@ -124,7 +127,7 @@ SmallVector<Value> Sampler::getCubicWeights(Value t) {
 SmallVector<Tap> Sampler::findSamplingTaps(Value coordinate, int64_t length) {
   Arithmetic a(b, coordinate);
   auto last = static_cast<double>(length) - 1.0;
-  // Of cubic samples each element is looked for on its own.
+  // For cubic samples, padding applies to each element separately.
   if (mode != "cubic" && padding != "zeros") {
     if (padding == "reflection")
       coordinate = reflect(coordinate, length);
@@ -153,7 +156,7 @@ LogicalResult Sampler::buildSamples() {
           channels = type.getDimSize(1);
   int64_t pixels = ShapedType::getNumElements(spatial);
   Type element = getElementTypeOrSelf(grid.getType());
-  // One row of channels for each pixel of each image.
+  // One row of channels per pixel of each image.
   SmallVector<int64_t> last = getAxisLast(rank, 1);
   Value rows = buildTranspose(b, buildCast(b, node.getInput(0), element), last);
   rows = buildReshape(b, rows, {batch * pixels, channels});
@@ -175,8 +178,7 @@ LogicalResult mlir::binade::importer::importGridSample(Node &node) {
   return Sampler(node).buildSamples();
 }
 
-/// The places that `theta` maps those of a regular grid to, whose size is
-/// known.
+/// Maps a regular grid of constant size by the affine matrices `theta`.
 LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<SmallVector<int64_t>> size = node.getIntegers(1, "size");
@@ -204,7 +206,7 @@ LogicalResult mlir::binade::importer::importAffineGrid(Node &node) {
                                            b.getI64IntegerAttr(axis)),
                             b.getF64Type());
     Arithmetic a(b, place);
-    // From -1 to 1, or between the middles of the elements at the ends.
+    // The ends are -1 and 1, or the centers of the first and last element.
     double divisor = alignsCorners ? std::max(length - 1.0, 1.0) : length;
     double first = alignsCorners ? -1.0 : 1.0 / length - 1.0;
     Value at = a.add(a.div(a.mul(place, 2.0), divisor), first);

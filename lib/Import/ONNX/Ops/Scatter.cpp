@@ -1,8 +1,8 @@
-//===- Scatter.cpp - Elements replaced by index ---------------------------===//
+//===- Scatter.cpp - Import of scatters -----------------------------------===//
 //
-// Sums are what the gradient of a gather is. A replaced element is one of the
-// updates or stays: which update is found by comparing places, and the last of
-// several for one place wins.
+// A scatter that adds is built as the gradient of a gather. For one that
+// replaces, each element is compared with the places of all updates; the last
+// update of a place wins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,22 +14,22 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Up to so many updates of a place are looked at one after the other.
+/// Up to this number, updates are applied one by one.
 static constexpr int64_t kFew = 8;
-/// More pairs of places and updates than this are not compared.
+/// The maximum number of pairs of elements and updates to compare.
 static constexpr int64_t kMaxPairs = int64_t(1) << 30;
 
 namespace {
-/// What an update does to the element that it is for.
+/// How an update changes its element.
 struct Scatter {
   ImplicitLocOpBuilder &b;
-  /// None replaces.
+  /// The reduction; nothing if updates replace elements.
   std::optional<Combination> combination;
 
   Value apply(Value old, Value update) const {
     return combination ? combine(b, *combination, old, update) : update;
   }
-  /// Where `isMeant`, what `update` makes of `old`.
+  /// Applies `update` to `old` where `isMeant`.
   Value applyWhere(Value isMeant, Value old, Value update) const {
     return SelectOp::create(b, isMeant, apply(old, update), old);
   }
@@ -44,7 +44,8 @@ static SmallVector<int64_t> getAxes(int64_t rank) {
   return llvm::to_vector(llvm::seq<int64_t>(0, rank));
 }
 
-/// None, and nothing of floats in less than 32 bits is rounded twice.
+/// Reads attribute `reduction` and the inputs `data` and `updates`. Narrow
+/// floats that are reduced are cast to f32, so that the result is rounded once.
 static FailureOr<Scatter> readScatter(Node &node, Value &data, Value &updates) {
   StringRef word = node.getString("reduction", "none");
   Scatter scatter{node.b, parseCombination(word)};
@@ -68,8 +69,8 @@ static FailureOr<Scatter> readScatter(Node &node, Value &data, Value &updates) {
 // Elements along an axis
 //===----------------------------------------------------------------------===//
 
-/// `x`, as long as it is along `axis`, beside every element of a tensor of
-/// `type`: along a further axis at the end.
+/// Broadcasts `x` so that a new last axis lists, for every element of a tensor
+/// of `type`, the entries of `x` along `axis`.
 static Value spreadAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
                          Value x, int64_t axis) {
   int64_t rank = type.getRank();
@@ -81,7 +82,8 @@ static Value spreadAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
                         shape);
 }
 
-/// Whether the element and the one of `places` beside it are at one place.
+/// Builds, for every pair of an element of `type` and one of `places` along
+/// `axis`, whether the element is at that place.
 static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
                         Value places, int64_t axis) {
   Value spread = spreadAlong(b, type, places, axis);
@@ -89,8 +91,8 @@ static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
                            Comparison::Equal);
 }
 
-/// Fails where all pairs of `targets` elements and `count` updates are too many
-/// to be compared.
+/// Fails if there are too many pairs of `targets` elements and `count` updates
+/// to compare.
 static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
   if (count <= kFew || targets <= kMaxPairs / count)
     return success();
@@ -99,7 +101,7 @@ static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
          << " updates, which are too many";
 }
 
-/// `box`, which replaces the first elements of `whole` along every axis.
+/// Returns `whole` with its first elements along every axis replaced by `box`.
 static Value placeBox(ImplicitLocOpBuilder &b, Value whole, Value box) {
   for (int64_t axis = 0; axis < typeOf(whole).getRank(); ++axis) {
     int64_t full = typeOf(whole).getDimSize(axis);
@@ -117,8 +119,8 @@ static Value placeBox(ImplicitLocOpBuilder &b, Value whole, Value box) {
   return box;
 }
 
-/// For each element of a tensor of `type`, whether any of `places` along `axis`
-/// is its own, and the number of the last one that is.
+/// Returns, for each element of a tensor of `type`, whether an update along
+/// `axis` has its place, and the number of the last such update.
 static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
                                         RankedTensorType type, Value places,
                                         int64_t axis) {
@@ -126,7 +128,7 @@ static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
   RankedTensorType pairs = typeOf(isMeant);
   int64_t rank = type.getRank();
   auto numbers = pairs.clone(b.getF32Type());
-  // From 1 on: 0 is none of them. An f32 counts to 2^24.
+  // Number updates from 1; 0 means none. f32 is exact up to 2^24.
   Value number = AddOp::create(
       b, buildCast(b, buildPlaces(b, pairs, rank), b.getF32Type()),
       buildSplat(b, numbers, 1.0));
@@ -139,8 +141,8 @@ static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
   return {isUpdated, buildCast(b, which, b.getI64Type())};
 }
 
-/// The largest of each element of `data` and what is meant for it, or the
-/// least: all equal ones share the gradient, as in PyTorch's scatter_reduce.
+/// Builds the maximum or minimum of each element of `data` and its updates.
+/// Equal ones share the gradient, as in PyTorch's scatter_reduce.
 static Value takeExtreme(const Scatter &scatter, Value data, Value places,
                          Value updates, int64_t axis) {
   ImplicitLocOpBuilder &b = scatter.b;
@@ -162,7 +164,8 @@ static Value takeExtreme(const Scatter &scatter, Value data, Value places,
   return flip(ReduceMaxOp::create(b, all, ArrayRef<int64_t>{rank}));
 }
 
-/// What `updates` make of `data`: they differ in shape along `axis` alone.
+/// Applies `updates`, whose shape differs from that of `data` only along
+/// `axis`.
 static Value scatterAlong(const Scatter &scatter, Value data, Value places,
                           Value updates, int64_t axis) {
   ImplicitLocOpBuilder &b = scatter.b;
@@ -209,7 +212,7 @@ FailureOr<Value> mlir::binade::importer::replaceAlong(Node &node, Value data,
   return scatterAlong({node.b, std::nullopt}, data, places, updates, axis);
 }
 
-/// `table` [rows, ...] and to each row the sum of the updates that are for it.
+/// Adds to each row of `table`, [rows, ...], the sum of its updates.
 static Value addRows(ImplicitLocOpBuilder &b, Value table, Value numbers,
                      Value updates) {
   Value sum = GatherGradOp::create(b, table.getType(), updates, numbers,
@@ -247,7 +250,7 @@ LogicalResult mlir::binade::importer::importScatterElements(Node &node) {
                          buildReshape(b, updates, count));
     whole = buildReshape(b, line, data.getShape());
   } else {
-    // What the updates can reach.
+    // The part of the data that updates can change.
     Value box = whole;
     for (int64_t other = 0; other < data.getRank(); ++other)
       if (other != *axis)
@@ -265,7 +268,7 @@ LogicalResult mlir::binade::importer::importScatterElements(Node &node) {
 // Rows by tuples of indices
 //===----------------------------------------------------------------------===//
 
-/// Of rows whose `numbers` are constants, the same as `findLast`.
+/// Returns the same as `findLast` for updates of rows with constant `numbers`.
 static std::pair<Value, Value> findLastOf(ImplicitLocOpBuilder &b, int64_t rows,
                                           ArrayRef<int64_t> numbers) {
   SmallVector<bool> isUpdated(rows, false);
@@ -282,8 +285,8 @@ static std::pair<Value, Value> findLastOf(ImplicitLocOpBuilder &b, int64_t rows,
   return {make(b.getI1Type(), isUpdated), make(b.getI64Type(), which)};
 }
 
-/// The row that each of the tuples of input 1 names, where that is constant;
-/// nothing where it is not, or where one is outside.
+/// Returns the row that each tuple of input 1 selects; nothing if the input is
+/// not constant or a tuple is out of bounds.
 static std::optional<SmallVector<int64_t>> readRows(Node &node,
                                                     ArrayRef<int64_t> counted) {
   if (!node.getConstant(1))
@@ -340,7 +343,7 @@ LogicalResult mlir::binade::importer::importScatterND(Node &node) {
   } else if (scatter->combination || (!known && count <= kFew)) {
     if (failed(requirePairs(node, data.getNumElements(), count)))
       return failure();
-    // One number for all elements of a row: rows are elements along an axis.
+    // All elements of a row have the same place along axis 0.
     Value places = buildBroadcast(b, numbers, {0}, {count, width});
     table = scatterAlong(*scatter, table, places, updates, 0);
   } else {

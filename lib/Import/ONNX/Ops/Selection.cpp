@@ -1,9 +1,9 @@
-//===- Selection.cpp - Places of extremes, and order ----------------------===//
+//===- Selection.cpp - Import of ArgMax, TopK and selections --------------===//
 //
-// Places are counted in floats, of which no two integers below 2^24 are one.
-// A few of many elements are picked one after the other. Other orders are by
-// comparison of all pairs along the axis: the rank of an element is the number
-// of those that stand before it.
+// Positions are computed in f32, which represents integers up to 2^24. TopK
+// with a small k selects elements one by one. Otherwise it compares all pairs
+// along the axis: the rank of an element is the number of elements that precede
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,8 @@ static LogicalResult requireCountable(Node &node, int64_t axis) {
 // One extreme
 //===----------------------------------------------------------------------===//
 
-/// The largest or least along `axis`, without it; NaN if any is.
+/// Reduces `axis` to the largest or smallest element; NaN if any element is
+/// NaN.
 static Value reduceExtreme(ImplicitLocOpBuilder &b, Value x, int64_t axis,
                            bool isMax) {
   if (!isa<FloatType>(getElementTypeOrSelf(x.getType())))
@@ -40,8 +41,8 @@ static Value reduceExtreme(ImplicitLocOpBuilder &b, Value x, int64_t axis,
   return NegOp::create(b, ReduceMaxOp::create(b, NegOp::create(b, x), axes));
 }
 
-/// Along `axis` of `x`, the place of the largest or least element, or of a NaN;
-/// of several the first or last. As f32 and without the axis.
+/// Returns the position along `axis` of the largest or smallest element, or of
+/// a NaN, as f32 and without the axis. Of several, it is the first or last one.
 static Value findExtreme(ImplicitLocOpBuilder &b, Value x, int64_t axis,
                          bool isMax, bool isLast) {
   auto type = cast<RankedTensorType>(x.getType());
@@ -51,7 +52,7 @@ static Value findExtreme(ImplicitLocOpBuilder &b, Value x, int64_t axis,
       kept.push_back(other);
   Value extreme = buildBroadcast(b, reduceExtreme(b, x, axis, isMax), kept,
                                  type.getShape());
-  // Where one is NaN so is the extreme, to which nothing is equal.
+  // If an element is NaN, so is the extreme, and no element equals it.
   Value isNumber = CompareOp::create(b, x, x, Comparison::Equal);
   Value isExtreme =
       OrOp::create(b, CompareOp::create(b, x, extreme, Comparison::Equal),
@@ -97,7 +98,7 @@ LogicalResult mlir::binade::importer::importArgMin(Node &node) {
   return importExtreme(node, false);
 }
 
-/// 1 at the first largest element, 0 elsewhere.
+/// Builds 1 at the first of the largest elements, 0 otherwise.
 LogicalResult mlir::binade::importer::importHardmax(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<int64_t> axis =
@@ -122,8 +123,8 @@ LogicalResult mlir::binade::importer::importHardmax(Node &node) {
                                          buildSplat(b, type, 0.0)));
 }
 
-/// The entries of an axis, or of all elements in one row, that a condition
-/// known at import keeps.
+/// Selects the entries of an axis, or of the flattened tensor, by a constant
+/// condition.
 LogicalResult mlir::binade::importer::importCompress(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<SmallVector<int64_t>> kept = node.getIntegers(1, "condition");
@@ -155,7 +156,7 @@ LogicalResult mlir::binade::importer::importCompress(Node &node) {
 // Order
 //===----------------------------------------------------------------------===//
 
-/// Whether x stands before y for good, NaN being the largest number.
+/// Builds whether x strictly precedes y. NaN counts as the largest value.
 static Value buildIsBefore(ImplicitLocOpBuilder &b, Value x, Value y,
                            bool isDescending) {
   auto isNaN = [&](Value z) -> Value {
@@ -170,13 +171,14 @@ static Value buildIsBefore(ImplicitLocOpBuilder &b, Value x, Value y,
   return OrOp::create(b, isLarger, isBeyond);
 }
 
-/// `places` in the order of elements of `x`, `count` of them, along the last
-/// axis: one integer for each.
+/// Returns the positions of the first `count` elements of `x` along the last
+/// axis in sorted order, by comparing all pairs.
 static Value findFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
                        bool isDescending) {
   auto type = cast<RankedTensorType>(x.getType());
   int64_t rank = type.getRank(), length = type.getShape().back();
-  // Axis `rank - 1` is the element, axis `rank` the one that it is compared to.
+  // Axis `rank - 1` is the element, axis `rank` the element it is compared
+  // with.
   SmallVector<int64_t> shape(type.getShape());
   shape.push_back(length);
   auto leading = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -194,7 +196,7 @@ static Value findFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
       b, isBefore, AndOp::create(b, isEarlier, NotOp::create(b, isAfter)));
   Value ranks = ReduceSumOp::create(b, buildCast(b, precedes, b.getF32Type()),
                                     ArrayRef<int64_t>{rank});
-  // The element of rank i is the i-th: exactly one is added up.
+  // Exactly one element has rank i, so the sum is its position.
   shape[rank - 1] = count;
   auto picks = type.clone(shape).clone(b.getF32Type());
   Value wanted = buildCast(b, buildPlaces(b, picks, rank - 1), b.getF32Type());
@@ -207,8 +209,8 @@ static Value findFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
   return buildCast(b, places, b.getI64Type());
 }
 
-/// The same of floats, one after the other: `count` times all elements that are
-/// left are looked through.
+/// Returns the same positions for floats by selecting one element at a time:
+/// `count` reductions over the remaining elements.
 static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
                        bool isDescending) {
   auto type = cast<RankedTensorType>(x.getType());
@@ -227,7 +229,7 @@ static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
                              Comparison::Greater);
   };
   Value place = buildCast(b, buildPlaces(b, type, axis), b.getF32Type());
-  // The first place is the largest number.
+  // The first position gets the largest value.
   Value behind = SubOp::create(
       b, buildSplat(b, counts, static_cast<double>(length - 1)), place);
   Value isNumber = CompareOp::create(b, x, x, Comparison::Equal);
@@ -247,7 +249,7 @@ static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
             b, key,
             spread(findMost(SelectOp::create(b, isLeftNumber, key, none))),
             Comparison::Equal));
-    // NaN is the largest number.
+    // NaN counts as the largest value.
     Value isNext =
         isDescending
             ? SelectOp::create(b, holdsSomewhere(isLeftNaN), isLeftNaN, isMost)
@@ -269,7 +271,8 @@ static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
   return buildCast(b, places, b.getI64Type());
 }
 
-/// All pairs are more than what it takes to pick so many one by one.
+/// TopK selects one by one if the axis has more than this many elements per
+/// selected one.
 static constexpr int64_t kPairsOfPick = 32;
 
 LogicalResult mlir::binade::importer::importTopK(Node &node) {
@@ -279,7 +282,7 @@ LogicalResult mlir::binade::importer::importTopK(Node &node) {
       node.normalizeAxis(node.getInt("axis", -1), type.getRank());
   FailureOr<SmallVector<int64_t>> k = node.getIntegers(1, "k");
   bool isDescending = node.getInt("largest", 1);
-  (void)node.getInt("sorted", 1); // Sorted is one of the orders that 0 allows.
+  (void)node.getInt("sorted", 1); // sorted = 0 allows any order.
   if (failed(axis) || failed(k) || failed(requireCountable(node, *axis)))
     return failure();
   int64_t length = type.getDimSize(*axis);
@@ -299,7 +302,7 @@ LogicalResult mlir::binade::importer::importTopK(Node &node) {
   return success();
 }
 
-/// The first elements of each sequence in reverse, as many as input 1 says.
+/// Reverses the first elements of each sequence, whose number is in input 1.
 LogicalResult mlir::binade::importer::importReverseSequence(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -311,7 +314,7 @@ LogicalResult mlir::binade::importer::importReverseSequence(Node &node) {
     return node.emitUnsupported()
            << "expected axes 0 and 1 and a length for each "
            << "sequence, got " << type << " and " << node.getType(1);
-  // A place below the length is counted from there.
+  // Positions below the length are mirrored.
   Value place = buildPlaces(b, type, time);
   Value length = buildBroadcast(b, node.getInput(1), {batch}, type.getShape());
   Value isInside = CompareOp::create(b, place, length, Comparison::Less);

@@ -1,7 +1,7 @@
-//===- Sequences.cpp - Lists of tensors, and optional values --------------===//
+//===- Sequences.cpp - Import of sequences and optional values ------------===//
 //
-// A sequence is known when the model is imported: it is a list of values, and
-// no op of the dialect has one. So is whether an optional value is there.
+// Sequences exist only at import, as lists of values; the dialect has no op for
+// them. Whether an optional value is empty is known at import, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Index `input` of one of `count` places, counted from the front.
+/// Returns the position in `input`, counted from the front; fails unless it is
+/// within `count`.
 static FailureOr<int64_t> readPlace(Node &node, unsigned input, int64_t count) {
   FailureOr<SmallVector<int64_t>> place = node.getIntegers(input, "position");
   if (failed(place))
@@ -67,9 +68,8 @@ LogicalResult mlir::binade::importer::importSequenceInsert(Node &node) {
       return failure();
     place = given->size() == 1 ? given->front() : count + 1;
     if (*place < -count || *place > count)
-      return node.emitError()
-             << "expected a position in front of, between or "
-             << "behind " << count << " tensors, got [" << *given << "]";
+      return node.emitError() << "expected a position from " << -count << " to "
+                              << count << ", got [" << *given << "]";
     if (*place < 0)
       *place += count;
   }
@@ -88,7 +88,8 @@ LogicalResult mlir::binade::importer::importSequenceLength(Node &node) {
       DenseElementsAttr::get(type, static_cast<int64_t>(sequence->size()))));
 }
 
-/// Parts of equal or of given lengths, or of one entry whose axis is dropped.
+/// Splits an axis into parts of equal or given lengths, or into single entries,
+/// whose axis may be dropped.
 LogicalResult mlir::binade::importer::importSplitToSequence(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   FailureOr<int64_t> axis =

@@ -1,4 +1,4 @@
-//===- Shape.cpp - Movement of elements -----------------------------------===//
+//===- Shape.cpp - Import of ops that move elements -----------------------===//
 
 #include "../OpTable.h"
 #include "../TorchOp.h"
@@ -24,7 +24,7 @@ Value mlir::binade::importer::buildSlice(ImplicitLocOpBuilder &b, Value x,
 }
 
 //===----------------------------------------------------------------------===//
-// The same elements under another shape
+// Reshapes
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importReshape(Node &node) {
@@ -106,13 +106,14 @@ LogicalResult mlir::binade::importer::importUnsqueeze(Node &node) {
   if (failed(axes))
     return failure();
   SmallVector<int64_t> shape(node.getShape(0));
-  for (int64_t axis : *axes) // Ascending: each lands at its final place.
+  // Axes are in ascending order, so each is inserted at its final position.
+  for (int64_t axis : *axes)
     shape.insert(shape.begin() + axis, 1);
   return node.setResult(buildReshape(node.b, node.getInput(0), shape));
 }
 
 //===----------------------------------------------------------------------===//
-// Other orders, parts and wholes
+// Transposes, concatenation and slices
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importTranspose(Node &node) {
@@ -121,8 +122,8 @@ LogicalResult mlir::binade::importer::importTranspose(Node &node) {
   SmallVector<int64_t> permutation = node.getInts("perm", reversed);
   if (static_cast<int64_t>(permutation.size()) != rank ||
       !isPermutationVector(permutation))
-    return node.emitError() << "[" << permutation << "] is no permutation of "
-                            << rank << " axes";
+    return node.emitError() << "[" << permutation
+                            << "] is not a permutation of " << rank << " axes";
   return node.setResult(buildTranspose(node.b, node.getInput(0), permutation));
 }
 
@@ -179,7 +180,7 @@ LogicalResult mlir::binade::importer::importSplit(Node &node) {
     if (int64_t stated = node.getInt("num_outputs", parts); stated != parts)
       return node.emitError()
              << "has " << parts << " outputs, num_outputs is " << stated;
-    // The last part is smaller where the axis cannot be divided equally.
+    // The last part is smaller if the axis cannot be divided equally.
     int64_t size = llvm::divideCeil(length, parts);
     for (int64_t rest = length; static_cast<int64_t>(sizes.size()) < parts;
          rest -= sizes.back())
@@ -198,7 +199,7 @@ LogicalResult mlir::binade::importer::importSplit(Node &node) {
   return success();
 }
 
-/// The places from `start` down to `end`, which is not among them.
+/// Returns the positions from `start` down to `end`, exclusive.
 static SmallVector<int64_t> listBackward(int64_t start, int64_t end,
                                          int64_t step, int64_t length) {
   auto clamp = [&](int64_t position) {
@@ -254,7 +255,7 @@ LogicalResult mlir::binade::importer::importSlice(Node &node) {
       backward.emplace_back(*axis, listBackward(start, end, step, length));
       continue;
     }
-    // Clamp before adding: starts and ends may be the largest of all integers.
+    // Clamp before adding: starts and ends may be the largest i64.
     auto clamp = [&](int64_t position) {
       if (position < 0)
         position = std::max(position, -length) + length;
@@ -296,7 +297,8 @@ LogicalResult mlir::binade::importer::importExpand(Node &node) {
   return node.setResult(broadcastTo(node.b, node.getInput(0), shape));
 }
 
-/// Copies become a new axis before each axis, which joins it afterwards.
+/// Repeats each axis by a broadcast along a new axis before it, which is then
+/// merged with it.
 LogicalResult mlir::binade::importer::importTile(Node &node) {
   FailureOr<SmallVector<int64_t>> repeats = node.getIntegers(1, "repeats");
   if (failed(repeats))
@@ -323,8 +325,8 @@ LogicalResult mlir::binade::importer::importTile(Node &node) {
 // Gather
 //===----------------------------------------------------------------------===//
 
-/// One index along an axis is a slice; rows of a table are `gather`; other axes
-/// come first by a transpose.
+/// A single constant index becomes a slice, and other indices along axis 0 a
+/// `gather`. Other axes are transposed to the front.
 LogicalResult mlir::binade::importer::importGather(Node &node) {
   int64_t rank = node.getRank(0);
   FailureOr<int64_t> axis = node.normalizeAxis(node.getInt("axis", 0), rank);

@@ -1,4 +1,4 @@
-//===- Taps.cpp - Samples between the elements of an image ----------------===//
+//===- Taps.cpp - Interpolation between elements --------------------------===//
 
 #include "Taps.h"
 #include "Arithmetic.h"
@@ -20,7 +20,7 @@ Tap mlir::binade::importer::makeTap(ImplicitLocOpBuilder &b, Value at,
       weight = a.splat(1.0);
     weight = a.select(isInside, weight, a.splat(0.0));
   }
-  // NaN is no place: some element, whose weight is NaN.
+  // For a NaN coordinate, use element 0; its weight is NaN.
   Value isNumber = CompareOp::create(b, inside, inside, Comparison::Equal);
   inside = a.select(isNumber, inside, a.splat(0.0));
   return {buildCast(b, inside, b.getI64Type()), weight};

@@ -1,7 +1,8 @@
-//===- Taps.h - Samples between the elements of an image --------*- C++ -*-===//
+//===- Taps.h - Interpolation between elements ------------------*- C++ -*-===//
 //
-// A sample is a sum of elements near its place, each a row of the image's
-// pixels times a weight; gradients follow for the image and for the places.
+// A sample is a weighted sum of elements near its coordinates. Elements are
+// gathered as rows of the image's pixels, so that autodiff can derive the
+// gradients of the image and of the coordinates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,31 +13,31 @@
 
 namespace mlir::binade::importer {
 
-/// One of the elements that a sample is made of: its place along an axis, or
-/// its row.
+/// An element that a sample reads: its position along an axis or its row.
 struct Tap {
-  Value place;  ///< i64, in what there is.
+  Value place;  ///< i64, within the axis or table.
   Value weight; ///< Null for 1.
 };
 
-/// The element at `at`, whole numbers, of an axis of `length`: the nearest one
-/// that there is. What lies outside counts nothing if `isZeroOutside`.
+/// Returns the tap of the element at `at`, whole numbers, clamped to an axis of
+/// `length`. If `isZeroOutside`, the weight outside the axis is 0.
 Tap makeTap(ImplicitLocOpBuilder &b, Value at, Value weight, int64_t length,
             bool isZeroOutside);
 
-/// The two neighbours of each coordinate, by distance.
+/// Returns the two neighbors of each coordinate with linear weights.
 SmallVector<Tap> findLinearTaps(ImplicitLocOpBuilder &b, Value coordinate,
                                 int64_t length, bool isZeroOutside);
 
-/// Each of `outer` with each of `inner`, which lie `stride` rows apart.
+/// Combines each of `outer` with each of `inner`: rows are outer + inner *
+/// stride, and weights are multiplied.
 SmallVector<Tap> combineTaps(ImplicitLocOpBuilder &b, ArrayRef<Tap> outer,
                              ArrayRef<Tap> inner, int64_t stride);
 
-/// The rows of `table` that `taps` are, each times its weight.
+/// Gathers the rows of `table` at `taps`, each times its weight.
 SmallVector<Value> gatherTaps(ImplicitLocOpBuilder &b, Value table,
                               ArrayRef<Tap> taps);
 
-/// Their sum.
+/// Returns the sum of the rows of `table` at `taps`, each times its weight.
 Value addTaps(ImplicitLocOpBuilder &b, Value table, ArrayRef<Tap> taps);
 
 } // namespace mlir::binade::importer

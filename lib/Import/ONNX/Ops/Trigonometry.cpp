@@ -1,7 +1,7 @@
 //===- Trigonometry.cpp - Circular and hyperbolic functions ---------------===//
 //
-// Made of sin, cos, atan, exp, log and their like, so that nothing cancels and
-// nothing overflows before the result does.
+// Built from sin, cos, atan, exp, log, expm1 and log1p by formulas without
+// cancellation, and without overflow unless the result overflows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@ LogicalResult mlir::binade::importer::importTan(Node &node) {
   });
 }
 
-// Where a slope is infinite, the root that makes it so is of a sum: a factor of
-// 0 beside it would make NaN.
+// Where a derivative is infinite, it comes from the root of a sum: in a
+// product, a factor of 0 times that infinity would give NaN.
 
 /// 2 atan(x / (1 + sqrt(1 - x) sqrt(1 + x)))
 LogicalResult mlir::binade::importer::importAsin(Node &node) {
@@ -43,8 +43,8 @@ LogicalResult mlir::binade::importer::importAcos(Node &node) {
   });
 }
 
-/// With t = e^(|x| / 2): (t / 2) t and (1 / t) / (2 t) are halves of e^|x| and
-/// e^-|x| that are finite wherever the result is.
+/// Returns e^|x| / 2 and e^-|x| / 2, computed as (t / 2) t and (1 / 2) / t / t
+/// with t = e^(|x| / 2), which are finite where the result is.
 static std::pair<Value, Value> buildHalves(Arithmetic &a) {
   Value t = ExpOp::create(a.b, a.mul(a.size(), 0.5));
   Value rising = a.mul(a.mul(t, 0.5), t);
@@ -58,7 +58,7 @@ LogicalResult mlir::binade::importer::importCosh(Node &node) {
   });
 }
 
-/// Near 0 by e = e^x - 1: (e + e / (e + 1)) / 2.
+/// Near 0, computes (e + e / (e + 1)) / 2 with e = e^x - 1.
 LogicalResult mlir::binade::importer::importSinh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     auto [rising, falling] = buildHalves(a);
@@ -71,7 +71,7 @@ LogicalResult mlir::binade::importer::importSinh(Node &node) {
   });
 }
 
-/// log(x) + log(2), for x so large that 1 is lost beside x^2.
+/// Builds log(x) + log(2), for x so large that x^2 + 1 rounds to x^2.
 static Value buildLogOfTwice(Arithmetic &a, Value x) {
   return a.add(LogOp::create(a.b, x), 0.69314718055994531);
 }
@@ -82,7 +82,7 @@ LogicalResult mlir::binade::importer::importAsinh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value size = a.size();
     Value isLarge = a.compare(size, Comparison::Greater, kLarge);
-    // Of a bounded operand: the side that is not taken stays finite.
+    // Clamp, so that the side that is not selected stays finite.
     Value small = a.min(size, kLarge);
     Value square = a.mul(small, small);
     Value root = a.add(a.sqrt(a.add(square, 1.0)), 1.0);

@@ -1,4 +1,4 @@
-//===- Unpooling.cpp - MaxUnpool ------------------------------------------===//
+//===- Unpooling.cpp - Import of MaxUnpool --------------------------------===//
 
 #include "../OpTable.h"
 #include "Indexing.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// Zeros with each element where the index of a MaxPool says, in the image that
-/// the windows cover; `output_shape` may give it more zeros behind.
+/// Places each element at its MaxPool index in a zero image that the windows
+/// cover. `output_shape` may pad this image with zeros at the end.
 LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
@@ -46,7 +46,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   if (!fits)
     return node.emitUnsupported()
            << "cannot put " << type << " into images of [" << shape
-           << "], its windows cover [" << covered << "]";
+           << "]: its windows cover [" << covered << "]";
   FailureOr<RankedTensorType> whole =
       getTensorType(node.getErrorLoc(), shape, type.getElementType());
   if (failed(whole))
@@ -58,7 +58,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
   int64_t count = type.getNumElements();
   Value x = node.getInput(0), index = getPlaces(node, 1, all), y;
   if (!overlaps) {
-    // Of windows side by side each has an index of its own.
+    // Windows do not overlap, so no two elements have the same index.
     y = GatherGradOp::create(b, type.clone({all}), buildReshape(b, x, count),
                              buildReshape(b, index, count), PrecisionAttr());
   } else {
@@ -67,7 +67,7 @@ LogicalResult mlir::binade::importer::importMaxUnpool(Node &node) {
     auto indexType = cast<RankedTensorType>(index.getType());
     index =
         SubOp::create(b, index, times(b, buildPlaces(b, indexType, 0), plane));
-    // Windows stay in their image.
+    // Indices must not leave their plane.
     index = CheckIndexOp::create(b, indexType, index, 0, plane, IntegerAttr());
     FailureOr<Value> replaced =
         replaceAlong(node, buildSplat(b, type.clone({planes, plane}), 0.0),

@@ -1,4 +1,4 @@
-//===- Window.h - Where the windows of an image lie -------------*- C++ -*-===//
+//===- Window.h - Windows of convolutions and pools -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IMPORT_ONNX_OPS_WINDOW_H
 #define BINADE_LIB_IMPORT_ONNX_OPS_WINDOW_H
@@ -7,7 +7,7 @@
 
 namespace mlir::binade::importer {
 
-/// Where a window lies, per spatial axis.
+/// The geometry of windows, per spatial axis.
 struct Window {
   SmallVector<int64_t> kernel, strides, dilations, low, high, output;
 
@@ -16,21 +16,22 @@ struct Window {
   }
 };
 
-/// Reads what Conv and the pools share; input `index` is [N, C, spatial...].
+/// Reads the window of a convolution or pool of input `index`, [N, C,
+/// spatial...].
 FailureOr<Window> readWindow(Node &node, ArrayRef<int64_t> kernel,
                              unsigned index = 0);
 
-/// The window of a convolution of input `index` with input `weight`; what their
-/// elements are is for others to check.
+/// Reads the window of a convolution of input `index` with input `weight`.
+/// Checks shapes, but not element types.
 FailureOr<Window> readConvolution(Node &node, unsigned index, unsigned weight,
                                   int64_t groups);
 
-/// The lists of a window for an input of `rank` spatial axes, checked, without
-/// padding and output.
+/// Reads kernel, strides, dilations and pads of a window with `rank` spatial
+/// axes. Does not compute automatic padding or output lengths.
 FailureOr<Window> readGeometry(Node &node, ArrayRef<int64_t> kernel,
                                size_t rank);
 
-/// The attribute `auto_pad`, or failure for a word that it does not know.
+/// Returns attribute `auto_pad`; fails on an unknown value.
 FailureOr<StringRef> readAutomaticPadding(Node &node);
 
 } // namespace mlir::binade::importer

@@ -1,4 +1,4 @@
-//===- Windows.cpp - Windows of signals, known at import ------------------===//
+//===- Windows.cpp - Import of window functions ---------------------------===//
 
 #include "../Evaluate.h"
 #include "../OpTable.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-/// The sum of (-1)^k coefficients[k] cos(2 pi k n / N) at each place n.
+/// Computes the sum of (-1)^k coefficients[k] cos(2 pi k n / N) for each n.
 static LogicalResult importWindow(Node &node, ArrayRef<double> coefficients) {
   FailureOr<SmallVector<int64_t>> size = node.getIntegers(0, "size");
   int64_t number = node.getInt("output_datatype", ::onnx::TensorProto::FLOAT);
