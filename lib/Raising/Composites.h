@@ -1,4 +1,4 @@
-//===- Composites.h - Matching spelled-out functions ------------*- C++ -*-===//
+//===- Composites.h - Matching of composites --------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_COMPOSITES_H
 #define BINADE_LIB_RAISING_COMPOSITES_H
@@ -17,13 +17,13 @@ void populateLossPatterns(RewritePatternSet &patterns);
 void populateNormalizationPatterns(RewritePatternSet &patterns);
 void populateSoftmaxPatterns(RewritePatternSet &patterns);
 
-/// The ops that a composite consists of, while it is being matched.
+/// Collects the ops of a composite while it is being matched.
 class Composite {
 public:
   explicit Composite(Operation *root) : ops{root} {}
 
-  /// The `Op` that defines `value`, if this is its only use: it belongs to the
-  /// composite then. Null otherwise.
+  /// Adds the `Op` that defines `value` to the composite and returns it, if
+  /// this is its only use; otherwise returns null.
   template <typename Op> Op take(Value value) {
     auto op = value.getDefiningOp<Op>();
     if (!op || !value.hasOneUse() || hasDecision(op))
@@ -32,8 +32,9 @@ public:
     return op;
   }
 
-  /// The same for a value whose other uses are inside the composite too;
-  /// `isClosed` checks them in the end.
+  /// Adds the `Op` that defines `value` to the composite even if it has other
+  /// uses. These have to be in the composite, too, which `isClosed` checks at
+  /// the end.
   template <typename Op> Op takeShared(Value value) {
     auto op = value.getDefiningOp<Op>();
     if (!op || hasDecision(op))
@@ -43,44 +44,45 @@ public:
     return op;
   }
 
-  /// Adds ops to it; false where one has a decision.
+  /// Adds ops to the composite; returns false if one has a decision.
   bool takeAll(ArrayRef<Operation *> added);
 
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
 
-  /// Whether nothing outside uses what is inside, but for the root's result
-  /// and, if there are any, those of `open`.
+  /// Whether no op outside the composite uses results inside, except for the
+  /// root's result and those in `open`.
   bool isClosed(ArrayRef<Value> open = {}) const;
 
-  /// The factors of a product of single-use `mul` ops below `value`.
+  /// Returns the factors of the product `value`, through `mul` ops with a
+  /// single use.
   SmallVector<Value> takeFactors(Value value);
 
-  /// All nodes of the composite, the root's first.
+  /// Returns the fused location of all ops of the composite, the root first.
   Location getLoc() const;
 
 private:
-  /// A decision on an inner op would be lost.
+  /// Whether `op` has a decision, which the rewrite would lose.
   static bool hasDecision(Operation *op);
 
   SmallVector<Operation *> ops;
 };
 
-/// The one value of a constant of floats, or nothing.
+/// Returns the element of a splat constant of floats, or nothing.
 std::optional<APFloat> getSplat(Value value);
 
-/// Whether every element of constant `value` is `number`, rounded to its
-/// format.
+/// Whether `value` is a splat constant of `number`, rounded to its format.
 bool isSplat(Value value, double number);
 
-/// Removes one factor equal to `number`; false when there is none.
+/// Removes a factor equal to `number`; returns false if there is none.
 bool dropFactor(SmallVectorImpl<Value> &factors, double number);
 
-/// Removes the only factor that `accept` accepts; null when there is none.
+/// Removes and returns the first factor that `accept` accepts; null if there is
+/// none.
 Value takeFactor(SmallVectorImpl<Value> &factors,
                  function_ref<bool(Value)> accept);
 
-/// The operand of a `broadcast` that copies rows of one number per element of
-/// the last axis; null for anything else.
+/// Returns the operand of a `broadcast` of a vector along all axes but the
+/// last; null for other values.
 Value getPerColumn(Value value);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Dataflow.cpp - What depends on what --------------------------------===//
+//===- Dataflow.cpp - Dataflow queries of raising -------------------------===//
 
 #include "Dataflow.h"
 #include "binade/IR/Movement.h"

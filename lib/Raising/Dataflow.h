@@ -1,4 +1,4 @@
-//===- Dataflow.h - what depends on what ------------------------*- C++ -*-===//
+//===- Dataflow.h - Dataflow queries of raising -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_DATAFLOW_H
 #define BINADE_LIB_RAISING_DATAFLOW_H
@@ -8,17 +8,18 @@
 
 namespace mlir::binade {
 
-/// The values that `roots` depend on, themselves among them.
+/// Returns the values that `roots` depend on, including `roots`.
 DenseSet<Value> getCone(ValueRange roots);
 
-/// Whether `op` computes an element from those at the same index alone.
+/// Whether `op` computes each element from the operands' elements at the same
+/// index.
 bool isElementwise(Operation *op);
 
-/// Whether `value` has one element, or is such a one copied to a shape.
+/// Whether `value` has one element, or is the broadcast of such a value.
 bool isNumber(Value value);
 
-/// The one-element value that `value` shows under another shape; null where it
-/// shows none.
+/// Returns the one-element operand of which `value` is a reshape or broadcast;
+/// null for other values.
 Value getShownNumber(Value value);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- DropBackward.cpp - Backward parts that autodiff makes anew ---------===//
+//===- DropBackward.cpp - Removal of derivable backward passes ------------===//
 
 #include "RandomPoint.h"
 #include "binade/Autodiff/Differentiate.h"
@@ -12,15 +12,16 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_DROPBACKWARDPASS
 #include "binade/Raising/Passes.h.inc"
 
-/// By how much gradients that are the same may differ, as a share of their
-/// norm: a few constants that one side has rounded to f32.
+/// How much equal gradients may differ, relative to their norm: a few constants
+/// are rounded to f32 on one side only.
 static constexpr double kTolerance = 0x1p-22;
 
-/// What no gradient is, as a share of the largest: roundings of f64.
+/// Smaller gradients, relative to the largest, count as 0: they are rounding
+/// errors of f64.
 static constexpr double kNothing = 1e-12;
 
-/// Ranges of the random points: an epsilon of 1e-8 shows within the first, and
-/// functions that are cut off, such as ReLU6, are so within the second.
+/// Ranges of random values: the first is small enough for an epsilon of 1e-8 to
+/// matter, the second large enough for functions such as ReLU6 to saturate.
 static constexpr double kRanges[] = {0x1p-20, 2.0};
 
 static bool isF32(func::FuncOp function) {
@@ -38,8 +39,8 @@ static bool isF32(func::FuncOp function) {
               .wasInterrupted();
 }
 
-/// Takes the gradients out of the results, and with them what nothing else
-/// reads; whether no backward part is left.
+/// Removes the gradients from the results, and ops that are then dead. Returns
+/// whether no op of the backward pass is left.
 static bool dropGradients(func::FuncOp function) {
   llvm::BitVector dropped(function.getNumResults());
   for (const Port &port : getResults(function, Role::Gradient))
@@ -53,7 +54,7 @@ static bool dropGradients(func::FuncOp function) {
 }
 
 namespace {
-/// The gradients of a graph beside those of autodiff.
+/// Compares the gradients of a graph with those that autodiff derives.
 class Comparison {
   using Gradients = SmallVector<std::pair<std::string, unsigned>>;
 
@@ -65,16 +66,16 @@ public:
     copy.setName("gradients");
   }
 
-  /// In which way they differ; empty where they do not.
+  /// Returns how the gradients differ; empty if they are equal.
   std::string find() {
-    // An attempt may fail, and says nothing then.
+    // Suppress errors: the attempt may fail.
     ScopedDiagnosticHandler silent(copy.getContext(),
                                    [](Diagnostic &) { return success(); });
     std::optional<Port> loss = findResult(copy, Role::Metric, "loss");
     Gradients given;
     for (const Port &port : getResults(copy, Role::Gradient))
       given.emplace_back(port.name, port.index);
-    // Own ones get the names.
+    // Derived gradients get the names, so remove them from the given ones.
     for (auto &[name, index] : given)
       for (StringRef attribute : {kRoleAttr, kNameAttr})
         copy.removeResultAttr(index,
@@ -141,17 +142,17 @@ struct DropBackwardPass : impl::DropBackwardPassBase<DropBackwardPass> {
                                            : "the graph's own: " + reason));
   }
 
-  /// Why the backward part has to stay; empty where it has not.
+  /// Returns why the backward pass has to be kept; empty if it can be removed.
   static std::string findReason(func::FuncOp function) {
     if (!isF32(function))
-      return "it has other formats than f32";
+      return "it has formats other than f32";
     if (estimateCost(function) == Cost::TooLarge)
       return "it is too large to be evaluated";
     if (function.getOps<GradientSeedOp>().empty())
       return "it is not linear in a seed";
     OwningOpRef<func::FuncOp> rest = function.clone();
     if (!dropGradients(*rest))
-      return "more than gradients depends on it";
+      return "results other than gradients depend on it";
     return Comparison(function).find();
   }
 };

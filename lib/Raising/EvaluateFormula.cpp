@@ -1,4 +1,4 @@
-//===- EvaluateFormula.cpp - Numbers of a rule's formulas -----------------===//
+//===- EvaluateFormula.cpp - Constant evaluation of formulas --------------===//
 
 #include "EvaluateFormula.h"
 

@@ -1,4 +1,4 @@
-//===- EvaluateFormula.h - numbers of a rule's formulas ---------*- C++ -*-===//
+//===- EvaluateFormula.h - Constant evaluation of formulas ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_EVALUATEFORMULA_H
 #define BINADE_LIB_RAISING_EVALUATEFORMULA_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// What `formula` returns for constants, by folding its operations; empty where
-/// one does not fold.
+/// Evaluates `formula` for constant arguments by folding its operations.
+/// Returns nothing if one does not fold.
 SmallVector<Attribute> evaluateFormula(func::FuncOp formula,
                                        ArrayRef<Attribute> arguments);
 

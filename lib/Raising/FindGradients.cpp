@@ -1,4 +1,4 @@
-//===- FindGradients.cpp - A loss with its gradients ----------------------===//
+//===- FindGradients.cpp - Detection of a loss with gradients -------------===//
 
 #include "FindGradients.h"
 #include "Dataflow.h"
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// One attempt: that `loss` is the loss.
+/// Finds the gradients under the assumption that result `loss` is the loss.
 class GradientFinder {
 public:
   GradientFinder(func::FuncOp function, unsigned loss)
@@ -24,7 +24,7 @@ public:
   std::optional<StepParts> find();
 
 private:
-  /// Arguments and gradients of one type, in their order.
+  /// Arguments and candidate gradients of one type, in order.
   struct Alike {
     SmallVector<BlockArgument> arguments;
     SmallVector<unsigned> gradients;
@@ -55,8 +55,9 @@ void GradientFinder::sort() {
         found->second.gradients.push_back(index);
 }
 
-/// Orders `alike.arguments` as their gradients, of which `found` has those that
-/// are known; arguments without one are left out.
+/// Permutes `alike.arguments` to the order of their gradients; arguments
+/// without a gradient are dropped. `found` has the index of the argument of
+/// each gradient, if it is known; the others are assigned in order.
 bool GradientFinder::order(Alike &alike,
                            ArrayRef<std::optional<unsigned>> found) {
   llvm::BitVector taken(alike.arguments.size());
@@ -68,8 +69,8 @@ bool GradientFinder::order(Alike &alike,
     return false;
   if (open > 1 && parts.isEvaluated)
     parts.warnings.push_back(std::to_string(open) +
-                             " gradients of one type are 0 but for roundings "
-                             "and belong to arguments by their order, from " +
+                             " gradients of one type are 0 up to rounding and "
+                             "are assigned to arguments by order, from " +
                              describe(alike.arguments.front()) + " on");
   SmallVector<BlockArgument> ordered;
   for (std::optional<unsigned> place : found) {
@@ -99,7 +100,7 @@ std::optional<StepParts> GradientFinder::find() {
   if (cost == Cost::Large)
     emitRemark(function.getLoc())
         << "its gradients are compared with those that Binade derives, which "
-           "takes up to a minute";
+           "may take a minute";
   if (cost != Cost::TooLarge)
     pairs = pairByValue(function, loss, gradients, arguments);
   if (pairs.kind == Pairs::Others)
@@ -107,8 +108,8 @@ std::optional<StepParts> GradientFinder::find() {
   parts.isEvaluated = pairs.kind == Pairs::Gradients;
   if (!parts.isEvaluated)
     parts.warnings.push_back(
-        "takes results for gradients by their types and their order: the graph "
-        "is too large to be evaluated, or cannot be");
+        "assigns gradients to arguments by their types and order, because the "
+        "graph is too large to be evaluated or cannot be evaluated");
   pairs.places.resize(gradients.size());
 
   ArrayRef<std::optional<unsigned>> places = pairs.places;

@@ -1,4 +1,4 @@
-//===- FindGradients.h - a loss with its gradients --------------*- C++ -*-===//
+//===- FindGradients.h - Detection of a loss with gradients -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_FINDGRADIENTS_H
 #define BINADE_LIB_RAISING_FINDGRADIENTS_H
@@ -7,14 +7,15 @@
 
 namespace mlir::binade {
 
-/// The parts of `function` where every floating-point result that does not
-/// belong to the forward part is the gradient of an argument: its updates have
-/// a gradient and no rule. Nothing where it has no such results, or where they
-/// are not gradients of as many arguments.
+/// Finds the parts of a function that computes gradients, but no updates: every
+/// floating-point result that the forward pass does not compute is the gradient
+/// of an argument. The updates in the result have a gradient and no rule.
+/// Returns nothing if there are no such results, or if they are not gradients.
 ///
-/// Binade's own gradients, evaluated with the graph's at a random point, say
-/// whether they are, and whose is whose. A graph that is too large for that has
-/// them in the order of its arguments of their types; a warning says so.
+/// Evaluates the results and the gradients that Binade derives at a random
+/// point, to assign each result to its argument. If the graph is too large for
+/// that, assigns results to arguments of their type in order; a warning says
+/// so.
 std::optional<StepParts> findGradients(func::FuncOp function);
 
 } // namespace mlir::binade

@@ -1,10 +1,10 @@
-//===- FindSeed.cpp - Where a loss scale enters a backward part -----------===//
+//===- FindSeed.cpp - Detection of the gradient seed ----------------------===//
 //
-// A value of the backward part has degree 1 if it is multiplied by s with the
-// seed, or 0 if it does not depend on it. Ops say how degrees of operands and
-// results belong together; gradients have 1, what the forward part makes has 0.
-// Degrees that follow are written down until none does; what is then open is
-// tried.
+// Finds where a loss scale enters the backward pass. A value has degree 1 if it
+// is proportional to the seed, and 0 if it does not depend on it. Gradients
+// have degree 1, values of the forward pass 0, and each op relates the degrees
+// of its operands and results. Known degrees are propagated to a fixed point;
+// the remaining ones are found by backtracking.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,16 +16,16 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// How a result is scaled with the operands that are floats.
+/// How the degree of a result depends on those of the float operands.
 enum class Scaling {
-  Same,    ///< As all of them, but for zeros.
-  Product, ///< As one of the two.
-  First,   ///< As the first; the others must not be.
-  None     ///< None may be scaled.
+  Same,    ///< Equal to that of all operands, except zeros.
+  Product, ///< Degree 1 if exactly one of two operands has it.
+  First,   ///< Equal to that of the first; the others have 0.
+  None     ///< All operands and results have 0.
 };
 
-/// A value or, of a constant that is added to others, one use of it: elsewhere
-/// it may be something else.
+/// A value or, for a constant that is added to others, one use of it: each use
+/// may have another degree.
 using Place = llvm::PointerUnion<Value, OpOperand *>;
 
 class SeedFinder {
@@ -49,7 +49,7 @@ private:
 
   func::FuncOp function;
   SmallVector<Operation *> ops;
-  /// What computes from the forward part alone, and added constants.
+  /// Backward values that depend on the forward pass only, and added constants.
   SetVector<Place> sources;
   unsigned tries = 256;
 };
@@ -59,7 +59,7 @@ static bool isFloat(Value value) {
   return isa<FloatType>(getTensor(value).getElementType());
 }
 
-/// Whether `value` is 0 everywhere, in whatever shape.
+/// Whether `value` is a zero constant, or a reshape or broadcast of one.
 static bool isZero(Value value) {
   Operation *op = value.getDefiningOp();
   return matchPattern(value, m_AnyZeroFloat()) ||
@@ -68,8 +68,8 @@ static bool isZero(Value value) {
           isZero(op->getOperand(0)));
 }
 
-/// Whether `operand` is a constant that is added, which may be a share of the
-/// seed. That of a product is a factor.
+/// Whether `operand` is a constant that is added, which may be multiplied by
+/// the seed. A constant factor of a product has degree 0.
 static bool isAddedConstant(OpOperand &operand) {
   Operation *op = operand.get().getDefiningOp();
   return op && op->hasTrait<OpTrait::ConstantLike>() &&
@@ -122,7 +122,7 @@ std::optional<bool> SeedFinder::get(const Degrees &degrees, Place place) const {
   return found == degrees.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Writes a degree; false where the place has the other one.
+/// Sets the degree of `place`; returns false if it has the other one.
 bool SeedFinder::set(Degrees &degrees, Place place, bool degree,
                      bool &changed) const {
   std::optional<bool> known = get(degrees, place);
@@ -195,7 +195,7 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
   llvm_unreachable("all scalings are listed");
 }
 
-/// Writes what follows; false where it contradicts itself.
+/// Propagates degrees to a fixed point; returns false on a contradiction.
 bool SeedFinder::propagate(Degrees &degrees) const {
   for (bool changed = true; changed;) {
     changed = false;

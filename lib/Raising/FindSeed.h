@@ -1,4 +1,4 @@
-//===- FindSeed.h - where a loss scale enters a backward part ---*- C++ -*-===//
+//===- FindSeed.h - Detection of the gradient seed --------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_FINDSEED_H
 #define BINADE_LIB_RAISING_FINDSEED_H
@@ -7,17 +7,17 @@
 
 namespace mlir::binade {
 
-/// What of a backward part is multiplied with a loss scale.
+/// The places of a backward pass that are multiplied by the gradient seed.
 struct Seed {
-  /// Computed from forward values and constants alone.
+  /// Values computed from forward values and constants only.
   SmallVector<Value> values;
-  /// Uses of constants, which are added to the like.
+  /// Uses of constants that are added to values proportional to the seed.
   SmallVector<OpOperand *> constants;
 };
 
-/// The values of the backward part of `function` such that every gradient is
-/// multiplied by s if all of them are: each op between them and the gradients
-/// is linear in what follows from them. Nothing where there are none.
+/// Returns the places of the backward pass of `function` such that multiplying
+/// all of them by s multiplies every gradient by s. Returns nothing if there
+/// are no such places.
 std::optional<Seed> findSeed(func::FuncOp function);
 
 } // namespace mlir::binade

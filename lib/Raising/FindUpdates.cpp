@@ -1,4 +1,4 @@
-//===- FindUpdates.cpp - What a whole training step replaces --------------===//
+//===- FindUpdates.cpp - Detection of optimizer updates -------------------===//
 
 #include "FindUpdates.h"
 #include "Dataflow.h"
@@ -30,7 +30,8 @@ bool mlir::binade::isKnown(Value value, ArrayRef<Value> numbers) {
 }
 
 namespace {
-/// One attempt: that `loss` is the loss.
+/// Finds the parts of a step under the assumption that result `loss` is the
+/// loss.
 class StepFinder {
 public:
   StepFinder(func::FuncOp function, unsigned loss)
@@ -61,19 +62,19 @@ private:
   func::FuncOp function;
   unsigned loss;
   DenseSet<Value> forward;
-  /// The arguments of its type that a result is an elementwise function of, and
-  /// by how many operations at least.
+  /// The arguments of its type of which a result is an elementwise function,
+  /// with the minimum number of operations between.
   using Distances = llvm::MapVector<Value, unsigned>;
   llvm::MapVector<unsigned, Distances> reached;
   SmallVector<Replacement> pairs;
   std::optional<Replacement> step;
   SmallVector<BlockArgument> given;
-  SmallVector<Value> numbers; ///< The step and what is given.
+  SmallVector<Value> numbers; ///< The step and the given scalars.
 };
 } // namespace
 
-/// Walks from a result, breadth first, over elementwise operations outside of
-/// the forward part.
+/// Finds the arguments that `result` reaches, breadth first, through
+/// elementwise operations outside the forward pass.
 void StepFinder::collect(unsigned result) {
   Value root = getResultValue(function, result);
   DenseSet<Value> seen = {root};
@@ -98,9 +99,10 @@ void StepFinder::collect(unsigned result) {
   }
 }
 
-/// A result replaces the only argument that it may replace; what is replaced
-/// already leaves the others fewer. Where all have several, as where a gradient
-/// reads its parameter, the nearest one counts.
+/// Pairs results with the arguments that they replace. A result with a single
+/// candidate gets it, which removes the candidate from the other results. If
+/// all results have several, as when a gradient reads its parameter, the
+/// nearest pair is chosen.
 void StepFinder::pair() {
   for (unsigned index = 0; index < function.getNumResults(); ++index)
     if (index != loss)
@@ -131,7 +133,8 @@ void StepFinder::pair() {
   });
 }
 
-/// Whether an argument that the loss does not depend on goes up by 1.
+/// Whether `replacement` increments by 1 an argument that the loss does not
+/// depend on.
 bool StepFinder::counts(const Replacement &replacement) const {
   auto sum =
       getResultValue(function, replacement.result).getDefiningOp<AddOp>();
@@ -157,8 +160,8 @@ StepFinder::getStates(const Replacement &parameter) const {
   return states;
 }
 
-/// What is computed outside of the forward part, element by element, from `own`
-/// and whatever else.
+/// Returns the values outside the forward pass that are elementwise functions
+/// of `own` and other values.
 DenseSet<Value> StepFinder::getFunctions(ArrayRef<Value> own) const {
   DenseSet<Value> functions(own.begin(), own.end());
   SmallVector<Value> pending(own);
@@ -170,7 +173,8 @@ DenseSet<Value> StepFinder::getFunctions(ArrayRef<Value> own) const {
   return functions;
 }
 
-/// What an update reads beside its own values and numbers.
+/// Returns the values that an update reads, other than its parameter and
+/// states, their functions, and scalars.
 SetVector<Value> StepFinder::getRead(const Update &update) const {
   SmallVector<Value> own = {update.parameter.argument};
   SmallVector<Value> pending = {
@@ -197,9 +201,10 @@ SetVector<Value> StepFinder::getRead(const Update &update) const {
   return read;
 }
 
-/// Follows what an update reads to one value: the last is followed to its
-/// operands until there is one, and that one until it is no function of a
-/// single other value.
+/// Returns the gradient of an update: replaces the last of the values that it
+/// reads by that op's operands until one value is left. If it read a single
+/// value from the start, follows it further through scalings. Returns null if
+/// no value of the parameter's type is found.
 Value StepFinder::findGradient(const Update &update) const {
   SetVector<Value> left = getRead(update);
   bool isAlone = left.size() == 1;
@@ -233,7 +238,7 @@ Value StepFinder::findGradient(const Update &update) const {
   return {};
 }
 
-/// What gradients and the results that stay depend on.
+/// Returns the values that gradients and the remaining results depend on.
 DenseSet<Value> StepFinder::getKept(const StepParts &parts) {
   llvm::SmallDenseSet<unsigned> goes;
   SmallVector<Value> stays;
@@ -251,7 +256,7 @@ DenseSet<Value> StepFinder::getKept(const StepParts &parts) {
   return getCone(stays);
 }
 
-/// Whether nothing that is `kept` goes with the updates.
+/// Whether no argument that is removed with the updates is in `kept`.
 bool StepFinder::leavesNothingBehind(const StepParts &parts,
                                      const DenseSet<Value> &kept) {
   return !(parts.step && kept.contains(parts.step->argument)) &&
@@ -262,7 +267,7 @@ bool StepFinder::leavesNothingBehind(const StepParts &parts,
          });
 }
 
-/// Inputs of one number that may be learning rates, or the count.
+/// Returns inputs of one element that may be learning rates or the step count.
 SmallVector<BlockArgument> StepFinder::findNumbers() {
   SmallVector<BlockArgument> found, integers;
   for (const Port &port : getArguments(function, Role::Batch)) {
@@ -279,14 +284,15 @@ SmallVector<BlockArgument> StepFinder::findNumbers() {
     else if (element.isInteger(32) || element.isInteger(64))
       integers.push_back(argument);
   }
-  // Of two none is known to be it.
+  // With several integers, it is unknown which one counts steps.
   if (!step && integers.size() == 1)
     found.push_back(integers.front());
   return found;
 }
 
 void StepFinder::chooseStep() {
-  // What others read comes before counters of something else, such as batches.
+  // Prefer a counter that other ops read to one that counts something else,
+  // such as batches.
   auto isRead = [&](const Replacement &pair) {
     return !pair.argument.hasOneUse() ||
            !getResultValue(function, pair.result).hasOneUse();
@@ -296,7 +302,8 @@ void StepFinder::chooseStep() {
       step = pair;
 }
 
-/// The parts, if what is `given` belongs to the updates.
+/// Returns the parts under the assumption that the `given` scalars belong to
+/// the updates.
 StepParts StepFinder::split() {
   StepParts parts{loss, {}, step, {}, given};
   numbers = getNumbers(parts);
@@ -329,7 +336,7 @@ StepParts StepFinder::find() {
   while (true) {
     StepParts parts = split();
     DenseSet<Value> kept = getKept(parts);
-    // A seed of the gradients, say, is no learning rate.
+    // Drop given scalars that remaining results read, such as a gradient seed.
     size_t before = given.size();
     llvm::erase_if(given, [&](Value x) { return kept.contains(x); });
     if (given.size() < before)

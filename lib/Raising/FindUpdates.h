@@ -1,4 +1,4 @@
-//===- FindUpdates.h - what a whole training step replaces ------*- C++ -*-===//
+//===- FindUpdates.h - Detection of optimizer updates -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_FINDUPDATES_H
 #define BINADE_LIB_RAISING_FINDUPDATES_H
@@ -7,14 +7,14 @@
 
 namespace mlir::binade {
 
-/// A result that takes the place of an argument after the step.
+/// A result that replaces an argument after the step.
 struct Replacement {
   BlockArgument argument;
   unsigned result;
 };
 
-/// The update of one parameter: new parameter and states are functions of the
-/// old ones, of numbers and of one gradient, element by element.
+/// The update of one parameter: the new parameter and states are elementwise
+/// functions of the old ones, of scalars and of one gradient.
 struct Update {
   Replacement parameter;
   Value gradient;
@@ -23,35 +23,35 @@ struct Update {
 
 /// The parts of a whole training step.
 struct StepParts {
-  unsigned loss; ///< Which result is the loss.
+  unsigned loss; ///< The index of the result that is the loss.
   SmallVector<Update> updates;
-  std::optional<Replacement> step; ///< Counts updates.
+  std::optional<Replacement> step; ///< The counter of updates.
   SmallVector<Replacement> buffers;
-  /// Numbers that nothing replaces and updates alone read: learning rates, of
-  /// f32, and, where no step is replaced, at most one count.
+  /// Scalar inputs that no result replaces and only updates read: f32 learning
+  /// rates and, if `step` is not set, at most one step count.
   SmallVector<BlockArgument> given = {};
-  /// What a given count is in the first step: 0, or 1 if 0 makes no numbers.
+  /// The value of a given count in the first step: 0, or 1 if the rule is not
+  /// valid with 0.
   int64_t first = 0;
-  /// Whether gradients are known to be some by their values.
+  /// Whether the gradients were verified by evaluation.
   bool isEvaluated = false;
-  /// What was taken for granted.
+  /// Warnings about assumptions that were made.
   std::vector<std::string> warnings = {};
 };
 
-/// The parts that `function` has, in the order of its arguments; nothing where
-/// it updates no parameter. A result of the role metric is the loss; where
-/// there is none, the one that has the most updates is, and nothing is where
-/// two have as many.
+/// Returns the parts of a training step, in the order of the arguments of
+/// `function`; nothing if it updates no parameter. The loss is the result with
+/// the role metric or, without one, the scalar for which most updates are
+/// found; nothing is returned if this is ambiguous.
 std::optional<StepParts> findStep(func::FuncOp function);
 
-/// The arguments that results replace and result `loss` does not depend on.
+/// Returns the replaced arguments that result `loss` does not depend on.
 SmallVector<Replacement> findBuffers(func::FuncOp function, unsigned loss);
 
-/// Counts and learning rates.
+/// Returns the step count and learning rates.
 SmallVector<Value> getNumbers(const StepParts &parts);
 
-/// Whether `value` is computed from constants of one number and `numbers`
-/// alone.
+/// Whether `value` is computed only from splat constants and `numbers`.
 bool isKnown(Value value, ArrayRef<Value> numbers);
 
 } // namespace mlir::binade

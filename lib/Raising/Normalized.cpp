@@ -1,4 +1,4 @@
-//===- Normalized.cpp - Matching x over its deviation ---------------------===//
+//===- Normalized.cpp - Matching of normalizations ------------------------===//
 
 #include "Normalized.h"
 #include "binade/IR/Movement.h"
@@ -6,11 +6,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Ops that are looked through between the root and a result, which is more
-/// than any spelling has.
+/// The maximum number of ops to look through between the root and a result;
+/// known decompositions have fewer.
 static constexpr unsigned kMaxSteps = 48;
 
-/// What a product of sums may have: those of normalizations have three.
+/// The maximum number of terms of an expanded product; normalizations have
+/// three.
 static constexpr size_t kMaxTerms = 6;
 
 static int64_t countElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
@@ -20,7 +21,7 @@ static int64_t countElements(ArrayRef<int64_t> shape, ArrayRef<int64_t> axes) {
   return count;
 }
 
-/// Sums, products and what may move their operands.
+/// Whether `op` is a sum, a product, or moves their operands.
 static bool isArithmetic(Operation *op) {
   return isa<AddOp, SubOp, MulOp, DivOp, NegOp, ReciprocalOp, ReshapeOp,
              BroadcastOp, TransposeOp, GatherOp>(op);
@@ -44,7 +45,8 @@ Value Normalized::takeSum(Value value, ArrayRef<int64_t> &over) {
   return sum.getX();
 }
 
-/// The operand of a mean, or of a sum divided by the number of its summands.
+/// Returns the operand of a mean, or of a sum divided by the number of its
+/// terms; null for other values.
 Value Normalized::takeMean(Value value, ArrayRef<int64_t> &over) {
   if (auto mean = composite.takeShared<ReduceMeanOp>(value)) {
     over = mean.getAxes();
@@ -72,7 +74,7 @@ Value Normalized::takeMean(Value value, ArrayRef<int64_t> &over) {
   return x;
 }
 
-/// Whether `view` is the mean of x over the axes, one for each group.
+/// Whether `view` is the mean of x over the axes, with one value per group.
 bool Normalized::isOwnMean(const View &view) {
   Composite before = composite;
   ArrayRef<int64_t> over;
@@ -88,7 +90,7 @@ bool Normalized::isOwnMean(const View &view) {
   return false;
 }
 
-/// x - mean(x), whose x is that of the first such difference.
+/// Matches x - mean(x). The first match defines x.
 bool Normalized::matchCentered(Value value) {
   auto difference = composite.takeShared<SubOp>(takeReshaped(value));
   if (!difference || getNumElements(difference) != getNumElements(value))
@@ -103,7 +105,7 @@ bool Normalized::matchCentered(Value value) {
   return minuend == x && composite.takeAll(passed) && isOwnMean(mean);
 }
 
-/// What a variance is the mean of the square of.
+/// Matches the value whose mean square is the variance: x - mean(x), or x.
 bool Normalized::matchDeviation(Value value) {
   if (subtractsMean)
     return matchCentered(value);
@@ -124,7 +126,7 @@ bool Normalized::matchSquare(Value square) {
          matchDeviation(product.getRhs());
 }
 
-/// variance + epsilon below the root.
+/// Matches variance + epsilon, the operand of the root.
 bool Normalized::matchStatistics() {
   auto sum = composite.takeShared<AddOp>(takeReshaped(root->getOperand(0)));
   if (!sum)
@@ -225,8 +227,8 @@ std::optional<Normalized::Sum> Normalized::expandOp(Operation *op,
   return lhs.size() <= kMaxTerms ? std::optional(lhs) : std::nullopt;
 }
 
-/// `view` as a sum of products of x, its mean, the root and other values, which
-/// stay whole: what does not read the statistics is none of ours.
+/// Expands `view` into a sum of products of x, its mean, the root and other
+/// values. Values that do not depend on the statistics are not expanded.
 Normalized::Sum Normalized::expand(const View &view) {
   SmallVector<Operation *> passed;
   View from = trace(view, frame, passed);
@@ -249,7 +251,7 @@ Normalized::Sum Normalized::expand(const View &view) {
   return makeOther(view);
 }
 
-/// x / root scale - mean / root scale + bias, or the first of them alone
+/// Matches x / root scale - mean / root scale + bias, or only the first term.
 bool Normalized::matchSum(const Sum &sum) {
   const Term *ofX = nullptr, *ofMean = nullptr;
   for (const Term &term : sum) {
@@ -301,7 +303,7 @@ bool Normalized::match() {
 }
 
 //===----------------------------------------------------------------------===//
-// What is inside
+// Results and statistics
 //===----------------------------------------------------------------------===//
 
 SmallVector<Operation *> Normalized::findResults(Operation *root) {
@@ -314,7 +316,7 @@ SmallVector<Operation *> Normalized::findResults(Operation *root) {
   llvm::erase_if(found, [](Operation *op) {
     return !isa<AddOp, SubOp, MulOp, DivOp>(op);
   });
-  // The largest first.
+  // Sort the last op first, so that the largest composite is tried first.
   llvm::sort(found,
              [](Operation *a, Operation *b) { return b->isBeforeInBlock(a); });
   return found;

@@ -1,4 +1,4 @@
-//===- Normalized.h - Matching x over its deviation -------------*- C++ -*-===//
+//===- Normalized.h - Matching of normalizations ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_NORMALIZED_H
 #define BINADE_LIB_RAISING_NORMALIZED_H
@@ -8,37 +8,38 @@
 
 namespace mlir::binade {
 
-/// (x - mean) / sqrt(variance + epsilon) scale + bias, with the mean and the
-/// population variance of x over some axes of a shape of x, the frame; or
-/// x / sqrt(mean(x^2) + epsilon) scale, which subtracts no mean.
+/// Matches (x - mean) / sqrt(variance + epsilon) scale + bias, with the mean
+/// and the population variance of x over some axes of the frame, a shape of x;
+/// or x / sqrt(mean(x^2) + epsilon) scale, which subtracts no mean.
 ///
-/// It is matched as a sum of products, so that (x - m) r s + b and
-/// x (r s) + (b - m (r s)) are the same, and by views, so that it does not
-/// matter in which shapes its factors are.
+/// The formula is expanded into a sum of products, so that (x - m) r s + b and
+/// x (r s) + (b - m (r s)) match equally. Factors are compared as views, so
+/// that their shapes do not matter.
 class Normalized {
 public:
-  /// `result` is the last op, `root` one of `sqrt` or `pow` on the way to it.
+  /// `result` is the last op of the formula, `root` the `sqrt` or `pow`.
   Normalized(Operation *result, Operation *root, bool subtractsMean)
       : composite(result), subtractsMean(subtractsMean), result(result),
         root(root) {}
 
   bool match();
 
-  /// Ops from which `root` may be the root: what sums and products make of it.
+  /// Returns ops that may be the result of a normalization with `root`: sums
+  /// and products that depend on it.
   static SmallVector<Operation *> findResults(Operation *root);
 
   Operation *getResult() const { return result; }
   ArrayRef<int64_t> getFrame() const { return frame; }
   ArrayRef<int64_t> getAxes() const { return axes; }
   double getEpsilon() const { return epsilon; }
-  /// Has the elements of the frame, in its order.
+  /// Returns x, whose elements in row-major order are those of the frame.
   Value getX() const { return source; }
-  /// Null for 1 and 0.
+  /// Scale and bias; null for 1 and 0.
   const View &getScale() const { return scale; }
   const View &getBias() const { return bias; }
 
-  /// The values inside that are the mean, one number for each place beside the
-  /// axes in row-major order; and the same for the variance.
+  /// Return the values in the composite that are the mean or the variance, with
+  /// one element per index of the other axes, in row-major order.
   SmallVector<Value> getMeans() const { return getAlike(means); }
   SmallVector<Value> getVariances() const { return getAlike(variances); }
 
@@ -48,7 +49,7 @@ public:
 private:
   struct Factor {
     enum Kind { X, Mean, Root, Other } kind;
-    View view; ///< Of others.
+    View view; ///< For kind `Other` only.
     bool isInverse = false;
 
     bool operator==(const Factor &other) const {
@@ -83,7 +84,7 @@ private:
 
   Operation *result, *root;
   SmallVector<int64_t> frame, axes;
-  SmallVector<int64_t> groups; ///< Strides of a statistic over the frame.
+  SmallVector<int64_t> groups; ///< The strides of a statistic over the frame.
   double epsilon = 0.0;
   Value source;
   View x, scale, bias;

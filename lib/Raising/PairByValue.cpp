@@ -1,4 +1,4 @@
-//===- PairByValue.cpp - Whose gradient is whose, by numbers --------------===//
+//===- PairByValue.cpp - Assignment of gradients by value -----------------===//
 
 #include "PairByValue.h"
 #include "RandomPoint.h"
@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// By how much gradients that are the same may differ, as a share of their
-/// norm: roundings of f32, in another order.
+/// How much equal gradients may differ, relative to their norm: f32 roundings
+/// in another order.
 static constexpr double kTolerance = 1e-3;
 
 static bool areSame(const Tensor &found, const Tensor &own) {
@@ -23,7 +23,7 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
   OwningOpRef<ModuleOp> module = ModuleOp::create(function.getLoc());
   OpBuilder b = OpBuilder::atBlockBegin(module->getBody());
   auto copy = cast<func::FuncOp>(b.clone(*function));
-  // An attempt may fail, and says nothing then.
+  // Suppress errors: the attempt may fail.
   ScopedDiagnosticHandler silent(function.getContext(),
                                  [](Diagnostic &) { return success(); });
   auto role = RoleAttr::get(function.getContext(), Role::Parameter);
@@ -42,7 +42,7 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
   auto getTensor = [&](unsigned index) -> const Tensor & {
     return *outputs->values.at(all[index]);
   };
-  // Own gradients by argument, and the norm of the largest.
+  // The derived gradient of each argument, and the largest norm.
   DenseMap<unsigned, unsigned> own;
   double largest = 0.0;
   for (const Port &port : getResults(copy, Role::Gradient)) {
@@ -52,7 +52,7 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
     own[of->index] = port.index;
     largest = std::max(largest, getNorm(getTensor(port.index).getFloats()));
   }
-  // Gradients that are equal may have either's place.
+  // Equal gradients are assigned in order.
   llvm::BitVector taken(arguments.size());
   Pairs pairs{Pairs::Gradients, {}};
   for (unsigned result : results) {

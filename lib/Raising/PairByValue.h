@@ -1,4 +1,4 @@
-//===- PairByValue.h - whose gradient is whose, by numbers ------*- C++ -*-===//
+//===- PairByValue.h - Assignment of gradients by value ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_PAIRBYVALUE_H
 #define BINADE_LIB_RAISING_PAIRBYVALUE_H
@@ -7,17 +7,17 @@
 
 namespace mlir::binade {
 
-/// What was found out of results that may be gradients.
+/// The arguments to which results that may be gradients belong.
 struct Pairs {
   enum { Unknown, Gradients, Others } kind;
-  /// For each result which argument it is the gradient of; nothing for those
-  /// that are 0 but for roundings.
+  /// For each result, the index of the argument whose gradient it is; nothing
+  /// for results that are 0 up to rounding.
   SmallVector<std::optional<unsigned>> places;
 };
 
-/// Whether `results` of `function` are gradients of some of `arguments`: the
-/// loss is differentiated, and everything evaluated by the reference, at a
-/// point drawn at random. Unknown where that fails.
+/// Finds whether `results` of `function` are gradients of `arguments`. Derives
+/// the gradients of the loss, evaluates them and the results by the reference
+/// at a random point, and compares. The kind is Unknown if this fails.
 Pairs pairByValue(func::FuncOp function, unsigned loss,
                   ArrayRef<unsigned> results,
                   ArrayRef<BlockArgument> arguments);

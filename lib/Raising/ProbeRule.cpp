@@ -1,4 +1,4 @@
-//===- ProbeRule.cpp - What numbers say of a rule -------------------------===//
+//===- ProbeRule.cpp - Numerical checks of imported rules -----------------===//
 
 #include "ProbeRule.h"
 #include "Dataflow.h"
@@ -14,16 +14,16 @@ func::FuncOp mlir::binade::getFormula(OptimizerOp rule, StringRef suffix) {
 }
 
 namespace {
-/// Of one element: all states have one value.
+/// The inputs of a rule for one element; all states have the same value.
 struct Point {
   double parameter = 1.0, gradient = 1.0, state = 0.0;
-  /// Small, as learning rates are.
+  /// A small value, typical of learning rates.
   double rate = 0x1p-10;
   int64_t step = 1;
 };
 } // namespace
 
-/// The new parameter; NaN where it is not to be known.
+/// Returns the new parameter; NaN if it cannot be evaluated.
 static double updateOnce(OptimizerOp rule, const Point &at) {
   Builder b(rule.getContext());
   auto narrow = [&](double value) -> Attribute {
@@ -44,7 +44,7 @@ static double updateOnce(OptimizerOp rule, const Point &at) {
                          : cast<FloatAttr>(results.front()).getValueAsDouble();
 }
 
-/// Whether a new state reads a number that depends on the learning rate.
+/// Whether a new state reads a scalar that depends on the learning rate.
 static bool doStatesReadRate(OptimizerOp rule) {
   func::FuncOp scalars = getFormula(rule, ".scalars"),
                update = getFormula(rule, ".update");
@@ -75,7 +75,8 @@ bool mlir::binade::isByRate(OptimizerOp rule) {
       at.state = 0.5;
       if (updateOnce(rule, at) != still)
         return false;
-      // What is cut off at some size is so for one of these.
+      // A change that is clipped at some magnitude is clipped for one of these
+      // rates.
       for (double rate : {0x1p-10, 1.0, 0x1p10}) {
         at.rate = rate;
         double once = updateOnce(rule, at);

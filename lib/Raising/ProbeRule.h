@@ -1,4 +1,4 @@
-//===- ProbeRule.h - what numbers say of a rule -----------------*- C++ -*-===//
+//===- ProbeRule.h - Numerical checks of imported rules ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_PROBERULE_H
 #define BINADE_LIB_RAISING_PROBERULE_H
@@ -8,15 +8,16 @@
 
 namespace mlir::binade {
 
-/// The formula of `rule` whose name ends so.
+/// Returns the formula of `rule` whose name ends with `suffix`.
 func::FuncOp getFormula(OptimizerOp rule, StringRef suffix);
 
-/// Whether the better part of the parameter is left after the first step.
+/// Whether the first update keeps most of the parameter: a change of the
+/// parameter by 1 changes the result by 0.5 to 1.5.
 bool keepsParameter(OptimizerOp rule);
 
-/// Whether the one hyper-parameter of `rule` is what a learning rate is: states
-/// do not depend on it, with 0 the parameter is no function of gradient and
-/// states, and by what it changes else is proportional to it.
+/// Whether the only hyper-parameter of `rule` acts as a learning rate: states
+/// do not depend on it, the parameter does not depend on gradient and states if
+/// it is 0, and otherwise its change is proportional to it.
 bool isByRate(OptimizerOp rule);
 
 } // namespace mlir::binade

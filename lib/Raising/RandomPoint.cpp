@@ -1,4 +1,4 @@
-//===- RandomPoint.cpp - Numbers to tell functions apart by ---------------===//
+//===- RandomPoint.cpp - Random inputs to compare functions ---------------===//
 
 #include "RandomPoint.h"
 #include <cmath>
@@ -6,15 +6,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Products that the reference computes in seconds, if they are computed one by
-/// one.
+/// Multiply-adds that the reference computes in seconds, if it computes them
+/// one by one.
 static constexpr int64_t kMaxProducts = 2'000'000'000;
 
-/// Elements of arguments and results: as f64 a few GB.
+/// Elements of arguments and results; a few GB in f64.
 static constexpr int64_t kMaxElements = 300'000'000;
 
 Cost mlir::binade::estimateCost(func::FuncOp function) {
-  int64_t products = 0; // In units of one that is computed by itself.
+  int64_t products = 0; // Weighted by how many the reference computes at once.
   function.walk([&](PrecisionOpInterface op) {
     products += op.countMacs().value_or(0) / countAtOnce(op);
   });
@@ -30,8 +30,8 @@ Cost mlir::binade::estimateCost(func::FuncOp function) {
 static TensorRef draw(RankedTensorType type, double range,
                       std::mt19937 &generator) {
   auto tensor = std::make_shared<Tensor>(type);
-  // Bits alone: distributions of the standard library are not the same
-  // everywhere.
+  // Use the generator's bits: distributions of the standard library differ
+  // between implementations.
   for (double &value : tensor->getFloats())
     value = (generator() * 0x1p-31 - 1.0) * range;
   for (int64_t &value : tensor->getIntegers())

@@ -1,4 +1,4 @@
-//===- RecognizeActivations.cpp - GELU by tanh and by erf, SiLU -----------===//
+//===- RecognizeActivations.cpp - Recognition of GELU and SiLU ------------===//
 
 #include "Composites.h"
 #include "llvm/Support/MathExtras.h"
@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Matches x^n: `pow` with a constant exponent, or among `factors` the last
-/// n that are left. Removes them.
+/// Removes x^n from `factors`: a `pow` with a constant exponent, or n factors
+/// x. Returns false if there is neither.
 static bool takePower(Composite &composite, SmallVectorImpl<Value> &factors,
                       Value x, int64_t exponent) {
   Value power = takeFactor(factors, [&](Value factor) {
@@ -23,7 +23,7 @@ static bool takePower(Composite &composite, SmallVectorImpl<Value> &factors,
   return true;
 }
 
-/// The operand of `1 + operand`, in any order.
+/// Returns the operand of `1 + operand`, in any order; null for other values.
 static Value takeOnePlus(Composite &composite, Value value) {
   auto sum = composite.take<AddOp>(value);
   if (!sum)
@@ -33,7 +33,7 @@ static Value takeOnePlus(Composite &composite, Value value) {
   return isSplat(sum.getRhs(), 1.0) ? sum.getLhs() : Value();
 }
 
-/// x + 0.044715 x^3 as a sum, or as x (1 + 0.044715 x^2) among `factors`.
+/// Whether `factors` are x + 0.044715 x^3, as a sum or as x (1 + 0.044715 x^2).
 static bool takeCubic(Composite &composite, SmallVectorImpl<Value> &factors,
                       Value x) {
   constexpr double kCubic = 0.044715;
@@ -58,7 +58,7 @@ static bool takeCubic(Composite &composite, SmallVectorImpl<Value> &factors,
          factors.empty();
 }
 
-/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))
+/// Whether `value` is tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
 static bool isTanhOf(Composite &composite, Value value, Value x) {
   auto tanh = composite.take<TanhOp>(value);
   if (!tanh)
@@ -68,7 +68,7 @@ static bool isTanhOf(Composite &composite, Value value, Value x) {
          takeCubic(composite, factors, x);
 }
 
-/// erf(x / sqrt(2)), as a quotient or a product
+/// Whether `value` is erf(x / sqrt(2)), with a quotient or a product.
 static bool isErfOf(Composite &composite, Value value, Value x) {
   auto erf = composite.take<ErfOp>(value);
   if (!erf)
@@ -82,7 +82,7 @@ static bool isErfOf(Composite &composite, Value value, Value x) {
 }
 
 namespace {
-/// x 0.5 (1 + f(x)), the product in any order.
+/// Replaces x 0.5 (1 + f(x)), with the factors in any order, by `gelu`.
 struct RecognizeGelu : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -124,7 +124,7 @@ private:
   }
 };
 
-/// x sigmoid(x), in either order.
+/// Replaces x sigmoid(x), in either order, by `silu`.
 struct RecognizeSilu : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,4 +1,4 @@
-//===- RecognizeAngles.cpp - The angle of a point -------------------------===//
+//===- RecognizeAngles.cpp - Recognition of atan2 -------------------------===//
 //
 // Exporters write atan2(y, x) as the arc tangent of y / x, plus or minus pi
 // where x is negative. The derivative of that formula is NaN where x is 0,
@@ -12,13 +12,14 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// `value`, or what it is a copy of.
+/// Returns the operand of a broadcast; `value` itself otherwise.
 static Value getCopied(Value value) {
   auto broadcast = value.getDefiningOp<BroadcastOp>();
   return broadcast ? broadcast.getX() : value;
 }
 
-/// The side that `condition` compares to 0 as `comparison`; null for others.
+/// Returns the value that `condition` compares with 0 by `comparison`; null for
+/// other conditions.
 static Value getComparedToZero(Value condition, Comparison comparison) {
   auto compare = getCopied(condition).getDefiningOp<CompareOp>();
   if (!compare || compare.getComparison() != comparison ||
@@ -28,13 +29,13 @@ static Value getComparedToZero(Value condition, Comparison comparison) {
 }
 
 namespace {
-/// y and x of atan2(y, x), as the quotient has them.
+/// The arguments y and x of atan2(y, x).
 struct Point {
   Value y, x;
 };
 } // namespace
 
-/// x < 0 ? (y > 0 ? atan(y / x) + pi : atan(y / x) - pi) : atan(y / x)
+/// Matches x < 0 ? (y > 0 ? atan(y / x) + pi : atan(y / x) - pi) : atan(y / x).
 static std::optional<Point> matchAngle(SelectOp root) {
   auto atan = root.getRhs().getDefiningOp<AtanOp>();
   auto quotient = atan ? atan.getX().getDefiningOp<DivOp>() : DivOp();

@@ -1,4 +1,4 @@
-//===- RecognizeAttention.cpp - Scaled dot-product attention --------------===//
+//===- RecognizeAttention.cpp - Recognition of attention ------------------===//
 
 #include "Composites.h"
 #include "binade/IR/Movement.h"
@@ -18,10 +18,11 @@ static double getDouble(APFloat value) {
   return value.convertToDouble();
 }
 
-/// Whether softmax gives a score with this added a weight of exactly zero.
+/// Whether adding `value` to a score makes its softmax exactly zero.
 static bool hides(double value) { return value <= -1e30; }
 
-/// The constant that `value` is or copies along leading axes; null for others.
+/// Returns the constant of which `value` is a broadcast along leading axes, or
+/// which it is; null for other values.
 static DenseElementsAttr getConstant(Value value) {
   if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
     auto rank = cast<RankedTensorType>(value.getType()).getRank();
@@ -36,9 +37,9 @@ static DenseElementsAttr getConstant(Value value) {
                   : DenseElementsAttr();
 }
 
-/// Sorts a mask over scores [..., queries, keys] into kinds, by whether each
-/// position is visible (and adds exactly 0) or hidden; a value that is neither
-/// makes it another kind.
+/// Returns the kind of a mask for scores [..., queries, keys]. A position is
+/// visible, if the mask adds exactly 0, or hidden; a mask with other values is
+/// of kind Other.
 template <typename T>
 static Mask classify(DenseElementsAttr mask, int64_t queries, int64_t keys,
                      function_ref<std::optional<bool>(const T &)> isVisible) {
@@ -77,7 +78,7 @@ static std::pair<Value, Mask> takeMask(Composite &composite, Value value) {
              : hides(x) ? std::optional(false)
                         : std::nullopt;
     };
-    // Reading f32 as they lie is ten times as fast.
+    // Reading f32 elements directly is ten times as fast.
     Mask kind =
         mask.getElementType().isF32()
             ? classify<float>(mask, queries, keys, isVisible)
@@ -117,7 +118,8 @@ static std::pair<Value, double> takeScale(Composite &composite, Value value) {
   return {value, 1.0};
 }
 
-/// `value` with its last two axes swapped: reads through a transpose.
+/// Swaps the last two axes of `value`; if it is a transpose, composes the
+/// permutations.
 static Value swapAxes(ImplicitLocOpBuilder &b, Value value) {
   SmallVector<int64_t> permutation = getSwapOfLastAxes(value.getType());
   if (auto transpose = value.getDefiningOp<TransposeOp>()) {
@@ -129,7 +131,8 @@ static Value swapAxes(ImplicitLocOpBuilder &b, Value value) {
   return TransposeOp::create(b, value, permutation);
 }
 
-/// What `value` is with its leading axes merged to one, before the last two.
+/// Returns the operand of a reshape that merges all axes but the last two into
+/// one; null for other values.
 static Value getUnmerged(Value value) {
   auto reshape = value.getDefiningOp<ReshapeOp>();
   if (!reshape || getTensor(value).getRank() != 3 ||
@@ -142,7 +145,8 @@ static Value getUnmerged(Value value) {
 }
 
 namespace {
-/// Exporters merge batch and heads for products, and take them apart again.
+/// Removes reshapes around a matmul: exporters merge batch and heads into one
+/// axis before a matmul, and split them afterwards.
 struct UnmergeProduct : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -167,7 +171,7 @@ struct UnmergeProduct : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// softmax(scale q k^T + mask) v
+/// Replaces softmax(scale q k^T + mask) v by `attention`.
 struct RecognizeAttention : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 

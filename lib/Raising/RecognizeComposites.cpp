@@ -1,4 +1,4 @@
-//===- RecognizeComposites.cpp - Rewrite spelled-out functions ------------===//
+//===- RecognizeComposites.cpp - Recognition of composites ----------------===//
 
 #include "Composites.h"
 #include "binade/IR/EraseDead.h"
@@ -30,7 +30,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static void rewrite(func::FuncOp function, RewritePatternSet patterns) {
-  // Nothing but the composites changes.
+  // Change nothing but the composites.
   GreedyRewriteConfig config;
   config.enableFolding(false)
       .enableConstantCSE(false)

@@ -1,4 +1,4 @@
-//===- RecognizeGradients.cpp - Spelled-out gradients of composites -------===//
+//===- RecognizeGradients.cpp - Recognition of gradients of composites ----===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/EraseDead.h"
@@ -12,7 +12,7 @@ namespace mlir::binade {
 #include "binade/Raising/Passes.h.inc"
 
 namespace {
-/// The ops behind a root, while it is being matched.
+/// Collects the locations of ops while a gradient is being matched.
 struct Matched {
   SmallVector<Location> nodes;
 
@@ -25,7 +25,8 @@ struct Matched {
 };
 } // namespace
 
-/// x where `value` is the sum of each of its rows, spread over them again.
+/// Returns x if `value` is the sum of each row of x, broadcast to the row; null
+/// otherwise.
 static Value getSummed(Matched &matched, Value value) {
   auto broadcast = matched.get<BroadcastOp>(value);
   if (!broadcast)
@@ -34,7 +35,7 @@ static Value getSummed(Matched &matched, Value value) {
   Value sums = broadcast.getX();
   int64_t last = static_cast<int64_t>(shape.size()) - 1, kept = last;
   if (auto reshape = matched.get<ReshapeOp>(sums)) {
-    // An axis of 1 in the place of the last.
+    // The last axis is kept with length 1.
     sums = reshape.getX();
     ++kept;
   }
@@ -48,7 +49,7 @@ static Value getSummed(Matched &matched, Value value) {
              : Value();
 }
 
-/// dy y - y sum(dy y) with y = softmax(x)
+/// Matches dy y - y sum(dy y) with y = softmax(x).
 static Value buildSoftmaxGrad(ImplicitLocOpBuilder &b, Matched &matched,
                               SubOp root) {
   auto product = matched.get<MulOp>(root.getLhs());
@@ -70,7 +71,7 @@ static Value buildSoftmaxGrad(ImplicitLocOpBuilder &b, Matched &matched,
   return {};
 }
 
-/// dy - exp(y) sum(dy) with y = log_softmax(x)
+/// Matches dy - exp(y) sum(dy) with y = log_softmax(x).
 static Value buildLogSoftmaxGrad(ImplicitLocOpBuilder &b, Matched &matched,
                                  SubOp root) {
   auto rest = matched.get<MulOp>(root.getRhs());
@@ -98,8 +99,8 @@ static bool swapsFirstTwo(TransposeOp op) {
                      llvm::seq<int64_t>(2, static_cast<int64_t>(axes.size())));
 }
 
-/// Whether a convolution of `x` with `weight`, whose strides are the dilations
-/// of `swapped` and the other way round, has the shape of `y`.
+/// Whether a convolution of `x` with `weight` has the shape of `y`. Its strides
+/// are the dilations of `swapped`, and its dilations are the strides.
 static bool makes(ConvOp swapped, ArrayRef<int64_t> x, ArrayRef<int64_t> weight,
                   ArrayRef<int64_t> y) {
   if (y[0] != x[0] || y[1] != weight[0] || weight[1] != x[1])
@@ -114,9 +115,9 @@ static bool makes(ConvOp swapped, ArrayRef<int64_t> x, ArrayRef<int64_t> weight,
   return true;
 }
 
-/// sum x[n, c, s p + d k] dy[n, o, p] over n and p, as a convolution of images
-/// x[c] with kernels dy[o], its strides d and its dilations s; more k than the
-/// weight has are cut off.
+/// Matches sum x[n, c, s p + d k] dy[n, o, p] over n and p, computed as a
+/// convolution of images x[c] with kernels dy[o], strides d and dilations s. A
+/// slice drops positions k beyond the weight's kernel.
 static Value buildConvWeightGrad(ImplicitLocOpBuilder &b, Matched &matched,
                                  TransposeOp root) {
   if (!swapsFirstTwo(root))
@@ -145,7 +146,8 @@ static Value buildConvWeightGrad(ImplicitLocOpBuilder &b, Matched &matched,
       /*groups=*/1, /*channels_last=*/false, PrecisionAttr());
 }
 
-/// Rewrites the ops of one kind for which one of `builders` finds a gradient.
+/// Replaces each `Op` of the backward pass that one of `builders` matches as
+/// the root of a gradient.
 template <typename Op>
 static bool
 rewrite(func::FuncOp function,

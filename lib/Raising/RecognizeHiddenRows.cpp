@@ -1,4 +1,4 @@
-//===- RecognizeHiddenRows.cpp - Softmax of rows that are all masked ------===//
+//===- RecognizeHiddenRows.cpp - Softmax of fully masked rows -------------===//
 //
 // The softmax of a row of masks is NaN (0 / 0), and exporters replace it by 0
 // after the softmax. Its gradient is still NaN, 0 times NaN. Replacing the row
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The value that `condition` tests for NaN; null for another condition.
+/// Returns the value that `condition` tests for NaN; null for other conditions.
 static Value getTestedForNaN(Value condition) {
   auto negation = condition.getDefiningOp<NotOp>();
   auto compare =
@@ -22,7 +22,7 @@ static Value getTestedForNaN(Value condition) {
 }
 
 namespace {
-/// NaN ? 0 : softmax(x)
+/// Matches isNaN(y) ? 0 : y with y = softmax(x).
 struct RecognizeHiddenRows : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,4 +1,4 @@
-//===- RecognizeLinear.cpp - The bias of a matrix product -----------------===//
+//===- RecognizeLinear.cpp - Recognition of the bias of a matmul ----------===//
 
 #include "Composites.h"
 
@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// matmul + bias, one number per column; a reshape that keeps the columns may
-/// stand between them.
+/// Merges matmul + bias, with one element per column, into the matmul. A
+/// reshape that keeps the columns may be between them.
 struct RecognizeLinear : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,4 +1,4 @@
-//===- RecognizeLoss.cpp - Cross-entropy from primitives ------------------===//
+//===- RecognizeLoss.cpp - Recognition of cross-entropy -------------------===//
 
 #include "Composites.h"
 #include "binade/IR/Build.h"
@@ -10,15 +10,15 @@ using namespace mlir::binade;
 
 namespace {
 struct Labels {
-  Value value; ///< One for each row.
+  Value value; ///< One label per row.
   uint64_t ignored;
 };
 } // namespace
 
-/// PyTorch's, where no label is ignored.
+/// The default of PyTorch, used if no label is ignored.
 static constexpr int64_t kIgnored = -100;
 
-/// The one value of a constant of integers.
+/// Returns the element of a splat constant of integers, or nothing.
 static std::optional<APInt> getInteger(Value value) {
   DenseElementsAttr elements;
   if (!matchPattern(value, m_Constant(&elements)) || !elements.isSplat() ||
@@ -32,7 +32,8 @@ static bool isInteger(Value value, int64_t number) {
   return found && found->getSExtValue() == number;
 }
 
-/// i in i < 0 ? i + size : i, with i from -size to size.
+/// Returns i if `value` is i < 0 ? i + size : i, with i checked to be in
+/// [-size, size); null otherwise.
 static Value takeWrapped(Composite &composite, Value value, int64_t size) {
   auto select = composite.takeShared<SelectOp>(value);
   Value index = select ? select.getRhs() : Value();
@@ -50,7 +51,8 @@ static Value takeWrapped(Composite &composite, Value value, int64_t size) {
   return isWrapped ? check.getX() : Value();
 }
 
-/// c of row * classes + c, for one entry of each row, counted from either end.
+/// Returns c if `value` is row * classes + c, with one c per row, which may be
+/// negative; null otherwise.
 static Value takeColumn(Composite &composite, Value value, int64_t classes) {
   auto sum = composite.takeShared<AddOp>(value);
   auto column = sum ? composite.takeShared<MulOp>(sum.getLhs()) : MulOp();
@@ -62,8 +64,8 @@ static Value takeColumn(Composite &composite, Value value, int64_t classes) {
   return takeWrapped(composite, column.getLhs(), classes);
 }
 
-/// Labels of which `index` [rows, 1] is what a row is looked up at, where they
-/// are `valid`, those that are not being looked up at 0.
+/// Returns the labels if `index`, [rows, 1], is the label where `valid` and 0
+/// for ignored labels; nothing otherwise.
 static std::optional<Labels> getLabels(Composite &composite, Value index,
                                        Value valid) {
   auto column = composite.takeShared<ReshapeOp>(index);
@@ -84,7 +86,7 @@ static std::optional<Labels> getLabels(Composite &composite, Value index,
                 static_cast<uint64_t>(ignored->getSExtValue())};
 }
 
-/// The same of labels that are known, and all valid.
+/// Returns constant labels that are all valid; nothing otherwise.
 static std::optional<Labels> getKnownLabels(Value index, Value valid) {
   DenseElementsAttr numbers, conditions;
   if (!matchPattern(index, m_Constant(&numbers)) ||
@@ -97,10 +99,10 @@ static std::optional<Labels> getKnownLabels(Value index, Value valid) {
 }
 
 namespace {
-/// valid ? -log_softmax(logits)[row, label] : 0
+/// Replaces valid ? -log_softmax(logits)[row, label] : 0 by `cross_entropy`.
 ///
-/// A label from -classes to -1, which the graph counts from the other end, and
-/// PyTorch refuses, is an error of `cross_entropy`.
+/// A label from -classes to -1, which the graph counts from the end, is an
+/// error of `cross_entropy`, as it is in PyTorch.
 struct RecognizeCrossEntropy : OpRewritePattern<SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 

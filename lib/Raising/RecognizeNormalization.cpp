@@ -1,4 +1,4 @@
-//===- RecognizeNormalization.cpp - Layer, RMS, group and batch norm ------===//
+//===- RecognizeNormalization.cpp - Recognition of normalizations ---------===//
 
 #include "Normalized.h"
 #include "binade/IR/Interface.h"
@@ -7,11 +7,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Ops behind the statistics of a batch, which update running ones.
+/// The maximum number of ops that depend on the statistics of a batch outside
+/// the norm, to update running statistics.
 static constexpr size_t kMaxUpdates = 64;
 
-/// Whether `view` has the elements of its tensor, all and in their order, along
-/// `axes` of the frame, and the same everywhere else.
+/// Whether `view` is its whole tensor, in row-major order, along `axes` of the
+/// frame, and constant along the other axes.
 static bool isAlong(const View &view, ArrayRef<int64_t> frame,
                     ArrayRef<int64_t> axes) {
   SmallVector<int64_t> own(frame.size(), 1);
@@ -21,7 +22,7 @@ static bool isAlong(const View &view, ArrayRef<int64_t> frame,
          getNumElements(view.value) == ShapedType::getNumElements(own);
 }
 
-/// The same of scale and bias, where they are there at all.
+/// Whether `isAlong` holds for scale and bias, if they exist.
 static bool areAlong(const Normalized &norm, ArrayRef<int64_t> axes) {
   return llvm::all_of(ArrayRef<const View *>{&norm.getScale(), &norm.getBias()},
                       [&](const View *view) {
@@ -30,7 +31,8 @@ static bool areAlong(const Normalized &norm, ArrayRef<int64_t> axes) {
                       });
 }
 
-/// A tensor of `shape` with the elements of `view`, or `otherwise` everywhere.
+/// Builds a tensor of `shape` with the elements of `view`, or filled with
+/// `otherwise` if there is no view.
 static Value buildParameter(ImplicitLocOpBuilder &b, const Normalized &norm,
                             const View &view, ArrayRef<int64_t> shape,
                             double otherwise) {
@@ -42,7 +44,7 @@ static Value buildParameter(ImplicitLocOpBuilder &b, const Normalized &norm,
 }
 
 //===----------------------------------------------------------------------===//
-// Over the last axes
+// Norms over the last axes
 //===----------------------------------------------------------------------===//
 
 static bool isOverLast(const Normalized &norm) {
@@ -55,8 +57,8 @@ static int64_t getRowLength(const Normalized &norm) {
       norm.getFrame().take_back(norm.getAxes().size()));
 }
 
-/// The axes of the frame along which scale and bias are, if these are not those
-/// of a row; empty where it is not both of them.
+/// Returns the axes of the frame along which scale and bias vary; empty if one
+/// of them is missing or they vary along different axes.
 static SmallVector<int64_t> findChannels(const Normalized &norm) {
   SmallVector<int64_t> axes;
   if (!norm.getScale().value || !norm.getBias().value)
@@ -69,7 +71,7 @@ static SmallVector<int64_t> findChannels(const Normalized &norm) {
   return axes;
 }
 
-/// x as rows of what it is normalized over.
+/// Reshapes x to rows of the normalized axes.
 static Value buildRows(ImplicitLocOpBuilder &b, const Normalized &norm) {
   ArrayRef<int64_t> frame = norm.getFrame();
   SmallVector<int64_t> flat(frame.drop_back(norm.getAxes().size()));
@@ -77,7 +79,7 @@ static Value buildRows(ImplicitLocOpBuilder &b, const Normalized &norm) {
   return buildReshape(b, norm.getX(), flat);
 }
 
-/// `rms_norm` of the rows; null where the scale is none that it has.
+/// Builds `rms_norm` of the rows; null if the scale does not fit.
 static Value buildRmsNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
   if (!areAlong(norm, norm.getAxes()))
     return {};
@@ -88,8 +90,8 @@ static Value buildRmsNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
       .getY();
 }
 
-/// `layer_norm` of the rows; null where scale and bias are none that it has.
-/// Those of the channels of a group are applied afterwards.
+/// Builds `layer_norm` of the rows; null if scale and bias do not fit. A scale
+/// and a bias per channel, as in a group norm, are applied afterwards.
 static Value buildLayerNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
   ArrayRef<int64_t> frame = norm.getFrame();
   int64_t length = getRowLength(norm);
@@ -120,10 +122,11 @@ static Value buildLayerNorm(ImplicitLocOpBuilder &b, const Normalized &norm) {
 }
 
 //===----------------------------------------------------------------------===//
-// Over all axes but one
+// Norms over all axes but one
 //===----------------------------------------------------------------------===//
 
-/// The axis that is left; -1 where it is not one.
+/// Returns the only axis that is not normalized; -1 if there is not exactly
+/// one.
 static int64_t findChannel(const Normalized &norm) {
   int64_t rank = norm.getFrame().size(), found = -1;
   if (static_cast<int64_t>(norm.getAxes().size()) != rank - 1)
@@ -134,8 +137,8 @@ static int64_t findChannel(const Normalized &norm) {
   return found;
 }
 
-/// Whether no loss depends on `values` but through what is inside `norm`: no
-/// gradient flows through the statistics of a batch elsewhere.
+/// Whether no loss depends on `values` except through `norm`:
+/// `batch_norm_statistics` passes no gradient to other users.
 static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
   SetVector<Operation *> behind;
   for (Value value : values)
@@ -159,11 +162,11 @@ static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
       return false;
     behind.insert_range(op->getUsers());
   }
-  // Any result may become the loss of a function that has none.
+  // Without a loss, any result may become one.
   return !losses.empty();
 }
 
-/// Uses outside of `norm` of any of `values` read `statistic` instead.
+/// Replaces uses of `values` outside `norm` by `statistic`.
 static void replaceOutside(ImplicitLocOpBuilder &b, PatternRewriter &rewriter,
                            const Normalized &norm, ArrayRef<Value> values,
                            Value statistic) {
@@ -178,14 +181,15 @@ static void replaceOutside(ImplicitLocOpBuilder &b, PatternRewriter &rewriter,
   }
 }
 
-/// `batch_norm` with the statistics of the batch, which running ones may read.
+/// Builds `batch_norm` with the statistics of the batch, which updates of
+/// running statistics may also read.
 static Value buildBatchNorm(ImplicitLocOpBuilder &b, PatternRewriter &rewriter,
                             const Normalized &norm, int64_t axis) {
   ArrayRef<int64_t> frame = norm.getFrame();
   SmallVector<Value> means = norm.getMeans(), variances = norm.getVariances();
   BatchNormStatisticsOp statistics;
   {
-    // Who reads them may come before the result.
+    // Users of the statistics may come before the result.
     OpBuilder::InsertionGuard guard(rewriter);
     b.setInsertionPointAfterValue(norm.getX());
     statistics = BatchNormStatisticsOp::create(
@@ -215,8 +219,8 @@ static bool isBatchNorm(const Normalized &norm, int64_t axis) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// (x - mean) / root scale + bias, or x / root scale where it is not that;
-/// `Root` is what has the root.
+/// Replaces (x - mean) / root scale + bias, or else x / root scale, by a norm.
+/// `Root` is the op of the root.
 template <typename Root>
 struct RecognizeNormalization : OpRewritePattern<Root> {
   using OpRewritePattern<Root>::OpRewritePattern;
@@ -257,7 +261,7 @@ private:
   }
 };
 
-/// layer_norm without a bias + bias
+/// Merges layer_norm + bias into the layer_norm, if it has no bias.
 struct RecognizeLayerNormBias : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,4 +1,4 @@
-//===- RecognizeSoftmax.cpp - Softmax and its logarithm -------------------===//
+//===- RecognizeSoftmax.cpp - Recognition of softmax and log_softmax ------===//
 
 #include "Composites.h"
 #include "Views.h"
@@ -10,8 +10,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// exp(x - max(x)) and its sum, each over one axis. Without the maximum it is
-/// another function: that overflows.
+/// Matches exp(x - max(x)) and its sum over one axis. exp(x) does not match,
+/// because it may overflow.
 class Exponentials {
 public:
   Exponentials(Operation *root, int64_t axis)
@@ -22,7 +22,7 @@ public:
     rows = getRowMajor(kept);
   }
 
-  /// x where `value` is x - max(x); null otherwise.
+  /// Returns x if `value` is x - max(x); null otherwise.
   Value takeShifted(Value value) {
     auto difference = take<SubOp>({value, whole}, whole);
     if (!difference)
@@ -35,19 +35,21 @@ public:
                : Value();
   }
 
-  /// x where `value` is exp(x - max(x)).
+  /// Returns x if `value` is exp(x - max(x)); null otherwise.
   Value takeExponential(Value value) {
     auto exp = take<ExpOp>({value, whole}, whole);
     return exp ? takeShifted(exp.getX()) : Value();
   }
 
-  /// What `view` has the sum of, one for each row.
+  /// Returns the operand if `view` is a sum with one element per row; null
+  /// otherwise.
   Value takeSum(const View &view) {
     auto sum = take<ReduceSumOp>(view, rows);
     return sum && isOfRows(sum) ? sum.getX() : Value();
   }
 
-  /// The `Op` that `view` is of, over the places of `strides`.
+  /// Returns the `Op` that defines the value of which `view` is a view with
+  /// `strides`; null for other ops.
   template <typename Op> Op take(const View &view, ArrayRef<int64_t> strides) {
     SmallVector<Operation *> passed;
     View from = trace(view, frame, passed);
@@ -56,7 +58,7 @@ public:
     return composite.takeShared<Op>(from.value);
   }
 
-  /// Whether both are one value, in whatever shape.
+  /// Whether both are views of the same value.
   bool areSame(Value one, Value other) const {
     return traceWhole(one, frame) == traceWhole(other, frame);
   }
@@ -79,8 +81,8 @@ public:
   SmallVector<int64_t> whole, rows;
 
 private:
-  /// Whether `op` goes over the axis, or the last one of what has the frame's
-  /// rows.
+  /// Whether `op` reduces the axis of the frame or, for the last axis, the last
+  /// axis of a tensor with the same rows in another shape.
   template <typename Op> bool isOfRows(Op op) const {
     ArrayRef<int64_t> shape = getTensor(op.getX()).getShape();
     if (shape == frame)
@@ -106,7 +108,7 @@ LogicalResult matchOverAxis(Operation *root,
   return failure();
 }
 
-/// exp(x - max(x)) / sum(exp(x - max(x)))
+/// Replaces exp(x - max(x)) / sum(exp(x - max(x))) by `softmax`.
 template <typename Root> struct RecognizeSoftmax : OpRewritePattern<Root> {
   using OpRewritePattern<Root>::OpRewritePattern;
 
@@ -142,7 +144,7 @@ private:
   }
 };
 
-/// (x - max(x)) - log(sum(exp(x - max(x))))
+/// Replaces (x - max(x)) - log(sum(exp(x - max(x)))) by `log_softmax`.
 struct RecognizeLogSoftmax : OpRewritePattern<SubOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -1,4 +1,4 @@
-//===- RecoverStep.cpp - Tell apart the parts of a training step ----------===//
+//===- RecoverStep.cpp - Recovery of the parts of a training step ---------===//
 
 #include "Dataflow.h"
 #include "FindGradients.h"
@@ -24,8 +24,8 @@ public:
       : function(function), parts(parts),
         module(function->getParentOfType<ModuleOp>()) {}
 
-  /// Writes the rules of the updates; false, and none are written, where one
-  /// turns out to be no update.
+  /// Writes the rules of the updates. If one turns out not to be an update,
+  /// writes none and returns false.
   bool writeRules() {
     RuleWriter rules(module);
     given.clear();
@@ -40,8 +40,8 @@ public:
     return true;
   }
 
-  /// Makes a `@gradient` of the function; whether all gradients follow from one
-  /// seed.
+  /// Turns the function into `@gradient`. Returns whether all gradients depend
+  /// on one seed.
   bool run() {
     addResults();
     moveArguments();
@@ -57,7 +57,7 @@ private:
     return port ? port->name : "";
   }
 
-  /// Says on the function which inputs were learning rates.
+  /// Records the names of learning rates in an attribute of the function.
   void nameRates() {
     SmallVector<StringRef> names;
     for (BlockArgument number : parts.given)
@@ -68,7 +68,8 @@ private:
                         Builder(function.getContext()).getStrArrayAttr(names));
   }
 
-  /// New results stand for those that the step has no use for any more.
+  /// Replaces the results of the step by those of `@gradient`: buffers, loss
+  /// and gradients.
   void addResults() {
     SmallVector<NewResult> results;
     llvm::BitVector dropped(function.getNumResults());
@@ -98,7 +99,7 @@ private:
     mlir::binade::addResults(function, results);
   }
 
-  /// Arguments get their roles and stand in the order of these.
+  /// Assigns roles to the arguments and orders them by role.
   void moveArguments() {
     llvm::BitVector dropped(function.getNumArguments());
     SmallVector<BlockArgument> parameters, buffers;
@@ -109,7 +110,7 @@ private:
     }
     for (const Replacement &buffer : parts.buffers)
       buffers.push_back(buffer.argument);
-    // What is kept in a file and not updated stays as it is.
+    // Parameters that are stored in a file but not updated become buffers.
     for (const Port &port : getArguments(function, Role::Parameter))
       if (BlockArgument argument = function.getArgument(port.index);
           !llvm::is_contained(parameters, argument) &&
@@ -117,9 +118,9 @@ private:
         buffers.push_back(argument);
     if (parts.step)
       dropped.set(parts.step->argument.getArgNumber());
-    // What computed updates reads arguments that are about to go.
+    // Dead ops of updates still use arguments that will be erased.
     eraseDead(function);
-    // Exporters list every tensor of a model, those that nothing reads, too.
+    // Exporters list every tensor of a model, including unused ones.
     for (BlockArgument argument : function.getArguments())
       if (argument.use_empty() && !llvm::is_contained(parameters, argument) &&
           !llvm::is_contained(buffers, argument))
@@ -156,8 +157,9 @@ private:
     }
   }
 
-  /// What gradients depend on, and neither the loss nor a buffer does, is the
-  /// backward part, and so is what depends on that. It stands behind the rest.
+  /// Marks the backward pass: ops that gradients depend on, but neither the
+  /// loss nor a buffer, and ops that depend on these. Moves it after the other
+  /// ops.
   void markBackward() {
     SmallVector<Value> forward, gradients;
     for (Role role : {Role::Metric, Role::Buffer})
@@ -187,8 +189,8 @@ private:
       op->moveBefore(function.front().getTerminator());
   }
 
-  /// Multiplies by the seed what it may enter at, so that a loss scale does;
-  /// whether one of these places leads to all gradients.
+  /// Inserts gradient seeds, so that a loss scale can be applied. Returns
+  /// whether all gradients depend on one of their places.
   bool plantSeed() {
     std::optional<Seed> seed = findSeed(function);
     if (!seed)
@@ -220,7 +222,7 @@ private:
     return product;
   }
 
-  /// Whether all gradients are computed from `seed`.
+  /// Whether all gradients depend on `seed`.
   bool leadsToAll(Value seed) {
     return llvm::all_of(
         getResults(function, Role::Gradient), [&](const Port &port) {
@@ -256,8 +258,9 @@ struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
     recoverGradients(function);
   }
 
-  /// What was not evaluated and is not linear in one seed is no gradient: a
-  /// copy is tried.
+  /// Recovers a function with gradients, but without updates. Candidates count
+  /// as gradients if evaluation verified them, or if they are linear in one
+  /// seed, which is tried on a copy.
   void recoverGradients(func::FuncOp function) {
     std::optional<StepParts> parts = findGradients(function);
     if (!parts)

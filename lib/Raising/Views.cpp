@@ -1,4 +1,4 @@
-//===- Views.cpp - Which element of a tensor is read where ----------------===//
+//===- Views.cpp - Strided views of tensors -------------------------------===//
 
 #include "Views.h"
 #include "binade/IR/Movement.h"
@@ -17,8 +17,9 @@ SmallVector<int64_t> mlir::binade::getRowMajor(ArrayRef<int64_t> frame) {
 }
 
 namespace {
-/// Takes strides over a result to strides over the operand that it is copied
-/// from: `from[i]` elements of the operand lie between those of axis i.
+/// Converts strides over the result of a copy to strides over its operand. A
+/// step along axis i of the result is a step of `from[i]` elements of the
+/// operand.
 class Copy {
 public:
   Copy(ArrayRef<int64_t> shape, ArrayRef<int64_t> from)
@@ -34,7 +35,7 @@ public:
         return std::nullopt;
       changed.push_back(*own);
     }
-    // Beyond its end an axis would go on in the next.
+    // A view must not run beyond the end of an axis.
     for (auto [last, length] : llvm::zip_equal(furthest, shape))
       if (last >= length)
         return std::nullopt;
@@ -42,8 +43,8 @@ public:
   }
 
 private:
-  /// Steps of `stride` elements of the result, `length` of them, within one
-  /// axis or from the end of one into the next.
+  /// Converts `length` steps of `stride` elements, within one axis of the
+  /// result or across the boundary of two.
   std::optional<int64_t> change(int64_t stride, int64_t length) {
     for (size_t axis = shape.size(); axis-- > 0;) {
       if (own[axis] == 0 || stride >= own[axis] * shape[axis])
@@ -67,12 +68,11 @@ private:
 
   ArrayRef<int64_t> shape, from;
   SmallVector<int64_t> own;
-  SmallVector<int64_t> furthest; ///< Index along each axis that is reached.
+  SmallVector<int64_t> furthest; ///< The largest index reached along each axis.
 };
 } // namespace
 
-/// How far apart the elements of the operand are along each axis of the result
-/// of `op`, which copies it.
+/// Returns the stride in the operand of `op` along each axis of its result.
 static SmallVector<int64_t> getSteps(BroadcastOp op) {
   SmallVector<int64_t> steps(getTensor(op.getResult()).getRank(), 0);
   for (auto [axis, stride] : llvm::zip_equal(
@@ -87,8 +87,8 @@ static SmallVector<int64_t> getSteps(TransposeOp op) {
                              [&](int64_t axis) { return own[axis]; });
 }
 
-/// Whether `op` looks up all rows of its table, each once and in their order,
-/// as exporters do to bring indices to a shape.
+/// Whether `op` gathers all rows of its table in order. Exporters do this to
+/// change the shape of a tensor by indices.
 static bool isInOrder(GatherOp op) {
   DenseElementsAttr indices;
   if (getNumElements(op.getIndices()) !=

@@ -1,4 +1,4 @@
-//===- Views.h - Which element of a tensor is read where --------*- C++ -*-===//
+//===- Views.h - Strided views of tensors -----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_VIEWS_H
 #define BINADE_LIB_RAISING_VIEWS_H
@@ -7,10 +7,10 @@
 
 namespace mlir::binade {
 
-/// Elements of a tensor over the places of a frame, which is a shape: at place
-/// (i, j, ...) element `strides[0] i + strides[1] j + ...` of `value`, counted
-/// in row-major order. Along axes of length 1 strides are 0, so that views are
-/// the same if they are equal.
+/// A strided view of a tensor over a frame, which is a shape: its element at
+/// index (i, j, ...) is the element of `value` with row-major offset
+/// `strides[0] i + strides[1] j + ...`. Strides along axes of length 1 are 0,
+/// so that equal views compare equal.
 struct View {
   Value value;
   SmallVector<int64_t> strides;
@@ -20,17 +20,18 @@ struct View {
   }
 };
 
-/// Strides of a tensor of shape `frame` itself.
+/// Returns the row-major strides of a tensor of shape `frame`.
 SmallVector<int64_t> getRowMajor(ArrayRef<int64_t> frame);
 
-/// The same elements where reshapes, broadcasts, transposes and lookups of all
-/// rows took them from, as far as strides can say it. The ops on the way are
-/// appended to `passed`.
+/// Traces a view through reshapes, broadcasts, transposes and gathers of all
+/// rows to their operand, as far as the result is strided. Appends the
+/// traversed ops to `passed`.
 View trace(View view, ArrayRef<int64_t> frame,
            SmallVectorImpl<Operation *> &passed);
 View trace(View view, ArrayRef<int64_t> frame);
 
-/// All elements of `value`, in row-major order, over a frame of as many places.
+/// Traces all elements of `value`, in row-major order, as a view over `frame`,
+/// which has the same number of elements.
 View traceWhole(Value value, ArrayRef<int64_t> frame);
 
 } // namespace mlir::binade

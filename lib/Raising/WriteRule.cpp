@@ -1,4 +1,4 @@
-//===- WriteRule.cpp - An update as a rule --------------------------------===//
+//===- WriteRule.cpp - Updates as optimizer rules -------------------------===//
 
 #include "WriteRule.h"
 #include "Dataflow.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// The two formulas of a rule, as they are written.
+/// Writes the two formulas of one rule: scalars and update.
 class FormulaWriter {
 public:
   FormulaWriter(func::FuncOp function, const StepParts &parts,
@@ -21,7 +21,7 @@ public:
         known(getNumbers(parts)), b(function.getLoc(), function.getContext()),
         into(into) {}
 
-  /// The rule; null where it reads two learning rates.
+  /// Returns the rule; null if it reads two learning rates.
   OptimizerOp write(StringRef name);
 
 private:
@@ -38,12 +38,12 @@ private:
   func::FuncOp function;
   const Update &update;
   const StepParts &parts;
-  SmallVector<Value> known; ///< Counts and learning rates of the graph.
+  SmallVector<Value> known; ///< The step count and learning rates.
   ImplicitLocOpBuilder b;
   ModuleOp into;
-  /// What stands for a value of the graph, by formula.
+  /// The value that represents a value of the graph in each formula.
   DenseMap<Value, Value> numbers, elements;
-  /// Numbers that the update reads, and its arguments for them.
+  /// Scalars that the update reads, and its arguments for them.
   llvm::MapVector<Value, Value> scalars;
   func::FuncOp scalarFormula, updateFormula;
 };
@@ -75,7 +75,7 @@ Value FormulaWriter::buildOp(Operation *op, function_ref<Value(Value)> build) {
   return cast<ElementwiseOpInterface>(op).buildScalar(b, operands);
 }
 
-/// A number of steps in a format of the graph.
+/// Converts a step count to a type of the graph.
 Value FormulaWriter::buildCount(Value count, Type type) {
   if (isa<FloatType>(type))
     return arith::SIToFPOp::create(b, type, count);
@@ -84,7 +84,8 @@ Value FormulaWriter::buildCount(Value count, Type type) {
              : arith::TruncIOp::create(b, type, count).getResult();
 }
 
-/// A formula counts from 1, the graph has the number of past steps.
+/// Defines step counts: a formula counts from 1, while the graph has the number
+/// of past steps.
 void FormulaWriter::addCounts() {
   Value count = scalarFormula.getArgument(0);
   auto getPast = [&]() -> Value {
@@ -113,7 +114,7 @@ void FormulaWriter::addRate(BlockArgument rate, OptimizerOp rule) {
   numbers[rate] = arith::TruncFOp::create(b, b.getF32Type(), given);
 }
 
-/// A number, in the formula of scalars.
+/// Builds a scalar in the formula of scalars.
 Value FormulaWriter::buildNumber(Value value) {
   if (Value built = numbers.lookup(value))
     return built;
@@ -129,7 +130,7 @@ Value FormulaWriter::buildNumber(Value value) {
   return built;
 }
 
-/// An element, in the formula of the update.
+/// Builds an element in the formula of the update.
 Value FormulaWriter::buildElement(Value value) {
   if (Value built = elements.lookup(value))
     return built;
@@ -197,7 +198,7 @@ OptimizerOp FormulaWriter::write(StringRef name) {
   return rule;
 }
 
-/// Text that is the same for rules that are alike.
+/// Returns a text that is equal for equal rules.
 static std::string print(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -1,4 +1,4 @@
-//===- WriteRule.h - an update as a rule ------------------------*- C++ -*-===//
+//===- WriteRule.h - Updates as optimizer rules -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RAISING_WRITERULE_H
 #define BINADE_LIB_RAISING_WRITERULE_H
@@ -9,23 +9,25 @@
 
 namespace mlir::binade {
 
-/// Writes rules into a module, one for all updates that are alike.
+/// Writes optimizer rules into a module. Equal updates share one rule.
 class RuleWriter {
 public:
   explicit RuleWriter(ModuleOp module) : module(module) {}
 
-  /// The rule of `update`, a part of the step `parts` of `function`. Its
-  /// formulas have the operations of the graph in their order: numbers, which
-  /// depend on the step alone, are computed in f32 as there. Null where it
-  /// would not keep the better part of the parameter: then the result is
-  /// something else, such as the gradient of a loss that has the squares of
-  /// parameters. Null, too, where a given number is no learning rate: a change
-  /// of the parameter is not proportional to it, or states depend on it. One
-  /// that is becomes the hyper-parameter `lr`, which has no default.
+  /// Returns the rule of `update`, a part of the step `parts` of `function`.
+  /// Its formulas have the operations of the graph in their order; scalars are
+  /// computed in f32, as in the graph. A learning rate becomes the
+  /// hyper-parameter `lr`, which has no default.
+  ///
+  /// Returns null if the rule would not keep most of the parameter: the result
+  /// is then something else, such as the gradient of a loss with squares of
+  /// parameters. Also returns null if a given scalar is not a learning rate:
+  /// the change of the parameter is not proportional to it, or states depend on
+  /// it.
   OptimizerOp write(func::FuncOp function, const StepParts &parts,
                     const Update &update);
 
-  /// Erases what was written.
+  /// Erases the written rules.
   void erase();
 
 private:

@@ -67,7 +67,7 @@ func.func @gradient(
 // -----
 
 // CHECK-LABEL: func.func @gradient(
-// CHECK-SAME:      binade.backward = "the graph's own: it has other formats than f32"
+// CHECK-SAME:      binade.backward = "the graph's own: it has formats other than f32"
 func.func @gradient(
     %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},
@@ -85,7 +85,7 @@ func.func @gradient(
 // The norm of the gradient is a result too.
 
 // CHECK-LABEL: func.func @gradient(
-// CHECK-SAME:      binade.backward = "the graph's own: more than gradients depends on it"
+// CHECK-SAME:      binade.backward = "the graph's own: results other than gradients depend on it"
 func.func @gradient(
     %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>},

@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Raising station -----------------*- C++ -*-===//
+//===- Passes.h - Raising passes --------------------------------*- C++ -*-===//
 
 #ifndef BINADE_RAISING_PASSES_H
 #define BINADE_RAISING_PASSES_H
@@ -13,13 +13,12 @@ namespace mlir::binade {
 #define GEN_PASS_REGISTRATION
 #include "binade/Raising/Passes.h.inc"
 
-/// Does what `binade-recognize-composites` does in `function`, then erases the
-/// ops without users.
+/// Replaces decomposed composites in `function` by single ops, as the pass
+/// `binade-recognize-composites`. Then erases ops without users.
 void recognizeComposites(func::FuncOp function);
 
-/// Makes biases part of the matmuls that they are added to, as
-/// `recognizeComposites` does, and changes nothing else; then erases the ops
-/// without users.
+/// Merges biases into the matmuls that they are added to; the part of
+/// `recognizeComposites` for matmuls only. Then erases ops without users.
 void recognizeLinear(func::FuncOp function);
 } // namespace mlir::binade
 

@@ -1,7 +1,7 @@
 //===- Determinant.cpp - Import of Det ------------------------------------===//
 //
-// Computes minors of the first rows, row by row, by Laplace expansion. There
-// are no divisions, so that the gradient, the matrix of cofactors, is right for
+// Computes minors of the first rows, row by row, by Laplace expansion without
+// divisions, so that the gradient, the matrix of cofactors, is right for
 // singular matrices as well.
 //
 //===----------------------------------------------------------------------===//
