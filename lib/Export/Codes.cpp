@@ -1,4 +1,4 @@
-//===- Codes.cpp - Codes with shared scales, as nodes ---------------------===//
+//===- Codes.cpp - ONNX nodes of scaled formats ---------------------------===//
 
 #include "Codes.h"
 #include "Rounding.h"
@@ -11,7 +11,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
 //===----------------------------------------------------------------------===//
-// What shares a scale
+// Groups that share a scale
 //===----------------------------------------------------------------------===//
 
 Codes::Codes(OnnxWriter &w, QuantizedAttr format, ArrayRef<int64_t> shape)
@@ -57,7 +57,7 @@ Codes::Codes(OnnxWriter &w, QuantizedAttr format, ArrayRef<int64_t> shape)
   }
 }
 
-/// Zeros behind the last elements change no largest magnitude.
+/// Pads with zeros, which do not change the largest magnitudes.
 std::string Codes::arrange(const std::string &x) {
   std::string y = reshape(x, shape, flat);
   if (padded != flat) {
@@ -102,8 +102,9 @@ Codes::Factors Codes::choose(const std::string &largest,
 // Codes
 //===----------------------------------------------------------------------===//
 
-/// The index of the last of `thresholds`, a power of two of them, that is no
-/// more than `x`; the first has no bound, and NaN is above all.
+/// Builds a binary search: the index of the last of `thresholds` that is at
+/// most `x`. Their number is a power of two, the first one counts as -infinity,
+/// and NaN is above all.
 std::string Codes::search(const std::string &x, ArrayRef<float> thresholds) {
   auto count = static_cast<int64_t>(thresholds.size());
   auto type = RankedTensorType::get({count}, w.b.getF32Type());
@@ -132,7 +133,7 @@ std::string Codes::encodeInBook(const std::string &y,
   ArrayRef<float> values = format.getBook().getValues();
   auto count = static_cast<int64_t>(values.size());
   SmallVector<float> thresholds;
-  // Of equal values the last is used.
+  // Of codes with equal values, the last one is used.
   SmallVector<int8_t> codes;
   for (int64_t code = 0; code < count; ++code) {
     thresholds.push_back(format.getBook().getThreshold(code));
@@ -159,7 +160,7 @@ std::string Codes::encodeInBook(const std::string &y,
   return w.add("Gather", {table, restore(index)});
 }
 
-/// The numbers of a format of less than a byte that are not negative.
+/// Returns the nonnegative values of a format of less than 8 bits.
 static SmallVector<float> listMagnitudes(FloatType type) {
   FloatFormat format(type.getFloatSemantics());
   SmallVector<float> numbers;
@@ -168,8 +169,8 @@ static SmallVector<float> listMagnitudes(FloatType type) {
   return numbers;
 }
 
-/// Formats of less than a byte have no type in ONNX: their codes are the places
-/// of magnitudes, with a bit for the sign.
+/// Encodes in a format of less than 8 bits, for which no ONNX type is used: a
+/// code is the index of the magnitude, plus a sign bit.
 std::string Codes::encodeSmall(const std::string &y) {
   SmallVector<float> numbers = listMagnitudes(format.getFormat());
   SmallVector<float> thresholds = {0.0f};
@@ -216,7 +217,7 @@ std::string Codes::encode(const std::string &given, const Factors &factors,
   return codes;
 }
 
-/// Two codes in each byte, the first in the upper half.
+/// Packs two codes in each byte, the first in the upper half.
 std::string Codes::pack(const std::string &codes) {
   int64_t count = ShapedType::getNumElements(shape), bytes = (count + 1) / 2;
   std::string x = w.reshape(w.cast(codes, w.b.getI64Type()), {count});
@@ -229,7 +230,7 @@ std::string Codes::pack(const std::string &codes) {
   return w.cast(w.add("Where", {isNegative, below, x}), w.b.getI8Type());
 }
 
-/// Codes as i64, one for each element.
+/// Unpacks codes to i64, one per element.
 std::string Codes::unpack(const std::string &codes) {
   std::string x = w.cast(codes, w.b.getI64Type());
   if (!format.isPacked())
@@ -246,7 +247,8 @@ std::string Codes::unpack(const std::string &codes) {
   return w.reshape(x, shape);
 }
 
-/// Indices below 0 count from the end, as codes of a byte do.
+/// Decodes codes to unscaled f32 values. A negative i8 code indexes the table
+/// from its end, as Gather does.
 std::string Codes::decode(const std::string &codes) {
   FloatType type = format.getFormat();
   if (!type)
@@ -260,7 +262,7 @@ std::string Codes::decode(const std::string &codes) {
 }
 
 //===----------------------------------------------------------------------===//
-// All parts
+// Quantization and dequantization
 //===----------------------------------------------------------------------===//
 
 SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
@@ -285,7 +287,8 @@ SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
   return parts;
 }
 
-/// log2 of the magnitudes of codes, whose arranged numbers are `number`.
+/// Builds log2 of the magnitudes of codes. `number` has their decoded values,
+/// arranged in groups.
 std::string Codes::findLogarithm(const std::string &codes,
                                  const std::string &number) {
   if (format.getFormat()) {

@@ -1,4 +1,4 @@
-//===- Codes.h - Codes with shared scales, as nodes -------------*- C++ -*-===//
+//===- Codes.h - ONNX nodes of scaled formats -------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_CODES_H
 #define BINADE_LIB_EXPORT_CODES_H
@@ -7,31 +7,34 @@
 
 namespace mlir::binade::convert {
 
-/// `#binade.quantized` of a tensor of some shape, as nodes that have the
-/// numbers of the reference's `Codec`. Names are those of f32 where nothing
-/// else is said.
+/// Writes quantization by a `#binade.quantized` format for tensors of one
+/// shape, with nodes that compute the same values as the reference's `Codec`.
+/// Names are those of f32 tensors unless stated otherwise.
 class Codes {
 public:
   Codes(OnnxWriter &w, QuantizedAttr format, ArrayRef<int64_t> shape);
 
-  /// Whether ONNX has a type for the codes.
+  /// Whether ONNX has a type for the stored codes.
   bool hasType() const { return getElementNumber(format.getCodeType()); }
 
-  /// What the elements that share a scale have in common; the last two with
-  /// `expand`.
+  /// The factors of each group of elements. `power` and `centre` are set if the
+  /// format has `expand`.
   struct Factors {
     std::string scale;
-    std::string factor; ///< Elements are divided by it, or multiplied.
+    /// Elements are divided or multiplied by it, by the scale rule.
+    std::string factor;
     std::string power, centre;
   };
   Factors choose(const std::string &largest, const std::string &least);
 
-  /// One code for each element, of the code's type. `random` is for stochastic
-  /// formats.
+  /// Returns one code per element, of the code's type. `random` has uniform
+  /// values for stochastic rounding.
   std::string encode(const std::string &x, const Factors &factors,
                      bool saturate, const std::string &random);
 
-  /// All parts; codes in their type. Scales follow from `largest`, if given.
+  /// Returns all parts of a quantized tensor, with codes in their type. Scales
+  /// are computed from `largest`, or from the largest magnitudes of `x` if it
+  /// is empty.
   SmallVector<std::string> quantize(const std::string &x, bool saturate,
                                     const std::string &random,
                                     const std::string &largest);
@@ -44,7 +47,8 @@ private:
   }
   std::string arrange(const std::string &x);
   std::string restore(const std::string &x);
-  /// One number for each scale, beside arranged elements.
+  /// Reshapes a tensor with one element per scale so that it broadcasts over
+  /// arranged elements.
   std::string spread(const std::string &factor) {
     return reshape(factor, scaleShape, spreadShape);
   }
@@ -65,10 +69,11 @@ private:
   OnnxWriter &w;
   QuantizedAttr format;
   SmallVector<int64_t> shape;
-  /// What is padded, behind its last elements, and that with axes of its own
-  /// for what shares a scale.
+  /// The shape to pad, the padded shape, and the padded shape with separate
+  /// axes for the elements of a group.
   SmallVector<int64_t> flat, padded, arranged;
-  SmallVector<int64_t> sharedAxes; ///< Of `arranged`.
+  /// The axes of `arranged` that share a scale.
+  SmallVector<int64_t> sharedAxes;
   SmallVector<int64_t> scaleShape, spreadShape;
 };
 

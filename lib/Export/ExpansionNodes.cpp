@@ -1,4 +1,4 @@
-//===- ExpansionNodes.cpp - Powers that stretch groups, as nodes ----------===//
+//===- ExpansionNodes.cpp - ONNX nodes of range expansion -----------------===//
 
 #include "ExpansionNodes.h"
 #include "binade/IR/RangeExpansion.h"
@@ -10,10 +10,9 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 using namespace mlir::binade::expansion;
 
-/// log2(x) - less. f64 holds all sums of the polynomial: d is a multiple of
-/// 2^-23, so that what it is multiplied with, of 24 bits, becomes a number of
-/// 46 bits behind its first one; no sum is more than 2^5 times as large, and
-/// nothing that is added has smaller bits.
+/// Builds log2(x) - less. All sums of the polynomial are exact in f64: d is a
+/// multiple of 2^-23, so its product with a value of 24 bits has at most 47
+/// bits; sums are at most 2^5 times as large, and no term has smaller bits.
 std::string ExpansionNodes::subtractLog2(const std::string &x,
                                          const std::string &less,
                                          ArrayRef<double> coefficients) {
@@ -28,7 +27,7 @@ std::string ExpansionNodes::subtractLog2(const std::string &x,
   return f.compute("Add", {fields.exponent, f.addExactly(sum, d, middle)});
 }
 
-/// NaN where x is not finite.
+/// Builds log2(x); NaN if x is not finite.
 std::string ExpansionNodes::findLog2(const std::string &x) {
   std::string log = subtractLog2(x, "", kLog2);
   return w.add("Add", {w.add("Mul", {x, f.constant(0.0)}), log});
@@ -46,14 +45,15 @@ std::string ExpansionNodes::findLogarithm(const std::string &magnitude) {
   return f.narrow(findAnyLog2(f.widen(magnitude)));
 }
 
-/// No logarithm of a code is near the middle between two numbers of f32.
+/// Rounding twice is safe: no logarithm of an 8-bit value is near the middle
+/// between two f32 values.
 std::string ExpansionNodes::roundLogarithm(const std::string &magnitude) {
   std::string log = w.add("Log", {f.widen(magnitude)});
   return f.narrow(w.add("Mul", {log, f.constant(std::numbers::log2e)}));
 }
 
-/// Adding 1.5 2^23 rounds to an integer, which the bias makes an odd one in the
-/// middle of two.
+/// Builds 2^x. Adding 1.5 2^23 rounds to an integer; the added bias of 127
+/// makes ties round to odd.
 std::string ExpansionNodes::raiseTwo(const std::string &x,
                                      ArrayRef<double> coefficients) {
   const std::string &least = f.constant(kMinExponent);
@@ -68,7 +68,8 @@ std::string ExpansionNodes::raiseTwo(const std::string &x,
   return f.compute("Mul", {sum, f.raiseTwo(n)});
 }
 
-/// log2(|x| / centre), by a power of two that brings the centre to [1, 2).
+/// Builds log2(|x| / centre), with both scaled by a power of two that brings
+/// the centre to [1, 2).
 std::string ExpansionNodes::compare(const std::string &x,
                                     const std::string &centre,
                                     ArrayRef<double> coefficients) {
@@ -87,7 +88,7 @@ ExpansionNodes::Shared ExpansionNodes::choose(const std::string &amax,
   std::string large = f.widen(amax), small = f.widen(least);
   const std::string &one = f.constant(1.0);
   std::string isZero = w.add("Equal", {large, f.constant(0.0)});
-  // The ratio may be beyond f32.
+  // The ratio may exceed the range of f32.
   std::string isWide = w.add(
       "Greater", {f.compute("Mul", {large, f.constant(0x1p-100)}), small});
   std::string above = f.compute("Mul", {large, f.constant(0x1p-64)});
@@ -120,7 +121,7 @@ std::string ExpansionNodes::expandLargest(const std::string &amax,
   std::string log = compare(x, f.widen(shared.centre), kLog2);
   std::string exponent = f.compute("Mul", {log, f.widen(shared.power)});
   std::string zero = f.constant(0.0);
-  // NaN where it is not finite.
+  // Make the result NaN if x is not finite.
   std::string y =
       w.add("Add", {w.add("Mul", {x, zero}), raiseTwo(exponent, kPower)});
   return f.narrow(w.add("Where", {w.add("Equal", {x, zero}), x, y}));

@@ -1,4 +1,4 @@
-//===- ExpansionNodes.h - Powers that stretch groups, as nodes --*- C++ -*-===//
+//===- ExpansionNodes.h - ONNX nodes of range expansion ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_EXPANSIONNODES_H
 #define BINADE_LIB_EXPORT_EXPANSIONNODES_H
@@ -7,36 +7,39 @@
 
 namespace mlir::binade::convert {
 
-/// Range expansion (`expand` of `#binade.quantized`) by the operations that
-/// define it (docs/decisions/0058-range-expansion-bits.md), as
-/// lib/Reference/RangeExpansion.cpp has them. Names are those of f32 tensors.
+/// Writes range expansion (`expand` of `#binade.quantized`) by the operations
+/// that define it (docs/decisions/0058-range-expansion-bits.md), with the same
+/// bits as lib/Reference/RangeExpansion.cpp. Names are those of f32 tensors.
 class ExpansionNodes {
 public:
   explicit ExpansionNodes(OnnxWriter &w) : w(w), f(w) {}
 
-  /// Of elements that share a scale.
+  /// The parameters of a group of elements.
   struct Shared {
     std::string power, centre;
   };
-  /// What follows from the largest and the least magnitude.
+  /// Computes the parameters from the largest and the smallest nonzero
+  /// magnitude of a group.
   Shared choose(const std::string &amax, const std::string &least, float bound);
-  /// What the largest magnitude becomes.
+  /// Returns the expanded largest magnitude.
   std::string expandLargest(const std::string &amax, const Shared &shared);
 
-  /// What is rounded to a code.
+  /// Returns the expanded and scaled `x`, which is then rounded to the element
+  /// format.
   std::string expand(const std::string &x, const Shared &shared,
                      const std::string &scale);
-  /// The inverse, of log2(|code|) and a number with the sign of the code.
+  /// Computes the inverse from log2(|code|) and a value with the sign of the
+  /// code.
   std::string contract(const std::string &logarithm, const std::string &sign,
                        const Shared &shared, const std::string &scale);
 
-  /// log2(magnitude) of a number of any format; -infinity of 0.
+  /// Returns log2(magnitude) of a value of any format; -infinity for 0.
   std::string findLogarithm(const std::string &magnitude);
-  /// The same of a code of 8 bits: log2 itself, rounded to f32.
+  /// Returns log2(magnitude) of an 8-bit value, correctly rounded to f32.
   std::string roundLogarithm(const std::string &magnitude);
 
 private:
-  // Names of f64 tensors from here on.
+  // The names below are those of f64 tensors.
   std::string subtractLog2(const std::string &x, const std::string &less,
                            ArrayRef<double> coefficients);
   std::string findLog2(const std::string &x);

@@ -1,4 +1,4 @@
-//===- ExportTrained.cpp - An imported file with trained values -----------===//
+//===- ExportTrained.cpp - Export of trained models -----------------------===//
 
 #include "binade/Export/ExportTrained.h"
 #include "Inference.h"
@@ -34,7 +34,7 @@ static std::optional<DType> getDType(int32_t type) {
 }
 
 namespace {
-/// One export, in the order of its steps.
+/// Exports one model; the methods are in the order of the steps.
 class Exporter {
 public:
   Exporter(Model &model, const TrainedValues &values,
@@ -73,7 +73,7 @@ private:
   }
   ::onnx::GraphProto &getGraph() { return *model.getProto().mutable_graph(); }
   uint64_t countBytes(const TensorProto &tensor);
-  /// The name under which the values have `tensor`, if they do.
+  /// Returns the name that `tensor` has among the trained values, if any.
   std::optional<std::string> findValue(const TensorProto &tensor) const;
 
   Model &model;
@@ -83,15 +83,16 @@ private:
   ExportReport &report;
   TensorReader tensors;
   std::vector<Initializers::StateTensor> kept;
-  llvm::StringMap<std::string> owners; ///< Of what is kept, by its own name.
+  /// Maps the names of state tensors to their owners.
+  llvm::StringMap<std::string> owners;
   ExternalDataWriter data;
   bool isTooLarge = false;
-  llvm::StringMap<ByteRange> places; ///< In `data`.
+  llvm::StringMap<ByteRange> places; ///< The ranges in `data`.
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What has to have a value
+// Trained values
 //===----------------------------------------------------------------------===//
 
 LogicalResult Exporter::findStateTensors() {
@@ -138,7 +139,7 @@ Exporter::findValue(const TensorProto &tensor) const {
   return isKnown ? std::optional(name) : std::nullopt;
 }
 
-/// All that does not fit is reported at once.
+/// Checks that the values fit the model; one error lists all that do not.
 LogicalResult Exporter::checkValues() {
   std::vector<std::string> missing, misshapen;
   llvm::StringSet<> used;
@@ -181,7 +182,7 @@ LogicalResult Exporter::checkValues() {
 // The graph
 //===----------------------------------------------------------------------===//
 
-/// Inputs that had a rule for their values get values.
+/// Turns inputs with a rule for initial values into initializers.
 void Exporter::addInitializers() {
   llvm::StringSet<> known;
   for (const TensorProto &tensor : getGraph().initializer())
@@ -235,10 +236,10 @@ LogicalResult Exporter::prepareGraph() {
 }
 
 //===----------------------------------------------------------------------===//
-// Values
+// Storage of weights
 //===----------------------------------------------------------------------===//
 
-/// What is read may not be what is written.
+/// Fails if the output would overwrite a file of the model.
 LogicalResult Exporter::checkPlaces() {
   namespace fs = std::filesystem;
   llvm::StringSet<> sources;
@@ -258,12 +259,12 @@ LogicalResult Exporter::checkPlaces() {
   return success();
 }
 
-/// Of the elements, whose type and number were checked.
+/// Returns the size of the elements, whose type was checked before.
 uint64_t Exporter::countBytes(const TensorProto &tensor) {
   return getBytes(*tensors.getType(getLoc(tensor), tensor));
 }
 
-/// Weights lie where the original has them, unless they are too many for it.
+/// Decides where weights are stored, and opens the file of external data.
 LogicalResult Exporter::openData() {
   uint64_t bytes = 0;
   bool hasExternal = false;
@@ -317,7 +318,8 @@ LogicalResult Exporter::writeTensor(TensorProto &tensor) {
   return success();
 }
 
-/// Tensors with one value, or one place in the original, have one place again.
+/// Writes a tensor to the external data. Tensors that share a value, or a range
+/// in the original, share a range.
 LogicalResult Exporter::moveTensor(TensorProto &tensor,
                                    const std::optional<std::string> &value) {
   std::string key = value.value_or(tensor.name());
@@ -341,7 +343,8 @@ LogicalResult Exporter::moveTensor(TensorProto &tensor,
   return success();
 }
 
-/// The data appear first: a model never names what is not there.
+/// Writes the external data before the model, so that a model never refers to
+/// missing data.
 LogicalResult Exporter::writeFiles() {
   std::string bytes;
   if (!model.getProto().SerializeToString(&bytes))

@@ -1,4 +1,4 @@
-//===- FloatNodes.cpp - Rounded operations of f32, as nodes ---------------===//
+//===- FloatNodes.cpp - ONNX nodes of correctly rounded f32 ---------------===//
 
 #include "FloatNodes.h"
 #include <numbers>
@@ -7,9 +7,9 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-/// The sum of f64 is rounded, and rounding it to f32 is wrong only where it
-/// lies in the middle between two numbers of f32 and what was lost would have
-/// decided. What was lost is a number of f64 (Knuth's TwoSum).
+/// The f64 sum is rounded to f32. This double rounding is wrong only if the sum
+/// is halfway between two f32 values and its rounding error, which is an f64
+/// value (Knuth's TwoSum), points to the other one.
 std::string FloatNodes::fma(const std::string &x, const std::string &y,
                             const std::string &z) {
   std::string product = w.add("Mul", {x, y});
@@ -20,7 +20,7 @@ std::string FloatNodes::fma(const std::string &x, const std::string &y,
       w.add("Add", {w.add("Sub", {product, kept}), w.add("Sub", {z, added})});
   std::string near = round(sum);
   std::string rest = w.add("Sub", {sum, near});
-  // As far from the sum as `near`, on its other side.
+  // The value at the same distance from the sum as `near`, on the other side.
   std::string other = w.add("Add", {sum, rest});
   std::string isTie = w.add("Equal", {round(other), other});
   std::string isBeyond =
@@ -28,9 +28,10 @@ std::string FloatNodes::fma(const std::string &x, const std::string &y,
   return w.add("Where", {w.add("And", {isTie, isBeyond}), other, near});
 }
 
-/// Logarithms of powers of two come out near whole numbers.
+/// Computes the exponent as the rounded logarithm of the largest power of two.
 FloatNodes::Fields FloatNodes::split(const std::string &x) {
-  // The bits of y are those of 2^-127 (1 + y 2^126).
+  // For a subnormal x, 2^-127 (1 + x 2^126) has the exponent -127 and the
+  // fraction bits of x.
   std::string small =
       w.add("Add", {w.add("Mul", {x, constant(0.5)}), constant(0x1p-127)});
   std::string isSmall = w.add("Less", {x, constant(0x1p-126)});
@@ -42,7 +43,8 @@ FloatNodes::Fields FloatNodes::split(const std::string &x) {
   return {w.add("Round", {log}), w.add("Div", {y, unit})};
 }
 
-/// The exponential is near sqrt(2) times the power.
+/// The exponential approximates sqrt(2) times the power, so the largest power
+/// of two below it is exact.
 std::string FloatNodes::raiseTwo(const std::string &n) {
   std::string middle = w.add("Add", {n, constant(0.5)});
   std::string power = getUnit(

@@ -1,4 +1,4 @@
-//===- Inference.cpp - From a graph for training to its use ---------------===//
+//===- Inference.cpp - Training graphs as inference graphs ----------------===//
 
 #include "Inference.h"
 #include "binade/Container/Json.h"
@@ -16,7 +16,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
-/// Keeps the elements of `field` that fulfil `predicate`, in order.
+/// Keeps the elements of `field` that satisfy `predicate`, in order.
 template <typename Field, typename Predicate>
 static void keepIf(Field &field, Predicate predicate) {
   int kept = 0;
@@ -35,8 +35,8 @@ template <typename Field> static void truncate(Field &field, int size) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Without their other outputs, the next running statistics: these are the last
-/// ones, and stay.
+/// Makes a BatchNormalization use its running statistics, and drops the outputs
+/// with updated ones. `now` maps these outputs to the inputs that replace them.
 static void fixStatistics(NodeProto &node, llvm::StringMap<std::string> &now) {
   keepIf(*node.mutable_attribute(), [](const auto &attribute) {
     return attribute.name() != "training_mode";
@@ -73,7 +73,8 @@ void mlir::binade::makeInference(GraphProto &graph) {
 // Outputs
 //===----------------------------------------------------------------------===//
 
-/// Whether a value may be the loss: one number, as far as the file says.
+/// Whether a value may be the loss: a float with one element, as far as its
+/// type is declared.
 static bool isNumber(const ValueInfoProto &value) {
   const auto &type = value.type().tensor_type();
   if (!value.type().has_tensor_type())
@@ -125,8 +126,8 @@ LogicalResult mlir::binade::selectOutputs(Model &model,
         *chosen.Add() = *value;
       else {
         InFlightDiagnostic error = reject("--only", name);
-        error.attachNote() << "another value needs a type in the file, which "
-                              "onnx.shape_inference.infer_shapes gives it";
+        error.attachNote() << "other values need a declared type; "
+                              "onnx.shape_inference.infer_shapes adds it";
         return error;
       }
     }
@@ -145,7 +146,7 @@ LogicalResult mlir::binade::selectOutputs(Model &model,
 }
 
 //===----------------------------------------------------------------------===//
-// What is left
+// Removal of unused parts
 //===----------------------------------------------------------------------===//
 
 static llvm::StringSet<> collectRead(const GraphProto &graph) {
@@ -208,7 +209,8 @@ void mlir::binade::updateMetadata(::onnx::ModelProto &model) {
     if (property.key() == "binade.version" ||
         !StringRef(property.key()).starts_with("binade."))
       continue;
-    // It was read before: it is JSON, and of the right form.
+    // The import read the value before, so it is valid JSON of the right
+    // schema.
     ordered_json value = ordered_json::parse(property.value());
     ordered_json kept =
         value.is_array() ? ordered_json::array() : ordered_json::object();

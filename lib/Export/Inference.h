@@ -1,4 +1,4 @@
-//===- Inference.h - From a graph for training to its use -------*- C++ -*-===//
+//===- Inference.h - Training graphs as inference graphs --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_INFERENCE_H
 #define BINADE_LIB_EXPORT_INFERENCE_H
@@ -8,19 +8,20 @@
 
 namespace mlir::binade {
 
-/// Gives Dropout and BatchNormalization the form in which they draw nothing and
-/// use running statistics.
+/// Switches Dropout and BatchNormalization to inference: no random values, and
+/// running statistics.
 void makeInference(::onnx::GraphProto &graph);
 
-/// Sets the outputs to those that the options ask for.
+/// Sets the outputs of the graph as the options request. Fails if one does not
+/// exist.
 LogicalResult selectOutputs(Model &model, const ExportOptions &options);
 
-/// Removes what no output depends on any more: nodes, initializers, inputs. Of
-/// what nothing read in the first place inputs stay.
+/// Removes nodes, initializers and inputs that no output depends on. Inputs
+/// that were unused before are kept.
 void removeUnused(::onnx::GraphProto &graph);
 
-/// Removes names from the metadata that are not those of `graph` any more, and
-/// rules for tensors which have a value now.
+/// Removes from the metadata names that the graph no longer has, and rules of
+/// tensors that now have values.
 void updateMetadata(::onnx::ModelProto &model);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- OnnxWriter.cpp - A graph that is written node by node --------------===//
+//===- OnnxWriter.cpp - Construction of ONNX graphs -----------------------===//
 
 #include "OnnxWriter.h"
 #include "binade/IR/Names.h"
@@ -116,7 +116,8 @@ const std::string &OnnxWriter::addTable(DenseElementsAttr values) {
   std::string &name = tables[values.getAsOpaquePointer()];
   if (name.empty()) {
     name = makeName(values.getType().getRank() ? "table" : "number");
-    (void)addTensor(b.getUnknownLoc(), name, values); // Of types that it has.
+    // Callers use supported types only.
+    (void)addTensor(b.getUnknownLoc(), name, values);
   }
   return name;
 }
@@ -138,7 +139,7 @@ const std::string &OnnxWriter::addInt(int64_t value) {
   return addNumber(b.getI64IntegerAttr(value));
 }
 
-/// The bytes of all elements, a splat's too.
+/// Returns the bytes of all elements; those of a splat are repeated.
 static std::string getBytes(DenseElementsAttr elements) {
   std::string bytes;
   if (elements.getElementType().isInteger(1)) {
@@ -197,7 +198,7 @@ std::string OnnxWriter::cast(const std::string &value, Type type) {
   return addCast(value, getElementNumber(type), "");
 }
 
-/// The sign of 0 is that of its reciprocal.
+/// Finds the sign of zeros by their reciprocals.
 std::string OnnxWriter::isNegative(const std::string &value, FloatType type) {
   std::string zero = addNumber(FloatAttr::get(type, 0.0));
   std::string isZero = add("Equal", {value, zero});
@@ -205,8 +206,8 @@ std::string OnnxWriter::isNegative(const std::string &value, FloatType type) {
   return add("Less", {add("Where", {isZero, infinite, value}), zero});
 }
 
-/// By a product: where onnxruntime chooses between elements, it adds the others
-/// as zeros, and zeros lose their sign.
+/// Multiplies by 1 or -1. Where would lose the sign of zeros: onnxruntime
+/// implements it by adding zeros for the elements that are not selected.
 std::string OnnxWriter::copySign(const std::string &magnitude,
                                  const std::string &sign, FloatType type) {
   std::string minus = addNumber(FloatAttr::get(type, -1.0));
@@ -225,7 +226,7 @@ std::string OnnxWriter::bitcast(const std::string &value, Type type) {
 std::string OnnxWriter::reshape(const std::string &value,
                                 ArrayRef<int64_t> shape) {
   std::string result = add("Reshape", {value, addInts(shape)});
-  // A length of 0 is one, not that of the operand.
+  // A length of 0 means 0, not the length of the operand.
   setInt("allowzero", 1);
   return result;
 }
@@ -246,7 +247,7 @@ std::string OnnxWriter::slice(const std::string &value,
 
 std::string OnnxWriter::reduce(StringRef op, const std::string &value,
                                ArrayRef<int64_t> axes) {
-  if (axes.empty()) // All would be reduced.
+  if (axes.empty()) // Empty axes would mean all axes.
     return value;
   std::string result = add(op, {value, addInts(axes)});
   setInt("keepdims", 0);
@@ -267,7 +268,8 @@ std::string OnnxWriter::addRange(int64_t count) {
   return add("Range", {addInt(0), addInt(count), addInt(1)});
 }
 
-/// A type with the same numbers among which runtimes have kernels that choose.
+/// Returns a type that represents the values of `type` and for which runtimes
+/// implement Where.
 static Type getWidened(Type type, Builder &b) {
   if (type.getIntOrFloatBitWidth() >= 32)
     return type;

@@ -1,4 +1,4 @@
-//===- OnnxWriter.h - A graph that is written node by node ------*- C++ -*-===//
+//===- OnnxWriter.h - Construction of ONNX graphs ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_ONNXWRITER_H
 #define BINADE_LIB_EXPORT_ONNXWRITER_H
@@ -9,32 +9,34 @@
 
 namespace mlir::binade::convert {
 
-/// ONNX's number of an element type; 0 where it has none. Scales that are
-/// powers of two are f32: runtimes do not divide by their own type.
+/// Returns the TensorProto::DataType of an element type; 0 if ONNX has none.
+/// Power-of-two scales (f8E8M0FNU) are written as f32, because runtimes do not
+/// divide by their type.
 int32_t getElementNumber(Type type);
 
-/// Numbers rounded to `format`.
+/// Returns `numbers` rounded to `format`.
 DenseElementsAttr roundElements(DenseFPElementsAttr numbers, FloatType format);
 
-/// Nodes, constants and names of a graph.
+/// Adds nodes and constants to an ONNX graph, and keeps the names of IR values.
 class OnnxWriter : public NodeSink {
 public:
   OnnxWriter(::onnx::GraphProto &graph, MLIRContext *context)
       : b(context), graph(graph) {}
 
-  /// Adds a node with one result, whose name is new.
+  /// Adds a node with one result, and returns the result's new name.
   std::string add(StringRef op, ArrayRef<std::string> inputs);
   void setInts(StringRef name, ArrayRef<int64_t> values);
   void setInt(StringRef name, int64_t value);
   void setFloat(StringRef name, float value);
   void setString(StringRef name, StringRef value);
-  /// Gives the last node another result.
+  /// Adds another result to the last node.
   std::string addResult();
 
-  /// The constant that has these numbers.
+  /// Return the name of a constant with these elements; equal constants are
+  /// shared.
   const std::string &addInts(ArrayRef<int64_t> values);
   const std::string &addTable(DenseElementsAttr values);
-  /// Those of rank 0.
+  /// Return the name of a constant of rank 0.
   const std::string &addNumber(TypedAttr value);
   const std::string &addFloat(double value);
   const std::string &addDouble(double value);
@@ -45,27 +47,30 @@ public:
   std::string cast(const std::string &value, Type type);
   std::string reshape(const std::string &value, ArrayRef<int64_t> shape);
   std::string transpose(const std::string &value, ArrayRef<int64_t> axes);
-  /// The elements in [starts, ends).
+  /// Returns the elements in [starts, ends).
   std::string slice(const std::string &value, ArrayRef<int64_t> starts,
                     ArrayRef<int64_t> ends);
-  /// Over `axes`, which are no more.
+  /// Reduces `axes` by `op` and drops them.
   std::string reduce(StringRef op, const std::string &value,
                      ArrayRef<int64_t> axes);
-  /// NaN where any is, which runtimes' ReduceMax may pass over; of f32.
+  /// Reduces f32 `axes` to the maximum, or to NaN if any element is NaN, which
+  /// the ReduceMax of runtimes may ignore.
   std::string reduceMax(const std::string &value, ArrayRef<int64_t> axes);
-  /// The numbers from 0 to `count` - 1, i64.
+  /// Returns the integers 0 to `count` - 1, i64.
   std::string addRange(int64_t count);
-  /// `yes` where `condition` holds, else `no`; both are of `type`.
+  /// Selects `yes` where `condition` is true, `no` elsewhere; both are of
+  /// `type`.
   std::string choose(const std::string &condition, const std::string &yes,
                      const std::string &no, Type type);
-  /// Whether the sign of `value`, of `type`, is minus, also that of 0; that of
-  /// NaN is lost.
+  /// Whether `value`, of `type`, has a negative sign, including -0. The sign of
+  /// NaN is ignored.
   std::string isNegative(const std::string &value, FloatType type);
-  /// `magnitude`, which has no sign, with that of `sign`; both are of `type`.
+  /// Gives `magnitude`, which is not negative, the sign of `sign`; both are of
+  /// `type`.
   std::string copySign(const std::string &magnitude, const std::string &sign,
                        FloatType type);
-  /// The same bits as elements of `type`. Makes the file one of an operator set
-  /// that has a node for it.
+  /// Reinterprets the bits as `type`. The file then needs an operator set with
+  /// BitCast.
   std::string bitcast(const std::string &value, Type type);
   bool hasBitcasts() const { return castsBits; }
 
@@ -82,21 +87,21 @@ public:
     return addDouble(value);
   }
 
-  /// The name of `value`, and the same in f32 where it is narrower.
+  /// Return the name of `value`; `getWide` casts narrower floats to f32.
   const std::string &get(Value value) const {
     return values.find(value)->second;
   }
   std::string getWide(Value value);
-  /// `value`, f32, rounded to `type`.
+  /// Rounds `value`, f32, to `type`.
   std::string narrow(const std::string &value, FloatType type) {
     return type.isF32() ? value : cast(value, type);
   }
   void set(Value value, std::string name) { values[value] = std::move(name); }
-  /// Rounds what was computed in f32 to the type of `value`.
+  /// Sets `value` to `name`, rounded from f32 to the type of `value`.
   void setWide(Value value, const std::string &name);
 
   std::string makeName(StringRef wanted) { return names.makeNew(wanted); }
-  /// Nodes from now on are called after it.
+  /// Names the following nodes after `loc`.
   void setLoc(Location loc);
 
   Builder b;
@@ -108,7 +113,7 @@ private:
   llvm::DenseMap<Value, std::string> values;
   UniqueNames names;
   std::map<std::vector<int64_t>, std::string> integers;
-  std::map<const void *, std::string> tables; ///< By their attributes.
+  std::map<const void *, std::string> tables; ///< Keyed by attribute.
   std::string place;
   bool castsBits = false;
 };
@@ -117,7 +122,8 @@ inline ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-// Ops by family. Those that fail, without a word, have no nodes.
+// Write ops of a family. Those that return a LogicalResult fail, without a
+// diagnostic, if the op has no nodes.
 void writeConvolution(OnnxWriter &w, ConvOp op);
 void writeConvolution(OnnxWriter &w, ConvInputGradOp op);
 void writeConvolution(OnnxWriter &w, ConvWeightGradOp op);
@@ -140,7 +146,7 @@ LogicalResult writeOptimizer(OnnxWriter &w, GradientStatisticsOp op);
 LogicalResult writeOptimizer(OnnxWriter &w, OptimizerScalarsOp op);
 LogicalResult writeOptimizer(OnnxWriter &w, OptimizerUpdateOp op);
 
-/// Writes one op. Fails, without a word, where it has no nodes.
+/// Writes one op. Fails, without a diagnostic, if it has no nodes.
 LogicalResult writeOp(OnnxWriter &w, Operation *op);
 
 } // namespace mlir::binade::convert

@@ -1,4 +1,4 @@
-//===- StableEmbedding.cpp - Norms that training added --------------------===//
+//===- StableEmbedding.cpp - Layer norms of stable embeddings -------------===//
 
 #include "StableEmbedding.h"
 #include "binade/Container/Json.h"
@@ -37,7 +37,7 @@ public:
       if (model.getOpset() < kOpset)
         return model.emitError()
                << "has operator set " << model.getOpset() << "; the norm '"
-               << name << "', which training added, needs " << kOpset
+               << name << "', which training added, needs at least " << kOpset
                << ": export the model with a newer one";
       addTensors(name, node.input(0));
       addNorm(name, index++);
@@ -53,7 +53,7 @@ private:
     return nullptr;
   }
 
-  /// The length of a row of `table`.
+  /// Returns the length of a row of `table`.
   int64_t getColumns(StringRef table) {
     if (const TensorProto *tensor = findTensor(table))
       return tensor->dims(tensor->dims_size() - 1);
@@ -65,7 +65,7 @@ private:
     return 0;
   }
 
-  /// One norm for all lookups in a table.
+  /// Adds the parameters of a norm, once for all lookups in a table.
   void addTensors(const std::string &name, StringRef table) {
     if (!added.insert(name).second)
       return;
@@ -78,7 +78,7 @@ private:
     }
   }
 
-  /// Where the model lists what is trained, this is.
+  /// Adds `name` to the list of trained tensors, if the model has one.
   void setTrainable(const std::string &name) {
     for (auto &property : *model.getProto().mutable_metadata_props())
       if (property.key() == "binade.trainable") {
@@ -88,7 +88,7 @@ private:
       }
   }
 
-  /// A norm of what node `index` looks up, behind it.
+  /// Adds a norm of the result of node `index` after the node.
   void addNorm(const std::string &name, int index) {
     NodeProto &norm = *graph.add_node();
     NodeProto &lookup = *graph.mutable_node(index);
@@ -107,7 +107,7 @@ private:
   Model &model;
   GraphProto &graph;
   const llvm::StringMap<std::string> &owners;
-  llvm::StringSet<> added; ///< Norms.
+  llvm::StringSet<> added; ///< The names of added norms.
 };
 } // namespace
 

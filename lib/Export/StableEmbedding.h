@@ -1,4 +1,4 @@
-//===- StableEmbedding.h - Norms that training added ------------*- C++ -*-===//
+//===- StableEmbedding.h - Layer norms of stable embeddings -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_STABLEEMBEDDING_H
 #define BINADE_LIB_EXPORT_STABLEEMBEDDING_H
@@ -8,9 +8,9 @@
 namespace mlir::binade {
 
 /// Adds the layer norms of stable embeddings (`binade-stabilize-embeddings`) to
-/// `model`: behind each Gather from a tensor for whose norm there are trained
-/// values, which `hasValue` says by name. `owners` are the names that tensors
-/// were trained under, where those are not their own.
+/// `model`: after each Gather from a tensor for whose norm `hasValue` finds
+/// trained values. `owners` maps tied tensors to the names that they were
+/// trained under.
 LogicalResult
 addStableEmbeddings(Model &model, const llvm::StringMap<std::string> &owners,
                     llvm::function_ref<bool(StringRef name)> hasValue);

@@ -1,4 +1,4 @@
-//===- WriteBits.cpp - Bits in another type, in ONNX's words --------------===//
+//===- WriteBits.cpp - ONNX nodes of bit operations -----------------------===//
 
 #include "WriteBits.h"
 
@@ -8,12 +8,13 @@ using namespace mlir::binade::convert;
 
 static constexpr int32_t kHalf = 1 << 16;
 
-/// A constant of 32 bits.
+/// Returns the name of an i32 constant.
 static std::string getWord(OnnxWriter &w, int32_t value) {
   return w.addNumber(w.b.getI32IntegerAttr(value));
 }
 
-/// In i32: a word is its upper half, signed, times 2^16, and its lower half.
+/// Computes in i32: the word is the signed upper half times 2^16 plus the lower
+/// half.
 std::string mlir::binade::convert::joinHalves(OnnxWriter &w,
                                               const std::string &high,
                                               const std::string &low,
@@ -37,7 +38,7 @@ mlir::binade::convert::splitHalves(OnnxWriter &w, const std::string &value,
       w.add("GreaterOrEqual", {lower, getWord(w, kHalf / 2)});
   std::string below = w.add("Sub", {lower, getWord(w, kHalf)});
   std::string low = w.add("Where", {isNegative, below, lower});
-  // Without the part that is joined again it is divided exactly.
+  // Without the lower part, the division is exact.
   std::string rest = w.add("Sub", {word, isRounded ? low : lower});
   std::string upper = w.add("Div", {rest, getWord(w, kHalf)});
   return {w.bitcast(w.cast(upper, i16), w.b.getBF16Type()), w.cast(low, i16)};

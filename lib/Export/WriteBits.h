@@ -1,4 +1,4 @@
-//===- WriteBits.h - Halves of f32 in ONNX's words --------------*- C++ -*-===//
+//===- WriteBits.h - Halves of f32 as ONNX nodes ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_WRITEBITS_H
 #define BINADE_LIB_EXPORT_WRITEBITS_H
@@ -7,11 +7,12 @@
 
 namespace mlir::binade::convert {
 
-/// The f32 whose upper half is `high`, bf16, and whose lower half is `low`,
-/// i16. If `isRounded`, `high` is one more where `low` is negative.
+/// Joins the upper half `high`, bf16, and the lower half `low`, i16, of an f32.
+/// If `isRounded`, `high` was rounded to nearest, so that it is one unit larger
+/// where `low` is negative.
 std::string joinHalves(OnnxWriter &w, const std::string &high,
                        const std::string &low, bool isRounded);
-/// The inverse.
+/// Splits an f32 into its halves; the inverse of `joinHalves`.
 std::pair<std::string, std::string>
 splitHalves(OnnxWriter &w, const std::string &value, bool isRounded);
 

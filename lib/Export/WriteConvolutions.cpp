@@ -1,4 +1,4 @@
-//===- WriteConvolutions.cpp - Convolutions in ONNX's words ---------------===//
+//===- WriteConvolutions.cpp - ONNX nodes of convolutions -----------------===//
 
 #include "OnnxWriter.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-/// Channels before spatial axes, as ONNX has them, in f32.
+/// Returns `x` in f32 with channels before spatial axes, as ONNX expects.
 template <typename Op>
 static std::string getActivation(OnnxWriter &w, Op op, Value x) {
   std::string name = w.getWide(x);
@@ -18,7 +18,7 @@ static std::string getActivation(OnnxWriter &w, Op op, Value x) {
   return w.transpose(name, axes);
 }
 
-/// The inverse.
+/// Sets the result of `op` from a tensor with channels before spatial axes.
 template <typename Op>
 static void setActivation(OnnxWriter &w, Op op, std::string name) {
   if (op.getChannelsLast()) {
@@ -64,7 +64,7 @@ void mlir::binade::convert::writeConvolution(OnnxWriter &w,
   SmallVector<int64_t> given = getSpatial(op, op.getGradient());
   ArrayRef<int64_t> kernel = getShape(op.getWeight()).drop_front(2);
   SmallVector<int64_t> wanted = getSpatial(op, op.getResult());
-  // What no position of the kernel reaches.
+  // The elements at the end that no position of the kernel covers.
   SmallVector<int64_t> rest;
   for (size_t i = 0; i < given.size(); ++i)
     rest.push_back(wanted[i] + op.getPaddingLow()[i] + op.getPaddingHigh()[i] -
@@ -81,7 +81,7 @@ void mlir::binade::convert::writeConvolution(OnnxWriter &w,
   setActivation(w, op, y);
 }
 
-/// `value` with its first two axes exchanged.
+/// Swaps the first two axes of `value`.
 static std::string exchange(OnnxWriter &w, const std::string &value,
                             size_t rank) {
   auto axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -89,8 +89,9 @@ static std::string exchange(OnnxWriter &w, const std::string &value,
   return w.transpose(value, axes);
 }
 
-/// A convolution with batch and channels exchanged, strides and dilations too.
-/// Each group of channels is a batch of its own.
+/// Writes a convolution with batch and channels swapped, and strides and
+/// dilations swapped. With groups, the batch axis of each group of channels
+/// becomes a group of input channels.
 void mlir::binade::convert::writeConvolution(OnnxWriter &w,
                                              ConvWeightGradOp op) {
   ArrayRef<int64_t> kernel = getShape(op.getResult()).drop_front(2);
@@ -117,7 +118,8 @@ void mlir::binade::convert::writeConvolution(OnnxWriter &w,
   w.setInts("strides", op.getDilations());
   w.setInts("dilations", op.getStrides());
   w.setInt("group", groups);
-  // Without positions beyond the kernel, where a stride left some over.
+  // Drop positions beyond the kernel, which exist if the stride left a
+  // remainder.
   SmallVector<int64_t> ends = {channels, getShape(op.getResult())[0]};
   llvm::append_range(ends, kernel);
   y = w.slice(y, SmallVector<int64_t>(rank, 0), ends);

@@ -1,4 +1,4 @@
-//===- WriteFormula.cpp - Formulas of scalars as nodes --------------------===//
+//===- WriteFormula.cpp - ONNX nodes of scalar formulas -------------------===//
 
 #include "WriteFormula.h"
 #include "FloatNodes.h"
@@ -30,7 +30,7 @@ private:
 };
 } // namespace
 
-/// The op of ONNX with the same operands; empty where there is none.
+/// Returns the ONNX op with the same operands; empty if there is none.
 StringRef FormulaWriter::getElementwise(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](arith::AddFOp) { return "Add"; })
@@ -55,8 +55,8 @@ StringRef FormulaWriter::getElementwise(Operation *op) {
       .Default(StringRef());
 }
 
-/// A comparison holds where neither side is NaN, unless it is the negation of
-/// one that does.
+/// Writes a comparison. ONNX has ordered ones only, which are false for NaN;
+/// unordered ones are negations.
 std::string FormulaWriter::writeComparison(arith::CmpFOp op) {
   using Predicate = arith::CmpFPredicate;
   auto compare = [&](StringRef name, bool isNegated) {
@@ -91,7 +91,7 @@ std::string FormulaWriter::writeComparison(arith::CmpFOp op) {
   }
 }
 
-/// Of f32, whose products f64 holds.
+/// Writes an f32 fma, whose product is exact in f64.
 std::string FormulaWriter::writeFma(math::FmaOp op) {
   if (!op.getType().isF32())
     return "";

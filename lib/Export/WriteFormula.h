@@ -1,4 +1,4 @@
-//===- WriteFormula.h - Formulas of scalars as nodes ------------*- C++ -*-===//
+//===- WriteFormula.h - ONNX nodes of scalar formulas -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_WRITEFORMULA_H
 #define BINADE_LIB_EXPORT_WRITEFORMULA_H
@@ -8,10 +8,10 @@
 
 namespace mlir::binade::convert {
 
-/// Writes a formula of `arith` and `math` ops on scalars as nodes over whole
-/// tensors, op by op in their order, so that each is rounded as the IR has it.
-/// Returns the results for `arguments`. Fails, without a word, at an op that
-/// has no nodes.
+/// Writes a formula of `arith` and `math` ops on scalars as nodes on whole
+/// tensors, op by op in order, so that each is rounded as in the IR. Returns
+/// the names of the results for `arguments`. Fails, without a diagnostic, if an
+/// op has no nodes.
 FailureOr<SmallVector<std::string>>
 writeFormula(OnnxWriter &w, func::FuncOp formula,
              ArrayRef<std::string> arguments);

@@ -1,4 +1,4 @@
-//===- WriteMonitor.cpp - Statistics in ONNX's words ----------------------===//
+//===- WriteMonitor.cpp - ONNX nodes of statistics ------------------------===//
 
 #include "OnnxWriter.h"
 #include <cmath>
@@ -10,7 +10,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
 namespace {
-/// What is counted of one tensor.
+/// Writes statistics of one tensor.
 class StatisticsWriter {
 public:
   StatisticsWriter(OnnxWriter &w, StatisticsOp op)
@@ -34,12 +34,12 @@ private:
   OnnxWriter &w;
   ArrayRef<int64_t> shape;
   std::string x, magnitude;
-  SmallVector<int64_t> axes; ///< All.
+  SmallVector<int64_t> axes; ///< All axes.
 };
 } // namespace
 
-/// Exponents are logarithms of powers of two, which come out near whole
-/// numbers. Each adds one to its entry.
+/// Writes a histogram of exponents: rounds the logarithms of the elements'
+/// powers of two, and adds one to the entry of each.
 std::string StatisticsWriter::countExponents() {
   constexpr int64_t kEntries = StatisticsOp::kExponents, kBias = 127;
   Type i64 = w.b.getI64Type();
@@ -50,7 +50,8 @@ std::string StatisticsWriter::countExponents() {
   std::string exponent =
       w.add("Round", {w.add("Mul", {log, w.addDouble(std::numbers::log2e)})});
   exponent = w.add("Add", {exponent, w.addDouble(kBias)});
-  // Of what is not finite the unit is no number.
+  // Elements that are not finite have no exponent; count them in the last
+  // entry.
   std::string entry =
       w.add("Where", {isFinite(), exponent, w.addDouble(kEntries - 1)});
   int64_t elements = ShapedType::getNumElements(shape);

@@ -1,4 +1,4 @@
-//===- WriteOnnx.cpp - ONNX from binade ops -------------------------------===//
+//===- WriteOnnx.cpp - Export of modules as ONNX --------------------------===//
 
 #include "binade/Export/WriteOnnx.h"
 #include "OnnxWriter.h"
@@ -12,16 +12,16 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-/// With GELU; FP8 is a type of casts.
+/// The first operator set with Gelu; Cast supports FP8.
 static constexpr int64_t kOperatorSet = 20;
-/// With BitCast.
+/// The first operator set with BitCast.
 static constexpr int64_t kOperatorSetOfBits = 26;
 static constexpr int64_t kFormatVersion = 10;
-/// Name of the function that autodiff leaves.
+/// The name of the function after autodiff.
 static constexpr StringLiteral kGradientName = "gradient";
 
 namespace {
-/// What an argument or result is called; others have no name, or no role.
+/// The role and name of an argument or result; either may be missing.
 struct PortName {
   explicit PortName(DictionaryAttr attributes) {
     if (!attributes)
@@ -62,7 +62,7 @@ private:
   ::onnx::GraphProto &graph;
   OnnxWriter w;
   std::vector<std::string> results;
-  /// Arguments that have a result for their next value.
+  /// Arguments for whose next value there is a result.
   std::set<PortName> replaced;
 };
 } // namespace
@@ -82,9 +82,9 @@ LogicalResult GraphWriter::declare(::onnx::ValueInfoProto &info,
   return success();
 }
 
-/// What `init` says that an argument of `type` starts from; null where that is
-/// no tensor of the file. Numbers that a file beside has in another format have
-/// to be given.
+/// Returns the initial value of an argument of element type `type` that can be
+/// stored in the file; null otherwise. An external tensor in another format
+/// cannot: the argument becomes an input without a value.
 static Attribute getInitial(Attribute init, Type type) {
   if (!isa_and_present<DenseElementsAttr, ExternalAttr>(init))
     return {};
@@ -96,8 +96,8 @@ static Attribute getInitial(Attribute init, Type type) {
                            : DenseElementsAttr();
 }
 
-/// What the next step starts from, and what is set for each, can be given; it
-/// is the initial value otherwise.
+/// Adds inputs and initializers. Arguments that a step replaces and
+/// hyper-parameters are inputs whose initial value is the default.
 LogicalResult GraphWriter::addArguments() {
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
@@ -118,7 +118,7 @@ LogicalResult GraphWriter::addArguments() {
   return success();
 }
 
-/// One piece after the other, as if they had been written so.
+/// Unrolls a tile loop.
 static SmallVector<Value> unroll(ImplicitLocOpBuilder &b, TileOp tile) {
   auto slices = static_cast<unsigned>(tile.getSlices()),
        joins = static_cast<unsigned>(tile.getJoins());
@@ -158,7 +158,7 @@ static SmallVector<Value> unroll(ImplicitLocOpBuilder &b, TileOp tile) {
   return results;
 }
 
-/// Replaces `op` by what it is made of; false where nothing is known.
+/// Replaces `op` by its decomposition; returns false if it has none.
 bool GraphWriter::decompose(Operation *op) {
   if (auto tile = dyn_cast<TileOp>(op)) {
     ImplicitLocOpBuilder b(op->getLoc(), op);
@@ -202,8 +202,8 @@ LogicalResult GraphWriter::addNodes() {
   }
   if (unknown.empty())
     return success();
-  InFlightDiagnostic error =
-      mlir::emitError(function.getLoc(), "has ops without a form in ONNX: ");
+  InFlightDiagnostic error = mlir::emitError(
+      function.getLoc(), "has ops that cannot be written as ONNX: ");
   llvm::interleaveComma(unknown, error, [&](auto &entry) {
     error << entry.first.getValue() << " (" << entry.second.size() << ")";
   });
@@ -212,8 +212,9 @@ LogicalResult GraphWriter::addNodes() {
   return error;
 }
 
-/// A result that replaces an argument is its new value. Nodes are called after
-/// what is left.
+/// Names the results before the nodes. A result that replaces an argument is
+/// called `new.` and the argument's name, a gradient `grad.` and the
+/// parameter's.
 void GraphWriter::nameResults() {
   std::set<PortName> arguments;
   for (unsigned index = 0; index < function.getNumArguments(); ++index)
@@ -264,13 +265,13 @@ static func::FuncOp findFunction(ModuleOp module) {
 }
 
 FailureOr<std::string> mlir::binade::writeOnnx(ModuleOp module) {
-  // Ops are taken apart on the way.
+  // Ops are decomposed during the export, so work on a copy.
   OwningOpRef<ModuleOp> copy = module.clone();
   func::FuncOp function = findFunction(*copy);
   if (!function || function.isExternal())
     return mlir::emitError(module.getLoc(),
                            "expected a function '@step', '@gradient' or "
-                           "'@forward', or one public function alone");
+                           "'@forward', or exactly one public function");
   ::onnx::ModelProto model;
   model.set_ir_version(kFormatVersion);
   model.set_producer_name("binade");

@@ -1,4 +1,4 @@
-//===- WriteOps.cpp - Each op in ONNX's words -----------------------------===//
+//===- WriteOps.cpp - ONNX nodes of ops -----------------------------------===//
 
 #include "OnnxWriter.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -13,7 +13,7 @@ using namespace mlir::binade::convert;
 // Elements
 //===----------------------------------------------------------------------===//
 
-/// The op of ONNX with the same operands; empty where there is none.
+/// Returns the ONNX op with the same operands; empty if there is none.
 static StringRef getElementwise(Operation *op) {
   bool isBit = op->getNumOperands() > 0 &&
                getElementTypeOrSelf(op->getOperand(0)).isInteger(1);
@@ -50,8 +50,8 @@ static StringRef getElementwise(Operation *op) {
       .Default(StringRef());
 }
 
-/// 2 t / (1 - t) with t = tanh(x / 2), which does not cancel; e^x - 1 from 1
-/// on, where t comes close to 1.
+/// Writes 2 t / (1 - t) with t = tanh(x / 2), which avoids cancellation; for x
+/// > 1, where t is close to 1, writes e^x - 1.
 static void write(OnnxWriter &w, Expm1Op op) {
   std::string x = w.getWide(op.getX()), one = w.addFloat(1.0);
   std::string near = w.add("Min", {x, one});
@@ -62,7 +62,8 @@ static void write(OnnxWriter &w, Expm1Op op) {
   w.setWide(op.getY(), w.add("Where", {isFar, far, near}));
 }
 
-/// 2 atanh(x / (x + 2)), which does not cancel; log(1 + x) from 1 on.
+/// Writes 2 atanh(x / (x + 2)), which avoids cancellation; for x > 1, writes
+/// log(1 + x).
 static void write(OnnxWriter &w, Log1pOp op) {
   std::string x = w.getWide(op.getX()), one = w.addFloat(1.0);
   std::string near = w.add("Min", {x, one});
@@ -117,7 +118,7 @@ static void write(OnnxWriter &w, ReluGradOp op) {
             w.add("Where", {off, zero, w.getWide(op.getOperand(0))}));
 }
 
-/// dy times the derivative of gelu.
+/// Writes dy times the derivative of gelu.
 static void write(OnnxWriter &w, GeluGradOp op) {
   auto mul = [&](const std::string &a, const std::string &b) {
     return w.add("Mul", {a, b});
@@ -153,7 +154,7 @@ static void write(OnnxWriter &w, SiluOp op) {
   w.setWide(op.getY(), w.add("Mul", {x, w.add("Sigmoid", {x})}));
 }
 
-/// dy (s + x s (1 - s)) with s = sigmoid(x) and 1 - s = sigmoid(-x).
+/// Writes dy (s + x s (1 - s)) with s = sigmoid(x) and 1 - s = sigmoid(-x).
 static void write(OnnxWriter &w, SiluGradOp op) {
   std::string dy = w.getWide(op.getOperand(0)), x = w.getWide(op.getOperand(1));
   std::string rest = w.add("Sigmoid", {w.add("Neg", {x})});
@@ -165,7 +166,7 @@ static void write(OnnxWriter &w, SiluGradOp op) {
 static LogicalResult writeCast(OnnxWriter &w, CastOp op) {
   Type from = getElementTypeOrSelf(op.getX()),
        to = getElementTypeOrSelf(op.getY());
-  // Powers of two are f32 in the file, to which nothing would be rounded.
+  // f8E8M0FNU is written as f32, to which a cast would not round.
   if (!getElementNumber(to) || isa<Float8E8M0FNUType>(to))
     return failure();
   std::string y = w.cast(w.get(op.getX()), to);
@@ -204,8 +205,8 @@ static void write(OnnxWriter &w, SliceOp op) {
                                    w.addInts(op.getStrides())}));
 }
 
-/// Between elements that are apart zeros come first: each becomes a row of its
-/// own, with zeros behind it.
+/// Writes a pad. To insert zeros between elements, each element becomes a row
+/// that is padded with zeros at its end.
 static void write(OnnxWriter &w, PadOp op) {
   ArrayRef<int64_t> from = getShape(op.getX()), to = getShape(op.getY());
   size_t rank = from.size();
@@ -217,7 +218,7 @@ static void write(OnnxWriter &w, PadOp op) {
     spread.push_back(size * stride);
     before.push_back(0);
     pads[axis] = op.getOffsets()[axis];
-    // What stands behind the last element may be cut off again.
+    // Negative padding crops zeros after the last element.
     pads[rank + axis] = to[axis] - op.getOffsets()[axis] - size * stride;
   }
   std::string x = w.get(op.getX());
@@ -279,7 +280,7 @@ static void write(OnnxWriter &w, MatmulOp op) {
   w.setWide(op.getY(), y);
 }
 
-/// Sums rows by their index.
+/// Adds rows at their indices.
 static void write(OnnxWriter &w, GatherGradOp op) {
   ArrayRef<int64_t> shape = getShape(op.getDtable());
   SmallVector<int64_t> indices(getShape(op.getIndices()));
@@ -319,7 +320,7 @@ static void write(OnnxWriter &w, LayerNormOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// All
+// Dispatch
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {

@@ -1,4 +1,4 @@
-//===- WriteOptimizer.cpp - An optimizer's update in ONNX's words ---------===//
+//===- WriteOptimizer.cpp - ONNX nodes of optimizer updates ---------------===//
 
 #include "Codes.h"
 #include "Rounding.h"
@@ -32,8 +32,8 @@ LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
   return success();
 }
 
-/// Squares of what is no wider than f32 have a finite sum in f64, unless one of
-/// them is not finite.
+/// Writes gradient statistics. In f64, the sum of squares of f32 or narrower
+/// gradients does not overflow, so it is finite exactly if all gradients are.
 LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
                                                     GradientStatisticsOp op) {
   Type f64 = getElementTypeOrSelf(op.getSquares());
@@ -59,8 +59,8 @@ LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// One update: what it keeps becomes numbers, and the rule's numbers what it
-/// keeps.
+/// Writes one update: decodes the parameter and states, applies the rule's
+/// formula, and encodes the results.
 class UpdateWriter {
 public:
   UpdateWriter(OnnxWriter &w, OptimizerUpdateOp op)
@@ -86,18 +86,19 @@ private:
   OptimizerUpdateOp op;
   ArrayRef<int64_t> shape;
   FloatType format;
-  /// By the number that is added to the stream.
+  /// Drawn words, keyed by the offset that is added to the stream.
   std::map<int64_t, std::array<std::string, 4>> words;
 };
 } // namespace
 
-/// `random` is the seed, and step and stream in one number.
+/// Returns uniform values. The operand `random` is the seed, and one integer
+/// with stream (high 32 bits) and step (low 32 bits).
 std::string UpdateWriter::getRandom(unsigned word, int64_t stream) {
   std::array<std::string, 4> &drawn = words[stream];
   if (drawn.front().empty()) {
     constexpr int64_t kWord = int64_t(1) << 32;
     std::string place = w.get(op.getRandom()[1]);
-    // Without the step it is divided exactly.
+    // Without the step, the division is exact.
     std::string step = w.add("BitwiseAnd", {place, w.addInt(kWord - 1)});
     std::string own =
         w.add("Div", {w.add("Sub", {place, step}), w.addInt(kWord)});
@@ -142,8 +143,7 @@ std::string UpdateWriter::readState(const KeptState &state) {
   return Codes(w, state.format, shape).dequantize(names);
 }
 
-/// Gives `result` what is called `name`, and the old bits in a step that is
-/// skipped.
+/// Sets `result` to `name`, or to the old value if the step is skipped.
 void UpdateWriter::keep(Value before, Value result, const std::string &name) {
   w.set(result, name);
   if (op.getSkip())
@@ -180,7 +180,7 @@ LogicalResult UpdateWriter::keepState(const KeptState &state,
   return success();
 }
 
-/// The parameter in its own format, and what is kept beside it.
+/// Encodes the parameter, and its master weight, remainder or compensation.
 void UpdateWriter::keepParameter(const std::string &before,
                                  const std::string &after) {
   Type f32 = w.b.getF32Type();
@@ -240,7 +240,7 @@ LogicalResult UpdateWriter::write() {
 
 LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
                                                     OptimizerUpdateOp op) {
-  // Until it is taken apart it stands for ops of its own.
+  // An update with `prepare` is decomposed first.
   if (op.getPrepareAttr())
     return failure();
   return UpdateWriter(w, op).write();

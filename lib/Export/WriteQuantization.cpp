@@ -1,4 +1,4 @@
-//===- WriteQuantization.cpp - Ops on codes in ONNX's words ---------------===//
+//===- WriteQuantization.cpp - ONNX nodes of quantization ops -------------===//
 
 #include "Codes.h"
 #include "Rounding.h"
@@ -90,11 +90,12 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
 }
 
 //===----------------------------------------------------------------------===//
-// Products of codes
+// Scaled matmuls
 //===----------------------------------------------------------------------===//
 
-/// One side, [summands / k, rows, k] and its scales, [summands / k, rows, 1],
-/// which stand for `height` rows and `length` summands each.
+/// Returns an operand as [blocks, rows, length] and its scales as [blocks,
+/// rows, 1], where blocks of `length` elements divide the contracted axis. In
+/// `scales`, one scale belongs to `height` rows and `length` elements.
 static std::pair<std::string, std::string> writeSide(OnnxWriter &w, Value codes,
                                                      Value scales,
                                                      int64_t height,
@@ -118,7 +119,8 @@ static std::pair<std::string, std::string> writeSide(OnnxWriter &w, Value codes,
   return {x, w.reshape(scale, {blocks, rows, 1})};
 }
 
-/// Sums of blocks are multiplied by the scales of both sides, and added up.
+/// Writes one matmul per block of the contracted axis, multiplies it by the
+/// scales of both operands, and adds the results.
 LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
                                                        ScaledMatmulOp op) {
   auto axes =

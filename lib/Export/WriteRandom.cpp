@@ -1,5 +1,6 @@
-//===- WriteRandom.cpp - Random numbers in ONNX's words -------------------===//
-// ONNX's own have no counter. Philox4x32-10 is arithmetic of integers.
+//===- WriteRandom.cpp - ONNX nodes of random values ----------------------===//
+// Writes Philox4x32-10 by integer arithmetic: ONNX's own random ops have no
+// counter, so they cannot give the same values.
 //===----------------------------------------------------------------------===//
 
 #include "Rounding.h"
@@ -10,7 +11,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
 namespace {
-/// Words of 32 bits in u64, which holds their products.
+/// Arithmetic on 32-bit words in u64, which represents their products.
 class Words {
 public:
   explicit Words(OnnxWriter &w) : w(w) {}
@@ -86,7 +87,7 @@ std::string mlir::binade::convert::drawUniform(OnnxWriter &w,
       w, drawWords(w, {index, w.addInt(stream), step, seed}).front());
 }
 
-/// One number for all where the same is read everywhere.
+/// Returns the scalar of which `x` is a broadcast, or `x`.
 static std::string getWord(OnnxWriter &w, Value x) {
   auto broadcast = x.getDefiningOp<BroadcastOp>();
   bool isNumber = broadcast && getTensor(broadcast.getX()).getRank() == 0;

@@ -1,4 +1,4 @@
-//===- WriteRounding.cpp - Rounding to few bits, and by chance ------------===//
+//===- WriteRounding.cpp - ONNX nodes of rounding -------------------------===//
 
 #include "Rounding.h"
 #include "binade/Reference/FloatFormat.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
-/// In f64, which holds what is divided and multiplied by a power of two.
-/// Zeros, infinities and NaN stay as they are.
+/// Computes in f64, where scaling by a power of two is exact. Zeros, infinities
+/// and NaN are not changed.
 std::string mlir::binade::convert::roundTo(OnnxWriter &w, const std::string &x,
                                            FloatType type,
                                            const std::string &random) {

@@ -160,7 +160,7 @@ bool Normalized::matchStatistics() {
 }
 
 //===----------------------------------------------------------------------===//
-// Sums of products
+// Expansion into terms
 //===----------------------------------------------------------------------===//
 
 bool Normalized::isOther(const Term &term) {
@@ -227,7 +227,7 @@ std::optional<Normalized::Sum> Normalized::expandOp(Operation *op,
   return lhs.size() <= kMaxTerms ? std::optional(lhs) : std::nullopt;
 }
 
-/// Expands `view` into a sum of products of x, its mean, the root and other
+/// Expands `view` into terms, each a product of x, its mean, the root and other
 /// values. Values that do not depend on the statistics are not expanded.
 Normalized::Sum Normalized::expand(const View &view) {
   SmallVector<Operation *> passed;

@@ -12,9 +12,9 @@ namespace mlir::binade {
 /// and the population variance of x over some axes of the frame, a shape of x;
 /// or x / sqrt(mean(x^2) + epsilon) scale, which subtracts no mean.
 ///
-/// The formula is expanded into a sum of products, so that (x - m) r s + b and
-/// x (r s) + (b - m (r s)) match equally. Factors are compared as views, so
-/// that their shapes do not matter.
+/// The formula is expanded into terms, so that (x - m) r s + b and x (r s) + (b
+/// - m (r s)) match equally. Factors are compared as views, so that their
+/// shapes do not matter.
 class Normalized {
 public:
   /// `result` is the last op of the formula, `root` the `sqrt` or `pow`.

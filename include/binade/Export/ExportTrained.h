@@ -1,4 +1,4 @@
-//===- ExportTrained.h - An imported file with trained values ---*- C++ -*-===//
+//===- ExportTrained.h - Export of trained models ---------------*- C++ -*-===//
 
 #ifndef BINADE_EXPORT_EXPORTTRAINED_H
 #define BINADE_EXPORT_EXPORTTRAINED_H
@@ -10,55 +10,58 @@
 
 namespace mlir::binade {
 
-/// Where trained values come from.
+/// The source of trained values.
 struct TrainedValues {
-  std::string where; ///< For messages.
+  std::string where; ///< A description of the source, for messages.
   std::vector<std::string> names;
-  /// Null for a tensor that was not trained.
+  /// Returns type and shape of a tensor; null if it was not trained.
   std::function<const ::binade::TensorInfo *(StringRef name)> find;
-  /// Its bytes, as `dtype`.
+  /// Returns the bytes of a tensor, converted to `dtype`.
   std::function<::binade::Result<std::vector<std::byte>>(StringRef name,
                                                          ::binade::DType dtype)>
       read;
 };
 
 struct ExportOptions {
-  /// As the model was imported for training (see `ImportOptions`). A tensor
-  /// that was trained has to have a value.
+  /// The options with which the model was imported for training (see
+  /// `ImportOptions`). Every tensor that was trained must have a value.
   std::vector<std::string> fold, train;
   std::string lossOutput;
   bool allowHardLinks = false;
-  /// Values that become the outputs; without them all outputs but the loss.
+  /// Names of values that become the outputs. If empty, all outputs except the
+  /// loss are kept.
   std::vector<std::string> only;
   bool keepLoss = false;
-  /// Leave the graph as it is: dropout, statistics of the batch, loss.
+  /// Keep the training graph, with dropout, batch statistics and loss.
   bool training = false;
-  /// Where weights are: in the file, in one beside it, or beside it where the
-  /// original has some there or they are more than 1 GiB.
+  /// Where weights are stored: in the file, or as external data. Auto stores
+  /// them as external data if the original has external data or if they take
+  /// more than 1 GiB.
   enum class Weights { Auto, Inside, Beside };
   Weights weights = Weights::Auto;
 };
 
-/// What was written.
+/// What an export wrote.
 struct ExportReport {
   int64_t nodes = 0, tensors = 0;
-  uint64_t bytes = 0; ///< Of the tensors with trained values.
+  uint64_t bytes = 0; ///< Bytes of tensors with trained values.
   std::vector<std::string> inputs, outputs;
-  std::vector<std::string> leftOut; ///< Inputs and outputs of the original.
-  std::vector<std::string> unknown; ///< Values for which there is no tensor.
-  std::string data;                 ///< File of weights beside; often empty.
-  /// After an error what the process should end with.
+  /// Inputs and outputs of the original that were removed.
+  std::vector<std::string> leftOut;
+  /// Trained values without a tensor in the model.
+  std::vector<std::string> unknown;
+  /// The file of external data; empty if there is none.
+  std::string data;
+  /// After an error, the exit code for the process.
   int exitCode = ::binade::ExitCode::Rejected;
 };
 
-/// Writes the ONNX file at `path` to `output`, with trained values in place of
-/// its own and, unless it stays a graph for training, as a graph for inference.
-/// Names, metadata and operator set stay. Weights beside the file are all in
-/// `output`.data.
+/// Writes the ONNX file at `path` to `output` with trained values and, unless
+/// `options.training`, as a graph for inference. Names, metadata and operator
+/// set are kept. All external data are written to `output`.data.
 ///
-/// The file has to be one that `importOnnxPart` accepts, which is not checked
-/// here: `exportModel` checks it. Errors are diagnostics; then nothing is
-/// written.
+/// The file must be one that `importOnnxPart` accepts, which `exportModel`
+/// checks before. Errors are reported as diagnostics; nothing is written then.
 LogicalResult exportTrained(StringRef path, const TrainedValues &values,
                             const ExportOptions &options, StringRef output,
                             MLIRContext *context, ExportReport &report);

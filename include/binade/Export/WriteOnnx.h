@@ -1,4 +1,4 @@
-//===- WriteOnnx.h - ONNX from binade ops -----------------------*- C++ -*-===//
+//===- WriteOnnx.h - Export of modules as ONNX ------------------*- C++ -*-===//
 
 #ifndef BINADE_EXPORT_WRITEONNX_H
 #define BINADE_EXPORT_WRITEONNX_H
@@ -7,14 +7,15 @@
 
 namespace mlir::binade {
 
-/// The training step of `module`, or what comes before it: the gradients, or
-/// the forward part; else its one public function. As the bytes of an ONNX
-/// file.
+/// Returns the bytes of an ONNX file with one function of `module`: the first
+/// that exists of `@step`, `@gradient`, `@forward` and its only public
+/// function.
 ///
-/// Arguments with stored values are initializers, and those in files stay
-/// there: the ONNX file has to lie where the module's does. Each op is computed
-/// in f32 and rounded once, as the IR has it. Ops without a node are written by
-/// their decomposition; one without that either is an error.
+/// Arguments with initial values become initializers. Those in files become
+/// external data of these files, so the ONNX file must be in the module's
+/// directory. Each op is computed in f32 and rounded once, as the IR defines.
+/// Ops without an ONNX node are decomposed; it is an error if that is not
+/// possible.
 FailureOr<std::string> writeOnnx(ModuleOp module);
 
 } // namespace mlir::binade
