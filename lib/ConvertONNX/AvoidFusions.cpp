@@ -1,4 +1,4 @@
-//===- AvoidFusions.cpp - Nodes that runtimes fuse wrongly ----------------===//
+//===- AvoidFusions.cpp - Avoidance of wrong fusions ----------------------===//
 
 #include "AvoidFusions.h"
 #include "Formats.h"
@@ -65,8 +65,8 @@ static void avoidIn(GraphProto &graph) {
 
 void mlir::binade::convert::avoidFusions(GraphProto &graph,
                                          const OperatorSets &sets) {
-  // Before the standard had the op, onnxruntime fused into one of its own,
-  // which takes a scale of another type.
+  // For operator sets without LayerNormalization, onnxruntime fuses into an op
+  // of its own, which accepts a scale of another type.
   if (findSchema("", "LayerNormalization", sets))
     avoidIn(graph);
 }

@@ -1,4 +1,4 @@
-//===- AvoidFusions.h - Nodes that runtimes fuse wrongly --------*- C++ -*-===//
+//===- AvoidFusions.h - Avoidance of wrong fusions --------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_AVOIDFUSIONS_H
 #define BINADE_LIB_CONVERTONNX_AVOIDFUSIONS_H

@@ -1,4 +1,4 @@
-//===- Blocks.cpp - Which elements of an input share a scale --------------===//
+//===- Blocks.cpp - Blocks of inputs that share a scale -------------------===//
 
 #include "Blocks.h"
 #include "onnx-ml.pb.h"
@@ -8,8 +8,8 @@ using namespace mlir::binade;
 using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 
-/// MaxPool, which finds the largest magnitudes of blocks, has at most three
-/// axes besides two.
+/// Largest magnitudes of blocks are computed by MaxPool, which supports at most
+/// three spatial axes after two others.
 static constexpr int64_t kMaxRank = 5;
 
 int64_t QuantizedInput::getAxis() const {
@@ -23,15 +23,16 @@ static bool getFlag(const NodeProto &node, StringRef name) {
   });
 }
 
-/// Whether products with the input are summed along its last axis but one. A
-/// vector has no other than its last.
+/// Whether the node contracts the second to last axis of the input. A vector
+/// has only its last one.
 static bool isSummedDown(const NodeProto &node, unsigned input, int64_t rank) {
   if (node.op_type() == "Gemm")
     return input == 0 ? getFlag(node, "transA") : !getFlag(node, "transB");
   return node.op_type() == "MatMul" && input == 1 && rank > 1;
 }
 
-/// Blocks of `rows` and `columns` of the last two of `rank` axes.
+/// Returns blocks of `rows` and `columns` along the last two of `rank` axes;
+/// null if ONNX cannot express them.
 static QuantizedInput getBlocks(QuantizedAttr format, int64_t rank,
                                 int64_t rows, int64_t columns) {
   if (rank < 1 || rank > kMaxRank)
@@ -40,7 +41,8 @@ static QuantizedInput getBlocks(QuantizedAttr format, int64_t rank,
   block[rank - 1] = columns;
   if (rank > 1)
     block[rank - 2] = rows;
-  // Rows of a batch may be rows of one matrix to the IR.
+  // The IR may merge batch axes into rows, so that a tile spans several
+  // matrices.
   bool isTiled = rows > 1 && columns > 1;
   return isTiled && rank > 2 ? QuantizedInput() : QuantizedInput{format, block};
 }
@@ -55,7 +57,8 @@ QuantizedInput mlir::binade::convert::getQuantizedInput(const NodeProto &node,
     return {};
   if (isSummedDown(node, input, rank))
     format =
-        format.getTransposed(/*rows=*/0); // Of a block both extents are known.
+        // The extents of blocks do not depend on `rows`.
+        format.getTransposed(/*rows=*/0);
   return getBlocks(format, rank, format.getExtent()[0], format.getExtent()[1]);
 }
 
@@ -67,10 +70,10 @@ mlir::binade::convert::getQuantizedValue(QuantizedAttr format,
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
     return {format, {}};
-  case Granularity::PerRow: // Of a length that the file need not say.
+  case Granularity::PerRow: // The length of a row need not be known.
     return {};
   case Granularity::PerGroup:
-    // Of rows of whole groups these are blocks.
+    // If rows consist of whole groups, groups are blocks of rows.
     if (rank > 0 && rank <= kMaxRank && shape.back() % extent[0] == 0)
       return getBlocks(format, rank, 1, extent[0]);
     return {format, {extent[0]}, /*isFlat=*/true};

@@ -1,4 +1,4 @@
-//===- Blocks.h - Which elements of an input share a scale ------*- C++ -*-===//
+//===- Blocks.h - Blocks of inputs that share a scale -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_BLOCKS_H
 #define BINADE_LIB_CONVERTONNX_BLOCKS_H
@@ -11,13 +11,14 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// What an input of a node is quantized to: `format`, along the input's own
-/// axes. Null for others.
+/// The format to which an input of a node is quantized, with blocks along the
+/// input's own axes. A null format means that it is not quantized.
 struct QuantizedInput {
   QuantizedAttr format;
-  /// The extent of what shares a scale, by axis; empty where all does.
+  /// The extent of a block along each axis; empty if one scale is used for the
+  /// tensor.
   SmallVector<int64_t, 2> block;
-  /// Whether blocks are those of all elements in a row.
+  /// Whether blocks are those of the flattened tensor.
   bool isFlat = false;
 
   explicit operator bool() const { return static_cast<bool>(format); }
@@ -33,25 +34,26 @@ struct QuantizedInput {
     return key(*this) < key(other);
   }
 
-  /// Whether there are several scales along both of the last two axes. ONNX has
-  /// blocks along one axis: a scale of these stands once for each row.
+  /// Whether blocks extend along both axes of a matrix. ONNX has blocks along
+  /// one axis only, so the scales of such tiles are repeated for each row.
   bool isTile() const {
     return block.size() == 2 && block[0] > 1 && block[1] > 1;
   }
-  /// Whether what shares a scale is in several rows.
+  /// Whether a block spans several rows.
   bool hasBands() const {
     return block.size() > 1 && block[block.size() - 2] > 1;
   }
-  /// The axis along which blocks follow each other.
+  /// Returns the axis that is divided into blocks.
   int64_t getAxis() const;
 };
 
-/// `format` for input `input` of `node`, of `rank` axes, as products with it
-/// are summed; null where ONNX has no blocks of that shape.
+/// Returns the blocks of `format` for input `input` of `node`, of rank `rank`,
+/// along the axis that the node contracts; null if ONNX cannot express them.
 QuantizedInput getQuantizedInput(const ::onnx::NodeProto &node, unsigned input,
                                  QuantizedAttr format, int64_t rank);
 
-/// `format` of a value of `shape`; null where ONNX has no blocks of that shape.
+/// Returns the blocks of `format` for a value of `shape`; null if ONNX cannot
+/// express them.
 QuantizedInput getQuantizedValue(QuantizedAttr format, ArrayRef<int64_t> shape);
 
 } // namespace mlir::binade::convert

@@ -1,4 +1,4 @@
-//===- Boundaries.cpp - Formats of what branches and loops carry ----------===//
+//===- Boundaries.cpp - Types at boundaries of subgraphs ------------------===//
 
 #include "Boundaries.h"
 #include "llvm/ADT/IntEqClasses.h"
@@ -9,21 +9,22 @@ using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// `If`, `Loop` and `Scan` have bf16 from this operator set on.
+/// The first operator set in which `If`, `Loop` and `Scan` support bf16.
 static constexpr int64_t kSetOfBF16 = 16;
-/// Before it, `Scan` had batches.
+/// The first operator set in which `Scan` has no batch axis.
 static constexpr int64_t kSetOfScan = 9;
 
 namespace {
-/// Where one value passes a boundary: places among the node's and the graphs'
-/// inputs and outputs, -1 for none.
+/// A value that passes a boundary, by its indices among the node's inputs, the
+/// subgraph's inputs, the subgraph's outputs and the node's outputs; -1 where
+/// it has none.
 struct Passage {
   int input = -1, inside = -1, made = -1, output = -1;
 };
 
-/// A graph, and what names it defines.
+/// A graph and the names that it defines.
 struct Scope {
-  /// The graph that defines `name`; null for none.
+  /// Returns the scope that defines `name`, or null.
   const Scope *find(const std::string &name) const {
     if (names.contains(name))
       return this;
@@ -44,10 +45,11 @@ public:
   void apply();
 
 private:
-  /// A value by the graph that defines it.
+  /// A value: the graph that defines it, and its name.
   using Key = std::pair<const PlannedGraph *, std::string>;
   struct Value {
-    SmallVector<int32_t, 2> sources, reads; ///< What it is rounded to.
+    /// The types to which producers and readers round it.
+    SmallVector<int32_t, 2> sources, reads;
     bool isCarried = false;
   };
 
@@ -69,9 +71,10 @@ private:
   std::map<Key, unsigned> ids;
   std::vector<Value> values;
   SmallVector<std::pair<unsigned, unsigned>> equal;
-  /// A value of a boundary, and the one of the graph around that it starts as.
+  /// A boundary value, and the value of the enclosing graph with which it
+  /// starts.
   std::vector<std::pair<unsigned, Key>> starts;
-  /// Where the type of a value is written.
+  /// Where to write the chosen type of a value.
   std::vector<std::pair<unsigned, int32_t *>> types;
 };
 } // namespace
@@ -115,7 +118,7 @@ Boundaries::listPassages(const PlannedNode &planned) const {
   return passages;
 }
 
-/// `name` of `graph` is the value `id`.
+/// Records that `name` of `graph` is the value `id`.
 void Boundaries::join(PlannedGraph &graph, const std::string &name,
                       unsigned id) {
   unsigned own = getId({&graph, name});
@@ -198,7 +201,7 @@ void Boundaries::visit(PlannedGraph &planned, const Scope *outer) {
   scope.names = made;
   for (const auto &tensor : planned.graph->initializer())
     scope.names.insert(tensor.name());
-  // What is a tensor of the file, or is read as f32, keeps its type.
+  // Stored tensors, and values that are read as f32, keep their type.
   for (const auto &output : planned.graph->output()) {
     Value &value = values[getId({&planned, output.name()})];
     if (!made.contains(output.name()))
@@ -214,7 +217,7 @@ void Boundaries::visit(PlannedGraph &planned, const Scope *outer) {
       values[getId({&planned, name.str()})].reads.push_back(TensorProto::FLOAT);
 }
 
-/// Values of equal types become one.
+/// Merges values that must have equal types.
 void Boundaries::mergeValues() {
   for (const auto &[id, key] : starts) {
     unsigned from = getId(key);
@@ -222,7 +225,7 @@ void Boundaries::mergeValues() {
       equal.push_back({id, from});
     } else {
       SmallVector<int32_t, 2> sources = values[from].sources;
-      if (sources.empty()) // An input or a tensor of the file.
+      if (sources.empty()) // An input or a stored tensor.
         sources.push_back(TensorProto::FLOAT);
       llvm::append_range(values[id].sources, sources);
     }

@@ -1,4 +1,4 @@
-//===- Boundaries.h - Formats of what branches and loops carry --*- C++ -*-===//
+//===- Boundaries.h - Types at boundaries of subgraphs ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_BOUNDARIES_H
 #define BINADE_LIB_CONVERTONNX_BOUNDARIES_H
@@ -7,13 +7,14 @@
 
 namespace mlir::binade::convert {
 
-/// Chooses the types of what `If` returns and of what `Loop` and `Scan` carry,
-/// read element by element and stack. All names that one value has at such a
-/// boundary have one type: that of `If` and the results of its branches; or a
-/// state's first value, what the body reads and makes, and the last one.
+/// Chooses the types of values that pass between a graph and a subgraph: the
+/// results of `If`, and the carried, scanned and stacked values of `Loop` and
+/// `Scan`. All names of such a value get one type: the result of `If` and of
+/// its branches, or the initial value of a state, the input and output of the
+/// body, and the final value.
 ///
-/// It is narrow where all that make the value round it to one narrow type, or
-/// all that read it do: then no number is another one than with f32 between.
+/// The type is narrow if all producers of the value round it to one narrow
+/// type, or if all its readers do; the results are then the same as with f32.
 /// `outside` are values of the main graph that are read as f32.
 void chooseBoundaries(PlannedGraph &graph, const llvm::StringSet<> &outside,
                       const OperatorSets &sets);

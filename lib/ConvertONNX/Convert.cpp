@@ -1,4 +1,4 @@
-//===- Convert.cpp - An ONNX file with other formats ----------------------===//
+//===- Convert.cpp - Conversion of ONNX files to other formats ------------===//
 
 #include "AvoidFusions.h"
 #include "Boundaries.h"
@@ -21,11 +21,11 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
 static constexpr StringLiteral kLossName = "loss";
-/// Key of what stands in the metadata of the file.
+/// The key in the metadata of a converted file; its value is the policy's name.
 static constexpr StringLiteral kConvertedKey = "binade.converted";
 
 namespace {
-/// One conversion, in the order of its steps.
+/// Converts one model; the methods are in the order of the steps.
 class Converter {
 public:
   Converter(MLIRContext *context, const ConvertedModel &converted)
@@ -104,8 +104,8 @@ Converter::findPorts(const ConvertOptions &options) {
   return ports;
 }
 
-/// Says of each node in the file what the policy has decided about it, and
-/// whether that is anything.
+/// Writes the decision about each node to the node's metadata. Returns whether
+/// there is any.
 bool Converter::describe(::onnx::GraphProto &graph, unsigned &next) {
   bool isChanged = false;
   for (NodeProto &node : *graph.mutable_node()) {
@@ -138,7 +138,8 @@ bool Converter::describe(::onnx::GraphProto &graph, unsigned &next) {
   return isChanged;
 }
 
-/// The same in the metadata of the file.
+/// Writes the name of the policy to the metadata of the file, if a node has a
+/// decision.
 void Converter::describe(StringRef policy) {
   unsigned next = 0;
   if (!describe(*model.mutable_graph(), next))
@@ -170,7 +171,8 @@ LogicalResult Converter::write(const StoredFormats &stored,
   auto file = ::binade::AtomicFile::create(output);
   if (!file)
     return fail(file.error(), report);
-  // The data appear first: a model never names what is not there.
+  // Write the external data first, so that a model never refers to missing
+  // data.
   auto done = file->write(0, std::as_bytes(std::span(bytes)));
   if (done)
     done = weights.commit();
@@ -210,8 +212,9 @@ LogicalResult Converter::convert(const ConvertOptions &options,
     StringRef loss = options.lossOutput.empty() ? StringRef(kLossName)
                                                 : StringRef(options.lossOutput);
     return mlir::emitError(getLoc())
-           << "has no gradients in f16 to scale: no product in f16 that output "
-           << ::binade::quote(loss.str()) << " does not depend on";
+           << "has no gradients in f16 to scale: output "
+           << ::binade::quote(loss.str())
+           << " depends on all matmuls and convolutions in f16";
   }
   narrowStoredMoves(planned, outside);
   chooseBoundaries(planned, outside, sets);
@@ -221,7 +224,7 @@ LogicalResult Converter::convert(const ConvertOptions &options,
     avoidFusions(*model.mutable_graph(), sets);
   if (report.narrow > 0 && multipliesCodes(model.graph()))
     report.notes.push_back(
-        "onnxruntime refuses products of FP8 codes in its default session; "
+        "onnxruntime rejects matmuls of FP8 operands in its default session; "
         "set its session option session.disable_quant_qdq to 1");
   return write(stored, options, output.str(), report);
 }

@@ -38,12 +38,12 @@ unsigned mlir::binade::convert::getElementBits(int32_t type) {
   case TensorProto::STRING:
   case TensorProto::UNDEFINED:
     return 0;
-  default: // Bytes, bool and floats of 8 bits.
+  default: // 8-bit integers and floats, and bool.
     return 8;
   }
 }
 
-/// Adds the declared types of `graph`; types that are known already stay.
+/// Adds the declared types of `graph` that are not known yet.
 void ElementTypes::add(const ::onnx::GraphProto &graph) {
   for (const auto *values :
        {&graph.input(), &graph.output(), &graph.value_info()})
@@ -66,8 +66,8 @@ ElementTypes::ElementTypes(const ::onnx::GraphProto &graph,
     infer(node, sets);
 }
 
-/// The type that an attribute of the node names, if any: the type of the output
-/// may depend on it.
+/// Returns the type that an attribute of the node specifies, if any; the type
+/// of the output may depend on it.
 static int32_t getNamedType(const NodeProto &node) {
   for (const AttributeProto &attribute : node.attribute()) {
     StringRef name = attribute.name();
@@ -103,8 +103,7 @@ void ElementTypes::infer(const NodeProto &node, const OperatorSets &sets) {
     auto found = bound.find(*letter);
     int32_t type =
         found != bound.end() ? found->second : schema->getOnlyType(*letter);
-    // Without a type in an attribute the result has the type of an operand, or
-    // is float.
+    // Without such an attribute, assume float.
     if (!type)
       type = named ? named : int32_t(TensorProto::FLOAT);
     if (schema->allows(*letter, type))

@@ -13,7 +13,8 @@ class NodeProto;
 
 namespace mlir::binade::convert {
 
-/// The bits of an element of ONNX's type number `type`; 0 for strings.
+/// Returns the bits of an element of `type`, a TensorProto::DataType; 0 for
+/// strings.
 unsigned getElementBits(int32_t type);
 
 /// Element types of a graph's values: those that the file declares, those that
@@ -26,7 +27,7 @@ public:
   ElementTypes(const ::onnx::GraphProto &graph, const OperatorSets &sets,
                const ::onnx::GraphProto *inferred, const ElementTypes *outer);
 
-  /// ONNX's number; 0 where nothing is known.
+  /// Returns the TensorProto::DataType of a value; 0 if it is unknown.
   int32_t get(StringRef name) const {
     auto found = types.find(name);
     if (found != types.end())

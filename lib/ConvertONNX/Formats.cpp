@@ -1,4 +1,4 @@
-//===- Formats.cpp - Decisions in ONNX's words ----------------------------===//
+//===- Formats.cpp - Decisions as types of ONNX nodes ---------------------===//
 
 #include "Formats.h"
 #include "Linear.h"
@@ -13,12 +13,12 @@ using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// The first with QuantizeLinear to FP8.
+/// The first operator set in which QuantizeLinear supports FP8.
 static constexpr int64_t kFirstSetWithBytes = 19;
-/// The first with scales of blocks.
+/// The first operator set in which QuantizeLinear supports blocks.
 static constexpr int64_t kFirstSetWithBlocks = 21;
 
-/// The formats that both have.
+/// The formats that ONNX and the IR have in common.
 static constexpr std::pair<int32_t, StringLiteral> formatNames[] = {
     {TensorProto::FLOAT, "f32"},
     {TensorProto::FLOAT16, "f16"},
@@ -48,7 +48,7 @@ StringRef mlir::binade::convert::getFormatName(int32_t type) {
 }
 
 namespace {
-/// Decisions that cannot be kept, by what they are, with how often.
+/// Counts decisions that cannot be expressed, by their description.
 class Limits {
 public:
   void add(const std::string &text) { ++counts[text]; }
@@ -86,10 +86,10 @@ private:
 };
 } // namespace
 
-/// The types that change together, by their letters: that of the first output,
-/// and those of the f32 inputs that the node reads as decided. Of inputs that
-/// it reads in f32 whatever is decided, only those of a type that changes
-/// anyway. Empty where an attribute says the type of the output.
+/// Returns the letters of the schema whose types change together: that of the
+/// first output, and those of f32 inputs that follow the decision. Inputs that
+/// do not follow it change only if they share such a letter. Returns nothing if
+/// an attribute specifies the type of the output.
 std::string NodePlanner::findLetters(const NodeProto &node,
                                      const OpSchema &schema,
                                      const NodeFormats &formats) const {
@@ -116,7 +116,8 @@ std::string NodePlanner::findLetters(const NodeProto &node,
   return *made + letters;
 }
 
-/// Whether QuantizeLinear has the codes, and a few nodes compute the scales.
+/// Whether QuantizeLinear supports the format, and a few nodes can compute its
+/// scales.
 static bool hasCodes(QuantizedAttr format) {
   FloatType element = format.getFormat();
   return element && element.getWidth() == 8 && getOnnxType(element) &&
@@ -128,7 +129,7 @@ static int64_t getFirstOperatorSet(const QuantizedInput &codes) {
   return codes.block.empty() ? kFirstSetWithBytes : kFirstSetWithBlocks;
 }
 
-/// Null where ONNX cannot say it.
+/// Returns the quantization of an input; null if ONNX cannot express it.
 QuantizedInput NodePlanner::findCodes(const NodeProto &node, unsigned input,
                                       const NodeFormats &formats) const {
   QuantizedAttr format = formats.operands[input];
@@ -169,7 +170,7 @@ void NodePlanner::planWaiting(PlannedNode &planned, const SavedFormat &saved) {
     return;
   bool isOnly = node.output_size() == 1;
   if (isOnly && !saved.isFirst)
-    return; // The node does not have it.
+    return; // The saved value is not an output of the node.
   if (saved.codes) {
     QuantizedInput codes = hasCodes(saved.codes)
                                ? getQuantizedValue(saved.codes, saved.shape)
@@ -177,20 +178,18 @@ void NodePlanner::planWaiting(PlannedNode &planned, const SavedFormat &saved) {
     if (isOnly && codes && getStandardSet(sets) >= getFirstOperatorSet(codes))
       planned.saved = codes;
     else
-      limits.add(llvm::formatv("what waits for the backward part as {0} is "
-                               "not quantized",
-                               saved.codes));
+      limits.add(llvm::formatv(
+          "tensors saved for backward are not quantized to {0}", saved.codes));
     return;
   }
-  // A cast to fewer bits saturates where the IR does not.
+  // A cast to fewer than 16 bits would saturate, unlike in the IR.
   FloatType format = saved.format;
   int32_t type = getOnnxType(format);
   if (isOnly && format.getWidth() == 16 && canCast(sets, type))
     planned.waitingType = type;
   else
-    limits.add(llvm::formatv("what waits for the backward part in {0} is not "
-                             "rounded",
-                             format));
+    limits.add(llvm::formatv(
+        "tensors saved for backward are not rounded to {0}", format));
 }
 
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
@@ -203,13 +202,13 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isProduct = static_cast<bool>(formats.accumulate);
   if (!formats.compute && !formats.isMovement)
     return;
-  // What is computed in is one of its types, not one that an attribute names.
+  // The compute type must be a type of the schema, not of an attribute.
   const OpSchema *schema = findSchema(node.domain(), node.op_type(), sets);
   std::string letters =
       schema ? findLetters(node, *schema, formats) : std::string();
   if (letters.empty())
     return;
-  // Nobody decides about what moves a parameter.
+  // Ops that move parameters have no decision.
   auto getType = [](FloatType format) {
     return format ? getOnnxType(format) : int32_t(TensorProto::FLOAT);
   };
@@ -232,7 +231,9 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.compute = planned.operand = compute;
   planned.result = result;
   planQuantized(planned, formats);
-  // Sums in f32, of what was rounded; they are rounded to the result, or not.
+  // Whether the op has to compute in f32 on rounded operands: contractions with
+  // f32 results or quantized operands, and ops that accumulate in the type of
+  // their operands.
   bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
                  !planned.operands.empty() || sumsInOwnType(node, sets);
   if (!schema->allows(letters.front(), compute)) {
@@ -275,7 +276,8 @@ void mlir::binade::convert::forEachInferredGraph(
   }
 }
 
-/// Producers before their readers, otherwise as the file has them.
+/// Returns indices of nodes with producers before their readers, otherwise in
+/// the order of the file.
 static std::vector<unsigned>
 sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
   llvm::StringMap<unsigned> producers;
@@ -291,7 +293,7 @@ sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
         needed[index].push_back(producer->second);
     });
   std::vector<unsigned> order;
-  // 0 not seen, 1 its producers are being visited, 2 done.
+  // 0: not visited, 1: producers are being visited, 2: done.
   std::vector<char> state(nodes.size());
   for (unsigned root = 0; root < nodes.size(); ++root) {
     SmallVector<std::pair<unsigned, unsigned>> stack;
@@ -318,7 +320,7 @@ sortNodes(ArrayRef<std::unique_ptr<NodeProto>> nodes) {
 }
 
 namespace {
-/// Plans the graphs of a model, the outer ones first.
+/// Plans the graphs of a model, outer graphs first.
 class GraphPlanner {
 public:
   GraphPlanner(ArrayRef<NodeFormats> formats, const OperatorSets &sets)
@@ -331,7 +333,7 @@ public:
   Limits limits;
 
 private:
-  /// The next one; the file's nodes have an order.
+  /// Returns the formats of the next node in the order of the file.
   NodeFormats takeFormats() {
     unsigned index = next++;
     return index < formats.size() ? formats[index] : NodeFormats();

@@ -12,22 +12,23 @@
 
 namespace mlir::binade::convert {
 
-/// ONNX's number of a format; 0 where it has none.
+/// Returns the TensorProto::DataType of a format; 0 if ONNX has none.
 int32_t getOnnxType(Type format);
-/// As the IR writes it, e.g. "f16".
+/// Returns the name of a format in the IR, such as "f16".
 StringRef getFormatName(int32_t type);
 
 /// The version of the standard's operator set that the model imports; 0 if it
 /// imports none.
 int64_t getStandardSet(const OperatorSets &sets);
 
-/// Key of what stands in the metadata of a node: its formats and their reason.
+/// The key in the metadata of a node; its value is the formats and the rule
+/// that decided.
 inline constexpr StringLiteral kPrecisionKey = "binade.precision";
 
 struct PlannedGraph;
 
-/// A node and the formats in which it is to compute. A node without `letters`
-/// stays as the file has it.
+/// A node and the formats in which it will compute. A node without `letters` is
+/// not changed.
 struct PlannedNode {
   std::unique_ptr<::onnx::NodeProto> node;
   /// Its subgraphs, in the order of its attributes.
@@ -41,13 +42,14 @@ struct PlannedNode {
   int32_t operand = ::onnx::TensorProto::FLOAT;
   /// The type that readers of the result see.
   int32_t result = ::onnx::TensorProto::FLOAT;
-  /// Whether it sums products.
+  /// Whether the node is a contraction, such as a matmul or a convolution.
   bool isProduct = false;
-  /// What inputs are quantized to and read back from; null for others.
+  /// The formats to which inputs are quantized and from which they are
+  /// dequantized; null for others.
   SmallVector<QuantizedInput, 0> operands;
 
-  /// What nodes of the backward part read of its only output: codes, or the
-  /// value rounded to a type. Without both it is the value.
+  /// How the only output is saved for the backward pass: quantized, or rounded
+  /// to a type. If both are unset, backward nodes read the value itself.
   QuantizedInput saved;
   int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
   /// The input that its first output is equal to; empty if there is none.
@@ -55,10 +57,12 @@ struct PlannedNode {
   bool isBackward = false;
   /// Whether it only moves elements, and whether all of them.
   bool isMovement = false, movesAll = false;
-  /// Whether its result is dequantized, so that readers do not round it.
+  /// Whether its operand is dequantized, so that readers do not round the
+  /// result.
   bool makesDecoded = false;
 
-  /// Types of what `If`, `Loop` and `Scan` carry, 0 for f32 (Boundaries.h).
+  /// Types of values at boundaries of `If`, `Loop` and `Scan`, 0 for f32 (see
+  /// Boundaries.h).
   SmallVector<int32_t, 0> carriedInputs, carriedOutputs;
 
   QuantizedInput getQuantized(unsigned input) const {
@@ -75,7 +79,8 @@ struct PlannedNode {
   bool isChosen(std::optional<char> letter) const {
     return letter && StringRef(letters).contains(*letter);
   }
-  /// The format in which the node reads an input that changes; f32 for others.
+  /// Returns the format in which the node reads an input; f32 if its type does
+  /// not change.
   int32_t getRead(unsigned input) const {
     return readsChosen(input) && compute == operand
                ? compute
@@ -95,12 +100,12 @@ struct PlannedNode {
 
 using PlannedNodes = std::vector<PlannedNode>;
 
-/// A graph without its nodes, which are `nodes`.
+/// A graph whose nodes were moved to `nodes`.
 struct PlannedGraph {
   ::onnx::GraphProto *graph = nullptr;
   std::unique_ptr<ElementTypes> types;
   PlannedNodes nodes = {};
-  /// Types of its inputs and outputs, if it is one inside of a node.
+  /// Types of the inputs and outputs of a subgraph.
   llvm::StringMap<int32_t> carried = {};
 };
 
@@ -108,17 +113,17 @@ struct PlannedGraph {
 NodeFormats getNodeFormats(const ::onnx::NodeProto &node,
                            const NodeFormats &formats);
 
-/// Calls `visit` with each graph that is an attribute of `node`, and with what
-/// `inferred`, the same node or null, has there.
+/// Calls `visit` with each subgraph of `node` and the same subgraph of
+/// `inferred`, which is the same node with inferred types or null.
 void forEachInferredGraph(
     ::onnx::NodeProto &node, const ::onnx::NodeProto *inferred,
     llvm::function_ref<void(::onnx::GraphProto &, const ::onnx::GraphProto *)>
         visit);
 
-/// Takes the nodes of `graph` out of it and of the graphs inside of them, in an
-/// order in which producers come before their readers, with what of `formats`
-/// the operator sets can say. `formats` has one for each node, and after it
-/// those of graphs inside; it may be empty. Other decisions become `limits`.
+/// Moves the nodes out of `graph` and its subgraphs, in topological order, and
+/// plans them by `formats`, as far as the operator sets can express these.
+/// `formats` has one entry per node, followed by those of its subgraphs; it may
+/// be empty. Decisions that cannot be expressed are added to `limits`.
 /// `inferred` is the same graph with more types, or null.
 PlannedGraph planNodes(::onnx::GraphProto &graph,
                        const ::onnx::GraphProto *inferred,

@@ -1,4 +1,4 @@
-//===- Linear.cpp - Which ops are linear, and in what ---------------------===//
+//===- Linear.cpp - Linearity of ONNX ops ---------------------------------===//
 
 #include "Linear.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -35,7 +35,7 @@ static bool hasInput(const NodeProto &node, int index) {
   return index < node.input_size() && !node.input(index).empty();
 }
 
-/// Whether updates are added or put in place.
+/// Whether updates are added or replace elements.
 static bool addsUpdates(const NodeProto &node) {
   return llvm::all_of(node.attribute(), [](const auto &attribute) {
     return attribute.name() != "reduction" || attribute.s() == "none" ||
@@ -73,7 +73,7 @@ bool mlir::binade::convert::sumsProducts(const NodeProto &node) {
   return node.op_type() == "MatMul" || getKind(node.op_type()) == Kind::Biased;
 }
 
-/// Whether the message holds its elements and all are 0.
+/// Whether all elements are in the message and are 0.
 static bool isZero(const TensorProto &tensor) {
   if (tensor.data_type() != TensorProto::FLOAT ||
       tensor.data_location() == TensorProto::EXTERNAL)

@@ -1,4 +1,4 @@
-//===- Linear.h - Which ops are linear, and in what -------------*- C++ -*-===//
+//===- Linear.h - Linearity of ONNX ops -------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_LINEAR_H
 #define BINADE_LIB_CONVERTONNX_LINEAR_H
@@ -7,8 +7,9 @@
 
 namespace mlir::binade::convert {
 
-/// A node's outputs are multiplied by a number where all of `inputs` are, or,
-/// of a product, where one of them is. Without inputs it is not linear.
+/// The inputs in which a node is linear. Multiplying all of `inputs` by a
+/// number multiplies the outputs by it; for a product, multiplying one of them
+/// does. Empty if the node is not linear.
 struct Linearity {
   SmallVector<unsigned> inputs;
   bool isProduct = false;
@@ -16,10 +17,11 @@ struct Linearity {
 
 Linearity getLinearity(const ::onnx::NodeProto &node);
 
-/// Whether the node sums products of its first two inputs.
+/// Whether the node is a contraction of its first two inputs: a matmul or a
+/// convolution.
 bool sumsProducts(const ::onnx::NodeProto &node);
 
-/// Values that are known to be 0, which no scale changes.
+/// Values that are known to be 0, which need no scaling.
 class Zeros {
 public:
   Zeros(const ::onnx::GraphProto &graph, const PlannedNodes &nodes);

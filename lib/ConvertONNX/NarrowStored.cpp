@@ -1,4 +1,4 @@
-//===- NarrowStored.cpp - Stored tensors that are moved first -------------===//
+//===- NarrowStored.cpp - Narrow formats of moved weights -----------------===//
 
 #include "NarrowStored.h"
 
@@ -10,7 +10,7 @@ using ::onnx::TensorProto;
 namespace {
 class StoredMoves {
 public:
-  /// `outer` is that of the graph around, or null.
+  /// `outer` belongs to the enclosing graph, or is null.
   StoredMoves(const PlannedGraph &graph, const llvm::StringSet<> &outside,
               const StoredMoves *outer)
       : outside(outside), types(*graph.types), outer(outer) {
@@ -25,7 +25,7 @@ public:
       if (node.node->op_type() == "Constant" || movesStored(node))
         for (const std::string &name : node.node->output())
           stored.insert(name);
-    // Readers of a value before the node that makes it.
+    // Visit readers of a value before its producer.
     for (PlannedNode &node : llvm::reverse(nodes)) {
       for (PlannedGraph &graph : node.graphs)
         runInside(graph);
@@ -36,7 +36,7 @@ public:
   }
 
 private:
-  /// The format that all readers of a value read it in, if they do not differ.
+  /// The format in which all readers read a value, unless `differ`.
   struct Wanted {
     int32_t type;
     QuantizedInput codes;
@@ -48,7 +48,8 @@ private:
     return stored.contains(name) || (outer && outer->isStored(name));
   }
 
-  /// What nodes of a graph inside read of this one.
+  /// Visits a subgraph, and notes the formats in which its nodes read values of
+  /// this graph.
   void runInside(PlannedGraph &graph) {
     llvm::StringSet<> outputs, own;
     for (const auto &output : graph.graph->output())
@@ -93,11 +94,12 @@ private:
     for (auto &entry : *node.node->mutable_metadata_props())
       if (entry.key() == kPrecisionKey)
         entry.set_value(
-            (getFormatName(type) + " <- what reads this moved tensor").str());
+            (getFormatName(type) + " <- the readers of this moved tensor")
+                .str());
   }
 
-  /// What codes with one scale stand for is moved in place of what they are
-  /// made of.
+  /// Quantizes and dequantizes the operand of a move with a single scale,
+  /// instead of its result.
   static void moveCodes(PlannedNode &node, const Wanted &format) {
     bool hasOneScale = format.codes.block.empty() && !format.codes.isFlat;
     if (!hasOneScale || !node.movesAll)
@@ -130,7 +132,7 @@ private:
   const ElementTypes &types;
   const StoredMoves *outer;
   llvm::StringSet<> stored;
-  llvm::StringMap<Wanted> wanted; ///< Of values.
+  llvm::StringMap<Wanted> wanted; ///< Keyed by value.
 };
 } // namespace
 

@@ -1,4 +1,4 @@
-//===- NarrowStored.h - Stored tensors that are moved first -----*- C++ -*-===//
+//===- NarrowStored.h - Narrow formats of moved weights ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_NARROWSTORED_H
 #define BINADE_LIB_CONVERTONNX_NARROWSTORED_H
@@ -7,10 +7,11 @@
 
 namespace mlir::binade::convert {
 
-/// Moves what `graph`, or one inside of it, stores in the format in which all
-/// readers want the result: it is the same, and the tensor can be stored in
-/// that format. Weights of a linear layer are transposed before their product.
-/// `outside` has to keep its types.
+/// Lets nodes of `graph` and its subgraphs that only move stored tensors, such
+/// as the transpose of a weight before its matmul, compute in the format in
+/// which all readers read the result. The result is the same, and the tensor
+/// can then be stored in that format. Values in `outside` must keep their
+/// types.
 void narrowStoredMoves(PlannedGraph &graph, const llvm::StringSet<> &outside);
 
 } // namespace mlir::binade::convert

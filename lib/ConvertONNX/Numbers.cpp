@@ -1,4 +1,4 @@
-//===- Numbers.cpp - f32 becomes 16 bits ----------------------------------===//
+//===- Numbers.cpp - Rounding of f32 weights to 16 bits -------------------===//
 
 #include "Numbers.h"
 #include "binade/Container/FloatConversion.h"

@@ -1,4 +1,4 @@
-//===- Numbers.h - f32 becomes 16 bits --------------------------*- C++ -*-===//
+//===- Numbers.h - Rounding of f32 weights to 16 bits -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_NUMBERS_H
 #define BINADE_LIB_CONVERTONNX_NUMBERS_H
@@ -8,8 +8,8 @@
 
 namespace mlir::binade::convert {
 
-/// Rounds numbers to nearest even in ONNX's `type`, f16 or bf16. Finite numbers
-/// stay finite.
+/// Rounds values to nearest even in `type`, FLOAT16 or BFLOAT16. Finite values
+/// saturate, so that they stay finite.
 void encode(std::span<const float> from, int32_t type, char *to);
 
 } // namespace mlir::binade::convert

@@ -1,4 +1,4 @@
-//===- PlaceCasts.cpp - Casts where formats meet --------------------------===//
+//===- PlaceCasts.cpp - Placement of casts --------------------------------===//
 
 #include "PlaceCasts.h"
 #include "QuantizeNodes.h"
@@ -9,13 +9,15 @@ using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// Constants up to this size have a copy for each format that they are read in:
-/// of a finite number a copy is finite, and a cast may not be.
+/// Constants of up to this many elements are copied for each format in which
+/// they are read. Copies of finite values are finite, while a cast may
+/// overflow.
 static constexpr int64_t kCopiedElements = 16 << 10;
 
 namespace {
-/// Places the casts of one graph. What it does not define is that of the graph
-/// around, under whatever name that has it in the wanted type.
+/// Places the casts of one graph. Values that the graph does not define are
+/// looked up in the enclosing graph, which may have them in the wanted type
+/// already.
 class CastPlacer {
 public:
   CastPlacer(PlannedGraph &planned, const CastPlacement &placement,
@@ -27,17 +29,18 @@ public:
   void run();
 
 private:
-  /// A value under one of its names.
+  /// A name of a value and its type.
   struct Known {
     std::string name;
     int32_t type;
   };
-  /// A value that the backward part reads in another format, and what makes it.
+  /// A value that is saved for the backward pass in another format, and its
+  /// producer.
   struct Waiting {
     std::string name;
     const PlannedNode *maker;
   };
-  /// A value by name and type, and by the type it was rounded to.
+  /// A value's name, its type, and the type to which it was rounded before.
   using Key = std::tuple<std::string, int32_t, int32_t>;
 
   bool isWide(StringRef name) const {
@@ -48,7 +51,7 @@ private:
                ? node.compute
                : PlannedNode::getCarried(node.carriedInputs, input);
   }
-  /// Of what is inside of a node, under its own name.
+  /// Returns the type of an input or output of a subgraph.
   int32_t getCarried(StringRef name) const {
     auto type = planned.carried.find(name);
     return type == planned.carried.end() ? int32_t(TensorProto::FLOAT)
@@ -89,20 +92,23 @@ private:
   const ElementTypes &types;
   const CastPlacement &placement;
   UniqueNames &names;
-  StoredFormats &stored; ///< Of the main graph.
+  StoredFormats &stored; ///< Stored tensors of the main graph.
   ConvertReport &report;
-  CastPlacer *outer; ///< Of the graph around; null for the main graph.
-  /// What a value is, as its producer rounded it.
+  /// The placer of the enclosing graph; null for the main graph.
+  CastPlacer *outer;
+  /// Each value's name and type after its producer's rounding.
   llvm::StringMap<Known> values;
-  /// The type under a value's own name, where it is another than before.
+  /// The types of values whose type under their own name changes.
   llvm::StringMap<int32_t> retyped;
-  std::map<Key, std::string> made; ///< Names of values.
-  /// The same in f32, as codes stand for it.
+  std::map<Key, std::string> made; ///< Names of created values.
+  /// The names of dequantized values.
   std::map<std::pair<std::string, QuantizedInput>, std::string> decoded;
-  llvm::StringSet<> moved;                        ///< What codes stand for.
-  llvm::StringMap<Waiting> saved;                 ///< For the backward part.
-  llvm::StringMap<const TensorProto *> constants; ///< Small ones.
-  llvm::StringSet<> outputs;                      ///< Of a graph inside.
+  /// Dequantized values that were moved.
+  llvm::StringSet<> moved;
+  /// Values saved for backward.
+  llvm::StringMap<Waiting> saved;
+  llvm::StringMap<const TensorProto *> constants; ///< Small constants.
+  llvm::StringSet<> outputs;                      ///< Outputs of a subgraph.
   SmallVector<TensorProto> copies;
   QuantizeNodes quantizer;
 };
@@ -115,7 +121,8 @@ static int64_t countElements(const TensorProto &tensor) {
   return elements;
 }
 
-/// The tensor that a Constant node stands for, if it is one in this file.
+/// Returns the f32 tensor of a Constant node, if it is stored in the message;
+/// null otherwise.
 static TensorProto *getConstant(NodeProto &node) {
   if (node.op_type() != "Constant" || node.output_size() != 1 ||
       node.attribute_size() != 1 || node.attribute(0).name() != "value")
@@ -126,13 +133,14 @@ static TensorProto *getConstant(NodeProto &node) {
   return isHere ? tensor : nullptr;
 }
 
-/// Whether something else reads the value `name` by its name and type.
+/// Whether the value `name` must keep its type, because something other than a
+/// node reads it.
 bool CastPlacer::keepsOwnType(StringRef name) const {
   return outer ? outputs.contains(name) : placement.outside.contains(name);
 }
 
-/// The formats in which nodes read values, in the graphs inside as well: type 0
-/// for several.
+/// Collects the formats in which nodes, also in subgraphs, read values; type 0
+/// means several formats.
 void CastPlacer::collectWanted(ArrayRef<PlannedNode> nodes,
                                llvm::StringMap<StoredFormat> &wanted) {
   for (const PlannedNode &node : nodes) {
@@ -152,14 +160,15 @@ void CastPlacer::collectWanted(ArrayRef<PlannedNode> nodes,
   }
 }
 
-/// A tensor of f32 whose readers all read it in `format`, or in several. It is
-/// in the message if `isHere`.
+/// Stores an f32 tensor in `format`, in which all readers read it. If they read
+/// it in several formats, notes small tensors for copies. `isHere`: the data
+/// are in the message.
 void CastPlacer::storeNarrow(TensorProto &tensor, const std::string &name,
                              StoredFormat format, bool isHere) {
   int32_t type = format.type;
   if (format.codes) {
     if (isHere || (format.codes.hasBands() && tensor.dims_size() > 2))
-      return; // Nodes quantize it.
+      return; // Nodes quantize the tensor.
     format.scales = quantizer.addScalar(name + "_scale", 1.0f);
     stored[name] = format;
   } else if (type) {
@@ -174,7 +183,7 @@ void CastPlacer::storeNarrow(TensorProto &tensor, const std::string &name,
   }
 }
 
-/// Stored tensors that all read in one narrow format are kept in it.
+/// Stores tensors that are read in one narrow format only in that format.
 void CastPlacer::storeNarrow() {
   llvm::StringMap<StoredFormat> wanted;
   collectWanted(planned.nodes, wanted);
@@ -189,7 +198,7 @@ void CastPlacer::storeNarrow() {
       format = {};
     storeNarrow(tensor, name, format, isHere);
   };
-  // Of graphs inside, tensors beside the model are moved as they are.
+  // External tensors of subgraphs are copied unchanged.
   for (TensorProto &tensor : *graph.mutable_initializer())
     if (tensor.data_type() == TensorProto::FLOAT &&
         !(outer && tensor.data_location() == TensorProto::EXTERNAL))
@@ -258,7 +267,7 @@ CastPlacer::Known CastPlacer::find(const std::string &name) const {
   return outer ? outer->find(name) : Known{name, TensorProto::FLOAT};
 }
 
-/// Empty where nothing has made it.
+/// Returns the name of a created value; empty if it does not exist.
 std::string CastPlacer::findMade(const Key &key) const {
   auto found = made.find(key);
   if (found != made.end())
@@ -266,14 +275,15 @@ std::string CastPlacer::findMade(const Key &key) const {
   return outer ? outer->findMade(key) : "";
 }
 
-/// Who has the small constant `name`; null for others.
+/// Returns the placer of the graph with the small constant `name`; null for
+/// other values.
 CastPlacer *CastPlacer::findConstant(StringRef name) {
   if (constants.contains(name))
     return this;
   return outer ? outer->findConstant(name) : nullptr;
 }
 
-/// The name under which value `name` is of `type`.
+/// Returns a name of value `name` with type `type`, adding a cast if needed.
 std::string CastPlacer::read(const std::string &name, int32_t type) {
   Known known = find(name);
   if (known.type == type)
@@ -297,7 +307,7 @@ std::string CastPlacer::read(const std::string &name, int32_t type) {
   return owner->made[key] = result;
 }
 
-/// The name of value `name` in f32, rounded to `through`.
+/// Returns a name of value `name` in f32, rounded to `through`.
 std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
   if (find(name).type == through)
     return read(name, TensorProto::FLOAT);
@@ -311,7 +321,7 @@ std::string CastPlacer::readRounded(const std::string &name, int32_t through) {
   return made[key] = result;
 }
 
-/// The name of value `name` in f32, as it comes back from codes of FP8.
+/// Returns a name of value `name` in f32 after quantization and dequantization.
 std::string CastPlacer::readQuantized(const std::string &name,
                                       const QuantizedInput &format) {
   for (const CastPlacer *placer = this; placer; placer = placer->outer)
@@ -328,15 +338,15 @@ std::string CastPlacer::readQuantized(const std::string &name,
   return result;
 }
 
-/// The name of what the backward part finds of `value`, in f32.
+/// Returns a name of the saved `value` in f32, as the backward pass reads it.
 std::string CastPlacer::readWaiting(const Waiting &value) {
   const PlannedNode &maker = *value.maker;
   return maker.saved ? readQuantized(value.name, maker.saved)
                      : readRounded(value.name, maker.waitingType);
 }
 
-/// What a node of the forward part only hands on waits as what it was handed.
-/// The backward part has read that already.
+/// Notes saved values. A forward node that passes on a saved value saves the
+/// same; backward nodes read the saved value already.
 void CastPlacer::noteWaiting(const PlannedNode &node) {
   if (node.saved || node.waitingType) {
     const std::string &name = node.node->output(0);
@@ -349,8 +359,9 @@ void CastPlacer::noteWaiting(const PlannedNode &node) {
   }
 }
 
-/// From what the node makes to what its readers find, and from there to the
-/// type under the value's own name, which is the last of them.
+/// Returns the names and types of an output in order: as the node computes it,
+/// as its readers read it, and as its own name requires. Equal stages are
+/// merged.
 SmallVector<CastPlacer::Known, 3> CastPlacer::define(PlannedNode &node,
                                                      unsigned output) {
   const std::string name = node.node->output(output);
@@ -390,7 +401,7 @@ void CastPlacer::updateTypes() {
   }
 }
 
-/// Gives the node its inputs in the formats that it reads.
+/// Replaces the inputs of the node by values in the formats that it reads.
 void CastPlacer::readInputs(PlannedNode &node) {
   for (auto [input, name] : llvm::enumerate(*node.node->mutable_input())) {
     if (!isWide(name))

@@ -1,4 +1,4 @@
-//===- PlaceCasts.h - Casts where formats meet ------------------*- C++ -*-===//
+//===- PlaceCasts.h - Placement of casts ------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_PLACECASTS_H
 #define BINADE_LIB_CONVERTONNX_PLACECASTS_H
@@ -8,16 +8,17 @@
 
 namespace mlir::binade::convert {
 
-/// Gives the nodes back to their graphs, with casts between those that want
-/// another format than what they read has. `ports` are the new element types of
-/// the main graph's inputs and outputs, `outside` what of it has to keep its
-/// own. Stored tensors that nodes read narrow get a new type in `stored`, by
-/// name; their data are the caller's.
+/// The context of `placeCasts`: `ports` are the new element types of the main
+/// graph's inputs and outputs, `outside` its values that must keep their types.
 struct CastPlacement {
   UniqueNames &names;
   const llvm::StringMap<int32_t> &ports;
   const llvm::StringSet<> &outside;
 };
+
+/// Moves the planned nodes back into their graphs, with casts where a node
+/// reads a value in another format than it has. Adds stored tensors that
+/// become narrow to `stored`, by name; the caller converts their data.
 void placeCasts(const CastPlacement &placement, PlannedGraph graph,
                 StoredFormats &stored, ConvertReport &report);
 

@@ -1,4 +1,4 @@
-//===- QuantizeNodes.cpp - FP8 in ONNX's words ----------------------------===//
+//===- QuantizeNodes.cpp - ONNX nodes of FP8 quantization -----------------===//
 
 #include "QuantizeNodes.h"
 #include "Formats.h"
@@ -92,7 +92,7 @@ const std::string &QuantizeNodes::getInts(const char *name,
   return constant;
 }
 
-/// It says the type of codes.
+/// The zero point determines the type of the quantized values.
 const std::string &QuantizeNodes::getZeroPoint(int32_t type) {
   std::string &zero = zeroPoints[type];
   if (zero.empty()) {
@@ -111,10 +111,10 @@ void QuantizeNodes::finish() {
 }
 
 //===----------------------------------------------------------------------===//
-// Codes
+// Quantization
 //===----------------------------------------------------------------------===//
 
-/// The largest magnitude of each block, on as many axes as `value` has.
+/// Adds the largest magnitude of each block, with the same rank as `value`.
 std::string QuantizeNodes::addLargest(const std::string &name,
                                       const std::string &value,
                                       const QuantizedInput &format) {
@@ -124,8 +124,8 @@ std::string QuantizeNodes::addLargest(const std::string &name,
     setInt("keepdims", 0);
     return largest;
   }
-  // MaxPool knows blocks that are shorter at the end. It wants two axes before
-  // those that it divides.
+  // MaxPool supports shorter blocks at the end. It requires two axes before the
+  // spatial ones.
   size_t rank = format.block.size(), divided = std::max<size_t>(rank, 4) - 2;
   SmallVector<int64_t> before;
   for (size_t axis = 0; axis + rank < divided + 2; ++axis)
@@ -149,7 +149,7 @@ std::string QuantizeNodes::addLargest(const std::string &name,
                                   name + "_largest");
 }
 
-/// Scales of tiles, once for each row.
+/// Repeats the scales of tiles for each row.
 Scales QuantizeNodes::spread(const std::string &name, const std::string &value,
                              const Scales &scales,
                              const QuantizedInput &format) {
@@ -196,7 +196,8 @@ std::string QuantizeNodes::quantize(const std::string &name,
     inputs.push_back(getZeroPoint(type));
   std::string codes = addNode("QuantizeLinear", inputs, name + "_codes");
   if (!format.block.empty()) {
-    // A zero point would have to have as many elements as there are scales.
+    // A zero point would need one element per scale, so specify the type
+    // instead.
     setInt("axis", format.getAxis());
     setInt("block_size", format.block[format.getAxis()]);
     setInt("output_dtype", type);

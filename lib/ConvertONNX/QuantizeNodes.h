@@ -1,4 +1,4 @@
-//===- QuantizeNodes.h - FP8 in ONNX's words --------------------*- C++ -*-===//
+//===- QuantizeNodes.h - ONNX nodes of FP8 quantization ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_QUANTIZENODES_H
 #define BINADE_LIB_CONVERTONNX_QUANTIZENODES_H
@@ -10,25 +10,25 @@
 
 namespace mlir::binade::convert {
 
-/// Adds nodes that quantize to codes of FP8 and read them back. Scales are f32,
-/// whatever they are rounded to.
+/// Adds nodes that quantize to FP8 and dequantize. Scales are stored as f32,
+/// whatever format they are rounded to.
 class QuantizeNodes : NodeSink {
 public:
   QuantizeNodes(::onnx::GraphProto &graph, UniqueNames &names)
       : graph(graph), names(names) {}
 
-  /// The value called `value`, of f32, as codes of `format` stand for it. New
-  /// names start with `name`.
+  /// Quantizes the f32 `value` to `format` and dequantizes it. New names start
+  /// with `name`.
   std::string quantize(const std::string &name, const std::string &value,
                        const QuantizedInput &format);
   std::string dequantize(const std::string &name, const std::string &codes,
                          const std::string &scales,
                          const QuantizedInput &format);
 
-  /// The name of a new constant.
+  /// Adds a constant and returns its name.
   std::string addScalar(const std::string &name, float value);
 
-  /// Gives the new constants to the graph.
+  /// Adds the new constants to the graph.
   void finish();
 
 private:
@@ -41,7 +41,7 @@ private:
                       const std::string &output) override;
   std::string addCast(const std::string &value, int32_t type,
                       const std::string &output) override;
-  /// Attributes of the last node.
+  /// Set attributes of the last node.
   void setInt(const char *name, int64_t value);
   void setInts(const char *name, ArrayRef<int64_t> values);
 

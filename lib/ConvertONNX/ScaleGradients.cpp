@@ -1,8 +1,8 @@
-//===- ScaleGradients.cpp - Gradients in f16 are scaled -------------------===//
-// A gradient graph is linear in the gradient of the loss, which exporters have
-// folded into constants. So a value is scaled by scaling operands of the node
-// that makes it: one of a product, all of a sum, and so on towards the loss, up
-// to a node that is not linear. There the scale is multiplied in.
+//===- ScaleGradients.cpp - Loss scaling of f16 gradients -----------------===//
+// Gradients are linear in the gradient of the loss, which exporters have folded
+// into constants. A value is scaled by scaling operands of its producer (one of
+// a product, all of a sum), and so on toward the loss, up to a node that is not
+// linear, where a multiplication by the scale is inserted.
 //===----------------------------------------------------------------------===//
 
 #include "ScaleGradients.h"
@@ -17,7 +17,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
 //===----------------------------------------------------------------------===//
-// The backward part
+// The backward pass
 //===----------------------------------------------------------------------===//
 
 llvm::BitVector mlir::binade::convert::findBackward(const GraphProto &graph,
@@ -46,7 +46,7 @@ llvm::BitVector mlir::binade::convert::findBackward(const GraphProto &graph,
 }
 
 //===----------------------------------------------------------------------===//
-// What is scaled
+// Scaled values
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -94,14 +94,14 @@ private:
   Zeros zeros;
   llvm::StringMap<unsigned> producers;
   llvm::BitVector backward;
-  /// How far from the inputs the latest forward value is that a value follows
-  /// from: gradients follow from what is near the loss.
+  /// For each value, the depth of the deepest forward value that it depends on.
+  /// Gradients depend on values near the loss.
   llvm::StringMap<unsigned> levels;
-  /// The scaled inputs of nodes that make scaled outputs.
+  /// The scaled inputs of each node with scaled outputs.
   std::vector<SmallVector<unsigned>> slots;
   llvm::StringSet<> scaled;
 
-  /// Of a whole training step that has the scale as its state.
+  /// The updates of a whole training step that keeps the scale as state.
   std::vector<Update> updates;
   PlannedNodes result;
   std::string factor, inverse;
@@ -128,8 +128,8 @@ void GradientScaler::findLevels() {
   }
 }
 
-/// Inputs of which the node is linear, and which follow from the backward part
-/// where it has to choose; none where there are none.
+/// Returns the inputs to scale so that the outputs are scaled; for a product,
+/// one that the backward pass computes. Returns nothing if there are none.
 SmallVector<unsigned> GradientScaler::chooseSlots(unsigned index) const {
   const NodeProto &node = *nodes[index].node;
   SmallVector<unsigned> chosen;
@@ -157,7 +157,7 @@ SmallVector<unsigned> GradientScaler::chooseSlots(unsigned index) const {
   return best ? SmallVector<unsigned>{*best} : SmallVector<unsigned>();
 }
 
-/// False where the node's outputs are scaled already.
+/// Marks the outputs of a node as scaled; returns false if they are already.
 bool GradientScaler::scale(unsigned index, ArrayRef<unsigned> chosen) {
   if (!slots[index].empty())
     return false;
@@ -167,7 +167,7 @@ bool GradientScaler::scale(unsigned index, ArrayRef<unsigned> chosen) {
   return true;
 }
 
-/// Scales what node `index` makes, and what that needs.
+/// Scales the outputs of node `index`, and what this requires.
 void GradientScaler::demand(unsigned index) {
   SmallVector<unsigned> worklist{index};
   while (!worklist.empty()) {
@@ -183,7 +183,7 @@ void GradientScaler::demand(unsigned index) {
   }
 }
 
-/// What else is linear in values that are scaled anyway stays scaled.
+/// Extends scaling to nodes that are linear in values that are already scaled.
 void GradientScaler::extend() {
   llvm::StringSet<> read;
   for (auto [index, chosen] : llvm::enumerate(slots))
@@ -202,7 +202,8 @@ void GradientScaler::extend() {
   }
 }
 
-/// Gradients without their scale are too small for f16.
+/// Lets nodes that read unscaled gradients compute in f32: these gradients are
+/// too small for f16.
 void GradientScaler::widenReaders() {
   llvm::StringSet<> small;
   for (unsigned index : backward.set_bits()) {
@@ -219,7 +220,7 @@ void GradientScaler::widenReaders() {
   }
 }
 
-/// Whether anything has to be.
+/// Finds the values to scale; returns whether there are any.
 bool GradientScaler::findScaled() {
   findBackward();
   findLevels();
@@ -297,8 +298,8 @@ std::string GradientScaler::addInteger(const std::string &name, int64_t value) {
   return name;
 }
 
-/// Whether a gradient is not finite. 0 times a number is 0, unless that is not
-/// finite.
+/// Builds whether any gradient is not finite: 0 times a finite value is 0, and
+/// otherwise NaN.
 std::string GradientScaler::findOverflow() {
   std::string zero = names.makeNew("loss_scale_zero");
   addScalar(zero, 0.0);
@@ -321,7 +322,7 @@ std::string GradientScaler::findOverflow() {
   return found;
 }
 
-/// Counts steps without an overflow; gives whether the scale grows.
+/// Counts steps without an overflow, and returns whether the scale grows.
 std::string GradientScaler::growScale(const GradientScale &scale,
                                       const std::string &found) {
   auto make = [&](StringRef name) { return names.makeNew(name); };
@@ -342,9 +343,9 @@ std::string GradientScaler::growScale(const GradientScale &scale,
   return grows;
 }
 
-/// The rule of PyTorch's GradScaler: shrinks where a gradient is not finite,
-/// and grows after `interval` steps in a row without one. A whole step skips
-/// its updates then.
+/// Updates the scale as PyTorch's GradScaler does: it shrinks if a gradient is
+/// not finite, and grows after `interval` consecutive steps without such a
+/// gradient. A whole training step skips its updates when the scale shrinks.
 void GradientScaler::updateScale(const GradientScale &scale) {
   auto make = [&](StringRef name) { return names.makeNew(name); };
   std::string found = findOverflow(), grows = growScale(scale, found);
@@ -366,8 +367,8 @@ void GradientScaler::rewrite(GradientScale scale, ConvertReport &report) {
   if (scale.isStateOfSteps)
     updates = findUpdates(graph, nodes, backward);
   scale.isDynamic |= !updates.empty();
-  // What is read from outside under its name has no scale; inside, it has
-  // another name.
+  // Values that are read from outside under their names stay unscaled; the
+  // scaled ones get other names.
   llvm::StringMap<std::string> renamed, small, large;
   for (StringRef name : scaled.keys())
     if (outside.contains(name))
@@ -377,7 +378,7 @@ void GradientScaler::rewrite(GradientScale scale, ConvertReport &report) {
     auto found = renamed.find(name);
     return found == renamed.end() ? name : found->second;
   };
-  // Who wants a value without its scale.
+  // Scaled values that are also read unscaled.
   llvm::StringSet<> wanted;
   for (const auto &entry : renamed)
     wanted.insert(entry.getKey());

@@ -1,4 +1,4 @@
-//===- ScaleGradients.h - Gradients in f16 are scaled -----------*- C++ -*-===//
+//===- ScaleGradients.h - Loss scaling of f16 gradients ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_SCALEGRADIENTS_H
 #define BINADE_LIB_CONVERTONNX_SCALEGRADIENTS_H
@@ -7,17 +7,17 @@
 
 namespace mlir::binade::convert {
 
-/// Nodes on which the graph's output `loss` does not depend; none where there
-/// is no such output.
+/// Returns the nodes on which the graph's output `loss` does not depend; no
+/// node if there is no such output.
 llvm::BitVector findBackward(const ::onnx::GraphProto &graph, StringRef loss);
 
-/// Multiplies by the scale where the backward part becomes linear in the loss'
-/// gradient, and divides by it, in f32, what something else reads: outputs, and
-/// the optimizer. What reads that is f32 from then on.
+/// Multiplies by the scale where the backward pass becomes linear in the
+/// gradient of the loss, and divides by it, in f32, before outputs and the
+/// optimizer, which then compute in f32.
 ///
-/// What a node computes of scaled operands is scaled because it is linear in
-/// them; so the result is right whichever place is found, but for rounding.
-/// `outside` keeps its values under their names.
+/// Nodes between these places are linear, so that the results are right, up to
+/// rounding, wherever the scale is inserted. Values in `outside` keep their
+/// values under their names.
 void scaleGradients(PlannedGraph &planned, UniqueNames &names,
                     const llvm::StringSet<> &outside,
                     const GradientScale &scale, ConvertReport &report);

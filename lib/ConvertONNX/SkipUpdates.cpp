@@ -1,4 +1,4 @@
-//===- SkipUpdates.cpp - Skip the update of a step that overflows ---------===//
+//===- SkipUpdates.cpp - Skipping of updates on overflow ------------------===//
 
 #include "SkipUpdates.h"
 

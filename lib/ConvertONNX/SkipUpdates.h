@@ -1,4 +1,4 @@
-//===- SkipUpdates.h - skip the update of a step that overflows -*- C++ -*-===//
+//===- SkipUpdates.h - Skipping of updates on overflow ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_SKIPUPDATES_H
 #define BINADE_LIB_CONVERTONNX_SKIPUPDATES_H
@@ -12,10 +12,10 @@ struct Update {
   std::string before, after;
 };
 
-/// The updates of a graph that is a whole training step: inputs with an output
-/// of the same type that depends on gradients. Empty if the loss depends on
-/// none of these inputs: then the graph computes gradients (and perhaps running
-/// statistics) but updates no parameter.
+/// Returns the updates of a graph that is a whole training step: inputs with an
+/// output of the same type that depends on gradients. Empty if the loss depends
+/// on none of these inputs: then the graph computes gradients (and perhaps
+/// running statistics) but updates no parameter.
 std::vector<Update> findUpdates(const ::onnx::GraphProto &graph,
                                 const PlannedNodes &nodes,
                                 const llvm::BitVector &backward);

@@ -1,4 +1,4 @@
-//===- Sums.cpp - Formats in which ONNX's ops sum -------------------------===//
+//===- Sums.cpp - Accumulation formats of ONNX ops ------------------------===//
 
 #include "Sums.h"
 #include "onnx-ml.pb.h"
@@ -9,7 +9,7 @@ using namespace mlir::binade::convert;
 using ::onnx::NodeProto;
 
 namespace {
-/// When an op sums in the type of its operands.
+/// When an op accumulates in the type of its operands.
 enum class Sums {
   None,     ///< Never.
   Always,   ///< Always.
@@ -83,11 +83,11 @@ bool mlir::binade::convert::sumsInOwnType(const NodeProto &node,
   case Sums::Averaged:
     return getString("mode") != "max";
   case Sums::Shown:
-    // With a softmax in f32 this output, whose type is that of the operands,
-    // would be f32.
+    // With a softmax in f32, the probabilities would be f32, but their type is
+    // that of the operands.
     return node.output_size() > 3 && !node.output(3).empty();
   case Sums::Old: {
-    // Later ones sum as `stash_type` says, by default in f32.
+    // Later versions accumulate in the type of `stash_type`, by default f32.
     const OpSchema *schema = findSchema("", node.op_type(), sets);
     return schema && schema->since < 21;
   }

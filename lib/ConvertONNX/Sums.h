@@ -1,4 +1,4 @@
-//===- Sums.h - formats in which ONNX's ops sum -----------------*- C++ -*-===//
+//===- Sums.h - Accumulation formats of ONNX ops ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_SUMS_H
 #define BINADE_LIB_CONVERTONNX_SUMS_H

@@ -1,4 +1,4 @@
-//===- TensorCodes.cpp - Stored numbers become codes ----------------------===//
+//===- TensorCodes.cpp - Quantization of stored tensors -------------------===//
 
 #include "TensorCodes.h"
 #include "llvm/Support/MathExtras.h"
@@ -36,19 +36,20 @@ void TensorCodes::measure(std::span<const float> values) {
     largest[0] = std::max(largest[0], getMagnitude(value));
 }
 
-/// Bits that are in the order of magnitudes; NaN is the largest.
+/// Returns the bits of |value|, which are ordered like magnitudes; NaN is the
+/// largest.
 uint32_t TensorCodes::getMagnitude(float value) {
   return std::bit_cast<uint32_t>(value) & 0x7fffffff;
 }
 
-/// Scales of what was measured.
+/// Computes the scale factors from the measured magnitudes.
 void TensorCodes::choose() {
   factors.clear();
   for (uint32_t bits : largest)
     factors.push_back(codec.choose(std::bit_cast<float>(bits), 0.0f));
 }
 
-/// Numbers beyond the largest become it, infinities too.
+/// Quantizes with saturation, also of infinities.
 char TensorCodes::encode(float value, const Codec::Factors &factors) const {
   float y = multiplies ? value * factors.factor : value / factors.factor;
   return ::binade::floatToByte(std::clamp(y, -most, most), element);

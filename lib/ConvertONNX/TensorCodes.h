@@ -1,4 +1,4 @@
-//===- TensorCodes.h - Stored numbers become codes --------------*- C++ -*-===//
+//===- TensorCodes.h - Quantization of stored tensors -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_TENSORCODES_H
 #define BINADE_LIB_CONVERTONNX_TENSORCODES_H
@@ -10,22 +10,24 @@
 
 namespace mlir::binade::convert {
 
-/// The codes and scales of one tensor, which is read piece by piece.
+/// Quantizes one tensor, which is read piece by piece, to E4M3 or E5M2.
 class TensorCodes {
 public:
-  /// Codes of `format` are E4M3 or E5M2. Blocks of more than one row are those
-  /// of matrices: `shape` has two axes then.
+  /// The element format of `format` must be E4M3 or E5M2. If blocks have
+  /// several rows, `shape` must have two axes.
   TensorCodes(const QuantizedInput &format, ArrayRef<int64_t> shape);
 
-  /// Where one scale is for all, all elements are measured first.
+  /// Whether the tensor has one scale, so that all elements have to be measured
+  /// before `encode`.
   bool isMeasured() const { return format.block.empty(); }
   void measure(std::span<const float> values);
 
-  /// `encode` gets a multiple of so many elements, or all that are left.
+  /// The number of elements of which `encode` takes a multiple, or all
+  /// remaining elements.
   size_t getBand() const { return std::max<size_t>(columns * rows, 1); }
   void encode(std::span<const float> values, char *codes);
 
-  /// Those of tiles once for each row.
+  /// The scales; those of tiles are repeated for each row.
   ArrayRef<float> getScales() const { return scales; }
   ArrayRef<int64_t> getScaleShape() const { return scaleShape; }
 
@@ -38,11 +40,13 @@ private:
   QuantizedInput format;
   Codec codec;
   ::binade::ByteFormat element;
-  float most;                 ///< The largest number of `element`.
-  bool multiplies;            ///< Whether elements are multiplied, or divided.
-  size_t columns = 1;         ///< Of the tensor.
-  size_t rows = 1, width = 1; ///< Of a block.
-  std::vector<uint32_t> largest; ///< Magnitudes, as bits, of blocks of a band.
+  float most; ///< The largest value of `element`.
+  /// Whether elements are multiplied by the factor, or divided.
+  bool multiplies;
+  size_t columns = 1;         ///< Columns of the tensor.
+  size_t rows = 1, width = 1; ///< The extents of a block.
+  /// The largest magnitudes of the blocks of a band, as bits.
+  std::vector<uint32_t> largest;
   std::vector<Codec::Factors> factors;
   std::vector<float> scales;
   SmallVector<int64_t> scaleShape;

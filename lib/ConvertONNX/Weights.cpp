@@ -1,4 +1,4 @@
-//===- Weights.cpp - Stored tensors on their way to a new file ------------===//
+//===- Weights.cpp - Conversion of stored tensors -------------------------===//
 
 #include "Weights.h"
 #include "ElementTypes.h"
@@ -19,16 +19,16 @@ using ::onnx::GraphProto;
 using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
-/// Of f16 and bf16.
+/// The bytes of an f16 or bf16 element.
 static constexpr uint64_t kNarrowBytes = 2;
-/// Elements that are in memory at once.
+/// The maximum number of elements in memory at once.
 static constexpr size_t kPiece = 1 << 20;
 
 //===----------------------------------------------------------------------===//
 // Tensors in the message
 //===----------------------------------------------------------------------===//
 
-/// The elements of a tensor of f32 in its message.
+/// Returns the elements of an f32 tensor whose data are in the message.
 static std::vector<float> getValues(const TensorProto &tensor) {
   std::vector<float> values(tensor.float_data().begin(),
                             tensor.float_data().end());
@@ -57,7 +57,7 @@ static ArrayRef<int64_t> getShape(const TensorProto &tensor) {
   return {tensor.dims().data(), size_t(tensor.dims_size())};
 }
 
-/// Gives an initializer the scales of `codes`.
+/// Sets the data of an initializer to the scales of `codes`.
 static void setScales(TensorProto &tensor, const TensorCodes &codes) {
   tensor.clear_dims();
   for (int64_t size : codes.getScaleShape())
@@ -68,7 +68,7 @@ static void setScales(TensorProto &tensor, const TensorCodes &codes) {
                        scales.size() * sizeof(float)));
 }
 
-/// Changes a tensor that is in the message.
+/// Converts a tensor whose data are in the message.
 static void convertInside(TensorProto &tensor, const StoredFormat &format,
                           TensorProto *scales) {
   if (!scales)
@@ -84,7 +84,7 @@ static void convertInside(TensorProto &tensor, const StoredFormat &format,
 }
 
 //===----------------------------------------------------------------------===//
-// Places
+// External data
 //===----------------------------------------------------------------------===//
 
 static Error makeError(const TensorProto &tensor, std::string message) {
@@ -93,8 +93,8 @@ static Error makeError(const TensorProto &tensor, std::string message) {
   return error;
 }
 
-/// Bytes of the elements of `tensor`. The import has read the same file, and
-/// said what is wrong with it.
+/// Returns the bytes of the elements of `tensor`. The import has validated the
+/// same file before.
 static uint64_t countBytes(const TensorProto &tensor) {
   uint64_t elements = 1;
   for (int64_t size : tensor.dims())
@@ -117,7 +117,7 @@ Result<WeightWriter::Place> WeightWriter::find(const TensorProto &tensor) {
   if (std::filesystem::equivalent(
           data.getPath(), std::filesystem::path(directory) / found->location,
           ignored))
-    return makeError(tensor, "lies in " + ::binade::quote(data.getPath()) +
+    return makeError(tensor, "is stored in " + ::binade::quote(data.getPath()) +
                                  ", which would be overwritten; choose "
                                  "another output");
   return Place{found->location, {found->offset, found->size}};
@@ -143,7 +143,7 @@ Result<void> WeightWriter::readPieces(const Place &from, size_t band,
   return {};
 }
 
-/// Reads and rounds numbers of f32.
+/// Reads f32 elements and writes them rounded to `type`.
 Result<void> WeightWriter::encode(const Place &from, uint64_t to,
                                   int32_t type) {
   std::vector<char> bytes;
@@ -192,7 +192,7 @@ Result<void> WeightWriter::copy(const Place &from, uint64_t to) {
   return {};
 }
 
-/// Tells places of the original apart that become different bytes.
+/// Returns a key that is equal for tensors which become the same bytes.
 static std::string makeKey(StringRef location, ByteRange range,
                            const TensorProto &tensor,
                            const StoredFormat &format) {
@@ -209,8 +209,8 @@ static std::string makeKey(StringRef location, ByteRange range,
   return key;
 }
 
-/// Where the elements of a tensor beside the model are now; those of a place of
-/// the original lie at one place again.
+/// Moves the data of an external tensor and returns their new place. Tensors
+/// that share a place in the original share the new one.
 Result<WeightWriter::Place>
 WeightWriter::moveExternal(const TensorProto &tensor,
                            const StoredFormat &format) {
@@ -219,8 +219,9 @@ WeightWriter::moveExternal(const TensorProto &tensor,
     return found;
   uint64_t count = found->range.size / sizeof(float);
   if (format.type && count * sizeof(float) != found->range.size)
-    return makeError(tensor, "has " + std::to_string(found->range.size) +
-                                 " bytes, which are no numbers of f32");
+    return makeError(
+        tensor, "has " + std::to_string(found->range.size) +
+                    " bytes, which is not a multiple of the 4 bytes of f32");
   std::string key = makeKey(found->location, found->range, tensor, format);
   auto [place, isNew] = places.try_emplace(key);
   Place &to = place->second;
@@ -254,7 +255,8 @@ WeightWriter::moveInside(const TensorProto &tensor) {
   return to;
 }
 
-/// Without a type in `format` the tensor keeps its own.
+/// Converts a tensor, and moves its data if needed. Without a type in `format`,
+/// the tensor keeps its type.
 Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
   if (format.type == tensor.data_type())
     format = {};
@@ -289,7 +291,7 @@ Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
 
 using Visit = llvm::function_ref<Result<void>(TensorProto &)>;
 
-/// Calls `visit` for the tensors of nodes, at any depth.
+/// Calls `visit` for the tensors of nodes and their subgraphs.
 template <typename Nodes>
 static Result<void> walkNodes(Nodes &nodes, Visit visit);
 
@@ -341,7 +343,7 @@ Result<void> WeightWriter::write(::onnx::ModelProto &model,
   for (TensorProto &tensor : *graph.mutable_initializer())
     if (auto done = move(tensor, stored.lookup(tensor.name())); !done)
       return done;
-  // The rest is moved if it lies outside.
+  // Move the external data of all other tensors.
   auto keep = [&](TensorProto &tensor) {
     return isExternal(tensor) && !moved.contains(&tensor) ? move(tensor, {})
                                                           : Result<void>();

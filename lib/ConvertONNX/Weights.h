@@ -1,4 +1,4 @@
-//===- Weights.h - Stored tensors on their way to a new file ----*- C++ -*-===//
+//===- Weights.h - Conversion of stored tensors -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_WEIGHTS_H
 #define BINADE_LIB_CONVERTONNX_WEIGHTS_H
@@ -21,8 +21,8 @@ namespace mlir::binade::convert {
 
 class TensorCodes;
 
-/// What a stored tensor becomes: of another type, or codes of FP8, whose scales
-/// become the values of the initializer that is named.
+/// The new format of a stored tensor: another type, or FP8, with scales that
+/// are stored in the initializer named `scales`.
 struct StoredFormat {
   int32_t type = 0;
   std::string scales = {};
@@ -30,27 +30,27 @@ struct StoredFormat {
 };
 using StoredFormats = llvm::StringMap<StoredFormat>;
 
-/// Gives a tensor of f32, whose data are in its message, another type. Finite
-/// numbers stay finite.
+/// Converts an f32 tensor, whose data are in the message, to `type`, FLOAT16 or
+/// BFLOAT16. Finite values stay finite.
 void convertConstant(::onnx::TensorProto &tensor, int32_t type);
 
-/// Moves a model's stored tensors to a new file, a piece at a time.
+/// Converts a model's stored tensors and writes them to a new file of external
+/// data, piece by piece.
 class WeightWriter {
 public:
-  /// `directory` is that of the model, `output` the new model's path.
+  /// `directory` is the model's directory, `output` the new model's path.
   WeightWriter(const std::string &directory, const std::string &output,
                bool allowHardLinks)
       : directory(directory), external(directory, allowHardLinks),
         data(output) {}
 
-  /// Gives the initializers of `model` that `stored` names other types, and
-  /// writes to the file beside the model what was beside it, and large tensors
-  /// where it would become too large. Tensors with one place have one place
-  /// again.
+  /// Converts the initializers of `model` that are in `stored`. Moves external
+  /// data to the new file, and also large tensors if the model would become too
+  /// large. Tensors that share data in the original share them again.
   ::binade::Result<void> write(::onnx::ModelProto &model,
                                const StoredFormats &stored);
 
-  /// Makes the file appear, if there is one.
+  /// Gives the file of external data its name, if there is one.
   ::binade::Result<void> commit();
 
   /// The file of external data; empty if there is none.
@@ -62,7 +62,8 @@ private:
   struct Place {
     std::string location;
     ByteRange range;
-    std::shared_ptr<const TensorCodes> codes = {}; ///< For their scales.
+    /// The scales of quantized data.
+    std::shared_ptr<const TensorCodes> codes = {};
   };
   ::binade::Result<void> move(::onnx::TensorProto &tensor, StoredFormat format);
   ::binade::Result<Place> find(const ::onnx::TensorProto &tensor);
@@ -70,8 +71,8 @@ private:
                                        const StoredFormat &format);
   ::binade::Result<Place> moveInside(const ::onnx::TensorProto &tensor);
   using Visit = llvm::function_ref<::binade::Result<void>(std::span<float>)>;
-  /// Calls `visit` for the elements at a place, a piece at a time: a multiple
-  /// of `band` elements, or all that are left.
+  /// Calls `visit` for the elements at a place, piece by piece: a multiple of
+  /// `band` elements, or all remaining ones.
   ::binade::Result<void> readPieces(const Place &from, size_t band,
                                     Visit visit);
   ::binade::Result<void> copy(const Place &from, uint64_t to);
@@ -83,9 +84,9 @@ private:
   ExternalData external;
   ExternalDataWriter data;
   bool movesAll = false;
-  llvm::StringMap<Place> places; ///< In `data`.
+  llvm::StringMap<Place> places; ///< New places in `data`, by key.
   llvm::StringMap<::onnx::TensorProto *> scales;
-  /// Those of codes beside the model, which are beside it, too.
+  /// Scales of external quantized data, which are stored externally, too.
   llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> scalesBeside;
   llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> moved;
 };

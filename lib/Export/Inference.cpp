@@ -209,8 +209,7 @@ void mlir::binade::updateMetadata(::onnx::ModelProto &model) {
     if (property.key() == "binade.version" ||
         !StringRef(property.key()).starts_with("binade."))
       continue;
-    // The import read the value before, so it is valid JSON of the right
-    // schema.
+    // The import has validated the value: it is JSON of the right schema.
     ordered_json value = ordered_json::parse(property.value());
     ordered_json kept =
         value.is_array() ? ordered_json::array() : ordered_json::object();

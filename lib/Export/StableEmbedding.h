@@ -8,9 +8,9 @@
 namespace mlir::binade {
 
 /// Adds the layer norms of stable embeddings (`binade-stabilize-embeddings`) to
-/// `model`: after each Gather from a tensor for whose norm `hasValue` finds
-/// trained values. `owners` maps tied tensors to the names that they were
-/// trained under.
+/// `model`: after each Gather from a tensor, if `hasValue` finds trained values
+/// of its norm. `owners` maps tied tensors to the names that they were trained
+/// under.
 LogicalResult
 addStableEmbeddings(Model &model, const llvm::StringMap<std::string> &owners,
                     llvm::function_ref<bool(StringRef name)> hasValue);

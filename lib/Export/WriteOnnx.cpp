@@ -62,7 +62,7 @@ private:
   ::onnx::GraphProto &graph;
   OnnxWriter w;
   std::vector<std::string> results;
-  /// Arguments for whose next value there is a result.
+  /// Arguments that a result replaces in the next step.
   std::set<PortName> replaced;
 };
 } // namespace

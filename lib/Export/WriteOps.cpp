@@ -366,7 +366,7 @@ LogicalResult mlir::binade::convert::writeOp(OnnxWriter &w, Operation *op) {
       .Case<GradientStatisticsOp, OptimizerScalarsOp, OptimizerUpdateOp>(
           [&](auto op) { return writeOptimizer(w, op); })
       .Case([&](CheckIndexOp check) {
-        // Whoever runs the graph looks at indices where they are used.
+        // Runtimes check indices where they are used.
         w.set(check.getY(), w.add("Identity", {w.get(check.getX())}));
         return success();
       })

@@ -33,7 +33,7 @@ LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
 }
 
 /// Writes gradient statistics. In f64, the sum of squares of f32 or narrower
-/// gradients does not overflow, so it is finite exactly if all gradients are.
+/// gradients does not overflow: it is finite exactly if all gradients are.
 LogicalResult mlir::binade::convert::writeOptimizer(OnnxWriter &w,
                                                     GradientStatisticsOp op) {
   Type f64 = getElementTypeOrSelf(op.getSquares());

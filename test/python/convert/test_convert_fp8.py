@@ -199,7 +199,7 @@ def test_values_saved_for_backward(form, element, tmp_path):
     model = add_tensor(parse(WAITING), "one", np.ones((), "f4"))
     # Blocks need a newer operator set; code books and FP8 that does not saturate no set has.
     _, text = convert(model, tmp_path, policy)
-    assert ("what waits for the backward part" in text) == (element is None)
+    assert ("tensors saved for backward are not" in text) == (element is None)
     feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
     exact, narrow = run_both(tmp_path, feeds)
     assert np.allclose(narrow["loss"], exact["loss"], 1e-6)
@@ -248,7 +248,7 @@ def test_parts_saved_for_backward_are_listed(tmp_path):
     model = add_tensor(parse(graph), "one", np.ones((), "f4"))
     policy = write_waiting_policy(tmp_path, "slice", "bf16")
     _, text = convert(model, tmp_path, policy)
-    assert "what waits for the backward part in bf16 is not rounded (1 node)" in text
+    assert "tensors saved for backward are not rounded to bf16 (1 node)" in text
 
 
 STEP = """

@@ -124,7 +124,7 @@ def test_a_move_says_whose_format_it_has(tmp_path):
   [turn]""", 1)  # fmt: skip
     converted, _ = convert(store(text, 9, 6), tmp_path, "fp16-amp")
     reasons = find_reasons(converted)
-    assert reasons["turn"] == "f16 <- what reads this moved tensor"
+    assert reasons["turn"] == "f16 <- the readers of this moved tensor"
     assert find_types(converted)["w"] == F16
     model = store(
         text.replace("MatMul(x, t)", "Softmax(t)").replace("4, 6", "8, 6"), 9, 6
