@@ -1,4 +1,4 @@
-//===- AlarmRules.cpp - Rules of alarms, from files -----------------------===//
+//===- AlarmRules.cpp - Selection of alarm rules --------------------------===//
 
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Config/DataFiles.h"
@@ -22,7 +22,7 @@ static constexpr StringLiteral kAll = "all", kOff = "off";
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 //===----------------------------------------------------------------------===//
-// What may stand in a file
+// Files of rules
 //===----------------------------------------------------------------------===//
 
 static StringRef stringifyScope(AlarmScope scope) {
@@ -61,18 +61,19 @@ static YamlSchema<AlarmRule> ruleForm() {
   return yamlMapping<AlarmRule>(
       "a rule of alarms",
       {yamlKey("name", "Name of the alarm", &AlarmRule::name, yamlString()),
-       yamlKey("about", "What it finds", &AlarmRule::about, yamlString()),
+       yamlKey("about", "What the alarm detects", &AlarmRule::about,
+               yamlString()),
        yamlKey("watch",
-               "Statistics that it needs, as --stats takes them; none where "
+               "Statistics that the rule evaluates, as for --stats; none if "
                "metrics are enough",
                &AlarmRule::watch, yamlOneOrMore(yamlString())),
        yamlKey("by_default",
-               "Statistics that it needs when no option or policy names it; "
-               "with this key it is on by default",
+               "Statistics that the rule evaluates if no option or policy "
+               "names it; with this key it is on by default",
                &AlarmRule::watchByDefault, yamlOneOrMore(yamlString())),
        yamlKey("scope",
-               "A series for each value, the share of values that are not 0, "
-               "one of all values, or one for each layer",
+               "One series per value, the share of values that are not 0, one "
+               "series for all values, or one per layer",
                &AlarmRule::scope,
                yamlEnum(stringifyScope, ::binade::kNumAlarmScopes - 1)),
        yamlKey("value", "Expression of statistics and metrics",
@@ -81,7 +82,7 @@ static YamlSchema<AlarmRule> ruleForm() {
                &AlarmRule::window, yamlCount(1)),
        yamlKey("level", "What 'when' compares with", &AlarmRule::level,
                yamlNumber(-kInfinity, kInfinity)),
-       yamlKey("when", "Expression that is true where something is wrong",
+       yamlKey("when", "Expression that is true if the alarm is raised",
                &AlarmRule::when, yamlString()),
        yamlKey("says",
                "The message, with {value}, {total}, {falls} and statistics by "
@@ -89,9 +90,9 @@ static YamlSchema<AlarmRule> ruleForm() {
                &AlarmRule::says, yamlString()),
        yamlKey("percent", "Whether the value is shown as percent",
                &AlarmRule::isShare, yamlFlag()),
-       yamlKey("forecast", "A value whose step is foretold",
+       yamlKey("forecast", "A value for which the step is forecast",
                &AlarmRule::forecast, yamlNumber(-kInfinity, kInfinity)),
-       yamlKey("remedy", "What helps, in words", &AlarmRule::remedy,
+       yamlKey("remedy", "What may help, as text", &AlarmRule::remedy,
                yamlString()),
        yamlKey("policy", "A policy that helps, by name or as its lines",
                &AlarmRule::policy, yamlString())},
@@ -104,7 +105,7 @@ static FailureOr<AlarmRules> parse(const DataFile &file, MLIRContext *context) {
 }
 
 //===----------------------------------------------------------------------===//
-// Which rules there are
+// Selection
 //===----------------------------------------------------------------------===//
 
 AlarmRules mlir::binade::getShippedAlarms(MLIRContext *context) {
@@ -113,7 +114,8 @@ AlarmRules mlir::binade::getShippedAlarms(MLIRContext *context) {
     FailureOr<AlarmRules> rules =
         parse({std::string(name), std::string(text), false}, context);
     if (failed(rules))
-      llvm::report_fatal_error("the alarms that are shipped are no rules");
+      llvm::report_fatal_error(
+          "the alarm rules that Binade ships are not valid");
     llvm::append_range(all, *rules);
   }
   return all;
@@ -121,7 +123,7 @@ AlarmRules mlir::binade::getShippedAlarms(MLIRContext *context) {
 
 static bool isFile(StringRef word) { return word.ends_with(kDataSuffix); }
 
-/// Which words are neither files nor these are errors.
+/// Returns all valid requests other than files.
 static std::vector<std::string> listKnownWords(MLIRContext *context) {
   std::vector<std::string> known = {kAll.str(), kOff.str()};
   for (const AlarmRule &rule : getShippedAlarms(context))
@@ -155,7 +157,7 @@ mlir::binade::checkAlarmRequests(ArrayRef<std::string> words,
   return {};
 }
 
-/// Refuses words of a policy that stand for nothing.
+/// Fails if a request of a policy is not a known alarm.
 static LogicalResult check(ArrayRef<AlarmRequest> words, MLIRContext *context) {
   std::vector<std::string> known = listKnownWords(context);
   for (const AlarmRequest &word : words) {

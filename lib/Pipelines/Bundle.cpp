@@ -1,4 +1,4 @@
-//===- Bundle.cpp - From formed kernels to a bundle -----------------------===//
+//===- Bundle.cpp - Compilation of bundles --------------------------------===//
 
 #include "binade/Plan/Bundle.h"
 #include "Targets/KernelShapes.h"
@@ -19,7 +19,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::Bundle;
 
-/// The tensors that ports take from the bundle, in the layout of memory.
+/// Returns an initial value in the layout of memory, which a port reads from
+/// the bundle.
 static ::binade::StoredTensor store(StringRef name,
                                     DenseElementsAttr elements) {
   ::binade::StoredTensor tensor;
@@ -40,7 +41,7 @@ static ::binade::StoredTensor store(StringRef name,
   return tensor;
 }
 
-/// The module without the programs that launch its kernels.
+/// Prints the module without the programs, so that only the kernels remain.
 static std::string printSource(ModuleOp module) {
   OwningOpRef<ModuleOp> source = ModuleOp::create(module.getLoc());
   SmallVector<func::FuncOp> programs = getPrograms(module);
@@ -54,7 +55,7 @@ static std::string printSource(ModuleOp module) {
   return text;
 }
 
-/// What a plan depends on beside the module, but for its kernels.
+/// Returns the options of a plan, without its kernels.
 static PlanOptions getPlanOptions(const CompileOptions &options) {
   PlanOptions plan;
   unsigned threads =
@@ -72,7 +73,7 @@ static PlanOptions getPlanOptions(const CompileOptions &options) {
 // Plans and bundles
 //===----------------------------------------------------------------------===//
 
-/// The plan of `module`, with the alarms of its runs.
+/// Plans `module`, and adds the alarm rules of its runs.
 static FailureOr<EmittedPlan> makePlan(ModuleOp module,
                                        const PlanOptions &options) {
   FailureOr<::binade::AlarmSettings> alarms =
@@ -142,13 +143,13 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   if (failed(emitted))
     return failure();
   if ((*target)->notePlan(module, emitted->plan)) {
-    // Once more; those that have nothing to note are in the cache.
+    // Compile again; kernels without new annotations are in the cache.
     bundle.modules.clear();
     bundle.plan.deviceKernels.clear();
     if (failed((*target)->compileKernels(module, options, bundle, planOptions)))
       return failure();
   }
-  bundle.source = printSource(module); // With what was noted.
+  bundle.source = printSource(module); // With the annotations.
   emitted->plan.chip = std::move(bundle.plan.chip);
   emitted->plan.deviceKernels = std::move(bundle.plan.deviceKernels);
   bundle.plan = std::move(emitted->plan);

@@ -1,4 +1,4 @@
-//===- CompileStep.cpp - From any phase to a bundle -----------------------===//
+//===- CompileStep.cpp - Compilation from any phase to a bundle -----------===//
 
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Emulation.h"

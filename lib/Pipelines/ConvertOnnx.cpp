@@ -1,6 +1,6 @@
-//===- ConvertOnnx.cpp - An ONNX file with its precision assigned ---------===//
-// The file's nodes stay. What is decided about the ops that they become is
-// decided about them.
+//===- ConvertOnnx.cpp - Conversion of ONNX files by a policy -------------===//
+// Imports a file, assigns formats to the ops, and transfers the decisions to
+// the nodes that the ops come from. The file keeps its nodes.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Pipelines/ConvertOnnx.h"
@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// The ops that nodes have become, by the nodes' names.
+/// Maps the names of nodes to the ops that they were imported as.
 class NodeOps {
 public:
   explicit NodeOps(func::FuncOp function) {
@@ -32,7 +32,7 @@ public:
   }
 
 private:
-  /// What several nodes have become has all of their locations.
+  /// An op that several nodes became has all of their locations.
   void add(Operation *op, Location loc) {
     if (auto name = dyn_cast<NameLoc>(loc))
       ops[name.getName()].push_back(op);
@@ -66,8 +66,9 @@ static void addProducts(ArrayRef<PrecisionOpInterface> ops,
   }
 }
 
-/// What ops that compute say, if they agree. What only moves values follows
-/// them, unless there is nothing else.
+/// Merges the decisions of the ops of a node. Ops that only move values count
+/// only if no other op has a decision. If decisions differ, the node computes
+/// in f32.
 static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
   SmallVector<PrecisionOpInterface> decided, computing;
   for (Operation *op : ops)
@@ -99,7 +100,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
       continue;
     }
     if (next.compute != formats.compute || next.result != formats.result) {
-      // A node has one format: the one that is right for all of its ops.
+      // A node has one format, so use the one that is right for all ops.
       formats.compute = formats.result = Float32Type::get(op->getContext());
       formats.operands.clear();
     }
@@ -109,7 +110,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
   return formats;
 }
 
-/// The backward part of a gradient graph has policies' rules about it.
+/// Marks the backward ops of a gradient graph, which policies' rules may match.
 static void setPhases(const NodeOps &ops, const PartialImport &partial,
                       const llvm::BitVector &backward) {
   for (unsigned index : backward.set_bits())
@@ -117,8 +118,8 @@ static void setPhases(const NodeOps &ops, const PartialImport &partial,
       setPhase(op, Phase::Backward);
 }
 
-/// The backward nodes among all nodes: a node in a subgraph is one if the node
-/// of the subgraph is.
+/// Returns the backward nodes among all nodes. A node in a subgraph counts as
+/// backward if the outer node does.
 static llvm::BitVector findBackward(const PartialImport &partial,
                                     StringRef lossOutput) {
   llvm::BitVector outer = findBackwardNodes(*partial.model, lossOutput);
@@ -131,7 +132,8 @@ static llvm::BitVector findBackward(const PartialImport &partial,
   return backward;
 }
 
-/// How what is saved waits, if in another format than it is made in.
+/// Returns the format of a saved value, if it is quantized or narrower than the
+/// value.
 static SavedFormat getSavedFormat(SaveOp save) {
   PrecisionAttr decision = save.getPrecisionAttr();
   if (!decision)
@@ -147,12 +149,12 @@ static SavedFormat getSavedFormat(SaveOp save) {
   return saved;
 }
 
-/// Values that wait are outputs of nodes: what an op of a node makes that none
-/// of its others reads.
+/// Sets the saved formats of nodes. A saved value belongs to a node if one of
+/// its ops produces the value and none of its other ops reads it.
 static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
                        const PartialImport &partial,
                        std::vector<NodeFormats> &formats) {
-  // Of nodes that have become one op the last one has its result.
+  // If several nodes became one op, the last one has its result.
   llvm::DenseMap<Operation *, unsigned> makers;
   for (auto [index, node] : llvm::enumerate(partial.nodes))
     for (Operation *op : ops.get(node.name))
@@ -174,14 +176,14 @@ static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
   }
 }
 
-/// What `value` was before it was moved.
+/// Returns the value of which `value` is a reshape or transpose.
 static Value getOrigin(Value value) {
   while (Value before = getMoved(value))
     value = before;
   return value;
 }
 
-/// Sizes of axes, whatever their order.
+/// Returns the sorted lengths of the axes.
 static SmallVector<int64_t> getSizes(Value value) {
   SmallVector<int64_t> sizes(
       cast<RankedTensorType>(value.getType()).getShape());
@@ -189,10 +191,11 @@ static SmallVector<int64_t> getSizes(Value value) {
   return sizes;
 }
 
-/// A product of the backward part is the gradient of a parameter if it reads
-/// what the forward part multiplies with it, and has its sizes: what an output
-/// is called, and what an optimizer in the graph makes of it, says nothing.
-/// Policies have rules about it, which is why it becomes a result.
+/// Returns gradients of parameters as results, since policies have rules about
+/// them. A backward matmul or convolution is the gradient of a parameter if it
+/// reads a value that a forward one multiplies with the parameter, and if its
+/// result has the parameter's lengths. Names of outputs and optimizers in the
+/// graph are not reliable.
 static void addWeightGradients(func::FuncOp function) {
   DenseMap<Value, SmallVector<Port>> multiplied;
   SmallVector<NewResult> gradients;
@@ -222,8 +225,8 @@ static void addWeightGradients(func::FuncOp function) {
   addResults(function, gradients);
 }
 
-/// Whether the graph updates states of an optimizer: what only the backward
-/// part reads, and hands on in the same type.
+/// Whether the graph updates optimizer states: arguments that only the backward
+/// pass reads, with a result of the same type.
 static bool hasStates(func::FuncOp function) {
   return llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -235,7 +238,8 @@ static bool hasStates(func::FuncOp function) {
   });
 }
 
-/// States are ports, whose types are the user's to say.
+/// Reports that states are not quantized: they are inputs and outputs, whose
+/// types the user sets.
 static void listStates(func::FuncOp function, const Policy &policy,
                        std::vector<std::string> &limits) {
   bool isSaid = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
@@ -243,11 +247,10 @@ static void listStates(func::FuncOp function, const Policy &policy,
   });
   if (isSaid && hasStates(function))
     limits.push_back("states of the optimizer are not quantized: they are "
-                     "inputs and outputs, whose types --io-types says");
+                     "inputs and outputs, whose types --io-types sets");
 }
 
-/// Adds one line for each node and reason, of however many ops the node
-/// consists in the IR.
+/// Adds one line for each node and reason, however many ops the node became.
 static void listHeld(ArrayRef<HeldOp> held, OnnxConversionReport &report) {
   llvm::StringSet<> known;
   for (const HeldOp &op : held) {
@@ -274,7 +277,7 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   SmallVector<SaveOp> saves = saveForwardValues(function);
   if (failed(addEvidence(policy, conversion.ranges, module.getContext())))
     return failure();
-  // The scale with which no gradient overflows that a run has recorded.
+  // Use the largest scale with which no recorded gradient overflows.
   if (policy.lossScaling && policy.evidence)
     policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
   std::vector<HeldOp> held;
@@ -289,7 +292,7 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
     decision.isMovement = node.isMovement;
     decision.movesAll = node.movesAll;
   }
-  // Gradients inside of graphs have no loss scale.
+  // Gradients in subgraphs are not scaled.
   for (unsigned index : backward.set_bits())
     if (partial.nodes[index].depth > 0)
       formats[index] = {};
@@ -299,8 +302,8 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   return success();
 }
 
-/// The largest scale if no gradients are known: those up to 64 stay finite in
-/// f16.
+/// The largest scale if the gradients are unknown: gradients up to 64 then stay
+/// finite in f16.
 static constexpr double kMaxUnknownScale = 1024.0;
 
 /// Chooses the loss scale and its reason. The first scale of a policy is for
@@ -375,7 +378,7 @@ LogicalResult mlir::binade::convertOnnx(StringRef path,
   ConvertedModel converted{path.str(), report.partial.model,
                            report.partial.inferred, std::move(formats)};
   if (report.partial.hasInlined && llvm::none_of(converted.formats, isNarrow)) {
-    // Without a change the model keeps its functions.
+    // If no format changes, keep the model's functions.
     auto original = readOnnx(path, context);
     if (failed(original))
       return failure();

@@ -1,4 +1,4 @@
-//===- Emulation.cpp - Formats that a target lacks ------------------------===//
+//===- Emulation.cpp - Formats that a target emulates ---------------------===//
 
 #include "binade/Pipelines/Emulation.h"
 #include "binade/Codegen/CastCost.h"
@@ -10,7 +10,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Formats below 16 bits, and TF32, which types do not show.
+/// Whether `type` has fewer than 16 bits or is TF32, whose values are stored as
+/// f32.
 static bool isNarrow(Type type) {
   auto format = dyn_cast<FloatType>(type);
   return format && (format.getWidth() < 16 || isa<FloatTF32Type>(format));
@@ -37,7 +38,7 @@ private:
 };
 } // namespace
 
-/// The formats that `op` makes, reads or keeps numbers in.
+/// Returns the narrow formats of operands, results and attributes of `op`.
 static SetVector<Type> findFormats(Operation *op) {
   SetVector<Type> found;
   auto add = [&](Type type) {
@@ -48,7 +49,8 @@ static SetVector<Type> findFormats(Operation *op) {
     add(value.getType());
   for (Value value : op->getResults())
     add(value.getType());
-  // Codes of fewer than 8 bits are bytes for types.
+  // Quantized values of fewer than 8 bits have the type i8; an attribute has
+  // the format.
   op->getAttrDictionary().walk([&](Type type) { add(type); });
   return found;
 }
@@ -65,8 +67,8 @@ EmulatedFormat &EmulationFinder::get(Type format) {
   return entry->second;
 }
 
-/// Elements of `format` in a value of `op`; of the largest value where its
-/// codes have the type of bytes.
+/// Returns the number of elements of `format` in an operand or result of `op`;
+/// if none has this type, the size of the largest value.
 static int64_t countElements(Operation *op, Type format) {
   int64_t largest = 0, own = 0;
   auto add = [&](Value value) {
@@ -80,7 +82,8 @@ static int64_t countElements(Operation *op, Type format) {
   return own ? own : largest;
 }
 
-/// Ops that move codes convert nothing.
+/// Whether `op` reads or returns a wide float. Ops that only move quantized
+/// values do not, and convert nothing.
 static bool hasWideFloat(Operation *op) {
   auto isWide = [](Type type) {
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
@@ -129,7 +132,8 @@ void EmulationFinder::visit(Operation *op) {
     addConversions(op);
 }
 
-/// A name that no target has counts as a CPU until it is reported.
+/// Returns a target, or the CPU if no target has this name, which is reported
+/// elsewhere.
 static std::unique_ptr<Target> findTargetOrCpu(StringRef name) {
   std::unique_ptr<Target> target = findTarget(name);
   return target ? std::move(target) : findTarget("");
@@ -156,17 +160,17 @@ static std::string describe(const EmulatedFormat &format) {
   if (format.conversions > 0)
     text += llvm::formatv(" {0}, of {1} in a step",
                           count(format.conversions, "conversion"),
-                          count(format.elements, "number"));
+                          count(format.elements, "element"));
   if (format.instructions > 0)
     text += llvm::formatv(", {0} instructions each", format.instructions);
   if (format.products > 0)
     text += llvm::formatv("{0} {1}, in a wider format",
                           format.conversions > 0 ? ";" : "",
-                          count(format.products, "product"));
+                          count(format.products, "contraction"));
   return text;
 }
 
-/// In the unit of which it is at least one, if there is such a unit.
+/// Returns a time in the largest of ms, us and ns in which it is at least 1.
 static std::string formatTime(double seconds) {
   constexpr double kPrefix = 1e3;
   double number = seconds * kPrefix;
@@ -179,7 +183,8 @@ static std::string formatTime(double seconds) {
   return llvm::formatv("{0:f1} {1}", number, unit);
 }
 
-/// Where nothing else limits the kernels.
+/// Predicts the cost of the conversions, assuming that nothing else limits the
+/// kernels.
 static std::string predict(ArrayRef<EmulatedFormat> formats, StringRef target) {
   double instructions = 0;
   for (const EmulatedFormat &format : formats)
@@ -217,7 +222,7 @@ LogicalResult mlir::binade::reportEmulation(func::FuncOp step, StringRef target,
     diag.attachNote() << describe(format);
   diag.attachNote() << predict(formats, target);
   if (isStrict)
-    diag.attachNote() << "without --strict the step is compiled, to the same "
-                         "numbers";
+    diag.attachNote()
+        << "without --strict the step is compiled and computes the same values";
   return failure(isStrict);
 }

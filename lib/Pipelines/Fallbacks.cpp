@@ -1,4 +1,4 @@
-//===- Fallbacks.cpp - How a plan deviates from the decisions -------------===//
+//===- Fallbacks.cpp - How a plan deviates from decisions -----------------===//
 
 #include "binade/Pipelines/Fallbacks.h"
 #include "binade/Container/JoinFirst.h"
@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A location that numbers an op of the step. Passes copy locations to what
-/// they replace an op by, so the number leads back to the op.
+/// A location with the index of an op of the step. Passes copy the location of
+/// an op to its replacements, so the index identifies the original op.
 using NumberedLoc = FusedLocWith<IntegerAttr>;
 
 static std::optional<size_t> findNumber(Operation *op) {
@@ -65,8 +65,8 @@ mlir::binade::findFallbacks(ModuleOp module, const CompileOptions &options,
 using Labels = std::vector<std::string>; ///< Each once.
 using Fallbacks = llvm::MapVector<Attribute, Labels>;
 
-/// The attached fallbacks for which `matches` holds, with the names of their
-/// ops.
+/// Returns the attached fallbacks for which `matches` is true, with the names
+/// of their ops.
 static Fallbacks collect(ModuleOp module,
                          function_ref<bool(const Fallback &)> matches) {
   Fallbacks found;

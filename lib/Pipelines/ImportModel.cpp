@@ -1,4 +1,4 @@
-//===- ImportModel.cpp - From a file to what the next phase takes ---------===//
+//===- ImportModel.cpp - The import phase ---------------------------------===//
 
 #include "binade/Container/Printable.h"
 #include "binade/Export/ExportTrained.h"
@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Gives all parameters of `module` the rule of an optimizer model.
+/// Sets the rule of an optimizer model for all parameters of `module`.
 static LogicalResult addOptimizer(ModuleOp module, StringRef path) {
   auto function = module.lookupSymbol<func::FuncOp>(kGradientName);
   if (!function)
@@ -40,7 +40,7 @@ static LogicalResult addOptimizer(ModuleOp module, StringRef path) {
   return success();
 }
 
-/// Runs the passes of the phase on what the importer made.
+/// Runs the passes of the phase on the importer's result.
 static FailureOr<OwningOpRef<ModuleOp>>
 finish(FailureOr<OwningOpRef<ModuleOp>> module, const ImportOptions &options) {
   if (failed(module))

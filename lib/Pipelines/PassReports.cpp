@@ -1,4 +1,4 @@
-//===- PassReports.cpp - Name passes in reports of bugs -------------------===//
+//===- PassReports.cpp - Names of passes in bug reports -------------------===//
 
 #include "PassReports.h"
 #include "binade/Container/Activity.h"

@@ -1,4 +1,4 @@
-//===- PassReports.h - name passes in reports of bugs -----------*- C++ -*-===//
+//===- PassReports.h - Names of passes in bug reports -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PIPELINES_PASSREPORTS_H
 #define BINADE_LIB_PIPELINES_PASSREPORTS_H
@@ -20,7 +20,7 @@ public:
   void runAfterPassFailed(Pass *pass, Operation *op) override;
 
 private:
-  /// Whether an error was reported in the words of a verifier.
+  /// Whether a verifier reported an error.
   std::atomic<bool> isVerifierError = false;
   ScopedDiagnosticHandler handler;
 };

@@ -1,4 +1,4 @@
-//===- Pipelines.cpp - The flow, top to bottom ----------------------------===//
+//===- Pipelines.cpp - The passes of each phase ---------------------------===//
 
 #include "binade/Pipelines/Pipelines.h"
 #include "PassReports.h"
@@ -44,7 +44,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createIdentifyRulesPass());
     pm.addPass(createDropBackwardPass());
     pm.addPass(createRecognizeGradientsPass());
-    // Parts of composites that a backward part read are theirs alone now.
+    // Without the backward pass, intermediate values of composites have no
+    // other users.
     pm.addNestedPass<func::FuncOp>(
         createRecognizeCompositesPass({.dropped = true}));
     break;
@@ -119,7 +120,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   }
 }
 
-/// What alarms watch; `module` keeps the words, for whoever goes on later.
+/// Returns `options` with the statistics that alarms evaluate. Stores the alarm
+/// requests in `module`, so that a later compilation from it has them.
 static FailureOr<CompileOptions> addAlarms(ModuleOp module,
                                            CompileOptions options) {
   MLIRContext *context = module.getContext();

@@ -1,4 +1,4 @@
-//===- Registration.cpp - Dialects and passes of all stations -------------===//
+//===- Registration.cpp - Registration of dialects and passes -------------===//
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/Codegen/Passes.h"
@@ -33,7 +33,8 @@ void mlir::binade::registerAllDialects(DialectRegistry &registry) {
                   func::FuncDialect, gpu::GPUDialect, math::MathDialect,
                   memref::MemRefDialect, nvgpu::NVGPUDialect, scf::SCFDialect,
                   vector::VectorDialect>();
-  // Add their dialects, whose own headers take seconds to compile.
+  // These add the LLVM and NVVM dialects, whose headers take seconds to
+  // compile.
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
 }
@@ -57,7 +58,7 @@ struct ImportPipelineOptions : PassPipelineOptions<ImportPipelineOptions> {};
 struct AutodiffPipelineOptions : PassPipelineOptions<AutodiffPipelineOptions> {
   Option<bool> stableEmbedding{
       *this, "stable-embedding",
-      llvm::cl::desc("a layer norm behind embeddings")};
+      llvm::cl::desc("add a layer norm after embeddings")};
 };
 
 struct OptimizerPipelineOptions
@@ -86,16 +87,18 @@ struct MaterializePipelineOptions
     : PassPipelineOptions<MaterializePipelineOptions> {
   Option<std::string> budget{
       *this, "budget",
-      llvm::cl::desc("what may wait for the backward part: 24MiB or 60%")};
+      llvm::cl::desc(
+          "memory limit of tensors saved for backward: 24MiB or 60%")};
 };
 
 struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
-  Option<int64_t> batches{*this, "batches",
-                          llvm::cl::desc("whose gradients one update averages"),
-                          llvm::cl::init(1)};
+  Option<int64_t> batches{
+      *this, "batches",
+      llvm::cl::desc("number of batches whose gradients one update averages"),
+      llvm::cl::init(1)};
   Option<bool> inMomentum{
       *this, "in-momentum",
-      llvm::cl::desc("the optimizer's states take them in")};
+      llvm::cl::desc("accumulate gradients in the optimizer's states")};
 };
 
 struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
@@ -105,7 +108,8 @@ struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
 
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
   Option<std::string> statistics{
-      *this, "statistics", llvm::cl::desc("what to count: amax|zeros|...")};
+      *this, "statistics",
+      llvm::cl::desc("statistics to record: amax|zeros|...")};
   Option<std::string> watch{
       *this, "watch", llvm::cl::desc("statistics of values: KIND:STATISTIC")};
 };
@@ -119,7 +123,8 @@ static std::string getSummary(CompilerPhase phase) {
   return getPhases()[static_cast<unsigned>(phase)].summary.str();
 }
 
-/// A pipeline whose options `fill` puts where the driver has its own.
+/// Registers the pipeline of a phase; `fill` converts its options to those of
+/// the driver.
 template <typename Options>
 static void registerWith(CompilerPhase phase,
                          void (*fill)(CompileOptions &, const Options &)) {

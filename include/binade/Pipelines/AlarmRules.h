@@ -1,4 +1,4 @@
-//===- AlarmRules.h - rules of alarms, from files ---------------*- C++ -*-===//
+//===- AlarmRules.h - Selection of alarm rules ------------------*- C++ -*-===//
 
 #ifndef BINADE_PIPELINES_ALARMRULES_H
 #define BINADE_PIPELINES_ALARMRULES_H
@@ -11,27 +11,29 @@ namespace mlir::binade {
 struct CompileOptions;
 using AlarmRules = std::vector<::binade::AlarmRule>;
 
-/// The rules that are shipped, in the order of `binade list alarms`.
+/// Returns the rules that Binade ships, in the order of `binade list alarms`.
 AlarmRules getShippedAlarms(MLIRContext *context);
 
-/// An error of usage (2) for words that a command line says and that stand for
-/// nothing.
+/// Fails with a usage error (exit code 2) if one of `words`, from a command
+/// line, is neither an alarm, a file of rules, `all` nor `off`, or if `off` is
+/// combined with others.
 ::binade::Result<void> checkAlarmRequests(ArrayRef<std::string> words,
                                           MLIRContext *context);
 
-/// The rules that `words` choose: those that are on by default, and with `all`
-/// every other, with a name that rule, with a .yaml file the rules in it; with
-/// `off`, which stands alone, none. A rule of a file replaces one of the same
-/// name. Errors are reported at the location of the word.
+/// Returns the rules that `words` select: those that are on by default, plus
+/// all others for `all`, the rule of each name, and the rules in each .yaml
+/// file; none for `off`. A rule of a file replaces one of the same name. Errors
+/// are reported at the location of the word.
 FailureOr<::binade::AlarmSettings> chooseAlarms(const AlarmRequests &words,
                                                 MLIRContext *context);
 
-/// The words of `options`, and where they have none those of a policy.
+/// Returns the alarm requests of `options` or, for those that are not set, of
+/// the policy.
 FailureOr<AlarmRequests> findAlarmRequests(const CompileOptions &options,
                                            AlarmRequests ofPolicy,
                                            MLIRContext *context);
 
-/// What the rules want to be computed: requests of statistics.
+/// Returns the requests of statistics that the rules evaluate.
 std::vector<std::string> listRequests(ArrayRef<::binade::AlarmRule> rules);
 
 } // namespace mlir::binade

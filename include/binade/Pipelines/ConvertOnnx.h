@@ -1,4 +1,4 @@
-//===- ConvertOnnx.h - An ONNX file with its precision assigned -*- C++ -*-===//
+//===- ConvertOnnx.h - Conversion of ONNX files by a policy -----*- C++ -*-===//
 
 #ifndef BINADE_PIPELINES_CONVERTONNX_H
 #define BINADE_PIPELINES_CONVERTONNX_H
@@ -11,10 +11,10 @@ namespace mlir::binade {
 struct OnnxConversion {
   ImportOptions import;
   std::string policy = "fp32";
-  /// File of ranges that a run recorded; empty for none.
+  /// The file of ranges that a run recorded, or empty.
   std::string ranges;
   std::vector<PortType> ports;
-  /// Of gradients in f16; what the policy says where absent, and 1 for none.
+  /// The scale of f16 gradients. If not set, the policy's; 1 means no scaling.
   std::optional<double> scale;
   /// Whether the scale is an input of the graph, and its next value an output.
   bool hasDynamicScale = false;
@@ -22,16 +22,17 @@ struct OnnxConversion {
 
 struct OnnxConversionReport {
   ConvertReport written;
-  /// Nodes about which nothing could be decided.
+  /// Nodes that were not imported, and so have no decision.
   PartialImport partial;
-  /// Nodes that stay wide because a narrow format does not hold a number that
-  /// they read or make: which, and why.
+  /// Nodes that stay wide because an operand or result does not fit the narrow
+  /// format, with the reason.
   std::vector<std::string> held;
 };
 
 /// Writes the ONNX file at `path` to `output` in the formats that the policy
-/// gives its nodes. What cannot be imported stays as it is: any ONNX file can
-/// be converted. Errors are diagnostics; then nothing is written.
+/// chooses for its nodes. Nodes that cannot be imported are not changed, so
+/// that every valid ONNX file can be converted. Errors are reported as
+/// diagnostics; nothing is written then.
 LogicalResult convertOnnx(StringRef path, const OnnxConversion &conversion,
                           StringRef output, MLIRContext *context,
                           OnnxConversionReport &report);

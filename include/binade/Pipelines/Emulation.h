@@ -1,4 +1,4 @@
-//===- Emulation.h - formats that a target lacks ----------------*- C++ -*-===//
+//===- Emulation.h - Formats that a target emulates -------------*- C++ -*-===//
 
 #ifndef BINADE_PIPELINES_EMULATION_H
 #define BINADE_PIPELINES_EMULATION_H
@@ -8,23 +8,27 @@
 
 namespace mlir::binade {
 
-/// What a step does in a format for which its target has no instructions.
+/// The use in a step of a format for which its target has no instructions.
 struct EmulatedFormat {
   Type type;
-  int64_t conversions = 0;   ///< Ops that make or read numbers of the format.
-  int64_t elements = 0;      ///< All numbers that they convert, at most.
-  int64_t products = 0;      ///< Matrix products and convolutions of such.
-  unsigned instructions = 0; ///< Of a conversion, at most.
+  int64_t conversions = 0; ///< Ops that convert from or to the format.
+  /// An upper bound of the elements that they convert.
+  int64_t elements = 0;
+  /// Matmuls and convolutions with operands of the format.
+  int64_t products = 0;
+  /// An upper bound of the instructions per conversion.
+  unsigned instructions = 0;
 };
 
-/// In the order of first use. `step` is left by phase `materialize`; `target`
-/// is "cuda:sm_90", or empty for CPUs.
+/// Returns the emulated formats in the order of first use. `step` is the result
+/// of phase `materialize`; `target` is, for example, "cuda:sm_90", or empty for
+/// CPUs.
 std::vector<EmulatedFormat> findEmulatedFormats(func::FuncOp step,
                                                 StringRef target);
 
-/// One warning with a line for each emulated format and what all of them cost;
-/// with `isStrict` an error in its place. Of CPUs, which have none of the
-/// narrow formats, only who is strict hears.
+/// Emits one warning with a note for each emulated format and the predicted
+/// cost, or an error if `isStrict`. CPUs, which emulate all narrow formats, get
+/// the error, but no warning.
 LogicalResult reportEmulation(func::FuncOp step, StringRef target,
                               bool isStrict);
 

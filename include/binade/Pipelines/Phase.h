@@ -1,4 +1,4 @@
-//===- Phase.h - the phases of the compiler, in order -----------*- C++ -*-===//
+//===- Phase.h - The phases of the compiler, in order -----------*- C++ -*-===//
 
 #ifndef BINADE_PIPELINES_PHASE_H
 #define BINADE_PIPELINES_PHASE_H
@@ -9,8 +9,9 @@
 
 namespace mlir::binade {
 
-/// Where a compilation may stop (`--to`) and start again (`--from`). Up to
-/// `kernels` the result is a module as text; `plan` is JSON, `target` a bundle.
+/// The phases at which a compilation may stop (`--to`) and start (`--from`). Up
+/// to `kernels` the result is a module as text; that of `plan` is JSON, that of
+/// `target` a bundle.
 enum class CompilerPhase {
   Import,
   Autodiff,
@@ -27,7 +28,7 @@ enum class CompilerPhase {
 struct PhaseDescription {
   CompilerPhase phase;
   llvm::StringRef name;
-  /// What the phase leaves behind, one sentence.
+  /// A phrase that describes the result of the phase.
   llvm::StringRef summary;
 };
 

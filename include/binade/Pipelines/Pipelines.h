@@ -1,4 +1,4 @@
-//===- Pipelines.h - the flow, top to bottom --------------------*- C++ -*-===//
+//===- Pipelines.h - The phases as functions and pipelines ------*- C++ -*-===//
 
 #ifndef BINADE_PIPELINES_PIPELINES_H
 #define BINADE_PIPELINES_PIPELINES_H
@@ -24,64 +24,70 @@ struct ImportOptions;
 struct ImportReport;
 struct TrainedValues;
 
-/// The statistics that ranges of values are made of.
+/// The statistics from which ranges of values are computed.
 inline constexpr llvm::StringLiteral kRangeStatistics =
     "amax|smallest|zeros|exponents";
 
-/// What a user decides about a compilation, beside the model.
+/// The user's settings of a compilation, in addition to the model.
 struct CompileOptions {
   /// Whether looked-up rows of parameters are normalized.
   bool stableEmbedding = false;
-  /// Empty for the rules that came with the model, or the default.
+  /// The optimizer; if empty, the rules of the model or the default.
   std::string optimizer;
-  /// key=value, and GLOB:key=value;key=value.
+  /// Settings as key=value, and of groups as GLOB:key=value;key=value.
   std::vector<std::string> settings, groups;
-  /// Largest global gradient norm; 0 for no limit.
+  /// The maximum global gradient norm; 0 for no limit.
   double clip = 0.0;
-  /// Whose gradients one update takes the mean of.
+  /// The number of batches whose gradients one update averages.
   int64_t batches = 1;
-  /// Whether the optimizer's states take them in one by one: no sum is kept.
+  /// Whether gradients are accumulated in the optimizer's states instead of
+  /// separate accumulators.
   bool accumulateInMomentum = false;
-  /// skip, continue or shrink.
+  /// What a step with gradients that are not finite does: skip, continue or
+  /// shrink.
   std::string onNonfinite = "skip";
   bool keepGradients = false, keepOutputs = false;
   std::string policy = "fp32";
-  /// File of ranges that a run recorded; empty for none.
+  /// The file of ranges that a run recorded, or empty.
   std::string ranges;
-  /// What may wait for the backward part, "24MiB" or "60%"; empty for no limit.
+  /// The limit of the memory of saved values, such as "24MiB" or "60%"; empty
+  /// for no limit.
   std::string budget;
-  /// Formats of states whatever the policy says: FORMAT, or GLOB:FORMAT.
+  /// Formats of optimizer states, which override the policy: FORMAT or
+  /// GLOB:FORMAT.
   std::vector<std::string> states;
-  /// What to count of the step's values, "amax|zeros"; empty for nothing.
+  /// Statistics to record of the step's values, such as "amax|zeros"; empty for
+  /// none.
   std::string statistics;
-  /// Statistics for people; see `parseStatisticsRequest`.
+  /// Requests of statistics for the user (see `parseStatisticsRequest`).
   std::vector<std::string> watch;
-  /// Alarms of runs, words as `chooseAlarms` takes them, and what they lead to;
-  /// empty for what the policy says.
+  /// The alarms of runs, as `chooseAlarms` accepts them, and the action on an
+  /// alarm. If empty, those of the policy.
   std::vector<std::string> alarms;
   std::string onAlarm;
-  /// Statistics that these watch, of values that need not be there; `runPhases`
-  /// finds out which.
+  /// Requests of statistics for the alarms, whose values need not exist in the
+  /// step; set by `runPhases`.
   std::vector<std::string> watchForAlarms;
 
-  /// Threads of library calls; 0 for as many as the machine that runs has.
+  /// The number of threads of library calls; 0 means this machine's default.
   unsigned threads = 0;
-  /// ISA levels to compile for; empty for this machine's.
+  /// The ISA levels to compile for; if empty, this machine's.
   std::vector<std::string> levels;
-  /// Where compiled kernels are kept; empty for the user's cache.
+  /// The directory that caches compiled kernels; if empty, the user's cache.
   std::string cacheDirectory;
-  /// What to compile for: "cuda:sm_90", or empty for CPUs.
+  /// The target, such as "cuda:sm_90"; empty for CPUs.
   std::string target;
   /// Whether formats that the target lacks are an error.
   bool isStrict = false;
-  /// Where to leave IR, PTX and cubins of kernels; empty for nowhere.
+  /// The directory for IR, PTX and cubins of kernels; if empty, none are
+  /// written.
   std::string kernelDirectory;
-  /// Told of every module for a GPU, in the order of the bundle's.
+  /// Called for every GPU module, in the order of the bundle.
   std::function<void(const GpuCode &)> onGpuCode;
 };
 
-/// Adds the passes of one phase; of import those that run on what was read.
-/// Plan and target have none.
+/// Adds the passes of one phase; for import, those that run after the importer.
+/// Plan and target have no passes.
 void buildPipeline(OpPassManager &pm, CompilerPhase phase,
                    const CompileOptions &options);
 
@@ -89,11 +95,11 @@ void buildPipeline(OpPassManager &pm, CompilerPhase phase,
 /// phase's options.
 void registerPipelines();
 
-/// Registers the dialects and the passes of all stations.
+/// Register the dialects and the passes of all phases.
 void registerAllDialects(DialectRegistry &registry);
 void registerAllPasses();
 
-/// Told when a phase has ended: what it was and how long it took.
+/// Called after each phase, with the time that it took in seconds.
 using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
 
 /// Runs phase `import` on the ONNX file at `path`, or on one in memory whose
@@ -108,36 +114,38 @@ FailureOr<OwningOpRef<ModuleOp>> importModel(llvm::MemoryBufferRef file,
                                              ImportReport *report = nullptr);
 
 /// Writes the ONNX file at `path` with trained values (see `exportTrained`).
-/// Files that phase `import` refuses are refused with the same errors.
+/// Fails, with the same errors, for files that are not valid ONNX or whose
+/// metadata are not valid.
 LogicalResult exportModel(StringRef path, const TrainedValues &values,
                           const ExportOptions &options, StringRef output,
                           MLIRContext *context, ExportReport &report);
 
-/// Runs the phases after `from` up to `to`, which must not lie behind
-/// `kernels`, on `module`.
+/// Runs the phases after `from` up to `to`, which must not be after `kernels`,
+/// on `module`.
 LogicalResult runPhases(ModuleOp module, CompilerPhase from, CompilerPhase to,
                         const CompileOptions &options,
                         const PhaseListener &listener = {});
 
-/// Plans a module that has its kernels formed, without compiling them: the plan
-/// that `compileBundle` makes.
+/// Plans a module that phase `kernels` has processed, without compiling
+/// kernels. The plan is the same as that of `compileBundle`.
 FailureOr<::binade::Plan> planModule(ModuleOp module,
                                      const CompileOptions &options);
 
-/// Plans and compiles a module that has its kernels formed.
+/// Plans and compiles a module that phase `kernels` has processed.
 FailureOr<::binade::Bundle> compileBundle(ModuleOp module,
                                           const CompileOptions &options,
                                           const PhaseListener &listener = {});
 
-/// Runs the phases after `from` on `module`, to a bundle that says how often
-/// each format was chosen; warns of formats that the target lacks.
+/// Runs the phases after `from` on `module` and compiles a bundle. Its plan
+/// counts how often each format was chosen. Warns of formats that the target
+/// lacks.
 FailureOr<::binade::Bundle> compileStep(ModuleOp module, CompilerPhase from,
                                         const CompileOptions &options,
                                         const PhaseListener &listener = {});
 
-/// Compiles the kernels of a bundle for a device once more, from its source and
-/// its plan: the same compiler gives the modules and the device kernels that
-/// the bundle has. There is no more in what is returned.
+/// Compiles the kernels of a bundle for a device again, from its source and its
+/// plan. The same compiler produces the same modules and device kernels; the
+/// returned bundle contains nothing else.
 FailureOr<::binade::Bundle> recompile(ModuleOp source,
                                       const ::binade::Plan &plan,
                                       const CompileOptions &options);

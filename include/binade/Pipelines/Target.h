@@ -1,8 +1,9 @@
-//===- Target.h - what a step is compiled for -------------------*- C++ -*-===//
+//===- Target.h - Targets of compilation ------------------------*- C++ -*-===//
 //
-// A kind of targets is a subclass of Target and a TargetKind, in a folder of
-// its own in lib/Pipelines/Targets, and one line of the table in Targets.cpp.
-// Nothing else in lib/Pipelines or in the tools names a kind.
+// A kind of targets consists of a subclass of Target and a TargetKind, in a
+// separate folder of lib/Pipelines/Targets, and one line in the table of
+// Targets.cpp. Nothing else in lib/Pipelines or in the tools refers to a
+// particular kind.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,15 +29,15 @@ class Target {
 public:
   virtual ~Target() = default;
 
-  /// Whether instructions convert numbers of `format`, which is TF32 or has
-  /// less than 16 bits, as `op` makes or reads them.
+  /// Whether the target has instructions for the conversions of `op` from or to
+  /// `format`, which is TF32 or has fewer than 16 bits.
   virtual bool converts(Type format, Operation *op) const = 0;
-  /// Whether matrix products of `format`, which has at least 16 bits, are
-  /// computed in it.
+  /// Whether the target computes matmuls of `format`, which has at least 16
+  /// bits, in that format.
   virtual bool multiplies(Type format) const = 0;
 
-  /// Integer operations in a second of a device that the target stands for, for
-  /// predictions, and its name with an article.
+  /// Integer operations per second of a typical device of the target, for
+  /// predictions, and the device's name with an article.
   struct Throughput {
     StringRef device;
     double perSecond;
@@ -45,19 +46,19 @@ public:
     return std::nullopt;
   }
 
-  /// Adds the kernels of `module` to `bundle`, and what the plan has to know of
-  /// them to `plan`.
+  /// Compiles the kernels of `module` into `bundle`, and adds what the plan
+  /// needs about them to `plan`.
   virtual LogicalResult compileKernels(ModuleOp module,
                                        const CompileOptions &options,
                                        ::binade::Bundle &bundle,
                                        PlanOptions &plan) const = 0;
-  /// Writes on the kernels of `module` what follows for them from the plan.
-  /// Says whether they have to be compiled once more.
+  /// Annotates the kernels of `module` with facts of the plan, such as
+  /// alignments. Returns whether they have to be compiled again.
   virtual bool notePlan(ModuleOp, const ::binade::Plan &) const {
     return false;
   }
-  /// Compiles for the records of the bundle's plan what is not left to a
-  /// library.
+  /// Compiles kernels for records of the bundle's plan that a library does not
+  /// compute.
   virtual LogicalResult compileRecords(ModuleOp, const CompileOptions &,
                                        ::binade::Bundle &) const {
     return success();
@@ -66,37 +67,40 @@ public:
 
 /// Targets that differ in details, such as the chips of a manufacturer.
 struct TargetKind {
-  StringRef name; ///< "cuda", the part of a target's name before the colon.
-  /// The names of all its targets, except for the CPU's, which has none.
+  /// The part of a target's name before the colon, such as "cuda".
+  StringRef name;
+  /// Returns the names of all targets of the kind; the CPU has no name.
   std::vector<std::string> (*listNames)();
-  /// Null where the kind has no target of that name.
+  /// Returns a target; null if the kind has no target of that name.
   std::unique_ptr<Target> (*create)(StringRef name);
-  /// Prints a line for each target, and what it takes to compile for them.
+  /// Prints a line for each target, and which tools are needed to compile for
+  /// them.
   void (*print)(raw_ostream &os);
-  /// Adds what comes first in phase `kernels` for the target of that name; null
-  /// where nothing does.
+  /// Adds passes to the start of phase `kernels` for the target of that name;
+  /// null if there are none.
   void (*addPasses)(OpPassManager &passes, StringRef name) = nullptr;
-  /// The name of the target that `plan` was made for, empty where it is none of
-  /// the kind; null where plans do not say.
+  /// Returns the name of the target of `plan`, or empty if it is not of this
+  /// kind; null if plans of this kind do not record a target.
   std::string (*findName)(const ::binade::Plan &plan) = nullptr;
-  /// Registers pipelines of its own; null where there are none.
+  /// Registers the kind's pipelines; null if there are none.
   void (*registerPipelines)() = nullptr;
 };
 
 ArrayRef<TargetKind> getTargetKinds();
 
-/// The CPU where `name` is empty; null where no target has that name.
+/// Returns the target called `name`, or the CPU if `name` is empty; null if
+/// there is no such target.
 std::unique_ptr<Target> findTarget(StringRef name);
-/// As users name them, without the CPU.
+/// Returns the names of all targets except the CPU.
 std::vector<std::string> getTargetNames();
-/// Of the target that `plan` was made for; empty for the CPU.
+/// Returns the name of the target of `plan`; empty for the CPU.
 std::string getTargetName(const ::binade::Plan &plan);
-/// Adds what comes first in phase `kernels` for the target called `name`. Where
-/// there is no such target, the passes of the first kind that has some report
-/// it.
+/// Adds the target's passes at the start of phase `kernels`. If no target is
+/// called `name`, adds those of the first kind that has passes, which report
+/// the error.
 void addTargetPasses(OpPassManager &passes, StringRef name);
 
-/// A line of `binade list targets`.
+/// Prints a line of `binade list targets`.
 void printTarget(raw_ostream &os, const Twine &name, const Twine &summary);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- KernelShapes.cpp - what targets say of compiled kernels ------------===//
+//===- KernelShapes.cpp - Kernel shapes for plans -------------------------===//
 
 #include "KernelShapes.h"
 #include <cstring>

@@ -1,4 +1,4 @@
-//===- KernelShapes.h - what targets say of compiled kernels ----*- C++ -*-===//
+//===- KernelShapes.h - Kernel shapes for plans -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
 #define BINADE_LIB_PIPELINES_TARGETS_KERNELSHAPES_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// What the plan has to know of a kernel.
+/// Returns the description of a kernel that a plan needs.
 KernelShape getShape(const KernelInfo &info);
 
 std::vector<std::byte> getBytes(StringRef data);

@@ -1,4 +1,4 @@
-//===- Targets.cpp - the table of all kinds of targets --------------------===//
+//===- Targets.cpp - The table of kinds of targets ------------------------===//
 
 #include "binade/Pipelines/Target.h"
 #include "llvm/ADT/StringExtras.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-// A kind is its folder beside this file, and its name in this list.
+// Each kind has a folder next to this file and a line in this list.
 #define BINADE_TARGET_KINDS(KIND)                                              \
   KIND(Cpu)                                                                    \
   KIND(Cuda)

@@ -33,8 +33,8 @@ def emulated(text):
     """Per format what the lines say."""
     found = {}
     for name, rest in re.findall(r"note: (\w+): (.*)", text):
-        numbers = re.search(r"(\d+) conversions?, of (\d+) numbers", rest)
-        products = re.search(r"(\d+) products?, in a wider format", rest)
+        numbers = re.search(r"(\d+) conversions?, of (\d+) elements", rest)
+        products = re.search(r"(\d+) contractions?, in a wider format", rest)
         found[name] = {
             "conversions": int(numbers[1]) if numbers else 0,
             "numbers": int(numbers[2]) if numbers else 0,

@@ -1,4 +1,4 @@
-//===- CpuTarget.cpp - the CPU as a target --------------------------------===//
+//===- CpuTarget.cpp - The CPU as a target --------------------------------===//
 
 #include "../KernelShapes.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::Bundle;
 
-/// The ISA levels to compile for.
+/// Returns the ISA levels to compile for; fails on an unknown name.
 static FailureOr<SmallVector<CpuLevel>>
 getLevels(ModuleOp module, const CompileOptions &options) {
   SmallVector<CpuLevel> levels;
@@ -36,7 +36,7 @@ namespace {
 class CpuTarget : public Target {
 public:
   bool converts(Type, Operation *) const override { return false; }
-  /// No library of CPUs has products of f16.
+  /// No CPU library has f16 matmuls.
   bool multiplies(Type format) const override { return !format.isF16(); }
   LogicalResult compileKernels(ModuleOp module, const CompileOptions &options,
                                Bundle &bundle,

@@ -1,4 +1,4 @@
-//===- Alignment.cpp - Where a plan puts operands -------------------------===//
+//===- Alignment.cpp - Alignments of kernel operands ----------------------===//
 
 #include "Alignment.h"
 #include "binade/Codegen/EmitKernel.h"
@@ -16,7 +16,9 @@ static IntegerAttr getOwn(func::FuncOp kernel, unsigned index) {
                                                        kAlignAttr);
 }
 
-/// One kernel has many launches: the least of all counts.
+/// Lowers the recorded alignment of an operand or result, if `alignment` is
+/// less. A kernel gets the minimum over all its launches. Returns whether it
+/// changed.
 static bool lower(func::FuncOp kernel, unsigned index, int64_t alignment) {
   IntegerAttr own = getOwn(kernel, index);
   if (alignment >= (own ? own.getInt() : kGpuAlignment))
@@ -42,7 +44,7 @@ static bool note(ModuleOp module, const ::binade::Plan &plan,
       continue;
     for (const plan::Segment &segment : launch->segments) {
       auto kernel = module.lookupSymbol<func::FuncOp>(segment.kernel);
-      // Behind operands and results is the workspace, which lies well.
+      // The workspace follows operands and results, and is always aligned.
       unsigned count = kernel.getNumArguments() + kernel.getNumResults();
       for (unsigned index = 0; index < count; ++index)
         isNew |=

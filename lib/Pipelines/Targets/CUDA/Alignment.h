@@ -1,4 +1,4 @@
-//===- Alignment.h - where a plan puts operands -----------------*- C++ -*-===//
+//===- Alignment.h - Alignments of kernel operands --------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PIPELINES_TARGETS_CUDA_ALIGNMENT_H
 #define BINADE_LIB_PIPELINES_TARGETS_CUDA_ALIGNMENT_H
@@ -9,13 +9,14 @@
 
 namespace mlir::binade {
 
-/// Writes on the kernels of `module` which operands and results `plan` has at
-/// addresses that are multiples of less than kGpuAlignment: pieces of a tile,
-/// whose bytes are not. Says whether there are any; their kernels, if they were
-/// compiled before, read vectors where there are none.
+/// Records on the kernels of `module` the operands and results that `plan` does
+/// not place at multiples of kGpuAlignment, such as slices of a tile. Returns
+/// whether there are new ones: kernels that were compiled before would access
+/// them by misaligned vectors, so they have to be compiled again.
 bool noteAlignments(ModuleOp module, const ::binade::Plan &plan);
 
-/// What was written on a kernel, as a plan has it: empty where nothing was.
+/// Returns the recorded alignments of a kernel, in the format of a plan; empty
+/// if none is recorded.
 std::vector<int64_t> getAlignments(func::FuncOp kernel);
 
 } // namespace mlir::binade

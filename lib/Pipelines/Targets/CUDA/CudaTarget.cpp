@@ -1,4 +1,4 @@
-//===- CudaTarget.cpp - NVIDIA's GPUs as targets --------------------------===//
+//===- CudaTarget.cpp - NVIDIA GPUs as targets ----------------------------===//
 
 #include "../KernelShapes.h"
 #include "Alignment.h"
@@ -20,8 +20,8 @@ using ::binade::Bundle;
 static constexpr StringLiteral kSaturateAttr = "saturate";
 
 namespace {
-/// Integer operations in a second of a device with the chip: multiprocessors,
-/// 64 lanes, clock. For predictions.
+/// Integer operations per second of a device with the chip, for predictions:
+/// multiprocessors times 64 lanes times clock rate.
 struct ChipThroughput {
   StringRef chip;
   Target::Throughput throughput;
@@ -70,7 +70,7 @@ bool CudaTarget::converts(Type format, Operation *op) const {
     return true;
   if (!chip->hasFloat8 || !isa<Float8E4M3FNType, Float8E5M2Type>(format))
     return false;
-  // The instructions saturate.
+  // Conversion instructions saturate.
   bool makes = llvm::any_of(op->getResultTypes(), [&](Type type) {
     return getElementTypeOrSelf(type) == format;
   });
@@ -105,7 +105,8 @@ CudaOptions CudaTarget::getOptions(const CompileOptions &options) const {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Under the hash of a module's image, the IR that it was made of.
+/// Writes the image of each module and its IR to `directory`, named by the hash
+/// of the image.
 static LogicalResult saveKernels(ModuleOp module, StringRef directory,
                                  const CompiledGpuKernels &compiled) {
   auto write = [&](const std::string &name,
@@ -141,13 +142,13 @@ static ::binade::plan::DeviceKernel describe(ModuleOp module,
     described.entries.push_back({entry.symbol,
                                  {entry.grid.begin(), entry.grid.end()},
                                  {entry.block.begin(), entry.block.end()}});
-  // Those of products and copies have no function.
+  // Kernels of matmuls and copies have no function in the module.
   if (auto function = module.lookupSymbol<func::FuncOp>(kernel.info.symbol))
     described.alignments = getAlignments(function);
   return described;
 }
 
-/// Adds what was compiled to `bundle`.
+/// Adds the compiled kernels to `bundle`.
 static LogicalResult add(ModuleOp module, const CompileOptions &options,
                          const CudaOptions &cuda,
                          const CompiledGpuKernels &compiled, Bundle &bundle) {
@@ -182,7 +183,7 @@ LogicalResult CudaTarget::compileKernels(ModuleOp module,
   for (const CompiledGpuKernel &kernel : compiled->kernels)
     plan.kernels[kernel.info.symbol] = getShape(kernel.info);
   bundle.plan.chip = cuda.chip->name.str();
-  // Loops run one iteration after the other, and each fills the device.
+  // Iterations of loops run one after the other; each uses the whole device.
   plan.threads = 1;
   plan.queryScratch = [](const ::binade::plan::Record &record,
                          const ::binade::Plan &plan,
@@ -205,7 +206,7 @@ LogicalResult CudaTarget::compileRecords(ModuleOp module,
 // The kind
 //===----------------------------------------------------------------------===//
 
-/// The chips, and what makes machine code for them here.
+/// Prints the chips, and the assembler that was found.
 static void print(raw_ostream &os) {
   std::string ptxas = findPtxas();
   StringRef version = "of an unknown version";
@@ -237,7 +238,7 @@ TargetKind getCudaKind() {
   };
   kind.print = print;
   kind.addPasses = [](OpPassManager &passes, StringRef name) {
-    // A target that is none is the pass's to report.
+    // The pass reports an unknown target.
     const CudaChip *chip = findCudaTarget(name);
     passes.addPass(createSetCudaTargetPass({(chip ? chip->name : name).str()}));
   };

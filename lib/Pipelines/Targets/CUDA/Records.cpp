@@ -1,4 +1,4 @@
-//===- Records.cpp - kernels of a CUDA device for records -----------------===//
+//===- Records.cpp - CUDA kernels for plan records ------------------------===//
 
 #include "Records.h"
 #include <functional>
@@ -29,8 +29,8 @@ static std::optional<GpuScale> getScale(const std::optional<plan::View> &view) {
   return GpuScale{view->strides[0], view->strides[1]};
 }
 
-/// What the kernel of a record depends on: strides and alignments are the
-/// plan's.
+/// Returns the description of a matmul record by which its kernel is compiled;
+/// strides and alignments are those of the plan.
 static GpuProduct getProduct(const Plan &plan, const plan::Matmul &matmul) {
   size_t axes = matmul.batch.size();
   GpuProduct product;
@@ -128,7 +128,7 @@ uint64_t mlir::binade::queryDeviceScratch(const plan::Record &record,
   return 0;
 }
 
-/// Elements of the tensor that the record writes.
+/// Returns the number of elements that the record writes.
 static uint64_t countResults(const plan::Record &record, const Plan &plan) {
   uint64_t count = 0;
   if (auto *matmul = std::get_if<plan::Matmul>(&record.body)) {
@@ -156,8 +156,8 @@ uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// Notes that `kernel` is for operands that lie where these do: of all records
-/// that share it, where it is worst.
+/// Lowers the alignments of `kernel` to those of `operands`, so that they hold
+/// for all records that share it.
 static void lowerAlignments(const Plan &all, ArrayRef<plan::View> operands,
                             plan::DeviceKernel &kernel) {
   for (auto [index, view] : llvm::enumerate(operands)) {
@@ -169,9 +169,9 @@ static void lowerAlignments(const Plan &all, ArrayRef<plan::View> operands,
   }
 }
 
-/// Gives each record of the plan that is a `Body` a device kernel, called
-/// `name` and a number, and says so in the record: `describe` says of which,
-/// and equal ones share it.
+/// Compiles a device kernel, called `name` and a number, for each record of
+/// type `Body` in the plan, and sets its name in the record. Records with equal
+/// descriptions by `describe` share a kernel.
 template <typename Body, typename Wanted>
 static LogicalResult
 compileAll(Location location, const CudaOptions &cuda, Bundle &bundle,

@@ -1,4 +1,4 @@
-//===- Records.h - kernels of a CUDA device for records ---------*- C++ -*-===//
+//===- Records.h - CUDA kernels for plan records ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PIPELINES_TARGETS_CUDA_RECORDS_H
 #define BINADE_LIB_PIPELINES_TARGETS_CUDA_RECORDS_H
@@ -8,20 +8,22 @@
 
 namespace mlir::binade {
 
-/// The scratch memory that the kernel of a product or convolution wants.
+/// Returns the bytes of scratch memory that the kernel of a matmul, convolution
+/// or attention needs.
 uint64_t queryDeviceScratch(const ::binade::plan::Record &record,
                             const ::binade::Plan &plan);
 
-/// What the device's library may have for a product or convolution: room for
-/// eight parts of its sums in f32, at most 32 MiB.
+/// Returns the bytes of scratch memory that the device's library may use for a
+/// matmul or convolution: eight partial results in f32, at most 32 MiB.
 uint64_t queryLibraryScratch(const ::binade::plan::Record &record,
                              const ::binade::Plan &plan);
 
 /// Adds compiled kernels to the bundle.
 using AddKernels = std::function<LogicalResult(const CompiledGpuKernels &)>;
 
-/// Kernels for what other targets give to a library or the runtime. Each record
-/// of the plan gets the name of one; equal records share it.
+/// Compiles kernels for records that other targets leave to a library or the
+/// runtime, and sets their names in the plan's records. Equal records share a
+/// kernel.
 LogicalResult compileDeviceRecords(Location location, const CudaOptions &cuda,
                                    ::binade::Bundle &bundle,
                                    const AddKernels &add);
