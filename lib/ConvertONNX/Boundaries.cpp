@@ -140,7 +140,7 @@ void Boundaries::join(const Scope &scope, PlannedNode &node,
                 isWide(inner, findName(inner.graph->output(), passage.made));
   unsigned id = values.size();
   values.emplace_back();
-  if (!isTensor) { // It stays as it is, whatever else it is.
+  if (!isTensor) { // The value keeps its type.
     values[id].sources.push_back(TensorProto::FLOAT);
     values[id].reads.push_back(TensorProto::FLOAT);
   }

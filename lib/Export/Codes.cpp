@@ -99,7 +99,7 @@ Codes::Factors Codes::choose(const std::string &largest,
 }
 
 //===----------------------------------------------------------------------===//
-// Codes
+// Encoding and decoding
 //===----------------------------------------------------------------------===//
 
 /// Builds a binary search: the index of the last of `thresholds` that is at

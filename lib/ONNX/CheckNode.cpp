@@ -143,7 +143,7 @@ mlir::binade::checkAttribute(Location loc, const AttributeProto &attribute,
 }
 
 //===----------------------------------------------------------------------===//
-// Graphs inside of nodes
+// Subgraphs
 //===----------------------------------------------------------------------===//
 
 static LogicalResult checkPorts(Location loc, StringRef name,

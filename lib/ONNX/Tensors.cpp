@@ -53,7 +53,7 @@ static LogicalResult checkWords(Location loc, const TensorProto &tensor) {
     break;
   case TensorProto::INT32:
     return success();
-  default: // Bytes.
+  default: // Types of at most 8 bits.
     break;
   }
   for (int32_t word : tensor.int32_data())

@@ -62,7 +62,7 @@ mlir::binade::findFallbacks(ModuleOp module, const CompileOptions &options,
 // Reports
 //===----------------------------------------------------------------------===//
 
-using Labels = std::vector<std::string>; ///< Each once.
+using Labels = std::vector<std::string>; ///< Without duplicates.
 using Fallbacks = llvm::MapVector<Attribute, Labels>;
 
 /// Returns the attached fallbacks for which `matches` is true, with the names
@@ -105,7 +105,7 @@ LogicalResult mlir::binade::reportFallbacks(ModuleOp module,
   std::string name =
       target ? target.getName().getValue().str() : std::string("a CPU");
   // A target without matmuls of quantized operands dequantizes all of them,
-  // as its users know: only --strict makes that an error.
+  // which is no news to its users: only --strict makes that an error.
   bool multipliesQuantized = target && !target.getCodes().empty();
   Fallbacks changed = collect(module, [&](const Fallback &fallback) {
     bool isQuantized = StringRef(fallback.decided).contains(" x ");

@@ -48,7 +48,7 @@ public:
 private:
   std::string path;
   std::optional<::binade::AtomicFile> file;
-  uint64_t end = 0; ///< Of what was allocated.
+  uint64_t end = 0; ///< The end of the allocated ranges.
 };
 
 } // namespace mlir::binade

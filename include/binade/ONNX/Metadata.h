@@ -36,6 +36,8 @@ struct Metadata {
   llvm::StringMap<InitialRule> initial;
 };
 
+/// Reads the keys `binade.*` of the model. Fails on unknown keys, values of a
+/// wrong form and names that the graph does not have.
 FailureOr<Metadata> readMetadata(const Model &model);
 
 /// Returns the initial value of `type` that `rule` defines: `#binade.random`,

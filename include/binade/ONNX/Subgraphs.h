@@ -1,7 +1,7 @@
 //===- Subgraphs.h - Graphs in attributes of nodes --------------*- C++ -*-===//
 //
 // The branches of an If and the bodies of loops are graphs that are attributes
-// of a node. They read values of the graphs around them by name.
+// of a node. They read values of the enclosing graphs by name.
 //
 //===----------------------------------------------------------------------===//
 

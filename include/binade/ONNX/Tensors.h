@@ -11,6 +11,7 @@
 
 namespace mlir::binade {
 
+/// Returns the bytes of a tensor of `type` in ONNX's `raw_data`.
 uint64_t getBytes(RankedTensorType type);
 
 /// Reads tensors of one model. Every byte of another file is read or referred

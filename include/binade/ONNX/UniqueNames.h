@@ -17,7 +17,7 @@ namespace mlir::binade {
 /// Creates names that do not occur in the model.
 class UniqueNames {
 public:
-  /// For an empty model.
+  /// Starts without any names.
   UniqueNames() = default;
   explicit UniqueNames(const ::onnx::ModelProto &model);
 

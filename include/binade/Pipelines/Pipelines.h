@@ -30,7 +30,7 @@ inline constexpr llvm::StringLiteral kRangeStatistics =
 
 /// The user's settings of a compilation, in addition to the model.
 struct CompileOptions {
-  /// Whether looked-up rows of parameters are normalized.
+  /// Whether a layer norm is added after embeddings.
   bool stableEmbedding = false;
   /// The optimizer; if empty, the rules of the model or the default.
   std::string optimizer;

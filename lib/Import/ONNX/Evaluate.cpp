@@ -91,7 +91,8 @@ move(const Elements &from, RankedTensorType type,
   return result;
 }
 
-/// Axis i of `from` is axis axes[i] of the result, or has length 1.
+/// Broadcasts `from` to `type`: axis i of `from` is axis axes[i] of the result,
+/// or has length 1.
 static Elements copyAlong(const Elements &from, RankedTensorType type,
                           ArrayRef<int64_t> axes) {
   return move(from, type, [&](ArrayRef<int64_t> index) {

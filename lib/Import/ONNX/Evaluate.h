@@ -31,6 +31,7 @@ struct Elements {
   }
 };
 
+/// Returns the elements of a constant.
 Elements unpack(DenseElementsAttr attribute);
 /// Truncates integers to their width and rounds floats to their format.
 DenseElementsAttr pack(const Elements &elements);

@@ -130,7 +130,7 @@ private:
     const llvm::StringSet<> *used;
     llvm::StringMap<NamedValue> values;
   };
-  SmallVector<Names, 1> scopes; ///< The innermost last.
+  SmallVector<Names, 1> scopes; ///< The innermost scope is last.
   llvm::StringSet<> buffers;
   llvm::StringMap<Value> updatedBuffers;
   Value rng;

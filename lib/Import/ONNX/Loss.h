@@ -16,6 +16,8 @@ struct LossExpression {
   int64_t ignoreIndex = -100;
 };
 
+/// Parses the argument of `--loss`; fails, with an error at `loc`, if it is not
+/// valid.
 FailureOr<LossExpression> parseLoss(Location loc, StringRef text);
 
 /// Returns the type of the target: for cross-entropy, i64 labels in the

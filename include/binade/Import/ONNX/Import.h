@@ -72,7 +72,7 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path,
 struct PartialImport {
   /// Why nothing was imported; empty if something was.
   std::string everything;
-  int exitCode = ::binade::ExitCode::Rejected; ///< Of a failure.
+  int exitCode = ::binade::ExitCode::Rejected; ///< Set on failure.
   struct Node {
     /// The name that the locations of the node's ops have.
     std::string name;

@@ -134,14 +134,14 @@ LogicalResult mlir::binade::importer::importLog(Node &node) {
   return importUnary<LogOp>(node);
 }
 
-/// x tanh(softplus(x))
+/// Builds x tanh(softplus(x)).
 LogicalResult mlir::binade::importer::importMish(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     return a.mul(a.x, TanhOp::create(a.b, SoftplusOp::create(a.b, a.x)));
   });
 }
 
-/// a sigmoid(alpha a) b
+/// Builds a sigmoid(alpha a) b for inputs a and b.
 LogicalResult mlir::binade::importer::importSwiGLU(Node &node) {
   double alpha = node.getFloat("alpha", 1.0f);
   if (node.getType(1) != node.getType(0))

@@ -276,7 +276,7 @@ LogicalResult Attention::buildAttention() {
   } else {
     if (!(scale >= 0.0))
       return node.emitUnsupported()
-             << "expected no negative scale, got " << scale;
+             << "expected a scale of at least 0, got " << scale;
     buildAllowed();
     Value scores = buildScores(b, query, key, scale);
     Arithmetic a(b, scores);

@@ -18,6 +18,7 @@ enum class Combination { Add, Mul, Max, Min };
 /// Returns the combination called `name`, or nothing.
 std::optional<Combination> parseCombination(StringRef name);
 
+/// Builds the elementwise op of `combination`.
 Value combine(ImplicitLocOpBuilder &b, Combination combination, Value lhs,
               Value rhs);
 

@@ -21,7 +21,7 @@ static LogicalResult setIntegers(Node &node, ArrayRef<int64_t> shape,
 }
 
 //===----------------------------------------------------------------------===//
-// Constants as such
+// Constant
 //===----------------------------------------------------------------------===//
 
 LogicalResult mlir::binade::importer::importConstant(Node &node) {
@@ -80,7 +80,7 @@ LogicalResult mlir::binade::importer::importConstantOfShape(Node &node) {
   return setConstant(node, DenseElementsAttr::get(*type, Attribute(value)));
 }
 
-/// 1 along diagonal `k`, 0 elsewhere.
+/// Builds a matrix with 1 along diagonal `k` and 0 elsewhere.
 LogicalResult mlir::binade::importer::importEyeLike(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   int64_t k = node.getInt("k", 0);
@@ -122,12 +122,12 @@ LogicalResult mlir::binade::importer::importSize(Node &node) {
 LogicalResult mlir::binade::importer::importRange(Node &node) {
   SmallVector<Elements> bounds;
   for (unsigned index : {0u, 1u, 2u}) {
-    // Functions of ONNX give it tensors of one element.
+    // Function bodies of ONNX pass tensors of one element instead of scalars.
     if (node.getElement(index) != node.getElement(0) ||
         node.getType(index).getNumElements() != 1)
       return node.emitError()
-             << "expected one number each of one type, got " << node.getType(0)
-             << " and " << node.getType(index);
+             << "expected bounds of one element and one type, got "
+             << node.getType(0) << " and " << node.getType(index);
     if (failed(node.requireConstant(index, "bound")))
       return failure();
     bounds.push_back(unpack(node.getConstant(index)));
@@ -154,14 +154,14 @@ LogicalResult mlir::binade::importer::importRange(Node &node) {
   return setConstant(node, pack(result));
 }
 
-/// Input 0, and 0 on the other side of `diagonal`, counted from the main one to
-/// the right.
+/// Builds input 0 with zeros on the other side of `diagonal`, which counts from
+/// the main diagonal to the right.
 static Value buildTriangle(Node &node, int64_t diagonal, bool isUpper) {
   ImplicitLocOpBuilder &b = node.b;
   RankedTensorType type = node.getType(0);
   Value row = buildPlaces(b, type, type.getRank() - 2);
   Value column = buildPlaces(b, type, type.getRank() - 1);
-  // Beyond this nothing is cut, or all.
+  // A diagonal beyond this limit keeps all elements, or none.
   int64_t most = int64_t(1) << 48;
   Value start = buildSplat(
       b, row.getType(), static_cast<double>(std::clamp(diagonal, -most, most)));

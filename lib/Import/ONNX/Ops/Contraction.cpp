@@ -41,7 +41,8 @@ LogicalResult mlir::binade::importer::importGemm(Node &node) {
         (type.getRank() > 0 && type.getShape().back() != 1 &&
          type.getShape().back() != shape[1]))
       return node.emitError()
-             << "cannot add " << type << " to a product of [" << shape << "]";
+             << "cannot add " << type << " to a matmul result of shape ["
+             << shape << "]";
     c = scale(b, c, beta);
     bool isPerColumn = type.getRank() > 0 &&
                        type.getNumElements() == shape[1] &&

@@ -70,7 +70,7 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
                               .getY());
   if (!(scale >= 0.0))
     return node.emitUnsupported()
-           << "expected no negative scale, got " << scale;
+           << "expected a scale of at least 0, got " << scale;
   FailureOr<Value> scores =
       applyGraph(node, "score_mod",
                  buildCast(b, buildScores(b, query, key, scale), compute));

@@ -38,7 +38,7 @@ LogicalResult mlir::binade::importer::importScale(Node &node) {
     return failure();
   if (node.getType(1).getNumElements() != 1)
     return node.emitError()
-           << "expected one number as scale, got " << node.getType(1);
+           << "expected one element as scale, got " << node.getType(1);
   Value x = node.getInput(0);
   Value scale = buildCast(node.b, buildReshape(node.b, node.getInput(1), {}),
                           node.getElement(0));
@@ -87,13 +87,13 @@ LogicalResult mlir::binade::importer::importFastGelu(Node &node) {
       GeluOp::create(b, x, Approximation::Tanh, PrecisionAttr()));
 }
 
-/// x sigmoid(alpha x)
+/// Builds x sigmoid(alpha x).
 LogicalResult mlir::binade::importer::importQuickGelu(Node &node) {
   double alpha = node.getFloat("alpha", 1.702f);
   return importFunction(node, [&](Arithmetic &a) { return a.swish(alpha); });
 }
 
-/// dy (s + alpha x s (1 - s)) with s = sigmoid(alpha x)
+/// Builds dy (s + alpha x s (1 - s)) with s = sigmoid(alpha x).
 LogicalResult mlir::binade::importer::importQuickGeluGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
   double alpha = node.getFloat("alpha", 1.702f);
@@ -169,7 +169,7 @@ static LogicalResult checkNormGrad(Node &node, const NormRows &rows) {
                                       (index == 2 ? rows.length : count))
       return node.emitError()
              << "expected " << (index == 2 ? rows.length : count)
-             << " numbers as input " << index << ", got "
+             << " elements as input " << index << ", got "
              << node.getType(index);
   return success();
 }

@@ -32,7 +32,7 @@ public:
     count = given / kinds;
     for (unsigned index : {0, 1})
       if (node.getType(index).getNumElements() != 1)
-        return node.emitError() << "expected one number as input " << index
+        return node.emitError() << "expected one element as input " << index
                                 << ", got " << node.getType(index);
     if (failed(requireFloats(node)) || !node.getElement(1).isInteger(64))
       return node.emitError() << "expected a float R and an i64 T, got "

@@ -218,7 +218,8 @@ LogicalResult mlir::binade::importer::importDynamicQuantizeLinear(Node &node) {
   };
   bool isEmpty = node.getType(0).getNumElements() == 0;
   Value most = isEmpty ? none : extend(x);
-  Value least = isEmpty ? none : extend(NegOp::create(b, x)); // Negated.
+  // The minimum, negated.
+  Value least = isEmpty ? none : extend(NegOp::create(b, x));
   Value range = AddOp::create(b, most, least);
   Value isZero = CompareOp::create(b, range, none, Comparison::Equal);
   range = SelectOp::create(b, isZero, buildSplat(b, type, 1.0), range);

@@ -30,7 +30,7 @@ LogicalResult mlir::binade::importer::importDropout(Node &node) {
       return failure();
     DenseElementsAttr value = node.getConstant(index);
     if (value.getNumElements() != 1)
-      return node.emitError() << "expected one number as " << what << ", got "
+      return node.emitError() << "expected one element as " << what << ", got "
                               << node.getType(index);
     if (index == 1 && node.hasFloats(1))
       ratio = (*value.getValues<APFloat>().begin()).convertToDouble();

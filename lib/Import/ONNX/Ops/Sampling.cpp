@@ -62,7 +62,8 @@ LogicalResult Sampler::readSampling() {
   bool isEmpty =
       llvm::is_contained(spatial, 0) && !llvm::is_contained(samples, 0);
   if (isEmpty)
-    return node.emitUnsupported() << "has no element to sample in " << x;
+    return node.emitUnsupported()
+           << "cannot sample " << x << ", which has no elements";
   Type element =
       node.getElement(0).isF64() ? Type(b.getF64Type()) : Type(b.getF32Type());
   grid = buildCast(b, node.getInput(1), element);

@@ -143,7 +143,8 @@ LogicalResult mlir::binade::importer::importConcatFromSequence(Node &node) {
   if (failed(sequence))
     return failure();
   if (sequence->empty())
-    return node.emitUnsupported() << "has no tensor to join";
+    return node.emitUnsupported()
+           << "expected a sequence with at least one tensor";
   bool isNew = node.getInt("new_axis", 0);
   auto type = cast<RankedTensorType>(sequence->front().getType());
   FailureOr<int64_t> axis = node.normalizeAxis(

@@ -22,7 +22,7 @@ LogicalResult mlir::binade::importer::importTan(Node &node) {
 // Where a derivative is infinite, it comes from the root of a sum: in a
 // product, a factor of 0 times that infinity would give NaN.
 
-/// 2 atan(x / (1 + sqrt(1 - x) sqrt(1 + x)))
+/// Builds 2 atan(x / (1 + sqrt(1 - x) sqrt(1 + x))).
 LogicalResult mlir::binade::importer::importAsin(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value one = a.splat(1.0);
@@ -31,7 +31,8 @@ LogicalResult mlir::binade::importer::importAsin(Node &node) {
   });
 }
 
-/// With t = 2 atan(sqrt(1 - |x|) / sqrt(1 + |x|)): t, or pi - t below 0.
+/// Builds t = 2 atan(sqrt(1 - |x|) / sqrt(1 + |x|)), or pi - t if x is
+/// negative.
 LogicalResult mlir::binade::importer::importAcos(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value size = a.size(), one = a.splat(1.0);
@@ -77,7 +78,7 @@ static Value buildLogOfTwice(Arithmetic &a, Value x) {
 }
 static constexpr double kLarge = 0x1p+28;
 
-/// sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))
+/// Builds sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2))).
 LogicalResult mlir::binade::importer::importAsinh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value size = a.size();
@@ -92,7 +93,7 @@ LogicalResult mlir::binade::importer::importAsinh(Node &node) {
   });
 }
 
-/// With t = x - 1: log1p(t + sqrt(t) sqrt(t + 2))
+/// Builds log1p(t + sqrt(t) sqrt(t + 2)) with t = x - 1.
 LogicalResult mlir::binade::importer::importAcosh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value isLarge = a.compare(a.x, Comparison::Greater, kLarge);
@@ -103,7 +104,8 @@ LogicalResult mlir::binade::importer::importAcosh(Node &node) {
   });
 }
 
-/// (log1p(x) - log1p(-x)) / 2: the logarithms have opposite signs.
+/// Builds (log1p(x) - log1p(-x)) / 2, which has no cancellation: the logarithms
+/// have opposite signs.
 LogicalResult mlir::binade::importer::importAtanh(Node &node) {
   return importFunction(node, [](Arithmetic &a) {
     Value minus = NegOp::create(a.b, a.x);
