@@ -43,7 +43,7 @@
 // TWO-SAME: <quantize, "matmul at 'b'"
 // TWO-SAME: <keep, "matmul at 'c'"
 
-// SMALL: error: a budget of 4.8 KiB is too small: of the 96.0 KiB that wait for the backward part at least 20.2 KiB are left
+// SMALL: error: a budget of 4.8 KiB is too small: of the 96.0 KiB saved for the backward pass, at least 20.2 KiB remain
 // TEXT:  expected a budget such as '24MiB' or '60%', got 'much'
 
 func.func @step(%x: tensor<64x96xf32>, %w1: tensor<96x96xf32>, %w2: tensor<96x96xf32>,

@@ -3,7 +3,7 @@
 // Codes and scales take the place of an argument. A state that the step computes has
 // none.
 
-// CHECK: error: loc("fc.weight"): 'binade.optimizer_update' op updates a state that is no argument of '@step': that cannot be quantized
+// CHECK: error: loc("fc.weight"): 'binade.optimizer_update' op updates a state that is not an argument of '@step', so it cannot be quantized
 
 binade.optimizer @sgd {states = [#binade.setting<"momentum_buffer" = 0.0>], hypers = []}
 func.func private @sgd.update(%p: f32, %g: f32, %m: f32) -> (f32, f32) { return %g, %m : f32, f32 }

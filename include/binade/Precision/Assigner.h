@@ -1,4 +1,4 @@
-//===- Assigner.h - how formats are chosen ----------------------*- C++ -*-===//
+//===- Assigner.h - Format assignment algorithms ----------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_ASSIGNER_H
 #define BINADE_PRECISION_ASSIGNER_H
@@ -8,82 +8,89 @@
 
 namespace mlir::binade {
 
-/// What an assigner says about one node.
+/// The format that an assigner chose for a node, and why.
 struct Choice {
-  /// One of the policy's formats.
+  /// One of the formats of `getFormatChoices(policy)`.
   FloatType format;
-  /// Why, where the node's class alone does not say: "reads f32 from". A
-  /// literal.
+  /// Why the format was chosen, if the node's class alone does not explain it:
+  /// "reads a wide value from". A string literal.
   StringRef reason;
-  /// The value that `reason` speaks of, if it speaks of one.
+  /// The value that follows `reason` in messages; null if there is none.
   Value from;
 };
 
-/// Chooses a format for each node of a graph: one of the policy's, whatever
-/// pins and rules settle. The same for the same graph, whatever its names.
+/// Chooses one of the policy's formats for each node of a graph, also for nodes
+/// whose formats a pin or a rule fixes (`getFormats` ignores the choice there).
+/// The result depends only on the graph, not on names.
 class Assigner {
 public:
   virtual ~Assigner() = default;
 
-  /// One choice per node.
+  /// Returns one choice per node, in the order of the nodes.
   virtual std::vector<Choice> assign(const PrecisionGraph &graph) const = 0;
 };
 
-/// PyTorch's operand rule: `infer` and `clear` ops are narrow where all that
-/// they read is.
+/// Creates the assigner for PyTorch's operand rule: an `infer` or `clear` op is
+/// narrow if all floating-point values that it reads are narrow.
 std::unique_ptr<Assigner> createOperandRule();
 
-/// The painting of TensorFlow's Grappler (auto_mixed_precision.cc): `deny`
-/// spreads forward, `infer` and `clear` ops are narrow between `allow` ops, and
-/// `clear` ops beside narrow ones. The order of the ops does not matter.
+/// Creates the assigner for the painting of TensorFlow's Grappler
+/// (auto_mixed_precision.cc): `deny` propagates forward, `infer` and `clear`
+/// ops are narrow on paths between `allow` ops, and `clear` ops also next to
+/// narrow ops. The result does not depend on the order of the ops.
 std::unique_ptr<Assigner> createPainting();
 
-/// A minimum cut by the costs of the policy's target: `allow`, `infer` and
-/// `clear` ops have whichever format makes the step cheapest, the time of casts
-/// included. A format that is not faster anywhere is not chosen.
+/// Creates the assigner that minimizes the run time of the step by a minimum
+/// cut, with the costs of the policy's target. It may choose any format for
+/// `allow`, `infer` and `clear` ops, and counts the time of casts. It never
+/// chooses a format that is not faster than the wide one for some op.
 std::unique_ptr<Assigner> createCut();
 
-/// The one that `policy` asks for.
+/// Creates the assigner that `policy` asks for.
 std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 
-/// The formats of a decision. `accumulate` is null for ops that sum nothing,
-/// `clamp` where infinities stay.
+/// The formats of a decision. `accumulate` is null for ops that are not
+/// contractions, `clamp` is null if results that overflow may become infinite.
 struct Formats {
   FloatType compute, accumulate, result;
-  /// As in `#binade.precision`; null where no operand is quantized.
+  /// One entry per operand, as in `#binade.precision`; null if no operand is
+  /// quantized.
   ArrayAttr operands;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;
 };
 
-/// The formats that `choice` gives `node`: those settled by the policy go
-/// before the chosen one.
+/// Returns the formats of `node`: those that a pin or a rule fixes, else those
+/// that follow from `choice`.
 Formats getFormats(const PrecisionGraph &graph, unsigned node,
                    const Choice &choice);
 Formats getFormats(PrecisionAttr decision);
 
-/// Whether a rule has the operands of `node`, a product, quantized and the
-/// `decision` does not: it computes wide.
+/// Whether a rule asks for quantized operands of `node`, a contraction, but
+/// `decision` does not quantize them because the node computes in a wide
+/// format.
 bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 
-/// Makes decisions of choices. A step has few that differ.
+/// Builds `#binade.precision` attributes from choices. Caches them, because a
+/// step has few distinct ones.
 class DecisionBuilder {
 public:
   explicit DecisionBuilder(const PrecisionGraph &graph) : graph(graph) {}
 
-  /// The decision that `choice` makes of `node`. Emits an error and gives null
-  /// for formats that do not fit.
+  /// Returns the decision for `node`. Emits an error and returns null if the
+  /// formats do not fit together.
   PrecisionAttr build(unsigned node, const Choice &choice);
 
 private:
   const PrecisionGraph &graph;
-  /// By rule or evidence, class, the three formats, and those of operands.
+  /// The key: rule or evidence, class, compute, accumulate and result format,
+  /// and operand formats.
   DenseMap<std::tuple<const void *, unsigned, Type, Type, Type, Attribute>,
            PrecisionAttr>
       known;
 };
 
-/// An op with operands or results that a narrow format cannot represent, and
+/// An op with an operand or result that a narrow format cannot represent, and
 /// the reason. It computes in f32, or in the narrow format if a user decided
 /// so.
 struct HeldOp {
@@ -92,9 +99,10 @@ struct HeldOp {
   bool isNarrow;
 };
 
-/// Decides the formats of every op of the module's `@step`, as the pass does,
-/// by a policy that is loaded already. `held` gets the ops that their class or
-/// rule would allow to be narrow.
+/// Decides the formats of every op of the module's `@step` by a loaded policy,
+/// as `binade-assign-precision` does. If `held` is not null, appends the ops
+/// that would be narrow by class or rule but have values that a narrow format
+/// cannot represent.
 LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
                               std::vector<HeldOp> *held = nullptr);
 

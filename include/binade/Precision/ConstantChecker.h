@@ -1,4 +1,4 @@
-//===- ConstantChecker.h - Constants that a format lacks --------*- C++ -*-===//
+//===- ConstantChecker.h - Constants that formats exclude -------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_CONSTANTCHECKER_H
 #define BINADE_PRECISION_CONSTANTCHECKER_H
@@ -9,13 +9,14 @@
 namespace mlir::binade {
 
 /// Finds the narrow formats that an op must not compute in, because they cannot
-/// represent a constant that it reads: f16 would make 0 of 1e-8, which is added
-/// before a logarithm.
+/// represent a constant that it reads. Example: 1e-8, which is added before a
+/// logarithm, becomes 0 in f16.
 class ConstantChecker {
 public:
   explicit ConstantChecker(const Policy &policy);
 
-  /// The formats that cannot represent the constants of `operand`.
+  /// Returns the formats that cannot represent the constants that reach
+  /// `operand`.
   SmallVector<UnsuitableFormat, 1> find(OpOperand &operand);
 
 private:

@@ -1,4 +1,4 @@
-//===- Costs.h - what formats cost on a target ------------------*- C++ -*-===//
+//===- Costs.h - Measured costs of formats on a target ----------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_COSTS_H
 #define BINADE_PRECISION_COSTS_H
@@ -8,24 +8,23 @@
 
 namespace mlir::binade {
 
-/// How fast a target is in one format.
+/// The speed of a target in one format.
 struct FormatRates {
   FloatType format;
-  /// Products a second that a large matrix product sums.
+  /// Multiply-adds per second in a large matmul.
   double products = 0;
-  /// Elements a second that an elementwise kernel reads or writes in memory.
+  /// Elements per second that an elementwise kernel reads or writes in memory.
   double elements = 0;
 };
 
-/// What a target takes for the work of a training step, as `binade costs`
-/// measures it.
+/// The speed of a target, as `binade costs` measures it.
 struct TargetCosts {
   std::string target;
   /// Seconds to start a kernel.
   double launch = 0;
   std::vector<FormatRates> formats;
 
-  /// Null for formats that were not measured.
+  /// Returns the rates of `format`, or null if they were not measured.
   const FormatRates *find(FloatType format) const {
     auto found = llvm::find_if(formats, [&](const FormatRates &rates) {
       return rates.format == format;

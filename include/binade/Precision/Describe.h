@@ -1,4 +1,4 @@
-//===- Describe.h - decisions in words and as JSON --------------*- C++ -*-===//
+//===- Describe.h - Decisions as text and JSON ------------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_DESCRIBE_H
 #define BINADE_PRECISION_DESCRIBE_H
@@ -8,32 +8,33 @@
 
 namespace mlir::binade {
 
-/// "bf16", "bf16, sums f32", "bf16, result f32".
+/// Returns "bf16", "bf16, sums f32", "bf16, result f32".
 std::string describe(PrecisionAttr decision);
 
-/// "bf16, master kahan, states f32"; null where nothing was decided.
+/// Returns "bf16, master kahan, states f32"; "f32, states f32" for null.
 std::string describe(StorageAttr decision);
 
-/// Rule or pin that decided.
+/// Returns the rule or pin that made the decision, or "no rule".
 std::string describeCause(StorageAttr decision);
 
-/// Rule, class or pin that decided, with what it followed.
+/// Returns the rule, class or pin that decided, and the reason of the assigner.
 std::string describeCause(const Explanation &explanation, unsigned node);
 
-/// What was decided about how a parameter, or a state of it, is kept.
+/// The decision about the storage of a parameter or of an optimizer state.
 struct KeptValue {
-  StorageAttr decision;               ///< Null where nothing was.
-  std::optional<unsigned> state = {}; ///< Its number; none for a parameter.
+  StorageAttr decision; ///< Null if nothing was decided.
+  std::optional<unsigned> state =
+      {}; ///< Index of the state; none for a parameter.
 };
 
-/// All parameters and states that an optimizer updates.
+/// Returns all parameters and states that optimizer updates read.
 DenseMap<Value, KeptValue> getKeptValues(const Explanation &explanation);
 
-/// The format in which `value` is kept.
+/// Returns the format in which `value` is stored.
 std::string describeFormat(const Explanation &explanation, Value value,
                            const KeptValue &kept);
 
-/// What `binade explain --format json` prints.
+/// Returns what `binade explain --format json` prints.
 llvm::json::Value toJson(StringRef model, Explanation &explanation,
                          ArrayRef<unsigned> nodes, ArrayRef<RuleCost> rules,
                          func::FuncOp function);

@@ -1,4 +1,4 @@
-//===- OpRoles.h - what ops are to the model --------------------*- C++ -*-===//
+//===- OpRoles.h - Tensor roles of the ops of a step ------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_OPROLES_H
 #define BINADE_PRECISION_OPROLES_H
@@ -8,34 +8,35 @@
 
 namespace mlir::binade {
 
-/// The roles of a training step's tensors, and with them of the ops that read
-/// or make these. What is moved or cast keeps its roles.
+/// The roles of a training step's tensors, and of the ops that read or write
+/// them. A tensor that is moved or cast keeps its roles.
 ///
-/// A parameter is what its readers say (the table of an embedding, part of a
-/// norm), else a weight from two axes on and a bias below. Its gradient has the
-/// same roles, and that of a gradient. Tensors without a role are activations.
+/// The role of a parameter follows from its readers (table of an embedding,
+/// part of a norm); otherwise it is a weight if it has two or more axes, else a
+/// bias. Its gradient has the same roles and also `gradient`. Tensors without a
+/// role are activations.
 class OpRoles {
 public:
   explicit OpRoles(func::FuncOp step);
 
-  /// Whether `op` reads or makes a tensor of `role`.
+  /// Whether `op` reads or writes a tensor with `role`.
   bool has(Operation *op, TensorRole role) const;
 
-  /// Whether `op` reads the weight that the forward part reads first or last,
-  /// or makes its gradient.
+  /// Whether `op` reads the weight that the forward pass reads first or last,
+  /// or writes its gradient.
   bool isAt(Operation *op, LayerPosition position) const;
 
-  /// The gradient of each parameter that has one, and the parameter, in the
-  /// order of the step.
+  /// A gradient and its parameter; one pair per parameter that has a gradient,
+  /// in the order of the step.
   using Gradient = std::pair<Value, Value>;
   ArrayRef<Gradient> getGradients() const { return gradients.getArrayRef(); }
 
 private:
-  /// A bit for each TensorRole.
+  /// One bit per TensorRole.
   using Set = uint8_t;
   struct Tensor {
     Set roles = 0;
-    /// The weight that this is, or is the gradient of.
+    /// The weight that this tensor is, or is the gradient of.
     Value weight;
   };
 

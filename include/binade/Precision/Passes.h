@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Precision station ---------------*- C++ -*-===//
+//===- Passes.h - Passes of the Precision phase -----------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_PASSES_H
 #define BINADE_PRECISION_PASSES_H

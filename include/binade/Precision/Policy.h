@@ -1,4 +1,4 @@
-//===- Policy.h - what a user says about precision --------------*- C++ -*-===//
+//===- Policy.h - Precision policies ----------------------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_POLICY_H
 #define BINADE_PRECISION_POLICY_H
@@ -14,16 +14,14 @@
 
 namespace mlir::binade {
 
-/// Whether a decision says the format of an operand or a result of `op`.
+/// Whether a decision chooses the format of an operand or a result of `op`.
 bool hasChosenFormat(PrecisionOpInterface op);
 
-/// What a decision keeps as its rule when the op's class alone decided.
+/// Returns what a decision records as its rule if the op's class alone decided.
 std::string getOrigin(PrecisionClass precisionClass);
 
-/// What a rule says about the ops that it matches: a class, or formats. Absent
-/// members leave the op's own class, or what the class decides, as it is.
-/// What operands of ops that sum products are quantized to, by what they are;
-/// null where they are not.
+/// The formats to which operands of contractions are quantized, by what the
+/// operands are; null for those that are not quantized.
 struct OperandFormats {
   QuantizedAttr activation, weight, gradient;
 
@@ -31,22 +29,24 @@ struct OperandFormats {
   bool operator==(const OperandFormats &) const = default;
 };
 
+/// What a rule sets for the ops that it matches: a class, or formats. Absent
+/// members keep the op's own class, or what the class decides.
 struct PolicySettings {
   std::optional<PrecisionClass> precisionClass;
   FloatType compute, accumulate, result;
-  /// What the backward part reads of the results is kept in this format: a
-  /// float type (as TypeAttr) or `#binade.quantized`.
+  /// The format in which results are saved for the backward pass: a float type
+  /// (as TypeAttr) or `#binade.quantized`.
   Attribute saved;
   OperandFormats quantize;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
-  /// How updates keep the parameter, what the optimizer remembers, and sums of
-  /// gradients.
+  /// The storage formats of the parameter, of the optimizer states, and of
+  /// accumulated gradients; used by optimizer updates.
   FloatType parameter, accumulator;
   StateFormats state;
   std::optional<Master> master;
 
-  /// Whether this is about updates of parameters; all other ops are computed.
+  /// Whether the settings apply to optimizer updates, instead of other ops.
   bool areOfUpdates() const {
     return parameter || state || accumulator || master;
   }
@@ -54,7 +54,7 @@ struct PolicySettings {
   bool operator==(const PolicySettings &) const = default;
 };
 
-/// A glob over names; one without text matches all.
+/// A glob over names. Without a pattern it matches every name.
 struct NameGlob {
   std::string text;
   std::optional<llvm::GlobPattern> pattern;
@@ -65,14 +65,14 @@ struct NameGlob {
   bool operator==(const NameGlob &other) const { return text == other.text; }
 };
 
-/// The glob `text`, which is kept as long as the context.
+/// Builds the glob `text`, which is kept as long as the context.
 llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context);
 
-/// Which ops a rule speaks of; absent members match any.
+/// Which ops a rule matches; absent members match any op.
 struct PolicySelector {
   /// Op names without the dialect prefix.
   std::vector<std::string> ops;
-  /// Over the names of nodes.
+  /// Matches the names of nodes.
   NameGlob name;
   std::optional<Phase> phase;
   std::optional<TensorRole> role;
@@ -85,147 +85,151 @@ struct PolicySelector {
 struct PolicyRule {
   PolicySelector match;
   PolicySettings settings;
-  /// A rule of a user's file has to match something unless it says this.
+  /// Whether the rule may match no op. Otherwise that is an error for a rule of
+  /// a user's file.
   bool isOptional = false;
-  /// Whether it stands in a user's file; the others are shipped.
+  /// Whether the rule is from a user's file, not from a shipped one.
   bool isUser = false;
-  /// "file:line", kept with each decision.
+  /// "file:line", recorded in each decision.
   std::string origin;
   LocationAttr location;
 };
 
-/// Formats of states whatever the rules say, of the parameters that `name`
-/// matches.
+/// Formats of the states of the parameters that `name` matches. They override
+/// the rules.
 struct StateOverride {
   NameGlob name;
   StateFormats formats;
 };
 
-/// A scale of gradients for each layer; see `scaleLayers`.
+/// Settings of loss scaling per layer; see `scaleLayers`.
 struct LayerScaling {
-  /// Share of the elements that a layer passes on which may vanish, where they
-  /// are normally distributed.
+  /// The fraction of the gradient elements of a layer that may flush to zero,
+  /// under the assumption that they are normally distributed.
   double underflow = 1e-3;
-  /// Largest scale of a layer, and of all layers up to it.
+  /// The largest scale of a layer, and the largest product of the scales of all
+  /// layers on the way to it.
   double bound = 16.0, gathered = 1024.0;
 
   bool operator==(const LayerScaling &) const = default;
 };
 
-/// Loss scaling. Without changes the dynamic one of GradScaler; `UpdateScaleOp`
-/// says what the others mean.
+/// Settings of loss scaling. The defaults are those of PyTorch's GradScaler;
+/// `UpdateScaleOp` explains the other members.
 struct LossScaling {
-  /// A scale that never changes: the others mean nothing then.
+  /// A constant scale, which makes the other members meaningless.
   std::optional<double> fixed;
   double init = 65536.0, growth = 2.0, backoff = 0.5;
   int64_t interval = 2000;
   std::optional<double> min, max;
   int64_t delay = 0, hysteresis = 1;
   bool consecutiveHysteresis = false;
-  /// Share of narrow gradients that may become 0; see `RaiseScaleOp`. Good
-  /// steps between two looks at it.
+  /// The fraction of the nonzero narrow gradients that may round to 0, see
+  /// `RaiseScaleOp`, and the number of good steps between two checks.
   std::optional<double> underflow;
   int64_t check = 100;
   std::optional<LayerScaling> layers;
-  /// Whether each gradient has a scale of its own besides, which `underflow`
-  /// and `check` then speak of.
+  /// Whether each gradient also has a scale of its own, to which `underflow`
+  /// and `check` then apply.
   bool perTensor = false;
 
   bool operator==(const LossScaling &) const = default;
 };
 
-/// A format that the cut may choose beside the wide one.
+/// A format that the cut may choose in addition to the wide one.
 struct CutFormat {
   FloatType format;
-  /// Seconds that each `infer` op in the format is charged, for what it does to
-  /// the numbers.
+  /// Seconds that are added to the cost of each `infer` op in the format,
+  /// because of its rounding errors.
   double penalty = 0;
 };
 
-/// Formats of least cost instead of by classes alone: `allow`, `infer` and
-/// `clear` ops have whichever is cheapest.
+/// Settings of the cut, which minimizes the run time instead of following the
+/// classes: it chooses the cheapest formats for `allow`, `infer` and `clear`
+/// ops.
 struct CutSettings {
-  /// Name of shipped costs, or a file beside the policy.
+  /// The name of shipped costs, or a file next to the policy.
   std::string costs;
   LocationAttr location;
-  /// The narrow format without penalty where none is named.
+  /// If empty, the narrow format without penalty.
   std::vector<CutFormat> formats;
-  /// Seconds that a GiB is worth which waits for the backward part.
+  /// The cost in seconds of a GiB that is saved for the backward pass.
   double memory = 0;
-  /// What `costs` says.
+  /// The contents of `costs`.
   TargetCosts target;
 };
 
-/// A precision policy: two formats, deviations from the ops' classes, and loss
-/// scaling. One whose two formats are equal and that has no rules decides
-/// nothing.
+/// A precision policy: two formats, rules, and loss scaling. A policy without
+/// rules whose two formats are equal decides nothing.
 struct Policy {
   std::string name;
-  /// The policy that this one changes, as the file names it; empty for none.
+  /// The policy that this one extends, as the file names it; empty for none.
   std::string extends;
   LocationAttr extendsLocation;
   FloatType narrow, wide;
-  /// How classes become formats; by operands where nothing is said.
+  /// How classes become formats; the operand rule if absent.
   std::optional<Propagation> propagate;
-  /// Those of the policy that this one extends come first.
+  /// The rules, those of the extended policy first.
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
   std::optional<CutSettings> cut;
   std::optional<EvidenceLimits> limits;
   /// The number of steps after which a recorded magnitude counts half in
-  /// delayed scales. Without it magnitudes count in full until they leave the
+  /// delayed scales. If absent, magnitudes count in full until they leave the
   /// history.
   std::optional<int64_t> amaxHalfLife;
-  /// Requests for statistics, as `--stats` takes them, of a policy that this
-  /// one extends first.
+  /// Requests for statistics in the syntax of `--stats`, those of the extended
+  /// policy first.
   std::vector<std::string> statistics;
-  /// Alarms of runs under it, and what they lead to; as `statistics` with what
-  /// it extends.
+  /// The alarms of runs under this policy and their action, combined with those
+  /// of the extended policy.
   AlarmRequests alarms;
-  /// What a run recorded, where a user gave that; it is no part of `source`.
+  /// The ranges that a run recorded, if a user passed them; not part of
+  /// `source`.
   std::shared_ptr<const Evidence> evidence;
-  /// The directory of external weights, which decisions depend on: a format
-  /// must represent them. If empty, they are not read.
+  /// The directory of external weights. Decisions depend on the weights,
+  /// because a format must represent them. If empty, the weights are not read.
   std::string directory;
-  /// What a user says of states beside the policy; the last that matches holds.
+  /// Formats of states from `--states`; the last one that matches wins.
   std::vector<StateOverride> states;
-  /// All texts that this was read from; null until it was read whole.
+  /// The text of all files of the policy; null until they are read completely.
   PolicyAttr source;
 
-  /// Whether ops get formats; otherwise all is f32, but for states maybe.
+  /// Whether ops get formats. Otherwise only states may differ from f32.
   bool decidesOps() const { return narrow != wide || !rules.empty(); }
   bool isIdentity() const { return !decidesOps() && states.empty(); }
 };
 
-/// The formats that an assigner may choose: the wide one first.
+/// Returns the formats that an assigner may choose, the wide one first.
 SmallVector<FloatType> getFormatChoices(const Policy &policy);
 
-/// Names of the policies that Binade ships, sorted.
+/// Returns the names of the policies that Binade ships, sorted.
 std::vector<StringRef> getPolicyNames();
 
-/// The policy called `name`, or the one in the file `name` (when it ends in
-/// .yaml); what it extends is found beside it. Emits diagnostics with file,
-/// line and column.
+/// Loads the policy called `name`, or the file `name` if that ends in .yaml.
+/// Looks for the policy that it extends in the same directory. Emits errors
+/// with file, line and column.
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
 
-/// Reads a policy from the texts that a module keeps.
+/// Reads a policy from the texts that a module stores.
 FailureOr<Policy> readPolicy(PolicyAttr source);
 
-/// Lets `policy` know the ranges in `file`; nothing for an empty name.
+/// Adds the recorded ranges in `file` to `policy`; does nothing for an empty
+/// name.
 LogicalResult addEvidence(Policy &policy, StringRef file, MLIRContext *context);
 
-/// Formats of states beside the policy, each "FORMAT", or "GLOB:FORMAT" for the
-/// parameters whose names match.
+/// Adds formats of states to `policy`. Each text is "FORMAT", or "GLOB:FORMAT"
+/// for the parameters whose names match.
 LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
                               MLIRContext *context);
 
-/// Names of the targets whose costs Binade ships, sorted.
+/// Returns the names of the targets whose costs Binade ships, sorted.
 std::vector<StringRef> getCostNames();
 
-/// `costs` as a file that `loadPolicy` reads.
+/// Writes `costs` as the text of a file that `loadPolicy` reads.
 std::string writeCosts(const TargetCosts &costs);
 
-/// JSON schema of policy files, for editors.
+/// Returns the JSON schema of policy files, for editors.
 std::string getPolicySchema();
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- PrecisionGraph.h - what an assigner decides about --------*- C++ -*-===//
+//===- PrecisionGraph.h - Ops with chosen formats ---------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_PRECISIONGRAPH_H
 #define BINADE_PRECISION_PRECISIONGRAPH_H
@@ -11,30 +11,31 @@ namespace mlir::binade {
 /// An op of the training step whose format is chosen.
 struct PrecisionNode {
   PrecisionOpInterface op;
-  /// What the policy says about it, pinned or not; null where only its class
-  /// does.
+  /// The last rule of the policy that matches the op, pinned or not; null if
+  /// none does.
   const PolicyRule *rule = nullptr;
-  /// Of a saved value: the rule about its producer that says how it waits.
+  /// For a `save`: the rule of the value's producer that sets the saved format.
   const PolicyRule *savedRule = nullptr;
-  /// Of a saved value: the format with scales in which it waits; or null.
+  /// For a `save`: the quantized format in which the value is saved, or null.
   QuantizedAttr waits;
   /// The rule's class, else the op's own.
   PrecisionClass precisionClass = PrecisionClass::Unlisted;
-  /// A user wrote the decision into the module.
+  /// Whether a user wrote the decision into the module.
   bool isPinned = false;
-  /// Formats that a pin or the rule settles; null where they are chosen.
+  /// Formats that a pin or the rule fixes; null if the assigner chooses them.
   FloatType compute, accumulate, result;
-  /// The format in which readers find what it makes, where that is settled. In
-  /// which format a saved value waits does not say how it is computed with.
+  /// The format in which users read the result, if it is fixed. The saved
+  /// format of a value does not fix the format in which users compute with it.
   FloatType settled;
-  /// Narrow formats that it may not have, whatever class and shipped rules say:
-  /// a constant that it reads, or a recorded value that it reads or makes, does
-  /// not fit.
+  /// Narrow formats that the node must not have, whatever its class and shipped
+  /// rules say, because they cannot represent a constant that it reads or a
+  /// recorded value that it reads or writes.
   ArrayRef<UnsuitableFormat> unsuitable;
-  /// Whether none is left.
+  /// Whether all narrow formats are unsuitable.
   bool fitsNowhere = false;
 
-  /// Why it is wide, in words, if none is left; interned, and empty otherwise.
+  /// Returns the reason if all narrow formats are unsuitable; interned, and
+  /// empty otherwise.
   StringRef getEvidence() const {
     return fitsNowhere ? unsuitable.front().reason : StringRef();
   }
@@ -48,30 +49,32 @@ struct PrecisionNode {
 };
 
 /// A floating-point operand of a node whose format follows the decision.
-/// Constants have none: they take any format.
+/// Constants are not inputs, because they take any format.
 struct PrecisionInput {
   Value value;
-  /// Counts the values that nodes make or read: equal for one value alone.
+  /// The index of the value; equal for equal values.
   unsigned number;
-  /// The node that makes it in its result format; none where its format is not
-  /// chosen.
+  /// The node that writes the value in its result format; none if the format of
+  /// the value is not chosen.
   std::optional<unsigned> producer;
 };
 
-/// The update of a parameter, and how that is kept.
+/// An optimizer update, and the storage formats of its parameter and states.
 struct StorageNode {
   OptimizerUpdateOp op;
-  /// What decided, unless it was a pin; null where nothing did.
+  /// The rule that decided; null for a pin, or if no rule matches.
   const PolicyRule *rule = nullptr;
-  /// The pin, or what the rule says; null where parameter and states stay f32.
+  /// The pin, or the settings of the rule; null if parameter and states stay
+  /// f32.
   StorageAttr decision;
 };
 
-/// Whether two decisions, which may be null, keep everything alike.
+/// Whether two decisions, which may be null, store everything in the same
+/// formats.
 bool areAlike(StorageAttr lhs, StorageAttr rhs);
 
-/// The ops of a training step whose formats are chosen, in order, and how they
-/// read one another. Built in linear time.
+/// The ops of a training step whose formats are chosen, in order, and the data
+/// flow between them. Built in linear time.
 class PrecisionGraph {
 public:
   PrecisionGraph(func::FuncOp step, const Policy &policy);
@@ -80,26 +83,27 @@ public:
   const RuleMatcher &getMatcher() const { return matcher; }
   ArrayRef<PrecisionNode> getNodes() const { return nodes; }
   ArrayRef<PrecisionInput> getInputs(unsigned node) const;
-  /// Nodes that read `node`, in order, once for each operand.
+  /// Returns the nodes that read `node`, in order, once per operand.
   ArrayRef<unsigned> getReaders(unsigned node) const;
-  /// Numbers of inputs are below it.
+  /// The number of values; `PrecisionInput::number` is less than this.
   unsigned getNumValues() const { return numValues; }
 
   ArrayRef<StorageNode> getStorages() const { return storages; }
-  /// The format in which an argument of the step, or what replaces it, is kept.
+  /// Returns the storage format of an argument of the step, or of its new
+  /// value.
   FloatType getStoredFormat(Value value) const;
 
-  /// The node of `op`; none for other ops, and for null.
+  /// Returns the node of `op`; none for other ops, and for null.
   std::optional<unsigned> find(Operation *op) const;
 
-  /// Lets `rule` decide about a node that is not pinned. Formats in which its
-  /// results wait follow.
+  /// Makes `rule` decide about a node that is not pinned. Updates the saved
+  /// formats of its results.
   void setRule(unsigned node, const PolicyRule *rule);
-  /// Lets the decision of a module that a user wrote hold, or not.
+  /// Sets whether the decision in the module counts as a pin.
   void setPin(unsigned node, bool isPinned);
 
-  /// The narrow formats that cannot represent an operand or a result of the
-  /// node, even if a user decided on one of them.
+  /// Returns the narrow formats that cannot represent an operand or a result of
+  /// the node, also if a user decided on one of them.
   ArrayRef<UnsuitableFormat> getUnsuitable(unsigned node) const {
     auto found = unsuitable.find(node);
     return found == unsuitable.end()
@@ -107,7 +111,8 @@ public:
                : ArrayRef<UnsuitableFormat>(found->second);
   }
 
-  /// What was recorded of `value`, for each narrow format of the policy.
+  /// Returns what was recorded of `value`, for each narrow format of the
+  /// policy.
   SmallVector<FormatEvidence, 1> getEvidence(Value value) const;
 
 private:
@@ -131,13 +136,15 @@ private:
   unsigned numValues = 0;
   std::vector<StorageNode> storages;
   DenseMap<Value, FloatType> stored;
-  /// Inputs of node i are [firstInput[i], firstInput[i + 1]); so with readers.
+  /// The inputs of node i are [firstInput[i], firstInput[i + 1]); readers are
+  /// stored in the same way.
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
   ConstantChecker constants;
   unsigned numNarrow;
-  /// Of nodes that read or make a value which does not fit somewhere.
+  /// Nodes that read or write a value which some narrow format cannot
+  /// represent.
   DenseMap<unsigned, std::vector<UnsuitableFormat>> unsuitable;
 };
 

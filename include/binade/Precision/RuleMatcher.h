@@ -1,4 +1,4 @@
-//===- RuleMatcher.h - which rule speaks of an op ---------------*- C++ -*-===//
+//===- RuleMatcher.h - Matching of policy rules with ops --------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_RULEMATCHER_H
 #define BINADE_PRECISION_RULEMATCHER_H
@@ -7,18 +7,18 @@
 
 namespace mlir::binade {
 
-/// Finds the rules of a policy that match the ops of a training step. Asks for
-/// roles only where a rule does.
+/// Finds the rules of a policy that match the ops of a training step. Computes
+/// tensor roles only if a rule or a caller needs them.
 class RuleMatcher {
 public:
   RuleMatcher(ArrayRef<PolicyRule> rules, func::FuncOp step);
 
   bool matches(const PolicyRule &rule, Operation *op) const;
 
-  /// The last rule that matches `op`, or null.
+  /// Returns the last rule that matches `op`, or null.
   const PolicyRule *find(Operation *op);
 
-  /// Of the step; found when they are first asked for.
+  /// Returns the tensor roles of the step, computed at the first call.
   const OpRoles &getRoles();
 
 private:
@@ -27,7 +27,7 @@ private:
   ArrayRef<PolicyRule> rules;
   func::FuncOp step;
   std::optional<OpRoles> roles;
-  /// Rules that may match ops of a name, the last first.
+  /// The rules that may match ops of a name, the last rule first.
   DenseMap<OperationName, SmallVector<const PolicyRule *, 4>> candidates;
 };
 

@@ -1,4 +1,4 @@
-//===- StateFormats.h - formats of optimizer states, by name ----*- C++ -*-===//
+//===- StateFormats.h - Formats of optimizer states by name -----*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_STATEFORMATS_H
 #define BINADE_PRECISION_STATEFORMATS_H
@@ -7,59 +7,62 @@
 
 namespace mlir::binade {
 
-/// What states are kept in, by what they hold: a float type (as TypeAttr),
-/// `#binade.stochastic` or `#binade.quantized`. Null where nothing is said.
+/// The formats in which states are stored, by the sign of their values: a float
+/// type (as TypeAttr), `#binade.stochastic` or `#binade.quantized`. Null if not
+/// set.
 struct StateFormats {
-  Attribute ofSigned;   ///< Of states that may be negative.
-  Attribute ofUnsigned; ///< Of second moments and the like.
+  Attribute ofSigned;   ///< For states that may be negative.
+  Attribute ofUnsigned; ///< For others, such as second moments.
 
   explicit operator bool() const { return bool(ofSigned); }
   bool operator==(const StateFormats &) const = default;
 };
 
-/// Behind the name of a format: numbers are rounded to it by chance.
+/// The suffix of a format's name that asks for stochastic rounding.
 inline constexpr StringLiteral kStochastic = ":stochastic";
 
-/// A format that has a name.
+/// A named format, for lists.
 struct FormatInfo {
   std::string name, summary;
-  /// Of one element of a large tensor.
+  /// Bytes per element of a large tensor, including scales.
   double bytes;
-  /// Whether states can have it; the others are of tensors alone.
+  /// Whether states can have the format; others are for tensors in the step.
   bool isOfStates;
 };
 std::vector<FormatInfo> listFormats(MLIRContext *context);
 
-/// The formats called `name`: f32, bf16, f16, one of the shipped files, a file
-/// that ends in .yaml, or two of these with a `+` between them, the first for
-/// states that may be negative. Each may end in `:stochastic`, to be rounded to
-/// by chance. Errors are reported at `location`.
+/// Finds the formats called `name`: f32, bf16, f16, a shipped file, a file that
+/// ends in .yaml, or two of these joined by `+`, the first for states that may
+/// be negative. Each may end in `:stochastic`, for stochastic rounding. Emits
+/// errors at `location`.
 FailureOr<StateFormats> findStateFormats(StringRef name, Location location);
 
-/// The format called `name`, of the shipped files or a file that ends in .yaml,
-/// for tensors that are quantized where they are used. Errors name `others`,
-/// too, which the caller knows.
+/// Finds the quantized format called `name`, a shipped one or a file that ends
+/// in .yaml, for tensors that are quantized where they are used. Error messages
+/// also offer the names `others`, which the caller accepts.
 FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
                                           ArrayRef<StringLiteral> others = {});
 
-/// "GLOB:FORMAT" or "FORMAT" as glob, empty for all parameters, and name.
+/// Splits "GLOB:FORMAT" or "FORMAT" into the glob, which is empty for all
+/// parameters, and the name of the format.
 std::pair<StringRef, StringRef> splitStates(StringRef text);
-/// The names in it that formats are found by.
+/// Returns the names of the formats in a "GLOB:FORMAT".
 SmallVector<StringRef> getFormatNames(StringRef states);
 
-/// Elements from which on states of a parameter are quantized unless it is
-/// meant by name or role: smaller ones save little, and are often what training
-/// hangs on.
+/// The number of elements from which the states of a parameter are quantized,
+/// unless a rule selects the parameter by name or role. Smaller states save
+/// little memory, and training is often sensitive to their errors.
 inline constexpr int64_t kMinQuantized = 4096;
 
-/// What a decision says of the states of `op`: f32 where `formats` are
-/// quantized and it is not `quantizes`.
+/// Returns the formats of the states of `op` for a decision: f32 instead of
+/// quantized `formats` unless `quantizes` is set.
 Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
                        bool quantizes);
 
-/// "f8E4M3FN/128 expanded", "f8E4M3FN per tensor", or the name of a float.
+/// Returns "f8E4M3FN/128 expanded", "f8E4M3FN per tensor", or the name of a
+/// float type.
 std::string describeFormat(Attribute format);
-/// The same of lists, joined by " + ".
+/// Describes a list of formats, joined by " + ".
 std::string describeState(Attribute format);
 std::string describeState(const StateFormats &formats);
 

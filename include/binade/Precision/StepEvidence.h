@@ -7,37 +7,39 @@
 
 namespace mlir::binade {
 
-/// What a run saw of a value, and what a format would have done to it.
+/// A recorded value, and what a format would do to it.
 struct FormatEvidence {
   FloatType format;
   const RecordedRange *range;
-  /// Of the loss, for gradients: the one that dynamic scaling starts from,
+  /// The loss scale, for gradients: the initial scale of dynamic scaling,
   /// lowered until no recorded gradient overflows.
   double scale = 1.0;
-  /// Shares of the elements.
+  /// Fractions of the elements.
   double underflow = 0.0, overflow = 0.0;
 };
 
-/// A narrow format that a recorded value does not fit into, and why, in words.
-/// These are interned.
+/// A narrow format that cannot represent a value, and the reason. Reasons are
+/// interned.
 struct UnsuitableFormat {
   FloatType format;
   StringRef reason;
 };
 
-/// The evidence of a policy, by the values of a step.
+/// The recorded ranges of a policy, by the values of a step.
 class StepEvidence {
 public:
   StepEvidence(func::FuncOp step, const Policy &policy);
 
-  /// What was recorded of `value`, for each narrow format of the policy.
+  /// Returns what was recorded of `value`, for each narrow format of the
+  /// policy.
   SmallVector<FormatEvidence, 1> find(Value value) const;
 
-  /// Of the loss: the policy's, lowered until no recorded gradient overflows
-  /// where it may change.
+  /// Returns the loss scale: the policy's; if it is dynamic, lowered until no
+  /// recorded gradient overflows.
   double getLossScale() const { return lossScale; }
 
-  /// Into which of them it does not fit.
+  /// Returns the narrow formats that cannot represent the recorded range of
+  /// `value`.
   ArrayRef<UnsuitableFormat> findUnsuitable(Value value);
 
 private:

@@ -1,4 +1,4 @@
-//===- Summary.h - how often each format was chosen -------------*- C++ -*-===//
+//===- Summary.h - Counts of the chosen formats -----------------*- C++ -*-===//
 
 #ifndef BINADE_PRECISION_SUMMARY_H
 #define BINADE_PRECISION_SUMMARY_H
@@ -9,15 +9,15 @@
 namespace mlir::binade {
 
 struct PrecisionSummary {
-  /// Format, as MLIR prints it: number of ops that compute in it, of those
-  /// whose format a policy may choose.
+  /// The number of ops that compute in each format, by its name in MLIR. Only
+  /// ops whose format a policy may choose are counted.
   std::map<std::string, int64_t> ops;
-  /// Format: number of casts that lead to it.
+  /// The number of casts to each format.
   std::map<std::string, int64_t> casts;
 };
 
-/// Counts in a function whose decisions were made types, before its kernels
-/// are formed.
+/// Counts the formats of a function after `binade-materialize-precision` and
+/// before kernels are formed.
 PrecisionSummary summarizePrecision(func::FuncOp function);
 
 } // namespace mlir::binade

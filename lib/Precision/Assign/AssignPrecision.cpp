@@ -1,4 +1,4 @@
-//===- AssignPrecision.cpp - Decide the formats of every op ---------------===//
+//===- AssignPrecision.cpp - The pass that assigns formats to ops ---------===//
 
 #include "../Materialize/StoreParameters.h"
 #include "binade/IR/DelayedScales.h"
@@ -38,8 +38,8 @@ static void describe(const Explanation &explanation, unsigned node,
          << remark::metric("cast_bytes", bytes);
 }
 
-/// Tells whoever listens what `binade explain` tells. Where nobody does,
-/// nothing is explained.
+/// Emits a remark with the contents of `binade explain` for each op. Builds the
+/// explanation only if remarks are enabled.
 static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
   std::optional<Explanation> explanation;
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
@@ -58,9 +58,9 @@ static LogicalResult report(func::FuncOp step, const PrecisionGraph &graph) {
   return success();
 }
 
-/// Says where a rule expects products of quantized operands and there are none:
-/// a remark for a product that computes wide, a warning for a rule, or a
-/// policy, none of whose products are quantized.
+/// Reports rules that ask for quantized operands without effect: a remark for
+/// each contraction that computes in a wide format, and a warning for a rule,
+/// or a policy, that quantizes no contraction.
 static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
   struct Products {
     unsigned all = 0, quantized = 0;
@@ -88,16 +88,17 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
   }
   for (auto [rule, found] : products) {
     if (found.all == 0)
-      emitWarning(rule->location,
-                  "quantizes nothing: no op that it matches sums products");
+      emitWarning(
+          rule->location,
+          "quantizes nothing: it matches no matmul or other contraction");
     else if (found.quantized == 0)
       emitWarning(rule->location,
-                  "quantizes nothing: all products that it decides (")
-          << found.all << ") compute wide; "
+                  "quantizes nothing: all contractions that it decides (")
+          << found.all << ") compute in the wide format; "
           << (policy.narrow == policy.wide
-                  ? "codes need a policy with a narrow format, such as one "
-                    "that extends bf16-amp"
-                  : "'class: allow' has them compute in the narrow format");
+                  ? "quantized operands need a policy with a narrow format, "
+                    "such as one that extends bf16-amp"
+                  : "'class: allow' lets them compute in the narrow format");
   }
   bool isExpected = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
     return static_cast<bool>(rule.settings.quantize);
@@ -105,13 +106,13 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
   if (isExpected && products.empty())
     emitWarning(step.getLoc(), "policy '")
         << policy.name
-        << "' quantizes no product of this model: none is decided by a rule "
-           "with 'quantize'; 'binade policy check' shows what rules match";
+        << "' quantizes no matmul of this model: no rule with 'quantize' "
+           "decides one; 'binade policy check' shows what rules match";
 }
 
-/// Collects ops with an operand or result that a narrow format cannot
-/// represent: those that it keeps wide, and those that a user made narrow
-/// nevertheless.
+/// Collects the ops with an operand or result that a narrow format cannot
+/// represent: those that stay wide for this reason, and those that a user made
+/// narrow nevertheless.
 static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     PrecisionOpInterface op = node.op;
@@ -147,7 +148,7 @@ static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
   return success();
 }
 
-/// A glob that matches no parameter is a mistake.
+/// Emits an error if the glob of a `--states` matches no parameter.
 static LogicalResult checkStates(func::FuncOp step,
                                  const PrecisionGraph &graph) {
   for (const StateOverride &said : graph.getPolicy().states)

@@ -1,4 +1,4 @@
-//===- Assigner.cpp - How formats are chosen ------------------------------===//
+//===- Assigner.cpp - Decisions from chosen formats -----------------------===//
 
 #include "binade/Precision/Assigner.h"
 #include "binade/IR/Build.h"
@@ -18,7 +18,7 @@ static FloatType getWider(FloatType a, FloatType b) {
   return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
 }
 
-/// What `value` was before it was moved, cast or saved.
+/// Returns the value from which `value` was moved, cast or saved.
 static Value getOrigin(Value value) {
   while (Operation *maker = value.getDefiningOp()) {
     Value before = isa<SaveOp>(maker) ? maker->getOperand(0) : getMoved(value);
@@ -29,7 +29,7 @@ static Value getOrigin(Value value) {
   return value;
 }
 
-/// Whether `value` is an argument of the step that stays from batch to batch.
+/// Whether `value` is an argument of the step other than the batch.
 static bool isKept(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto step = argument
@@ -40,8 +40,9 @@ static bool isKept(Value value) {
   return argument && !(port && port->role == Role::Batch);
 }
 
-/// What the operands of `op` are quantized to: gradients are what the backward
-/// part made, weights what is kept, all else are activations.
+/// Returns the formats to which the operands of `op` are quantized. Values that
+/// backward ops write are gradients, arguments other than the batch are
+/// weights, and all others are activations.
 static ArrayAttr quantizeOperands(PrecisionOpInterface op,
                                   const OperandFormats &formats) {
   if (!formats)
@@ -73,13 +74,13 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   Formats formats;
   formats.compute = node.compute ? node.compute : choice.format;
   formats.result = node.result ? node.result : formats.compute;
-  // Sums are narrower than f32 where a rule asks for that.
+  // Sums are in f32 or wider unless a rule sets another format.
   if (op.accumulates())
     formats.accumulate =
         node.accumulate
             ? node.accumulate
             : getWider(Float32Type::get(op.getContext()), formats.compute);
-  // What computes wide for a reason keeps its operands, too.
+  // A contraction that computes in f32 does not quantize its operands.
   FloatType wide = Float32Type::get(op.getContext());
   bool isNarrow =
       formats.compute.getFPMantissaWidth() < wide.getFPMantissaWidth();
@@ -87,7 +88,7 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
     formats.operands = quantizeOperands(op, node.rule->settings.quantize);
   if (node.waits)
     formats.operands = ArrayAttr::get(op.getContext(), {node.waits});
-  // What is saved was clamped where it was made.
+  // A saved value was clamped by its producer.
   bool makes = !node.fitsNowhere && !isa<SaveOp>(*op);
   if (makes && node.rule && node.rule->settings.clamp)
     formats.clamp = ClampAttr::get(op.getContext(), *node.rule->settings.clamp);

@@ -1,4 +1,4 @@
-//===- ConstantChecker.cpp - Constants that a format lacks ----------------===//
+//===- ConstantChecker.cpp - Constants that formats exclude ---------------===//
 
 #include "binade/Precision/ConstantChecker.h"
 #include "binade/IR/Interface.h"
@@ -17,12 +17,12 @@ static bool hasWideRange(FloatType format) {
 
 ConstantChecker::ConstantChecker(const Policy &policy)
     : formats(ArrayRef(getFormatChoices(policy)).drop_front()) {
-  // Stored weights fit into formats of f32's range.
+  // A format with the range of f32 can represent stored weights.
   if (!llvm::all_of(formats, hasWideRange))
     directory = policy.directory;
 }
 
-/// What `value` was before it was moved, cast or saved.
+/// Returns the value from which `value` was moved, cast or saved.
 static Value getStored(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     bool isSame = isa<SaveOp, CastOp>(op) || isMovement(op);
@@ -53,8 +53,8 @@ static bool isSingularAtZero(OpOperand &use) {
   return op && op.isSingularAtZero(use.getOperandNumber());
 }
 
-/// Names an element of `constant` that the operand `use` needs and `format`
-/// does not hold, and what it becomes; empty where there is none.
+/// Returns a text about an element of `constant` that the operand `use` needs
+/// and `format` cannot represent; empty if there is none.
 static std::string explain(Value constant, const StoredNumbers &numbers,
                            FloatType format, OpOperand &use) {
   std::string reason =
@@ -63,8 +63,8 @@ static std::string explain(Value constant, const StoredNumbers &numbers,
   return reason.empty() ? reason : describeStored(constant) + " " + reason;
 }
 
-/// Whether rounding `number` to `format` changes what the operand `use` stands
-/// for: a large number becomes an infinity, or a small divisor 0.
+/// Whether rounding `number` to `format` changes the meaning of the operand
+/// `use`: a large value becomes infinite, or a small divisor becomes 0.
 static bool loses(OpOperand &use, double number, FloatType format) {
   StoredNumbers one;
   one.add(number);

@@ -1,5 +1,8 @@
-//===- Cut.cpp - Formats of least cost ------------------------------------===//
-// Prices of ops and casts by the costs of a target; FormatCosts does the rest.
+//===- Cut.cpp - The assigner that minimizes run time ---------------------===//
+//
+// Computes the cost of each op and cast in each format from the rates of the
+// target. FormatCosts finds the cheapest formats.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FormatCosts.h"
@@ -21,7 +24,7 @@ static Cost toCost(double seconds) {
 }
 
 namespace {
-/// The problem of one graph.
+/// The optimization problem of one graph.
 class Pricing {
 public:
   explicit Pricing(const PrecisionGraph &graph)
@@ -35,7 +38,7 @@ public:
       if (!input.producer)
         addFormat(graph.getStoredFormat(input.value));
     });
-    // Formats that only pins have are as fast as the wide one.
+    // Other formats, such as those of pins, count as fast as the wide one.
     const TargetCosts &target = policy.cut->target;
     const FormatRates &wide = *target.find(policy.wide);
     for (FloatType format : formats) {
@@ -60,14 +63,14 @@ public:
     for (auto [node, format] : llvm::zip(graph.getNodes(), problem.minimize()))
       choices.push_back(
           {formats[format],
-           isFree(node) ? "is cheapest so, with what it reads" : "",
+           isFree(node) ? "is cheapest in this format, casts included" : "",
            {}});
     return choices;
   }
 
 private:
-  /// A format has to be faster than the wide one by more than what such
-  /// measurements differ by from one another; slower is what was measured.
+  /// Returns the wide format's rate if `rate` exceeds it by less than the noise
+  /// of measurements, else `rate`.
   static double judge(double rate, double wide) {
     constexpr double kNoise = 0.1;
     return rate > wide && rate < (1 + kNoise) * wide ? wide : rate;
@@ -119,7 +122,7 @@ private:
     }
   }
 
-  /// What the memory is worth in which a value waits for the backward part.
+  /// Returns the cost, in seconds, of the memory of a value saved for backward.
   double getWaitingCost(Value value, FloatType format) const {
     constexpr double kGiB = 1 << 30;
     return policy.cut->memory / kGiB *
@@ -127,7 +130,8 @@ private:
            countElements(value);
   }
 
-  /// Elements that the op moves in the chosen format; views move none.
+  /// Returns the number of elements that the op reads and writes in the chosen
+  /// format; 0 for views.
   static double countTraffic(PrecisionOpInterface op) {
     auto kernel = dyn_cast<KernelOpInterface>(op.getOperation());
     if (!kernel || kernel.getSchedule() == Schedule::View)
@@ -148,7 +152,7 @@ private:
         visit(i, input);
   }
 
-  /// Every value that a node reads.
+  /// Adds every value that a node reads.
   void addValues(FormatCosts &problem) const {
     std::vector<const PrecisionInput *> values(graph.getNumValues());
     std::vector<unsigned> first(values.size() + 1);
@@ -175,7 +179,7 @@ private:
                             ? graph.getNodes()[*input.producer].settled
                             : graph.getStoredFormat(input.value);
     double elements = countElements(input.value);
-    // A cast of what an op makes is written by that op's kernel; one of an
+    // The kernel of a producer also writes casts of its result; the cast of an
     // argument is a kernel of its own.
     bool isOwnKernel = isa<BlockArgument>(input.value);
     SmallVector<Cost> casts;
@@ -193,7 +197,7 @@ private:
 
   const PrecisionGraph &graph;
   const Policy &policy;
-  /// Those to choose from, then those that are settled somewhere.
+  /// The formats to choose from, then those that are fixed somewhere.
   SmallVector<FloatType> formats;
   unsigned chosen;
   SmallVector<FormatRates> rates;

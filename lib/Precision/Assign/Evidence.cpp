@@ -1,4 +1,4 @@
-//===- Evidence.cpp - What a run saw of the values of a step --------------===//
+//===- Evidence.cpp - Ranges of values recorded by a run ------------------===//
 
 #include "binade/Precision/Evidence.h"
 #include "binade/Container/ExternalFile.h"
@@ -12,11 +12,11 @@ using namespace mlir::binade;
 using nlohmann::json;
 
 //===----------------------------------------------------------------------===//
-// Shares
+// Fractions
 //===----------------------------------------------------------------------===//
 
 double RecordedRange::getUnderflow(FloatType format, double scale) const {
-  // Half of the smallest magnitude is a tie, which 0 wins.
+  // Half of the smallest magnitude is a tie, which rounds to 0.
   int tie = llvm::ilogb(APFloat::getSmallest(format.getFloatSemantics())) - 1;
   int64_t lost = 0;
   for (auto [exponent, number] : exponents)

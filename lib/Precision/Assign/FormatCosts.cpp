@@ -1,7 +1,9 @@
-//===- FormatCosts.cpp - Formats of least cost ----------------------------===//
-// A move offers one format to all nodes at once: each takes it or keeps its
-// own. The best move is a minimum cut; nodes on the source's side take the
-// format.
+//===- FormatCosts.cpp - Formats of minimum cost --------------------------===//
+//
+// Expansion moves: a move offers one format to all nodes at once, and each node
+// takes it or keeps its own. The best move is a minimum cut; the nodes on the
+// source's side take the format.
+//
 //===----------------------------------------------------------------------===//
 
 #include "FormatCosts.h"
@@ -47,8 +49,8 @@ Cost FormatCosts::evaluate(const Choice &choice) const {
   return sum;
 }
 
-/// The network of one move. Nodes that have the format, or may not have it, are
-/// no part of it.
+/// The network of one move. Excludes nodes that have the format already, or
+/// that must not have it.
 class FormatCosts::Move {
 public:
   Move(const FormatCosts &costs, const Choice &choice, unsigned format)
@@ -82,8 +84,8 @@ private:
     return value.producer ? movers[*value.producer] : std::nullopt;
   }
 
-  /// Collects the readers that may take the format of those for which `reads`
-  /// holds; tells whether there is one that may not.
+  /// Collects the movable readers for which `reads` holds. Returns whether it
+  /// also holds for a reader that cannot move.
   template <typename Reads> bool collect(const Value &value, Reads reads) {
     bool always = false;
     readers.clear();
@@ -98,7 +100,8 @@ private:
     return always;
   }
 
-  /// The cast of a value to `to`, for those that keep this format.
+  /// Adds the cost of the cast of a value to `to`, for readers that keep this
+  /// format.
   void addReadAsKept(const Value &value, unsigned to) {
     bool always =
         collect(value, [&](unsigned reader) { return choice[reader] == to; });
@@ -110,14 +113,15 @@ private:
         cut.addTerminal(*maker, before, after);
       return;
     }
-    // A cast that gets cheaper when its producer takes the format is charged in
-    // full: its saving is not submodular.
+    // If a cast gets cheaper when its producer takes the format, its old cost
+    // is charged: the saving is not submodular.
     addIfAnyKeeps(std::nullopt, before);
     if (maker && after > before)
       addIfAnyKeeps(maker, after - before);
   }
 
-  /// The cast of a value into the format, unless its producer takes that too.
+  /// Adds the cost of the cast of a value to the format, unless its producer
+  /// also takes the format.
   void addReadAsTaken(const Value &value) {
     Cost price = costs.getCast(value, value.getFormat(choice), format);
     if (price == 0)
@@ -134,8 +138,8 @@ private:
       cut.addTerminal(*maker, price, 0);
   }
 
-  /// `cost` if one of the readers keeps its format, and `producer`, where there
-  /// is one, takes the new one.
+  /// Charges `cost` if one of the readers keeps its format, and `producer`, if
+  /// given, takes the new one.
   void addIfAnyKeeps(std::optional<unsigned> producer, Cost cost) {
     if (readers.empty() || cost == 0)
       return;
@@ -151,8 +155,8 @@ private:
       cut.addTerminal(any, cost, 0);
   }
 
-  /// `cost` if one of the readers takes the new format, and `producer`, where
-  /// there is one, keeps its own.
+  /// Charges `cost` if one of the readers takes the new format, and `producer`,
+  /// if given, keeps its own.
   void addIfAnyTakes(std::optional<unsigned> producer, Cost cost) {
     if (readers.empty())
       return;
@@ -172,9 +176,9 @@ private:
   const Choice &choice;
   unsigned format;
   MinimumCut cut;
-  /// The node of the network for each node that may take the format.
+  /// The network's node for each node that may take the format.
   std::vector<std::optional<unsigned>> movers;
-  /// Of the value at hand.
+  /// The movable readers of the current value.
   std::vector<unsigned> readers;
 };
 

@@ -1,8 +1,8 @@
-//===- FormatCosts.h - formats of least cost --------------------*- C++ -*-===//
+//===- FormatCosts.h - Formats of minimum cost ------------------*- C++ -*-===//
 //
-// The problem that the assigner `cut` solves, without a word of MLIR: each node
-// has a format, at a price of its own; each value costs a cast for every format
-// other than its producer's in which it is read.
+// The optimization problem that the assigner `cut` solves, independent of MLIR.
+// Each node has a format, with a cost of its own. Each value costs one cast for
+// every format other than its producer's in which it is read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,27 +16,29 @@
 
 namespace mlir::binade {
 
-/// Costs are whole numbers, picoseconds, so that sums are exact.
+/// Costs are integers, in picoseconds, so that sums are exact.
 using Cost = int64_t;
-/// The price of a format that a node may not have. No sum of others comes near.
+/// The cost of a format that a node must not have; greater than any sum of
+/// others.
 inline constexpr Cost kForbidden = Cost(1) << 52;
 
 class FormatCosts {
 public:
-  /// Formats count from 0. Nodes may choose among the first `chosen`; values of
-  /// the others come from outside, or from nodes that have one of these alone.
+  /// Formats are numbered from 0. Nodes choose among the first `chosen`. The
+  /// other formats belong to values without a producer, and to nodes with a
+  /// fixed format.
   FormatCosts(unsigned formats, unsigned chosen)
       : formats(formats), chosen(chosen) {}
 
-  /// Makes room for as many.
+  /// Reserves memory for this many nodes and values.
   void reserve(unsigned nodes, unsigned values);
 
-  /// `prices` has one entry for each format.
+  /// Adds a node; `prices` has one entry per format.
   void addNode(std::span<const Cost> prices);
 
-  /// A value has the format of the node that makes it, or else `format`; each
-  /// of `readers`, which differ, reads it in its own. `casts` are the prices,
-  /// from format * formats + to.
+  /// Adds a value in the format of the node `producer`, or in `format` without
+  /// a producer. The nodes `readers`, all different, each read it in their own
+  /// format. `casts` are the costs of casts, indexed by from * formats + to.
   void addValue(std::optional<unsigned> producer, unsigned format,
                 std::span<const unsigned> readers, std::span<const Cost> casts);
 
@@ -45,15 +47,15 @@ public:
     return prices[node * formats + format];
   }
 
-  /// What a choice of formats costs.
+  /// Returns the total cost of a choice of formats.
   Cost evaluate(const std::vector<unsigned> &choice) const;
 
-  /// A choice of least cost. With two formats to choose from it is exact, and
-  /// of equal choices the one with the fewest nodes in format 1. With more, no
-  /// change of any set of nodes to one format makes it cheaper (expansion
-  /// moves: Boykov, Veksler, Zabih, "Fast Approximate Energy Minimization via
-  /// Graph Cuts", 2001), but for moves that save casts of a value to third
-  /// formats.
+  /// Returns a choice of minimum cost. With two formats to choose from, the
+  /// result is exact, and of equal choices the one with the fewest nodes in
+  /// format 1. With more formats, changing any set of nodes to one format does
+  /// not make the result cheaper, except by saving casts of a value to a third
+  /// format (expansion moves: Boykov, Veksler, Zabih, "Fast Approximate Energy
+  /// Minimization via Graph Cuts", 2001).
   std::vector<unsigned> minimize() const;
 
 private:
@@ -62,7 +64,7 @@ private:
   struct Value {
     std::optional<unsigned> producer;
     unsigned format;
-    /// Into the readers of all values.
+    /// A range of the readers of all values.
     size_t firstReader, numReaders;
 
     unsigned getFormat(const std::vector<unsigned> &choice) const {

@@ -1,6 +1,8 @@
-//===- MinimumCut.cpp - The cheapest way to part a network ----------------===//
-// By Boost's maximum flow of Boykov and Kolmogorov, which is fast on shallow
-// networks such as those of Binade.
+//===- MinimumCut.cpp - Minimum cut of a network --------------------------===//
+//
+// Uses Boost's maximum flow by Boykov and Kolmogorov, which is fast on shallow
+// networks such as Binade's.
+//
 //===----------------------------------------------------------------------===//
 
 #include "MinimumCut.h"
@@ -16,7 +18,7 @@ using Graph =
                                        boost::no_property, boost::no_property,
                                        unsigned, unsigned>;
 
-/// Arcs in pairs, each with its reverse one, laid out by where they start.
+/// Pairs of an arc and its reverse, sorted by their start.
 struct Arcs {
   std::vector<std::pair<unsigned, unsigned>> ends;
   std::vector<int64_t> capacities;

@@ -1,4 +1,4 @@
-//===- OpRoles.cpp - What ops are to the model ----------------------------===//
+//===- OpRoles.cpp - Tensor roles of the ops of a step --------------------===//
 
 #include "binade/Precision/OpRoles.h"
 #include "binade/IR/Build.h"
@@ -30,7 +30,8 @@ void OpRoles::addParameters(func::FuncOp step) {
         toBit(isWeight ? TensorRole::Weight : TensorRole::Bias),
         isWeight ? parameter : Value()};
   }
-  // Operands are defined before their readers: one walk carries roles along.
+  // Operands are defined before their readers, so one traversal propagates
+  // roles.
   step.walk([&](Operation *op) {
     if (getPhase(op) == Phase::Optimizer)
       return;
@@ -62,7 +63,8 @@ void OpRoles::addGradients(func::FuncOp step) {
     if (auto argument = findArgument(step, Role::Parameter, port.name))
       addGradient(getResultValue(step, port.index),
                   step.getArgument(argument->index));
-  // An update reads one parameter and what the backward part made for it.
+  // An update reads one parameter and one result of the backward pass: its
+  // gradient.
   step.walk([&](Operation *op) {
     if (getPhase(op) != Phase::Optimizer)
       return;
@@ -108,14 +110,14 @@ void OpRoles::addLogits(func::FuncOp step) {
   });
 }
 
-/// The tensor as the op reads it: a table that is a weight elsewhere is none
-/// where rows are looked up.
+/// Returns the roles of the tensor as the op reads it: a table that is a weight
+/// elsewhere is an embedding for the op that gathers its rows.
 OpRoles::Tensor OpRoles::getOperand(OpOperand &operand) const {
   Tensor tensor = tensors.lookup(operand.get());
   std::optional<TensorRole> role = getOperandRole(operand);
   if (role && tensor.roles)
     return {toBit(*role), {}};
-  // To its update a parameter is what it is used as.
+  // An update sees a parameter in all roles that the forward pass reads it in.
   if (isa<OptimizerUpdateOp>(operand.getOwner()))
     if (Set used = uses.lookup(operand.get()))
       tensor.roles = used;

@@ -1,5 +1,8 @@
-//===- OperandRule.cpp - An op follows what it reads ----------------------===//
-// One forward walk: producers of an op are decided before the op.
+//===- OperandRule.cpp - PyTorch's operand rule ---------------------------===//
+//
+// An op is narrow if all that it reads is narrow. One forward traversal decides
+// the producers of an op before the op.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/Precision/Assigner.h"
@@ -12,7 +15,7 @@ class OperandRule : public Assigner {
 public:
   std::vector<Choice> assign(const PrecisionGraph &graph) const override {
     std::vector<Choice> choices;
-    // In which format readers find each node's results.
+    // The format in which readers find each node's results.
     std::vector<FloatType> found;
     choices.reserve(graph.getNodes().size());
     found.reserve(graph.getNodes().size());
@@ -47,7 +50,7 @@ private:
       if (format != policy.narrow)
         return {policy.wide, "reads a wide value from", input.value};
     }
-    return {policy.narrow, "reads narrow values alone, as from",
+    return {policy.narrow, "reads only narrow values, such as from",
             inputs.front().value};
   }
 };

@@ -1,6 +1,9 @@
-//===- Painting.cpp - An op follows what it touches -----------------------===//
-// The steps of TensorFlow's auto_mixed_precision.cc that speak of what a
-// training step has: no lists of tensors, no loops, no reference variables.
+//===- Painting.cpp - Grappler's painting ---------------------------------===//
+//
+// An op is narrow between two `allow` ops. Implements the parts of TensorFlow's
+// auto_mixed_precision.cc that apply to a training step, which has no lists of
+// tensors, loops or reference variables.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/Precision/Assigner.h"
@@ -9,13 +12,13 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// A set of nodes that grows along edges; each remembers whence it was reached.
+/// A set of nodes that grows along edges. Each node records its predecessor.
 class Region {
 public:
   explicit Region(size_t size) : origins(size, kOutside) {}
 
   bool contains(unsigned node) const { return origins[node] != kOutside; }
-  /// The neighbour that `node` was reached from; itself for a root.
+  /// Returns the neighbour from which `node` was reached; itself for a root.
   unsigned getOrigin(unsigned node) const { return origins[node]; }
 
   bool insert(unsigned node, unsigned origin) {
@@ -32,7 +35,7 @@ private:
 
 enum Direction { Inputs = 1, Readers = 2, Both = Inputs | Readers };
 
-/// One run over one graph.
+/// The painting of one graph.
 class Painter {
 public:
   explicit Painter(const PrecisionGraph &graph)
@@ -54,25 +57,25 @@ public:
       if (classes[i] == PrecisionClass::Allow)
         choices.push_back({policy.narrow, "", {}});
       else if (allowed.contains(i))
-        choices.push_back({policy.narrow, "lies between allow ops, behind",
+        choices.push_back({policy.narrow, "is between allow ops, after",
                            getValue(allowed.getOrigin(i))});
       else if (beside.contains(i))
-        choices.push_back({policy.narrow, "moves what is narrow beside",
+        choices.push_back({policy.narrow, "moves narrow values, next to",
                            getValue(beside.getOrigin(i))});
       else if (denied.contains(i) && classes[i] != PrecisionClass::Deny)
         choices.push_back({policy.wide, "follows a deny op through",
                            getValue(denied.getOrigin(i))});
       else if (classes[i] == PrecisionClass::Infer ||
                classes[i] == PrecisionClass::Clear)
-        choices.push_back({policy.wide, "lies not between allow ops", {}});
+        choices.push_back({policy.wide, "is not between allow ops", {}});
       else
         choices.push_back({policy.wide, "", {}});
     return choices;
   }
 
 private:
-  /// A format that the policy settles is a border like an op of no list, or a
-  /// seed like an allow op.
+  /// Returns the class of a node. A format that the policy fixes stops
+  /// propagation like an unlisted op, or starts it like an allow op.
   static PrecisionClass getClass(const PrecisionNode &node,
                                  const Policy &policy) {
     if (!node.compute)
@@ -93,8 +96,8 @@ private:
     return region;
   }
 
-  /// Adds what can be reached from `region` through nodes that `enters` lets
-  /// in.
+  /// Adds the nodes that can be reached from `region` through nodes for which
+  /// `enters` holds.
   void grow(Region &region, Direction direction,
             function_ref<bool(unsigned)> enters) const {
     std::vector<unsigned> open;
@@ -119,8 +122,8 @@ private:
     }
   }
 
-  /// Deny, and forward from it all that leads to a deny or infer op through
-  /// clear ops: a tail of clear ops stays clear.
+  /// Returns the deny ops, and the ops after them that lead to a deny or infer
+  /// op through clear ops. Clear ops at the end of such a path stay clear.
   Region spreadDeny() const {
     Region upstream =
         getClassRegion({PrecisionClass::Deny, PrecisionClass::Infer});
@@ -132,7 +135,7 @@ private:
     return denied;
   }
 
-  /// Allow, and the infer and clear ops on the ways from one to another.
+  /// Returns the allow ops, and the infer and clear ops on paths between them.
   Region joinAllow(const Region &denied) const {
     Region downstream = getClassRegion(PrecisionClass::Allow);
     grow(downstream, Readers, [&](unsigned node) {

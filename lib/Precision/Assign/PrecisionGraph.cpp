@@ -1,4 +1,4 @@
-//===- PrecisionGraph.cpp - What an assigner decides about ----------------===//
+//===- PrecisionGraph.cpp - Ops with chosen formats -----------------------===//
 
 #include "binade/Precision/PrecisionGraph.h"
 #include "binade/IR/Interface.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Numbers of the values that nodes make or read, and the nodes that make them.
+/// The indices of the values that nodes read or write, and their producers.
 struct PrecisionGraph::ValueNumbers {
   unsigned add(Value value, std::optional<unsigned> producer) {
     numbers[value] = producers.size();
@@ -17,7 +17,7 @@ struct PrecisionGraph::ValueNumbers {
     return producers.size() - 1;
   }
 
-  /// None for constants.
+  /// Returns the index of `value`; none for constants.
   std::optional<unsigned> find(Value value) {
     auto found = numbers.find(value);
     if (found != numbers.end())
@@ -37,7 +37,7 @@ PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
   if (policy.evidence)
     evidence.emplace(step, policy);
   ValueNumbers numbers;
-  // One walk: a large step does not fit into a cache.
+  // A single traversal, because a large step does not fit into a cache.
   for (Operation &op : step.front())
     if (auto update = dyn_cast<OptimizerUpdateOp>(op))
       addStorage(update);
@@ -86,8 +86,9 @@ bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
   return getFormats(lhs) == getFormats(rhs);
 }
 
-/// Quantized are the states of large parameters that are no embedding, and of
-/// those that are meant by name or role.
+/// Returns the formats of the states of `op`. Quantizes those of large
+/// parameters that are not embeddings, and of parameters that a rule selects by
+/// name or role.
 Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
                                        OptimizerUpdateOp op, bool isMeant) {
   auto isQuantized = [](Attribute format) {
@@ -103,7 +104,7 @@ Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
   return mlir::binade::chooseStates(formats, op, quantizes);
 }
 
-/// What a user says of states beside the policy.
+/// Applies the formats of states that a user passed in addition to the policy.
 void PrecisionGraph::override(StorageNode &node) {
   OptimizerUpdateOp op = node.op;
   for (const StateOverride &said : llvm::reverse(policy.states)) {
@@ -248,7 +249,7 @@ static bool isChosen(Value value) {
          maker.getResultFormat(result.getResultNumber()) == FormatRole::Chosen;
 }
 
-/// The op that made a saved value, before it got another shape.
+/// Returns the node that computed a saved value, before its shape was changed.
 std::optional<unsigned>
 PrecisionGraph::findMaker(const PrecisionInput &input) const {
   std::optional<unsigned> maker = input.producer;
@@ -264,7 +265,8 @@ PrecisionGraph::findMaker(const PrecisionInput &input) const {
   return maker;
 }
 
-/// How a saved value waits is said where it is made.
+/// Sets the saved format of a `save`: the rule of the value's producer decides
+/// it.
 void PrecisionGraph::settleWaiting(unsigned index) {
   for (const PrecisionInput &input : getInputs(index))
     if (std::optional<unsigned> maker = findMaker(input);
@@ -272,7 +274,7 @@ void PrecisionGraph::settleWaiting(unsigned index) {
       if (!made->settings.saved)
         continue;
       auto format = dyn_cast<QuantizedAttr>(made->settings.saved);
-      // Statistics beside a result are few.
+      // Secondary results, such as statistics, are small.
       if (format && !isChosen(input.value))
         continue;
       nodes[index].savedRule = made;
@@ -307,8 +309,8 @@ void PrecisionGraph::settle(unsigned index) {
   node.settled = isRead ? node.result : node.compute;
 }
 
-/// Widens a node whose format cannot represent its constants or the values that
-/// were recorded, unless a pin or a rule of the user decided it.
+/// Makes a node wide if narrow formats cannot represent its constants or
+/// recorded values, unless a pin or a rule of the user decided it.
 void PrecisionGraph::applyUnsuitable(unsigned index) {
   PrecisionNode &node = nodes[index];
   auto isUsers = [](const PolicyRule *rule) { return rule && rule->isUser; };

@@ -1,4 +1,4 @@
-//===- StepEvidence.cpp - What a run saw, for the values of a step --------===//
+//===- StepEvidence.cpp - Recorded ranges of a step -----------------------===//
 
 #include "binade/Precision/StepEvidence.h"
 #include "binade/IR/Interface.h"
@@ -17,7 +17,7 @@ StepEvidence::StepEvidence(func::FuncOp step, const Policy &policy)
   lossScale = findLossScale();
 }
 
-/// Whether `value` is a gradient, which the scale of the loss multiplies.
+/// Whether `value` is a gradient, which is multiplied by the loss scale.
 static bool isScaled(Value value) {
   Operation *producer = value.getDefiningOp();
   return producer && getPhase(producer) == Phase::Backward;
@@ -55,7 +55,7 @@ static std::string formatShare(double share) {
   return llvm::formatv("{0}%", llvm::format("%.3g", 100 * share));
 }
 
-/// Empty where it fits.
+/// Returns why the format does not suit the value; empty if it does.
 StringRef StepEvidence::explainUnsuitable(Value value,
                                           const FormatEvidence &seen) const {
   EvidenceLimits limits = policy.limits.value_or(EvidenceLimits());

@@ -1,4 +1,4 @@
-//===- Describe.cpp - Precision decisions in words ------------------------===//
+//===- Describe.cpp - Decisions as text -----------------------------------===//
 
 #include "binade/Precision/Describe.h"
 #include "binade/IR/Products.h"

@@ -1,4 +1,4 @@
-//===- Explain.cpp - Why each op has its format ---------------------------===//
+//===- Explain.cpp - Explanations of precision decisions ------------------===//
 
 #include "binade/Precision/Explain.h"
 #include "binade/Container/Printable.h"
@@ -44,8 +44,9 @@ std::string Explanation::getReason(unsigned node) const {
   bool isSettled = graph.getNodes()[node].compute != nullptr;
   bool lacksCodes =
       lacksQuantizedOperands(graph.getNodes()[node], decisions[node]);
-  std::string text =
-      lacksCodes ? "its operands are not quantized, for it computes wide" : "";
+  std::string text = lacksCodes ? "its operands are not quantized, because it "
+                                  "computes in a wide format"
+                                : "";
   if (isSettled || choice.reason.empty())
     return text;
   if (lacksCodes)
@@ -69,7 +70,7 @@ FloatType Explanation::getFormat(Value value) const {
   return graph.getStoredFormat(value);
 }
 
-/// What `binade-materialize-precision` will have to cast.
+/// Finds the casts that `binade-materialize-precision` will create.
 void Explanation::findCasts() {
   auto wide = FloatType(Float32Type::get(step.getContext()));
   for (auto [node, decision] : llvm::zip(graph.getNodes(), decisions)) {
@@ -85,7 +86,7 @@ void Explanation::findCasts() {
   step.walk([&](Operation *op) {
     std::optional<unsigned> node = graph.find(op);
     PrecisionAttr decision = node ? decisions[*node] : PrecisionAttr();
-    // An update reads what it replaces in any format.
+    // An update reads its parameter and states in any format.
     auto update = dyn_cast<OptimizerUpdateOp>(op);
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = operand.get();
@@ -209,7 +210,7 @@ std::vector<unsigned> Explanation::compare() const {
   return different;
 }
 
-/// The nodes that a rule about op, phase and name matches.
+/// Returns the nodes that a rule about op, phase and name matches.
 std::vector<unsigned> Explanation::getNamesakes(StringRef kind, StringRef name,
                                                 Phase phase) const {
   std::vector<unsigned> found;
@@ -232,7 +233,7 @@ Flip Explanation::tryRule(unsigned about, FloatType format) {
   PolicyRule rule;
   rule.isUser = true;
   std::string setting;
-  if (policy.cut) { // To which allow is a licence, no order.
+  if (policy.cut) { // The cut may ignore `allow`.
     rule.settings.compute = format;
     setting = "compute: " + llvm::to_string(format);
   } else {

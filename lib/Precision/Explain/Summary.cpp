@@ -1,4 +1,4 @@
-//===- Summary.cpp - How often each format was chosen ---------------------===//
+//===- Summary.cpp - Counts of the chosen formats -------------------------===//
 
 #include "binade/Precision/Summary.h"
 #include "binade/IR/Binade.h"
@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What the first operand with a chosen format is rounded to, or the type of
-/// the first such result; null if there is none.
+/// Returns the format to which the first operand with a chosen format is
+/// rounded, or the type of the first such result; null if there is none.
 static Type getChosenFormat(PrecisionOpInterface op) {
   for (auto [index, operand] : llvm::enumerate(op->getOperands()))
     if (op.getOperandFormat(index) == FormatRole::Chosen)

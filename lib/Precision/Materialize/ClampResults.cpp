@@ -1,5 +1,8 @@
-//===- ClampResults.cpp - Results that overflow stay finite ---------------===//
-// The remedy with which T5 runs in f16. NaN stays NaN.
+//===- ClampResults.cpp - Clamping of results that overflow ---------------===//
+//
+// Inserts ops that keep results finite, as HuggingFace's T5 does in f16. NaN
+// stays NaN.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ClampResults.h"
@@ -9,11 +12,11 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What HuggingFace's T5 keeps between the limit and the end of the format.
+/// The distance that HuggingFace's T5 keeps from the largest finite value.
 static constexpr double kMargin = 1000.0;
 
 namespace {
-/// Knows what is inserted, and gives it the phase of the op that it belongs to.
+/// Records the inserted ops and sets their phase.
 struct Inserted : OpBuilder::Listener {
   explicit Inserted(Phase phase) : phase(phase) {}
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
@@ -26,8 +29,8 @@ struct Inserted : OpBuilder::Listener {
 };
 } // namespace
 
-/// `limit` where an element of `x` is infinite, otherwise `largest`: both in
-/// the format of `x`.
+/// Returns `limit` if an element of `x` is infinite, otherwise `largest`; both
+/// in the format and shape of `x`.
 static Value findLimit(ImplicitLocOpBuilder &b, Value x, double limit,
                        double largest) {
   auto type = cast<RankedTensorType>(x.getType());

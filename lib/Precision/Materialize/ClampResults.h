@@ -1,4 +1,4 @@
-//===- ClampResults.h - Results that overflow stay finite -------*- C++ -*-===//
+//===- ClampResults.h - Clamping of results that overflow -------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_MATERIALIZE_CLAMPRESULTS_H
 #define BINADE_LIB_PRECISION_MATERIALIZE_CLAMPRESULTS_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// Puts the remedy `clamp` between `result` and its readers where its format
-/// has less range than f32.
+/// Inserts the ops that `clamp` asks for between `result` and its readers. Does
+/// nothing if the format of `result` has the range of f32.
 void clampResult(OpResult result, Clamp clamp);
 
 } // namespace mlir::binade

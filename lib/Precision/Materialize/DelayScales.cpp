@@ -1,4 +1,4 @@
-//===- DelayScales.cpp - Scales that follow from steps before -------------===//
+//===- DelayScales.cpp - Scales from the amax of earlier steps ------------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
@@ -16,8 +16,8 @@ namespace mlir::binade {
 namespace {
 class ScaleDelayer {
 public:
-  /// `halfLife`: the steps after which a magnitude counts half; 0 for
-  /// magnitudes that count in full until they leave their histories.
+  /// `halfLife` is the number of steps after which a magnitude counts half;
+  /// with 0, magnitudes count in full until they leave their histories.
   ScaleDelayer(func::FuncOp step, int64_t halfLife)
       : step(step), halfLife(halfLife), b(step.getLoc(), step.getContext()) {}
 
@@ -77,15 +77,17 @@ private:
     return DenseElementsAttr::get(type, static_cast<float>(value));
   }
 
-  /// The steps that are remembered beside the one that runs; null for none.
-  /// With a half-life one magnitude stands for all of them.
+  /// Returns the type of the history: the magnitudes of earlier steps, without
+  /// the current one; null for none. With a half-life, one magnitude represents
+  /// all.
   RankedTensorType getHistory(QuantizeOp op) {
     int64_t kept = halfLife > 0 ? 1 : op.getFormat().getHistory() - 1;
     return kept > 0 ? RankedTensorType::get({kept}, b.getF32Type())
                     : RankedTensorType();
   }
 
-  /// `history` is null where no step before counts.
+  /// Sets the scale of `one` from `amax` and computes the amax for the next
+  /// step. `history` is null if only the current step counts.
   void delay(const Delayed &one, Value amax, Value history) {
     QuantizeOp op = one.op;
     op.getAmaxMutable().assign(amax);
@@ -104,7 +106,7 @@ private:
     if (history && halfLife == 0)
       results.push_back(
           {Role::Buffer, "amax_history/" + one.name, moveOn(history, own)});
-    // A checkpoint may hold a history with an infinity.
+    // A checkpoint may contain a history with an infinity.
     Value isUsable = AndOp::create(
         b, CompareOp::create(b, largest, zero, Comparison::Greater),
         AndOp::create(b, isKnown, isFinite(largest)));
@@ -119,8 +121,8 @@ private:
         setPhase(made, getPhase(op));
   }
 
-  /// Whether the kernel that makes `x` may walk over rows: one of the ops that
-  /// lead to it element by element does.
+  /// Whether the kernel that computes `x` may iterate over rows: one of the ops
+  /// that lead to `x` element by element is a row reduction.
   static bool isMadeByRows(Value x) {
     llvm::SetVector<Value> pending;
     pending.insert(x);
@@ -138,8 +140,8 @@ private:
     return false;
   }
 
-  /// The largest magnitude of `x`, a NaN where there is one. The kernel that
-  /// makes `x` finds it, or that of each row.
+  /// Returns the largest magnitude of `x`, or NaN if `x` has one. If the kernel
+  /// that computes `x` iterates over rows, it reduces each row.
   Value measure(Value x) {
     x = findBase(x);
     Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
@@ -152,26 +154,26 @@ private:
     return magnitude;
   }
 
-  /// Neither NaN nor infinite, of a magnitude.
+  /// Returns whether `magnitude` is neither NaN nor infinite.
   Value isFinite(Value magnitude) {
     Value limit = buildSplat(b, scalar(), std::numeric_limits<float>::max());
     return CompareOp::create(b, magnitude, limit, Comparison::LessEqual);
   }
 
-  /// `magnitude` as it counts one step later.
+  /// Returns `magnitude` as it counts one step later.
   Value decay(Value magnitude) {
     double factor = std::exp2(-1.0 / static_cast<double>(halfLife));
     return MulOp::create(b, magnitude, buildSplat(b, scalar(), factor));
   }
 
-  /// The one magnitude of the history: `largest`, unless the step has no
-  /// magnitude that counts.
+  /// Returns the history of one magnitude: `largest`, unless the magnitude of
+  /// the current step is not finite.
   Value remember(Value history, Value isKnown, Value largest) {
     Value before = buildReshape(b, history, {});
     return buildReshape(b, SelectOp::create(b, isKnown, largest, before), {1});
   }
 
-  /// `history` without its first step and with `own` behind the last.
+  /// Returns `history` without its first step and with `own` appended.
   Value moveOn(Value history, Value own) {
     auto type = cast<RankedTensorType>(history.getType());
     Value last = buildReshape(b, own, {1});

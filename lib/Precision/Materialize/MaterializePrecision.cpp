@@ -16,7 +16,7 @@ namespace mlir::binade {
 #include "binade/Precision/Passes.h.inc"
 
 namespace {
-/// Gives every value the format of the decisions around it.
+/// Gives each value the format that the decisions ask for, and inserts casts.
 class Materializer {
 public:
   explicit Materializer(func::FuncOp function)
@@ -32,7 +32,8 @@ public:
       return failure();
     SmallVector<Operation *> ops = llvm::to_vector(
         llvm::make_pointer_range(function.front().getOperations()));
-    // An op without a decision reads what it did before.
+    // An op without a decision reads its operands in the same formats as
+    // before.
     std::vector<Type> before;
     for (Operation *op : ops)
       if (!isDecided(op))
@@ -83,7 +84,7 @@ private:
       clamp(op);
   }
 
-  /// What is done is decided no more.
+  /// Inserts the clamp ops, and clears the clamp from the decision.
   void clamp(PrecisionOpInterface op) {
     PrecisionAttr decision = op.getPrecisionAttr();
     for (OpResult result : op->getResults())
@@ -98,7 +99,7 @@ private:
   void keep(Operation *op, ArrayRef<Type> formats) {
     auto update = dyn_cast<OptimizerUpdateOp>(op);
     for (auto [operand, format] : llvm::zip(op->getOpOperands(), formats)) {
-      // Read in the format that they are kept in.
+      // An update reads parameter and states in their storage formats.
       bool isKept =
           update && (operand.get() == update.getParameter() ||
                      llvm::is_contained(update.getStates(), operand.get()));
@@ -118,8 +119,9 @@ private:
       operand.set(cast(operand, format));
   }
 
-  /// `operand` in `format`: cast once, right behind the definition. What was
-  /// saved waits as it is: it is cast where it is first read.
+  /// Returns `operand` in `format`, with one cast per value and format, right
+  /// after the definition. A saved value keeps its own format; its cast is
+  /// placed at the first use.
   Value cast(OpOperand &operand, Type format) {
     Value value = operand.get();
     Value &result = casts[{value, format}];
@@ -144,9 +146,9 @@ private:
     return result;
   }
 
-  /// `constant` in `format`. Finite elements stay finite: a mask of -1e9 shall
-  /// not become one of infinities, of which rows of only masked elements are
-  /// NaN.
+  /// Returns `constant` in `format`. Finite elements stay finite: if a mask of
+  /// -1e9 became infinite, the softmax of a row of only masked elements would
+  /// be NaN.
   Value round(ConstantOp constant, DenseFPElementsAttr elements,
               FloatType format) {
     FloatType storage = getStorageFormat(format);
@@ -169,7 +171,7 @@ private:
     DenseElementsAttr rounded = elements.mapValues(storage, roundOne);
     if (overflows)
       constant.emitWarning("constant is beyond the range of ")
-          << format << ", and becomes its largest finite number there";
+          << format << ", and becomes its largest finite value";
     warnOfSmall(constant, format);
     return isChanged ? ConstantOp::create(b, rounded.getType(), rounded)
                      : constant;

@@ -1,7 +1,10 @@
-//===- PlaceCasts.cpp - Cast where the fewest bytes move ------------------===//
-// A cast and an op that only moves data give the same bits in either order. A
-// walk from the end takes casts up, one from the beginning takes them down,
-// each step past one mover and only where fewer bytes are read and written.
+//===- PlaceCasts.cpp - Placement of casts where the fewest bytes move ----===//
+//
+// A cast and an op that only moves data give the same bits in either order. One
+// traversal, from the end, moves casts up; another moves them down. Each move
+// exchanges a cast with a data movement op, if fewer bytes are read and written
+// afterwards.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/Build.h"
@@ -14,8 +17,8 @@ namespace mlir::binade {
 #include "binade/Precision/Passes.h.inc"
 
 namespace {
-/// An op that gives the elements of one operand, and perhaps zeros, as they
-/// are.
+/// An op that copies the elements of one operand, and perhaps zeros, without
+/// computing.
 struct Mover {
   Operation *op;
   OpOperand *operand = nullptr;
@@ -30,13 +33,13 @@ struct Mover {
     bool moves =
         schedule == Schedule::View || schedule == Schedule::Permute ||
         schedule == Schedule::Gather ||
-        // Copies; what computes an element from elements says so.
+        // Copies only; an op that computes implements ElementwiseOpInterface.
         (schedule == Schedule::Elementwise && op->getNumOperands() == 1 &&
          !isa<ElementwiseOpInterface>(op));
     PrecisionAttr decision = precision.getPrecisionAttr();
     if (!moves || !decision || decision.isPin())
       return std::nullopt;
-    // A rule says how a value waits; a class leaves that to those who read it.
+    // The saved format is fixed if a rule decided it, but not by a class.
     if (isa<SaveOp>(op) &&
         decision.getRule() != getOrigin(PrecisionClass::Clear))
       return std::nullopt;
@@ -61,8 +64,8 @@ struct Mover {
     return cast<KernelOpInterface>(op).getSchedule() == Schedule::View;
   }
 
-  /// Bits that it reads and writes in a format: a view none, a slice only what
-  /// it takes.
+  /// Returns the bits that the op reads and writes in `format`: 0 for a view;
+  /// for a slice, only the elements that it copies are read.
   int64_t getBits(Type format) const {
     if (isView())
       return 0;
@@ -75,7 +78,7 @@ struct Mover {
     return mlir::cast<RankedTensorType>(value.getType()).getNumElements();
   }
 
-  /// Lets it move `x`, in the format that `x` has.
+  /// Makes the op move `x`, in the format of `x`.
   void setOperand(Value x) const {
     auto format = mlir::cast<FloatType>(getElementTypeOrSelf(x.getType()));
     operand->set(x);
@@ -89,7 +92,7 @@ struct Mover {
   }
 };
 
-/// To what a cast of floats rounds, and whether it saturates.
+/// The target format of a cast of floats, and whether it saturates.
 using Rounding = std::pair<FloatType, unsigned>;
 
 std::optional<Rounding> getRounding(Operation *op) {
@@ -110,12 +113,13 @@ bool isNarrower(Type lhs, Type rhs) {
   return lhs.getIntOrFloatBitWidth() < rhs.getIntOrFloatBitWidth();
 }
 
-/// Casts of what a mover makes, alike, that may be done before it moves.
+/// Equal casts of a mover's result that can be moved before the mover.
 struct Ascent {
   Mover mover;
   SmallVector<Operation *> casts;
 
-  /// The mover for these casts alone: others read a view of their own.
+  /// Returns a mover whose only users are these casts; clones it if other ops
+  /// read the view, too.
   Mover split() const {
     if (llvm::range_size(mover.getResult().getUsers()) == casts.size())
       return mover;
@@ -127,8 +131,9 @@ struct Ascent {
   }
 };
 
-/// By what the casts round to. All readers have to cast alike, but for those of
-/// a view, of which there may be two. Nothing that waits is widened before.
+/// Returns the casts that can move up, by their rounding. All readers must cast
+/// alike; a view may also have other readers, and two kinds of casts. Saved
+/// values are not widened before they are saved.
 llvm::MapVector<Rounding, Ascent> getAscents(Mover mover) {
   Value y = mover.getResult();
   bool waits = isa<SaveOp>(mover.op), isShared = false;
@@ -154,8 +159,9 @@ CastOp createCast(OpBuilder &b, Value x, Rounding rounding, Phase phase) {
   return op;
 }
 
-/// Casts `x` instead of what movers make of it. Movers of one format decide
-/// together: they share the cast.
+/// Casts `x` instead of the results of its movers. Movers whose results are
+/// cast to the same format are considered together, because they share the
+/// cast.
 bool moveUp(Value x) {
   auto wide = dyn_cast<FloatType>(getElementTypeOrSelf(x.getType()));
   if (!wide)
@@ -189,7 +195,7 @@ bool moveUp(Value x) {
     OpBuilder b(x.getContext());
     b.setInsertionPointAfterValue(x);
     if (isa_and_present<SaveOp>(producer)) {
-      // What waits in its own format is cast where it is read.
+      // A saved value is cast at its first use.
       origin = group.front().mover.op;
       for (const Ascent &ascent : group)
         if (ascent.mover.op->isBeforeInBlock(origin))
@@ -221,7 +227,7 @@ bool isKernel(Operation *op) {
          kernel.getSchedule() != Schedule::Library;
 }
 
-/// Casts what a mover makes, instead of what it reads.
+/// Casts the result of a mover instead of its operand.
 bool moveDown(Mover mover) {
   auto before = mover.operand->get().getDefiningOp<CastOp>();
   std::optional<Rounding> rounding = getRounding(before);
@@ -234,7 +240,7 @@ bool moveDown(Mover mover) {
   int64_t early = mover.getBits(to), late = mover.getBits(from);
   if (before->hasOneUse())
     early += getCastBits(x, from, to);
-  // A kernel that reads what waits narrow widens it on its own.
+  // A kernel that reads a narrow saved value widens it itself.
   if (!isa<SaveOp>(mover.op) || !llvm::all_of(y.getUsers(), isKernel))
     late += getCastBits(y, from, to);
   if (late > early || (late == early && !isNarrower(from, to)))
@@ -244,7 +250,7 @@ bool moveDown(Mover mover) {
   b.setInsertionPointAfter(mover.op);
   Operation *origin = mover.op;
   if (isa<SaveOp>(origin)) {
-    // Cast where it is read.
+    // Cast at the first use.
     origin = *llvm::min_element(y.getUsers(), [](Operation *a, Operation *b) {
       return a->isBeforeInBlock(b);
     });
@@ -262,13 +268,13 @@ struct PlaceCastsPass : impl::PlaceCastsPassBase<PlaceCastsPass> {
     if (getOperation().isExternal())
       return;
     Block &body = getOperation().front();
-    // One way may clear the other.
+    // A move in one direction may enable one in the other.
     while (place(body))
       ;
   }
 
   bool place(Block &body) {
-    // Casts come and go; movers stay.
+    // Casts are created and erased, but movers stay.
     SmallVector<Operation *> ops;
     for (Operation &op : body)
       if (Mover::get(&op))

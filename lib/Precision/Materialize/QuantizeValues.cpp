@@ -1,4 +1,4 @@
-//===- QuantizeValues.cpp - Codes in the place of values ------------------===//
+//===- QuantizeValues.cpp - Quantized operands and saved values -----------===//
 
 #include "QuantizeValues.h"
 #include "binade/IR/AddPorts.h"
@@ -9,13 +9,13 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Whether `value` is what is left of another in `format`.
+/// Whether `value` is the result of dequantizing `format`.
 static bool isDecoded(Value value, QuantizedAttr format) {
   auto decoded = value.getDefiningOp<DequantizeOp>();
   return decoded && decoded.getFormat() == format;
 }
 
-/// `format`, along the axis over which products with `operand` are summed.
+/// Returns `format` with scales along the axis that is summed for `operand`.
 static QuantizedAttr turnFor(OpOperand &operand, QuantizedAttr format) {
   auto op = cast<PrecisionOpInterface>(operand.getOwner());
   if (op.getSummedAxis(operand.getOperandNumber()) != -2)
@@ -24,7 +24,7 @@ static QuantizedAttr turnFor(OpOperand &operand, QuantizedAttr format) {
   return format.getTransposed(type.getDimSize(type.getRank() - 2));
 }
 
-/// The phase of what makes `value`.
+/// Returns the phase of the producer of `value`.
 static Phase getPhaseOf(Value value) {
   Operation *producer = value.getDefiningOp();
   return producer ? getPhase(producer) : Phase::Forward;
@@ -35,7 +35,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   format = turnFor(operand, format);
   if (isDecoded(value, format))
     return;
-  // Not what waited is quantized, but what it was.
+  // Quantizes the value before it was saved, not the saved copy.
   while (Value before = getSaved(value))
     value = before;
   SmallVector<Value> parts = quantize(value, format);
@@ -51,8 +51,9 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
 void ValueQuantizer::save(SaveOp op, QuantizedAttr format, Type element) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
-    part = savePart(part);
-  // Earlier, what is decoded might wait in its place.
+    part = save(part);
+  // Dequantizes at the first use; otherwise the dequantized value might be
+  // saved instead.
   Operation *reader = findFirstUser(op.getY());
   b.setInsertionPoint(reader ? reader : op);
   Value decoded = decode(op.getX(), parts, format, Phase::Backward);
@@ -109,7 +110,7 @@ Value ValueQuantizer::decode(Value like, ValueRange parts, QuantizedAttr format,
   return decoded;
 }
 
-/// What `value` was before it waited; null where it did not.
+/// Returns the value before it was saved; null if it is not a saved value.
 Value ValueQuantizer::getSaved(Value value) {
   auto save = value.getDefiningOp<SaveOp>();
   return save ? save.getX() : saved.lookup(value);

@@ -1,4 +1,4 @@
-//===- QuantizeValues.h - Codes in the place of values ----------*- C++ -*-===//
+//===- QuantizeValues.h - Quantized operands and saved values ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_MATERIALIZE_QUANTIZEVALUES_H
 #define BINADE_LIB_PRECISION_MATERIALIZE_QUANTIZEVALUES_H
@@ -7,23 +7,23 @@
 
 namespace mlir::binade {
 
-/// Has ops read what is left of values in formats with scales. A value is
-/// quantized once per format, right behind its definition, and what waits for
-/// the backward part is codes.
+/// Inserts `quantize` and `dequantize` ops. A value is quantized once per
+/// format, right after its definition; if the backward pass reads it, the
+/// quantized value is saved.
 class ValueQuantizer {
 public:
   ValueQuantizer(func::FuncOp function, ImplicitLocOpBuilder &b)
       : function(function), b(b) {}
 
-  /// Has `operand` read what is left of it. Where products are summed over its
-  /// columns, elements share scales along those instead of along rows.
+  /// Makes `operand` read the quantized and dequantized value. If the op sums
+  /// over its columns, elements share scales along columns instead of rows.
   void read(OpOperand &operand, QuantizedAttr format);
 
-  /// Has codes of what `op` saves wait in its place, and erases it. What they
-  /// stand for is read as f32, or cast to `element`.
+  /// Saves the quantized value instead of what `op` saves, and erases `op`. Its
+  /// users read the dequantized value as f32, or cast to `element`.
   void save(SaveOp op, QuantizedAttr format, Type element = {});
 
-  /// Erases what nobody came to read.
+  /// Erases inserted ops that have no users.
   void finish();
 
 private:
@@ -34,14 +34,14 @@ private:
 
   func::FuncOp function;
   ImplicitLocOpBuilder &b;
-  /// Of random numbers: each tensor has its own.
+  /// Next stream of random numbers for stochastic rounding; one per tensor.
   uint32_t nextStream = uint32_t(3) << 30;
-  /// In the order in which they were made: readers behind what they read.
+  /// In the order of creation: users come after the ops that they read.
   SmallVector<Operation *> made;
   DenseMap<std::pair<Value, Attribute>, SmallVector<Value>> quantized;
-  /// Of parts, what waits.
+  /// The saved copy of each part of a quantized value.
   DenseMap<Value, Value> saves;
-  /// What decoded values were before they waited.
+  /// For dequantized values, the value before it was saved.
   DenseMap<Value, Value> saved;
 };
 

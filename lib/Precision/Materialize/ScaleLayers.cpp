@@ -1,6 +1,9 @@
-//===- ScaleLayers.cpp - A scale of gradients for each layer --------------===//
-// What the backward part makes of a gradient is linear in it: a factor passes
-// through every op, and needs to be known only where gradients meet or leave.
+//===- ScaleLayers.cpp - Loss scaling per layer ---------------------------===//
+//
+// The backward pass is linear in the gradient. A factor therefore passes
+// through every op, and has to be known only where gradients are combined or
+// leave the backward pass.
+//
 //===----------------------------------------------------------------------===//
 
 #include "ScaleLayers.h"
@@ -13,7 +16,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The x at which the error function is `p`, for p in (0, 1).
+/// Returns the x at which the error function is `p`, for p in (0, 1).
 static double invertErf(double p) {
   double low = 0.0, high = 6.0;
   while (std::nextafter(low, high) < high) {
@@ -23,7 +26,7 @@ static double invertErf(double p) {
   return high;
 }
 
-/// What `value` is kept, moved or cast of.
+/// Returns the value that `value` was saved, moved or cast from.
 static Value getSource(Value value) {
   while (true) {
     auto save = value.getDefiningOp<SaveOp>();
@@ -87,7 +90,7 @@ private:
     });
   }
 
-  /// The weight that `op` multiplies its only gradient by.
+  /// Returns the weight by which `op` multiplies its only gradient, or null.
   static OpOperand *findWeight(Operation *op, ArrayRef<OpOperand *> gradients) {
     auto product = dyn_cast<PrecisionOpInterface>(op);
     if (!product || !product.accumulates() || gradients.size() != 1)
@@ -105,7 +108,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // The rule
+  // Computation of a scale
   //===--------------------------------------------------------------------===//
 
   static RankedTensorType getType(Value value) {
@@ -122,7 +125,7 @@ private:
     return mark(Op::create(b, operands[0], operands[1]));
   }
 
-  /// `x` times a number.
+  /// Multiplies `x` by the scalar `factor`.
   Value multiply(Value x, Value factor) {
     Value all = factor;
     if (getType(x).getRank() > 0)
@@ -144,9 +147,10 @@ private:
         {sum, number(static_cast<double>(getType(x).getNumElements()))});
   }
 
-  /// The power of two with which the product of `gradient` and `weight`, sums
-  /// of `fan` products, neither vanishes nor overflows. The normal distribution
-  /// that is expected of it has half the variance, as behind a ReLU.
+  /// Returns the power of two by which `gradient` is multiplied so that its
+  /// product with `weight`, a contraction over `fan` elements, neither vanishes
+  /// nor overflows. The result is assumed to be normally distributed with half
+  /// the variance, as after a ReLU.
   Value findScale(Value gradient, Value weight, double fan, Value gathered) {
     Value spread = mark(SqrtOp::create(
         b, make<MulOp>({getMeanSquare(gradient), getMeanSquare(weight)})));
@@ -160,15 +164,15 @@ private:
       scale = make<MinOp>(
           {scale, make<DivOp>({number(scaling.gathered), gathered})});
     scale = make<MinOp>({scale, number(scaling.bound)});
-    // A spread of 0 has nothing to save.
+    // If the deviation is 0, no element can flush to zero.
     Value isFlat =
         mark(CompareOp::create(b, spread, number(0.0), Comparison::Equal));
     scale = mark(SelectOp::create(b, isFlat, number(1.0), scale));
     return floorToPower(scale);
   }
 
-  /// The largest power of two up to `x`; 1 where that would be extreme or x is
-  /// NaN, as it is when gradients are not finite.
+  /// Returns the largest power of two up to `x`, at least 2^-24; 1 if `x` is
+  /// less than that, or NaN because gradients are not finite.
   Value floorToPower(Value x) {
     constexpr int kMin = -24;
     Value power = number(1.0);
@@ -183,10 +187,11 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // In the graph
+  // Changes of the graph
   //===--------------------------------------------------------------------===//
 
-  /// Multiplies what enters `op`; returns the scale of what leaves it.
+  /// Multiplies the gradient that `op` reads by its scale. Returns the total
+  /// scale of its results.
   Value scaleLayer(Operation *op, OpOperand &gradient, OpOperand &weight,
                    Value gathered) {
     b.setInsertionPoint(op);
@@ -203,7 +208,7 @@ private:
     return gathered ? make<MulOp>({gathered, scale}) : scale;
   }
 
-  /// Divides what `operand` reads by what it has gathered.
+  /// Divides the gradient that `operand` reads by its total scale.
   void unscale(OpOperand &operand) {
     Value value = operand.get(), scale = scaleOf.lookup(value);
     if (!scale)
@@ -222,7 +227,7 @@ private:
   const LayerScaling &scaling;
   ImplicitLocOpBuilder b;
   double smallest, largest, quantile;
-  /// What each gradient was multiplied by on the way to it; null for nothing.
+  /// The product of the scales of each gradient; null if it is not scaled.
   DenseMap<Value, Value> scaleOf;
   DenseMap<Value, Value> unscaled;
   llvm::StringMap<unsigned> counts;

@@ -1,4 +1,4 @@
-//===- ScaleLayers.h - A scale of gradients for each layer ------*- C++ -*-===//
+//===- ScaleLayers.h - Loss scaling per layer -------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_MATERIALIZE_SCALELAYERS_H
 #define BINADE_LIB_PRECISION_MATERIALIZE_SCALELAYERS_H
@@ -8,13 +8,13 @@
 
 namespace mlir::binade {
 
-/// Lets each layer with a weight scale the gradient that it passes on, by the
+/// Makes each layer with a weight multiply the gradient that it passes on by a
 /// power of two that keeps it within `narrow` (Zhao, Vogel, Ahmed: Adaptive
-/// Loss Scaling, arXiv 1910.12385): in each step anew, from the gradient and
-/// the weight themselves. Gradients of parameters are divided by what they
-/// gathered on the way, and where two ways meet both are first brought to one
-/// scale. The scales are results of role `statistic`, "scale layer NODE". Does
-/// nothing a second time.
+/// Loss Scaling, arXiv 1910.12385). Each step computes the scales anew, from
+/// the gradient and the weight. Gradients of parameters are divided by their
+/// total scale. Gradients with different scales are unscaled before they are
+/// combined. The scales are results with the role `statistic`, named "scale
+/// layer NODE". Does nothing if the step has such results already.
 void scaleLayers(func::FuncOp step, const LayerScaling &scaling,
                  FloatType narrow);
 

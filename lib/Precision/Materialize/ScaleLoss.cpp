@@ -1,4 +1,4 @@
-//===- ScaleLoss.cpp - The scale of the loss in a step --------------------===//
+//===- ScaleLoss.cpp - Loss scaling ---------------------------------------===//
 
 #include "ScaleLoss.h"
 #include "WatchRounding.h"
@@ -19,9 +19,9 @@ public:
 
   bool isScaled();
   bool hasSeed();
-  /// A constant, which runs report like the scale that is state.
+  /// Multiplies by a constant, which is also a metric of the step.
   void scaleStatically(double factor);
-  /// State, which `foundInf` changes.
+  /// Multiplies by a state of the program, which `foundInf` lowers.
   LogicalResult scaleDynamically(Value foundInf);
 
 private:
@@ -40,9 +40,10 @@ bool LossScaler::isScaled() {
          findResult(step, Role::Metric, kStaticScale);
 }
 
-/// Gradients that are constant need none.
+/// Whether the loss scale can enter the backward pass. Constant gradients need
+/// no scale.
 bool LossScaler::hasSeed() {
-  // Parts of steps, which update nothing, are not asked for one.
+  // Programs that update nothing need no seed.
   return !step.getOps<GradientSeedOp>().empty() ||
          step.getOps<OptimizerUpdateOp>().empty() ||
          llvm::none_of(step.getOps(), [](Operation &op) {
@@ -72,7 +73,7 @@ Value LossScaler::addState(StringRef name, Type element, double init) {
                      DenseElementsAttr::get(type, value));
 }
 
-/// Lets the scale grow where rounding takes too many gradients.
+/// Lets the scale grow if too many gradients round to 0.
 RaiseScaleOp LossScaler::raise(UpdateScaleOp update,
                                const RoundedGradients &rounded) {
   Value scale = update.getNewScale(), count = update.getNewGrowthCount();
@@ -85,7 +86,8 @@ RaiseScaleOp LossScaler::raise(UpdateScaleOp update,
       b.getF64FloatAttr(*scaling.underflow),
       b.getF64FloatAttr(getGrowthLimit(rounded.format)));
   setPhase(op, Phase::Optimizer);
-  // Rounding is monotone: what is larger as f32 is larger.
+  // Rounding is monotone, so that the largest f32 gradient is also the largest
+  // rounded one.
   Value isProven = CompareOp::create(b, rounded.needed, rounded.raisable,
                                      Comparison::Greater);
   setPhase(isProven.getDefiningOp(), Phase::Optimizer);
@@ -115,7 +117,8 @@ LogicalResult LossScaler::scaleDynamically(Value foundInf) {
     return value ? b.getF64FloatAttr(*value) : FloatAttr();
   };
   b.setInsertionPoint(step.front().getTerminator());
-  // An infinity that the scale of a tensor made says nothing of the loss.
+  // An overflow that is due to the scale of one tensor does not lower the loss
+  // scale.
   if (rounded && rounded->overflows) {
     Value others = NotOp::create(b, rounded->overflows);
     setPhase(others.getDefiningOp(), Phase::Optimizer);
@@ -150,9 +153,9 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
     return success();
   if (!scaler.hasSeed())
     return step.emitError(
-        "the policy scales the loss, and the backward part that "
-        "came with the graph is not linear in any value that "
-        "a scale could enter at; use a policy without one");
+        "the policy scales the loss, but the backward pass of the imported "
+        "graph has no value that is linear in the loss, which a scale could "
+        "multiply; use a policy without loss scaling");
   if (scaling.fixed) {
     scaler.scaleStatically(*scaling.fixed);
     return success();
@@ -161,8 +164,9 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
   if (!found)
     found = findResult(step, Role::Metric, kAnsweredInf);
   if (!found)
-    return step.emitError("the policy finds its loss scale by gradients that "
-                          "overflow, which on-nonfinite continue applies; "
-                          "use skip, or a policy with a static scale");
+    return step.emitError("the policy adapts its loss scale when gradients "
+                          "overflow, but on-nonfinite is 'continue', which "
+                          "applies such gradients; use 'skip', or a policy "
+                          "with a static scale");
   return scaler.scaleDynamically(getResultValue(step, found->index));
 }

@@ -1,4 +1,4 @@
-//===- ScaleLoss.h - The scale of the loss in a step ------------*- C++ -*-===//
+//===- ScaleLoss.h - Loss scaling -------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_MATERIALIZE_SCALELOSS_H
 #define BINADE_LIB_PRECISION_MATERIALIZE_SCALELOSS_H
@@ -8,10 +8,11 @@
 
 namespace mlir::binade {
 
-/// Starts the backward part of `step`, whose decisions are not types yet, from
-/// the scale and lets the optimizer divide by it. A dynamic scale becomes state
-/// of the program, a static one a constant. Does nothing where the loss is
-/// scaled already.
+/// Multiplies the gradient at which the backward pass of `step` starts by the
+/// loss scale, and makes the optimizer divide by it. A dynamic scale is a state
+/// of the program, a static one a constant. Runs before decisions become types.
+/// Does nothing if the loss is already scaled. Emits an error if the step
+/// cannot be scaled.
 LogicalResult scaleLoss(func::FuncOp step, const LossScaling &scaling);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- SimplifyCasts.cpp - Remove casts that change no value --------------===//
+//===- SimplifyCasts.cpp - Removal of casts that change no value ----------===//
 
 #include "binade/IR/Build.h"
 #include "binade/Precision/Passes.h"
@@ -7,8 +7,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_SIMPLIFYCASTSPASS
 #include "binade/Precision/Passes.h.inc"
 
-/// Whether `wide` holds every value of `narrow`: infinities, NaN, and zeros of
-/// either sign included.
+/// Whether `wide` can represent every value of `narrow`, including infinities,
+/// NaN, and zeros of either sign.
 static bool holdsAll(FloatType wide, FloatType narrow) {
   const llvm::fltSemantics &w = wide.getFloatSemantics();
   const llvm::fltSemantics &n = narrow.getFloatSemantics();
@@ -27,7 +27,7 @@ static bool hasInf(FloatType type) {
   return APFloat::semanticsHasInf(type.getFloatSemantics());
 }
 
-/// Whether a cast makes of the largest number what it makes of infinity.
+/// Whether a cast gives the same result for the largest value and for infinity.
 static bool isInfinityToo(FloatType from, FloatType to, bool saturate) {
   const llvm::fltSemantics &t = to.getFloatSemantics();
   APFloat value = APFloat::getLargest(from.getFloatSemantics());
@@ -39,10 +39,10 @@ static bool isInfinityToo(FloatType from, FloatType to, bool saturate) {
          (isBounded && value.bitwiseIsEqual(APFloat::getLargest(t)));
 }
 
-/// What `op` may be replaced by; null where it has to stay.
+/// Returns the value by which `op` may be replaced; null if it has to stay.
 ///
-/// A cast through a format that holds the source is no stop on the way, but
-/// that a saturating first cast makes infinities finite.
+/// A cast through a format that can represent every value of the source can be
+/// merged, unless the first cast saturates and so makes infinities finite.
 static Value merge(CastOp op) {
   auto before = op.getX().getDefiningOp<CastOp>();
   if (!before)
@@ -66,8 +66,8 @@ static Value merge(CastOp op) {
   return merged;
 }
 
-/// Rounding to a format that holds what the operand was cast from rounds
-/// nothing.
+/// Returns the value that replaces `op` if rounding does not change it, because
+/// it was cast from a format that the rounding format can represent; else null.
 static Value dropRounding(RoundToOp op) {
   auto before = op.getX().getDefiningOp<CastOp>();
   auto source =
@@ -83,7 +83,7 @@ static Value dropRounding(RoundToOp op) {
 namespace {
 struct SimplifyCastsPass : impl::SimplifyCastsPassBase<SimplifyCastsPass> {
   void runOnOperation() override {
-    // What a cast reads is simplified before it.
+    // Operands are simplified before their users.
     SmallVector<Operation *> casts, unread;
     getOperation()->walk([&](Operation *op) {
       if (isa<CastOp, RoundToOp>(op))

@@ -1,4 +1,4 @@
-//===- StoreParameters.cpp - Formats of what training keeps ---------------===//
+//===- StoreParameters.cpp - Formats of parameters and states -------------===//
 
 #include "StoreParameters.h"
 #include "binade/IR/AddPorts.h"
@@ -8,7 +8,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Name and format of what is kept beside a parameter: no name for nothing.
+/// Returns the name and format of the master weight, remainder or compensation
+/// of a parameter; an empty name if there is none.
 static std::pair<StringRef, Type> getBeside(StorageAttr storage) {
   MLIRContext *context = storage.getContext();
   switch (storage.getMaster()) {
@@ -32,8 +33,8 @@ static StringRef getSuffix(unsigned part) {
   return kSuffixes[part];
 }
 
-/// The bytes of equal numbers `value`, as they are quantized: codes, or one of
-/// the factors.
+/// Returns the initial value of a quantized state whose elements are all
+/// `value`: the quantized elements, or one of the tensors of scales.
 static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
                                     RankedTensorType type, float value) {
   auto fill = [&](const APFloat &number) {
@@ -90,13 +91,13 @@ public:
     });
     for (OptimizerUpdateOp op : updates)
       if (!getPort(op))
-        return op.emitOpError("updates no parameter of '@step': that cannot be "
-                              "kept in another format");
+        return op.emitOpError("updates a value that is not a parameter of "
+                              "'@step', so its storage format cannot change");
     for (OptimizerUpdateOp op : updates)
       for (const KeptState &state : op.getKeptStates())
         if (needsParts(op, state) && !getStateArgument(op, state))
-          return op.emitOpError("updates a state that is no argument of "
-                                "'@step': that cannot be quantized");
+          return op.emitOpError("updates a state that is not an argument of "
+                                "'@step', so it cannot be quantized");
     if (updates.empty())
       return success();
     addBesides();
@@ -110,7 +111,7 @@ public:
   }
 
 private:
-  /// Whether types do not say yet what was decided.
+  /// Whether the types do not have the decided formats yet.
   static bool isOpen(OptimizerUpdateOp op) {
     StorageAttr storage = op.getStorageAttr();
     if (!storage)
@@ -131,12 +132,12 @@ private:
     return argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
   }
 
-  /// Whether a state is to be quantized, and is not yet.
+  /// Whether a state is to be quantized, but is not yet.
   static bool needsParts(OptimizerUpdateOp op, const KeptState &state) {
     return !state.format && op.getStorageAttr().getQuantized(state.index);
   }
 
-  /// The argument that a state is, and what it starts from.
+  /// Returns the argument of the step that is the state, or null.
   BlockArgument getStateArgument(OptimizerUpdateOp op, const KeptState &state) {
     return dyn_cast<BlockArgument>(op.getStates()[state.first]);
   }
@@ -148,8 +149,8 @@ private:
                : 0.0f;
   }
 
-  /// What stands beside the codes of the states of `op`. Codes take the place
-  /// of the state.
+  /// Changes the argument of each quantized state of `op` to its quantized
+  /// elements, and appends arguments for scales.
   void addParts(OptimizerUpdateOp op, SmallVectorImpl<NewArgument> &arguments) {
     StorageAttr storage = op.getStorageAttr();
     for (const KeptState &state : op.getKeptStates()) {
@@ -175,7 +176,8 @@ private:
     }
   }
 
-  /// Arguments for all that is kept: one by one they would take quadratic time.
+  /// Adds arguments for everything that is stored in addition. Adding them one
+  /// by one would take quadratic time.
   void addBesides() {
     SmallVector<NewArgument> arguments;
     SmallVector<OptimizerUpdateOp> owners;
@@ -200,7 +202,7 @@ private:
       added[op].push_back({argument.name, value});
   }
 
-  /// Whether something is rounded by chance.
+  /// Whether the update rounds stochastically.
   static bool drawsNumbers(OptimizerUpdateOp op) {
     StorageAttr storage = op.getStorageAttr();
     return storage.getMaster() == Master::Stochastic ||
@@ -212,7 +214,7 @@ private:
            });
   }
 
-  /// Between `before` and `end`.
+  /// Sets the phase of the ops between `before` and `end`.
   void setPhases(Operation *before, Operation *end) {
     for (Operation *op = before ? before->getNextNode() : &step.front().front();
          op != end; op = op->getNextNode())
@@ -236,7 +238,7 @@ private:
     keep(op.getParameter(), storage.getParameter());
     ArrayRef<std::pair<std::string, Value>> more = added[op];
     SmallVector<Value> states;
-    SmallVector<std::string> names; // Empty for what was there.
+    SmallVector<std::string> names; // Empty for existing states.
     auto take = [&](unsigned count) {
       for (const auto &[name, value] : more.take_front(count)) {
         states.push_back(value);
@@ -282,7 +284,7 @@ private:
   function_ref<void(Value, FloatType)> setFormat;
   ImplicitLocOpBuilder b;
   SmallVector<OptimizerUpdateOp> updates;
-  /// Names and arguments of what each update keeps besides, in its order.
+  /// Names and arguments of what each update stores in addition, in order.
   DenseMap<Operation *, SmallVector<std::pair<std::string, Value>>> added;
   SmallVector<NewResult> results;
 };

@@ -1,4 +1,4 @@
-//===- WarnOfStorage.cpp - What narrow parameters and states lose ---------===//
+//===- WarnOfStorage.cpp - Warnings about narrow parameters and states ----===//
 
 #include "StoreParameters.h"
 #include "binade/IR/Rules.h"
@@ -8,17 +8,17 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A power of two: what is less, relative to a number, is less than half a unit
-/// in the number's last place, whatever the number.
+/// Returns the exponent e such that a value below 2^e, relative to a number, is
+/// less than half a unit in the number's last place, whatever the number.
 static int getLostExponent(FloatType format) {
   return -static_cast<int>(format.getFPMantissaWidth()) - 1;
 }
 
-/// Squares of gradients, and what is added to their root before an update is
-/// divided by it, as the rules that Binade ships call them.
+/// Names, in the shipped optimizer rules, of the state of squared gradients and
+/// of the setting that is added to its root before the update is divided by it.
 static constexpr StringLiteral kSquares = "exp_avg_sq", kAdded = "eps";
 
-/// The rate that training of this parameter starts with.
+/// Returns the initial learning rate of this parameter.
 static std::optional<double> findRate(OptimizerUpdateOp update,
                                       OptimizerOp rule) {
   if (update.getScalars().empty())
@@ -40,7 +40,7 @@ static std::optional<double> findRate(OptimizerUpdateOp update,
   return std::nullopt;
 }
 
-/// Whether a step is as long as the parameter is, times the rate.
+/// Whether the length of an update is proportional to that of the parameter.
 static bool isRelative(OptimizerUpdateOp update) {
   if (!update.getPrepareAttr())
     return false;
@@ -49,10 +49,11 @@ static bool isRelative(OptimizerUpdateOp update) {
   return prepare && !prepare.getArgument(0).use_empty();
 }
 
-/// Says of how many parameters a warning speaks, if it is not one.
+/// Appends the number of parameters that a warning applies to, if it is not
+/// one.
 static void count(InFlightDiagnostic &warning, size_t parameters) {
   if (parameters > 1)
-    warning << "; so it is with " << parameters << " parameters";
+    warning << "; this applies to " << parameters << " parameters";
 }
 
 static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
@@ -65,7 +66,7 @@ static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
   std::optional<double> rate =
       rule ? findRate(update, rule) : std::optional<double>();
   if (rate && *rate > 0.0)
-    warning << llvm::formatv(", such as steps of {0} = {1} beside elements "
+    warning << llvm::formatv(", such as steps of {0} = {1} on elements "
                              "beyond {2}{3}",
                              kRate, llvm::format("%g", *rate),
                              llvm::format("%.3g", std::ldexp(*rate, -exponent)),
@@ -84,7 +85,7 @@ static std::optional<double> findSetting(ArrayAttr settings, StringRef name) {
   return std::nullopt;
 }
 
-/// The rule of an update, if that keeps squares in f16.
+/// Returns the rule of an update if it stores squares of gradients in f16.
 static OptimizerOp findKeeperOfSquares(const StorageNode &node) {
   OptimizerUpdateOp update = node.op;
   auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
@@ -106,19 +107,19 @@ static void warnOfSquares(InFlightDiagnostic warning, OptimizerOp rule,
   double smallest = half.convertToDouble() / 2;
   warning << "state '" << kSquares << "' in f16 is 0 where gradients are below "
           << llvm::formatv("{0:e2}", std::sqrt(smallest)).str()
-          << ", whose squares f16 does not hold";
+          << ", because f16 cannot represent their squares";
   if (std::optional<double> added = findSetting(rule.getHypers(), kAdded))
     warning << "; their updates are divided by '" << kAdded << "' alone ("
             << llvm::formatv("{0}", llvm::format("%g", *added)).str()
             << " unless set)";
-  warning << "; bf16 holds them in as much memory, f32 in " << 2 * elements
-          << " bytes more";
+  warning << "; bf16 can represent them in the same memory, f32 in "
+          << 2 * elements << " bytes more";
   count(warning, parameters);
 }
 
 void mlir::binade::warnOfLostUpdates(const PrecisionGraph &graph) {
-  // A rule speaks of many updates, and so does what is decided alike beside the
-  // policy.
+  // Group by rule: a rule decides many updates. Updates with equal decisions of
+  // `--states` form one group, too.
   llvm::MapVector<const void *, SmallVector<const StorageNode *>> decided;
   for (const StorageNode &node : graph.getStorages())
     if (node.decision)

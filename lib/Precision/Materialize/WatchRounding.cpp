@@ -1,4 +1,4 @@
-//===- WatchRounding.cpp - What rounding does to gradients ----------------===//
+//===- WatchRounding.cpp - Counts of gradients that round to 0 ------------===//
 
 #include "WatchRounding.h"
 #include "binade/IR/AddPorts.h"
@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// The magnitudes that rounding to nearest makes neither 0 nor infinite.
+/// The magnitudes that rounding to nearest makes neither 0 nor infinite: those
+/// between the two, which are excluded.
 struct Held {
   double above, below;
 };
@@ -29,7 +30,7 @@ public:
   }
 
 private:
-  /// The format that `gradient` is rounded to, or null.
+  /// Returns the format to which `gradient` is rounded, or null.
   static FloatType getRounding(Value gradient) {
     auto producer = gradient.getDefiningOp<PrecisionOpInterface>();
     PrecisionAttr decision = producer ? producer.getPrecisionAttr() : nullptr;
@@ -48,7 +49,8 @@ private:
     FloatType format = getRounding(exact);
     if (!format)
       return;
-    // Rounded behind the op instead of by it: both are seen.
+    // The op computes in f32 and a cast rounds, so that both values can be
+    // counted.
     auto producer = exact.getDefiningOp<PrecisionOpInterface>();
     PrecisionAttr old = producer.getPrecisionAttr();
     producer.setPrecisionAttr(PrecisionAttr::get(
@@ -79,7 +81,8 @@ private:
       all.format = format;
   }
 
-  /// A scale of one tensor and the count of its good steps; null for none.
+  /// The scale of one tensor and its count of good steps; null without such
+  /// scales.
   struct TensorScale {
     Value scale, growth;
   };
@@ -94,7 +97,7 @@ private:
             add("growth", b.getI64Type(), b.getI64IntegerAttr(0))};
   }
 
-  /// `x` times `factor`, a number; `x` itself without.
+  /// Returns `x` times the scalar `factor`; `x` itself if `factor` is null.
   Value multiply(Value x, Value factor, Phase phase) {
     if (!factor)
       return x;
@@ -154,11 +157,13 @@ private:
            [&](Value l, Value r) -> Value { return OrOp::create(b, l, r); });
   }
 
-  /// Returns whether the scale made an infinity.
+  /// Updates the scale of one tensor. Returns whether the scale made its
+  /// gradient infinite.
   Value updateScale(StringRef name, TensorScale tensor, FloatType format,
                     Value exactAmax, Value amax, Value vanished,
                     Value nonzero) {
-    // A count that no run reaches: only what vanishes lets such scales grow.
+    // A count that no run reaches, because only gradients that round to 0 let
+    // these scales grow.
     constexpr int64_t kNever = int64_t(1) << 62;
     constexpr double kShare = 0.01;
     Value infinity = buildSplat(b, amax.getType(), INFINITY);
@@ -191,7 +196,8 @@ private:
     return overflows;
   }
 
-  /// The smallest magnitude of `x` that is not 0; infinity where all are.
+  /// Returns the smallest nonzero magnitude of `x`; infinity if all elements
+  /// are 0.
   Value buildLeast(Value x) {
     auto done = [&](Value value) { return mark(value, Phase::Optimizer); };
     auto type = cast<RankedTensorType>(x.getType());
@@ -244,7 +250,7 @@ Held Watcher::getHeld(FloatType format) {
 }
 
 double mlir::binade::getGrowthLimit(FloatType format) {
-  // The next growth shall not overflow at once.
+  // One growth of the scale must not overflow.
   constexpr double kHeadroom = 4.0;
   return APFloat::getLargest(format.getFloatSemantics()).convertToDouble() /
          kHeadroom;

@@ -1,4 +1,4 @@
-//===- CutSchema.cpp - What a cut minimizes, in files ---------------------===//
+//===- CutSchema.cpp - Schema of `cut` and of cost files ------------------===//
 
 #include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
@@ -10,7 +10,7 @@ using namespace mlir::binade;
 using Node = YamlReader::Node;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// Numbers above its negative are those from zero on.
+/// An exclusive lower bound: numbers above its negative are not negative.
 static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 
 //===----------------------------------------------------------------------===//
@@ -29,10 +29,10 @@ static YamlSchema<FormatRates> ratesForm() {
   return yamlMapping<FormatRates>(
       "the rates of a format",
       {yamlKey("format", "The format", &FormatRates::format, yamlFormat()),
-       yamlKey("products", "Products a second that a large matrix product sums",
+       yamlKey("products", "Multiply-adds per second in a large matmul",
                &FormatRates::products, rate()),
        yamlKey("elements",
-               "Elements a second that an elementwise kernel reads or writes",
+               "Elements per second that an elementwise kernel reads or writes",
                &FormatRates::elements, rate())},
       check);
 }
@@ -59,7 +59,7 @@ const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
 
 std::string mlir::binade::writeCosts(const TargetCosts &costs) {
   std::string text =
-      llvm::formatv("# Measured by 'binade costs'. Seconds, and events a "
+      llvm::formatv("# Measured by 'binade costs'. Seconds, and events per "
                     "second.\ntarget: {0}\nlaunch: {1:e3}\nformats:\n",
                     costs.target, costs.launch);
   for (const FormatRates &rates : costs.formats)
@@ -84,8 +84,8 @@ YamlSchema<CutSettings> mlir::binade::yamlCut() {
       "a format to choose",
       {yamlKey("format", "The format", &CutFormat::format, yamlFormat()),
        yamlKey("penalty",
-               "Seconds that each infer op in it is charged, for what it does "
-               "to the numbers",
+               "Seconds added to the cost of each infer op in the format, for "
+               "its rounding errors",
                &CutFormat::penalty, yamlNumber(-kTiny, kInfinity))},
       [](YamlReader &reader, Node &node, CutFormat &format) {
         return format.format ? success()
@@ -95,14 +95,15 @@ YamlSchema<CutSettings> mlir::binade::yamlCut() {
       "cut",
       {yamlKey("costs",
                "Target whose costs are minimized: a shipped name, or a file "
-               "of 'binade costs' beside this one",
+               "of 'binade costs' next to the policy",
                &CutSettings::costs, yamlString()),
-       yamlKey("formats",
-               "Formats to choose beside the wide one; the narrow one where "
-               "none is named",
-               &CutSettings::formats, yamlList(std::move(format))),
+       yamlKey(
+           "formats",
+           "Formats to choose from, in addition to the wide one; by default "
+           "the narrow one",
+           &CutSettings::formats, yamlList(std::move(format))),
        yamlKey("memory",
-               "Seconds that a GiB is worth which waits for the backward part",
+               "Cost in seconds of a GiB that is saved for the backward pass",
                &CutSettings::memory, yamlNumber(-kTiny, kInfinity))},
       rememberPlace);
 }

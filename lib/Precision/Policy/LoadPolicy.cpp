@@ -1,4 +1,4 @@
-//===- LoadPolicy.cpp - Policies from files, and what they extend ---------===//
+//===- LoadPolicy.cpp - Policies from files -------------------------------===//
 
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
@@ -14,7 +14,7 @@ std::vector<StringRef> getCostNames() { return getNames(getCostFiles()); }
 
 static FileKind policies() { return {"policy", getPolicyFiles()}; }
 
-/// What one file says by itself.
+/// Parses one file, without the policy that it extends.
 static FailureOr<Policy> parsePolicy(const DataFile &file,
                                      MLIRContext *context) {
   FailureOr<Policy> policy =
@@ -26,7 +26,7 @@ static FailureOr<Policy> parsePolicy(const DataFile &file,
   return policy;
 }
 
-/// Takes the costs from their text.
+/// Parses the costs of the cut from their text.
 static LogicalResult completeCut(Policy &policy, const DataFile &costs,
                                  MLIRContext *context) {
   FailureOr<TargetCosts> target =
@@ -41,7 +41,7 @@ static LogicalResult completeCut(Policy &policy, const DataFile &costs,
 // A policy and those that it extends
 //===----------------------------------------------------------------------===//
 
-/// What `change` says, on top of `base`.
+/// Returns the settings of `change`, completed by those of `base`.
 static Policy extend(const Policy &base, Policy change) {
   auto inherit = [&](auto member) {
     if (!(change.*member))
@@ -62,9 +62,10 @@ static Policy extend(const Policy &base, Policy change) {
   return change;
 }
 
-/// Reads the files of rules that a policy in `folder` names, and finds the one
-/// to go on under, so that what is kept of them needs no folder. They are no
-/// part of the hash: they change no number.
+/// Resolves the file names in `alarms`, relative to `folder`: reads the files
+/// of alarm rules, and finds the policy to switch to. A module can then store
+/// the alarms without the folder. They do not affect the policy's hash, because
+/// they do not change any result.
 static LogicalResult completeAlarms(AlarmRequests &alarms, StringRef folder) {
   static const DataFiles none;
   for (AlarmRequest &word : alarms.rules) {
@@ -91,7 +92,8 @@ static LogicalResult completeAlarms(AlarmRequests &alarms, StringRef folder) {
   return success();
 }
 
-/// Checks that nothing is missing; `start` is the beginning of its file.
+/// Checks that required keys exist and fit; `start` is the beginning of the
+/// file.
 static LogicalResult checkPolicy(const Policy &policy, Location start) {
   for (auto [key, present] : {std::pair("name", !policy.name.empty()),
                               std::pair("narrow", bool(policy.narrow)),
@@ -107,11 +109,11 @@ static LogicalResult checkPolicy(const Policy &policy, Location start) {
       if (!policy.cut->target.find(format))
         return emitError(policy.cut->location)
                << "costs of '" << policy.cut->target.target
-               << "' do not know format " << format;
+               << "' have no rates for format " << format;
   return success();
 }
 
-/// `source` of a policy whose file has `text`.
+/// Returns the `source` of a policy whose file contains `text`.
 static PolicyAttr buildSource(MLIRContext *context, StringRef name,
                               StringRef text, StringAttr costs,
                               PolicyAttr base) {
@@ -127,7 +129,7 @@ static PolicyAttr buildSource(MLIRContext *context, StringRef name,
                          StringAttr::get(context, text), costs, base);
 }
 
-/// `readers` are the files that led here, each extending the next.
+/// `readers` are the files that are being loaded, each extending the next.
 static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
                               SmallVectorImpl<std::string> &readers) {
   FailureOr<Policy> policy = parsePolicy(file, context);
@@ -175,14 +177,14 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
                                       UnknownLoc::get(context));
   if (failed(file))
     return failure();
-  // A pass has loaded it before, which may not do so itself.
+  // A pass has loaded the dialect already, and must not load one itself.
   context->getOrLoadDialect<BinadeDialect>();
   SmallVector<std::string> readers;
   return load(*file, context, readers);
 }
 
 llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context) {
-  // {a,b}: a layer's nodes, or those of a whole model.
+  // Braces such as {a,b} expand to the nodes of a layer or of a whole model.
   constexpr size_t maxNames = 1 << 14;
   auto pattern = llvm::GlobPattern::create(
       StringAttr::get(context, text).getValue(), maxNames);

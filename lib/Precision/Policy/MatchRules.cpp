@@ -1,4 +1,4 @@
-//===- MatchRules.cpp - What the rules of a policy match ------------------===//
+//===- MatchRules.cpp - Which ops the rules of a policy match -------------===//
 
 #include "binade/Precision/MatchRules.h"
 #include "binade/Container/Suggest.h"
@@ -47,7 +47,7 @@ std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
   return rules;
 }
 
-/// The name of the model's that looks most like what a selector asks for.
+/// Suggests the name in the model that is most similar to a selector's.
 static std::string suggestName(const PolicySelector &match,
                                const PrecisionGraph &graph) {
   if (match.name.text.empty())

@@ -1,4 +1,4 @@
-//===- Policy.cpp - What a user says about precision ----------------------===//
+//===- Policy.cpp - Precision policies ------------------------------------===//
 
 #include "binade/Precision/Policy.h"
 

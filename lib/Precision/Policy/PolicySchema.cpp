@@ -1,4 +1,4 @@
-//===- PolicySchema.cpp - What may stand in a policy file -----------------===//
+//===- PolicySchema.cpp - Schema of policy files --------------------------===//
 
 #include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
@@ -10,19 +10,20 @@ using Node = YamlReader::Node;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Equal for equal selectors of one kind of rules alone.
+/// Returns a key that is equal for rules of the same kind with equal selectors.
 static std::string getKey(const PolicyRule &rule) {
   const PolicySelector &match = rule.match;
   auto number = [](auto member) {
     return std::to_string(member ? static_cast<int>(*member) : -1);
   };
-  // No name of an op has a space.
+  // Names of ops have no spaces.
   return (rule.settings.areOfUpdates() ? "updates " : "") +
          llvm::join(match.ops, " ") + "\n" + number(match.phase) + " " +
          number(match.role) + " " + number(match.layer) + " " + match.name.text;
 }
 
-/// Two rules for the same ops, or for the same updates, would hide one another.
+/// Rejects two rules with equal selectors and different settings, because the
+/// last one would hide the other.
 static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
   llvm::StringMap<const PolicyRule *> known;
   for (const PolicyRule &rule : policy.rules) {
@@ -43,7 +44,7 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
   plain.layers = scaling.layers;
   if (scaling.fixed && scaling != plain)
     return reader.error(node, "a static scale does not change; expected no "
-                              "key beside 'static' but 'per_layer'");
+                              "key next to 'static' except 'per_layer'");
   if (scaling.consecutiveHysteresis && scaling.hysteresis == 1)
     return reader.error(node, "consecutive_hysteresis needs a hysteresis above "
                               "1");
@@ -57,10 +58,11 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
 static YamlSchema<LayerScaling> layerScalingForm() {
   return yamlMapping<LayerScaling>(
       "per_layer",
-      {yamlKey("underflow",
-               "Share of what a layer passes on that may vanish, by the normal "
-               "distribution",
-               &LayerScaling::underflow, yamlNumber(0, 1)),
+      {yamlKey(
+           "underflow",
+           "Fraction of a layer's gradient elements that may flush to zero, "
+           "assuming a normal distribution",
+           &LayerScaling::underflow, yamlNumber(0, 1)),
        yamlKey("bound", "The largest scale of a layer", &LayerScaling::bound,
                yamlNumber(1, kInfinity)),
        yamlKey("gathered", "The largest product of the scales of layers",
@@ -85,28 +87,29 @@ static YamlSchema<LossScaling> lossScalingForm() {
        yamlKey("max", "The largest scale", &LossScaling::max,
                yamlNumber(0, kInfinity)),
        yamlKey("delay",
-               "Good steps after the start and after an overflow that do not "
-               "count; 1 in DeepSpeed",
+               "Good steps, after the start and after each overflow, that do "
+               "not count; 1 in DeepSpeed",
                &LossScaling::delay, yamlCount(0)),
        yamlKey("hysteresis", "Overflows before the scale is lowered",
                &LossScaling::hysteresis, yamlCount(1)),
        yamlKey("consecutive_hysteresis",
-               "Whether a good step makes all of them due again, not only "
-               "growth",
+               "Whether each good step restores the number of overflows; "
+               "otherwise only growth of the scale does",
                &LossScaling::consecutiveHysteresis, yamlFlag()),
-       yamlKey("underflow",
-               "Share of the nonzero gradients that may become 0 when they are "
-               "rounded; above it the scale grows if the largest allows it",
-               &LossScaling::underflow, yamlShare()),
-       yamlKey("check", "Good steps between two looks at this share",
+       yamlKey(
+           "underflow",
+           "Fraction of the nonzero gradients that may round to 0; above it "
+           "the scale grows if the largest gradient allows it",
+           &LossScaling::underflow, yamlShare()),
+       yamlKey("check", "Good steps between two checks of this fraction",
                &LossScaling::check, yamlCount(1)),
        yamlKey("per_tensor",
-               "Whether the gradient of each parameter has a scale of its own, "
-               "which 'underflow' and 'check' then speak of",
+               "Whether the gradient of each parameter also has a scale of its "
+               "own, to which 'underflow' and 'check' then apply",
                &LossScaling::perTensor, yamlFlag()),
        yamlKey("per_layer",
                "Scales by which each layer with a weight multiplies the "
-               "gradient that it passes on",
+               "gradient that it passes to the layer before",
                &LossScaling::layers, layerScalingForm())},
       checkLossScaling);
 }
@@ -114,12 +117,12 @@ static YamlSchema<LossScaling> lossScalingForm() {
 static YamlSchema<EvidenceLimits> limitsForm() {
   return yamlMapping<EvidenceLimits>(
       "evidence",
-      {yamlKey(
-           "underflow",
-           "Largest share of the elements of a narrow value that may become "
-           "0 and were not",
-           &EvidenceLimits::underflow, yamlShare()),
-       yamlKey("overflow", "Largest share that may become infinite",
+      {yamlKey("underflow",
+               "Largest fraction of the nonzero elements of a narrow value "
+               "that may "
+               "become 0",
+               &EvidenceLimits::underflow, yamlShare()),
+       yamlKey("overflow", "Largest fraction that may become infinite",
                &EvidenceLimits::overflow, yamlShare())});
 }
 
@@ -127,7 +130,7 @@ static YamlKey<Policy> extendsKey() {
   YamlKey<Policy> key =
       yamlKey("extends",
               "Policy that this one changes: a name of 'binade policy list', "
-              "or a file beside this one",
+              "or a file next to this one",
               &Policy::extends, yamlString());
   key.read = [read = key.read](YamlReader &reader, Node &node, Policy &policy) {
     policy.extendsLocation = reader.getLoc(node);
@@ -141,7 +144,7 @@ static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
   return schema;
 }
 
-/// A text with the place where it stands.
+/// A text with its location in the file.
 static YamlSchema<AlarmRequest> yamlAlarmWord() {
   YamlSchema<std::string> text = yamlString();
   return {
@@ -170,21 +173,22 @@ static YamlSchema<AlarmRequest> yamlAlarmAction() {
 }
 
 static YamlKey<Policy> alarmsKey() {
-  return {"alarms",
-          [read = yamlOneOrMore(yamlAlarmWord()).read](
-              YamlReader &reader, Node &node, Policy &policy) -> LogicalResult {
-            std::vector<AlarmRequest> &words = policy.alarms.rules;
-            if (failed(read(reader, node, words)))
-              return failure();
-            for (const AlarmRequest &word : words)
-              if (word.text == "off" && words.size() > 1)
-                return emitError(word.location) << "'off' stands alone";
-            return success();
-          },
-          describe(yamlOneOrMore(yamlAlarmWord()).schema,
-                   "Alarms of runs, as --alarms takes them: names of 'binade "
-                   "list alarms', all, off, or files of rules beside this "
-                   "one")};
+  return {
+      "alarms",
+      [read = yamlOneOrMore(yamlAlarmWord()).read](
+          YamlReader &reader, Node &node, Policy &policy) -> LogicalResult {
+        std::vector<AlarmRequest> &words = policy.alarms.rules;
+        if (failed(read(reader, node, words)))
+          return failure();
+        for (const AlarmRequest &word : words)
+          if (word.text == "off" && words.size() > 1)
+            return emitError(word.location) << "'off' stands alone";
+        return success();
+      },
+      describe(yamlOneOrMore(yamlAlarmWord()).schema,
+               "Alarms of runs, in the syntax of --alarms: names of 'binade "
+               "list alarms', all, off, or files of rules next to this "
+               "one")};
 }
 
 static YamlKey<Policy> onAlarmKey() {
@@ -194,8 +198,8 @@ static YamlKey<Policy> onAlarmKey() {
             return read(reader, node, policy.alarms.action.emplace());
           },
           describe(yamlAlarmAction().schema,
-                   "What an alarm leads to, as --on-alarm takes it: warn, stop "
-                   "or switch:POLICY")};
+                   "Action after an alarm, in the syntax of --on-alarm: warn, "
+                   "stop or switch:POLICY")};
 }
 
 const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
@@ -211,21 +215,21 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
                "or Grappler's painting",
                &Policy::propagate,
                yamlEnum(stringifyPropagation, getMaxEnumValForPropagation())),
-       yamlKey("rules", "Deviations; the last that matches an op wins",
+       yamlKey("rules", "Rules; the last that matches an op wins",
                &Policy::rules, yamlList(yamlRule())),
        yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
                lossScalingForm()),
-       yamlKey("cut", "Formats of least cost on a target", &Policy::cut,
-               yamlCut()),
+       yamlKey("cut", "Choice of formats by minimum cost on a target",
+               &Policy::cut, yamlCut()),
        yamlKey("evidence",
-               "What recorded ranges may show of a value that is narrow",
+               "Limits that the recorded range of a narrow value must respect",
                &Policy::limits, limitsForm()),
        yamlKey("amax_half_life",
-               "Steps in which the magnitudes that delayed scales follow from "
-               "halve, in place of the histories of their formats",
+               "Steps after which a recorded magnitude counts half in delayed "
+               "scales; replaces the histories of their formats",
                &Policy::amaxHalfLife, yamlCount(1)),
        yamlKey("statistics",
-               "What to compute of values beside, as --stats takes it: "
+               "Statistics to compute, in the syntax of --stats: "
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",
                &Policy::statistics, yamlList(yamlString())),
        alarmsKey(), onAlarmKey()},

@@ -1,4 +1,4 @@
-//===- PolicySchema.h - what may stand in a policy file ---------*- C++ -*-===//
+//===- PolicySchema.h - Schema of policy files ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
 #define BINADE_LIB_PRECISION_POLICY_POLICYSCHEMA_H
@@ -8,29 +8,30 @@
 
 namespace mlir::binade {
 
-/// The one definition of policy files: what reads them, and what editors are
-/// told. Rules refer to the reader's context.
-const YamlSchema<Policy> &getPolicyFileSchema();
+/// Returns the schema of policy files, which parses them and generates the JSON
+/// schema for editors. Parsed rules refer to the reader's context.
+const YamlSchema<Policy> &getPolicySchema();
 
-/// The same of files of costs.
-const YamlSchema<TargetCosts> &getCostsFileSchema();
+/// Returns the schema of files of costs.
+const YamlSchema<TargetCosts> &getCostsForm();
 
-/// Parts of a policy.
+/// Schemas of parts of a policy.
 YamlSchema<PolicyRule> yamlRule();
 YamlSchema<CutSettings> yamlCut();
 
-/// What the action of an alarm begins with that names a policy.
+/// The prefix of an alarm's action that switches to another policy.
 inline constexpr StringLiteral kSwitchWord = "switch:";
 
-/// Names of floats: that ops compute in and memory holds, and that codes or
-/// what waits may have besides. Other formats of MLIR are no target's.
+/// Names of float types: those in which ops compute and memory stores values,
+/// and those that only quantized and saved values may have. No target supports
+/// MLIR's other float types.
 inline constexpr std::array<StringLiteral, 3> kComputedFloats = {"f32", "bf16",
                                                                  "f16"};
 inline constexpr std::array<StringLiteral, 7> kByteFloats = {
     "f8E4M3FN",   "f8E5M2",     "f8E4M3",       "f8E3M4",
     "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ"};
 
-/// One of the floats `names`.
+/// Parses the name of one of the float types `names`.
 YamlSchema<FloatType>
 yamlFormat(ArrayRef<StringLiteral> names = kComputedFloats);
 

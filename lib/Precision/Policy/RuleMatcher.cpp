@@ -1,4 +1,4 @@
-//===- RuleMatcher.cpp - Which rule speaks of an op -----------------------===//
+//===- RuleMatcher.cpp - Matching of policy rules with ops ----------------===//
 
 #include "binade/Precision/RuleMatcher.h"
 #include "binade/IR/Interface.h"
@@ -21,7 +21,8 @@ const OpRoles &RuleMatcher::getRoles() {
   return *roles;
 }
 
-/// A rule speaks of updates or of ops that are computed: by what it sets.
+/// Whether the rule applies to the kind of op: its settings show whether it is
+/// about optimizer updates or about other ops.
 static bool matchesKind(const PolicyRule &rule, OperationName name) {
   bool isUpdate = name.getStringRef() == OptimizerUpdateOp::getOperationName();
   ArrayRef<std::string> ops = rule.match.ops;
@@ -29,7 +30,7 @@ static bool matchesKind(const PolicyRule &rule, OperationName name) {
          (ops.empty() || llvm::is_contained(ops, name.stripDialect()));
 }
 
-/// What the kind of the op leaves open.
+/// Whether `op` matches the selector apart from the kind of op.
 static bool matchesRest(const PolicySelector &match, Operation *op,
                         const std::optional<OpRoles> &roles) {
   return (!match.phase || getPhase(op) == *match.phase) &&

@@ -1,4 +1,4 @@
-//===- RuleSchema.cpp - What may stand in a rule of a policy --------------===//
+//===- RuleSchema.cpp - Schema of the rules of a policy -------------------===//
 
 #include "PolicySchema.h"
 #include "binade/Container/Suggest.h"
@@ -10,7 +10,7 @@ using namespace mlir::binade;
 using Node = YamlReader::Node;
 
 //===----------------------------------------------------------------------===//
-// Words that depend on what is registered
+// Names that depend on registered types and ops
 //===----------------------------------------------------------------------===//
 
 YamlSchema<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
@@ -42,7 +42,7 @@ static YamlSchema<NameGlob> globForm() {
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
-/// The name of something that `find` knows, described by `expected`.
+/// Returns the schema of a name that `find` resolves, described by `expected`.
 template <typename T>
 static YamlSchema<T> namedForm(StringRef expected,
                                FailureOr<T> (*find)(StringRef name,
@@ -60,7 +60,8 @@ static YamlSchema<T> namedForm(StringRef expected,
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
-/// A name, or two: for states that may be negative, and for the others.
+/// Parses one name, or two joined by '+': for states that may be negative, and
+/// for the others.
 static YamlSchema<StateFormats> stateForm() {
   return namedForm("a format of states such as bf16 or e4m3x",
                    findStateFormats);
@@ -73,7 +74,7 @@ static YamlSchema<QuantizedAttr> tensorFormatForm() {
                                   });
 }
 
-/// A float format, or one with scales.
+/// Finds a float format, or a quantized one.
 static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
   if (llvm::is_contained(kComputedFloats, name) ||
       llvm::is_contained(kByteFloats, name))
@@ -92,11 +93,11 @@ static YamlSchema<Attribute> savedForm() {
 static YamlSchema<OperandFormats> operandsForm() {
   return yamlMapping<OperandFormats>(
       "formats of operands",
-      {yamlKey("activation", "Of what the forward part makes",
+      {yamlKey("activation", "Of results of the forward pass",
                &OperandFormats::activation, tensorFormatForm()),
        yamlKey("weight", "Of parameters", &OperandFormats::weight,
                tensorFormatForm()),
-       yamlKey("gradient", "Of what the backward part makes",
+       yamlKey("gradient", "Of results of the backward pass",
                &OperandFormats::gradient, tensorFormatForm())});
 }
 
@@ -104,7 +105,8 @@ static bool isUpdate(OperationName name) {
   return name.getStringRef() == OptimizerUpdateOp::getOperationName();
 }
 
-/// Names of the ops whose formats a policy may choose, without the prefix.
+/// Returns the names of the ops whose formats a policy may choose, without the
+/// dialect prefix.
 static std::vector<std::string> getOpNames(MLIRContext *context) {
   std::vector<std::string> names;
   for (RegisteredOperationName name : context->getRegisteredOperations())
@@ -139,11 +141,11 @@ static YamlSchema<PolicySelector> selectorForm() {
       "match",
       {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
                yamlOneOrMore(opForm())),
-       yamlKey("name", "Name of a node, with * for any letters",
+       yamlKey("name", "Name of a node; * matches any characters",
                &PolicySelector::name, globForm()),
        yamlKey("phase", "Part of the training step", &PolicySelector::phase,
                yamlEnum(stringifyPhase, getMaxEnumValForPhase())),
-       yamlKey("role", "Tensors that the op reads or makes",
+       yamlKey("role", "Role of a tensor that the op reads or writes",
                &PolicySelector::role,
                yamlEnum(stringifyTensorRole, getMaxEnumValForTensorRole())),
        yamlKey(
@@ -152,7 +154,7 @@ static YamlSchema<PolicySelector> selectorForm() {
            yamlEnum(stringifyLayerPosition, getMaxEnumValForLayerPosition()))});
 }
 
-/// A key of a rule's settings stands in the rule itself.
+/// Makes a key of the settings a key of the rule.
 static YamlKey<PolicyRule> settingKey(YamlKey<PolicySettings> key) {
   auto read = [read = std::move(key.read)](YamlReader &reader, Node &node,
                                            PolicyRule &rule) {
@@ -161,7 +163,7 @@ static YamlKey<PolicyRule> settingKey(YamlKey<PolicySettings> key) {
   return {std::move(key.name), std::move(read), std::move(key.schema)};
 }
 
-/// A rule speaks of updates of parameters, or of what is computed.
+/// Checks that a rule is either about optimizer updates or about other ops.
 static LogicalResult checkKind(YamlReader &reader, Node &node,
                                const PolicyRule &rule) {
   PolicySettings settings = rule.settings;
@@ -208,9 +210,10 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
 YamlSchema<PolicyRule> mlir::binade::yamlRule() {
   return yamlMapping<PolicyRule>(
       "a rule",
-      {yamlKey("match", "The ops that the rule speaks of", &PolicyRule::match,
+      {yamlKey("match", "The ops that the rule applies to", &PolicyRule::match,
                selectorForm()),
-       settingKey(yamlKey("class", "How the ops tolerate the narrow format",
+       settingKey(yamlKey("class",
+                          "How well the ops tolerate the narrow format",
                           &PolicySettings::precisionClass,
                           yamlEnum(stringifyPrecisionClass,
                                    getMaxEnumValForPrecisionClass()))),
@@ -223,33 +226,34 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("result", "Format of the results",
                           &PolicySettings::result, yamlFormat())),
        settingKey(yamlKey("saved",
-                          "Format in which the results wait for the backward "
-                          "part",
+                          "Format in which the results are saved for the "
+                          "backward pass",
                           &PolicySettings::saved, savedForm())),
        settingKey(yamlKey("quantize",
-                          "Formats that operands of ops that sum products are "
-                          "quantized to",
+                          "Formats to which operands of contractions are "
+                          "quantized",
                           &PolicySettings::quantize, operandsForm())),
        settingKey(yamlKey("parameter",
-                          "Format in which a parameter is kept, of "
+                          "Storage format of a parameter; for "
                           "optimizer_update",
                           &PolicySettings::parameter, yamlFormat())),
-       settingKey(yamlKey("master",
-                          "What keeps the updates that this format would lose",
-                          &PolicySettings::master,
-                          yamlEnum(stringifyMaster, getMaxEnumValForMaster()))),
+       settingKey(yamlKey(
+           "master", "What preserves updates that the parameter's format loses",
+           &PolicySettings::master,
+           yamlEnum(stringifyMaster, getMaxEnumValForMaster()))),
        settingKey(yamlKey("state",
-                          "Format of what the optimizer keeps, of "
+                          "Storage format of optimizer states; for "
                           "optimizer_update",
                           &PolicySettings::state, stateForm())),
        settingKey(yamlKey("accumulator",
-                          "Format in which gradients are summed between the "
-                          "batches of a step, of optimizer_update",
+                          "Format of gradients accumulated over the batches of "
+                          "a step; for optimizer_update",
                           &PolicySettings::accumulator, yamlFormat())),
        settingKey(yamlKey(
            "clamp",
-           "What becomes of results that overflow: infinities become the "
-           "largest finite numbers, or a tensor that has any stays below them",
+           "How results that overflow stay finite: infinities become the "
+           "largest finite value, or a tensor with infinities is clamped below "
+           "it",
            &PolicySettings::clamp,
            yamlEnum(stringifyClamp, getMaxEnumValForClamp()))),
        yamlKey("optional", "Whether the rule may match nothing",

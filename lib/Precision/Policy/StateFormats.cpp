@@ -1,4 +1,4 @@
-//===- StateFormats.cpp - Formats of optimizer states, by name ------------===//
+//===- StateFormats.cpp - Formats of optimizer states by name -------------===//
 
 #include "binade/Precision/StateFormats.h"
 #include "PolicySchema.h"
@@ -49,7 +49,7 @@ static YamlSchema<BookFile> bookForm() {
   constexpr double kBound = std::numeric_limits<float>::max();
   return yamlMapping<BookFile>(
       "a code book",
-      {yamlKey("values", "What each code stands for", &BookFile::values,
+      {yamlKey("values", "The value of each code", &BookFile::values,
                yamlList(yamlNumber(-kBound, kBound)))});
 }
 
@@ -74,7 +74,7 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
   return success();
 }
 
-/// What codes are numbers of.
+/// Returns the schema of an element format.
 static YamlSchema<FloatType> elementForm() {
   SmallVector<StringLiteral> names(kByteFloats.begin(), kByteFloats.end());
   names.append({"f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16"});
@@ -96,25 +96,30 @@ static YamlSchema<FormatFile> formatForm() {
                &FormatFile::group, yamlCount(1)),
        yamlKey("block", "Rows and columns that share a scale",
                &FormatFile::block, yamlList(yamlCount(1))),
-       yamlKey("per", "What else shares a scale: per_tensor or per_row",
+       yamlKey("per",
+               "Other elements that share a scale: per_tensor or per_row",
                &FormatFile::granularity,
                yamlEnum(stringifyGranularity, getMaxEnumValForGranularity())),
-       yamlKey("rule", "How the scale follows from the largest magnitude",
+       yamlKey("rule", "How the scale is computed from the largest magnitude",
                &FormatFile::rule,
                yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
        yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
                &FormatFile::scale, yamlFormat({"f32", "bf16", "f8E8M0FNU"})),
-       yamlKey("expand", "Whether magnitudes are raised to a power first",
-               &FormatFile::expand, yamlFlag()),
+       yamlKey(
+           "expand",
+           "Whether magnitudes are raised to a power before (range expansion)",
+           &FormatFile::expand, yamlFlag()),
        yamlKey("history",
-               "Steps before whose largest magnitude makes the scale",
+               "Number of earlier steps whose largest magnitude sets the scale",
                &FormatFile::history, yamlCount(1)),
-       yamlKey("margin", "Powers of two that the scale leaves free",
-               &FormatFile::margin, yamlCount(1))},
+       yamlKey(
+           "margin",
+           "Powers of two between the largest magnitude and the format's limit",
+           &FormatFile::margin, yamlCount(1))},
       checkFormat);
 }
 
-/// The code book `name`; a file is looked for beside `reader`.
+/// Finds the code book `name`; looks for a file next to `reader`.
 static FailureOr<Attribute> findBook(StringRef name, StringRef reader,
                                      Location location) {
   MLIRContext *context = location->getContext();
@@ -169,13 +174,14 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
   return formats;
 }
 
-/// What is called by a name: formats, and in words what they are.
+/// Formats that are found by name, with a description.
 struct NamedFormats {
   StateFormats formats;
   std::string summary;
 };
 
-/// `format` with rounding by chance; null where nothing is rounded.
+/// Returns `format` with stochastic rounding; null for f32, which rounds
+/// nothing.
 static Attribute getStochastic(Attribute format) {
   MLIRContext *context = format.getContext();
   if (auto type = dyn_cast<TypeAttr>(format)) {
@@ -185,8 +191,8 @@ static Attribute getStochastic(Attribute format) {
   return cast<QuantizedAttr>(format).withRounding(/*stochastic=*/true);
 }
 
-/// Where the name is unknown, `floats` are offered, and of the files those that
-/// `isOffered`, if that is given.
+/// Finds the format called `name`. An error about an unknown name offers
+/// `floats`, and the shipped files for which `isOffered` holds, if it is given.
 static FailureOr<NamedFormats>
 findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
         const std::function<bool(StringRef)> &isOffered = nullptr) {
@@ -199,16 +205,17 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
          {&found->formats.ofSigned, &found->formats.ofUnsigned})
       if (!(*format = getStochastic(*format)))
         return emitError(location)
-               << "format '" << name << "' is that of what is computed: "
-               << "nothing is rounded to it, by chance or otherwise";
+               << "format '" << name << "' rounds no value: '" << kStochastic
+               << "' needs a narrower format than f32";
     return found;
   }
   if (!name.ends_with(kDataSuffix) && name.contains(':'))
-    return emitError(location) << "behind the name of a format may stand '"
-                               << kStochastic << "', got '" << name << "'";
+    return emitError(location) << "expected '" << kStochastic
+                               << "' or nothing after the name of a format, "
+                               << "found '" << name << "'";
   if (llvm::is_contained(kComputedFloats, name)) {
     Attribute type = TypeAttr::get(parseType(name, context));
-    return NamedFormats{{type, type}, "an element each"};
+    return NamedFormats{{type, type}, "not quantized"};
   }
   FailureOr<DataFile> file =
       findFile({"format", getFormatFiles(), floats, isOffered}, name,
@@ -243,7 +250,7 @@ SmallVector<StringRef> getFormatNames(StringRef states) {
   return names;
 }
 
-/// Whether updates can decode and encode it.
+/// Whether optimizer updates can dequantize and quantize the format.
 static bool isOfStates(Attribute format) {
   auto quantized = dyn_cast<QuantizedAttr>(format);
   return !quantized || quantized.getGranularity() == Granularity::PerGroup;
@@ -295,7 +302,7 @@ FailureOr<StateFormats> findStateFormats(StringRef name, Location location) {
 // Decisions
 //===----------------------------------------------------------------------===//
 
-/// Of one element in a tensor of many groups.
+/// Returns the bytes per element in a tensor of many groups.
 static double getBytes(Attribute format) {
   if (auto type = dyn_cast<TypeAttr>(format))
     return type.getValue().getIntOrFloatBitWidth() / 8.0;
@@ -328,7 +335,7 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
     bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
     Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
     bool isWide = isa<QuantizedAttr>(format) && !quantizes;
-    // States of rows or columns are small.
+    // States of rows or columns are small, so they stay in f32.
     chosen.push_back(isWide || !op.isElementwise(kept) ? wide : format);
   }
   if (chosen.empty())

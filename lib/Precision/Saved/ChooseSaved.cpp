@@ -1,4 +1,4 @@
-//===- ChooseSaved.cpp - What a budget does to saved values ---------------===//
+//===- ChooseSaved.cpp - Which saved values to quantize or recompute ------===//
 
 #include "ChooseSaved.h"
 
@@ -51,7 +51,8 @@ private:
     return order;
   }
 
-  /// What is made again has the errors of what it is made of.
+  /// Errors of a recomputed value are those of its sources, so sources reach
+  /// what the value reaches.
   void followSources() {
     for (const SavedValue &value : llvm::reverse(values)) {
       if (value.choice != SavedChoice::Recompute)

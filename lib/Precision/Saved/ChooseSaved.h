@@ -1,4 +1,4 @@
-//===- ChooseSaved.h - What a budget does to saved values -------*- C++ -*-===//
+//===- ChooseSaved.h - Choices for saved values -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_SAVED_CHOOSESAVED_H
 #define BINADE_LIB_PRECISION_SAVED_CHOOSESAVED_H
@@ -7,43 +7,45 @@
 
 namespace mlir::binade {
 
-/// A value that the backward part reads, and how it may get there.
+/// A value that the backward pass reads, and the ways to provide it.
 struct SavedValue {
   SaveOp save;
   uint64_t bytes = 0;
-  /// Of its codes and scales; none where it must not be quantized.
+  /// Bytes of its quantized elements and scales; none if it must not be
+  /// quantized.
   std::optional<uint64_t> quantizedBytes;
-  /// What makes it again, none where that is not cheap; the values before it
-  /// that these ops read, by number; and how many elements they read and write.
+  /// The ops that recompute it, none if that is not cheap; the indices of the
+  /// saved values that these ops read; and the number of elements that they
+  /// read and write.
   SmallVector<Operation *> ops;
   SmallVector<unsigned> sources;
   uint64_t work = 0;
-  /// What an error in it enters.
+  /// The gradients that an error in the value affects.
   ErrorPropagation reach;
-  /// Where it is first read: the later, the fewer gradients are behind it.
+  /// The position of its first use. Later uses affect fewer gradients.
   unsigned firstRead = 0;
-  /// Whether it would wait without the op `save`, as a copy of a parameter
-  /// does.
+  /// Whether the backward pass reads the value without a `save` in the program,
+  /// as it does a copy of a parameter.
   bool isImplicit = false;
   SavedChoice choice = SavedChoice::Keep;
 
   uint64_t getBytesLeft() const;
 };
 
-/// All values that the backward part of `body` reads, in the order of their
-/// definitions: each has one `save` afterwards, and views of it are views of
-/// what that keeps. Some may be quantized to `format`.
+/// Returns all values that the backward pass of `body` reads, in the order of
+/// their definitions. Changes the saves: afterwards each value has one `save`,
+/// and views of a value are views of the saved value. Bytes are for `format`.
 std::vector<SavedValue> collectSaved(Block &body, QuantizedAttr format);
-/// Has readers read the value itself.
+/// Erases `save`; its users read the value itself.
 void forgetSave(SaveOp save);
 
-/// Makes the choices so that what is left of all values, in the order of their
-/// definitions, fits into `budget`.
-/// What is exact comes first: values are made again, those first that free most
-/// bytes for their work; only then some are quantized, first those whose error
-/// enters one gradient alone, large ones before small ones, then those that are
-/// read last. What turns out not to be needed is undone. Returns the bytes that
-/// are left, which may be more than `budget`.
+/// Chooses what happens to each of `values`, which are in the order of their
+/// definitions, so that the saved bytes fit into `budget`. Recomputes values
+/// first, because that is exact, starting with those that free the most bytes
+/// for their work. Then quantizes values: first those whose error affects only
+/// one gradient, large ones before small ones, then those with the latest first
+/// use. Finally undoes choices that are not needed. Returns the remaining
+/// bytes, which may exceed `budget`.
 uint64_t chooseSaved(MutableArrayRef<SavedValue> values, uint64_t budget);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- CollectSaved.cpp - What a budget can choose from -------------------===//
+//===- CollectSaved.cpp - The saved values of a step ----------------------===//
 
 #include "ChooseSaved.h"
 #include "binade/IR/Build.h"
@@ -12,10 +12,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// More ops than this are not run again for one value.
+/// The maximum number of ops that are recomputed for one value.
 static constexpr unsigned kMaxOps = 8;
 
-/// Whether `op` costs about as much as to read and to write its values.
+/// Whether `op` is limited by memory traffic, so that recomputing it is cheap.
 static bool isCheap(Operation *op) {
   auto kernelOp = dyn_cast<KernelOpInterface>(op);
   if (!kernelOp || !isMemoryEffectFree(op))
@@ -33,8 +33,8 @@ static bool isCheap(Operation *op) {
   }
 }
 
-/// Whether somebody could choose the format of `value`, as of all but such as
-/// statistics of rows.
+/// Whether decisions choose the format of `value`. They do not for values such
+/// as statistics of rows.
 static bool hasChosenFormat(Value value) {
   while (Value from = getMoved(value))
     value = from;
@@ -59,8 +59,8 @@ public:
   }
 
 private:
-  /// Of what waits without a `save`, as copies of parameters in other formats
-  /// do, makes it one.
+  /// Adds a `save` to each value that the backward pass reads without one, such
+  /// as a copy of a parameter in another format.
   void saveAll() {
     auto isRead = [](OpOperand &use) {
       return getPhase(use.getOwner()) == Phase::Backward;
@@ -82,8 +82,8 @@ private:
     }
   }
 
-  /// Has each value wait once, not views of it, as they have its memory;
-  /// arguments do not wait.
+  /// Saves each value once, instead of views of it, because they share its
+  /// memory. Arguments are not saved.
   void joinViews() {
     Rematerializer rematerializer(body);
     llvm::MapVector<Value, SmallVector<SaveOp>> byBase;
@@ -130,7 +130,7 @@ private:
     }
   }
 
-  /// In the order of what they keep.
+  /// Returns the saves in the order of the values that they save.
   SmallVector<SaveOp> getSaves() {
     SmallVector<SaveOp> saves(body.getOps<SaveOp>());
     llvm::stable_sort(saves, [](SaveOp l, SaveOp r) {
@@ -150,7 +150,8 @@ private:
     return count;
   }
 
-  /// None where nothing is gained, or the format is none's to choose.
+  /// Returns the bytes of the quantized value; none if quantizing does not save
+  /// memory, or the format of the value cannot be chosen.
   std::optional<uint64_t> measureCodes(SaveOp save) const {
     PrecisionAttr decision = save.getPrecisionAttr();
     RankedTensorType type = save.getType();
@@ -167,7 +168,7 @@ private:
 
   Block &body;
   QuantizedAttr format;
-  /// What waited without a `save`.
+  /// Values that the backward pass read without a `save`.
   DenseSet<Value> implicit;
   std::vector<SavedValue> values;
 };

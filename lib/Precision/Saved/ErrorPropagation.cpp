@@ -1,4 +1,4 @@
-//===- ErrorPropagation.cpp - What an error in a saved value enters -------===//
+//===- ErrorPropagation.cpp - Gradients that an error reaches -------------===//
 
 #include "ErrorPropagation.h"
 #include "binade/IR/Interface.h"
@@ -28,7 +28,8 @@ unsigned ErrorPropagationAnalysis::getFirstRead(SaveOp save) const {
   return user ? positions.lookup(user) : 0;
 }
 
-/// A value that leaves the backward part is a gradient.
+/// Returns the gradients that an error in the results of `op` reaches. A result
+/// with a user outside of the backward pass is a gradient.
 ErrorPropagation ErrorPropagationAnalysis::follow(Operation &op) const {
   ErrorPropagation reach;
   for (Value result : op.getResults())

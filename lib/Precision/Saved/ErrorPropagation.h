@@ -1,4 +1,4 @@
-//===- ErrorPropagation.h - Which results an error reaches ------*- C++ -*-===//
+//===- ErrorPropagation.h - Gradients that an error reaches -----*- C++ -*-===//
 
 #ifndef BINADE_LIB_PRECISION_SAVED_ERRORPROPAGATION_H
 #define BINADE_LIB_PRECISION_SAVED_ERRORPROPAGATION_H
@@ -15,14 +15,14 @@ struct ErrorPropagation {
   void add(const ErrorPropagation &other);
 };
 
-/// Where in the backward part values are read, and what that leads to. Linear
-/// in the ops.
+/// Finds where the backward pass reads saved values, and which gradients depend
+/// on them. Takes time linear in the number of ops.
 class ErrorPropagationAnalysis {
 public:
   explicit ErrorPropagationAnalysis(Block &body);
 
   ErrorPropagation getReach(SaveOp save) const { return reached.lookup(save); }
-  /// The position of the first op that reads what `save` keeps.
+  /// Returns the position of the first op that reads the saved value.
   unsigned getFirstRead(SaveOp save) const;
 
 private:

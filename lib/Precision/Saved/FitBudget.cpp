@@ -1,4 +1,4 @@
-//===- FitBudget.cpp - What waits for the backward part, within bounds ----===//
+//===- FitBudget.cpp - Limit the memory of saved values -------------------===//
 
 #include "../Materialize/QuantizeValues.h"
 #include "ChooseSaved.h"
@@ -16,7 +16,7 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_FITBUDGETPASS
 #include "binade/Precision/Passes.h.inc"
 
-/// COAT's, of what waits for ops that are not linear.
+/// COAT's format for values that nonlinear ops save.
 static constexpr StringLiteral kSavedFormat = "coat-group";
 namespace {
 class Fitter {
@@ -24,8 +24,8 @@ public:
   Fitter(func::FuncOp step, QuantizedAttr format)
       : step(step), body(step.front()), format(format) {}
 
-  /// Makes `getBudget`, of the bytes of all values, enough for what waits;
-  /// returns what becomes of each.
+  /// Makes the saved values fit into `getBudget`, which is called with the
+  /// bytes of all saved values. Returns the choice for each value.
   FailureOr<SmallVector<Attribute>>
   run(function_ref<uint64_t(uint64_t)> getBudget) {
     values = collectSaved(body, format);
@@ -50,9 +50,9 @@ private:
     InFlightDiagnostic error =
         step.emitError("a budget of ")
         << formatBytes(budget) << " is too small: of the "
-        << formatBytes(getBytes())
-        << " that wait for the backward part at least " << formatBytes(left)
-        << " are left when values are quantized and made again";
+        << formatBytes(getBytes()) << " saved for the backward pass, at least "
+        << formatBytes(left)
+        << " remain when values are recomputed and quantized";
     SavedValue *largest = nullptr;
     for (SavedValue &value : values)
       if (value.choice == SavedChoice::Keep &&
@@ -60,7 +60,7 @@ private:
         largest = &value;
     if (largest)
       error.attachNote(largest->save.getLoc())
-          << "the largest that has to stay as it is: "
+          << "the largest value that must stay as it is: "
           << binade::describe(largest->save.getX()) << ", "
           << largest->save.getType();
     return error;
@@ -78,8 +78,8 @@ private:
     return choices;
   }
 
-  /// What is made again is read where that is made which is made of it: the
-  /// last values first.
+  /// Recomputes the last values first, so that the sources of a recomputed
+  /// value are recomputed at its new place.
   void apply() {
     Rematerializer rematerializer(body);
     for (SavedValue &value : llvm::reverse(values))
@@ -110,7 +110,7 @@ struct FitBudgetPass : impl::FitBudgetPassBase<FitBudgetPass> {
     ModuleOp module = getOperation();
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
-      module.emitError("expected a function '@step' whose values wait");
+      module.emitError("expected a function '@step' that saves values");
       return signalPassFailure();
     }
     if (!::binade::parseBudget(budget, 1)) {

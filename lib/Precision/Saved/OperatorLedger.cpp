@@ -1,4 +1,4 @@
-//===- OperatorLedger.cpp - What operators keep, one by one ---------------===//
+//===- OperatorLedger.cpp - Saved memory counted per operator -------------===//
 
 #include "binade/Precision/OperatorLedger.h"
 #include "binade/IR/Build.h"
@@ -12,14 +12,15 @@ using namespace mlir::binade;
 namespace {
 struct Operator {
   SmallVector<Operation *> ops;
-  Value argument; ///< What all of it depends on; null for an op of its own.
+  Value argument; ///< The tensor that all ops depend on; null for a contraction
+                  ///< or join.
 };
 
-/// A tensor that is kept.
+/// A saved tensor.
 struct Kept {
   uint64_t bytes = 0, scaleBytes = 0;
   unsigned reader = 0;
-  bool isRead = false; ///< Or kept by what makes it, so far.
+  bool isRead = false; ///< Otherwise its producer keeps it, so far.
 };
 
 class Counter {
@@ -50,27 +51,28 @@ private:
   Kept measureMade(Value value) const;
 
   func::FuncOp step;
-  /// What adjoints at a location read of the forward part: an adjoint is where
-  /// its op is.
+  /// The forward values that the adjoints at a location read. An adjoint has
+  /// the location of its op.
   DenseMap<Location, DenseSet<Value>> reads;
-  /// How what waits of a tensor is quantized; null where it is not.
+  /// The quantized format in which each tensor is saved; null if it is not
+  /// quantized.
   DenseMap<Value, QuantizedAttr> waits;
-  /// Of what depends on the batch: the tensor that it alone depends on.
+  /// For values that depend on the batch: the only tensor that they depend on.
   DenseMap<Value, Value> sources;
   std::vector<Operator> operators;
-  DenseMap<Value, unsigned> ofArgument; ///< Operators by their arguments.
+  DenseMap<Value, unsigned> ofArgument; ///< Indices of operators by `argument`.
   llvm::MapVector<Value, Kept> tensors;
 };
 } // namespace
 
-/// The tensor that `value` shows in another shape or order.
+/// Returns the tensor of which `value` is a view, transpose or cast.
 static Value getBase(Value value) {
   while (Value from = getMoved(value))
     value = from;
   return value;
 }
 
-/// Whether `op` computes, where others copy elements.
+/// Whether `op` computes, instead of only copying elements.
 static bool isArithmetic(Operation *op) {
   auto decided = dyn_cast<PrecisionOpInterface>(op);
   return isa<ElementwiseOpInterface>(op) ||
@@ -92,7 +94,7 @@ static QuantizedAttr getQuantized(Operation *op, unsigned operand) {
 void Counter::findReads() {
   step.walk([&](SaveOp save) {
     QuantizedAttr format = getQuantized(save, 0);
-    // Kept wide for one reader, it is wide.
+    // A value that one reader needs in its own format is not quantized.
     auto [known, isNew] = waits.try_emplace(getBase(save.getX()), format);
     if (!isNew && !format)
       known->second = {};
@@ -152,7 +154,7 @@ Kept Counter::measure(Value value, QuantizedAttr format) const {
   return {codes, format.getBytes(type.getShape()) - codes};
 }
 
-/// In the format in which `op`, which sums products, reads an operand.
+/// Measures an operand in the format in which `op`, a contraction, reads it.
 Kept Counter::measureRead(PrecisionOpInterface op, unsigned index) const {
   Value value = op->getOperand(index);
   QuantizedAttr format = getQuantized(op, index);
@@ -192,7 +194,7 @@ void Counter::keep(unsigned index) {
     if (isActivation(operand) && read.contains(operand))
       keep(index, operand,
            sums ? measureRead(decided, number) : measureMade(operand), true);
-  // Statistics beside the first result are small.
+  // Other results, such as statistics, are small.
   if (sums && read.contains(op->getResult(0)))
     keep(index, op->getResult(0), measureMade(op->getResult(0)), false);
 }

@@ -164,7 +164,7 @@ def test_invalid_memory_budgets(text):
 def test_what_does_not_fit():
     error = refuse(MINI, "--policy", "bf16-amp", "--budget", "1MiB", code=3)
     assert "a budget of 1.0 MiB is too small" in error
-    assert "at least" in error and "the largest that has to stay as it is" in error
+    assert "at least" in error and "the largest value that must stay as it is" in error
 
 
 def test_a_bundle_has_its_budget(tmp_path):
