@@ -1,6 +1,8 @@
-//===- AlarmRequests.cpp - Alarms as a policy asks for them ---------------===//
-// A module has them as {rules = [WORD, ...], action = WORD}, a word being
+//===- AlarmRequests.cpp - Alarms that a policy asks for ------------------===//
+//
+// A module stores them as {rules = [WORD, ...], action = WORD}, where a WORD is
 // {word = "range", at = loc(...)}, with `contents` if it names a file.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/IR/AlarmRequests.h"
@@ -70,7 +72,8 @@ AlarmRequests mlir::binade::getAlarmRequests(ModuleOp module) {
   return words;
 }
 
-/// Whether `value` has those of `keys` whose type is the key's, and no others.
+/// Whether `value` is a dictionary that has only `keys`, each with the given
+/// type.
 static bool
 hasOnly(Attribute value,
         ArrayRef<std::pair<StringRef, function_ref<bool(Attribute)>>> keys) {

@@ -1,4 +1,4 @@
-//===- Axes.cpp - Axes in another order -----------------------------------===//
+//===- Axes.cpp - Permutations of axes ------------------------------------===//
 
 #include "binade/IR/Axes.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"

@@ -1,4 +1,4 @@
-//===- BinadeAttrs.cpp - attributes and their checks ----------------------===//
+//===- BinadeAttrs.cpp - Attributes and their verifiers -------------------===//
 
 #include "binade/Container/Numbers.h"
 #include "binade/IR/Binade.h"
@@ -15,9 +15,9 @@ using namespace mlir::binade;
 #include "binade/IR/BinadeEnums.cpp.inc"
 
 /// Parses what follows the size of a piece: `codes`, `multiple`, `block`,
-/// `attention` and `most`, each optional, each after a comma. The declarative
-/// format has no such list: its optional groups are told apart by their first
-/// token, which is a comma here for all.
+/// `attention` and `most`, each optional and after a comma. The declarative
+/// format does not support such a list, because it distinguishes optional
+/// groups by their first token, which is a comma for all of them here.
 static ParseResult parseTargetProducts(AsmParser &parser,
                                        SmallVectorImpl<FloatType> &codes,
                                        int64_t &multiple, int64_t &block,
@@ -97,8 +97,9 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   for (auto [what, format] :
        {std::pair("accumulation", accumulate), std::pair("result", result)})
     if (format && getStorageFormat(format) != format)
-      return emitError() << what << " format " << format
-                         << " is no format of memory, only of operands";
+      return emitError()
+             << what << " format " << format
+             << " is not a storage format; only operands are rounded to it";
   return success();
 }
 
@@ -109,20 +110,21 @@ QuantizedAttr PrecisionAttr::getOperand(unsigned index) const {
              : QuantizedAttr();
 }
 
-/// What is wrong with `format` of one state, or an empty string.
+/// Returns what is wrong with `format` of one state, or an empty string.
 static std::string explainState(Attribute format) {
   if (auto random = dyn_cast<StochasticAttr>(format))
     return random.getFormat().isBF16() || random.getFormat().isF16()
                ? ""
-               : "states are rounded by chance to bf16, f16 or quantized, not "
-                 "to " +
+               : "states are rounded stochastically to bf16, f16 or a "
+                 "quantized "
+                 "format, not to " +
                      llvm::to_string(random.getFormat());
   auto type = dyn_cast<TypeAttr>(format);
   Type number = type ? type.getValue() : Type();
   if (isa<QuantizedAttr>(format) ||
       (number && (number.isF32() || number.isBF16() || number.isF16())))
     return "";
-  return "states are kept in f32, bf16, f16 or quantized, not in " +
+  return "states are kept in f32, bf16, f16 or a quantized format, not in " +
          llvm::to_string(format);
 }
 
@@ -131,7 +133,7 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
                                           FloatType accumulator) {
   auto print = [](FloatType format) { return llvm::to_string(format); };
   for (auto [what, format] : {std::pair("parameters", parameter),
-                              std::pair("sums of gradients", accumulator)})
+                              std::pair("accumulated gradients", accumulator)})
     if (format && !format.isF32() && !format.isBF16() && !format.isF16())
       return std::string(what) + " are kept in f32, bf16 or f16, not in " +
              print(format);
@@ -147,10 +149,12 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
     return "";
   std::string name = "'" + stringifyMaster(master).str() + "'";
   if (!parameter || parameter.isF32())
-    return name + " keeps what 16 bits lose; the parameter is f32";
+    return name +
+           " preserves what a 16-bit parameter loses; the parameter is f32";
   bool splits = master == Master::SplitRound || master == Master::SplitTrunc;
   if (splits && !parameter.isBF16())
-    return name + " works on the upper half of an f32, which is bf16, not " +
+    return name +
+           " splits an f32 into a bf16 and 16 more bits; the parameter is " +
            print(parameter);
   return "";
 }
@@ -236,7 +240,7 @@ std::string SettingAttr::explainViolation(double value) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Facts about types that the interfaces ask for
+// Formats and shapes of types
 //===----------------------------------------------------------------------===//
 
 FloatType mlir::binade::getStorageFormat(FloatType format) {

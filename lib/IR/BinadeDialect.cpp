@@ -1,4 +1,4 @@
-//===- BinadeDialect.cpp - registration and dialect-wide checks -----------===//
+//===- BinadeDialect.cpp - Registration, attribute checks -----------------===//
 
 #include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Binade.h"
@@ -91,7 +91,7 @@ Operation *BinadeDialect::materializeConstant(OpBuilder &builder,
 }
 
 //===----------------------------------------------------------------------===//
-// Attributes that may stand on any op, argument or result
+// Attributes of any op, argument or result
 //===----------------------------------------------------------------------===//
 
 template <typename Expected>
@@ -184,20 +184,22 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
   if (isa<RandomAttr>(value)) {
     if (isa<FloatType>(getElementTypeOrSelf(type)))
       return success();
-    return op->emitOpError() << "draws argument " << index
-                             << " at random, which has type " << type;
+    return op->emitOpError() << "initializes argument " << index
+                             << " with random values, but it has type " << type;
   }
   if (auto beside = dyn_cast<BesideAttr>(value)) {
     Master master = beside.getMaster();
     if (master == Master::None || master == Master::Stochastic)
-      return op->emitOpError() << "starts argument " << index << " with what '"
-                               << stringifyMaster(master)
-                               << "' keeps beside a parameter: nothing";
+      return op->emitOpError()
+             << "initializes argument " << index << " by #binade.beside, but '"
+             << stringifyMaster(master)
+             << "' stores nothing in addition to the parameter";
     return success();
   }
   if (isa<ElementsAttr, ExternalAttr>(value)) {
     Type given = cast<TypedAttr>(value).getType();
-    // An f32 is rounded to 16 bits.
+    // The initial value may be f32 for a 16-bit argument, which it is rounded
+    // to.
     Type element = getElementTypeOrSelf(type);
     auto tensor = dyn_cast<RankedTensorType>(given);
     bool isRounded = tensor && tensor.getElementType().isF32() &&

@@ -1,4 +1,4 @@
-//===- Build.cpp - small builders shared by op families -------------------===//
+//===- Build.cpp - Builders shared by op families -------------------------===//
 
 #include "binade/IR/Build.h"
 #include "llvm/Support/MathExtras.h"
@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 //===----------------------------------------------------------------------===//
-// On tensors
+// Ops on tensors
 //===----------------------------------------------------------------------===//
 
 static Attribute getNumber(Type element, double value) {
@@ -159,7 +159,7 @@ LogicalResult mlir::binade::inferReduction(std::optional<Location> location,
 }
 
 //===----------------------------------------------------------------------===//
-// On elements
+// Ops on elements
 //===----------------------------------------------------------------------===//
 
 Value mlir::binade::splat(ImplicitLocOpBuilder &b, Value like, double value) {
@@ -180,7 +180,8 @@ int64_t mlir::binade::getInteger(const APInt &bits, Type type) {
                           : bits.getSExtValue();
 }
 
-// Neither division that has no quotient may run: on a CPU both are traps.
+// A division by 0, and the signed division that overflows (by -1), must not be
+// executed, because they trap on a CPU.
 Value mlir::binade::buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                                   bool isUnsigned) {
   if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
@@ -225,7 +226,7 @@ Value mlir::binade::buildComparison(ImplicitLocOpBuilder &b, Value lhs,
 }
 
 namespace {
-/// Arithmetic on elements, so that a formula reads like one.
+/// Arithmetic on elements with short names, for readable formulas.
 struct Formula {
   ImplicitLocOpBuilder &b;
   Value like;
@@ -239,7 +240,8 @@ struct Formula {
 static constexpr double kCubic = 0.044715;
 static const double kTanhScale = std::sqrt(2.0 / llvm::numbers::pi);
 
-/// The standard normal distribution function at x, by erf or its tanh fit.
+/// Returns the standard normal distribution function at x, by erf or a tanh
+/// fit.
 static Value buildNormalCdf(Formula f, Value x, Approximation approximation) {
   Value argument, saturating;
   if (approximation == Approximation::Tanh) {
@@ -281,7 +283,8 @@ Value mlir::binade::buildGeluGrad(ImplicitLocOpBuilder &b, Value dy, Value x,
   return f.mul(dy, f.add(cdf, f.mul(x, density)));
 }
 
-/// sigmoid(x) and sigmoid(-x), neither of which cancels, by one exponential.
+/// Returns sigmoid(x) and sigmoid(-x) by one exponential, both without
+/// cancellation.
 static std::pair<Value, Value> buildSigmoids(Formula f, Value x) {
   Value size = math::AbsFOp::create(f.b, x);
   Value decay = math::ExpOp::create(f.b, arith::NegFOp::create(f.b, size));

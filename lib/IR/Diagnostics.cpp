@@ -1,4 +1,4 @@
-//===- Diagnostics.cpp - MLIR's diagnostics as errors ---------------------===//
+//===- Diagnostics.cpp - MLIR diagnostics as errors -----------------------===//
 
 #include "binade/IR/Diagnostics.h"
 #include "binade/Container/Numbers.h"
@@ -15,7 +15,7 @@ std::string mlir::binade::formatNumber(double number) {
   return ::binade::formatNumber(number);
 }
 
-/// Messages are longer than names, but not endless.
+/// Messages are longer than names, but limited.
 static constexpr size_t kMessageLimit = 2000;
 
 Location mlir::binade::getPartLoc(MLIRContext *context, StringRef file,
@@ -55,7 +55,7 @@ mlir::binade::describeLocation(Location location) {
       .Default([](LocationAttr) { return Place(); });
 }
 
-/// In the metadata of diagnostics, which nothing prints.
+/// Marks in the metadata of diagnostics, which is not printed.
 static constexpr StringLiteral kInternal = "internal";
 static constexpr StringLiteral kUnsupported = "unsupported";
 
@@ -94,7 +94,7 @@ bool mlir::binade::isUnsupported(Diagnostic &diagnostic) {
                         ::binade::printable(diagnostic.str(), kMessageLimit)};
   error.part = part;
   for (Diagnostic &note : diagnostic.getNotes()) {
-    // A note about another place says which.
+    // A note about another place names it.
     auto [_, other] = describeLocation(note.getLocation());
     std::string text = ::binade::printable(note.str(), kMessageLimit);
     bool isElsewhere = !other.empty() && other != part;
@@ -116,7 +116,7 @@ DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
         errors.push_back(std::move(diagnostic));
         return success();
       }) {
-  // An op is shown by its place; its text may be long.
+  // An op is shown by its location; its text may be long.
   context->printOpOnDiagnostic(false);
 }
 

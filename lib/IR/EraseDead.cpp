@@ -1,4 +1,4 @@
-//===- EraseDead.cpp - Ops whose results nobody reads ---------------------===//
+//===- EraseDead.cpp - Removal of unused ops ------------------------------===//
 
 #include "binade/IR/EraseDead.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

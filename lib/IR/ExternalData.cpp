@@ -1,4 +1,4 @@
-//===- ExternalData.cpp - Tensors that a model keeps beside it ------------===//
+//===- ExternalData.cpp - Tensors stored next to a model ------------------===//
 
 #include "binade/IR/ExternalData.h"
 #include "binade/Container/Magic.h"
@@ -28,7 +28,7 @@ Result<const ExternalFile *> ExternalData::open(StringRef location) {
   return &files.try_emplace(location, std::move(*file)).first->second;
 }
 
-/// Fails unless the whole of `file` has the SHA-1 `expected`, hexadecimal.
+/// Returns an error unless the SHA-1 of `file` is `expected`, in hexadecimal.
 static Result<void> checkHash(const ExternalFile &file, StringRef expected) {
   llvm::SHA1 hash;
   std::vector<std::byte> buffer(1 << 20);
@@ -44,11 +44,11 @@ static Result<void> checkHash(const ExternalFile &file, StringRef expected) {
   if (expected.equals_insensitive(found))
     return {};
   return Error{"", file.getPath() + " has the SHA-1 " + found +
-                       ", its checksum is " + quote(expected)};
+                       ", but its checksum is " + quote(expected)};
 }
 
-/// Fails unless the bytes exist. The usual reason is that the file is not the
-/// data but stands for them.
+/// Returns an error unless the bytes exist. Often the file is a placeholder for
+/// the data, such as a Git LFS pointer; the error then has a note about that.
 static Result<void> checkBytes(const ExternalFile &file,
                                const ExternalPlace &place) {
   Result<void> checked = ::binade::checkRange(file, place.offset, place.size);

@@ -1,4 +1,4 @@
-//===- Fallback.cpp - How a target deviates from a decision ---------------===//
+//===- Fallback.cpp - Deviations of a target from a decision --------------===//
 
 #include "binade/IR/Products.h"
 #include "llvm/Support/ScopedPrinter.h"

@@ -1,4 +1,4 @@
-//===- Interface.cpp - arguments and results of a training step -----------===//
+//===- Interface.cpp - Arguments and results of a step --------------------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"

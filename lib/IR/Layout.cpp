@@ -1,4 +1,4 @@
-//===- Layout.cpp - the order of axes in memory ---------------------------===//
+//===- Layout.cpp - Order of axes in memory -------------------------------===//
 
 #include "binade/IR/Binade.h"
 

@@ -1,4 +1,4 @@
-//===- Masks.cpp - Constants that exclude elements ------------------------===//
+//===- Masks.cpp - Constants that mask elements ---------------------------===//
 
 #include "binade/IR/Masks.h"
 #include "binade/IR/Build.h"
@@ -9,24 +9,25 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A bound of at least this magnitude is there to bound nothing.
+/// A bound of at least this magnitude has no effect.
 static constexpr double kUnbounded = 1e38;
-/// A factor of at least this magnitude makes a mask of an indicator; smaller
+/// A factor of at least this magnitude turns an indicator into a mask; smaller
 /// ones scale scores.
 static constexpr double kMinFactor = 1e8;
-/// Ops between a mask and what reads it.
+/// The maximum number of ops between a mask and the op that ignores masked
+/// elements.
 static constexpr unsigned kMaxOps = 256;
 
 namespace {
-/// A value that a mask is part of, and whether it is negative there.
+/// A value that a mask is part of, and whether the mask is negative there.
 struct Masked {
   Value value;
   bool isNegative;
 };
 } // namespace
 
-/// The factor, 1 or -1, with which the result of its op has the operand `use`
-/// as a term or as an element; nothing for other ops.
+/// Returns the factor, 1 or -1, by which the operand `use` enters the result of
+/// its op as a term or as an element; none for other ops.
 static std::optional<double> getSign(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<NegOp>(op) || (isa<SubOp>(op) && use.getOperandNumber() == 1))
@@ -36,8 +37,8 @@ static std::optional<double> getSign(OpOperand &use) {
   return std::nullopt;
 }
 
-/// The result of the op of `use`, an operand that has a mask, where the result
-/// has it too.
+/// Returns the result of the op of `use`, an operand with a mask, if the result
+/// has the mask, too.
 static std::optional<Masked> follow(OpOperand &use, bool isNegative,
                                     double magnitude) {
   Operation *op = use.getOwner();
@@ -72,14 +73,14 @@ bool mlir::binade::isMask(OpOperand &use, double number) {
 }
 
 //===----------------------------------------------------------------------===//
-// Constants that values carry
+// Constants that elements are computed from
 //===----------------------------------------------------------------------===//
 
-/// Ops between a value and the constants that it carries.
+/// The maximum number of ops between a value and such constants.
 static constexpr unsigned kMaxCarriers = 32;
 
-/// Maps an element of the operand `use` to that of the result which it alone
-/// determines; null where no element of the result comes from it alone.
+/// Returns the map from an element of the operand `use` to the element of the
+/// result that is computed from it alone; null if there is no such element.
 static std::function<double(double)> getCarrying(OpOperand &use) {
   Operation *op = use.getOwner();
   if (std::optional<double> sign = getSign(use))

@@ -1,4 +1,4 @@
-//===- Movement.cpp - Ops that compute nothing ----------------------------===//
+//===- Movement.cpp - Ops that only move data -----------------------------===//
 
 #include "binade/IR/Movement.h"
 
@@ -38,14 +38,15 @@ int64_t mlir::binade::getNumElements(Value value) {
   return getTensor(value).getNumElements();
 }
 
-/// Codes of a byte in a word.
+/// Number of 8-bit elements in a word.
 static constexpr int64_t kCodesOfWord = 4;
 
 std::optional<Matrices> mlir::binade::findTransposedCopy(Operation *op) {
   auto transpose = dyn_cast_or_null<TransposeOp>(op);
   if (!transpose || getTensor(transpose).getElementTypeBitWidth() != 8)
     return std::nullopt;
-  // First axes that stay, then those of columns, then those of rows.
+  // The order must be: leading axes that stay, then the axes of columns, then
+  // those of rows.
   ArrayRef<int64_t> order = transpose.getPermutation();
   auto rank = static_cast<int64_t>(order.size()), first = int64_t(0);
   while (first < rank && order[first] == first)

@@ -1,4 +1,4 @@
-//===- Names.cpp - Ops and values as people call them ---------------------===//
+//===- Names.cpp - Names of ops and values in reports ---------------------===//
 
 #include "binade/IR/Names.h"
 #include "binade/IR/Interface.h"

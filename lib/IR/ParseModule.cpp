@@ -1,4 +1,4 @@
-//===- ParseModule.cpp - modules from files that others wrote -------------===//
+//===- ParseModule.cpp - Parsing of untrusted modules ---------------------===//
 
 #include "binade/IR/ParseModule.h"
 #include "binade/Container/ExternalFile.h"
@@ -30,8 +30,9 @@ static char getCloser(char opener) {
   }
 }
 
-/// Closes the innermost bracket that `closer` fits. Comparisons look like angle
-/// brackets: a `<` inside of it was one, and a `>` without `<` is one.
+/// Closes the innermost bracket that matches `closer`. Comparison operators
+/// look like angle brackets: an unclosed `<` inside was one, and so is a `>`
+/// without `<`.
 static void closeBracket(SmallVectorImpl<char> &expected, char closer) {
   size_t open = expected.size();
   while (open > 0 && expected[open - 1] == '>' && closer != '>')
@@ -42,7 +43,7 @@ static void closeBracket(SmallVectorImpl<char> &expected, char closer) {
 
 std::optional<std::pair<unsigned, unsigned>>
 mlir::binade::findDeepNesting(StringRef text) {
-  SmallVector<char> expected; // Closers of the open brackets.
+  SmallVector<char> expected; // Closing brackets of the open ones.
   unsigned minuses = 0;       // Since the last other token.
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
@@ -69,14 +70,15 @@ mlir::binade::findDeepNesting(StringRef text) {
     if (expected.size() + minuses <= kMaxNesting)
       continue;
     StringRef before = text.take_front(i);
-    size_t lineStart = before.rfind('\n') + 1; // 0 where there is none.
+    size_t lineStart = before.rfind('\n') + 1; // 0 on the first line.
     return std::pair(static_cast<unsigned>(before.count('\n') + 1),
                      static_cast<unsigned>(i - lineStart + 1));
   }
   return std::nullopt;
 }
 
-/// What the file is in place of text, or nothing.
+/// Returns an error that names the kind of file if it is not text; none
+/// otherwise.
 static std::optional<Error> recognizeOther(StringRef text,
                                            const std::string &where) {
   auto head = std::as_bytes(std::span(text.data(), text.size()))
@@ -90,7 +92,7 @@ static std::optional<Error> recognizeOther(StringRef text,
   return advice.empty() ? error : std::move(error).withNote(advice);
 }
 
-/// The first op with a tensor that has too many elements.
+/// Returns the first op with a tensor that has too many elements.
 static Operation *findHugeTensor(ModuleOp module) {
   auto isHuge = [](Type type) {
     auto shaped = dyn_cast<ShapedType>(type);
@@ -109,9 +111,9 @@ static Operation *findHugeTensor(ModuleOp module) {
   return huge;
 }
 
-/// The first constant whose elements are not in its text, nor in a file that
-/// is checked when it is read. A resource may be shorter than its type says,
-/// and tools leave it out of what they print.
+/// Returns the first constant whose elements are neither in its text nor in a
+/// file that is checked when it is read. A resource may be shorter than its
+/// type requires, and tools omit it when they print.
 static ConstantOp findUncheckedConstant(ModuleOp module) {
   ConstantOp found;
   module.walk([&](ConstantOp op) {

@@ -1,4 +1,4 @@
-//===- Products.cpp - what products of codes are computed in --------------===//
+//===- Products.cpp - Formats of quantized contractions -------------------===//
 
 #include "binade/IR/Products.h"
 #include "llvm/ADT/StringExtras.h"
@@ -28,7 +28,7 @@ FloatType mlir::binade::getComputed(PrecisionAttr decision) {
   for (Attribute operand : decision.getOperands())
     if (auto format = dyn_cast<QuantizedAttr>(operand))
       held += holdsDecoded(format) || holdsCodes(format);
-  // Both factors, or neither.
+  // Both operands, or neither.
   return held == 2 ? compute : Float32Type::get(decision.getContext());
 }
 

@@ -1,4 +1,4 @@
-//===- Quantized.cpp - formats of codes with shared scales ----------------===//
+//===- Quantized.cpp - Quantized formats ----------------------------------===//
 
 #include "binade/IR/Binade.h"
 #include "binade/IR/Formats.h"
@@ -39,12 +39,13 @@ float CodeBookAttr::getThreshold(unsigned code) const {
     return -INFINITY;
   float below = getValues()[code - 1], above = getValues()[code];
   if (isSigned() && above == 0.0f)
-    return 0.0f; // What is negative stays so.
+    return 0.0f; // Negative values stay negative.
   float middle = (below + above) * 0.5f;
   return code % 2 == 0 ? middle : std::nextafter(middle, INFINITY);
 }
 
-/// `<"name", [x, y, ...]>`, in digits that give the same bits back.
+/// Parses `<"name", [x, y, ...]>`. Values are printed with enough digits to
+/// restore their bits.
 Attribute CodeBookAttr::parse(AsmParser &parser, Type) {
   std::string name;
   SmallVector<float> values;
@@ -206,7 +207,7 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
   return parts;
 }
 
-/// Far beyond the range of any format of elements.
+/// Far beyond the exponent range of any element format.
 static constexpr int64_t kMaxMargin = 32;
 
 LogicalResult
@@ -237,7 +238,7 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "scales are f32, bf16 or f8E8M0FNU, not " << scale;
   if (isa<Float8E8M0FNUType>(scale) && !isPower)
     return emitError() << "scales in f8E8M0FNU are powers of two, which '"
-                       << stringifyScaleRule(rule) << "' does not make";
+                       << stringifyScaleRule(rule) << "' does not produce";
   if (!format && rule != ScaleRule::Amax)
     return emitError() << "scales of a code book follow 'amax', not '"
                        << stringifyScaleRule(rule) << "'";
@@ -246,13 +247,13 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << stringifyScaleRule(rule) << "'";
   if (history < 0 ||
       (history > 0 && (granularity != Granularity::PerTensor || expand)))
-    return emitError() << "a history of at least one step is kept of the scale "
-                          "of a whole tensor that is not expanded";
+    return emitError() << "a history needs at least one step, and one scale "
+                          "per tensor without 'expand'";
   bool hasMargin =
       rule == ScaleRule::Inverse || rule == ScaleRule::InversePower;
   if (margin < 0 || margin > kMaxMargin || (margin > 0 && !hasMargin))
-    return emitError() << "a margin of 0 to " << kMaxMargin
-                       << " is that of rules 'inverse' and 'inverse_power'";
+    return emitError() << "expected a margin of 0 to " << kMaxMargin
+                       << ", with rule 'inverse' or 'inverse_power'";
   return success();
 }
 

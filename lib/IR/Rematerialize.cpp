@@ -1,4 +1,4 @@
-//===- Rematerialize.cpp - Forward values made again ----------------------===//
+//===- Rematerialize.cpp - Recomputation of forward values ----------------===//
 
 #include "binade/IR/Rematerialize.h"
 #include "binade/IR/Build.h"
@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// A view, but not one that keeps a value.
+/// Whether `op` is a view, but not a `save`.
 static bool isPlainView(Operation *op) { return isView(op) && isMovement(op); }
 
 bool mlir::binade::isSpread(Operation *op) {
@@ -20,7 +20,7 @@ bool mlir::binade::isSpread(Operation *op) {
 }
 
 namespace {
-/// Walks from a value up to what is there.
+/// Searches the ops that recompute a value from available ones.
 class Search {
 public:
   using Available = function_ref<bool(Value)>;

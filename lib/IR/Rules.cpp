@@ -1,4 +1,4 @@
-//===- Rules.cpp - formulas of optimizers on whole tensors ----------------===//
+//===- Rules.cpp - Optimizer rules on whole tensors -----------------------===//
 
 #include "binade/IR/Rules.h"
 #include "binade/IR/Build.h"
@@ -45,7 +45,7 @@ std::pair<int64_t, int64_t> mlir::binade::getMatrix(ArrayRef<int64_t> shape) {
 }
 
 //===----------------------------------------------------------------------===//
-// One shape that stands for all
+// Mapping a `prepare` to the shape of a parameter
 //===----------------------------------------------------------------------===//
 
 static RankedTensorType getParameter(func::FuncOp prepare) {
@@ -58,7 +58,7 @@ bool mlir::binade::isElementwise(func::FuncOp prepare, unsigned state) {
 }
 
 namespace {
-/// What the lengths of axes in a `prepare` stand for.
+/// Maps the lengths of axes in a `prepare` to those of the parameter.
 class Lengths {
 public:
   Lengths(func::FuncOp prepare, ArrayRef<int64_t> shape)
@@ -104,7 +104,7 @@ mlir::binade::getStateTypes(OptimizerOp rule, func::FuncOp prepare,
   return types;
 }
 
-/// What is wrong with the ops of `function`, which `callers` call.
+/// Returns what is wrong with the ops of `function`, which `callers` call.
 static std::string explainBody(func::FuncOp function, ArrayRef<int64_t> lengths,
                                SmallVector<func::FuncOp> callers = {}) {
   if (llvm::is_contained(callers, function))
@@ -128,13 +128,14 @@ static std::string explainBody(func::FuncOp function, ArrayRef<int64_t> lengths,
                      });
       if (!isKnown)
         wrong = "has a value of type '" + llvm::to_string(type) +
-                "', of which not every length is one of the parameter's";
+                "'; each axis must have the length of an axis of the parameter";
     }
     for (NamedAttribute attribute : op->getAttrs())
       if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue());
           elements && elements.getShapedType().getRank() > 0 &&
           !elements.isSplat())
-        wrong = "has a constant of several numbers, which has one shape alone";
+        wrong =
+            "has a constant with different elements; constants must be splats";
   });
   return wrong;
 }
@@ -152,7 +153,7 @@ std::string mlir::binade::explainViolation(func::FuncOp prepare,
            llvm::utostr(2 + states + scalars) +
            ": parameter, gradient, states and scalars";
   if (!llvm::all_of(inputs, isTensor))
-    return "takes something else than tensors of f32";
+    return "takes arguments that are not f32 tensors";
   RankedTensorType parameter = getParameter(prepare);
   ArrayRef<int64_t> shape = parameter.getShape();
   if (shape.empty() || shape.size() > 2 ||
@@ -160,7 +161,7 @@ std::string mlir::binade::explainViolation(func::FuncOp prepare,
     return "takes a parameter of type '" + llvm::to_string(parameter) +
            "', expected one axis, or two of different lengths";
   if (inputs[1] != parameter)
-    return "takes a gradient of another shape than the parameter";
+    return "takes a gradient whose shape differs from the parameter's";
   for (Type type : inputs.take_back(scalars))
     if (cast<RankedTensorType>(type).getRank() > 0)
       return "takes a scalar of type '" + llvm::to_string(type) + "'";
@@ -169,17 +170,17 @@ std::string mlir::binade::explainViolation(func::FuncOp prepare,
   for (unsigned state = 0; state < states; ++state)
     if (!isElementwise(prepare, state))
       if (result == outputs.size() || outputs[result++] != inputs[2 + state])
-        return "does not return first the states that have another shape than "
-               "the parameter";
+        return "must first return the states whose shapes differ from the "
+               "parameter's";
   for (Type type : outputs.drop_front(result))
     if (!isTensor(type) ||
         (type != parameter && cast<RankedTensorType>(type).getRank() > 0))
       return "returns a value of type '" + llvm::to_string(type) +
-             "', expected a number or '" + llvm::to_string(parameter) + "'";
+             "', expected a scalar or '" + llvm::to_string(parameter) + "'";
   return explainBody(prepare, shape);
 }
 
-/// The ops of `function`, for the shape that is meant.
+/// Clones the ops of `function` for the shape of the parameter.
 static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
                                      func::FuncOp function,
                                      ValueRange arguments,
@@ -229,13 +230,12 @@ SmallVector<Value> mlir::binade::buildPrepare(ImplicitLocOpBuilder &b,
 }
 
 //===----------------------------------------------------------------------===//
-// Updates that such a formula prepares
+// Decomposition of updates with a `prepare`
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a `prepare` reads of an update, in the shape for which it is written.
-/// What is in memory takes that shape first: then nothing that is computed has
-/// to be in memory.
+/// The operands of a `prepare`, in the shape for which it is written. Buffers
+/// are reshaped first, so that no computed value has to be stored in memory.
 class PrepareInputs {
 public:
   PrepareInputs(ImplicitLocOpBuilder &b, OptimizerUpdateOp op,
@@ -259,7 +259,7 @@ private:
     return isLikeParameter ? buildReshape(b, x, shape) : x;
   }
 
-  /// The f32 that the rule reads.
+  /// Returns the f32 value of the parameter.
   Value buildParameter() {
     switch (op.getMaster()) {
     case Master::F32:
@@ -310,7 +310,8 @@ OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
   SmallVector<Value> values =
       buildPrepare(b, prepare, shape, PrepareInputs(b, op, written).build());
 
-  // States that `update` does not know are done, the others wait for it.
+  // States that `update` does not handle are complete; the others are results
+  // of the update that is created below.
   SmallVector<Value> results(1 + getStates().size()), states;
   SmallVector<unsigned> waiting = {0};
   SmallVector<Attribute> formats;

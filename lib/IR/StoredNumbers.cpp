@@ -1,4 +1,4 @@
-//===- StoredNumbers.cpp - Constants and weights in a format --------------===//
+//===- StoredNumbers.cpp - Ranges of constants and weights ----------------===//
 
 #include "binade/IR/StoredNumbers.h"
 #include "binade/Container/ExternalFile.h"
@@ -11,9 +11,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The largest relative error of a number that a format represents.
+/// The largest relative error with which a format represents a number.
 static constexpr double kTolerance = 0x1p-7;
-/// Elements that are read at a time.
+/// The number of elements that are read at a time.
 static constexpr size_t kPiece = 1 << 18;
 
 void StoredNumbers::add(double number) {
@@ -35,7 +35,8 @@ double mlir::binade::roundTo(double number, FloatType format) {
   return value.convertToDouble();
 }
 
-/// The shortest text for a number that was stored as f32 or f64: "1e-08".
+/// Returns the shortest text for a number that was stored as f32 or f64:
+/// "1e-08".
 static std::string formatStored(double number) {
   float single = static_cast<float>(number);
   if (single != number)
@@ -46,7 +47,7 @@ static std::string formatStored(double number) {
 }
 
 //===----------------------------------------------------------------------===//
-// In a format
+// Suitability of a format
 //===----------------------------------------------------------------------===//
 
 std::string mlir::binade::explainUnsuitable(const StoredNumbers &numbers,
@@ -54,7 +55,7 @@ std::string mlir::binade::explainUnsuitable(const StoredNumbers &numbers,
                                             function_ref<bool(double)> isMask) {
   if (numbers.isEmpty())
     return "";
-  // Formats with few bits round every number by more than that.
+  // A format with fewer bits rounds every number by more than that.
   double tolerance =
       std::max(kTolerance, std::ldexp(1.0, -int(format.getFPMantissaWidth())));
   auto describe = [&](const Twine &what, double number) {
@@ -65,14 +66,14 @@ std::string mlir::binade::explainUnsuitable(const StoredNumbers &numbers,
   };
   bool isOne = numbers.smallest == numbers.getMagnitude() &&
                (numbers.most == 0.0 || numbers.least == 0.0);
-  StringRef has = isOne ? "is " : "has the number ";
+  StringRef has = isOne ? "is " : "has the element ";
   for (double number : {numbers.most, numbers.least}) {
     double rounded = roundTo(number, format);
     if (std::abs(number) > std::abs(rounded) * (1.0 + tolerance) &&
         std::abs(rounded) > 1.0 && !isMask(number))
       return describe(has, number);
   }
-  bool isExact = isOne || readsEach; // Otherwise only the error's bound counts.
+  bool isExact = isOne || readsEach; // Otherwise the error is only bounded.
   double counted = readsEach ? numbers.smallest : numbers.getMagnitude();
   double step =
       APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
@@ -82,12 +83,12 @@ std::string mlir::binade::explainUnsuitable(const StoredNumbers &numbers,
     return "";
   if (isExact)
     return describe(has, counted);
-  return "has no number larger than " + formatStored(counted) + ", and " +
+  return "has no element larger than " + formatStored(counted) + ", but " +
          llvm::to_string(format) + " has steps of " + formatStored(step);
 }
 
 //===----------------------------------------------------------------------===//
-// Where they are
+// Reading of elements
 //===----------------------------------------------------------------------===//
 
 template <typename Word> static double decode(Word word, Type element) {
@@ -117,7 +118,7 @@ static std::optional<StoredNumbers> readFile(ExternalAttr attribute,
   if (directory.empty() || (width != 32 && width != 16))
     return std::nullopt;
   ::binade::OpenOptions options;
-  options.allowHardLinks = true; // What may be opened was said at import.
+  options.allowHardLinks = true; // Import decides which links are allowed.
   StringRef name = attribute.getFile().getValue();
   auto file = ::binade::openBeneath(
       directory.str(), std::string_view(name.data(), name.size()), options);

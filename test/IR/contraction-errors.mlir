@@ -37,7 +37,7 @@ func.func @contracted_dimensions_differ(%a: tensor<8x64xf32>, %b: tensor<64x32xf
 // -----
 
 func.func @bias_of_rows(%a: tensor<8x64xf32>, %b: tensor<64x32xf32>, %c: tensor<8xf32>) {
-  // expected-error@+2 {{expected a bias of 32 numbers, got 'tensor<8xf32>'}}
+  // expected-error@+2 {{expected a bias of 32 elements, got 'tensor<8xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
   %r = binade.matmul %a, %b, %c : (tensor<8x64xf32>, tensor<64x32xf32>, tensor<8xf32>) -> tensor<8x32xf32>
   return

@@ -73,7 +73,7 @@ func.func @wrong_output(%a: tensor<2x4x9xf32>, %b: tensor<6x4x3xf32>) {
 // -----
 
 func.func @wrong_bias(%a: tensor<2x4x9xf32>, %b: tensor<6x4x3xf32>, %c: tensor<4xf32>) {
-  // expected-error@+1 {{'binade.conv' op expects a bias of 6 numbers, got 'tensor<4xf32>'}}
+  // expected-error@+1 {{'binade.conv' op expects a bias of 6 elements, got 'tensor<4xf32>'}}
   %r = binade.conv %a, %b, %c {strides = array<i64: 1>, padding_low = array<i64: 0>, padding_high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<2x4x9xf32>, tensor<6x4x3xf32>, tensor<4xf32>) -> tensor<2x6x7xf32>
   return
 }

@@ -42,7 +42,7 @@ func.func @initial_rounded(%x: tensor<2xbf16> {binade.init = dense<0.0> : tensor
 
 // -----
 
-// expected-error@+1 {{starts argument 0 with what 'stochastic' keeps beside a parameter: nothing}}
+// expected-error@+1 {{initializes argument 0 by #binade.beside, but 'stochastic' stores nothing in addition to the parameter}}
 func.func @initial_beside(%x: tensor<2xf32> {binade.init = #binade.beside<"w", stochastic>}) {
   return
 }
@@ -79,7 +79,7 @@ func.func @external_hash() {
 
 // -----
 
-// expected-error@+1 {{draws argument 0 at random, which has type 'tensor<2xi64>'}}
+// expected-error@+1 {{initializes argument 0 with random values, but it has type 'tensor<2xi64>'}}
 func.func @random_integers(%x: tensor<2xi64> {binade.init = #binade.random<"normal", 0.0, 1.0>}) {
   return
 }

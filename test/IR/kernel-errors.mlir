@@ -18,7 +18,7 @@ func.func private @double(%x: tensor<4xf32>) -> tensor<4xf32>
 }
 
 func.func @twice(%x: tensor<4xf32>) {
-  // expected-error@+1 {{'binade.launch' op launches several kernels, but @double is not one over many tensors}}
+  // expected-error@+1 {{'binade.launch' op launches several kernels, but @double is not a multi-tensor kernel}}
   %0:2 = binade.launch [@double, @double](%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --verify-diagnostics
 
 func.func @wide(%x: tensor<4xf64>) -> tensor<f32> {
-  // expected-error @+1 {{counts in f32, which does not hold 'f64'}}
+  // expected-error @+1 {{computes in f32, which cannot represent 'f64'}}
   %amax = binade.statistics <amax> %x : (tensor<4xf64>) -> tensor<f32>
   return %amax : tensor<f32>
 }

@@ -21,7 +21,7 @@ binade.optimizer @two {states = [#binade.setting<"s" = 2.0 max 1.0>], hypers = [
 // -----
 
 func.func @no_rule(%t: tensor<i64>) {
-  // expected-error@+1 {{'binade.optimizer_scalars' op names optimizer @absent, which this module does not hold}}
+  // expected-error@+1 {{'binade.optimizer_scalars' op names optimizer @absent, which is not in this module}}
   binade.optimizer_scalars @absent(%t) : (tensor<i64>) -> ()
   return
 }
@@ -31,7 +31,7 @@ func.func @no_rule(%t: tensor<i64>) {
 binade.optimizer @half {states = [], hypers = []}
 
 func.func @no_formula(%t: tensor<i64>) {
-  // expected-error@+1 {{'binade.optimizer_scalars' op needs function '@half.scalars', which this module does not hold}}
+  // expected-error@+1 {{'binade.optimizer_scalars' op needs function '@half.scalars', which is not in this module}}
   binade.optimizer_scalars @half(%t) : (tensor<i64>) -> ()
   return
 }
@@ -148,7 +148,7 @@ binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @split_half(%p: tensor<8xf16>, %g: tensor<8xf32>, %s: tensor<8xf32>, %r: tensor<8xi16>) {
-  // expected-error@+1 {{'binade.optimizer_update' op 'split_round' works on the upper half of an f32, which is bf16, not f16}}
+  // expected-error@+1 {{'binade.optimizer_update' op 'split_round' splits an f32 into a bf16 and 16 more bits; the parameter is f16}}
   %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_round>} : (tensor<8xf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>) -> (tensor<8xf16>, tensor<8xf32>, tensor<8xi16>)
   return
 }
@@ -159,7 +159,7 @@ binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @kahan_of_f32(%p: tensor<8xf32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op 'kahan' keeps what 16 bits lose; the parameter is f32}}
+  // expected-error@+1 {{'binade.optimizer_update' op 'kahan' preserves what a 16-bit parameter loses; the parameter is f32}}
   %n:3 = binade.optimizer_update @rule %p, %p states(%p, %p) {master = #binade.master<kahan>} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>)
   return
 }
@@ -200,7 +200,7 @@ func.func @nothing_is_drawn(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8x
 // -----
 
 func.func @nothing_is_rounded(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8xf32>, %n: tensor<i64>) {
-  // expected-error@+1 {{rounds a state by chance to bf16 or f16, not to 'f32'}}
+  // expected-error@+1 {{rounds a state stochastically to bf16 or f16, not to 'f32'}}
   %new:2 = binade.optimizer_update @rule %p, %g states(%s) random(%n, %n) {formats = [#binade.stochastic<bf16>]} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i64>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }
@@ -208,14 +208,14 @@ func.func @nothing_is_rounded(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8
 // -----
 
 func.func @fourth(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<8xf32>, %t: tensor<8xbf16>, %n: tensor<i64>) {
-  // expected-error@+1 {{rounds state 3 by chance, which the first 3 can be}}
+  // expected-error@+1 {{rounds state 3 stochastically, but only the first 3 states can be}}
   %new:5 = binade.optimizer_update @rule %p, %g states(%s, %s, %s, %t) random(%n, %n) {formats = [unit, unit, unit, #binade.stochastic<bf16>]} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<i64>, tensor<i64>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>)
   return
 }
 
 // -----
 
-// expected-error@+1 {{states are rounded by chance to bf16, f16 or quantized, not to f32}}
+// expected-error@+1 {{states are rounded stochastically to bf16, f16 or a quantized format, not to f32}}
 func.func @rounded_format() attributes {storage = #binade.storage<states = #binade.stochastic<f32>>} { return }
 
 // -----
@@ -248,7 +248,7 @@ func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: 
 func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
 
 func.func @no_such_form(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op needs function '@rule.prepare.wide', which this module does not hold}}
+  // expected-error@+1 {{'binade.optimizer_update' op needs function '@rule.prepare.wide', which is not in this module}}
   %n:2 = binade.optimizer_update @rule %p, %p states(%row) {prepare = @rule.prepare.wide} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
   return
 }
@@ -263,7 +263,7 @@ func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: 
 func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
 
 func.func @values_of_another_shape(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op expects values only behind 'prepare', numbers or of the parameter's shape 'tensor<4x8xf32>', got 'tensor<4xf32>'}}
+  // expected-error@+1 {{'binade.optimizer_update' op expects values only after 'prepare', as scalars or with the parameter's shape 'tensor<4x8xf32>', got 'tensor<4xf32>'}}
   %n = binade.optimizer_update @rule %p, %p values(%row) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
   return
 }
@@ -278,7 +278,7 @@ func.func private @rule.prepare(%p: tensor<2x3xf32>, %g: tensor<2x3xf32>, %row: 
 func.func private @rule.update(%p: f32, %g: f32, %n: f32) -> f32 { return %n : f32 }
 
 func.func @prepared_twice(%p: tensor<4x8xf32>, %row: tensor<4xf32>, %n: tensor<f32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op expects values only behind 'prepare'}}
+  // expected-error@+1 {{'binade.optimizer_update' op expects values only after 'prepare'}}
   %m:2 = binade.optimizer_update @rule %p, %p states(%row) values(%n) {prepare = @rule.prepare} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4x8xf32>, tensor<4xf32>)
   return
 }

@@ -41,7 +41,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{scales in f8E8M0FNU are powers of two, which 'amax' does not make}}
+  // expected-error@+1 {{scales in f8E8M0FNU are powers of two, which 'amax' does not produce}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f8E8M0FNU>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f8E8M0FNU>)
   return
 }
@@ -89,7 +89,7 @@ func.func @f(%codes: tensor<4xf8E4M3FN>, %scale: tensor<1xf32>) {
 // -----
 
 func.func @f(%amax: tensor<f32>) {
-  // expected-error@+1 {{expects the least magnitudes too}}
+  // expected-error@+1 {{expects the smallest magnitudes, too}}
   %a:4 = binade.choose_scale %amax {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, expand>} : (tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
   return
 }
@@ -121,7 +121,7 @@ func.func @f(%x: tensor<8xf32>, %factor: tensor<f32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expects 'rng' and 'stream', for its format is 'stochastic'}}
+  // expected-error@+1 {{expects 'rng' and 'stream', because its format is 'stochastic'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
@@ -129,7 +129,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>, %rng: tensor<2xi64>) {
-  // expected-error@+1 {{expects neither 'rng' nor 'stream', for its format is not 'stochastic'}}
+  // expected-error@+1 {{expects neither 'rng' nor 'stream', because its format is not 'stochastic'}}
   %a:2 = binade.quantize %x rng(%rng) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32>} : (tensor<4xf32>, tensor<2xi64>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }

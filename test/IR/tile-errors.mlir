@@ -45,7 +45,7 @@ func.func @missing_result(%x: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 func.func @narrow_sum(%x: tensor<8xbf16>) -> tensor<4xbf16> {
-  // expected-error@+1 {{adds up f32 only, got 'tensor<4xbf16>'}}
+  // expected-error@+1 {{sums only f32 results, got 'tensor<4xbf16>'}}
   %y = binade.tile 2 slices 1 joins 0 (%x) {
   ^bb0(%piece: tensor<4xbf16>):
     binade.yield %piece : tensor<4xbf16>

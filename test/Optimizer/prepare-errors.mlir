@@ -46,7 +46,7 @@
 
 // REDEFINE: %{append} = optimizer=%t/length.mlir
 // RUN: %{errors} LENGTH
-// LENGTH: length.mlir:6:1: error: '@length.prepare' has a value of type 'tensor<5xf32>', of which not every length is one of the parameter's
+// LENGTH: length.mlir:6:1: error: '@length.prepare' has a value of type 'tensor<5xf32>'; each axis must have the length of an axis of the parameter
 
 // REDEFINE: %{append} = optimizer=%t/square.mlir
 // RUN: %{errors} SQUARE
@@ -62,7 +62,7 @@
 
 // REDEFINE: %{append} = optimizer=%t/rows.mlir
 // RUN: %{errors} ROWS
-// ROWS: rows.mlir:3:1: error: '@rows.prepare' does not return first the states that have another shape than the parameter
+// ROWS: rows.mlir:3:1: error: '@rows.prepare' must first return the states whose shapes differ from the parameter's
 
 // REDEFINE: %{append} = optimizer=%t/forms.mlir
 // RUN: %{errors} FORMS
@@ -70,7 +70,7 @@
 
 // REDEFINE: %{append} = optimizer=%t/several.mlir
 // RUN: %{errors} SEVERAL
-// SEVERAL: several.mlir:3:1: error: '@several.prepare' has a constant of several numbers, which has one shape alone
+// SEVERAL: several.mlir:3:1: error: '@several.prepare' has a constant with different elements; constants must be splats
 
 // REDEFINE: %{append} = optimizer=%t/given.mlir
 // RUN: %{errors} GIVEN

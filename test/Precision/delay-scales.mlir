@@ -34,7 +34,7 @@ func.func @step(%x: tensor<4xbf16> {binade.name = "x", binade.role = #binade.rol
 // -----
 
 func.func @step(%x: tensor<4xf32>, %amax: tensor<f32>) -> (tensor<4xf8E4M3FN>, tensor<f32>) {
-  // expected-error@+1 {{expects no 'amax', for its format has no history}}
+  // expected-error@+1 {{expects no 'amax', because its format has no history}}
   %q:2 = binade.quantize %x by %amax {saturate, format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}
     : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return %q#0, %q#1 : tensor<4xf8E4M3FN>, tensor<f32>
@@ -42,12 +42,12 @@ func.func @step(%x: tensor<4xf32>, %amax: tensor<f32>) -> (tensor<4xf8E4M3FN>, t
 
 // -----
 
-// expected-error@+1 {{a history of at least one step is kept of the scale of a whole tensor}}
+// expected-error@+1 {{a history needs at least one step, and one scale per tensor without 'expand'}}
 func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, history = 4>}
 
 // -----
 
-// expected-error@+1 {{a margin of 0 to 32 is that of rules 'inverse' and 'inverse_power'}}
+// expected-error@+1 {{expected a margin of 0 to 32, with rule 'inverse' or 'inverse_power'}}
 func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, margin = 1>}
 
 // -----

@@ -1,6 +1,6 @@
-//===- AddPorts.h - many arguments and results at once ----------*- C++ -*-===//
+//===- AddPorts.h - Adding several arguments or results ---------*- C++ -*-===//
 //
-// Added one by one, each port takes time for all that there are.
+// Adding ports one by one takes time proportional to all ports for each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ struct NewArgument {
   Attribute init;
 };
 
-/// Adds arguments behind the last one of their role, in role order, and returns
+/// Adds arguments after the last one of their role, in role order, and returns
 /// their values.
 SmallVector<Value> addArguments(func::FuncOp function, Role role,
                                 ArrayRef<NewArgument> arguments);
@@ -31,16 +31,16 @@ struct NewResult {
   Value value;
 };
 
-/// Adds results (and operands of the return) at the end.
+/// Appends results to the function, and operands to its return.
 void addResults(func::FuncOp function, ArrayRef<NewResult> results);
 
-/// The state of the generator that dropout draws from; argument and result are
-/// added where there are none.
+/// Returns the state of the random generator of dropout. Adds it as argument
+/// and result if the function has none.
 Value getRandomState(func::FuncOp function);
 
-/// What the update of the parameter that is argument `index` draws from: seed,
-/// and step with the parameter's stream above it. Streams of dropout are those
-/// below.
+/// Returns the seed and the step from which the update of the parameter with
+/// argument number `index` draws random values. The upper half of the step is
+/// the parameter's stream; streams of dropout are lower.
 SmallVector<Value> buildUpdateRandom(ImplicitLocOpBuilder &b, Value rng,
                                      unsigned index);
 

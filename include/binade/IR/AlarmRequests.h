@@ -1,4 +1,4 @@
-//===- AlarmRequests.h - alarms as a policy asks for them -------*- C++ -*-===//
+//===- AlarmRequests.h - Alarms that a policy asks for ----------*- C++ -*-===//
 
 #ifndef BINADE_IR_ALARMREQUESTS_H
 #define BINADE_IR_ALARMREQUESTS_H
@@ -8,33 +8,34 @@
 
 namespace mlir::binade {
 
-/// `all`, `off`, the name of a rule, or a file of rules.
+/// A request: `all`, `off`, the name of a rule, or a file of rules.
 struct AlarmRequest {
-  std::string text; ///< Of a file how messages call it.
-  /// What the file says; nothing for other words.
+  std::string text; ///< For a file, its name in messages.
+  /// The contents of the file; none for other requests.
   std::optional<std::string> contents;
   LocationAttr location;
 };
 
-/// Alarms by words, which only Pipelines knows the meaning of.
+/// Requests for alarms as text. Only Pipelines interprets them.
 struct AlarmRequests {
   std::vector<AlarmRequest> rules;
-  /// `warn`, `stop` or `switch:POLICY`, or nothing.
+  /// `warn`, `stop` or `switch:POLICY`; none if not set.
   std::optional<AlarmRequest> action;
 
   explicit operator bool() const { return !rules.empty() || action; }
-  /// Adds these words to those of `base`; `off` leaves out what came before.
+  /// Prepends the rules of `base`, unless a rule is `off`; takes its action if
+  /// none is set.
   void extend(const AlarmRequests &base);
 };
 
-/// Of a module: the words of its policy, for whoever compiles what is left.
+/// On a module: the alarm requests of its policy, for later phases.
 inline constexpr StringLiteral kAlarmsAttr = "binade.alarms";
 
-/// Lets `module` keep `words`.
+/// Stores `words` in `module`; does nothing without requests.
 void setAlarmRequests(ModuleOp module, const AlarmRequests &words);
-/// What it keeps; no words where that is nothing.
+/// Returns the requests of `module`; empty if it has none.
 AlarmRequests getAlarmRequests(ModuleOp module);
-/// Whether `value` is what `setAlarmRequests` writes.
+/// Whether `value` has the form that `setAlarmRequests` writes.
 bool areAlarmRequests(Attribute value);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Axes.h - Axes in another order ---------------------------*- C++ -*-===//
+//===- Axes.h - Permutations of axes ----------------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_AXES_H
 #define BINADE_IR_AXES_H
@@ -7,10 +7,11 @@
 
 namespace mlir::binade {
 
-/// Axes in another order; `x` itself for the identity.
+/// Permutes the axes of `x`; returns `x` itself for the identity.
 Value buildTranspose(ImplicitLocOpBuilder &b, Value x,
                      ArrayRef<int64_t> permutation);
-/// Axis `axis` moved to the end, the others in their order.
+/// Returns the permutation that moves `axis` to the end and keeps the order of
+/// the others.
 SmallVector<int64_t> getAxisLast(int64_t rank, int64_t axis);
 
 } // namespace mlir::binade

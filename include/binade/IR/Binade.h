@@ -35,22 +35,24 @@ template <typename ConcreteOp>
 class NotDifferentiable
     : public OpTrait::TraitBase<ConcreteOp, NotDifferentiable> {};
 
-/// Integers that name rows or classes: [low, high), or `ignored`.
+/// The values of integers that are indices of rows or classes: [low, high), or
+/// `ignored`.
 struct IndexRange {
   int64_t low = 0, high = 0;
   std::optional<int64_t> ignored;
 };
 
-/// How an op is done for some of its rows, elements of the first axis, at a
-/// time: which operands are cut into pieces of rows, the others being read
-/// whole, and whether the pieces of its results are added up instead of joined.
+/// How an op is computed for some rows, which are elements of the first axis,
+/// at a time: `cut` says which operands are sliced into rows (the others are
+/// read whole), and `added` whether the results of the slices are summed
+/// instead of concatenated.
 struct Rows {
   SmallVector<bool> cut;
   bool added = false;
 };
 
-/// What a reduction takes together: all entries of `axes`, or each `group`
-/// neighbours of the last axis.
+/// The elements that a reduction combines: all along `axes`, or each `group`
+/// consecutive elements of the last axis.
 struct Reduced {
   SmallVector<int64_t> axes;
   int64_t group = 0;
@@ -59,9 +61,10 @@ struct Reduced {
   }
 };
 
-/// What state `index` of a rule is kept as: `count` of the states of an op,
-/// from `first` on, in `format`; one tensor without format. Rounded to nearest
-/// or, where it `isRandom`, by chance.
+/// The storage of state `index` of an optimizer rule: `count` states of an op,
+/// starting with number `first`, in the quantized `format`; one tensor if that
+/// is null. `isRandom` asks for stochastic rounding instead of rounding to
+/// nearest.
 struct KeptState {
   unsigned index;
   QuantizedAttr format;
@@ -69,14 +72,15 @@ struct KeptState {
   bool isRandom = false;
 };
 
-/// The rows of an op whose row i depends on row i of every operand alone;
-/// nothing for other ops.
+/// Returns the rows of an op whose result row i depends only on row i of every
+/// operand; none for other ops.
 std::optional<Rows> getRowsOfElements(Operation *op);
 
-/// Checks that two types have float elements both, or the same elements.
+/// Checks that both types have float elements, or the same element type.
 LogicalResult verifyOneKindOfElements(Operation *op, Type lhs, Type rhs);
 
-/// An op whose last two operands are both floats, or of one element type.
+/// An op whose last two operands both have float elements, or the same element
+/// type.
 template <typename ConcreteOp>
 class OneKindOfElements
     : public OpTrait::TraitBase<ConcreteOp, OneKindOfElements> {
@@ -87,18 +91,19 @@ public:
   }
 };
 
-/// The format in which numbers of `format` lie in memory: f32 for tf32, which
-/// only registers have.
+/// Returns the format in which values of `format` are stored in memory: f32 for
+/// tf32, which exists only in registers.
 FloatType getStorageFormat(FloatType format);
 
-/// Floats other than f64 follow decisions; everything else stays as it is.
+/// Returns `Chosen` for floats other than f64, `Fixed` for all other types.
 FormatRole getDefaultFormatRole(Type type);
 
-/// Whether both lists hold ranked tensors of pairwise equal shapes whose
+/// Whether both lists contain ranked tensors of pairwise equal shapes whose
 /// element types are both floats, or equal.
 bool haveSameShapes(TypeRange lhs, TypeRange rhs);
 
-/// Fails unless `type` has `shape`; the message calls it `what`.
+/// Emits an error unless `type` has `shape`; the message calls the value
+/// `what`.
 LogicalResult expectShape(std::optional<Location> location, StringRef what,
                           Type type, ArrayRef<int64_t> shape);
 
@@ -113,8 +118,8 @@ LogicalResult expectShape(std::optional<Location> location, StringRef what,
 
 namespace mlir::binade {
 
-/// What `op` computes in, given the type of an operand: the format of its
-/// decision where the operand is how that lies in memory, else the operand's.
+/// Returns the format in which `op` computes with an operand of type `operand`:
+/// the decision's, if the operand has its storage format, else the operand's.
 FloatType getComputeFormat(PrecisionOpInterface op, Type operand);
 
 } // namespace mlir::binade

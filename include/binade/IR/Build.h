@@ -1,4 +1,4 @@
-//===- Build.h - small builders shared by op families -----------*- C++ -*-===//
+//===- Build.h - Builders shared by op families -----------------*- C++ -*-===//
 
 #ifndef BINADE_IR_BUILD_H
 #define BINADE_IR_BUILD_H
@@ -11,42 +11,45 @@
 namespace mlir::binade {
 
 //===----------------------------------------------------------------------===//
-// On tensors
+// Ops on tensors
 //===----------------------------------------------------------------------===//
 
-/// A constant of `type` (a ranked tensor) with one value everywhere.
+/// Builds a constant of `type`, a ranked tensor, whose elements are all
+/// `value`.
 Value buildSplat(ImplicitLocOpBuilder &b, Type type, double value);
 
-/// `x` in `element` format: `x` itself where it is so already.
+/// Casts `x` to `element`; returns `x` itself if it has that element type.
 Value buildCast(ImplicitLocOpBuilder &b, Value x, Type element);
 
-/// `x` in `format`, or where memory has not that format, rounded to it.
+/// Casts `x` to `format`; rounds it to `format` if that is not a storage
+/// format.
 Value buildRounded(ImplicitLocOpBuilder &b, Value x, FloatType format);
 
-/// `x` copied to the shape of `like`; axis i of `x` is axis `axes[i]`.
+/// Broadcasts `x` to `shape`; axis i of `x` becomes axis `axes[i]`.
 Value buildBroadcast(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> axes,
                      ArrayRef<int64_t> shape);
 
-/// `x` under another shape: `x` itself where it has it already.
+/// Reshapes `x` to `shape`; returns `x` itself if it has that shape.
 Value buildReshape(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> shape);
 
-/// The permutation that swaps the last two axes of `type`, a ranked tensor.
+/// Returns the permutation that swaps the last two axes of `type`, a ranked
+/// tensor.
 SmallVector<int64_t> getSwapOfLastAxes(Type type);
 
-/// What `x` is the transpose of, if only its last two axes are swapped.
+/// Returns the operand of `x` if `x` is a transpose of the last two axes; else
+/// null.
 Value getSwapped(Value x);
 
-/// The operand that `x` shows in another shape, order or format; null where it
-/// is something of its own.
+/// Returns the operand if `x` is a view, transpose or cast of it; else null.
 Value getMoved(Value x);
 
-/// What a tile's body gives: pieces of results, and summands.
+/// What the body of a tile yields: slices of results, and summands.
 struct TileYield {
   SmallVector<Value> joined, added;
 };
 
-/// A `binade.tile`: `body` builds its ops from the pieces of `sliced` and from
-/// `whole`. Returns joined results, then sums.
+/// Builds a `binade.tile` whose body `body` builds from slices of `sliced` and
+/// from `whole`. Returns the concatenated results, then the sums.
 SmallVector<Value>
 buildTile(ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced,
           ValueRange whole,
@@ -55,46 +58,47 @@ buildTile(ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced,
 /// Whether `x` is a `binade.constant`.
 bool isConstant(Value x);
 
-/// {dy where `condition` holds else 0, the other way around}.
+/// Returns {`dy` where `condition` holds, else 0; 0 where it holds, else `dy`}.
 SmallVector<Value> selectGradients(ImplicitLocOpBuilder &b, Value dy,
                                    Value condition);
 
-/// Row reduction, column reduction or full reduction, by where `axes` lie.
+/// Returns row, column or full reduction, depending on the position of `axes`.
 Schedule getReductionSchedule(Type type, ArrayRef<int64_t> axes);
 LogicalResult inferReduction(std::optional<Location> location, Type type,
                              ArrayRef<int64_t> axes,
                              SmallVectorImpl<Type> &types);
 
-/// Checks that `stream` is a word of 32 bits.
+/// Checks that `stream` is a 32-bit word.
 LogicalResult verifyStream(Operation *op, int64_t stream);
 LogicalResult verifyDropout(Operation *op, const APFloat &ratio,
                             int64_t stream);
-/// A number of `random_uniform` for each element of a tensor of `shape`.
+/// Builds a `random_uniform` of `shape`, with one value per element.
 Value buildRandomTensor(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
                         ArrayRef<int64_t> shape);
 FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
                                                Value rng, const APFloat &ratio,
                                                int64_t stream, Type type);
 
-/// Number `index` of a generator's state, a tensor of two: seed or step.
+/// Returns element `index` of the generator's state, a tensor of seed and step.
 Value buildRngWord(ImplicitLocOpBuilder &b, Value rng, int64_t index);
 
 //===----------------------------------------------------------------------===//
-// On elements: scalars or vectors
+// Ops on elements, which are scalars or vectors
 //===----------------------------------------------------------------------===//
 
-/// The four words of 32 bits that Philox4x32-10 draws, in i64 as all operands
-/// are. Of `stream` and `step` the low 32 bits count.
+/// Returns the four 32-bit words that Philox4x32-10 draws, in i64 like all
+/// operands. Only the low 32 bits of `stream` and `step` are used.
 std::array<Value, 4> buildRandomWords(ImplicitLocOpBuilder &b, Value index,
                                       Value stream, Value step, Value seed);
 
-/// A random word in an i64 as f32: a multiple of 2^-24 in [0, 1).
+/// Converts a random word in an i64 to f32: a multiple of 2^-24 in [0, 1).
 Value buildUniform(ImplicitLocOpBuilder &b, Value word);
 
-/// A constant of the type of `like` (float or integer, scalar or vector).
+/// Builds a constant of the type of `like` (float or integer, scalar or
+/// vector).
 Value splat(ImplicitLocOpBuilder &b, Value like, double value);
 
-/// The float op on floats, the integer op on integers.
+/// Builds the float op for floats, the integer op for integers.
 template <typename FloatOp, typename IntegerOp>
 Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
   if (isa<FloatType>(getElementTypeOrSelf(lhs.getType())))
@@ -102,14 +106,14 @@ Value buildBinary(ImplicitLocOpBuilder &b, Value lhs, Value rhs) {
   return IntegerOp::create(b, lhs, rhs);
 }
 
-/// Whether `type`, of a tensor or an element, has integers without negative
-/// ones: what of them an arithmetic op reads as.
+/// Whether `type`, of a tensor or element, has integers that cannot be
+/// negative, so that arithmetic treats them as unsigned.
 bool isUnsigned(Type type);
-/// The number that `bits`, of an integer of `type`, stand for; of unsigned ones
-/// of 64 bits as those of an i64.
+/// Returns the value of `bits`, an integer of `type`. Unsigned integers of 64
+/// bits are returned as the i64 with the same bits.
 int64_t getInteger(const APInt &bits, Type type);
 
-/// lhs / rhs; of integers as `div` says, without a trap for any of them.
+/// Returns lhs / rhs; for integers as `binade.div` defines it, without traps.
 Value buildQuotient(ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                     bool isUnsigned);
 

@@ -1,4 +1,4 @@
-//===- DelayedScales.h - Scales that follow from earlier steps --*- C++ -*-===//
+//===- DelayedScales.h - Scales computed from earlier steps -----*- C++ -*-===//
 
 #ifndef BINADE_IR_DELAYEDSCALES_H
 #define BINADE_IR_DELAYEDSCALES_H

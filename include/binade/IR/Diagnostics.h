@@ -1,4 +1,4 @@
-//===- Diagnostics.h - MLIR's diagnostics as errors -------------*- C++ -*-===//
+//===- Diagnostics.h - MLIR diagnostics as errors ---------------*- C++ -*-===//
 
 #ifndef BINADE_IR_DIAGNOSTICS_H
 #define BINADE_IR_DIAGNOSTICS_H
@@ -9,14 +9,15 @@
 
 namespace mlir::binade {
 
-/// The shortest text that reads back as `number`, for messages.
+/// Returns the shortest text that reads back as `number`, for messages.
 std::string formatNumber(double number);
 
-/// The place `part` ("input 'x'"), safe to print, of a file without lines.
+/// Returns a location for `part` ("input 'x'"), which must be printable, of a
+/// file without lines.
 Location getPartLoc(MLIRContext *context, StringRef file, const Twine &part);
 
-/// Where `location` points: a file (empty when it names none), and the place in
-/// it: `node 'name'`, `3:14`, both, or what `getPartLoc` was given.
+/// Returns the file of `location` (empty if it has none) and the place in it:
+/// `node 'name'`, `3:14`, both, or the `part` of `getPartLoc`.
 std::pair<std::string, std::string> describeLocation(Location location);
 
 /// An error about input that is valid but that Binade does not support. A
@@ -25,18 +26,20 @@ std::pair<std::string, std::string> describeLocation(Location location);
 InFlightDiagnostic emitUnsupported(Location location);
 bool isUnsupported(Diagnostic &diagnostic);
 
-/// `diagnostic` with its notes; a location without a file is in `file`.
+/// Converts `diagnostic` with its notes. The error is about `file` if the
+/// location has no file.
 ::binade::Error toError(Diagnostic &diagnostic, StringRef file);
 
 /// Collects the errors that a context reports while this object exists. The
-/// first error is what went wrong, MLIR's notes and later errors are its notes.
+/// first error becomes the message; MLIR's notes and later errors become its
+/// notes.
 class DiagnosticCollector {
 public:
   explicit DiagnosticCollector(MLIRContext *context);
   ~DiagnosticCollector();
 
-  /// The first error, or one that says `fallback` where none was reported. A
-  /// location without a file is in `file`.
+  /// Returns the first error, or one with the message `fallback` if none was
+  /// reported. The error is about `file` if the location has no file.
   ::binade::Error takeError(StringRef file, StringRef fallback);
 
   /// Whether the first error is about unsupported input.
@@ -44,27 +47,28 @@ public:
     return !errors.empty() && binade::isUnsupported(errors.front());
   }
 
-  /// Whether the first error is at a place in a file.
+  /// Whether the first error has a location in a file.
   bool isAboutFile() const {
     return !errors.empty() &&
            !describeLocation(errors.front().getLocation()).first.empty();
   }
 
-  /// Takes the errors; the caller emits them, or not, once this is gone.
+  /// Returns the collected errors. The caller may emit them after this object
+  /// is destroyed.
   std::vector<Diagnostic> takeDiagnostics();
 
 private:
   MLIRContext *context;
-  bool printsOps; // Before.
+  bool printsOps; // The context's setting before.
   std::vector<Diagnostic> errors;
   ScopedDiagnosticHandler handler;
 };
 
-/// Reports collected diagnostics to the handlers that are registered now.
+/// Emits collected diagnostics to the current handlers.
 void emitAgain(MLIRContext *context, std::vector<Diagnostic> diagnostics);
 
 /// Prints the errors and warnings that a context reports while this object
-/// exists, rendered as every tool renders them.
+/// exists, in the format of all tools.
 class DiagnosticPrinter : public ScopedDiagnosticHandler {
 public:
   DiagnosticPrinter(
@@ -74,7 +78,7 @@ public:
 
 private:
   MLIRContext *context;
-  bool printsOps; // Before.
+  bool printsOps; // The context's setting before.
 };
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- EmptyTensors.h - tensors with an axis of length 0 --------*- C++ -*-===//
+//===- EmptyTensors.h - Tensors with an axis of length 0 --------*- C++ -*-===//
 
 #ifndef BINADE_IR_EMPTYTENSORS_H
 #define BINADE_IR_EMPTYTENSORS_H
@@ -11,14 +11,15 @@ namespace mlir::binade {
 /// Whether `type` is a tensor without elements.
 bool hasNoElements(Type type);
 
-/// The operands that have elements.
+/// Returns the operands that have elements.
 SmallVector<Value> dropEmpty(ValueRange operands);
 
-/// A constant of zeros of each type.
+/// Builds a constant of zeros for each type.
 SmallVector<Value> buildZeros(ImplicitLocOpBuilder &b, TypeRange types);
 
-/// A contraction over no element, of type `type`: `bias`, which has an entry
-/// for each of `axis`, or zeros where it is null.
+/// Builds the result, of type `type`, of a contraction over an axis of length
+/// 0: `bias`, which has one element for each index of `axis`, or zeros if it is
+/// null.
 Value buildEmptyContraction(ImplicitLocOpBuilder &b, Value bias,
                             RankedTensorType type, int64_t axis);
 

@@ -1,4 +1,4 @@
-//===- EraseDead.h - ops whose results nobody reads -------------*- C++ -*-===//
+//===- EraseDead.h - Removal of unused ops ----------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_ERASEDEAD_H
 #define BINADE_IR_ERASEDEAD_H
@@ -7,8 +7,9 @@
 
 namespace mlir::binade {
 
-/// Erases the ops of a function without effects and readers, and those that
-/// only these read; regions of ops are left alone. Linear.
+/// Erases the ops of a function that have no side effects and no users, and
+/// those used only by erased ops. Does not enter regions of ops. Takes linear
+/// time.
 void eraseDead(func::FuncOp function);
 
 } // namespace mlir::binade

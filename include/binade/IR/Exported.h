@@ -1,4 +1,4 @@
-//===- Exported.h - what a graph of training brings along -------*- C++ -*-===//
+//===- Exported.h - Attributes of imported training graphs ------*- C++ -*-===//
 
 #ifndef BINADE_IR_EXPORTED_H
 #define BINADE_IR_EXPORTED_H
@@ -7,18 +7,19 @@
 
 namespace mlir::binade {
 
-/// Name of the function that has gradients, and no updates yet.
+/// The name of the function that has gradients, but no updates yet.
 inline constexpr llvm::StringLiteral kGradientName = "gradient";
 
-/// On a parameter whose graph came with its update: the rule, in the module.
+/// On a parameter whose update was imported with the graph: its rule in the
+/// module.
 inline constexpr llvm::StringLiteral kOptimizerAttr = "binade.optimizer";
 
-/// On the function: what became of the backward part that the graph brought, in
-/// words.
+/// On the function: a description of what was done with the backward pass that
+/// the imported graph contained.
 inline constexpr llvm::StringLiteral kBackwardAttr = "binade.backward";
 
-/// On the function: names of the inputs that its updates had as learning rates,
-/// which the hyper-parameter `lr` of their rules has taken the place of.
+/// On the function: the names of the inputs that were learning rates in the
+/// imported updates. The hyper-parameter `lr` of their rules replaces them.
 inline constexpr llvm::StringLiteral kRatesAttr = "binade.rates";
 
 } // namespace mlir::binade

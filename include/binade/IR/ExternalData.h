@@ -1,5 +1,7 @@
-//===- ExternalData.h - Tensors that a model keeps beside it ----*- C++ -*-===//
-// What ONNX calls external data, for every command that reads or copies them.
+//===- ExternalData.h - Tensors stored next to a model ----------*- C++ -*-===//
+//
+// Finds ONNX's external data, for all commands that read or copy them.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_IR_EXTERNALDATA_H
@@ -13,32 +15,32 @@
 
 namespace mlir::binade {
 
-/// Bytes [offset, offset + size) of the file `location`.
+/// The bytes [offset, offset + size) of the file `location`.
 struct ExternalPlace {
   std::string location;
   uint64_t offset = 0, size = 0;
 };
 
-/// The files beside one model, each opened once.
+/// The external files of one model. Opens each file once.
 class ExternalData {
 public:
-  /// `directory` is that of the model.
+  /// `directory` is the model's directory.
   ExternalData(std::string directory, bool allowHardLinks)
       : directory(std::move(directory)), allowHardLinks(allowHardLinks) {}
 
-  /// Keys and values, as a tensor lists them.
+  /// The keys and values of a tensor's entry.
   using Entries = SmallVector<std::pair<StringRef, StringRef>>;
   using Warn = llvm::function_ref<void(const Twine &)>;
 
-  /// Where the `bytes` of a tensor are; `type` is the tensor's, for messages.
-  /// Rejects a location that is missing or not beneath the directory, an offset
-  /// or length that is not a number, a length other than `bytes`, bytes beyond
-  /// the end of the file, and a file whose SHA-1 differs from its `checksum`.
-  /// `warn` gets messages about entries that are ignored.
+  /// Finds the `bytes` of a tensor; `type` is the tensor's, for messages.
+  /// Returns an error for a location that is missing or outside of the
+  /// directory, an offset or length that is not a number, a length other than
+  /// `bytes`, bytes beyond the end of the file, and a file whose SHA-1 differs
+  /// from its `checksum`. Calls `warn` for entries that it ignores.
   ::binade::Result<ExternalPlace> find(const Entries &entries, uint64_t bytes,
                                        const Twine &type, Warn warn = {});
 
-  /// The file of a place that was found.
+  /// Returns the file of a place that `find` returned.
   const ::binade::ExternalFile &getFile(StringRef location) const {
     return files.find(location)->second;
   }
@@ -49,7 +51,7 @@ private:
   std::string directory;
   bool allowHardLinks;
   llvm::StringMap<::binade::ExternalFile> files;
-  llvm::StringSet<> hashed; ///< Files whose checksum was compared.
+  llvm::StringSet<> hashed; ///< Files whose checksum was verified.
 };
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Fallback.h - how a target deviates from a decision -------*- C++ -*-===//
+//===- Fallback.h - Deviations of a target from a decision ------*- C++ -*-===//
 
 #ifndef BINADE_IR_FALLBACK_H
 #define BINADE_IR_FALLBACK_H
@@ -12,21 +12,22 @@ namespace mlir::binade {
 
 class PrecisionAttr;
 
-/// On a library call from the kernels phase on: a dictionary of the texts of a
-/// `Fallback`, without those that are empty.
+/// On a library call, after the kernels phase: the nonempty texts of a
+/// `Fallback` as a dictionary.
 inline constexpr StringLiteral kFallbackAttr = "binade.fallback";
 
 using ::binade::Fallback;
 
-/// The fallback of an op without a library call for quantized operands: they
-/// are dequantized before. Nothing where the decision does not quantize them.
+/// Returns the fallback of an op for which no library call takes quantized
+/// operands, so that they are dequantized before; none if the decision does not
+/// quantize operands.
 std::optional<Fallback> findDequantized(Operation *op, PrecisionAttr decision);
 
 /// Attaches `fallback` to a library call.
 void setFallback(Operation *op, const Fallback &fallback);
-/// The fallback that is attached to `op`, if any.
+/// Returns the fallback that is attached to `op`, if any.
 std::optional<Fallback> getFallback(Operation *op);
-/// The fallback that `attribute` describes.
+/// Returns the fallback that `attribute` describes.
 Fallback readFallback(DictionaryAttr attribute);
 
 } // namespace mlir::binade

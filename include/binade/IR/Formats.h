@@ -1,4 +1,4 @@
-//===- Formats.h - Numbers of formats ---------------------------*- C++ -*-===//
+//===- Formats.h - Limits of formats ----------------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_FORMATS_H
 #define BINADE_IR_FORMATS_H
@@ -7,7 +7,7 @@
 
 namespace mlir::binade {
 
-/// The largest finite number of `format`.
+/// Returns the largest finite value of `format`.
 inline double getLargest(FloatType format) {
   return llvm::APFloat::getLargest(format.getFloatSemantics())
       .convertToDouble();

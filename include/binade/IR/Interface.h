@@ -1,6 +1,6 @@
-//===- Interface.h - arguments and results of a training step ---*- C++ -*-===//
+//===- Interface.h - Arguments and results of a step ------------*- C++ -*-===//
 //
-// Function arguments and results are told apart by role and name, not by
+// Function arguments and results are identified by role and name, not by
 // position: `binade.role`, `binade.name`, and for arguments `binade.init`.
 //
 //===----------------------------------------------------------------------===//
@@ -15,7 +15,8 @@ namespace mlir::binade {
 
 inline constexpr StringLiteral kRoleAttr = "binade.role";
 inline constexpr StringLiteral kNameAttr = "binade.name";
-/// Initial value of an argument: elements, #binade.external or #binade.random.
+/// The initial value of an argument: elements, #binade.external, #binade.random
+/// or #binade.beside.
 inline constexpr StringLiteral kInitAttr = "binade.init";
 inline constexpr StringLiteral kPhaseAttr = "binade.phase";
 inline constexpr StringLiteral kPolicyAttr = "binade.policy";
@@ -25,27 +26,29 @@ inline constexpr StringLiteral kSavedAttr = "binade.saved";
 inline constexpr StringLiteral kComputationAttr = "binade.computation";
 inline constexpr StringLiteral kTargetAttr = "binade.target";
 
-/// Name of the function that an importer makes.
+/// The name of the function that importers create.
 inline constexpr StringLiteral kForwardName = "forward";
-/// Name of the function that is a training step.
+/// The name of the function that is a training step.
 inline constexpr StringLiteral kStepName = "step";
-/// Name of the one that adds the gradients of a batch to those before, and of
-/// the one that computes the loss alone, from what the step keeps.
+/// The names of the program that adds the gradients of a batch to accumulated
+/// ones, and of the program that computes only the loss, from the step's
+/// parameters and buffers.
 inline constexpr StringLiteral kAccumulationName = "accumulate";
 inline constexpr StringLiteral kEvaluationName = "evaluate";
 
-/// Those of the three that `module` has, the step first.
+/// Returns the programs that `module` has, the step first.
 SmallVector<func::FuncOp> getPrograms(ModuleOp module);
 
-/// What `op` is compiled for; null for CPUs, and before kernels are formed.
+/// Returns the target of the module; null for CPUs, and before kernels are
+/// formed.
 TargetAttr getTarget(Operation *op);
 
-/// Phase of `op`: forward when it says nothing.
+/// Returns the phase of `op`: forward if it has no attribute.
 Phase getPhase(Operation *op);
 void setPhase(Operation *op, Phase phase);
 
-/// Role and name of an argument or result; no role means not part of the
-/// step's interface.
+/// The role and name of an argument or result. One without a role is not part
+/// of the step's interface.
 struct Port {
   unsigned index;
   Role role;
@@ -60,12 +63,12 @@ std::optional<Port> findArgument(func::FuncOp function, Role role,
 std::optional<Port> findResult(func::FuncOp function, Role role,
                                StringRef name);
 
-/// Adds an argument behind the last one of its role, in role order, and returns
+/// Adds an argument after the last one of its role, in role order, and returns
 /// its value. `init` may be null.
 Value addArgument(func::FuncOp function, Role role, StringRef name, Type type,
                   Location loc, Attribute init = {});
 
-/// Adds a result (and operand of the return) at the end.
+/// Appends a result to the function, and an operand to its return.
 void addResult(func::FuncOp function, Role role, StringRef name, Value value);
 
 /// Replaces the value that result `index` returns.

@@ -1,4 +1,4 @@
-//===- InternalError.h - errors that are bugs -------------------*- C++ -*-===//
+//===- InternalError.h - Errors that are bugs in Binade ---------*- C++ -*-===//
 
 #ifndef BINADE_IR_INTERNALERROR_H
 #define BINADE_IR_INTERNALERROR_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// Reports a bug of Binade, as opposed to a fault of its input. Programs that
-/// report one exit with code 70.
+/// Reports a bug in Binade, as opposed to invalid input. Programs that report
+/// one exit with code 70.
 InFlightDiagnostic emitInternalError(Location location);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Labels.h - labels of losses ------------------------------*- C++ -*-===//
+//===- Labels.h - Labels of losses ------------------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_LABELS_H
 #define BINADE_IR_LABELS_H
@@ -8,8 +8,8 @@
 
 namespace mlir::binade {
 
-/// The `ignore_index` of a loss that counts every label: the least integer,
-/// which no label has.
+/// The `ignore_index` of a loss that counts every label: the smallest integer,
+/// which is not a label.
 inline constexpr std::int64_t kIgnoreNothing =
     std::numeric_limits<std::int64_t>::min();
 

@@ -1,4 +1,4 @@
-//===- Layout.h - the order of axes in memory -------------------*- C++ -*-===//
+//===- Layout.h - Order of axes in memory -----------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_LAYOUT_H
 #define BINADE_IR_LAYOUT_H
@@ -7,7 +7,7 @@
 
 namespace mlir::binade {
 
-/// The order in which the axes of a tensor stand in memory: axis i there is the
+/// The order of the axes of a tensor in memory: axis i in memory is the
 /// tensor's axis layout[i]. Empty for row-major order.
 using Layout = SmallVector<int64_t, 5>;
 
@@ -15,21 +15,22 @@ using Layout = SmallVector<int64_t, 5>;
 struct Layouts {
   SmallVector<Layout> operands, results;
 
-  /// All row-major.
+  /// Creates row-major layouts.
   explicit Layouts(Operation *op)
       : operands(op->getNumOperands()), results(op->getNumResults()) {}
 };
 
-/// The first layout known, results before operands, for all values of its rank.
+/// Uses the first layout that is not row-major, of results before operands, for
+/// all values of the same rank.
 Layouts followLayouts(Operation *op, const Layouts &known);
 
-/// Where `axis` stands in memory.
+/// Returns the position of `axis` in memory.
 int64_t findAxis(const Layout &layout, int64_t axis);
 
-/// Where `axes` stand in memory, ascending.
+/// Returns the positions of `axes` in memory, ascending.
 SmallVector<int64_t> findAxes(const Layout &layout, ArrayRef<int64_t> axes);
 
-/// One number per axis, in the order of the axes in memory.
+/// Reorders one number per axis to the order of the axes in memory.
 SmallVector<int64_t> reorder(const Layout &layout, ArrayRef<int64_t> numbers);
 
 } // namespace mlir::binade

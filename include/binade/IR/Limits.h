@@ -1,4 +1,4 @@
-//===- Limits.h - How large a tensor may be ---------------------*- C++ -*-===//
+//===- Limits.h - Maximum size of tensors -----------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_LIMITS_H
 #define BINADE_IR_LIMITS_H
@@ -8,12 +8,13 @@
 
 namespace mlir::binade {
 
-/// Tensors with more elements are refused where files are read: what comes
-/// later multiplies dimensions without asking. MLIR's types take any.
+/// The maximum number of elements of a tensor. Readers of files reject larger
+/// ones, because later phases multiply dimensions without checks for overflow.
+/// MLIR's types have no limit.
 inline constexpr int64_t kMaxElements = int64_t(1) << 48;
 
-/// Whether the product of `shape` is at most `kMaxElements`; axes without
-/// elements hide no others, as parts of a shape are multiplied, too.
+/// Whether the product of `shape` is at most `kMaxElements`. Axes of length 0
+/// count as 1, because products of parts of the shape must fit, too.
 inline bool isCountable(llvm::ArrayRef<int64_t> shape) {
   int64_t elements = 1;
   for (int64_t size : shape) {

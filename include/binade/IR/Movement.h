@@ -1,4 +1,4 @@
-//===- Movement.h - ops that compute nothing --------------------*- C++ -*-===//
+//===- Movement.h - Ops that only move data ---------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_MOVEMENT_H
 #define BINADE_IR_MOVEMENT_H
@@ -7,31 +7,31 @@
 
 namespace mlir::binade {
 
-/// The type of `value`, a ranked tensor.
+/// Returns the type of `value`, a ranked tensor.
 RankedTensorType getTensor(Value value);
 
 int64_t getNumElements(Value value);
 
-/// Bytes of a value of `type`, a ranked tensor, in memory.
+/// Returns the size in memory of a value of `type`, a ranked tensor.
 uint64_t getByteSize(Type type);
 
-/// Whether `op` shows the bytes of its operand as they are. Null is no view.
+/// Whether `op` is a view of its only operand. Returns false for null.
 bool isView(Operation *op);
 
-/// On an op that moves elements, a unit: nothing is moved. Who reads the result
-/// finds its elements where those of the operand are, or who writes the operand
-/// puts them where those of the result belong; records have strides for it. The
-/// op is then a view.
+/// A unit attribute on an op that moves elements: no bytes are moved, and the
+/// op is a view. Either users read the elements from the operand's buffer, or
+/// the producer of the operand writes them into the result's buffer; plan
+/// records have strides for that.
 inline constexpr StringLiteral kElidedAttr = "binade.elided";
 
-/// What `value` is a view of, or `value` itself.
+/// Returns the value that `value` is a view of, or `value` itself.
 Value findBase(Value value);
 
-/// Whether `op` has the elements of its operands, or some, in another place or
-/// shape, and is not there to keep them. Null does not move.
+/// Whether `op` only moves or reshapes elements of its operand, and is not a
+/// `save`. Returns false for null.
 bool isMovement(Operation *op);
 
-/// Matrices one after the other, of axes that stay together.
+/// The sizes of a batch of matrices; each size may combine several axes.
 struct Matrices {
   int64_t count, rows, columns;
   bool operator==(const Matrices &other) const {
@@ -40,12 +40,13 @@ struct Matrices {
   }
 };
 
-/// What `op` swaps rows and columns of, if it is a transpose of codes of a byte
-/// whose rows and columns divide into words: a kernel of a GPU can write those
-/// beside the codes as they are. Null swaps nothing.
+/// Returns the matrices that `op` transposes, if it is a transpose of 8-bit
+/// elements and the numbers of rows and columns are multiples of a word's. A
+/// GPU kernel can then write the transposed copy next to the original. Returns
+/// none for other ops and for null.
 std::optional<Matrices> findTransposedCopy(Operation *op);
 
-/// The first op in its block that reads `value`; null if none does.
+/// Returns the first op in its block that reads `value`; null if none does.
 Operation *findFirstUser(Value value);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Names.h - ops and values as people call them -------------*- C++ -*-===//
+//===- Names.h - Names of ops and values in reports -------------*- C++ -*-===//
 
 #ifndef BINADE_IR_NAMES_H
 #define BINADE_IR_NAMES_H
@@ -7,29 +7,31 @@
 
 namespace mlir::binade {
 
-/// Name of the node that `op` came from, as its location says; empty for none.
+/// Returns the name of the node that `op` was imported from; empty if its
+/// location has none.
 StringRef getNodeName(Operation *op);
 
-/// What the norm of a stable embedding is called: "token.norm" for the table
-/// "token.weight".
+/// Returns the name of the norm of a stable embedding: "token.norm" for the
+/// table "token.weight".
 std::string getEmbeddingNorm(StringRef table);
 
-/// "matmul at 'node', backward"; the forward part is not named.
+/// Returns "matmul at 'node', backward"; the forward phase is not named.
 std::string describe(Operation *op);
 
-/// The op that makes `value`, or the argument: "parameter 'w'".
+/// Describes the producer of `value`, or the argument: "parameter 'w'".
 std::string describe(Value value);
 
-/// A value and a name that no other has.
+/// A value and its unique name.
 struct NamedValue {
   Value value;
   std::string name;
 };
 
-/// The values of a training step whose format can be chosen, in order: "forward
-/// matmul /h.0/MatMul" by phase, op and node, "parameter w", "batch x". Where
-/// several would have one name, " #2" and so on follow. The same before and
-/// after casts are inserted. What is saved has the name of its value alone.
+/// Returns the values of a training step whose format can be chosen, in order,
+/// with names by phase, op and node: "forward matmul /h.0/MatMul", "parameter
+/// w", "batch x". Equal names get " #2" and so on. The names are the same
+/// before and after casts are inserted. A saved value is listed only under the
+/// name of the value itself.
 SmallVector<NamedValue> nameValues(func::FuncOp step);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Products.h - what products of codes are computed in ------*- C++ -*-===//
+//===- Products.h - Formats of quantized contractions -----------*- C++ -*-===//
 
 #ifndef BINADE_IR_PRODUCTS_H
 #define BINADE_IR_PRODUCTS_H
@@ -7,23 +7,25 @@
 
 namespace mlir::binade {
 
-/// Whether bf16 holds code times scale: a power of two times few bits.
+/// Whether bf16 can represent the dequantized elements of `format`: the scale
+/// is a power of two and elements have few bits.
 bool holdsDecoded(QuantizedAttr format);
 
-/// Whether bf16 holds the codes of a whole tensor, whose scale multiplies sums
-/// of products instead of factors.
+/// Whether bf16 can represent the quantized elements of `format`, so that the
+/// scale of the whole tensor can multiply the sums instead of the elements.
 bool holdsCodes(QuantizedAttr format);
 
-/// What matmuls that an op is decomposed into keep of its decision: TF32, which
-/// types do not show. Null otherwise.
+/// Returns the decision for the matmuls into which an op is decomposed: TF32,
+/// which types do not show. Null for other formats.
 PrecisionAttr getMultiplied(PrecisionAttr decision);
 
-/// The formats of the codes that an op was decided to multiply, as messages
-/// name them: "f8E4M3FN x f8E5M2". Empty where a factor is not to be codes.
+/// Returns the formats of the quantized operands of a contraction, for
+/// messages: "f8E4M3FN x f8E5M2". Empty unless the decision quantizes both
+/// operands.
 std::string describeCodes(PrecisionAttr decision);
 
-/// What an op that was so decided computes in: products of codes that bf16
-/// stands for neither way are those of f32.
+/// Returns the format in which a contraction with `decision` computes: f32 if
+/// bf16 can represent neither its quantized nor its dequantized operands.
 FloatType getComputed(PrecisionAttr decision);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Rematerialize.h - forward values made again --------------*- C++ -*-===//
+//===- Rematerialize.h - Recomputation of forward values --------*- C++ -*-===//
 
 #ifndef BINADE_IR_REMATERIALIZE_H
 #define BINADE_IR_REMATERIALIZE_H
@@ -7,36 +7,38 @@
 
 namespace mlir::binade {
 
-/// Makes values of the forward part once more in the backward part, from what
-/// that has anyway: arguments, constants, and what waits for it.
+/// Recomputes forward values in the backward pass, from values that are
+/// available there: arguments, constants and saved values.
 class Rematerializer {
 public:
   using Predicate = function_ref<bool(Operation *)>;
 
   explicit Rematerializer(Block &body);
 
-  /// The ops that make again what `save` keeps, each behind those that it
-  /// reads: views and copies of fewer elements, and at most `most` others, all
-  /// of them `cheap`. None if there is no such way or nobody to read it.
+  /// Returns the ops that recompute the value that `save` keeps, in order:
+  /// views, broadcasts, and at most `most` other ops, all of which satisfy
+  /// `isCheap`. Returns none if the value cannot be recomputed this way, or has
+  /// no user.
   SmallVector<Operation *> find(SaveOp save, unsigned most,
                                 Predicate isCheap) const;
 
-  /// Puts what `ops` make, run again where it is first read, in the place of
-  /// what `save` keeps.
+  /// Clones `ops` before the first user of `save`, replaces the saved value by
+  /// their result, and erases `save`.
   void replace(SaveOp save, ArrayRef<Operation *> ops);
 
-  /// Lets the backward part have `value`, from `user` on.
+  /// Makes `value` available in the backward pass, before `user`: saves it if
+  /// needed.
   void keep(Value value, Operation *user);
 
 private:
   bool isAvailable(Value value, Operation *user) const;
 
-  /// For each forward value, the op that keeps it as it is.
+  /// The `save` of each forward value that keeps its format.
   DenseMap<Value, SaveOp> saves;
 };
 
-/// Whether `op` has the elements of its operand, each more than once, and is
-/// never read from memory. Null has none.
+/// Whether `op` repeats the elements of its operand and is recomputed in each
+/// kernel that reads it, as a broadcast is. Returns false for null.
 bool isSpread(Operation *op);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Rules.h - formulas of optimizers on whole tensors --------*- C++ -*-===//
+//===- Rules.h - Optimizer rules on whole tensors ---------------*- C++ -*-===//
 
 #ifndef BINADE_IR_RULES_H
 #define BINADE_IR_RULES_H
@@ -7,51 +7,53 @@
 
 namespace mlir::binade {
 
-/// What rules call their learning rate.
+/// The name of the learning rate in rules.
 inline constexpr llvm::StringLiteral kRate = "lr";
 
-/// Whether a hyper-parameter has a value where none is given: a default of NaN
-/// is none.
+/// Whether a hyper-parameter has a default value. A NaN means that it has none.
 inline bool hasDefault(SettingAttr setting) {
   return !setting.getValue().getValue().isNaN();
 }
 
-/// Whether the last argument of `formula` is a random number.
+/// Whether the last argument of `formula` is a random value.
 bool drawsNumber(func::FuncOp formula);
-/// What is added to the stream of an update for it.
+/// The offset of the random stream of a formula from that of the update.
 inline constexpr int64_t kFormulaStream = int64_t(1) << 30;
 
-/// Functions `@<rule>.prepare` and `@<rule>.prepare.<form>` of the rule.
+/// Returns the functions `@<rule>.prepare` and `@<rule>.prepare.<form>` of the
+/// rule.
 SmallVector<func::FuncOp> getPrepares(OptimizerOp rule);
 
-/// The one of `getPrepares` with this form, empty for `@<rule>.prepare`; or
-/// null.
+/// Returns the function of `getPrepares` with this form, which is empty for
+/// `@<rule>.prepare`; null if there is none.
 func::FuncOp findPrepare(OptimizerOp rule, StringRef form);
 
-/// The number of rows, of which the first axis has one each, and of elements
-/// of a row.
+/// Returns the number of rows, which are elements of the first axis, and the
+/// number of elements per row.
 std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape);
 
-/// Types of the states of a parameter that `prepare` (null where the rule has
-/// none) works on.
+/// Returns the types of the states of a parameter of `shape` under `prepare`,
+/// which is null if the rule has none.
 SmallVector<RankedTensorType>
 getStateTypes(OptimizerOp rule, func::FuncOp prepare, ArrayRef<int64_t> shape);
 
-/// Whether the state is one that `update` knows: of the parameter's shape.
+/// Whether the state has the parameter's shape, so that `update` handles it.
 bool isElementwise(func::FuncOp prepare, unsigned state);
 
-/// What is wrong with the form of `prepare` in a rule of so many states and
-/// scalars, or an empty string.
+/// Returns what is wrong with the signature or body of `prepare` in a rule with
+/// so many states and scalars; empty if nothing is.
 std::string explainViolation(func::FuncOp prepare, unsigned states,
                              unsigned scalars);
 
-/// The shape that the parameter has inside `prepare`: of one or two axes.
+/// Returns the shape of the parameter inside `prepare`, which has one or two
+/// axes.
 SmallVector<int64_t> getWrittenShape(func::FuncOp prepare,
                                      ArrayRef<int64_t> shape);
 
-/// The ops of `prepare` for a parameter of `shape`. `arguments` are f32, those
-/// of the parameter's shape in `getWrittenShape`. Returns the states that are
-/// not elementwise, then the values, of the parameter's shape again.
+/// Inlines `prepare` for a parameter of `shape`. `arguments` are f32; those
+/// with the parameter's shape have `getWrittenShape`. Returns the states that
+/// are not elementwise, then the values, which have the parameter's shape
+/// again.
 SmallVector<Value> buildPrepare(ImplicitLocOpBuilder &b, func::FuncOp prepare,
                                 ArrayRef<int64_t> shape, ValueRange arguments);
 

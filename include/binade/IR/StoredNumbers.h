@@ -1,4 +1,4 @@
-//===- StoredNumbers.h - Constants and weights in a format ------*- C++ -*-===//
+//===- StoredNumbers.h - Ranges of constants and weights --------*- C++ -*-===//
 
 #ifndef BINADE_IR_STOREDNUMBERS_H
 #define BINADE_IR_STOREDNUMBERS_H
@@ -18,22 +18,22 @@ struct StoredNumbers {
   bool isEmpty() const { return smallest == 0.0; }
 };
 
-/// `number` in `format`, to nearest; finite numbers stay finite.
+/// Rounds `number` to `format`, to nearest; finite numbers stay finite.
 double roundTo(double number, FloatType format);
 
-/// Says why `format` cannot represent the numbers ("is 1e-08, which becomes 0
-/// in f16"); empty where it can. It cannot represent a number beyond its
-/// largest finite one, unless `isMask` holds for it, nor a number that is so
-/// small that rounding changes it by more than 1 %. Small numbers among large
-/// ones count only with `readsEach`, which is for ops on which each element
-/// acts alone.
+/// Returns why `format` cannot represent the numbers ("is 1e-08, which becomes
+/// 0 in f16"); empty if it can. A format cannot represent a number beyond its
+/// largest finite value, unless `isMask` holds for the number, nor a number
+/// that is so small that rounding changes it by more than 1 %. Small numbers
+/// count only if there are no large ones, or with `readsEach`, which is for ops
+/// on which each element acts alone.
 std::string explainUnsuitable(const StoredNumbers &numbers, FloatType format,
                               bool readsEach,
                               llvm::function_ref<bool(double)> isMask);
 
-/// The numbers of a constant, or of the initial value of an argument; nothing
-/// for other values. Data outside the module are read from `directory`; where
-/// it is empty or reading fails, there is nothing.
+/// Returns the range of a constant, or of the initial value of an argument;
+/// none for other values. Reads data outside of the module from `directory`;
+/// returns none if that is empty or reading fails.
 std::optional<StoredNumbers> readStored(Value value, StringRef directory);
 
 } // namespace mlir::binade

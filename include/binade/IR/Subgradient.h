@@ -1,8 +1,8 @@
-//===- Subgradient.h - Which slope a kink has -------------------*- C++ -*-===//
+//===- Subgradient.h - Subgradients of ops with kinks -----------*- C++ -*-===//
 //
-// Where a function has no derivative, its adjoint takes PyTorch's choice. Some
-// functions of PyTorch are one op here, with different choices: attributes of
-// the op tell them apart. docs/Gradients.md has the table.
+// Where a function has no derivative, its adjoint uses PyTorch's subgradient.
+// Some PyTorch functions with different choices are the same op here;
+// attributes of the op distinguish them. docs/Gradients.md has the table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,27 +14,27 @@
 
 namespace mlir::binade {
 
-/// On `max`, `min` and `reduce_max`: which of equal elements gets the gradient.
-/// Without the attribute they share it, except that a constant operand is a
-/// bound and gets none.
+/// On `max`, `min` and `reduce_max`: which of several equal elements gets the
+/// gradient. Without the attribute they share it, except that a constant
+/// operand is a bound and gets none.
 inline constexpr StringLiteral kTiesAttr = "binade.ties";
 
 enum class Ties {
-  Share, ///< Equal parts, as in `torch.maximum` and `torch.amax`.
+  Share, ///< Equal shares, as in `torch.maximum` and `torch.amax`.
   First, ///< All for the first, as in pooling, `torch.clamp`, `torch.max(x,
          ///< 0)`.
   Flat,  ///< None at a bound, as in `torch.nn.functional.hardtanh`.
 };
 
-/// Reads "share", "first" or "flat"; nothing for another word.
+/// Parses "share", "first" or "flat"; returns none for other words.
 std::optional<Ties> parseTies(StringRef word);
-/// The attribute of `op`, if it has it.
+/// Returns the value of the attribute, if `op` has it.
 std::optional<Ties> getTies(Operation *op);
 /// Sets the attribute of the op that defines `value`.
 void setTies(Value value, Ties ties);
 
-/// On `reshape`: no gradient flows back, as with `torch.Tensor.detach`. It goes
-/// away when the graph is differentiated.
+/// On `reshape`: no gradient flows back, as with `torch.Tensor.detach`.
+/// Autodiff removes the attribute.
 inline constexpr StringLiteral kDetachedAttr = "binade.detached";
 
 /// On `gather`: the row that gets no gradient from this lookup, as with the

@@ -1,4 +1,4 @@
-//===- Watch.h - what is looked at while a step runs ------------*- C++ -*-===//
+//===- Watch.h - Attributes of monitoring ops -------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_WATCH_H
 #define BINADE_IR_WATCH_H
@@ -8,22 +8,22 @@
 
 namespace mlir::binade {
 
-/// Of ops that watch the step, and of launches of nothing else: they are
-/// executed in the steps whose numbers are multiples of this. Of results of
-/// role `statistic`: the same of the statistic.
+/// On ops that compute statistics, and on launches of only such ops: they are
+/// executed in steps whose number is a multiple of this. On results with the
+/// role `statistic`: the period of the statistic.
 inline constexpr StringLiteral kEveryAttr = "binade.every";
 
-/// Of a module: the requests for statistics of its policy, texts.
+/// On a module: its policy's requests for statistics, a list of strings.
 inline constexpr StringLiteral kStatisticsAttr = "binade.statistics";
 
-/// What `op` says; nothing where it belongs to the step itself.
+/// Returns the period of `op`; none if the op belongs to the step itself.
 inline std::optional<int64_t> findEvery(Operation *op) {
   if (auto every = op->getAttrOfType<IntegerAttr>(kEveryAttr))
     return every.getInt();
   return std::nullopt;
 }
 
-/// 1 for each step.
+/// Returns the period of `op`; 1 if it belongs to the step itself.
 inline int64_t getEvery(Operation *op) { return findEvery(op).value_or(1); }
 
 } // namespace mlir::binade

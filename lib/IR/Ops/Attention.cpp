@@ -1,4 +1,4 @@
-//===- Attention.cpp - scaled dot-product attention -----------------------===//
+//===- Attention.cpp - Scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
@@ -13,20 +13,21 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Attention.cpp.inc"
 
-/// Products of one pass over query and key.
+/// Returns the multiply-adds of one contraction of query and key.
 static int64_t countScoreProducts(Value query, Value key) {
   auto keys = cast<RankedTensorType>(key.getType());
   return cast<RankedTensorType>(query.getType()).getNumElements() *
          keys.getDimSize(keys.getRank() - 2);
 }
 
-/// Scores, and values weighted by them.
+/// The scores, and the values weighted by them.
 std::optional<int64_t> AttentionOp::countMacs() {
   return countScoreProducts(getQuery(), getKey()) +
          countScoreProducts(getY(), getKey());
 }
 
-/// Scores again; their gradients, those of the values; those of query and key.
+/// The scores recomputed, the gradients of scores and values, and the gradients
+/// of query and key.
 std::optional<int64_t> AttentionGradOp::countMacs() {
   return 3 * countScoreProducts(getQuery(), getKey()) +
          2 * countScoreProducts(getGradient(), getKey());
@@ -43,7 +44,7 @@ FormatRole AttentionGradOp::getOperandFormat(unsigned index) {
   return index == 5 ? FormatRole::Wide : FormatRole::Chosen;
 }
 
-/// The constraints on the three operands of attention.
+/// Checks the constraints on the three operands of attention.
 template <typename Adaptor>
 static LogicalResult verifyInputs(std::optional<Location> location,
                                   Adaptor adaptor) {
@@ -70,7 +71,7 @@ static LogicalResult verifyInputs(std::optional<Location> location,
   return success();
 }
 
-/// [..., N, E].
+/// Returns the shape of the result, [..., N, E].
 template <typename Adaptor>
 static SmallVector<int64_t> getResultShape(Adaptor adaptor) {
   SmallVector<int64_t> shape(getTensor(adaptor.getQuery()).getShape());
@@ -125,7 +126,7 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 }
 
 //===----------------------------------------------------------------------===//
-// What stays whole
+// Attention that is not decomposed
 //===----------------------------------------------------------------------===//
 
 static constexpr int64_t kHeadMultiple = 16;
@@ -136,8 +137,8 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
   return target && llvm::is_contained(target.getAttention(), compute);
 }
 
-/// Whether the target of `op` has a kernel for all of it. `multiplied` are the
-/// operands that it multiplies, `compute` is what it rounds to before.
+/// Whether the target of `op` has a kernel for the whole op. `multiplied` are
+/// the operands of its contractions, `compute` is the format they must have.
 static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
   TargetAttr target = getTarget(op);
   if (!hasKernelOf(target, compute))
@@ -157,8 +158,8 @@ static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
          llvm::all_of(op->getResultTypes(), isNumber);
 }
 
-/// The fallback of an attention that `hasKernel` refuses although the target
-/// has kernels for its compute format.
+/// Returns the fallback of an attention that `hasKernel` rejects although the
+/// target has kernels for its compute format.
 static std::optional<Fallback>
 findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
   if (std::optional<Fallback> dequantized =
@@ -198,11 +199,11 @@ std::optional<Fallback> AttentionGradOp::findFallback() {
 bool AttentionOp::ignoresMasked() { return true; }
 
 //===----------------------------------------------------------------------===//
-// Decomposition into matmuls and row reductions, piece by piece
+// Decomposition into tiles of matmuls and row reductions
 //===----------------------------------------------------------------------===//
 
-/// Scores of one piece on a CPU: 256 KiB, so that a few such matrices stay in a
-/// core's cache.
+/// The maximum number of scores in a tile on a CPU: 256 KiB, so that a few such
+/// matrices fit into a core's cache.
 static constexpr int64_t kMaxScores = 1 << 16;
 
 static int64_t getMostScores(Operation *op) {
@@ -210,14 +211,14 @@ static int64_t getMostScores(Operation *op) {
   return target ? target.getPiece() : kMaxScores;
 }
 
-/// The largest divisor of `count` that is at most `limit`, at least 1.
+/// Returns the largest divisor of `count` that is at most `limit`, at least 1.
 static int64_t getLargestDivisor(int64_t count, int64_t limit) {
   for (int64_t size = std::max<int64_t>(1, std::min(count, limit));; --size)
     if (count % size == 0)
       return size;
 }
 
-/// `x` with all but its last `kept` axes joined.
+/// Merges all but the last `kept` axes of `x`.
 static Value joinLeading(ImplicitLocOpBuilder &b, Value x, int64_t kept) {
   ArrayRef<int64_t> shape = getTensor(x).getShape();
   SmallVector<int64_t> joined = {
@@ -226,11 +227,11 @@ static Value joinLeading(ImplicitLocOpBuilder &b, Value x, int64_t kept) {
   return buildReshape(b, x, joined);
 }
 
-/// Builds what `body` says of [heads, N, ...] tensors for a few heads at a
-/// time, or where the scores of one head are too many, for some of its queries.
-/// `perQuery` have an axis of queries, `perHead` have not; so have the first
-/// `numPerQuery` results of `body`, which gets the queries' positions too. The
-/// others are summed over the queries.
+/// Builds the ops of `body` on [heads, N, ...] tensors for a few heads at a
+/// time, or, if the scores of one head are too many, for some queries of a
+/// head. The tensors `perQuery` have an axis of queries, `perHead` do not. The
+/// first `numPerQuery` results of `body` have the axis, too; the others are
+/// summed over the queries. `body` also gets the positions of the queries.
 using AttentionBody =
     function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange perQuery,
                                     ValueRange perHead, Value positions)>;
@@ -295,11 +296,11 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
   return buildTile(b, heads / some, sliced, {}, build);
 }
 
-/// How many elements of the first axis, which in models is that of samples, a
-/// piece has: slices and transposes that keep samples apart can then be done
-/// for each piece too. On a CPU it is one, which a thread does; few samples
-/// would leave threads without work, and their heads are the pieces then. Other
-/// targets do a piece with all that they have.
+/// Returns the number of elements of the first axis, usually samples, per tile.
+/// Slices and transposes that do not mix samples can then be tiled, too. On a
+/// CPU a tile is one sample, which one thread computes; if there are few
+/// samples, all are in one tile, and their heads are tiled instead. On other
+/// targets a tile uses the whole device.
 static int64_t countSamples(Operation *op, Value query, Value key) {
   constexpr int64_t kManySamples = 8;
   RankedTensorType type = getTensor(query);
@@ -315,8 +316,7 @@ static int64_t countSamples(Operation *op, Value query, Value key) {
                                         std::max<int64_t>(scores, 1));
 }
 
-/// Builds what `body` says of `samples` elements of the first axis for one
-/// piece after the other.
+/// Builds the ops of `body` for `samples` elements of the first axis at a time.
 static SmallVector<Value> buildBySamples(
     ImplicitLocOpBuilder &b, ValueRange operands, int64_t samples,
     function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
@@ -329,7 +329,8 @@ static SmallVector<Value> buildBySamples(
                    });
 }
 
-/// `x`, whose axes are the first ones of `shape`, copied along the last.
+/// Broadcasts `x`, whose axes are all but the last of `like`, to the shape of
+/// `like`.
 static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
   RankedTensorType type = getTensor(like);
   return buildBroadcast(
@@ -337,8 +338,9 @@ static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
       type.getShape());
 }
 
-/// scale query key^T in f32, -infinity where the mask hides a key. `positions`
-/// are those of the queries; without, they are counted from 0.
+/// Builds scale * query key^T in f32, with -infinity where the causal mask
+/// hides a key. `positions` are those of the queries; if null, they count from
+/// 0.
 static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
                          const APFloat &scale, bool causal, Value positions,
                          PrecisionAttr precision) {
@@ -363,7 +365,7 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
   return SelectOp::create(b, visible, scores, buildSplat(b, type, -INFINITY));
 }
 
-/// {y, lse}
+/// Returns {y, lse}.
 static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
                                          Value value, FloatType compute,
                                          Type result, PrecisionAttr precision) {
@@ -383,8 +385,8 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   return {y, lse};
 }
 
-/// `part`, whose first axis joins all axes of `whole` but as many as `part` has
-/// behind it, with these axes; of the first one there may be a part only.
+/// Splits the first axis of `part` into the leading axes of `whole`, of which
+/// `part` may contain only some elements of the first.
 static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
   SmallVector<int64_t> restored(getTensor(whole).getShape());
   int64_t joined = getTensor(whole).getRank() - getTensor(part).getRank() + 1;
@@ -447,7 +449,8 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
     int64_t last = getTensor(scores).getRank() - 1;
     Value p = ExpOp::create(
         b, SubOp::create(b, scores, spreadRows(b, perQuery[3], scores)));
-    // What some of the queries add to a key's gradient stays f32.
+    // Partial gradients of keys, which are summed over tiles of queries, stay
+    // f32.
     auto ofKeys = [&](Value whole) {
       return positions ? Type(b.getF32Type())
                        : getElementTypeOrSelf(whole.getType());

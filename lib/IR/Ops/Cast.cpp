@@ -1,4 +1,4 @@
-//===- Cast.cpp - changes of format, and values kept for backward ---------===//
+//===- Cast.cpp - Casts, bitcasts and saved values ------------------------===//
 
 #include "binade/IR/Build.h"
 
@@ -16,8 +16,8 @@ bool CastOp::isRecomputed() {
          getElementTypeOrSelf(getY().getType()).getIntOrFloatBitWidth();
 }
 
-/// A narrower type might turn what is out of range into what is not, and so
-/// might the sign of a number that had none.
+/// Keeps out-of-range values out of range: a narrower type might bring them
+/// into range, and so might a change of signedness.
 bool CastOp::keepsIntegers() {
   auto from = dyn_cast<IntegerType>(getElementTypeOrSelf(getX().getType())),
        to = dyn_cast<IntegerType>(getElementTypeOrSelf(getY().getType()));
@@ -34,8 +34,8 @@ SmallVector<Value> CastOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildCast(b, cotangents.front(), element)};
 }
 
-/// `x` in f32 so that rounding it further gives what rounding `x` gives: what
-/// f32 cannot hold leaves its trace in the last bit (rounding to odd).
+/// Rounds `x` to f32 to odd, so that rounding further gives the same as
+/// rounding `x` directly: an inexact result has an odd last bit.
 static Value truncateToOdd(ImplicitLocOpBuilder &b, Value x, Type type) {
   using arith::CmpFPredicate;
   Type bitsType = b.getI32Type();
@@ -57,13 +57,14 @@ static Value truncateToOdd(ImplicitLocOpBuilder &b, Value x, Type type) {
       b, type, arith::SelectOp::create(b, isInexact, odd, bits));
 }
 
-/// The type of `x`, scalar or vector, with other elements.
+/// Returns the type of `x`, scalar or vector, with another element type.
 static Type withElement(Value x, Type element) {
   auto vector = dyn_cast<VectorType>(x.getType());
   return vector ? vector.clone(element) : element;
 }
 
-/// An integer modulo the width of `element`, of 8 bits or more.
+/// Converts an integer to the width of `element`, of 8 bits or more, modulo
+/// 2^width.
 static Value resize(ImplicitLocOpBuilder &b, Value x, IntegerType element,
                     bool isUnsigned) {
   unsigned from = getElementTypeOrSelf(x.getType()).getIntOrFloatBitWidth();
@@ -76,8 +77,8 @@ static Value resize(ImplicitLocOpBuilder &b, Value x, IntegerType element,
                     : arith::ExtSIOp::create(b, type, x).getResult();
 }
 
-/// An integer in 8 bits modulo the fewer of `element`, whose sign fills the
-/// others.
+/// Reduces an 8-bit integer modulo 2^width of `element`, which has fewer bits,
+/// and extends the sign.
 static Value wrap(ImplicitLocOpBuilder &b, Value x, IntegerType element) {
   unsigned width = element.getWidth();
   if (element.isUnsigned())
@@ -87,7 +88,8 @@ static Value wrap(ImplicitLocOpBuilder &b, Value x, IntegerType element) {
                                 distance);
 }
 
-/// To integers. Those in registers are signless, of 8 bits or more, or i1.
+/// Casts to an integer type. Integers in registers are signless, and have 8
+/// bits or more, or are i1.
 static Value buildInteger(ImplicitLocOpBuilder &b, Value x, IntegerType element,
                           bool isFromUnsigned) {
   bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.getType()));
@@ -107,7 +109,8 @@ static Value buildInteger(ImplicitLocOpBuilder &b, Value x, IntegerType element,
   return width < 8 ? wrap(b, y, element) : y;
 }
 
-/// Between f32, f64 and integers; the caller widens and rounds narrow floats.
+/// Casts between f32, f64 and integers. The caller widens and rounds narrow
+/// floats.
 Value CastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Value x = operands.front();
   Type from = getElementTypeOrSelf(x.getType());
@@ -136,8 +139,7 @@ LogicalResult CastOp::verify() {
   return success();
 }
 
-/// Only a cast that changes no value of its type is removed here: every other
-/// change of value is the IR's business.
+/// Removes only a cast that changes no value of its type.
 OpFoldResult CastOp::fold(FoldAdaptor) {
   if (getX().getType() != getY().getType())
     return {};
@@ -156,7 +158,7 @@ Schedule BitcastOp::getSchedule() { return Schedule::Elementwise; }
 Value BitcastOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Value x = operands.front();
   Type to = getElementTypeOrSelf(getY().getType());
-  if (isa<IntegerType>(to)) // Registers have no sign of their own.
+  if (isa<IntegerType>(to)) // Integers in registers are signless.
     to = b.getIntegerType(to.getIntOrFloatBitWidth());
   Type type = withElement(x, to);
   return type == x.getType() ? x : arith::BitcastOp::create(b, type, x);
@@ -181,8 +183,9 @@ OpFoldResult BitcastOp::fold(FoldAdaptor) {
 
 Schedule RoundToOp::getSchedule() { return Schedule::Elementwise; }
 
-/// Adds half of the last kept bit, or a little less where that bit is even, and
-/// clears what is dropped. A carry goes on into the exponent. NaN stays NaN.
+/// Adds half of the last kept bit, or a little less if that bit is even, and
+/// clears the dropped bits. A carry propagates into the exponent. NaN stays
+/// NaN.
 Value RoundToOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange operands) {
   Value x = operands.front();
   unsigned dropped = b.getF32Type().getFPMantissaWidth() -
@@ -222,7 +225,7 @@ LogicalResult RoundToOp::verify() {
   return success();
 }
 
-/// What is rounded already is left as it is.
+/// Removes rounding of a value that is already rounded to as few bits.
 OpFoldResult RoundToOp::fold(FoldAdaptor) {
   auto before = getX().getDefiningOp<RoundToOp>();
   return before && before.getFloatFormat().getFPMantissaWidth() <=
@@ -235,13 +238,13 @@ OpFoldResult RoundToOp::fold(FoldAdaptor) {
 // SaveOp
 //===----------------------------------------------------------------------===//
 
-/// Bytes as they are, or parts: what changes the format is no view.
+/// A `save` that changes the format is not a view.
 Schedule SaveOp::getSchedule() {
   return getX().getType() == getY().getType() ? Schedule::View
                                               : Schedule::Library;
 }
 
-/// The cast joins the kernel that makes the value, where a kernel does.
+/// The cast can be fused into the kernel of the producer.
 FailureOr<SmallVector<Value>> SaveOp::decompose(ImplicitLocOpBuilder &b) {
   if (getX().getType() == getY().getType())
     return failure();

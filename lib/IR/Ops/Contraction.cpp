@@ -1,4 +1,4 @@
-//===- Contraction.cpp - matrix products ----------------------------------===//
+//===- Contraction.cpp - Matmuls ------------------------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
@@ -31,8 +31,9 @@ std::optional<int64_t> MatmulOp::getSummedAxis(unsigned index) {
 
 Schedule MatmulOp::getSchedule() { return Schedule::Library; }
 
-/// Rows of the result are rows of an lhs that is not transposed. Otherwise rows
-/// are what is summed over, or, with leading axes, independent products.
+/// A row of the result depends on a row of an lhs that is not transposed.
+/// Otherwise rows are summed over, or, with leading axes, are independent
+/// matmuls.
 std::optional<Rows> MatmulOp::getRows() {
   SmallVector<bool> cut(getNumOperands(), false);
   cut[0] = true;
@@ -74,7 +75,7 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
     auto type = cast<RankedTensorType>(bias.getType());
     if (type.getRank() != 1 || type.getDimSize(0) != n)
       return emitOptionalError(location, "expected a bias of ", n,
-                               " numbers, got ", type);
+                               " elements, got ", type);
   }
   SmallVector<int64_t> shape(lhs.getShape().drop_back(2));
   shape.append({m, n});
@@ -107,13 +108,13 @@ SmallVector<Value> MatmulOp::buildAdjoint(ImplicitLocOpBuilder &b,
 }
 
 //===----------------------------------------------------------------------===//
-// Products of codes
+// Scaled matmuls
 //===----------------------------------------------------------------------===//
 
 Schedule ScaledMatmulOp::getSchedule() { return Schedule::Library; }
 
-/// Those of `lhs`; with leading axes independent products. Scales of rows do
-/// not lie as these do.
+/// Rows of `lhs`; with leading axes, independent matmuls. With a scale per
+/// block, the order of scales in memory does not allow slices.
 std::optional<Rows> ScaledMatmulOp::getRows() {
   if (getBlock())
     return std::nullopt;
@@ -121,7 +122,7 @@ std::optional<Rows> ScaledMatmulOp::getRows() {
   return Rows{{true, false, isBatched, false}};
 }
 
-/// Whether scales of blocks of `rows` rows and `summands` lie as they should.
+/// Whether `scales` has the shape for blocks of `rows` x `summands` elements.
 static bool areScalesOf(RankedTensorType scales, RankedTensorType side,
                         int64_t rows, int64_t summands) {
   if (scales.getRank() != 2)
@@ -178,7 +179,7 @@ LogicalResult ScaledMatmulOp::verify() {
   return verifyScales(*this);
 }
 
-/// `value` with rows for columns.
+/// Swaps the last two axes of `value`.
 static Value turn(ImplicitLocOpBuilder &b, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -186,13 +187,14 @@ static Value turn(ImplicitLocOpBuilder &b, Value value) {
   return TransposeOp::create(b, value, order);
 }
 
-/// The scale of a whole tensor that `decoded` is made with.
+/// Returns the scale of a tensor with one scale, as an f32 scalar.
 static Value getScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
   return buildReshape(b, buildCast(b, decoded.getParts()[1], b.getF32Type()),
                       {});
 }
 
-/// `sum`, an f32, with a bias for each column, in the result's format.
+/// Adds a bias per column to `sum`, an f32, and casts it to the result's
+/// format.
 static Value addBias(ImplicitLocOpBuilder &b, Value sum, Value bias,
                      RankedTensorType type) {
   if (bias)
@@ -202,14 +204,15 @@ static Value addBias(ImplicitLocOpBuilder &b, Value sum, Value bias,
 }
 
 namespace {
-/// What stands for an operand on a unit that multiplies in bf16: numbers that
-/// bf16 holds, and what their products are multiplied by; null for 1.
+/// An operand that a contraction in bf16 can read: values that bf16 represents
+/// exactly, and the factor by which the sums are multiplied; null for 1.
 struct NarrowOperand {
   Value numbers, scale;
 };
 } // namespace
 
-/// Nothing where `operand` is not decoded, or bf16 cannot stand for it.
+/// Returns none if `operand` is not dequantized, or bf16 cannot represent its
+/// values.
 static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
                                            Value operand) {
   auto decoded = operand.getDefiningOp<DequantizeOp>();
@@ -233,22 +236,24 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A side of a product that is decoded from codes.
+/// An operand of a matmul that is dequantized.
 struct CodedSide {
   DequantizeOp decoded;
-  bool isTransposed; ///< Its columns are summed over.
+  bool isTransposed; ///< Whether it is summed over its rows.
 
   QuantizedAttr getFormat() { return decoded.getFormat(); }
 };
 
-/// A product of codes as the target multiplies them.
+/// A matmul of quantized operands that the target supports.
 struct CodedProduct {
   CodedSide lhs, rhs;
-  SmallVector<int64_t> block; ///< Of scales; empty where each side has one.
+  SmallVector<int64_t>
+      block; ///< The block of scales; empty for one scale per operand.
 };
 } // namespace
 
-/// Rows of `side` that share scales with `block` summands; 0 where others do.
+/// Returns the number of rows of `side` that share a scale with `block` summed
+/// elements; 0 if scales are shared differently.
 static int64_t getRowsOfBlock(CodedSide side, int64_t block) {
   QuantizedAttr format = side.getFormat();
   if (block == 0 || format.getGranularity() != Granularity::PerBlock ||
@@ -261,18 +266,19 @@ static int64_t getRowsOfBlock(CodedSide side, int64_t block) {
   return summands == block && (rows == 1 || rows == block) ? rows : 0;
 }
 
-/// Scales in a row of memory are a multiple of these.
+/// Returns the multiple that the number of scales in a row of memory must have.
 static int64_t getScaleMultiple(TargetAttr target) {
   return std::max<int64_t>(target.getMultiple() / sizeof(float), 1);
 }
 
 namespace {
-/// Why a target has no matmul of two quantized operands, and the nearest larger
-/// shape for which it has one; empty where it has one, or no such shape exists.
+/// The reason why a target has no matmul of two quantized operands, and the
+/// nearest larger shape for which it has one. Empty if it has one, or if there
+/// is no such shape.
 struct Refusal {
   std::string reason, nearest;
 
-  /// Refuses an extent that is not a multiple of `multiple`.
+  /// Rejects an extent that is not a multiple of `multiple`.
   void expectMultiple(StringRef name, int64_t extent, int64_t multiple,
                       StringRef what = "") {
     if (extent % multiple == 0)
@@ -286,7 +292,8 @@ struct Refusal {
 };
 } // namespace
 
-/// The block of both sides' scales; empty where the target does not take it.
+/// Returns the block of both operands' scales; empty if the target does not
+/// support it.
 static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
                                       TargetAttr target, Refusal &refusal) {
   int64_t summands = target.getBlock(), m = getRowsOfBlock(lhs, summands),
@@ -314,7 +321,7 @@ static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
                                 : SmallVector<int64_t>();
 }
 
-/// Whether the target multiplies the formats of both sides.
+/// Whether the target has a matmul for the formats of both operands.
 static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
                           Refusal &refusal) {
   if (!target || target.getCodes().empty()) {
@@ -348,8 +355,8 @@ static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
   return hasFirst;
 }
 
-/// The operands of `op` as the target's matmul of quantized values takes them;
-/// nothing where it has none for them, and `refusal` says why.
+/// Returns the quantized operands of `op` for a matmul of the target; none if
+/// the target does not support it, with the reason in `refusal`.
 static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
                                              Refusal &refusal) {
   CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
@@ -373,7 +380,7 @@ static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
   return product;
 }
 
-/// Whether `narrow` gives something for `operand`.
+/// Whether `narrow` returns a value for `operand`.
 static bool isNarrowed(Value operand) {
   auto decoded = operand.getDefiningOp<DequantizeOp>();
   return decoded &&
@@ -385,7 +392,7 @@ std::optional<Fallback> MatmulOp::findFallback() {
   Refusal refusal;
   if (decided.empty() || findCodes(*this, getTarget(*this), refusal))
     return std::nullopt;
-  // Both sides are narrowed, or none.
+  // Both operands are narrowed, or neither.
   bool areNarrow = isNarrowed(getLhs()) && isNarrowed(getRhs());
   auto element = [](Value side) {
     return llvm::to_string(getElementTypeOrSelf(side.getType()));
@@ -401,7 +408,8 @@ MatmulOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
       buildEmptyContraction(b, getBias(), type, type.getRank() - 1)};
 }
 
-/// Scales of blocks with `rows` rows as `scaled_matmul` takes them.
+/// Arranges the scales of blocks with `rows` rows in the order of
+/// `scaled_matmul`.
 static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
                            int64_t rows, int64_t multiple) {
   Value scales = buildCast(b, side.decoded.getParts()[1], b.getF32Type());
@@ -424,7 +432,7 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
   return PadOp::create(b, padded, scales, {0, 0}, {1, 1});
 }
 
-/// A product of codes as they are.
+/// Builds a matmul of the quantized operands.
 static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
                            const CodedProduct &product, int64_t multiple) {
   auto type = cast<RankedTensorType>(op.getType());
@@ -439,7 +447,7 @@ static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
                            ? getScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));
   }
-  // A bias is added before the one rounding to the result.
+  // A bias is added before the sum is rounded to the result's format.
   Type result = op.getBias() ? type.clone(b.getF32Type()) : type;
   auto y = ScaledMatmulOp::create(
       b, result, operands[0], operands[1], operands[2], operands[3],
@@ -447,8 +455,9 @@ static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
   return addBias(b, y, op.getBias(), type);
 }
 
-/// A product of decoded numbers is one of codes; in bf16, which holds them
-/// exactly, scales multiply the sum before the bias is added.
+/// Replaces a matmul of dequantized operands by one of quantized operands if
+/// the target has it, else by one in bf16 if bf16 represents the values
+/// exactly; scales then multiply the sum before the bias is added.
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   TargetAttr target = getTarget(*this);
   Refusal refusal;

@@ -1,4 +1,4 @@
-//===- Convolution.cpp - convolutions and their gradients -----------------===//
+//===- Convolution.cpp - Convolutions and their gradients -----------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
@@ -6,8 +6,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The channel last in the first operands, and in the result if it is an
-/// activation too; as it is where it is last already.
+/// Puts the channels last in the first `activations` operands, and in the
+/// result if it is an activation, too; keeps the layout if they are last
+/// already.
 static Layouts chooseChannelsLast(Operation *op, bool isLast,
                                   unsigned activations, bool givesActivation) {
   Layouts chosen(op);
@@ -24,7 +25,8 @@ static Layouts chooseChannelsLast(Operation *op, bool isLast,
   return chosen;
 }
 
-/// Each output is a sum over a filter, whichever of the three is the result.
+/// Each output is a sum over a filter, whichever of the three tensors is the
+/// result.
 static int64_t countConvolutionProducts(Operation *op) {
   Value output = isa<ConvOp>(op) ? op->getResult(0) : op->getOperand(0);
   Value filters =
@@ -34,8 +36,9 @@ static int64_t countConvolutionProducts(Operation *op) {
          (type.getNumElements() / std::max<int64_t>(type.getDimSize(0), 1));
 }
 
-/// Records of convolutions have no compute format: TF32 operands, which lie in
-/// memory as f32, are convolved in f32.
+/// Returns the fallback of TF32 convolutions on other targets than CPUs: plan
+/// records have no compute format for convolutions, so that TF32 operands,
+/// which are stored as f32, are convolved in f32.
 static std::optional<Fallback>
 findConvolutionFallback(PrecisionOpInterface op) {
   PrecisionAttr decision = op.getPrecisionAttr();
@@ -53,17 +56,17 @@ findConvolutionFallback(PrecisionOpInterface op) {
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Convolution.cpp.inc"
 
-/// Keeps products of geometry and sizes within 64 bits.
+/// Limits geometry, so that products of it and of sizes fit into 64 bits.
 static constexpr int64_t kLargestGeometry = INT32_MAX;
 
-/// Axis of channels and first spatial axis of an activation.
+/// Returns the axis of channels and the first spatial axis of an activation.
 static std::pair<int64_t, int64_t> getAxes(int64_t rank, bool channelsLast) {
   return channelsLast ? std::pair(rank - 1, int64_t(1))
                       : std::pair(int64_t(1), int64_t(2));
 }
 
-/// The constraints of `conv` on the triple (x, weight, y), whichever of the
-/// three is the result.
+/// Checks the constraints of `conv` on (x, weight, y), whichever of the three
+/// is the result.
 template <typename Op>
 static LogicalResult verifyGeometry(Op op, Value x, Value weight, Value y) {
   auto xType = cast<RankedTensorType>(x.getType());
@@ -128,7 +131,7 @@ LogicalResult ConvOp::verify() {
     auto weight = cast<RankedTensorType>(getWeight().getType());
     if (type.getRank() != 1 || type.getDimSize(0) != weight.getDimSize(0))
       return emitOpError("expects a bias of ")
-             << weight.getDimSize(0) << " numbers, got " << type;
+             << weight.getDimSize(0) << " elements, got " << type;
   }
   return verifyGeometry(*this, getX(), getWeight(), getY());
 }
@@ -141,8 +144,8 @@ LogicalResult ConvWeightGradOp::verify() {
   return verifyGeometry(*this, getX(), getY(), getGradient());
 }
 
-/// `Op` of the triple (x, weight, y) of which `op` is another function, with
-/// its geometry.
+/// Builds `Op`, another of the three convolution ops, with the geometry of
+/// `op`.
 template <typename Op, typename Like>
 static Value buildSister(ImplicitLocOpBuilder &b, Like op, Type type, Value lhs,
                          Value rhs) {

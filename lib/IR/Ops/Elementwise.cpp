@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - elementwise ops of one operand -------------------===//
+//===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 
 #include "Subgradients.h"
 

@@ -1,4 +1,4 @@
-//===- Embedding.cpp - rows of tables -------------------------------------===//
+//===- Embedding.cpp - Lookups of table rows ------------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Subgradient.h"
@@ -56,8 +56,8 @@ bool GatherOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
   return haveSameShapes(l, r);
 }
 
-/// `dy` without that of the rows that `padding` names, which counts from the
-/// end where it is negative, as indices do.
+/// Sets `dy` to 0 for the rows with index `padding`, which counts from the end
+/// if it is negative, like indices.
 static Value dropPadding(ImplicitLocOpBuilder &b, GatherOp op, Value dy,
                          int64_t padding) {
   Value indices = op.getIndices();

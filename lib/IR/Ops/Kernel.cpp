@@ -1,4 +1,4 @@
-//===- Kernel.cpp - calls of kernels --------------------------------------===//
+//===- Kernel.cpp - Kernel launches and tiles -----------------------------===//
 
 #include "binade/IR/Interface.h"
 
@@ -12,8 +12,8 @@ static bool isScalar(Type type) {
   return cast<RankedTensorType>(type).getRank() == 0;
 }
 
-/// Whether `actual` may stand where a kernel has `formal`: a kernel over many
-/// tensors has one vector where its launch has tensors of any shape.
+/// Whether a launch may pass `actual` to a kernel's `formal`. A multi-tensor
+/// kernel has a vector where its launch has tensors of any shape.
 static bool fits(Type actual, Type formal, bool overMany) {
   if (!overMany || isScalar(formal))
     return actual == formal;
@@ -33,7 +33,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     overMany = schedule.getValue() == Schedule::MultiTensor;
     if (!overMany && getKernels().size() != 1)
       return emitOpError("launches several kernels, but ")
-             << symbol << " is not one over many tensors";
+             << symbol << " is not a multi-tensor kernel";
     llvm::append_range(operands, kernel.getArgumentTypes());
     shared.clear();
     for (Type type : kernel.getResultTypes())
@@ -66,8 +66,8 @@ RankedTensorType TileOp::getPiece(Type type, int64_t count) {
   return whole.clone(shape);
 }
 
-/// Checks that `inside` are the pieces of the first `pieces` types of `outside`
-/// and the others whole.
+/// Checks that the first `pieces` types of `inside` are slices of those of
+/// `outside`, and that the others are equal.
 static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
                                  TypeRange inside, int64_t pieces) {
   if (pieces > static_cast<int64_t>(outside.size())) // C1
@@ -99,7 +99,7 @@ LogicalResult TileOp::verifyRegions() {
     return failure();
   for (Type type : llvm::drop_begin(getResultTypes(), getJoins()))
     if (!getElementTypeOrSelf(type).isF32()) // C4
-      return emitOpError("adds up f32 only, got ") << type;
+      return emitOpError("sums only f32 results, got ") << type;
   return success();
 }
 

@@ -1,4 +1,4 @@
-//===- Loss.cpp - losses --------------------------------------------------===//
+//===- Loss.cpp - Losses --------------------------------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Labels.h"
@@ -15,7 +15,7 @@ Schedule CrossEntropyOp::getSchedule() { return Schedule::RowReduction; }
 Schedule CrossEntropyGradOp::getSchedule() { return Schedule::Elementwise; }
 Schedule LabelWeightOp::getSchedule() { return Schedule::FullReduction; }
 
-/// The label that does not count; none where every label does.
+/// Returns the label that does not count; none if every label does.
 static std::optional<int64_t> getIgnored(int64_t ignoreIndex) {
   if (ignoreIndex == kIgnoreNothing)
     return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<IndexRange> CrossEntropyGradOp::getIndexRange(unsigned index) {
   return getClasses(getLogits(), getIgnoreIndex());
 }
 
-/// Losses of different rows do not know each other.
+/// Losses of different rows are independent.
 static Rows cutAll(Operation *op) {
   return {SmallVector<bool>(op->getNumOperands(), true)};
 }
@@ -145,7 +145,7 @@ LogicalResult LabelWeightOp::inferReturnTypes(MLIRContext *context,
 // Decompositions
 //===----------------------------------------------------------------------===//
 
-/// Whether each label counts.
+/// Builds a tensor that says for each label whether it counts.
 static Value buildCounts(ImplicitLocOpBuilder &b, Value labels,
                          int64_t ignoreIndex) {
   if (!getIgnored(ignoreIndex))
@@ -157,7 +157,8 @@ static Value buildCounts(ImplicitLocOpBuilder &b, Value labels,
       b, CompareOp::create(b, labels, ignored, Comparison::Equal));
 }
 
-/// Whether each entry [row, class] is the row's label.
+/// Builds a tensor that says for each element [row, class] whether the class is
+/// the row's label.
 static Value buildHits(ImplicitLocOpBuilder &b, Value labels,
                        ArrayRef<int64_t> shape) {
   auto type = cast<RankedTensorType>(labels.getType());

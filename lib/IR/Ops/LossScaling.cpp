@@ -1,4 +1,4 @@
-//===- LossScaling.cpp - the scale of the loss and its state --------------===//
+//===- LossScaling.cpp - Loss scale and its state -------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
@@ -11,8 +11,8 @@ using namespace mlir::binade;
 
 Schedule GradientSeedOp::getSchedule() { return Schedule::Scalars; }
 Schedule UnscaleFactorOp::getSchedule() { return Schedule::Scalars; }
-/// The reciprocal of less is infinite in f32, and with it gradients of 0 are
-/// NaN.
+/// The reciprocal of a smaller scale is infinite in f32, which makes gradients
+/// of 0 NaN.
 static constexpr double kMinScale = 0x1p-126;
 
 Schedule UpdateScaleOp::getSchedule() { return Schedule::Scalars; }

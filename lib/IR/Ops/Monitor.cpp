@@ -1,4 +1,4 @@
-//===- Monitor.cpp - what is counted of the values of a step --------------===//
+//===- Monitor.cpp - Statistics of values ---------------------------------===//
 
 #include "binade/IR/Build.h"
 
@@ -47,20 +47,20 @@ LogicalResult StatisticsOp::inferReturnTypes(MLIRContext *context,
 LogicalResult StatisticsOp::verify() {
   Type element = getElementTypeOrSelf(getX().getType());
   if (element.getIntOrFloatBitWidth() > 32)
-    return emitOpError("counts in f32, which does not hold ") << element;
+    return emitOpError("computes in f32, which cannot represent ") << element;
   return success();
 }
 
 Schedule StatisticsOp::getSchedule() { return Schedule::Statistics; }
 
-/// The order of the elements says nothing.
+/// The statistics do not depend on the order of the elements.
 Layouts StatisticsOp::chooseLayouts(const Layouts &known) {
   Layouts chosen(*this);
   chosen.operands = known.operands;
   return chosen;
 }
 
-/// Zeros, but infinity as the smallest of no magnitudes.
+/// Returns zeros, and infinity for the smallest magnitude.
 FailureOr<SmallVector<Value>>
 StatisticsOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
   SmallVector<Value> values = buildZeros(b, getResultTypes());

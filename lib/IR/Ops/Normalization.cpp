@@ -1,4 +1,4 @@
-//===- Normalization.cpp - layer and batch normalization ------------------===//
+//===- Normalization.cpp - Layer and batch normalization ------------------===//
 
 #include "Normalizer.h"
 
@@ -70,7 +70,8 @@ FailureOr<SmallVector<Value>> LayerNormOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(y, getY()), mean, rstd};
 }
 
-/// What both gradients of layer_norm read: one statistic per row.
+/// Checks the operands of both gradients of layer_norm; they have one statistic
+/// per row.
 template <typename Adaptor>
 static LogicalResult verifyLayerNormGradient(std::optional<Location> location,
                                              Adaptor adaptor) {
@@ -183,7 +184,8 @@ BatchNormStatisticsOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{mean, n.mean(n.mul(centred, centred))};
 }
 
-/// The types of two numbers per channel; `parameters` must have that shape.
+/// Infers two vectors with one element per channel; `parameters` must have that
+/// shape.
 static LogicalResult inferChannels(Value x, int64_t axis, ValueRange parameters,
                                    std::optional<Location> location,
                                    SmallVectorImpl<Type> &types) {
@@ -331,7 +333,7 @@ BatchNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(n.mul(factor, dx), getDx())};
 }
 
-/// Sums over no element, whatever the statistics are.
+/// The sums over no element are 0, whatever the statistics are.
 FailureOr<SmallVector<Value>>
 BatchNormParamGradOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
   return buildZeros(b, getResultTypes());

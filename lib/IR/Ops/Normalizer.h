@@ -1,4 +1,4 @@
-//===- Normalizer.h - what norms and softmax are written in -----*- C++ -*-===//
+//===- Normalizer.h - Builder for norms and softmax -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_IR_OPS_NORMALIZER_H
 #define BINADE_LIB_IR_OPS_NORMALIZER_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// Fails unless `x` has an axis to normalize.
+/// Emits an error unless `x` has an axis to normalize.
 inline LogicalResult expectRows(std::optional<Location> location, Value x) {
   if (getTensor(x).getRank() > 0)
     return success();
@@ -16,8 +16,8 @@ inline LogicalResult expectRows(std::optional<Location> location, Value x) {
                            x.getType());
 }
 
-/// Result types of an op whose first result has the type of `x`, and whose
-/// others are f32 of `shape`.
+/// Infers the types of an op whose first result has the type of `x`, and whose
+/// `count` others are f32 of `shape`.
 inline LogicalResult inferLike(Value x, ArrayRef<int64_t> shape, unsigned count,
                                SmallVectorImpl<Type> &types) {
   types.push_back(x.getType());
@@ -26,14 +26,14 @@ inline LogicalResult inferLike(Value x, ArrayRef<int64_t> shape, unsigned count,
   return success();
 }
 
-/// f32 arithmetic over `x` [..., axis, ...] and vectors along the kept axes:
-/// what the decompositions of this family are written in.
+/// f32 arithmetic on `x` [..., axis, ...] and on vectors along the kept axes,
+/// for the decompositions of norms and softmax.
 struct Normalizer {
   ImplicitLocOpBuilder &b;
   RankedTensorType type; // f32
   SmallVector<int64_t> reduced, kept;
 
-  /// Statistics of each row: over the last axis.
+  /// Statistics per row, over the last axis.
   static Normalizer overRows(ImplicitLocOpBuilder &b, Value x) {
     int64_t rank = getTensor(x).getRank();
     return {b,
@@ -41,7 +41,7 @@ struct Normalizer {
             {rank - 1},
             llvm::to_vector(llvm::seq<int64_t>(0, rank - 1))};
   }
-  /// Statistics of each entry of `axis`: over all other axes.
+  /// Statistics per index of `axis`, over all other axes.
   static Normalizer overAllBut(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
     Normalizer n{b, getTensor(x).clone(b.getF32Type()), {}, {axis}};
     n.reduced = llvm::to_vector(llvm::seq<int64_t>(0, n.type.getRank()));
@@ -70,13 +70,13 @@ struct Normalizer {
     Value total = sum(x);
     return mul(total, number(total, 1.0 / count));
   }
-  /// A statistic, copied along what it was reduced over.
+  /// Broadcasts a statistic along the axes that it was reduced over.
   Value spread(Value x) { return buildBroadcast(b, x, kept, type.getShape()); }
-  /// A parameter with one number per entry of the last axis.
+  /// Broadcasts a parameter that has one element per index of the last axis.
   Value spreadLast(Value x) {
     return buildBroadcast(b, wide(x), {type.getRank() - 1}, type.getShape());
   }
-  /// 1 / sqrt(variance + epsilon).
+  /// Returns 1 / sqrt(variance + epsilon).
   Value rstd(Value variance, const APFloat &epsilon) {
     Value shifted = add(variance, number(variance, epsilon.convertToDouble()));
     return div(number(shifted, 1.0), SqrtOp::create(b, shifted));

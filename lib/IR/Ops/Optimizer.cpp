@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - rules and updates ----------------------------------===//
+//===- Optimizer.cpp - Optimizer rules and updates ------------------------===//
 
 #include "binade/IR/Rules.h"
 
@@ -20,7 +20,7 @@ GradientStatisticsOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>(rest.getResults());
 }
 
-/// Checks that `variant` has legal values for hyper-parameters of `rule`.
+/// Checks that `variant` has valid values for hyper-parameters of `rule`.
 static LogicalResult verifyVariant(OptimizerOp rule, NamedAttribute variant) {
   auto values = dyn_cast<DictionaryAttr>(variant.getValue());
   if (!values)
@@ -55,7 +55,7 @@ LogicalResult OptimizerOp::verify() {
       if (!names.insert(setting.getName()).second)
         return emitOpError("names ") << setting.getName() << " twice";
       std::string problem = setting.explainViolation(setting.getDefault());
-      // Only a hyper-parameter may be without one.
+      // A hyper-parameter may have no default; a state may not.
       if (!problem.empty() && (hasDefault(setting) || settings == getStates()))
         return emitOpError("has an illegal default: ") << problem;
     }
@@ -63,18 +63,19 @@ LogicalResult OptimizerOp::verify() {
   return success();
 }
 
-/// The rule and its formula, or what is missing.
+/// Returns the rule and its formula; emits an error for the one that is
+/// missing.
 static FailureOr<std::pair<OptimizerOp, func::FuncOp>>
 lookUpRule(Operation *op, FlatSymbolRefAttr optimizer, StringAttr formula,
            SymbolTableCollection &symbols) {
   auto rule = symbols.lookupNearestSymbolFrom<OptimizerOp>(op, optimizer);
   if (!rule)
     return op->emitOpError("names optimizer ")
-           << optimizer << ", which this module does not hold";
+           << optimizer << ", which is not in this module";
   auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(op, formula);
   if (!function)
     return op->emitOpError("needs function '@")
-           << formula.getValue() << "', which this module does not hold";
+           << formula.getValue() << "', which is not in this module";
   return std::pair(rule, function);
 }
 
@@ -114,7 +115,7 @@ StringAttr OptimizerUpdateOp::getFormula() {
   return StringAttr::get(getContext(), getOptimizer() + ".update");
 }
 
-/// Whether `master` keeps a tensor beside the parameter.
+/// Whether `master` stores a tensor in addition to the parameter.
 static bool keepsTensor(Master master) {
   return master != Master::None && master != Master::Stochastic;
 }
@@ -159,7 +160,7 @@ bool OptimizerUpdateOp::isElementwise(const KeptState &state) {
          getShape(getStates()[state.first]) == getShape(getParameter());
 }
 
-/// Checks an update that is still to be prepared.
+/// Checks an update whose `prepare` is not inlined yet.
 static LogicalResult verifyPrepare(OptimizerUpdateOp op, OptimizerOp rule,
                                    func::FuncOp prepare) {
   ArrayRef<int64_t> shape =
@@ -202,7 +203,7 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("has ")
            << getRandom().size() << " random numbers, expected " << numbers;
   size_t states = getKeptStates().size();
-  // States that `update` does not know are left to what prepared it.
+  // States that `update` does not handle are computed by the inlined `prepare`.
   if (getValues().empty() && states != rule.getStates().size()) // C2
     return emitOpError("has ")
            << states << " states, optimizer " << getOptimizerAttr() << " has "
@@ -238,24 +239,25 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
   return success();
 }
 
-/// A kernel over many tensors is written for a vector, whose groups nobody
-/// counts.
+/// Whether `op` is in a kernel. A multi-tensor kernel is written for a vector
+/// of unknown length, so that its groups cannot be counted.
 static bool isInKernel(Operation *op) {
   return op->getParentOp() && op->getParentOp()->hasAttr(kKernelAttr);
 }
 
-/// Elements of a group: whole vectors, and no more than a task has.
+/// The number of elements of a group: whole vectors, and no more than a task
+/// has.
 static constexpr int64_t kMinGroup = 16, kLargestGroup = 16384;
 
-/// States that there are random words for.
+/// The number of states for which there are random words.
 static constexpr unsigned kRandomStates = 3;
 
-/// Checks what one state is kept as.
+/// Checks the storage of one state.
 static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
   if (kept.isRandom && kept.index >= kRandomStates) // C7
     return op.emitOpError("rounds state ")
-           << kept.index << " by chance, which the first " << kRandomStates
-           << " can be";
+           << kept.index << " stochastically, but only the first "
+           << kRandomStates << " states can be";
   auto parameter = cast<RankedTensorType>(op.getParameter().getType());
   TypeRange types =
       ValueRange(op.getStates()).slice(kept.first, kept.count).getTypes();
@@ -265,7 +267,8 @@ static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
       return op.emitOpError("expects states of floats, got ") << state;
     if (kept.isRandom && !state.getElementType().isBF16() &&
         !state.getElementType().isF16())
-      return op.emitOpError("rounds a state by chance to bf16 or f16, not to ")
+      return op.emitOpError("rounds a state stochastically to bf16 or f16, not "
+                            "to ")
              << state.getElementType();
     if (!op.getPrepareAttr() && state.getShape() != parameter.getShape()) // C1
       return op.emitOpError(
@@ -309,15 +312,15 @@ LogicalResult OptimizerUpdateOp::verify() {
     if (getPrepareAttr() ||
         (cast<RankedTensorType>(value.getType()).getRank() > 0 &&
          !sameShape(value)))
-      return emitOpError("expects values only behind 'prepare', numbers or of "
-                         "the parameter's shape ")
+      return emitOpError("expects values only after 'prepare', as scalars or "
+                         "with the parameter's shape ")
              << parameter << ", got " << value.getType();
   SmallVector<KeptState> kept = getKeptStates();
   size_t parts = kept.empty() ? 0 : kept.back().first + kept.back().count;
   if (parts != getRuleStates().size()) // C2
     return emitOpError("has ")
            << getRuleStates().size()
-           << " tensors of states, 'formats' speak of " << parts;
+           << " tensors of states, but 'formats' describe " << parts;
   for (const KeptState &state : kept)
     if (failed(verifyState(*this, state)))
       return failure();
@@ -327,7 +330,7 @@ LogicalResult OptimizerUpdateOp::verify() {
   return verifyMaster(*this);
 }
 
-/// A parameter without elements is not updated, nor are its states.
+/// A parameter without elements is not updated, and neither are its states.
 FailureOr<SmallVector<Value>>
 OptimizerUpdateOp::buildWithoutElements(ImplicitLocOpBuilder &) {
   SmallVector<Value> kept = {getParameter()};

@@ -1,4 +1,4 @@
-//===- Quantization.cpp - codes with shared scales ------------------------===//
+//===- Quantization.cpp - Quantize, dequantize and their parts ------------===//
 
 #include "binade/IR/Build.h"
 
@@ -12,7 +12,7 @@ static ArrayRef<int64_t> getShape(Value x) {
   return cast<RankedTensorType>(x.getType()).getShape();
 }
 
-/// Checks that `types` are what `format` keeps of a tensor of `shape`.
+/// Checks that `types` are the parts of a tensor of `shape` in `format`.
 static LogicalResult verifyParts(Operation *op, QuantizedAttr format,
                                  ArrayRef<int64_t> shape, TypeRange types) {
   SmallVector<RankedTensorType> parts = format.getParts(shape);
@@ -43,20 +43,20 @@ Schedule QuantizeOp::getSchedule() { return Schedule::Library; }
 LogicalResult QuantizeOp::verify() {
   bool draws = getFormat().getStochastic();
   if (bool(getRng()) != draws || getStream().has_value() != draws) // C2
-    return emitOpError(draws ? "expects 'rng' and 'stream', for its format is "
-                               "'stochastic'"
-                             : "expects neither 'rng' nor 'stream', for its "
-                               "format is not 'stochastic'");
+    return emitOpError(draws ? "expects 'rng' and 'stream', because its format "
+                               "is 'stochastic'"
+                             : "expects neither 'rng' nor 'stream', because "
+                               "its format is not 'stochastic'");
   if (draws && failed(verifyStream(*this, *getStream()))) // C2
     return failure();
   if (getAmax() && getFormat().getHistory() == 0) // C3
-    return emitOpError("expects no 'amax', for its format has no history");
+    return emitOpError("expects no 'amax', because its format has no history");
   return verifyParts(*this, getFormat(), ::getShape(getX()),
                      getResultTypes()); // C1
 }
 
-/// `x` with the trailing axes in `sizes`: zeros behind the last elements, or
-/// without what is behind.
+/// Resizes the trailing axes of `x` to `sizes`: appends zeros, or drops the
+/// last elements.
 static Value resize(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> sizes) {
   auto type = cast<RankedTensorType>(x.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -70,14 +70,14 @@ static Value resize(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> sizes) {
   return SliceOp::create(b, wanted, x, starts, steps);
 }
 
-/// The sizes of the last two axes, 1 where there is none.
+/// Returns the sizes of the last two axes, 1 for a missing axis.
 static std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape) {
   size_t rank = shape.size();
   return {rank > 1 ? shape[rank - 2] : 1, rank > 0 ? shape[rank - 1] : 1};
 }
 
-/// `format` with groups no larger than a tensor of `shape`: the rest of them
-/// would be filled with zeros.
+/// Returns `format` with groups no larger than a tensor of `shape`; the rest of
+/// a larger group would be padding.
 static QuantizedAttr fitGroups(QuantizedAttr format, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> extent(format.getExtent());
   auto fit = [&](size_t axis, int64_t length) {
@@ -93,7 +93,8 @@ static QuantizedAttr fitGroups(QuantizedAttr format, ArrayRef<int64_t> shape) {
   return format.withGroups(format.getGranularity(), extent);
 }
 
-/// `x` so that what shares a scale is a row; null where it lies apart.
+/// Reshapes `x` so that elements that share a scale are a row; returns null if
+/// they are not consecutive.
 static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
                          QuantizedAttr format) {
   ArrayRef<int64_t> shape = ::getShape(x);
@@ -122,7 +123,7 @@ static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
   llvm_unreachable("all granularities are listed");
 }
 
-/// Codes of rows, in the tensor's own shape.
+/// Reshapes quantized rows to the shape of the tensor, without padding.
 static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
                       ArrayRef<int64_t> shape, QuantizedAttr format) {
   int64_t count = ShapedType::getNumElements(shape);
@@ -137,8 +138,9 @@ static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
   return buildReshape(b, codes, shape);
 }
 
-/// `x` so that axes hold what shares a scale: blocks are [block row, row, block
-/// column, column], those of one column whole, all else as it is.
+/// Reshapes `x` so that elements that share a scale lie along axes: [block row,
+/// row, block column, column] for blocks; blocks of one column stay whole, and
+/// so does everything else.
 static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
                            QuantizedAttr format) {
   if (format.getGranularity() != Granularity::PerBlock)
@@ -156,17 +158,18 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
-/// Fewer or shorter rows than these are not measured one by one.
+/// Fewer or shorter rows are not reduced row by row.
 static constexpr int64_t kMinRows = 64, kMinColumns = 64;
 
 namespace {
-/// Neighbours along an axis, counted from the last, that share a scale.
+/// Consecutive elements along an axis, counted from the last, that share a
+/// scale.
 struct Groups {
   int64_t size, axis;
 };
 } // namespace
 
-/// The groups of `format` that divide an axis of `shape`, if they do.
+/// Returns the groups of `format` if they divide an axis of `shape`.
 static std::optional<Groups> findGroups(ArrayRef<int64_t> shape,
                                         QuantizedAttr format) {
   Groups groups = {0, -1};
@@ -184,8 +187,8 @@ static std::optional<Groups> findGroups(ArrayRef<int64_t> shape,
   return groups;
 }
 
-/// The largest of `x`, arranged, among what shares a scale: of each row, of
-/// all, or of each block.
+/// Returns the largest elements of `x`, which is arranged, among those that
+/// share a scale: of each row, of all, or of each block.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
                           QuantizedAttr format) {
   SmallVector<int64_t> shape(::getShape(x));
@@ -197,7 +200,7 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   SmallVector<int64_t> axes;
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
-    // A kernel that walks over rows finds what is largest in each.
+    // A kernel that iterates over rows finds the largest element of each.
     if (!shape.empty() && shape.back() >= kMinColumns &&
         ShapedType::getNumElements(shape) >= kMinRows * shape.back()) {
       x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
@@ -206,7 +209,7 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
     llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
     break;
   case Granularity::PerBlock:
-    // What is left of rows is little.
+    // Few elements are left after the reduction of rows.
     x = ReduceMaxOp::create(b, x, ArrayRef<int64_t>{3});
     axes = {1};
     break;
@@ -217,7 +220,7 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   return axes.empty() ? x : ReduceMaxOp::create(b, x, axes).getResult();
 }
 
-/// The least magnitude that is not 0, infinity where all are.
+/// Returns the smallest nonzero magnitude; infinity if all elements are 0.
 static Value buildLeast(ImplicitLocOpBuilder &b, Value magnitude,
                         QuantizedAttr format) {
   Value zero = buildSplat(b, magnitude.getType(), 0.0);
@@ -228,7 +231,7 @@ static Value buildLeast(ImplicitLocOpBuilder &b, Value magnitude,
   return NegOp::create(b, buildLargest(b, negative, format));
 }
 
-/// Two codes in each byte, the first in the upper half.
+/// Packs two codes into each byte, the first in the upper half.
 static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   int64_t count = cast<RankedTensorType>(codes.getType()).getNumElements();
   int64_t bytes = llvm::divideCeil(count, 2);
@@ -245,8 +248,9 @@ static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   return AddOp::create(b, high, takeHalf(1));
 }
 
-/// What `x` was before views that leave together what shares a scale: the
-/// kernel that made it may quantize it.
+/// Returns the value of which `x` is a view, as long as the view does not
+/// separate elements that share a scale; its producer's kernel can then
+/// quantize it.
 static Value lookThroughViews(Value x, QuantizedAttr format) {
   while (auto view = x.getDefiningOp<ReshapeOp>()) {
     ArrayRef<int64_t> before = ::getShape(view.getX()), after = ::getShape(x);
@@ -263,7 +267,7 @@ static Value lookThroughViews(Value x, QuantizedAttr format) {
   return x;
 }
 
-/// Rows are encoded as they were measured, by one kernel.
+/// One kernel measures and quantizes rows.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = fitGroups(getFormat(), ::getShape(getX()));
   QuantizedAttr inside = format;
@@ -278,7 +282,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
     inside = format.withGroups(Granularity::PerRow, {});
     x = rows;
   }
-  // Behind views: kernels widen what they read, but no view of it.
+  // After views: kernels widen their operands, but not views of them.
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
   Value blocks = hasGroups ? x : arrangeBlocks(b, x, inside);
   Value magnitude = AbsOp::create(b, widen(blocks));
@@ -316,7 +320,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
 
 Schedule DequantizeOp::getSchedule() { return Schedule::Elementwise; }
 
-/// Codes are fewer bytes than what they stand for.
+/// The quantized value has fewer bytes than the dequantized one.
 bool DequantizeOp::isRecomputed() { return true; }
 
 LogicalResult DequantizeOp::verify() {
@@ -369,8 +373,8 @@ Schedule ChooseScaleOp::getSchedule() { return Schedule::Elementwise; }
 LogicalResult ChooseScaleOp::verify() {
   bool expands = getFormat().getExpand();
   if (expands != bool(getLeast())) // C1
-    return emitOpError(expands ? "expects the least magnitudes too"
-                               : "expects no least magnitudes");
+    return emitOpError(expands ? "expects the smallest magnitudes, too"
+                               : "expects no smallest magnitudes");
   auto type = cast<RankedTensorType>(getAmax().getType());
   SmallVector<Type> expected = {type.clone(getFormat().getScale()), type};
   expected.append(expands ? 2 : 0, type);
@@ -401,8 +405,8 @@ LogicalResult EncodeOp::verify() {
   return success();
 }
 
-/// A scale that no element shares is that of zeros: the scales of a tensor of
-/// zeros with a length of 1 for each axis without elements.
+/// The scales that no element shares are those of zeros: the scales of a tensor
+/// of zeros in which axes without elements have length 1.
 FailureOr<SmallVector<Value>>
 QuantizeOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
   auto type = cast<RankedTensorType>(getX().getType());

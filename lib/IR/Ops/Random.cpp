@@ -1,4 +1,4 @@
-//===- Random.cpp - dropout and its generator -----------------------------===//
+//===- Random.cpp - Dropout and its random generator ----------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
@@ -67,14 +67,14 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
   Value uniform = buildRandomTensor(b, rng, stream,
                                     cast<RankedTensorType>(type).getShape());
   double p = ratio.convertToDouble();
-  // Draws are multiples of 2^-24: the smallest that is kept is an f32, which
-  // the ratio itself need not be.
+  // Random values are multiples of 2^-24, so that the smallest one that keeps
+  // its element is an f32; the ratio itself need not be.
   double smallest = std::ceil(p * 0x1.0p24) * 0x1.0p-24;
   Value kept =
       CompareOp::create(b, uniform, buildSplat(b, uniform.getType(), smallest),
                         Comparison::GreaterEqual);
   Value wide = buildCast(b, x, b.getF32Type());
-  // With a ratio of 1 nothing is kept, and the factor must not be infinite.
+  // With a ratio of 1 no element is kept, and the factor must not be infinite.
   double factor = p < 1.0 ? 1.0 / (1.0 - p) : 0.0;
   Value scaled = MulOp::create(b, wide, buildSplat(b, wide.getType(), factor));
   Value y =
@@ -87,7 +87,7 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// 32-bit words held in i64, so that a product's halves are shifts away.
+/// 32-bit words in i64, so that shifts give the halves of a product.
 struct Words {
   ImplicitLocOpBuilder &b;
   Value like;

@@ -1,4 +1,4 @@
-//===- Reduction.cpp - reductions over axes -------------------------------===//
+//===- Reduction.cpp - Reductions over axes -------------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Subgradient.h"
@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The operand's layout as it comes; the kept axes stay in its order.
+/// Keeps the operand's layout; the kept axes stay in its order.
 static Layouts chooseReduced(Operation *op, const Layouts &known,
                              ArrayRef<int64_t> reduced) {
   Layouts chosen(op);
@@ -21,7 +21,7 @@ static Layouts chooseReduced(Operation *op, const Layouts &known,
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Reduction.cpp.inc"
 
-/// `y` of a reduction over `axes`, copied back to the shape of `x`.
+/// Broadcasts `y`, the result of a reduction over `axes`, to the shape of `x`.
 static Value spread(ImplicitLocOpBuilder &b, Value y, Value x,
                     ArrayRef<int64_t> axes) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(x.getType()).getShape();
@@ -32,7 +32,7 @@ static Value spread(ImplicitLocOpBuilder &b, Value y, Value x,
   return buildBroadcast(b, y, kept, shape);
 }
 
-/// Number of elements that one result of a reduction is made of.
+/// Returns the number of elements that one result of a reduction combines.
 static int64_t countReduced(Value x, ArrayRef<int64_t> axes) {
   auto type = cast<RankedTensorType>(x.getType());
   int64_t count = 1;
@@ -62,11 +62,11 @@ FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
                                       getElementTypeOrSelf(getY().getType()))};
 }
 
-/// How many elements of `x` stand behind each one that `hit` marks, in
-/// row-major order, and one more; 0 for the others.
+/// Returns, for each element that `hit` marks, the number of elements of `x`
+/// from it to the end, in row-major order; 0 for the others.
 static Value countBehind(ImplicitLocOpBuilder &b, Value x, Value hit) {
   auto type = cast<RankedTensorType>(x.getType());
-  // An f32 counts to 2^24.
+  // An f32 can count to 2^24.
   int64_t size = type.getNumElements();
   Type number = size < (1 << 24) ? Type(b.getF32Type()) : b.getF64Type();
   Value place = buildCast(

@@ -1,11 +1,12 @@
-//===- RmsNorm.cpp - root mean square normalization -----------------------===//
+//===- RmsNorm.cpp - Root mean square normalization -----------------------===//
 
 #include "Normalizer.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The shape of what has a number for each entry of the last axis of `x`.
+/// Returns the shape of a vector with one element per index of the last axis of
+/// `x`.
 static ArrayRef<int64_t> getRow(Value x) {
   return getTensor(x).getShape().take_back(1);
 }
@@ -53,7 +54,7 @@ FailureOr<SmallVector<Value>> RmsNormOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{n.as(y, getY()), rstd};
 }
 
-/// What both gradients read.
+/// Checks the operands of both gradients.
 template <typename Adaptor>
 static LogicalResult verifyGradient(std::optional<Location> location,
                                     Adaptor adaptor) {

@@ -1,4 +1,4 @@
-//===- Shape.cpp - constants and movement of elements ---------------------===//
+//===- Shape.cpp - Constants and data movement ----------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
@@ -12,7 +12,8 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Shape.cpp.inc"
 
-/// Movement changes no element: one element type on both sides.
+/// Checks that operands and result have the same element type, because data
+/// movement changes no element.
 static LogicalResult verifySameElements(Operation *op) {
   Type expected = getElementTypeOrSelf(op->getResult(0).getType());
   for (Type type : op->getOperandTypes())
@@ -28,7 +29,7 @@ static LogicalResult verifySameElements(Operation *op) {
 
 Schedule ConstantOp::getSchedule() { return Schedule::View; }
 
-/// One value everywhere fits into an instruction; a table is memory.
+/// A splat fits into an instruction; other constants are in memory.
 bool ConstantOp::isRecomputed() { return isa<SplatElementsAttr>(getValue()); }
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
@@ -62,7 +63,7 @@ SmallVector<Value> ReshapeOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildReshape(b, cotangents.front(), getTensor(getX()).getShape())};
 }
 
-/// A piece of rows is one of elements where the first axes divide alike.
+/// A slice of rows is a slice of elements if the first axes are divided alike.
 std::optional<Rows> ReshapeOp::getRows() { return getRowsOfElements(*this); }
 
 OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
@@ -183,8 +184,8 @@ SmallVector<Value> BroadcastOp::buildAdjoint(ImplicitLocOpBuilder &b,
   return {buildReshape(b, dx, from)};
 }
 
-/// Built for one reader in the layout that it wants; the operand's axes then
-/// stand in the order in which the result has them.
+/// Is built for one reader, in the layout that it needs. The operand's axes
+/// then have the order of the result's.
 Layouts BroadcastOp::chooseLayouts(const Layouts &known) {
   Layouts chosen(*this);
   const Layout &to = chosen.results.front() = known.results.front();
@@ -223,7 +224,8 @@ Schedule SliceOp::getSchedule() {
 }
 Schedule PadOp::getSchedule() { return Schedule::Permute; }
 
-/// Whether the box (`part`'s shape at offsets and strides) lies within `whole`.
+/// Whether the box (the shape of `part` at offsets and strides) is within
+/// `whole`.
 static LogicalResult verifyBox(Operation *op, Value part, Value whole,
                                ArrayRef<int64_t> offsets,
                                ArrayRef<int64_t> strides) {
@@ -234,7 +236,8 @@ static LogicalResult verifyBox(Operation *op, Value part, Value whole,
     return op->emitOpError("expects offset, stride and size for each of ")
            << bounds.size() << " axes";
   for (auto [axis, size] : llvm::enumerate(sizes)) {
-    // Steps that fit behind the offset, without products that may overflow.
+    // Counts the steps that fit after the offset, without products that may
+    // overflow.
     int64_t behind = offsets[axis] < 0 ? -1 : bounds[axis] - 1 - offsets[axis];
     bool inside =
         offsets[axis] >= 0 && strides[axis] > 0 &&
@@ -278,7 +281,7 @@ void PadOp::applyLayouts(const Layouts &chosen) {
   setStrides(reorder(chosen.results.front(), getStrides()));
 }
 
-/// Rows stay rows in a box that has all of them.
+/// Rows stay rows if the box contains all of them.
 static std::optional<Rows> getRowsOfBox(Value part, Value whole) {
   ArrayRef<int64_t> sizes = getTensor(part).getShape();
   if (sizes.empty() || sizes.front() != getTensor(whole).getDimSize(0))
@@ -301,7 +304,7 @@ OpFoldResult PadOp::fold(FoldAdaptor) {
   return getX().getType() == getType() ? getX() : Value();
 }
 
-/// The axis along which the boxes of two pads lie side by side, `l` first.
+/// Returns the axis along which the boxes of two pads are adjacent, `l` first.
 static std::optional<int64_t> findSharedFace(PadOp l, PadOp r) {
   RankedTensorType left = getTensor(l.getX()), right = getTensor(r.getX());
   std::optional<int64_t> found;
@@ -318,8 +321,9 @@ static std::optional<int64_t> findSharedFace(PadOp l, PadOp r) {
   return found;
 }
 
-/// Boxes side by side, each in zeros, and their sum: both in zeros. This is how
-/// the gradients of slices add up. (x + 0 is x, and a zero keeps its sign.)
+/// Replaces the sum of two pads whose boxes are adjacent by one pad of their
+/// concatenation. Sums of gradients of slices have this form. (x + 0 is x, and
+/// a zero keeps its sign.)
 static LogicalResult joinPads(AddOp add, PatternRewriter &rewriter) {
   auto l = add.getLhs().getDefiningOp<PadOp>();
   auto r = add.getRhs().getDefiningOp<PadOp>();
@@ -391,7 +395,7 @@ std::optional<Rows> ConcatOp::getRows() {
   return Rows{SmallVector<bool>(getNumOperands(), true)};
 }
 
-/// A concat of concats along one axis is one.
+/// Merges a concat of concats along the same axis.
 LogicalResult ConcatOp::canonicalize(ConcatOp op, PatternRewriter &rewriter) {
   SmallVector<Value> inputs;
   for (Value input : op.getInputs()) {

@@ -1,11 +1,11 @@
-//===- Softmax.cpp - softmax and its logarithm ----------------------------===//
+//===- Softmax.cpp - Softmax and log-softmax ------------------------------===//
 
 #include "Normalizer.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Types of a function over rows of `x`.
+/// Infers the type of a function on rows of `x`.
 static LogicalResult inferRows(std::optional<Location> location, Value x,
                                SmallVectorImpl<Type> &types) {
   if (failed(expectRows(location, x)))
@@ -13,7 +13,7 @@ static LogicalResult inferRows(std::optional<Location> location, Value x,
   return inferLike(x, {}, 0, types);
 }
 
-/// Types of a gradient with respect to the operand of a function over rows.
+/// Infers the type of the gradient of a function on rows.
 static LogicalResult inferRowGradient(std::optional<Location> location,
                                       Value gradient, Value y,
                                       SmallVectorImpl<Type> &types) {
@@ -40,8 +40,8 @@ FailureOr<SmallVector<Value>> SoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
   Value e = n.exp(n.sub(x, n.spread(n.max(x))));
-  // A division of each row, not of each element: the sum is from 1 to the
-  // length of a row, so that no step is out of range.
+  // One division per row instead of one per element. The sum is between 1 and
+  // the length of a row, so that the reciprocal is in range.
   Value share = ReciprocalOp::create(b, n.sum(e));
   return SmallVector<Value>{n.as(n.mul(e, n.spread(share)), getY())};
 }

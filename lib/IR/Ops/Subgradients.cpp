@@ -44,7 +44,7 @@ Value mlir::binade::zeroWhere(ImplicitLocOpBuilder &b, Value x, double value,
 // Constants
 //===----------------------------------------------------------------------===//
 
-/// What `x` shows in another shape, order or format, or copies.
+/// Returns the value that `x` is a view, transpose, cast or broadcast of.
 static Value getSource(Value x) {
   while (true) {
     Value source = getMoved(x);
@@ -58,7 +58,7 @@ static Value getSource(Value x) {
 
 static bool comesFromConstant(Value x) { return isConstant(getSource(x)); }
 
-/// The number that `x` is everywhere.
+/// Returns the value of all elements of `x` if it is a splat constant.
 static std::optional<double> getNumber(Value x) {
   DenseElementsAttr elements;
   if (!matchPattern(getSource(x), m_Constant(&elements)) ||
@@ -88,7 +88,8 @@ bool mlir::binade::isNonZeroConstant(Value x) {
 // Maximum and minimum
 //===----------------------------------------------------------------------===//
 
-/// What holds of a side that has not lost, and of one that has won.
+/// The comparisons that hold for an operand that has not lost, and for one that
+/// has won.
 static Comparison isNotLost(Comparison loses) {
   return loses == Comparison::Less ? Comparison::GreaterEqual
                                    : Comparison::LessEqual;
@@ -97,7 +98,7 @@ static Comparison beats(Comparison loses) {
   return loses == Comparison::Less ? Comparison::Greater : Comparison::Less;
 }
 
-/// PyTorch's clamp: the bound is no part of what is differentiated.
+/// As in PyTorch's clamp, the bound gets no gradient.
 static Value passWithinBound(ImplicitLocOpBuilder &b, bool isFlat, Value x,
                              Value bound, Value dy, Comparison loses) {
   Comparison within = isFlat ? beats(loses) : isNotLost(loses);
@@ -120,7 +121,7 @@ SmallVector<Value> mlir::binade::buildExtremeAdjoint(ImplicitLocOpBuilder &b,
   if (isFlat)
     return {passWithinBound(b, true, lhs, rhs, dy, loses),
             passWithinBound(b, true, rhs, lhs, dy, loses)};
-  // Beside NaN neither loses: both get all of it.
+  // If an operand is NaN, neither loses: both get the whole gradient.
   Value half = MulOp::create(b, dy, buildSplat(b, dy.getType(), 0.5));
   Value isTie = CompareOp::create(b, lhs, rhs, Comparison::Equal);
   Value share = SelectOp::create(b, isTie, half, dy);
@@ -137,7 +138,7 @@ bool mlir::binade::isBounded(Value x) {
   for (Operation *user : x.getUsers()) {
     bool bounds = isa<MaxOp>(user) &&
                   llvm::any_of(user->getOperands(), comesFromConstant);
-    if (!bounds && !isa<CompareOp>(user)) // Of the adjoint of `max`.
+    if (!bounds && !isa<CompareOp>(user)) // From the adjoint of `max`.
       return false;
     found |= bounds;
   }
@@ -149,7 +150,7 @@ bool mlir::binade::isBounded(Value x) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Walks the ops that make a value, each once.
+/// Visits the ops that compute a value, each once.
 class Magnitudes {
 public:
   bool holds(Value x) {
@@ -194,7 +195,7 @@ private:
           });
         })
         // A distance by the expansion of its square, (x - y)^2 = x^2 - 2 x y +
-        // y^2: what rounding made negative is cut off.
+        // y^2: negative rounding errors are clamped to 0.
         .Case([&](MaxOp max) {
           return getNumber(max.getRhs()) == 0.0 &&
                  (isa_and_present<MatmulOp>(max.getLhs().getDefiningOp()) ||

@@ -7,27 +7,27 @@
 
 namespace mlir::binade {
 
-/// `gradient`, but 0 where `x` equals `value`.
+/// Returns `gradient`, with 0 where `x` equals `value`.
 Value zeroWhere(ImplicitLocOpBuilder &b, Value x, double value, Value gradient);
 
-/// Gradients of the operands of `op`, a `max` or a `min`, where an operand that
-/// compares to the other as `loses` gets nothing.
+/// Builds the gradients of the operands of `op`, a `max` or `min`. An operand
+/// for which the comparison `loses` with the other holds gets 0.
 SmallVector<Value> buildExtremeAdjoint(ImplicitLocOpBuilder &b, Operation *op,
                                        Value dy, Comparison loses);
 
-/// Whether `x` is, by the ops that make it, a sum of squares, of magnitudes or
-/// of powers of them: its root is a norm, a distance or a deviation, which have
-/// the gradient 0 at 0.
+/// Whether `x` is computed as a sum of squares, of magnitudes or of powers of
+/// them. Its root is then a norm, a distance or a deviation, which have
+/// gradient 0 at 0.
 bool isSumOfMagnitudes(Value x);
 
-/// Whether all that reads `x` bounds it by a constant, as binary cross-entropy
-/// does with logarithms: where that holds, no gradient arrives.
+/// Whether all users of `x` bound it by a constant, as binary cross-entropy
+/// does with logarithms. Where the bound holds, the gradient is 0.
 bool isBounded(Value x);
 
-/// Whether `x` is a constant none of whose elements is 0.
+/// Whether `x` is a constant without elements that are 0.
 bool isNonZeroConstant(Value x);
 
-/// Whether `x` is one constant number above 0 and below `end` everywhere.
+/// Whether `x` is a splat constant above 0 and below `end`.
 bool isConstantBetweenZeroAnd(Value x, double end);
 
 } // namespace mlir::binade
