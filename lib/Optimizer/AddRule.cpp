@@ -1,4 +1,4 @@
-//===- AddRule.cpp - Rules of the library in a module ---------------------===//
+//===- AddRule.cpp - Copy shipped rules into a module ---------------------===//
 
 #include "binade/Optimizer/RuleLibrary.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Gives what is called `from` in the module of `rule`, or begins so, name
-/// `to`.
+/// Renames the symbols of the module of `rule` that start with `from`: they
+/// start with `to` then.
 static void rename(Rule &rule, StringRef from, StringRef to) {
   for (Operation &op : rule.module->getBody()->getOperations()) {
     StringRef rest = SymbolTable::getSymbolName(&op).getValue();
@@ -16,8 +16,8 @@ static void rename(Rule &rule, StringRef from, StringRef to) {
   }
 }
 
-/// The rule of this name in `module` if it has the same hyper-parameters and
-/// functions; or null.
+/// Returns the rule of this name in `module` if it has the same
+/// hyper-parameters and functions; else null.
 static OptimizerOp findSame(ModuleOp module, Rule &rule) {
   for (Operation &op : rule.module->getBody()->getOperations()) {
     Operation *other = module.lookupSymbol(SymbolTable::getSymbolName(&op));

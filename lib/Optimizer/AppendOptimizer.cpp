@@ -1,4 +1,4 @@
-//===- AppendOptimizer.cpp - Append the update of every parameter ---------===//
+//===- AppendOptimizer.cpp - Append the updates of all parameters ---------===//
 
 #include "CapUpdates.h"
 #include "ImportedRules.h"
@@ -20,16 +20,16 @@ namespace mlir::binade {
 #include "binade/Optimizer/Passes.h.inc"
 
 namespace {
-/// The largest f32 whose square is one.
+/// The largest f32 whose square is finite in f32.
 static constexpr double kLargestNorm = 0x1.fffffep63;
 
-/// PyTorch's guard against a norm of zero.
+/// PyTorch's guard against a norm of 0.
 constexpr double kClipEpsilon = 1e-6;
 
-/// What to do about gradients that are not finite.
+/// What a run does with gradients that are not finite.
 constexpr StringLiteral kSkip = "skip", kContinue = "continue";
 
-/// The formula of `rule` whose name ends so, or null.
+/// Returns the formula of `rule` with this suffix, or null.
 func::FuncOp findFormula(OptimizerOp rule, StringRef suffix) {
   return rule->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(
       (rule.getSymName() + suffix).str());
@@ -82,9 +82,9 @@ private:
         prepares[trained.name] = prepare;
         if (!prepare && !mode.empty())
           return function.emitError("optimizer '")
-                 << rule.getSymName()
-                 << "' has no answer to gradients that are not finite; "
-                    "on-nonfinite must be "
+                 << rule.getSymName() << "' has no '" << kShrink
+                 << "' form for gradients that are not finite; on-nonfinite "
+                    "must be "
                  << kSkip << " or " << kContinue;
         if (!prepare && !getPrepares(rule).empty())
           return emitIsForNo(function.getLoc(), rule, trained);
@@ -121,8 +121,8 @@ private:
       states.emplace_back(argument.name, value);
   }
 
-  /// Norm and finiteness of all gradients, and what every gradient is
-  /// multiplied by: the unscaling factor, then the clipping factor.
+  /// Computes the norm of all gradients and whether they are finite, and the
+  /// factors of every gradient: the unscaling factor, then the clipping factor.
   void measureGradients() {
     SmallVector<Value> all;
     for (const Port &port : getResults(function, Role::Gradient))
@@ -153,9 +153,9 @@ private:
     }
   }
 
-  /// An infinity in a second moment would stay for ever, and in formats whose
-  /// elements share a scale take its neighbours along: gradients whose squares
-  /// f32 does not hold once they are clipped are as good as infinite.
+  /// Treats gradients as infinite if their squares overflow in f32 after
+  /// clipping: an infinity in a second moment would stay forever, and would
+  /// spread to the elements that share its scale.
   void guardSquares(Value norm) {
     if (clip > 0.0)
       norm = MinOp::create(b, norm, buildSplat(b, norm.getType(), clip));
@@ -214,7 +214,7 @@ private:
       results.push_back({Role::State, state.first, value});
   }
 
-  /// A step that was skipped is not counted.
+  /// Counts the step unless it is skipped.
   void countStep() {
     b.setLoc(function.getLoc());
     Value next = AddOp::create(b, step, buildSplat(b, step.getType(), 1));
@@ -226,13 +226,14 @@ private:
   func::FuncOp function;
   double clip;
   bool guard;
-  /// What the names of `prepare` end with.
+  /// The suffix of the names of `prepare` functions.
   StringRef mode;
   ImplicitLocOpBuilder b;
   llvm::StringMap<Value> parameters, gradients;
-  /// By parameter; null where the rule needs none.
+  /// The `prepare` of each parameter; null if the rule needs none.
   llvm::StringMap<func::FuncOp> prepares;
-  /// Of all parameters in the order of their updates, of which `updated` count.
+  /// The states of all parameters in the order of their updates. The first
+  /// `updated` ones are used already.
   SmallVector<std::pair<std::string, Value>> states;
   size_t updated = 0;
   SmallVector<NewResult> results;
@@ -293,7 +294,8 @@ struct AppendOptimizerPass
     return success();
   }
 
-  /// The graph had its learning rate as an input: a default is none of its own.
+  /// Warns if the graph had its learning rate as an input and the user sets
+  /// none, so that the rule's default is used.
   void warnOfRates(func::FuncOp function, OptimizerOp rule) {
     auto rates = function->getAttrOfType<ArrayAttr>(kRatesAttr);
     function->removeAttr(kRatesAttr);
@@ -305,10 +307,10 @@ struct AppendOptimizerPass
     if (rates && optimizer.empty() && rate != hypers.end() &&
         llvm::none_of(settings, says) && llvm::none_of(groups, says))
       emitWarning(function.getLoc())
-          << "the learning rate is an input of the graph, '"
+          << "the learning rate, input '"
           << cast<StringAttr>(rates[0]).getValue()
-          << "', and was not given: takes the default of '" << rule.getSymName()
-          << "', " << formatNumber((*rate).getDefault());
+          << "' of the graph, is not set: takes the default of '"
+          << rule.getSymName() << "', " << formatNumber((*rate).getDefault());
   }
 
   static FailureOr<SmallVector<TrainedParameter>>
@@ -346,23 +348,23 @@ struct AppendOptimizerPass
     error << "has no parameter to train";
     if (frozen.empty()) {
       error.attachNote()
-          << "of an ONNX model what metadata 'binade.trainable' names is "
-             "trained, or without it what has external data; --train GLOB "
-             "trains floating-point initializers, '*' all of them";
+          << "an ONNX model trains the initializers in its metadata "
+             "'binade.trainable', or without it those with external data; "
+             "--train GLOB selects floating-point initializers, '*' all of "
+             "them";
       return error;
     }
     constexpr size_t kShown = 4;
     error << ": all are frozen: " << ::binade::joinFirst(frozen, kShown);
     error.attachNote()
-        << "--freeze freezes what it matches, and metadata "
-           "'binade.frozen' what PyTorch had with "
-           "requires_grad=False; --train GLOB trains some of it, "
-           "if the loss depends on it";
+        << "--freeze freezes the parameters that it matches, metadata "
+           "'binade.frozen' those with requires_grad=False in PyTorch; --train "
+           "GLOB trains those that it matches, if the loss depends on them";
     return error;
   }
 
-  /// The rules that came with the graph where none is named, or those of the
-  /// library, which the module then has; the others are gone from it.
+  /// Returns the imported rules if the user names none, else adds the shipped
+  /// rules to the module. Removes unused imported rules.
   FailureOr<SmallVector<OptimizerOp>>
   chooseRules(func::FuncOp function,
               MutableArrayRef<TrainedParameter> parameters,
@@ -388,7 +390,7 @@ struct AppendOptimizerPass
     return rules;
   }
 
-  /// Puts the `update` of runs of this mode in the place of the usual one.
+  /// Replaces the usual `update` by the one of this mode, if the rule has it.
   static void takeUpdate(OptimizerOp rule, StringRef mode) {
     func::FuncOp usual = findFormula(rule, ".update");
     func::FuncOp own = findFormula(rule, (".update." + mode).str());
@@ -399,7 +401,7 @@ struct AppendOptimizerPass
     own.setSymNameAttr(name);
   }
 
-  /// Whether a setting caps the updates of any parameter.
+  /// Whether a setting limits the updates of any parameter.
   bool isCapped() {
     auto says = [](StringRef text) { return text.contains(kUpdateCap); };
     return llvm::any_of(settings, says) || llvm::any_of(groups, says);

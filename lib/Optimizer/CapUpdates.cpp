@@ -1,8 +1,10 @@
-//===- CapUpdates.cpp - updates no longer than a parameter is -------------===//
-// Any rule can be capped: what one element becomes is a formula, and the same
-// formula on whole tensors says how long the change is. So each `prepare` of
-// the rule, or a new one, also computes by how much the change has to be
-// shortened, and `update` does it.
+//===- CapUpdates.cpp - Limit the norm of updates -------------------------===//
+//
+// Works for any rule: `update` is a formula for one element, and the same
+// formula on whole tensors gives the norm of the change. Each `prepare` of the
+// rule, or a new one, also computes the factor by which the change has to be
+// shortened, and `update` multiplies by it.
+//
 //===----------------------------------------------------------------------===//
 
 #include "CapUpdates.h"
@@ -15,12 +17,13 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Formulas of one element as ops on whole tensors.
+/// Translates formulas of one element to ops on whole tensors.
 class Lifter {
 public:
   Lifter(ImplicitLocOpBuilder &b, RankedTensorType type) : b(b), type(type) {}
 
-  /// Result `index` of `formula`; null where an op of it has no such form.
+  /// Returns result `index` of `formula`; null if an op has no equivalent on
+  /// tensors.
   Value lift(func::FuncOp formula, unsigned index, ValueRange arguments) {
     for (auto [element, tensor] : llvm::zip(formula.getArguments(), arguments))
       known[element] = buildBroadcast(b, tensor, {}, type.getShape());
@@ -41,7 +44,7 @@ private:
     Value tensor = lift(op, operands);
     if (!tensor)
       op->emitError("'") << op->getName()
-                         << "' has no form on whole tensors, which '"
+                         << "' cannot be applied to whole tensors, which '"
                          << kUpdateCap << "' needs";
     return known[element] = tensor;
   }
@@ -74,7 +77,7 @@ private:
         .Default(Value());
   }
 
-  /// A zero below zero counts as one above.
+  /// A negative zero counts as positive.
   Value copySign(Value magnitude, Value sign) {
     Value size = AbsOp::create(b, magnitude);
     Value isNegative =
@@ -125,10 +128,10 @@ public:
         hypers, [](SettingAttr setting) { return setting.getName() == kRate; });
     if (rate == hypers.end())
       return rule.emitError("has no setting '")
-             << kRate << "', by which '" << kUpdateCap << "' is measured";
+             << kRate << "', which '" << kUpdateCap << "' multiplies";
     if (drawsNumber(update))
-      return update.emitError("draws random numbers, of which '")
-             << kUpdateCap << "' would see others";
+      return update.emitError("draws random values, which '")
+             << kUpdateCap << "' cannot reproduce";
     afterScalars = 2 + scalars.getNumResults();
     SmallVector<func::FuncOp> prepares = getPrepares(rule);
     func::FuncOp any = prepares.empty() ? func::FuncOp() : prepares.front();
@@ -167,7 +170,7 @@ private:
     return function;
   }
 
-  /// A `prepare` for a rule that has none.
+  /// Adds a `prepare` to a rule that has none.
   LogicalResult addPrepare() {
     Type number = RankedTensorType::get({}, b.getF32Type());
     Type vector = RankedTensorType::get({2}, b.getF32Type());
@@ -178,8 +181,8 @@ private:
     return finish(prepare, {});
   }
 
-  /// `prepare` under another name, called by one that does more. Formulas that
-  /// call it go on to call it.
+  /// Renames `prepare` and adds a function with its name, which calls it and
+  /// does more. Formulas that called `prepare` still call the renamed one.
   LogicalResult wrap(func::FuncOp prepare) {
     std::string name = prepare.getName().str();
     std::string inner = (rule.getSymName() + ".uncapped" +
@@ -199,7 +202,8 @@ private:
     return finish(outer, call.getResults());
   }
 
-  /// The end of a `prepare`: `results`, and what the change is multiplied by.
+  /// Builds the end of a `prepare`: returns `results` and the factor of the
+  /// change.
   LogicalResult finish(func::FuncOp prepare, ValueRange results) {
     ValueRange given = prepare.getArguments();
     auto type = cast<RankedTensorType>(given[0].getType());
@@ -220,7 +224,8 @@ private:
     Value most = MulOp::create(b, given.back(), buildNorm(given[0]));
     Value length = buildNorm(change);
     Value isLonger = CompareOp::create(b, length, most, Comparison::Greater);
-    // There is no cap of 0: what is zero could never begin to move.
+    // A cap of 0 has no effect; otherwise a parameter of zeros could never
+    // change.
     Value isCapped = CompareOp::create(
         b, most, buildSplat(b, most.getType(), 0.0), Comparison::Greater);
     Value ratio = SelectOp::create(b, AndOp::create(b, isLonger, isCapped),
@@ -241,7 +246,8 @@ private:
     return buildCast(b, SqrtOp::create(b, sum), b.getF32Type());
   }
 
-  /// `update` takes the limit, of which it knows nothing, and the ratio.
+  /// Adds the limit, which it does not use, and the factor to the arguments of
+  /// `update`.
   void scaleChange() {
     Type f32 = b.getF32Type();
     (void)update.insertArgument(afterScalars, f32, {}, b.getLoc());
@@ -252,14 +258,14 @@ private:
     Value change = arith::SubFOp::create(b, after, before);
     Value shortened = arith::AddFOp::create(
         b, before, arith::MulFOp::create(b, ratio, change));
-    // What is not capped keeps its bits.
+    // A change that is not capped keeps its bits.
     Value isWhole = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, ratio,
                                           splat(b, ratio, 1.0));
     getReturn(update)->setOperand(
         0, arith::SelectOp::create(b, isWhole, after, shortened));
   }
 
-  /// The setting, and with it one more scalar.
+  /// Adds the setting, and one more scalar with it.
   void addLimit(unsigned rate) {
     auto number = [&](double x) { return b.getF64FloatAttr(x); };
     SmallVector<Attribute> hypers(rule.getHypers().begin(),
@@ -279,7 +285,7 @@ private:
   ModuleOp module;
   ImplicitLocOpBuilder b;
   func::FuncOp scalars, update;
-  /// Among the arguments of `update`.
+  /// The position of the new scalar among the arguments of `update`.
   unsigned afterScalars = 0;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- CapUpdates.h - updates no longer than a parameter is -----*- C++ -*-===//
+//===- CapUpdates.h - Limit the norm of updates -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_CAPUPDATES_H
 #define BINADE_LIB_OPTIMIZER_CAPUPDATES_H
@@ -10,8 +10,9 @@ namespace mlir::binade {
 /// The setting that `capUpdates` adds to a rule.
 inline constexpr StringLiteral kUpdateCap = "max_update_norm";
 
-/// Gives `rule` a cap on its updates: where a parameter changes by more than
-/// `lr` `max_update_norm` times its norm, it changes by that. 0 is no cap.
+/// Limits the updates of `rule`: if a parameter changes by more than `lr` times
+/// `max_update_norm` times its norm, the change is shortened to that. 0 means
+/// no limit. Emits an error if the rule cannot be limited.
 LogicalResult capUpdates(OptimizerOp rule);
 
 } // namespace mlir::binade

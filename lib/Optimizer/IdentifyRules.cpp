@@ -1,4 +1,4 @@
-//===- IdentifyRules.cpp - Rules of the library by their patterns ---------===//
+//===- IdentifyRules.cpp - Identify imported rules ------------------------===//
 
 #include "ImportedRules.h"
 #include "MatchPattern.h"
@@ -49,7 +49,7 @@ struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
     }
   }
 
-  /// The rule of the library that `rule` is, in the module; or null.
+  /// Returns the shipped rule that equals `rule`, added to the module; or null.
   FailureOr<OptimizerOp> identify(OptimizerOp rule) {
     for (auto [file, text] : getPatternFiles()) {
       ParserConfig config(&getContext());

@@ -1,4 +1,4 @@
-//===- ImportedRules.cpp - Rules that came with the graph -----------------===//
+//===- ImportedRules.cpp - Rules imported with the graph ------------------===//
 
 #include "ImportedRules.h"
 #include "binade/IR/Exported.h"

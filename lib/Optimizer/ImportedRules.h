@@ -1,4 +1,4 @@
-//===- ImportedRules.h - rules that came with the graph ---------*- C++ -*-===//
+//===- ImportedRules.h - Rules imported with the graph ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H
 #define BINADE_LIB_OPTIMIZER_IMPORTEDRULES_H
@@ -10,9 +10,10 @@ namespace mlir::binade {
 /// Erases a rule and its functions.
 void eraseRule(OptimizerOp rule);
 
-/// Takes from the parameters of `function` the rules that they came with. Where
-/// these are used and all of `parameters` have one, they are written there and
-/// returned, in the order of the parameters; otherwise they leave the module.
+/// Detaches the imported rules from the parameters of `function`. If they are
+/// used and all of `parameters` have one, stores each in its parameter and
+/// returns them in the order of the parameters; otherwise erases them from the
+/// module.
 SmallVector<OptimizerOp>
 takeImportedRules(func::FuncOp function,
                   MutableArrayRef<TrainedParameter> parameters, bool areUsed);

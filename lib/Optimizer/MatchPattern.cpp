@@ -1,4 +1,4 @@
-//===- MatchPattern.cpp - An update as an exporter wrote it ---------------===//
+//===- MatchPattern.cpp - Match a rule with a pattern ---------------------===//
 
 #include "MatchPattern.h"
 #include "SolveSettings.h"
@@ -39,16 +39,16 @@ private:
 
   func::FuncOp pattern, scalars, update;
   size_t states;
-  /// The module's state that stands for each of the pattern's.
+  /// The index of the rule's state for each state of the pattern.
   SmallVector<unsigned> order;
   SmallVector<Equation> equations;
   ArrayAttr hypers;
-  Value rate; ///< The pattern's, where the module's rule is given it.
+  Value rate; ///< The pattern's, if it is an input of the rule.
 };
 } // namespace
 
-/// What an argument of the update for a number is in the formula of scalars,
-/// less its change of format.
+/// Returns the formula of scalars for an argument of `update` that is a scalar,
+/// without its change of format.
 Value PatternMatcher::resolve(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (argument && argument.getOwner() == &update.front() &&
@@ -72,14 +72,14 @@ bool PatternMatcher::matchOperands(Operation *expected, Operation *found,
   return true;
 }
 
-/// Whether `found` is the learning rate that the rule of the module is given.
+/// Whether `found` is a learning rate that is an input of the module's rule.
 bool PatternMatcher::isGiven(Operation *found) {
   auto narrow = dyn_cast<arith::TruncFOp>(found);
   auto argument = narrow ? dyn_cast<BlockArgument>(narrow.getIn()) : Value();
   return argument && argument.getParentBlock() == &scalars.front();
 }
 
-/// Which hyper-parameter an argument of the pattern is; empty for others.
+/// Returns the name of the hyper-parameter of an argument; empty for others.
 StringRef PatternMatcher::getHyper(BlockArgument argument) {
   unsigned first = pattern.getNumArguments() - hypers.size();
   return argument.getArgNumber() < first
@@ -96,7 +96,7 @@ bool PatternMatcher::match(Value expected, Value found) {
       return found == update.getArgument(index);
     if (index < 2 + states)
       return found == update.getArgument(2 + order[index - 2]);
-    // The number of the step, of which the formula of scalars is a function.
+    // The number of the step is an argument of the formula of scalars.
     Value count = scalars.getArgument(0);
     if (expected.getType() == count.getType())
       return found == count;
@@ -147,7 +147,7 @@ std::optional<Settings> PatternMatcher::match() {
     if (!isMatch)
       continue;
     auto solved = solveSettings(equations);
-    // No constant may say what is given.
+    // An input must not also be determined by constants.
     if (!solved || (rate && solved->contains(rate)))
       continue;
     Settings result;

@@ -1,11 +1,11 @@
-//===- MatchPattern.h - an update as an exporter wrote it -------*- C++ -*-===//
+//===- MatchPattern.h - Match a rule with a pattern -------------*- C++ -*-===//
 //
-// A pattern is a function of a file under Spellings/: the update of one
-// element by a rule of the library, as a graph may have it. It takes
-// (parameter, gradient, states..., number of the step: f32, hyper-parameters:
-// f64) and returns (parameter, states...). `@rule` or `@rule.form` names the
-// rule, `hyper` on an argument the hyper-parameter, `settings` on the function
-// the values of those that it lacks.
+// A pattern is a function of a file under Patterns/: the update of one element
+// by a shipped rule, in the form in which a graph may contain it. Its arguments
+// are (parameter, gradient, states..., number of the step: f32 or i64,
+// hyper-parameters: f64), its results (parameter, states...). The name `@rule`
+// or `@rule.form` refers to the rule, the attribute `hypers` names the
+// hyper-parameters, and `settings` gives the values of those that it lacks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,12 @@
 
 namespace mlir::binade {
 
-/// Matches `rule` of a module, operation by operation; its states may be in
-/// another order. A number of the pattern that depends on hyper-parameters
-/// alone stands for a constant of the rule: values are found such that all of
-/// them, rounded to f32, are those constants to the last bit. Of the values
-/// that are, the one with the fewest digits is taken.
+/// Matches `rule` of a module with `pattern`, operation by operation; the
+/// states may have another order. An f32 of the pattern that depends only on
+/// hyper-parameters matches a constant of the rule. Returns values of the
+/// hyper-parameters with which all such numbers, rounded to f32, equal the
+/// constants bit by bit; of several, the values with the fewest digits. Returns
+/// none if the rule does not match.
 std::optional<Settings> matchPattern(OptimizerOp rule, func::FuncOp pattern);
 
 } // namespace mlir::binade

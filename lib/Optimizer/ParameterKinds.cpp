@@ -1,4 +1,4 @@
-//===- ParameterKinds.cpp - what a model's parameters are -----------------===//
+//===- ParameterKinds.cpp - Kinds of parameters ---------------------------===//
 
 #include "ParameterKinds.h"
 #include "binade/IR/Build.h"
@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Whether a reader of `parameter` in the forward part, or of what that was
-/// moved to, is as `is` says.
+/// Whether `is` holds for an op of the forward pass that reads `parameter`,
+/// directly or after views, transposes, casts or broadcasts.
 static bool
 isRead(Value parameter,
        function_ref<bool(PrecisionOpInterface reader, unsigned operand)> is) {
@@ -50,7 +50,8 @@ bool mlir::binade::isFor(OptimizerOp rule, ParameterKind kind) {
                        kinds, ParameterKindAttr::get(rule.getContext(), kind));
 }
 
-/// The forms that a parameter may have, the most specific one first.
+/// Returns the forms of `prepare` that fit a parameter, the most specific one
+/// first.
 static SmallVector<StringRef> getForms(ParameterKind kind,
                                        ArrayRef<int64_t> shape) {
   switch (kind) {

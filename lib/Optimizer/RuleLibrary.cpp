@@ -1,4 +1,4 @@
-//===- RuleLibrary.cpp - the optimizers that exist ------------------------===//
+//===- RuleLibrary.cpp - The shipped optimizer rules ----------------------===//
 
 #include "binade/Optimizer/RuleLibrary.h"
 #include "binade/Container/Suggest.h"
@@ -60,7 +60,8 @@ static OwningOpRef<ModuleOp> parseRule(StringRef name, MLIRContext *context) {
   return nullptr;
 }
 
-/// Checks that `function` takes `leading` and one value per setting.
+/// Checks that the formula `suffix` has arguments `inputs` and results
+/// `outputs`, if these are not empty.
 static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
                                   TypeRange inputs, TypeRange outputs) {
   std::string name = (optimizer.getSymName() + suffix).str();
@@ -72,7 +73,7 @@ static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
   if (taken.drop_back(drawsNumber(function)) != inputs)
     return function.emitError("takes ") << taken << ", expected " << inputs;
   if (!outputs.empty() && TypeRange(function.getResultTypes()) != outputs)
-    return function.emitError("gives ")
+    return function.emitError("returns ")
            << function.getResultTypes() << ", expected " << outputs;
   return success();
 }
@@ -93,7 +94,7 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
             explainViolation(prepare, states, scalars.getNumResults());
         !wrong.empty())
       return prepare.emitError("'@") << prepare.getName() << "' " << wrong;
-  // All forms of `prepare` give `update` as much.
+  // All forms of `prepare` pass the same number of values to `update`.
   func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
   for (func::FuncOp other : prepares)
     if (other.getNumResults() != prepare.getNumResults())
@@ -143,7 +144,8 @@ FailureOr<Rule> loadRule(StringRef name, MLIRContext *context) {
     return failure();
   if (others->optimizer.getKinds())
     return rule->optimizer.emitError("leaves other parameters to '")
-           << others->optimizer.getSymName() << "', which is not for all";
+           << others->optimizer.getSymName()
+           << "', which does not update all kinds";
   rule->others = std::make_unique<Rule>(std::move(*others));
   return rule;
 }

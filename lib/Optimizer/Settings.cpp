@@ -1,4 +1,4 @@
-//===- Settings.cpp - rules and hyper-parameters by parameter -------------===//
+//===- Settings.cpp - Rules and settings by parameter ---------------------===//
 
 #include "Settings.h"
 #include "ParameterKinds.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// What was chosen for a parameter.
+/// The settings of a parameter.
 struct Choice {
   SmallVector<HyperValues> values; ///< Of each rule.
   std::string form;
@@ -94,15 +94,15 @@ private:
            << ", and names no other for them";
   }
 
-  /// Whether there is a number for what has no default.
+  /// Checks that hyper-parameters without a default have a value.
   LogicalResult checkGiven(const Group &group) {
     OptimizerOp rule = group.rule;
     for (auto [setting, value] :
          llvm::zip(rule.getHypers().getAsRange<SettingAttr>(), group.values))
       if (std::isnan(value))
         return emitError(location, "optimizer '")
-               << rule.getSymName() << "' of the graph has no default for '"
-               << setting.getName().getValue()
+               << rule.getSymName() << "', imported from the graph, has no "
+               << "default for '" << setting.getName().getValue()
                << "', which is an input there: expected a number for it";
     return success();
   }
@@ -146,7 +146,8 @@ private:
                  << "; expected one of " << llvm::join(forms, ", ");
   }
 
-  /// Those that a user may name: not what a run takes of each.
+  /// Returns the forms that a user may name, without those for a mode of the
+  /// run.
   std::vector<std::string> getForms() {
     std::vector<std::string> forms;
     std::string prefix = (rules.front().getSymName() + ".prepare.").str();
@@ -158,7 +159,7 @@ private:
     return forms;
   }
 
-  /// Writes one `key=value` into what is chosen.
+  /// Applies one `key=value` to `choice`.
   LogicalResult apply(StringRef text, Choice &choice) {
     auto [key, number] = text.split('=');
     if (key == kFormSetting)
@@ -189,7 +190,8 @@ private:
     return error;
   }
 
-  /// Gives the second rule what the first has under the same name.
+  /// Sets the values of other rules that have the same name as one of the first
+  /// rule.
   void share(StringAttr name, double value, Choice &choice) {
     for (size_t index = 1; index < rules.size(); ++index)
       for (auto [place, setting] :
@@ -198,7 +200,8 @@ private:
           choice.values[index][place] = value;
   }
 
-  /// What a user calls a setting: those of the second rule by its name, too.
+  /// Returns the user's name of a setting; settings of other rules have a
+  /// prefix.
   std::string getKey(size_t rule, SettingAttr setting) {
     std::string name = setting.getName().str();
     return rule == 0 ? name : (rules[rule].getSymName() + "." + name).str();
@@ -221,8 +224,8 @@ InFlightDiagnostic
 mlir::binade::emitIsForNo(Location location, OptimizerOp rule,
                           const TrainedParameter &parameter) {
   return emitError(location, "optimizer '")
-         << rule.getSymName() << "' is for no "
-         << stringifyParameterKind(parameter.kind) << " such as '"
+         << rule.getSymName() << "' does not update "
+         << stringifyParameterKind(parameter.kind) << " parameters such as '"
          << parameter.name << "'";
 }
 

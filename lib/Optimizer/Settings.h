@@ -1,4 +1,4 @@
-//===- Settings.h - rules and hyper-parameters by parameter -----*- C++ -*-===//
+//===- Settings.h - Rules and settings by parameter -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_SETTINGS_H
 #define BINADE_LIB_OPTIMIZER_SETTINGS_H
@@ -14,14 +14,14 @@ using HyperValues = SmallVector<double>;
 struct TrainedParameter {
   StringRef name;
   ParameterKind kind;
-  /// Which form of the rule's `prepare` takes the place of the one without a
-  /// name; empty for none.
+  /// The form of the rule's `prepare` that replaces the one without a suffix;
+  /// empty for none.
   std::string form = {};
-  /// The rule that came with the graph, or null.
+  /// The rule that was imported with the graph, or null.
   OptimizerOp rule = {};
 };
 
-/// Emits that `rule` is for no such parameter.
+/// Emits an error that `rule` does not update parameters of this kind.
 InFlightDiagnostic emitIsForNo(Location location, OptimizerOp rule,
                                const TrainedParameter &parameter);
 
@@ -33,11 +33,11 @@ struct Group {
 };
 
 /// Reads `variant` (a name or empty), `settings` (key=value) and `groups`
-/// (GLOB:key=value;...) against `rules`, of which the second, if there is one,
-/// is for the kinds of parameters that the first is not for unless parameters
-/// have rules of their own, and sorts `parameters` into groups of one rule and
-/// equal values, that of the first rule and the values without `groups` first
-/// where some parameter has them. Emits what is wrong at `location`.
+/// (GLOB:key=value;...), and sorts `parameters` into groups with one rule and
+/// equal values. The second of `rules`, if there is one, is for the kinds of
+/// parameters that the first does not update, unless parameters have rules of
+/// their own. The group of the first rule with the values outside of `groups`
+/// comes first, if some parameter belongs to it. Emits errors at `location`.
 FailureOr<SmallVector<Group>>
 readSettings(ArrayRef<OptimizerOp> rules, StringRef variant,
              ArrayRef<std::string> settings, ArrayRef<std::string> groups,

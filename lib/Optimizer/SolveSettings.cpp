@@ -1,4 +1,4 @@
-//===- SolveSettings.cpp - Hyper-parameters by what they make -------------===//
+//===- SolveSettings.cpp - Find settings by constants ---------------------===//
 
 #include "SolveSettings.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using Values = llvm::DenseMap<Value, double>;
 
-/// The value of `expression`; nothing where an argument has none.
+/// Returns the value of `expression`; none if an argument has no value.
 static std::optional<double> evaluate(Value expression, const Values &known) {
   if (isa<BlockArgument>(expression)) {
     auto found = known.find(expression);
@@ -32,8 +32,9 @@ static std::optional<double> evaluate(Value expression, const Values &known) {
   llvm_unreachable("patterns compute numbers by the four basic operations");
 }
 
-/// The only argument without a value, and about which value it has where
-/// `expression` is `number`; nothing where there are more, or none.
+/// Returns the only argument without a value, and the approximate value with
+/// which `expression` is `number`; none if there are several such arguments, or
+/// none.
 static std::optional<std::pair<Value, double>>
 invert(Value expression, double number, const Values &known) {
   if (isa<BlockArgument>(expression))
@@ -65,7 +66,8 @@ static bool holds(const Equation &equation, const Values &known) {
                       std::bit_cast<uint32_t>(equation.number);
 }
 
-/// The value near `about` with the fewest digits by which `equation` holds.
+/// Finds the value near `about` with the fewest digits for which `equation`
+/// holds.
 static bool settle(const Equation &equation, Value argument, double about,
                    Values &known) {
   for (int digits = 1; digits <= 17; ++digits) {
@@ -82,7 +84,7 @@ std::optional<Values>
 mlir::binade::solveSettings(ArrayRef<Equation> equations) {
   Values known;
   SmallVector<Equation> open(equations);
-  // 1 - beta has more of beta's digits than beta itself.
+  // 1 - beta determines more digits of beta than beta itself does.
   llvm::stable_sort(open, [](const Equation &a, const Equation &b) {
     return !isa<BlockArgument>(a.expression) &&
            isa<BlockArgument>(b.expression);

@@ -1,4 +1,4 @@
-//===- SolveSettings.h - hyper-parameters by what they make -----*- C++ -*-===//
+//===- SolveSettings.h - Find settings by constants -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_OPTIMIZER_SOLVESETTINGS_H
 #define BINADE_LIB_OPTIMIZER_SOLVESETTINGS_H
@@ -8,15 +8,16 @@
 
 namespace mlir::binade {
 
-/// That `expression`, an f64 computed from arguments of its function, is
-/// `number` once it is rounded to f32.
+/// The condition that `expression`, an f64 computed from arguments of its
+/// function, is `number` after rounding to f32.
 struct Equation {
   Value expression;
   float number;
 };
 
-/// The value of each argument that the equations depend on, such that all hold;
-/// nothing where there is none, or an argument is not to be found on its own.
+/// Returns the values of the arguments in the equations for which all equations
+/// hold; none if there are no such values, or if an argument cannot be solved
+/// for alone.
 std::optional<llvm::DenseMap<Value, double>>
 solveSettings(ArrayRef<Equation> equations);
 

@@ -80,7 +80,7 @@
 
 // REDEFINE: %{append} = optimizer=%t/gives.mlir
 // RUN: %{errors} GIVES
-// GIVES: gives.mlir:3:1: error: gives 'f32', 'f32', expected 'f32'
+// GIVES: gives.mlir:3:1: error: returns 'f32', 'f32', expected 'f32'
 
 // RUN: not binade-opt %t/two.mlir --binade-append-optimizer 2>&1 | FileCheck %s --check-prefix=GRADIENT
 // GRADIENT: error: expected a function '@gradient' to complete

@@ -30,15 +30,15 @@
 
 // REDEFINE: %{append} = optimizer=adamw on-nonfinite=shrink
 // RUN: %{errors} SHRINK
-// SHRINK: error: optimizer 'adamw' has no answer to gradients that are not finite; on-nonfinite must be skip or continue
+// SHRINK: error: optimizer 'adamw' has no 'shrink' form for gradients that are not finite; on-nonfinite must be skip or continue
 
 // REDEFINE: %{append} = optimizer=%t/matrices.mlir
 // RUN: %{errors} KIND
-// KIND: error: optimizer 'matrices' is for no shift such as 'b', and names no other for them
+// KIND: error: optimizer 'matrices' does not update shift parameters such as 'b', and names no other for them
 
 // REDEFINE: %{append} = optimizer=%t/circle.mlir
 // RUN: %{errors} CIRCLE
-// CIRCLE: circle.mlir:1:1: error: leaves other parameters to 'adafactor', which is not for all
+// CIRCLE: circle.mlir:1:1: error: leaves other parameters to 'adafactor', which does not update all kinds
 
 // REDEFINE: %{append} = optimizer=%t/unknown.mlir
 // RUN: %{errors} UNKNOWN

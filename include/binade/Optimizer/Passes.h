@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Optimizer station ---------------*- C++ -*-===//
+//===- Passes.h - Passes of the Optimizer phase -----------------*- C++ -*-===//
 
 #ifndef BINADE_OPTIMIZER_PASSES_H
 #define BINADE_OPTIMIZER_PASSES_H

@@ -1,4 +1,4 @@
-// Adagrad of ONNX as its node is spelled out at import.
+// ONNX's Adagrad as the importer decomposes its node.
 
 func.func private @adagrad(%p: f32, %g: f32, %s: f32, %t: i64, %lr: f64,
                        %eps: f64) -> (f32, f32)

@@ -1,5 +1,5 @@
-// Adam of ONNX as its node is spelled out at import, without decay and with: the count
-// of past updates, one less than the step's number, decides whether it is corrected.
+// ONNX's Adam as the importer decomposes its node, without and with decay. The bias is
+// corrected if the count of past updates, one less than the step's number, is not 0.
 
 func.func private @adam_onnx(%p: f32, %g: f32, %m: f32, %v: f32, %t: i64,
                          %lr: f64, %beta1: f64, %beta2: f64, %eps: f64) -> (f32, f32, f32)

@@ -1,5 +1,5 @@
-// AdamW as a function of tensors writes it: decay, both corrections and the rate are
-// applied one after the other, and what does not change is folded to numbers of f32.
+// AdamW as a function of tensors: decay, both corrections and the rate are applied one
+// after the other, and constant expressions are folded to f32 constants.
 
 func.func private @adamw(%p: f32, %g: f32, %m: f32, %v: f32, %t: f32,
                          %lr: f64, %beta1: f64, %beta2: f64, %eps: f64,
@@ -42,7 +42,7 @@ func.func private @adamw(%p: f32, %g: f32, %m: f32, %v: f32, %t: f32,
   return %p_new, %m_new, %v_new : f32, f32, f32
 }
 
-// The same by a learning rate that is an input: what it takes part in is not folded.
+// The same with a learning rate that is an input: expressions with it are not folded.
 
 func.func private @adamw.given(%p: f32, %g: f32, %m: f32, %v: f32, %t: f32,
                          %lr: f64, %beta1: f64, %beta2: f64, %eps: f64,

@@ -1,4 +1,4 @@
-// Gradient descent: without momentum and with, after Nesterov, and with decay.
+// Gradient descent: without and with momentum, with Nesterov momentum, and with decay.
 
 func.func private @sgd(%p: f32, %g: f32, %t: f32, %lr: f64) -> f32
     attributes {hypers = ["lr"],

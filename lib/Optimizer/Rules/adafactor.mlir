@@ -1,6 +1,6 @@
-// Adafactor (Shazeer & Stern, 2018) in PyTorch's semantics: of the second moment of a
-// matrix only the means of rows and columns are kept, steps are as large as the
-// parameter is, and none is longer than `d`.
+// Adafactor (Shazeer & Stern, 2018) in PyTorch's semantics: the states of a matrix are
+// only the row and column means of the second moment, updates are proportional to the
+// parameter's root mean square, and clipped to a root mean square of `d`.
 //
 //   w = t^beta2_decay     rho = min(lr, 1 / sqrt(t))
 //   r' = r + w (mean of g g over columns - r)     c' likewise over rows

@@ -1,5 +1,5 @@
-// Adafactor (Shazeer & Stern, 2018) in PyTorch's semantics, for what has one axis: the
-// whole second moment is kept.
+// Adafactor (Shazeer & Stern, 2018) in PyTorch's semantics, for parameters with one axis:
+// the state is the whole second moment.
 //
 //   w = t^beta2_decay     rho = min(lr, 1 / sqrt(t))
 //   v' = v + w (g g - v)

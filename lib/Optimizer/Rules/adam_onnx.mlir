@@ -1,7 +1,7 @@
-// Adam of ONNX (ai.onnx.preview.training), one element: its count T of updates is 0
-// in the first, which is not corrected; epsilon stands beside the root before it is
-// corrected; and of its two decays one is part of the gradient, `weight_decay`
-// (`norm_coefficient`), the other follows the step and does not depend on the rate.
+// ONNX's Adam (ai.onnx.preview.training), one element. Its count T of updates is 0 in
+// the first update, which has no bias correction; epsilon is added to the uncorrected
+// root. It has two decays: `weight_decay` (`norm_coefficient`) is part of the gradient,
+// the other is applied after the step and does not depend on the learning rate.
 //
 //   w1 = 1 - beta1        w2 = 1 - beta2        T = t - 1
 //   step_size = lr sqrt(1 - beta2^T) / (1 - beta1^T), lr for T = 0

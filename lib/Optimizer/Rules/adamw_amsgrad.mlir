@@ -1,6 +1,6 @@
-// AMSGrad (Reddi, Kale & Kumar, 2018): AdamW whose divisor never falls, one element,
-// in the operation order of PyTorch's single-tensor form. With a weight decay of 0
-// it is Adam's.
+// AMSGrad (Reddi, Kale & Kumar, 2018): AdamW whose divisor never decreases, one element,
+// in the operation order of PyTorch's single-tensor form. With a weight decay of 0 it
+// equals Adam with AMSGrad.
 //
 //   decay = 1 - lr weight_decay      w1 = 1 - beta1        w2 = 1 - beta2
 //   step_size = lr / (1 - beta1^t)   root_c2 = sqrt(1 - beta2^t)

@@ -1,5 +1,5 @@
-// AdamW as in Hugging Face's transformers, and ONNX Runtime's with `adam_mode = 1`:
-// epsilon beside the root before it is corrected, and decay after the step. One
+// AdamW as in Hugging Face's transformers, and in ONNX Runtime with `adam_mode = 1`:
+// epsilon is added to the uncorrected root, and decay is applied after the step. One
 // element.
 //
 //   w1 = 1 - beta1        w2 = 1 - beta2        decay = lr weight_decay

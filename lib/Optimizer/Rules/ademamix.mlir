@@ -1,7 +1,7 @@
 // AdEMAMix (Pagliardini, Ablin & Grangier, 2024), one element: a fast and a slow
-// mean of the gradient. Weight decay comes first, as in `adamw`. With `t_alpha`
-// and `t_beta3` above 0 the slow mean's share and memory grow over so many steps,
-// the memory by equal steps of its half-life.
+// mean of the gradient. Weight decay comes first, as in `adamw`. With `t_alpha` and
+// `t_beta3` above 0, the weight and the half-life of the slow mean grow over as many
+// steps, the half-life linearly.
 //
 //   w1 = 1 - beta1                   w2 = 1 - beta2        w3 = 1 - beta3_t
 //   c1 = 1 - beta1^t                 root_c2 = sqrt(1 - beta2^t)

@@ -1,6 +1,6 @@
-// LAMB (You et al., 2020), as Apex has it: Adam's step with decay inside, as long as
-// the parameter is. The second moment is corrected under the root. Where `always` is
-// 0, tensors without decay keep Adam's length.
+// LAMB (You et al., 2020), as in Apex: Adam's step with decay inside, scaled to the norm
+// of the parameter. The second moment is corrected under the root. If `always` is 0,
+// steps of tensors without decay are not scaled.
 //
 //   m' = beta1 m + w1 g   v' = beta2 v + w2 g g   w1 = 1 - beta1   w2 = 1 - beta2
 //   u = (m' / c1) / (sqrt(v' / c2) + eps) + weight_decay p    ci = 1 - betai^t

@@ -1,5 +1,5 @@
-// LARS (You, Gitman & Ginsburg, 2017): momentum of steps that are as long as `trust`
-// times the parameter. What has one axis moves by plain momentum, without decay.
+// LARS (You, Gitman & Ginsburg, 2017): momentum of steps that are scaled to `trust` times
+// the norm of the parameter. Parameters with one axis use plain momentum without decay.
 //
 //   local = trust |p| / (|g| + weight_decay |p|), or 1 where either norm is 0
 //   m' = momentum m + lr local (g + weight_decay p)

@@ -1,7 +1,7 @@
-// Muon (Jordan et al., 2024) in PyTorch's semantics: the momentum of a matrix with all
-// its singular values near 1, by five steps of a Newton-Schulz iteration in bf16. What
-// is no matrix is AdamW's, with the same `lr` and `weight_decay`. Where `match_rms` is
-// 1 steps are as large as AdamW's (Liu et al., 2025), so that these suit both.
+// Muon (Jordan et al., 2024) in PyTorch's semantics: five steps of a Newton-Schulz
+// iteration in bf16 bring all singular values of a matrix's momentum near 1. AdamW updates
+// other parameters, with the same `lr` and `weight_decay`. If `match_rms` is 1, updates
+// are as large as AdamW's (Liu et al., 2025), so that these settings suit both.
 //
 //   m' = m + (1 - momentum) (g - m)        u = nesterov ? g + momentum (m' - g) : m'
 //   o = orthogonalized u                   R x C the shape of p
@@ -33,7 +33,7 @@ func.func private @muon.scalars(%step: i64, %lr: f64, %momentum: f64,
   %w = arith.subf %one, %momentum : f64
   %lr_decay = arith.mulf %lr, %weight_decay : f64
   %decay = arith.subf %one, %lr_decay : f64
-  // How much of m' is in u.
+  // The weight of m' in u.
   %back = arith.subf %momentum, %one : f64
   %less = arith.mulf %nesterov, %back : f64
   %ahead = arith.addf %one, %less : f64
@@ -41,7 +41,7 @@ func.func private @muon.scalars(%step: i64, %lr: f64, %momentum: f64,
     : f64, f64, f64, f64, f64, f64
 }
 
-// What the iteration starts from: u / max(|u|, ns_eps).
+// The start of the iteration: u / max(|u|, ns_eps).
 
 func.func private @muon.start(%g: !matrix, %m: !matrix, %w: !number, %ahead: !number,
                               %eps: !number) -> !half {
@@ -90,7 +90,7 @@ func.func private @muon.rate(%lr: !number, %match_rms: !number) -> !number {
   return %rate : !number
 }
 
-// One step of x' = a x + (b x xT + c (x xT)^2) x, in the lesser of both lengths.
+// One step of x' = a x + (b x xT + c (x xT)^2) x, for at most as many rows as columns.
 
 func.func private @muon.iterate(%x: !half) -> !half {
   %a = binade.constant dense<3.4445> : !matrix
@@ -127,7 +127,7 @@ func.func private @muon.prepare(%p: !matrix, %g: !matrix, %m: !matrix,
   return %o, %rate : !matrix, !number
 }
 
-// The same of a matrix of more rows than columns: x' = a x + x (b xT x + c (xT x)^2).
+// The same for a matrix with more rows than columns: x' = a x + x (b xT x + c (xT x)^2).
 
 func.func private @muon.iterate_tall(%x: !half) -> !half {
   %a = binade.constant dense<3.4445> : !matrix

@@ -7,7 +7,7 @@
 //   b' = momentum b + g' / (sqrt(v' - a' a') + eps)
 //   p' = p - lr b'
 //
-// A variance that rounding of the states makes negative counts as 0.
+// If rounding of the states makes the variance negative, it counts as 0.
 
 binade.optimizer @rmsprop_centered {
   states = [#binade.setting<"square_avg" = 0.0 min 0.0>,

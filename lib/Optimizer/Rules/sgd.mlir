@@ -1,6 +1,6 @@
 // Stochastic gradient descent with momentum and weight decay, in PyTorch's
-// semantics: the first step takes the gradient itself as momentum, Nesterov looks
-// one step ahead, and weight decay is part of the gradient.
+// semantics: the momentum of the first step is the gradient itself, Nesterov momentum
+// looks one step ahead, and weight decay is part of the gradient.
 //
 //   keep = 1 at the first step or without momentum, else 1 - dampening
 //   g' = g + weight_decay p

@@ -1,8 +1,8 @@
-// Tiger (Su, 2023): the sign of one mean of the gradient, steps as large as the
-// parameter is. A matrix moves by its root mean square, an embedding row by row;
-// what has one axis moves half as far as `lr` says and does not decay. Where `shrink`
-// answers to gradients that are not finite, the mean stays and the parameter shrinks
-// towards what its kind starts from.
+// Tiger (Su, 2023): updates are the sign of a running mean of the gradient, scaled by the
+// root mean square of the parameter: of a whole matrix, of each row of an embedding.
+// Parameters with one axis move by half of `lr` and do not decay. In runs with
+// on-nonfinite=shrink, a gradient that is not finite leaves the mean unchanged and shrinks
+// the parameter towards the initial value of its kind.
 //
 //   rate = lr max(rms(p), rms_floor)   decay = weight_decay    centre = 0
 //        of a vector: lr / 2                   0                        1 of a scale
@@ -10,8 +10,8 @@
 //   p' = p - rate (sign(m') + decay p)
 //        or (p - centre) shrink + centre + noise (2 u - 1), u uniform in [0, 1)
 //
-// `form=dimension` takes 1 / sqrt(d) for rms(p), d the lesser of rows and columns,
-// and reads no parameter; `form=embedding` is row by row for all matrices.
+// `form=dimension` uses 1 / sqrt(d) instead of rms(p), d the smaller of rows and columns,
+// and does not read the parameter; `form=embedding` uses rows for all matrices.
 
 !matrix = tensor<2x3xf32>
 !rows = tensor<2xf32>
@@ -39,8 +39,8 @@ func.func private @tiger.scalars(%step: i64, %lr: f64, %beta: f64,
     : f64, f64, f64, f64, f64, f64, f64
 }
 
-// (rate, decay, centre, is_bad), of which the last is NaN where the gradient was
-// not finite, else 0.
+// Returns (rate, decay, centre, is_bad); the last is NaN if the gradient is not finite,
+// else 0.
 
 func.func private @tiger.prepare(%p: !vector, %g: !vector, %m: !vector,
                                  %lr: !number, %beta: !number, %w: !number,
@@ -116,7 +116,7 @@ func.func private @tiger.prepare.scale(%p: !vector, %g: !vector, %m: !vector,
   return %shift#0, %shift#1, %one, %shift#3 : !number, !number, !number, !number
 }
 
-// The same, where gradients that are not finite come to the update.
+// The same for runs in which gradients that are not finite are not skipped.
 
 func.func private @tiger.is_bad(%g: !vector) -> !number {
   %nothing = binade.constant dense<0.0> : !vector

@@ -1,5 +1,5 @@
-// Tiger on its way to gradient descent with momentum (Su, 2023): `gamma` is 1 for the
-// sign, 0 for the mean itself, and meant for a schedule. All else is as in `tiger`.
+// A blend of Tiger and gradient descent with momentum (Su, 2023): `gamma` is 1 for the
+// sign, 0 for the mean itself, to be changed by a schedule. The rest is as in `tiger`.
 //
 //   m' = beta m + (1 - beta) g
 //   p' = p - rate (sign(m') |m'|^(1 - gamma) + decay p)
