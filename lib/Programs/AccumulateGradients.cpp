@@ -1,4 +1,4 @@
-//===- AccumulateGradients.cpp - Gradients of several batches -------------===//
+//===- AccumulateGradients.cpp - Sum gradients of several batches ---------===//
 
 #include "Results.h"
 #include "binade/IR/AddPorts.h"
@@ -29,12 +29,12 @@ public:
   }
 
 private:
-  /// Of one gradient over the batches of a step.
+  /// The sum of one gradient over the batches of a step.
   struct Sum {
-    std::string name;      ///< Of the first parameter that has it.
-    RankedTensorType type; ///< As it is kept.
-    Value before, after;   ///< In this batch; `after` is f32.
-    Value kept;            ///< `after` as it is kept.
+    std::string name; ///< The name of the first parameter with this gradient.
+    RankedTensorType type; ///< The type in which it is stored.
+    Value before, after;   ///< Before and after this batch; `after` is f32.
+    Value kept;            ///< `after` in the storage type.
   };
 
   LogicalResult collect() {
@@ -43,8 +43,8 @@ private:
       std::optional<Port> port =
           argument ? getArgument(step, argument.getArgNumber()) : std::nullopt;
       if (!port) {
-        op.emitOpError("updates no parameter of '@step': its gradients cannot "
-                       "be accumulated");
+        op.emitOpError("updates a value that is not a parameter of '@step', so "
+                       "its gradients cannot be accumulated");
         return WalkResult::interrupt();
       }
       auto storage = op.getStorageAttr();
@@ -69,7 +69,8 @@ private:
       entry.second.before = value;
   }
 
-  /// Behind what makes the gradient, and in its place for the optimizer.
+  /// Adds the gradient to its sum right after its producer, and replaces it by
+  /// the sum in the optimizer.
   void addUp(Value gradient, Sum &sum) {
     b.setInsertionPointAfterValue(gradient);
     b.setLoc(gradient.getLoc());
@@ -97,7 +98,8 @@ private:
                           step.front().getTerminator()->getOperandTypes()));
   }
 
-  /// All but the last batch of a step: what the forward part keeps, and sums.
+  /// Adds the program for all but the last batch of a step. It returns the sums
+  /// and the states that the forward pass updates.
   void extract() {
     IRMapping mapping;
     func::FuncOp function = copyStep(step, kAccumulationName, mapping);
@@ -111,8 +113,8 @@ private:
   func::FuncOp step;
   int64_t batches;
   ImplicitLocOpBuilder b;
-  llvm::MapVector<Value, Sum> sums;  ///< By gradient: tied ones have one.
-  llvm::StringMap<Value> parameters; ///< Their gradients.
+  llvm::MapVector<Value, Sum> sums; ///< By gradient; tied parameters share one.
+  llvm::StringMap<Value> parameters; ///< The gradient of each parameter.
 };
 
 struct AccumulateGradientsPass

@@ -1,4 +1,4 @@
-//===- AccumulateInMomentum.cpp - Gradients of several batches in states --===//
+//===- AccumulateInMomentum.cpp - Accumulate in optimizer states ----------===//
 
 #include "MomentumRule.h"
 #include "Results.h"
@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  /// What is updated by one rule.
+  /// The updates by one rule.
   struct Updates {
     llvm::SetVector<func::FuncOp> prepares;
     BitVector zeros;
@@ -51,12 +51,15 @@ private:
 
   LogicalResult collect() {
     if (!getResults(step, Role::Gradient).empty())
-      return step.emitError("gradients of several batches are not summed up "
-                            "where states take them in: they cannot be kept");
+      return step.emitError(
+          "gradients of several batches are added to optimizer "
+          "states one by one, so that they cannot be kept");
     for (auto op : step.getOps<OptimizerUpdateOp>()) {
       if (op.getFactors().size() > 1)
-        return op.emitOpError("clips the gradient of several batches, which is "
-                              "never whole where states take it in");
+        return op.emitOpError(
+            "clips the gradient of several batches, whose sum "
+            "is not computed when optimizer states accumulate "
+            "it");
       Updates &own = rules[findRule(op.getOptimizerAttr())];
       if (FlatSymbolRefAttr prepare = op.getPrepareAttr())
         own.prepares.insert(
@@ -77,7 +80,8 @@ private:
     return success();
   }
 
-  /// NaN for what is no argument.
+  /// Returns the initial values of `hypers`; NaN for a value that is not an
+  /// argument.
   SmallVector<double> getInitials(ValueRange hypers) {
     return llvm::map_to_vector(hypers, [&](Value hyper) {
       auto argument = dyn_cast<BlockArgument>(hyper);
@@ -149,8 +153,9 @@ private:
     setResult(step, port->index, mean);
   }
 
-  /// All but the last batch of a step: what the forward part keeps, states, and
-  /// parameters that change with each batch.
+  /// Adds the program for all but the last batch of a step. It returns the
+  /// states, the parameters that change with each batch, and what the forward
+  /// pass updates.
   void extract() {
     IRMapping mapping;
     func::FuncOp function = copyStep(step, kAccumulationName, mapping);
@@ -172,9 +177,10 @@ private:
     makeAccumulation(function, std::move(results), batches);
   }
 
-  /// Whether all batches make `value`, a result of the step.
+  /// Whether `value`, a result of the step, is also a result of each other
+  /// batch.
   bool isKept(Value value) {
-    if (isa<BlockArgument>(value)) // It stays as it is.
+    if (isa<BlockArgument>(value)) // It is not updated.
       return false;
     auto update = value.getDefiningOp<OptimizerUpdateOp>();
     if (!update || rules[findRule(update.getOptimizerAttr())].changesParameters)
@@ -191,7 +197,8 @@ private:
                                   (rule + "." + suffix + rest).str());
   }
 
-  /// `isFirst` as a scalar of `update`, whose rule has no others.
+  /// Returns `isFirst` as a scalar for `update`, whose rule has no other
+  /// scalars.
   Value buildFlag(OptimizerUpdateOp update, Value isFirst) {
     b.setInsertionPoint(update);
     Value flag = buildCast(b, isFirst, b.getF32Type());
@@ -199,12 +206,13 @@ private:
     return flag;
   }
 
-  /// Has `function` apply the rules that were derived under this suffix.
+  /// Makes `function` apply the derived rules with this suffix.
   void apply(func::FuncOp function, StringRef suffix, Value isFirst) {
-    DenseMap<Operation *, Value> flags; ///< Of scalars, the one they now have.
+    DenseMap<Operation *, Value>
+        flags; ///< The added scalar of each `optimizer_scalars`.
     for (auto op :
          llvm::make_early_inc_range(function.getOps<OptimizerScalarsOp>())) {
-      if (op.getScalars().empty()) { // Nothing reads it.
+      if (op.getScalars().empty()) { // It has no users.
         op.erase();
         continue;
       }

@@ -1,4 +1,4 @@
-//===- ExtractEvaluation.cpp - The loss alone, as a model is evaluated ----===//
+//===- ExtractEvaluation.cpp - Extract the program `evaluate` -------------===//
 
 #include "Results.h"
 #include "binade/IR/Build.h"
@@ -8,8 +8,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_EXTRACTEVALUATIONPASS
 #include "binade/Programs/Passes.h.inc"
 
-/// The running estimate of `statistic`: the buffer that the forward part mixes
-/// it into. Null where there is none.
+/// Returns the running estimate of `statistic`: the buffer that the forward
+/// pass updates with it. Null if there is none.
 static Value findRunning(func::FuncOp function, Value statistic) {
   SmallVector<Value> worklist = {statistic};
   DenseSet<Value> seen;
@@ -27,7 +27,7 @@ static Value findRunning(func::FuncOp function, Value statistic) {
         if (auto kept = findArgument(function, Role::Buffer, result->name))
           return function.getArgument(kept->index);
       }
-      // What has the statistic's shape is still about channels.
+      // A value of the same shape still has one element per channel.
       for (Value made : user->getResults())
         if (succeeded(
                 verifyCompatibleShape(made.getType(), statistic.getType())))
@@ -37,7 +37,7 @@ static Value findRunning(func::FuncOp function, Value statistic) {
   return {};
 }
 
-/// Puts what evaluation does in place of what training alone does.
+/// Replaces ops that behave differently in training by their evaluation.
 static void leaveTraining(func::FuncOp function) {
   ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
   auto getRunning = [&](Value statistic) {

@@ -1,4 +1,4 @@
-//===- IdentifyComputation.cpp - What makes a run the same run ------------===//
+//===- IdentifyComputation.cpp - Hash of what a step computes -------------===//
 
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
@@ -8,8 +8,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_IDENTIFYCOMPUTATIONPASS
 #include "binade/Programs/Passes.h.inc"
 
-/// Without the rule that decided; null for f32 throughout, as where nobody
-/// decided.
+/// Returns `decision` without the rule that decided; null if everything is f32,
+/// as without a decision.
 static PrecisionAttr getBare(PrecisionAttr decision) {
   auto isWide = [](FloatType type) { return !type || type.isF32(); };
   if (isWide(decision.getCompute()) && isWide(decision.getAccumulate()) &&
@@ -22,8 +22,8 @@ static PrecisionAttr getBare(PrecisionAttr decision) {
                             /*rule=*/nullptr);
 }
 
-/// What is computed remains, not who decided it. What storage was decided, the
-/// types of ports say.
+/// Removes who decided, but keeps what is computed. Decisions about storage are
+/// removed, because the types of ports show the storage formats.
 static void forgetDecisions(ModuleOp module) {
   module.walk([](Operation *op) {
     for (NamedAttribute attribute : llvm::to_vector(op->getAttrs())) {
@@ -47,7 +47,7 @@ struct IdentifyComputationPass
     ModuleOp module = getOperation();
     OwningOpRef<ModuleOp> bare = module.clone();
     (*bare)->setDiscardableAttrs(DictionaryAttr::get(&getContext()));
-    // Where values come from at first is no part of what is done with them.
+    // Initial values do not affect what is computed from them.
     for (func::FuncOp program : getPrograms(*bare))
       for (unsigned index = 0; index < program.getNumArguments(); ++index)
         program.removeArgAttr(index, kInitAttr);

@@ -1,4 +1,4 @@
-//===- MomentumRule.cpp - Rules whose states take in gradients ------------===//
+//===- MomentumRule.cpp - Rules that accumulate in states -----------------===//
 
 #include "MomentumRule.h"
 #include "binade/IR/Rules.h"
@@ -12,7 +12,7 @@ using namespace mlir::binade;
 static constexpr StringLiteral kIsFirst = "is_first";
 static constexpr unsigned kParameter = 0, kGradient = 1, kStates = 2;
 
-/// The values of `function` that arguments in `sources` reach.
+/// Returns the values of `function` that depend on the arguments `sources`.
 static DenseSet<Value> getReached(func::FuncOp function,
                                   const BitVector &sources) {
   DenseSet<Value> reached;
@@ -47,9 +47,10 @@ static DenseSet<Value> getReached(func::FuncOp function,
 static InFlightDiagnostic refuse(OptimizerOp rule, const Twine &reason) {
   return emitError(rule.getLoc(), "optimizer '")
          << rule.getSymName()
-         << "' cannot take gradients of several batches into its states one by "
+         << "' cannot add the gradients of several batches to its states one "
+            "by "
             "one: "
-         << reason << "; a sum of gradients serves every rule";
+         << reason << "; accumulating a sum of gradients works with every rule";
 }
 
 namespace {
@@ -62,7 +63,7 @@ public:
         scalars(scalars), marks(marks),
         b(update.getLoc(), update.getContext()) {}
 
-  /// Replaces scalars that are 0, and their products.
+  /// Replaces scalars that are 0, and multiplications by them, by 0.
   void assumeZeros(const BitVector &zeros) {
     b.setInsertionPointToStart(&update.front());
     for (unsigned scalar : zeros.set_bits())
@@ -99,8 +100,8 @@ public:
     return success();
   }
 
-  /// Has states take in the gradient; returns whether the parameter may change
-  /// in a batch that is not the last.
+  /// Makes states accumulate the gradient. Returns whether the parameter may
+  /// change in a batch that is not the last.
   bool rewrite(bool isLast) {
     unsigned place = kStates + states + scalars;
     (void)update.insertArgument(place, b.getF32Type(), {}, update.getLoc());
@@ -147,12 +148,12 @@ private:
     return cast<SettingAttr>(rule.getStates()[state]).getName().getValue();
   }
 
-  /// Whether `condition` is the same in all batches, but for what a `prepare`
-  /// says of each.
+  /// Whether `condition` is the same in all batches, apart from values that a
+  /// `prepare` computes from each gradient.
   bool isChoice(Value condition) { return !fromTensors.contains(condition); }
 
-  /// That `value`, a part of `root`, is something plus a multiple of the
-  /// gradient.
+  /// Proves that `value`, a part of `root`, is a sum of a multiple of the
+  /// gradient and of something independent of it.
   LogicalResult proveSum(Value value, Value root, unsigned state) {
     if (value == update.getArgument(kGradient))
       return success();
@@ -162,8 +163,9 @@ private:
     if (!fromGradient.contains(value)) {
       if (!fromMarks.contains(value))
         return success();
-      return refuse(value, "'" + getName(state) +
-                               "' reads a number made from the whole gradient");
+      return refuse(value,
+                    "'" + getName(state) +
+                        "' reads a value computed from the whole gradient");
     }
     Operation *op = value.getDefiningOp();
     auto proveAll = [&](ValueRange parts) {
@@ -183,22 +185,22 @@ private:
           if (isFactor(product.getRhs()))
             return proveAll(product.getLhs());
           return refuse(value, "'" + getName(state) +
-                                   "' is no sum of multiples of gradients");
+                                   "' is not a sum of multiples of gradients");
         })
         .Case([&](arith::SelectOp select) {
           if (!isChoice(select.getCondition()))
             return refuse(value, "'" + getName(state) +
-                                     "' is chosen by what changes from batch "
-                                     "to batch");
+                                     "' depends on a condition that changes "
+                                     "from batch to batch");
           return proveAll({select.getTrueValue(), select.getFalseValue()});
         })
         .Default([&](Operation *) {
           return refuse(value, "'" + getName(state) +
-                                   "' is no sum of multiples of gradients");
+                                   "' is not a sum of multiples of gradients");
         });
   }
 
-  /// That `value` reads the gradient by states alone.
+  /// Proves that `value` depends on the gradient only through states.
   LogicalResult proveReads(Value value, DenseSet<Value> &seen) {
     if (roots.contains(value) || !seen.insert(value).second)
       return success();
@@ -210,17 +212,18 @@ private:
     for (Value operand : op->getOperands().drop_front(chooses)) {
       bool isWhole = isa<BlockArgument>(operand) && fromMarks.contains(operand);
       if (isWhole || operand == update.getArgument(kGradient))
-        return refuse(value, Twine("beside the states, the parameter reads ") +
-                                 (isWhole ? "a number made from the gradient"
-                                          : "the gradient itself"));
+        return refuse(value,
+                      Twine("in addition to the states, the parameter reads ") +
+                          (isWhole ? "a value computed from the gradient"
+                                   : "the gradient itself"));
       if (failed(proveReads(operand, seen)))
         return failure();
     }
     return success();
   }
 
-  /// What `value`, a part of a state, becomes where `before` has taken in
-  /// batches already.
+  /// Returns the new value of `value`, a part of a state, if `before` has
+  /// accumulated batches already.
   Value addTo(Value before, Value value) {
     if (!fromGradient.contains(value))
       return before;
@@ -231,7 +234,8 @@ private:
     return arith::AddFOp::create(b, before, buildMultiple(value));
   }
 
-  /// The part of `value` that is a multiple of the gradient; null for none.
+  /// Returns the part of `value` that is a multiple of the gradient; null for
+  /// none.
   Value buildMultiple(Value value) {
     if (!fromGradient.contains(value) || isa<BlockArgument>(value))
       return fromGradient.contains(value) ? value : Value();
@@ -263,8 +267,8 @@ private:
                 : Value(arith::NegFOp::create(b, right));
   }
 
-  /// What the parameter becomes in a batch that is not the last, where it would
-  /// be `value`.
+  /// Returns the parameter after a batch that is not the last, if it were
+  /// `value` after the last.
   Value wait(Value value) {
     Value parameter = update.getArgument(kParameter);
     auto select = value.getDefiningOp<arith::SelectOp>();
@@ -283,15 +287,16 @@ private:
   OptimizerOp rule;
   func::FuncOp update;
   unsigned states, scalars;
-  BitVector marks; ///< Values of a `prepare` that read the gradient.
+  BitVector marks; ///< Values of a `prepare` that depend on the gradient.
   ImplicitLocOpBuilder b;
   DenseSet<Value> fromGradient, fromMarks, fromTensors, fromRoots;
-  llvm::MapVector<Value, unsigned> roots; ///< New states that read it.
+  llvm::MapVector<Value, unsigned>
+      roots; ///< New states that depend on the gradient.
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// The functions of the derived rule
+// Functions of the derived rule
 //===----------------------------------------------------------------------===//
 
 static func::FuncOp lookUp(OptimizerOp rule, StringRef name) {
@@ -306,7 +311,8 @@ static func::FuncOp copy(func::FuncOp function, const Twine &name) {
   return result;
 }
 
-/// The results of `prepare` behind its states that read the gradient.
+/// Returns which results of `prepare`, after its states, depend on the
+/// gradient.
 static FailureOr<BitVector> findMarks(OptimizerOp rule, func::FuncOp prepare) {
   BitVector gradient(prepare.getNumArguments());
   gradient.set(kGradient);
@@ -321,7 +327,7 @@ static FailureOr<BitVector> findMarks(OptimizerOp rule, func::FuncOp prepare) {
           rule,
           "'" +
               cast<SettingAttr>(rule.getStates()[state]).getName().getValue() +
-              "' is made from the whole gradient");
+              "' is computed from the whole gradient");
   for (Value value : end->getOperands().drop_front(result))
     marks.push_back(reached.contains(value));
   return marks;

@@ -1,4 +1,4 @@
-//===- Results.cpp - What a program beside the step computes --------------===//
+//===- Results.cpp - Results of programs other than the step --------------===//
 
 #include "Results.h"
 #include "binade/IR/EraseDead.h"

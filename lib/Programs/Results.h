@@ -1,4 +1,4 @@
-//===- Results.h - what a program beside the step computes ------*- C++ -*-===//
+//===- Results.h - Results of other programs --------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PROGRAMS_RESULTS_H
 #define BINADE_LIB_PROGRAMS_RESULTS_H
@@ -8,21 +8,22 @@
 
 namespace mlir::binade {
 
-/// A copy of `step` behind it, which has its arguments but no initial values.
-/// `mapping` says what its values are there.
+/// Inserts a copy of `step` after it, with the same arguments, but without
+/// initial values. `mapping` maps its values to those of the copy.
 func::FuncOp copyStep(func::FuncOp step, StringRef name, IRMapping &mapping);
 
-/// The step that a pass over several batches works on; null where there is
-/// nothing to do. Fails if `batches` are no number of batches.
+/// Returns the step for a pass over several batches; null if there is nothing
+/// to do. Emits an error if `batches` is less than 1.
 FailureOr<func::FuncOp> findStepToAccumulate(ModuleOp module, int64_t batches);
 
-/// Makes a program for all but the last batch of a step out of `function`, a
-/// copy of it: `results` and what the forward part keeps are its own.
+/// Turns `function`, a copy of the step, into a program for all but the last
+/// batch of a step. Its results are `results`, and the buffers and random
+/// states that the forward pass updates.
 void makeAccumulation(func::FuncOp function, SmallVector<NewResult> results,
                       int64_t batches);
 
-/// Makes `results` those of `function`, instead of its own, and drops what
-/// they do not need, arguments too.
+/// Replaces the results of `function` by `results`, and erases ops and
+/// arguments that are not needed for them.
 void replaceResults(func::FuncOp function, ArrayRef<NewResult> results);
 
 } // namespace mlir::binade

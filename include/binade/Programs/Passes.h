@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Programs station ----------------*- C++ -*-===//
+//===- Passes.h - Passes of the Programs phase ------------------*- C++ -*-===//
 
 #ifndef BINADE_PROGRAMS_PASSES_H
 #define BINADE_PROGRAMS_PASSES_H
