@@ -1,4 +1,4 @@
-//===- InsertStatistics.cpp - Count what the values of a step are like ----===//
+//===- InsertStatistics.cpp - Statistics of all values of a step ----------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Names.h"

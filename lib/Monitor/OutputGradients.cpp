@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Looks through ops that move, cast or quantize.
+/// Returns the value from which `value` was moved, cast or quantized.
 static Value getSource(Value value) {
   while (true) {
     Value from = getMoved(value);
@@ -77,11 +77,11 @@ private:
            isa<GradientSeedOp>(source.getDefiningOp())))
         foreign.push_back(source);
     }
-    // A cast or view of the gradient, on its way to another node.
+    // A cast or view of the gradient, whose users belong to another node.
     if (foreign.empty() || getSource(op->getResult(0)) == foreign.front())
       return;
-    // Where gradients of one value meet, the sum has the node of one that reads
-    // the value.
+    // The sum of several gradients of one value has the name of a node that
+    // reads the value.
     if (foreign.size() > 1)
       return;
     hasOps.insert(node);
@@ -89,8 +89,8 @@ private:
       entering[node] = foreign.front();
   }
 
-  /// The value that `value` is moved or cast of, if nothing else of the forward
-  /// part reads it on the way.
+  /// Returns the value from which `value` was moved or cast, if no other op of
+  /// the forward pass reads it or an intermediate value.
   static Value getOnlyRead(Value value) {
     while (value) {
       unsigned readers = llvm::count_if(value.getUsers(), [](Operation *user) {

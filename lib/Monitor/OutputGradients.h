@@ -1,4 +1,4 @@
-//===- OutputGradients.h - gradients of the outputs of nodes ----*- C++ -*-===//
+//===- OutputGradients.h - Gradients of the outputs of nodes ----*- C++ -*-===//
 
 #ifndef BINADE_LIB_MONITOR_OUTPUTGRADIENTS_H
 #define BINADE_LIB_MONITOR_OUTPUTGRADIENTS_H

@@ -1,4 +1,4 @@
-//===- ParseRequests.cpp - Which statistics of which values ---------------===//
+//===- ParseRequests.cpp - Parsing of requests for statistics -------------===//
 
 #include "binade/Container/Printable.h"
 #include "binade/Container/Suggest.h"
@@ -29,7 +29,7 @@ static Error fail(StringRef where, const std::string &what) {
       "statistics");
 }
 
-/// The entry of `known` called `name`, or why there is none.
+/// Returns the entry of `known` called `name`, or an error.
 template <typename Info>
 static Result<const Info *> find(ArrayRef<Info> known, StringRef what,
                                  StringRef name, StringRef where) {
@@ -57,7 +57,7 @@ static Result<StatisticsRequest::Filter> parseFilter(StringRef one,
   if (one.contains('/')) {
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
     if (!pattern)
-      return fail(where, ::binade::quote(glob.str()) + " is no glob: " +
+      return fail(where, ::binade::quote(glob.str()) + " is not a glob: " +
                              llvm::toString(pattern.takeError()));
     filter.name = *std::move(pattern);
   }
@@ -74,7 +74,7 @@ parseStatistic(StringRef one, StringRef where, MLIRContext &context) {
   if (!one.contains('('))
     return wanted;
   if (!(*found)->hasFormat)
-    return fail(where, ::binade::quote(name.str()) + " is of no format");
+    return fail(where, ::binade::quote(name.str()) + " takes no format");
   ScopedDiagnosticHandler silent(&context, [](Diagnostic &) {});
   if (format.consume_back(")"))
     wanted.format = dyn_cast_or_null<FloatType>(parseType(format, &context));
@@ -90,9 +90,9 @@ mlir::binade::parseStatisticsRequest(StringRef text, MLIRContext &context,
                                      StringRef origin) {
   StatisticsRequest request;
   request.where = origin.str() + " " + ::binade::quote(text.str());
-  // It is what stands between requests where they are one text.
+  // The character separates requests in a text with several of them.
   if (text.contains(';'))
-    return fail(request.where, "';' is in no request");
+    return fail(request.where, "a request must not contain ';'");
   auto [asked, every] = text.split('@');
   if (text.contains('@') &&
       (!every.consume_front("every=") ||

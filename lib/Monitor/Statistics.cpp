@@ -1,8 +1,9 @@
-//===- Statistics.cpp - All statistics, and all kinds of values -----------===//
+//===- Statistics.cpp - All statistics and kinds of values ----------------===//
 //
-// The one place that says what there is: `binade list stats` prints it, and the
-// documentation refers to it. A statistic is built of ops that kernels compute
-// anyway, so that it becomes a part of the kernel that makes the value.
+// The only definition of what exists: `binade list stats` prints it, and the
+// documentation refers to it. Statistics are built from ops that kernels
+// support anyway, so that they can be fused into the kernel of the value's
+// producer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,26 +22,27 @@ static const WatchedKindInfo kKinds[] = {
      "remainder or compensation; * leaves them out",
      /*isOnlyNamed=*/true},
     {WatchedKind::Gradient, "gradient",
-     "what parameters are updated by, without the loss scale, before clipping"},
+     "gradients of parameters, without the loss scale, before clipping"},
     {WatchedKind::ScaledGradient, "scaled_gradient",
-     "the same as it is stored, with the loss scale"},
+     "the same as stored, with the loss scale"},
     {WatchedKind::Loss, "loss", "the loss"},
-    {WatchedKind::Input, "input", "what nodes with a parameter compute with"},
+    {WatchedKind::Input, "input",
+     "the operand, other than parameters, of nodes with a parameter"},
     {WatchedKind::Output, "output",
-     "what nodes of the model compute; none where elements only move"},
+     "outputs of nodes, except of nodes that only move elements"},
     {WatchedKind::OutputGradient, "output_gradient",
      "gradients of the outputs of nodes, without the loss scale"},
     {WatchedKind::ScaledOutputGradient, "scaled_output_gradient",
-     "the same as they are stored, with the loss scale, and that of the layer"},
+     "the same as stored, with the loss scale, and that of the layer"},
     {WatchedKind::Saved, "saved",
-     "what waits for the backward part, before it is rounded for that"},
+     "values saved for the backward pass, before they are rounded for that"},
     {WatchedKind::State, "state",
-     "states of the optimizer, as the step begins: m, v (of codes what they "
-     "stand for), scales, expansion k"},
+     "optimizer states, as the step begins: m, v (dequantized), scales, "
+     "expansion k"},
     {WatchedKind::Scale, "scale", "scales of the loss and of tensors"},
     {WatchedKind::History, "history",
-     "magnitudes that delayed scales follow from, which alarms read between "
-     "steps; --stats has none",
+     "recorded magnitudes of delayed scales, which alarms read between steps; "
+     "not for --stats",
      /*isOnlyNamed=*/true},
 };
 
@@ -54,16 +56,16 @@ StringRef mlir::binade::getName(WatchedKind kind) {
 // Bounds of formats
 //===----------------------------------------------------------------------===//
 
-/// The largest f32 magnitude that rounds to 0 in `format`: half of the smallest
-/// number, ties to even. 0 where there is none but 0.
+/// Returns the largest f32 magnitude that rounds to 0 in `format`: half of the
+/// smallest value, ties to even. Returns 0 if only 0 does.
 static double getUnderflowBound(FloatType format) {
   APFloat smallest = APFloat::getSmallest(format.getFloatSemantics());
   double half = smallest.convertToDouble() / 2;
   return static_cast<double>(static_cast<float>(half)) == half ? half : 0.0;
 }
 
-/// The smallest f32 magnitude that rounds beyond the largest number of
-/// `format`.
+/// Returns the smallest f32 magnitude that rounds to more than the largest
+/// value of `format`.
 static double getOverflowBound(FloatType format) {
   const llvm::fltSemantics &semantics = format.getFloatSemantics();
   if (format.getWidth() >= 32)
@@ -106,7 +108,7 @@ static Value buildUnderflow(ValueStatistics &s, FloatType format) {
   return s.divide(SubOp::create(b, small, zeros), s.countNonzero());
 }
 
-/// The share of magnitudes of at least `bound`.
+/// Returns the fraction of magnitudes of at least `bound`.
 static Value buildShare(ValueStatistics &s, double bound) {
   return s.divide(s.countTrue(s.compare(s.magnitudes(s.elements()),
                                         Comparison::GreaterEqual, bound)),
@@ -121,17 +123,17 @@ static Value buildNoise(ValueStatistics &s) {
   Value exact = s.exact();
   Value ratio = s.divide(s.sumOfSquares(exact),
                          s.sumOfSquares(SubOp::create(b, exact, rounded)));
-  // Decibels: the factor of natural logarithms.
+  // The factor from natural logarithms to decibels.
   return MulOp::create(b, LogOp::create(b, ratio), s.number(10 / M_LN10));
 }
 
-/// What the update makes of a weight; null for other values.
+/// Returns the updated weight; null for other values.
 static Value getUpdated(ValueStatistics &s) {
   OptimizerUpdateOp update = s.getWatched().update;
   return update ? s.asElements(update.getNewParameter()) : Value();
 }
 
-/// `value`, or NaN where the step is skipped and updates nothing.
+/// Returns `value`, or NaN if the step is skipped and updates nothing.
 static Value unlessSkipped(ValueStatistics &s, Value value) {
   OptimizerUpdateOp update = s.getWatched().update;
   Value skip = update.getSkip();
@@ -140,8 +142,9 @@ static Value unlessSkipped(ValueStatistics &s, Value value) {
               : value;
 }
 
-/// Where an update leaves a weight as it was. What is kept beside a weight of
-/// 16 bits takes up what these do not, so that both have to be.
+/// Returns where an update does not change a weight. The master weight,
+/// remainder or compensation of a 16-bit weight must also be unchanged, because
+/// it takes up what 16 bits lose.
 static Value buildIsSame(ValueStatistics &s) {
   ImplicitLocOpBuilder &b = s.builder();
   OptimizerUpdateOp update = s.getWatched().update;
@@ -179,7 +182,7 @@ static Value buildUpdateRatio(ValueStatistics &s) {
   return unlessSkipped(s, ratio);
 }
 
-/// For statistics that the runtime computes.
+/// The builder of statistics that the runtime computes.
 static Value buildNothing(ValueStatistics &, FloatType) { return {}; }
 
 static const StatisticInfo kStatistics[] = {
@@ -187,27 +190,27 @@ static const StatisticInfo kStatistics[] = {
      [](ValueStatistics &s, FloatType) -> Value {
        return SqrtOp::create(s.builder(), s.sumOfSquares(s.elements()));
      }},
-    {"min", "min x", "", "smallest element; NaN where one is", false,
+    {"min", "min x", "", "smallest element; NaN if any is NaN", false,
      [](ValueStatistics &s, FloatType) -> Value {
        Value negative = NegOp::create(s.builder(), s.elements());
        return NegOp::create(s.builder(), s.largest(negative));
      }},
-    {"max", "max x", "", "largest element; NaN where one is", false,
+    {"max", "max x", "", "largest element; NaN if any is NaN", false,
      [](ValueStatistics &s, FloatType) { return s.largest(s.elements()); }},
-    {"absmax", "max |x|", "", "largest magnitude; NaN where one is", false,
+    {"absmax", "max |x|", "", "largest magnitude; NaN if any is NaN", false,
      [](ValueStatistics &s, FloatType) {
        return s.largest(s.magnitudes(s.elements()));
      }},
     {"absmean", "sum |x| / n", "", "mean magnitude", false,
      [](ValueStatistics &s, FloatType) {
-       // The other sums have the elements as f64 too.
+       // The other sums also read the elements as f64.
        Value x = buildCast(s.builder(), s.elements(), s.builder().getF64Type());
        return s.divide(s.sum(s.magnitudes(x)), s.getCount());
      }},
     {"mean", "sum x / n", "", "mean", false,
      [](ValueStatistics &s, FloatType) { return buildMean(s); }},
     {"std", "sqrt(sum (x - mean)^2 / (n - 1))", "",
-     "standard deviation, unbiased, in two passes; none of one element", false,
+     "standard deviation, unbiased, in two passes; none for one element", false,
      [](ValueStatistics &s, FloatType) { return buildDeviation(s); }},
     {"zeros", "#{x = 0} / n", "share", "elements that are 0", false,
      [](ValueStatistics &s, FloatType) {
@@ -225,21 +228,20 @@ static const StatisticInfo kStatistics[] = {
            s.getCount());
      }},
     {"underflow", "#{x != 0, round(x) = 0} / #{x != 0}", "share",
-     "elements that the format makes 0 of those that are not", true,
-     buildUnderflow},
+     "nonzero elements that round to 0 in the format", true, buildUnderflow},
     {"overflow", "#{round(|x|) > largest} / n", "share",
-     "elements beyond what the format holds", true,
+     "elements beyond the largest value of the format", true,
      [](ValueStatistics &s, FloatType format) {
        return buildShare(s, getOverflowBound(format));
      }},
     {"saturated", "#{|x| >= largest} / n", "share",
-     "elements at the end of the format, or beyond", true,
+     "elements at or beyond the largest value of the format", true,
      [](ValueStatistics &s, FloatType format) {
        return buildShare(s, getLargest(format));
      }},
     {"exponents", "", "elements",
-     "histogram of floor(log2 |x|); what is below f32's normal numbers, 0 too, "
-     "counts as -127, and what is not finite as 128",
+     "histogram of floor(log2 |x|); zeros and f32 subnormals count as -127, "
+     "values that are not finite as 128",
      false,
      [](ValueStatistics &s, FloatType) -> Value {
        return StatisticsOp::create(s.builder(), Statistic::Exponents,
@@ -252,18 +254,18 @@ static const StatisticInfo kStatistics[] = {
      "that reads the value",
      false, [](ValueStatistics &s, FloatType) { return buildNoise(s); }},
     {"lost", "#{g != 0, x' = x} / #{g != 0}", "share",
-     "weights, with what a master keeps of them, that their update leaves as "
-     "they were although their gradient g is not 0",
+     "weights with a nonzero gradient g that their update does not change, "
+     "nor their master weight, remainder or compensation",
      false, [](ValueStatistics &s, FloatType) { return buildLost(s); },
      /*isOfUpdate=*/true},
     {"update_ratio", "sqrt(sum (x' - x)^2 / sum x^2)", "",
-     "norm of a weight's update, in norms of the weight", false,
+     "norm of a weight's update, relative to the norm of the weight", false,
      [](ValueStatistics &s, FloatType) { return buildUpdateRatio(s); },
      /*isOfUpdate=*/true},
     {"excess", "log2(largest / newest)", "binades",
      "of a history: how far its largest magnitude is above its newest", false,
      buildNothing},
-    {"room", "log2(largest / least normal number)", "binades",
+    {"room", "log2(largest / smallest normal)", "binades",
      "of a history: the range of its format", false, buildNothing},
     {"source", "", "step", "of a history: where its largest magnitude is from",
      false, buildNothing},

@@ -1,4 +1,4 @@
-//===- ValueStatistics.cpp - The parts that statistics are made of --------===//
+//===- ValueStatistics.cpp - Building blocks of statistics ----------------===//
 
 #include "ValueStatistics.h"
 
@@ -50,7 +50,7 @@ Value ValueStatistics::sumOfSquares(Value x) {
 }
 
 Value ValueStatistics::countTrue(Value truth) {
-  // A sum is rounded to the type of what it sums up.
+  // A sum is rounded to the type of its terms.
   constexpr int64_t kMaxOfF32 = 1 << 24;
   Type type = typeOf(truth).getNumElements() > kMaxOfF32 ? b.getF64Type()
                                                          : b.getF32Type();
@@ -80,7 +80,8 @@ Value ValueStatistics::divide(Value by, Value divisor) {
   return DivOp::create(b, by, divisor);
 }
 
-/// Those beside `value` that read it, as they stand: its uses have no order.
+/// Returns the readers of `value` in its block, in order; the use list is not
+/// sorted.
 static SmallVector<Operation *> getReaders(Value value) {
   SmallVector<Operation *> readers;
   for (Operation *reader : value.getUsers())
@@ -91,7 +92,7 @@ static SmallVector<Operation *> getReaders(Value value) {
   return readers;
 }
 
-/// What `reader` rounds `value` to; null where it does something else.
+/// Returns the format to which `reader` rounds `value`; null if it does not.
 static FloatType getRounding(Operation *reader, Value value) {
   if (!isa<CastOp, SaveOp>(reader) || reader->getOperand(0) != value)
     return {};

@@ -1,4 +1,4 @@
-//===- ValueStatistics.h - the parts that statistics are made of *- C++ -*-===//
+//===- ValueStatistics.h - Building blocks of statistics --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_MONITOR_VALUESTATISTICS_H
 #define BINADE_LIB_MONITOR_VALUESTATISTICS_H
@@ -8,9 +8,9 @@
 
 namespace mlir::binade {
 
-/// Builds ops over the elements of one watched value. Equal ops are built again
-/// and again: whoever forms kernels makes them one. Sums are those of
-/// `binade.reduce_sum`, in a fixed order, of f64.
+/// Builds ops on the elements of one watched value. Builds equal ops
+/// repeatedly; kernel formation deduplicates them. Sums are `binade.reduce_sum`
+/// in f64, in a fixed order.
 class ValueStatistics {
 public:
   ValueStatistics(ImplicitLocOpBuilder &b, const WatchedValue &watched);
@@ -18,39 +18,40 @@ public:
   ImplicitLocOpBuilder &builder() { return b; }
   const WatchedValue &getWatched() const { return watched; }
 
-  /// The elements as f32, with at least one axis, in a shape of their own.
+  /// Returns the elements as f32, with at least one axis; the shape may differ
+  /// from the value's.
   Value elements();
-  /// The same in the shape of the watched value.
+  /// Returns the elements in the shape of the watched value.
   Value exact() { return asElements(watched.value); }
-  /// Of `x`, shaped as `elements` are.
+  /// Returns the magnitudes of `x`, which has the shape of `elements`.
   Value magnitudes(Value x);
-  /// How many there are.
+  /// Returns the number of elements.
   double getCount() const { return static_cast<double>(count); }
 
-  /// The sum of `x`; of all elements, an f64 number.
+  /// Returns the sum of all elements of `x`, an f64 scalar.
   Value sum(Value x);
-  /// The sum of squares of `x`, whose squares are exact.
+  /// Returns the sum of squares of `x`; the squares are exact.
   Value sumOfSquares(Value x);
-  /// How many elements of `truth` hold, an f64 number.
+  /// Returns the number of true elements of `truth`, an f64 scalar.
   Value countTrue(Value truth);
   Value largest(Value x);
-  /// Whether each element of `x` compares so with `bound`.
+  /// Compares each element of `x` with `bound`.
   Value compare(Value x, Comparison comparison, double bound);
-  /// How many elements are not 0.
+  /// Returns the number of elements that are not 0.
   Value countNonzero();
 
-  /// Of numbers.
+  /// Builds scalars.
   Value number(double value);
   Value divide(Value by, Value divisor);
   Value divide(Value by, double divisor) { return divide(by, number(divisor)); }
 
-  /// The format that the value has or, where that is f32, the narrowest that a
-  /// reader rounds it to.
+  /// Returns the format of the value, or, if that is f32, the narrowest format
+  /// to which a reader rounds it.
   FloatType getFormat() const;
-  /// What the first reader that rounds the value makes of it, as f32 and shaped
-  /// as `elements` are; null where none does.
+  /// Returns the result of the first reader that rounds the value, as f32 in
+  /// the shape of the watched value; null if no reader does.
   Value rounded();
-  /// `x`, of the watched value's shape, as f32 and with at least one axis.
+  /// Converts `x`, of the watched value's shape, to f32 with at least one axis.
   Value asElements(Value x);
 
 private:

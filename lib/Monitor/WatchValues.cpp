@@ -1,7 +1,8 @@
-//===- WatchValues.cpp - Compute the statistics that are asked for --------===//
+//===- WatchValues.cpp - Requested statistics of a step -------------------===//
 //
-// Everything stands behind the step's own ops: kernels are formed of these as
-// if nobody looked, and then take in what reads their values.
+// All ops are inserted after the step's own ops. Kernels are formed from these
+// as without statistics, and then statistics are fused into kernels that have
+// the values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +18,13 @@ namespace mlir::binade {
 #include "binade/Monitor/Passes.h.inc"
 
 namespace {
-/// One statistic of a value, in the steps of all requests for it.
+/// One statistic of a value, with the common period of all requests for it.
 struct Wanted {
   StatisticsRequest::Wanted statistic;
   int64_t every;
 };
 
-/// Who asks, and whether there has to be what is asked for.
+/// The source of a request, and whether it is an error if it matches no value.
 struct Origin {
   StringRef name;
   bool isRequired;
@@ -53,10 +54,11 @@ public:
   }
 
   LogicalResult build() {
-    // Ordered at the end: to move ops makes the block forget their order, which
-    // is asked for while they are built.
+    // The ops are sorted at the end, because moving ops invalidates the order
+    // of the block, which is queried while they are built.
     Operation *end = step.front().getTerminator();
-    std::vector<Operation *> firsts; ///< Of each value that has some.
+    std::vector<Operation *>
+        firsts; ///< The first op of each value with statistics.
     for (auto [value, list] : llvm::zip(values, wanted)) {
       Operation *before = end->getPrevNode();
       for (const Wanted &one : list)
@@ -74,8 +76,8 @@ public:
     for (const auto &[name, isBuilt] : built)
       if (!isBuilt)
         return emitError(step.getLoc(),
-                         "no value that is asked for has a statistic '")
-               << name << "'; 'binade list stats' says which have";
+                         "none of the requested values has the statistic '")
+               << name << "'; 'binade list stats' describes the statistics";
     return success();
   }
 
@@ -121,16 +123,16 @@ private:
     periods.push_back(one.every);
   }
 
-  /// The first op after `op`; the first of all where that is null.
+  /// Returns the op after `op`; the first op of all if that is null.
   Operation *getNext(Operation *op) {
     return op ? op->getNextNode() : &step.front().front();
   }
 
-  /// Of the ops from `first` to `end`: elements, then what is reduced of them,
-  /// then what is made of that. So one kernel reads a value for all its
+  /// Sorts the ops from `first` to `end`: elementwise ops, then reductions of
+  /// them, then ops on the results. One kernel then reads a value for all its
   /// statistics.
   void order(Operation *first, Operation *end) {
-    llvm::DenseMap<Operation *, unsigned> ranks; // Even: elements or numbers.
+    llvm::DenseMap<Operation *, unsigned> ranks; // Even: elements or scalars.
     SmallVector<Operation *> ops;
     for (Operation *op = first; op != end; op = op->getNextNode()) {
       unsigned rank = 0;
@@ -149,7 +151,7 @@ private:
 
   func::FuncOp step;
   std::vector<WatchedValue> values;
-  std::vector<std::vector<Wanted>> wanted; ///< Of each.
+  std::vector<std::vector<Wanted>> wanted; ///< Of each value.
   ImplicitLocOpBuilder b;
   std::vector<NewResult> results;
   std::vector<int64_t> periods; ///< Of the results.

@@ -1,4 +1,4 @@
-//===- WatchedValues.cpp - Which values of a step can be watched ----------===//
+//===- WatchedValues.cpp - Values of a step that can be watched -----------===//
 
 #include "WatchedValues.h"
 #include "OutputGradients.h"
@@ -11,15 +11,16 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Whether the kernel of `op` takes in what watches its elements.
+/// Whether statistics of the elements of `op` can be fused into its kernel.
 static bool takesIn(Operation *op) {
   auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
   return kernelOp && kernelOp.getSchedule() == Schedule::Elementwise;
 }
 
-/// What shows the bytes of `value`, in the shape that a kernel has which makes
-/// or reads them: what watches is then a part of it. One for all that show the
-/// same, so that nobody counts twice.
+/// Returns a value with the same bytes as `value`, in the shape of a kernel
+/// that writes or reads them, so that statistics can be fused into it. The
+/// result is the same for all views of a value, so that statistics are not
+/// computed twice.
 static Value findShown(Value value) {
   auto isShown = [](Operation *op) { return isView(op) && isMovement(op); };
   while (isShown(value.getDefiningOp()))
@@ -101,7 +102,7 @@ private:
     return found;
   }
 
-  /// Whether the part of an update that a 16-bit parameter rounds away is lost.
+  /// Whether the update discards what a 16-bit parameter rounds away.
   static bool isBare(OptimizerUpdateOp update) {
     Type element = getElementTypeOrSelf(update.getParameter().getType());
     return element.getIntOrFloatBitWidth() == 16 &&
@@ -127,7 +128,7 @@ private:
     }
   }
 
-  /// Whether gradients are as they are stored, whatever the step.
+  /// Whether stored gradients are unscaled in every step.
   static bool isOne(UnscaleFactorOp factor) {
     return !factor.getScale() && factor.getBatches() == 1;
   }
@@ -149,7 +150,7 @@ private:
       add(kind, port.name, step.getArgument(port.index));
   }
 
-  /// The ops whose results only advance running statistics.
+  /// Returns the ops whose results only update running statistics.
   DenseSet<Operation *> findAdvancing() {
     DenseSet<Operation *> advancing;
     auto advances = [&](OpOperand &use) {
@@ -164,9 +165,9 @@ private:
     return advancing;
   }
 
-  /// Of several ops that came from one node the last has its output, but for
-  /// those that advance running statistics; the first that reads a parameter
-  /// has its input.
+  /// Of several ops from one node, the last has the node's output, except for
+  /// ops that update running statistics; the first that reads a parameter has
+  /// its input.
   void collectForward() {
     DenseSet<Operation *> advancing = findAdvancing();
     NodeOutputs outputs;
@@ -198,8 +199,8 @@ private:
       add(WatchedKind::Saved, layer, value);
   }
 
-  /// With scales of layers the factor of each gradient is not known, so there
-  /// are no unscaled gradients then.
+  /// With scales per layer, the total scale of each gradient is not known, so
+  /// there are no unscaled gradients.
   void collectOutputGradients(const NodeOutputs &outputs) {
     auto seeds = step.getOps<GradientSeedOp>();
     Value scale = seeds.empty() ? Value() : (*seeds.begin()).getScale();
@@ -219,19 +220,20 @@ private:
     }
   }
 
-  /// The node, or what the op does where no node is known.
+  /// Returns the name of the node, or of the op if the node is not known.
   static StringRef getLayer(Operation *op) {
     StringRef node = getNodeName(op);
     if (!node.empty())
       return node;
-    // A value that is saved is that of its producer.
+    // A saved value belongs to the node of its producer.
     if (auto save = dyn_cast<SaveOp>(op))
       if (Operation *producer = save.getX().getDefiningOp())
         return getLayer(producer);
     return op->getName().stripDialect();
   }
 
-  /// What an op with a parameter computes with: its first operand that is none.
+  /// Returns the first floating-point operand, other than parameters, of an op
+  /// with a parameter.
   Value findInput(Operation *op) const {
     if (llvm::none_of(op->getOperands(),
                       [&](Value x) { return isParameter(x); }))
@@ -243,7 +245,7 @@ private:
     return {};
   }
 
-  /// Whether `x` is a parameter, in whatever format, shape or order.
+  /// Whether `x` is a parameter, also after views, transposes and casts.
   bool isParameter(Value x) const {
     while (Value moved = getMoved(x))
       x = moved;

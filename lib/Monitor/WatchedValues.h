@@ -1,4 +1,4 @@
-//===- WatchedValues.h - which values of a step can be watched --*- C++ -*-===//
+//===- WatchedValues.h - Values of a step that can be watched ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_MONITOR_WATCHEDVALUES_H
 #define BINADE_LIB_MONITOR_WATCHEDVALUES_H
@@ -10,29 +10,32 @@ namespace mlir::binade {
 
 struct WatchedValue {
   WatchedKind kind;
-  /// As the model calls it: a parameter, or a node without its first slash.
+  /// The name in the model: of a parameter, or of a node without its first
+  /// slash.
   std::string layer;
   Value value;
-  /// What has the same bytes in memory, and a kernel that makes or reads it.
+  /// A value with the same bytes, which a kernel writes or reads.
   Value shown;
   Phase phase = Phase::Forward;
-  /// What the value is multiplied by before it is looked at; null for nothing.
+  /// The factor by which the value is multiplied before statistics; null for
+  /// none.
   Value factor = {};
-  /// The loss scale, which the value is divided by likewise; null for none.
+  /// The loss scale, by which the value is divided before statistics; null for
+  /// none.
   Value scale = {};
   /// The update of a weight; null for others.
   OptimizerUpdateOp update = {};
-  /// What a quantized state stands for, which is looked at in place of `value`,
-  /// its codes.
+  /// The dequantized state, whose statistics are computed instead of those of
+  /// `value`, its quantized elements.
   struct Codes {
-    SmallVector<Value> parts; ///< Codes first.
+    SmallVector<Value> parts; ///< Quantized elements first.
     QuantizedAttr format;
-    RankedTensorType type; ///< Of what they stand for: f32.
+    RankedTensorType type; ///< Of the dequantized state: f32.
   };
   std::optional<Codes> codes = {};
 };
 
-/// All of `step`, by kind. No two of one kind are called alike.
+/// Returns all values of `step`, by kind. Names within a kind are unique.
 std::vector<WatchedValue> collectWatchedValues(func::FuncOp step);
 
 } // namespace mlir::binade

@@ -14,7 +14,7 @@
 // NONE-NOT: binade.every
 
 // NOTHING: error: --stats 'weight/none*:norm' matches no value of the step
-// UNSUITED: error: no value that is asked for has a statistic 'lost'
+// UNSUITED: error: none of the requested values has the statistic 'lost'
 // UNKNOWN: error: --stats 'weight:nrom': no statistic is called 'nrom'; did you mean 'norm'?
 
 // LOSS: binade.every = 1 : i64, binade.name = "loss/loss/mean"

@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Monitor station -----------------*- C++ -*-===//
+//===- Passes.h - Passes of the Monitor phase -------------------*- C++ -*-===//
 
 #ifndef BINADE_MONITOR_PASSES_H
 #define BINADE_MONITOR_PASSES_H

@@ -1,6 +1,6 @@
-//===- Requests.h - which statistics of which values ------------*- C++ -*-===//
+//===- Requests.h - Requests for statistics of values -----------*- C++ -*-===//
 //
-// What a user asks for, as text: 'gradient/*attn*:absmax,zeros@every=10'.
+// A request is text: 'gradient/*attn*:absmax,zeros@every=10'.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@ namespace mlir::binade {
 
 class ValueStatistics;
 
-/// What a watched value is to the step.
+/// The kind of a watched value.
 enum class WatchedKind : uint8_t {
   Weight,
   NarrowWeight,
@@ -35,33 +35,34 @@ enum class WatchedKind : uint8_t {
 struct WatchedKindInfo {
   WatchedKind kind;
   StringLiteral name, summary;
-  /// Whether `*` leaves it out, because another kind has the same values or the
-  /// step has none.
+  /// Whether `*` excludes it, because another kind has the same values or the
+  /// step has no such values.
   bool isOnlyNamed = false;
 };
-/// All kinds, as `binade list stats` shows them.
+/// Returns all kinds, as `binade list stats` prints them.
 ArrayRef<WatchedKindInfo> getWatchedKinds();
 StringRef getName(WatchedKind kind);
 
-/// A statistic: everything that there is to know of it.
+/// A statistic: its name, documentation and builder.
 struct StatisticInfo {
   StringLiteral name;
-  /// Of the elements x, n in number; empty where it is no number.
+  /// The formula over the n elements x; empty if it is not a number.
   StringLiteral formula;
   StringLiteral unit, summary;
-  /// Whether it is about a format, which a user may name: NAME(FORMAT).
+  /// Whether it depends on a format, which a user may name: NAME(FORMAT).
   bool hasFormat;
-  /// Builds the value, an f32 or f64 number or a histogram; null for a value
-  /// that has no such statistic.
+  /// Builds the statistic, an f32 or f64 scalar or a histogram; returns null
+  /// for a value that has no such statistic.
   Value (*build)(ValueStatistics &, FloatType format);
-  /// Whether it is about what an update does: nothing in a skipped step.
+  /// Whether it is about the effect of an update, and so missing in a skipped
+  /// step.
   bool isOfUpdate = false;
 };
-/// All of them, as `binade list stats` shows them.
+/// Returns all statistics, as `binade list stats` prints them.
 ArrayRef<StatisticInfo> getStatistics();
 
 struct StatisticsRequest {
-  std::string where; ///< Who asks, and how, for messages.
+  std::string where; ///< The origin and the text, for messages.
   struct Filter {
     std::optional<WatchedKind> kind;       ///< None for all.
     std::optional<llvm::GlobPattern> name; ///< None for all.
@@ -69,7 +70,7 @@ struct StatisticsRequest {
   std::vector<Filter> filters;
   struct Wanted {
     const StatisticInfo *info;
-    FloatType format; ///< Null for that of the value.
+    FloatType format; ///< Null for the value's own.
     std::string name; ///< "underflow(f16)".
   };
   std::vector<Wanted> statistics;
@@ -78,8 +79,8 @@ struct StatisticsRequest {
   bool matches(WatchedKind kind, StringRef layer) const;
 };
 
-/// Reads KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N], or says what is
-/// wrong with it. `*` is every kind. `origin` is who asks, for messages.
+/// Parses KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N]; `*` is every kind.
+/// Returns an error that starts with `origin`, the source of the request.
 ::binade::Result<StatisticsRequest>
 parseStatisticsRequest(StringRef text, MLIRContext &context,
                        StringRef origin = "--stats");

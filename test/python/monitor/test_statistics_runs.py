@@ -202,12 +202,12 @@ def test_damage_is_reported(tmp_path):
         ("weight", "expected kinds of values, ':' and statistics"),
         ("wieght:norm", "no kind of values is called 'wieght'; did you mean 'weight'?"),
         ("weight:nrom", "no statistic is called 'nrom'; did you mean 'norm'?"),
-        ("weight:norm(f16)", "'norm' is of no format"),
+        ("weight:norm(f16)", "'norm' takes no format"),
         ("weight:underflow(f17)", "expected a format such as f16"),
         ("weight:norm@every=0", "expected @every=N with N of at least 1"),
         ("weight:norm@evry=2", "expected @every=N with N of at least 1"),
-        ("weight/[:norm", "is no glob"),
-        ("weight/a;b:norm", "';' is in no request"),
+        ("weight/[:norm", "is not a glob"),
+        ("weight/a;b:norm", "a request must not contain ';'"),
     ],
 )
 def test_bad_requests(folder, text, message):
