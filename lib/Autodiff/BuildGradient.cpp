@@ -1,6 +1,8 @@
 //===- BuildGradient.cpp - Reverse-mode differentiation of a graph --------===//
-// Adjoints (`differentiate`), and a `save` for each forward value that they
-// read.
+//
+// Adds adjoints (`differentiate`), and a `save` for each forward value that
+// they read.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/Autodiff/Differentiate.h"
@@ -15,7 +17,7 @@ namespace mlir::binade {
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
-/// Reports that `function` has no loss, and which outputs could be one.
+/// Reports that `function` has no loss, and which outputs it could use.
 void refuse(func::FuncOp function) {
   SmallVector<Port> outputs = getResults(function, Role::Output);
   InFlightDiagnostic error = function.emitError();
@@ -28,7 +30,7 @@ void refuse(func::FuncOp function) {
   Diagnostic &note = error.attachNote();
   note
       << "--loss 'cross_entropy(OUTPUT, LABELS)' or 'mse(OUTPUT, TARGET)' adds "
-         "a loss to an output, --loss-output NAME says which output is one";
+         "a loss to an output, --loss-output NAME uses an output as the loss";
   if (outputs.empty())
     return;
   note << "; outputs are ";
@@ -41,8 +43,8 @@ void refuse(func::FuncOp function) {
     note << ", ...";
 }
 
-/// Makes parameters without a gradient buffers that nothing advances:
-/// PyTorch's optimizers leave them alone, and do not let them decay.
+/// Turns parameters without a gradient into buffers that the step does not
+/// update. PyTorch's optimizers do not update or decay such parameters, either.
 void freezeIndependent(func::FuncOp function) {
   llvm::StringSet<> trained;
   for (const Port &port : getResults(function, Role::Gradient))
@@ -70,7 +72,7 @@ void freezeIndependent(func::FuncOp function) {
 
 struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
   void runOnOperation() override {
-    // A graph that came with its gradients.
+    // The graph was imported with its gradients.
     if (auto gradient =
             getOperation().lookupSymbol<func::FuncOp>(kGradientName)) {
       saveForwardValues(gradient);

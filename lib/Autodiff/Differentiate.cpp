@@ -1,6 +1,8 @@
-//===- Differentiate.cpp - Gradients by the adjoints of ops ---------------===//
-// One forward walk finds what depends on parameters, one backward walk emits
-// adjoints.
+//===- Differentiate.cpp - Reverse-mode differentiation -------------------===//
+//
+// A forward traversal finds the values that depend on parameters, a backward
+// traversal emits adjoints.
+//
 //===----------------------------------------------------------------------===//
 
 #include "binade/Autodiff/Differentiate.h"
@@ -13,7 +15,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Marks every op that is inserted while it listens as part of a phase.
+/// Sets the phase of every op that is inserted while it listens.
 struct PhaseMarker : OpBuilder::Listener {
   explicit PhaseMarker(Phase phase) : phase(phase) {}
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
@@ -63,7 +65,7 @@ private:
     return cast<RankedTensorType>(value.getType()).getShape();
   }
 
-  /// Values that depend on a parameter.
+  /// Finds the values that depend on a parameter.
   void findActive(ArrayRef<Operation *> forward) {
     for (const Port &port : getArguments(function, Role::Parameter))
       active.insert(function.getArgument(port.index));
@@ -79,7 +81,8 @@ private:
     sum = sum ? AddOp::create(b, sum, gradient).getResult() : gradient;
   }
 
-  /// Numbers without a derivative; integers and booleans need none.
+  /// Emits an error for an op without derivative, unless no floating-point
+  /// operand depends on parameters.
   LogicalResult refuse(Operation *op) {
     auto isActive = [&](Value x) {
       return active.contains(x) &&
@@ -91,9 +94,9 @@ private:
         op->emitError("the loss depends on parameters through '")
         << op->getName() << "', which has no derivative";
     if (op->hasTrait<NotDifferentiable>())
-      error.attachNote() << "gradients are differentiated once: what is itself "
-                            "part of one, and codes, scales and statistics, "
-                            "have no derivative";
+      error.attachNote() << "gradients are differentiated only once: ops of "
+                            "gradients, quantized elements, scales and "
+                            "statistics have no derivative";
     return error;
   }
 
@@ -123,8 +126,9 @@ private:
     return success();
   }
 
-  /// Values from which numbers lead to the loss. A gradient may be zero on all
-  /// ways, as that of a sign or of an index is; a comparison leads nowhere.
+  /// Returns the values that influence the value of the loss other than by
+  /// comparisons. Their gradient may still be zero, as that of a sign or of an
+  /// index is.
   DenseSet<Value> findReached(ArrayRef<Operation *> forward) {
     DenseSet<Value> reached = {getResultValue(function, loss)};
     for (Operation *op : llvm::reverse(forward)) {
@@ -158,7 +162,7 @@ private:
     addResults(function, gradients);
   }
 
-  /// Adjoints emit gradients of all operands; nobody asked for some.
+  /// Erases gradients that are not used; adjoints emit those of all operands.
   void eraseDead(size_t forwardOps) {
     SmallVector<Operation *> emitted = llvm::to_vector(llvm::make_pointer_range(
         llvm::drop_begin(body.without_terminator(), forwardOps)));

@@ -1,4 +1,4 @@
-//===- SaveValues.cpp - What waits for the backward part ------------------===//
+//===- SaveValues.cpp - Save values for the backward pass -----------------===//
 
 #include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/Interface.h"

@@ -1,4 +1,4 @@
-//===- StabilizeEmbeddings.cpp - Norms behind looked-up rows --------------===//
+//===- StabilizeEmbeddings.cpp - Norms after embeddings -------------------===//
 
 #include "binade/Autodiff/Passes.h"
 #include "binade/IR/AddPorts.h"
@@ -11,7 +11,7 @@ namespace mlir::binade {
 #include "binade/Autodiff/Passes.h.inc"
 
 namespace {
-/// PyTorch's, which bitsandbytes leaves as it is.
+/// PyTorch's default, which bitsandbytes uses.
 constexpr double kEpsilon = 1e-5;
 
 class Stabilizer {
@@ -20,8 +20,8 @@ public:
       : function(function), b(function.getLoc(), function.getContext()) {}
 
   LogicalResult run() {
-    // By table, in the order of parameters: one that is looked up twice has one
-    // norm.
+    // Iterates over tables in the order of parameters: a table that is looked
+    // up twice has one norm.
     for (const Port &port : getArguments(function, Role::Parameter)) {
       Value table = function.getArgument(port.index);
       SmallVector<GatherOp> lookups;
@@ -34,8 +34,8 @@ public:
     }
     if (tables.empty())
       return function.emitError("has no embedding: no row of a parameter is "
-                                "looked up by what a batch "
-                                "says; leave the stable embedding out");
+                                "looked up by indices from a batch; leave the "
+                                "stable embedding out");
     for (const Table &table : tables)
       if (failed(stabilize(table)))
         return failure();
@@ -49,8 +49,8 @@ private:
     SmallVector<GatherOp> lookups;
   };
 
-  /// Whether `gather` reads rows of `table` that a batch names. Positions are
-  /// the same for all batches.
+  /// Whether `gather` reads rows of `table` by indices from a batch. Positions
+  /// are the same for all batches.
   bool isLookup(GatherOp gather, Value table) {
     return gather.getTable() == table &&
            cast<RankedTensorType>(table.getType()).getRank() == 2 &&
@@ -108,8 +108,8 @@ private:
     return success();
   }
 
-  /// Weights that are drawn are drawn as Xavier uniform ones (Glorot & Bengio,
-  /// 2010); given ones stay.
+  /// Draws random weights from the Xavier uniform distribution (Glorot &
+  /// Bengio, 2010); given weights stay.
   void drawXavier(BlockArgument table) {
     unsigned index = table.getArgNumber();
     if (!function.getArgAttrOfType<RandomAttr>(index, kInitAttr))

@@ -10,7 +10,7 @@ module {
 // -----
 
 // expected-error@+2 {{has no loss: none of its outputs is called 'loss'}}
-// expected-note@+1 {{--loss 'cross_entropy(OUTPUT, LABELS)' or 'mse(OUTPUT, TARGET)' adds a loss to an output, --loss-output NAME says which output is one}}
+// expected-note@+1 {{--loss 'cross_entropy(OUTPUT, LABELS)' or 'mse(OUTPUT, TARGET)' adds a loss to an output, --loss-output NAME uses an output as the loss}}
 func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<f32> {binade.name = "accuracy", binade.role = #binade.role<metric>}) {
   return %w : tensor<f32>
@@ -73,7 +73,7 @@ func.func @forward(
     %dy: tensor<4xf32> {binade.name = "dy", binade.role = #binade.role<batch>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
   // expected-error@+2 {{the loss depends on parameters through 'binade.relu_grad', which has no derivative}}
-  // expected-note@+1 {{gradients are differentiated once: what is itself part of one, and codes, scales and statistics, have no derivative}}
+  // expected-note@+1 {{gradients are differentiated only once: ops of gradients, quantized elements, scales and statistics have no derivative}}
   %dx = binade.relu_grad %dy, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %loss = binade.reduce_sum %dx {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   return %loss : tensor<f32>

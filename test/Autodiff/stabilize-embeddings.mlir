@@ -51,7 +51,7 @@ func.func @forward(
 
 // -----
 
-// expected-error@+1 {{has no embedding: no row of a parameter is looked up by what a batch says}}
+// expected-error@+1 {{has no embedding: no row of a parameter is looked up by indices from a batch}}
 func.func @forward(
     %position: tensor<3x2xf32> {binade.name = "position.weight", binade.role = #binade.role<parameter>})
     -> (tensor<3x2xf32> {binade.name = "y", binade.role = #binade.role<output>}) {

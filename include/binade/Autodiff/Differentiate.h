@@ -1,4 +1,4 @@
-//===- Differentiate.h - gradients by the adjoints of ops -------*- C++ -*-===//
+//===- Differentiate.h - Reverse-mode differentiation -----------*- C++ -*-===//
 
 #ifndef BINADE_AUTODIFF_DIFFERENTIATE_H
 #define BINADE_AUTODIFF_DIFFERENTIATE_H
@@ -7,10 +7,9 @@
 
 namespace mlir::binade {
 
-/// Adds to `function` the gradients of its result `loss`, which has one
-/// element, as a result for each argument of the role parameter that the loss
-/// depends on. Emits an error where it depends on parameters through an op
-/// without derivative.
+/// Adds the gradients of result `loss` of `function`, which has one element, as
+/// a result for each parameter that the loss depends on. Emits an error if it
+/// depends on parameters through an op without derivative.
 LogicalResult differentiate(func::FuncOp function, unsigned loss);
 
 } // namespace mlir::binade

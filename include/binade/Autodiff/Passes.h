@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the Autodiff station ----------------*- C++ -*-===//
+//===- Passes.h - Passes of the Autodiff phase ------------------*- C++ -*-===//
 
 #ifndef BINADE_AUTODIFF_PASSES_H
 #define BINADE_AUTODIFF_PASSES_H

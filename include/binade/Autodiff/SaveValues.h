@@ -1,4 +1,4 @@
-//===- SaveValues.h - What waits for the backward part ----------*- C++ -*-===//
+//===- SaveValues.h - Save values for the backward pass ---------*- C++ -*-===//
 
 #ifndef BINADE_AUTODIFF_SAVEVALUES_H
 #define BINADE_AUTODIFF_SAVEVALUES_H
@@ -8,8 +8,8 @@
 
 namespace mlir::binade {
 
-/// Puts a `save` between each forward value and what reads it in the backward
-/// part of `function`, and returns them.
+/// Inserts a `save` between each forward value and its users in the backward
+/// pass of `function`. Returns the inserted ops.
 SmallVector<SaveOp> saveForwardValues(func::FuncOp function);
 
 } // namespace mlir::binade
