@@ -1,4 +1,4 @@
-//===- DataFiles.cpp - YAML files that are shipped, or a user's -----------===//
+//===- DataFiles.cpp - YAML files, shipped or a user's --------------------===//
 
 #include "binade/Config/DataFiles.h"
 #include "binade/Container/ExternalFile.h"

@@ -1,4 +1,4 @@
-//===- YamlSchema.cpp - What may stand in a YAML file ---------------------===//
+//===- YamlSchema.cpp - Schemas of YAML files -----------------------------===//
 
 #include "binade/Config/YamlSchema.h"
 #include "binade/Container/Suggest.h"
@@ -9,7 +9,7 @@ using namespace mlir::binade;
 using Node = YamlReader::Node;
 
 //===----------------------------------------------------------------------===//
-// The file
+// YamlReader
 //===----------------------------------------------------------------------===//
 
 YamlReader::YamlReader(StringRef text, StringRef file, MLIRContext *context)
@@ -23,7 +23,7 @@ YamlReader::YamlReader(StringRef text, StringRef file, MLIRContext *context)
             << diagnostic.getMessage();
       },
       this);
-  document = stream.begin(); // May be asked for once.
+  document = stream.begin(); // May be called only once.
   if (document != stream.end())
     root = document->getRoot();
 }
@@ -32,7 +32,8 @@ LogicalResult YamlReader::finish() {
   if (++document == stream.end())
     return failure(stream.failed());
   Node *second = document->getRoot();
-  return second ? error(*second, "a second document in a file of one") : fail();
+  return second ? error(*second, "a second document, expected one per file")
+                : fail();
 }
 
 LogicalResult YamlReader::fail() {
@@ -46,15 +47,15 @@ LogicalResult YamlReader::fail() {
     if (line.starts_with("%") && !line.starts_with("%YAML") &&
         !line.starts_with("%TAG"))
       return emitError(FileLineColLoc::get(context, file, number, 1))
-             << "a line that begins with '%' is a directive, of which there "
-                "are %YAML and %TAG";
+             << "a line that begins with '%' is a YAML directive, expected "
+                "%YAML or %TAG";
   }
   return emitError(FileLineColLoc::get(context, file, 1, 1)) << "expected YAML";
 }
 
 std::pair<unsigned, unsigned> YamlReader::getPosition(Node &node) {
   llvm::SMLoc start = node.getSourceRange().Start;
-  // What stands for a value that could not be parsed is nowhere.
+  // A value that could not be parsed has no location.
   if (!sources.FindBufferContainingLoc(start))
     return {1, 1};
   return sources.getLineAndColumn(start);
@@ -87,7 +88,7 @@ FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
 // Scalars
 //===----------------------------------------------------------------------===//
 
-/// A scalar of `expected` that `parse` takes apart, if it can.
+/// Returns the schema of a scalar of kind `expected`, which `parse` converts.
 template <typename T>
 static YamlSchema<T> scalar(std::string expected,
                             std::function<bool(StringRef, T &)> parse,
@@ -130,7 +131,7 @@ YamlSchema<double> mlir::binade::yamlNumber(double low, double high) {
     expected += " and below " + formatNumber(high);
     schema["exclusiveMaximum"] = high;
   } else {
-    expected += " that f32 holds";
+    expected += " within the range of f32";
   }
   auto parse = [low, high](StringRef text, double &value) {
     return !text.getAsDouble(value) && value > low && value < high &&
@@ -144,7 +145,7 @@ YamlSchema<double> mlir::binade::yamlShare() {
     return !text.getAsDouble(value) && value >= 0 && value <= 1;
   };
   return scalar<double>(
-      "a share from 0 to 1", parse,
+      "a fraction from 0 to 1", parse,
       llvm::json::Object{{"type", "number"}, {"minimum", 0}, {"maximum", 1}});
 }
 
@@ -195,13 +196,14 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
                                                llvm::join(names, ", ") +
                                                ::binade::suggest(*key, names));
     if (seen[index])
-      return reader.error(*entry.getKey(), "key '" + *key + "' stands twice");
+      return reader.error(*entry.getKey(), "key '" + *key + "' is repeated");
     seen.set(index);
     if (!entry.getValue())
       return reader.fail();
     if (failed(read(index, *entry.getValue())))
       return failure();
   }
-  // One that breaks off was reported, and ends as if it were whole.
+  // A mapping with a syntax error ends as if it were complete; the error is
+  // reported.
   return failure(reader.hasFailed());
 }

@@ -1,4 +1,4 @@
-//===- DataFiles.h - YAML files that are shipped, or a user's ---*- C++ -*-===//
+//===- DataFiles.h - YAML files, shipped or a user's ------------*- C++ -*-===//
 
 #ifndef BINADE_CONFIG_DATAFILES_H
 #define BINADE_CONFIG_DATAFILES_H
@@ -11,38 +11,39 @@ namespace mlir::binade {
 /// Names and texts of shipped files.
 using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// A kind of files: what one is called, and the shipped ones.
+/// A kind of files: its name in messages, and the shipped files.
 struct FileKind {
   StringRef name;
   const DataFiles &shipped;
-  /// Names that stand for something without a file.
+  /// Names that are valid without a file.
   ArrayRef<StringLiteral> others = {};
-  /// Which of the shipped files to name where one is unknown; all if empty.
+  /// Whether to offer a shipped file in an error about an unknown name; all if
+  /// empty.
   std::function<bool(StringRef)> isOffered = {};
 };
 
 struct DataFile {
-  /// As diagnostics and rules name it.
+  /// The name in diagnostics and rules.
   std::string file;
   std::string text;
-  /// Whether a user wrote it; the others are shipped.
+  /// Whether it is a user's file, not a shipped one.
   bool isUser;
 };
 
-/// What the name of a file ends with that is not shipped.
+/// The suffix of names that refer to a user's file.
 inline constexpr StringLiteral kDataSuffix = ".yaml";
 
-/// The shipped files without their suffix, sorted.
+/// Returns the names of the shipped files without their suffix, sorted.
 std::vector<StringRef> getNames(const DataFiles &files);
 
-/// The file of `kind` called `name`, or the file `name`. One that another file
-/// names has to lie beneath `folder`, which that is in. Errors are reported at
-/// `location`.
+/// Finds the file of `kind` called `name`, or the file `name` if it has the
+/// suffix. If another file refers to it, it must be within `folder`, the folder
+/// of that file. Emits errors at `location`.
 FailureOr<DataFile> findFile(FileKind kind, StringRef name,
                              std::optional<StringRef> folder,
                              Location location);
 
-/// Reads one file by `form`; `what` names its contents.
+/// Parses one file by `form`; `what` describes the contents in errors.
 template <typename T>
 FailureOr<T> parseFile(const DataFile &file, StringRef what,
                        const YamlSchema<T> &form, MLIRContext *context) {

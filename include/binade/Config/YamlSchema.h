@@ -1,8 +1,8 @@
-//===- YamlSchema.h - what may stand in a YAML file -------------*- C++ -*-===//
+//===- YamlSchema.h - Schemas of YAML files ---------------------*- C++ -*-===//
 //
-// A form says how one kind of value is written. It reads the value, with a
-// diagnostic at the line and column of what is wrong, and describes itself as
-// JSON schema, so that editors check what the reader checks.
+// A schema describes how a value is written. It parses the value, with
+// diagnostics at the line and column of the error, and generates a JSON schema,
+// so that editors check the same as the parser.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,29 +18,30 @@
 
 namespace mlir::binade {
 
-/// One file; what goes wrong becomes a diagnostic of `context`.
+/// The parser of one file; errors become diagnostics of `context`.
 class YamlReader {
 public:
   using Node = llvm::yaml::Node;
 
   YamlReader(StringRef text, StringRef file, MLIRContext *context);
 
-  /// The root of the only document; null where there is none.
+  /// Returns the root of the only document; null if there is none.
   Node *getRoot() { return root; }
-  /// Reports a second document. The nodes of the first are gone afterwards.
+  /// Emits an error for a second document. Destroys the nodes of the first.
   LogicalResult finish();
-  /// Whether the text is not YAML, which was reported.
+  /// Whether the text is not valid YAML, which is already reported.
   bool hasFailed() { return stream.failed(); }
 
   MLIRContext *getContext() const { return context; }
   LocationAttr getLoc(Node &node);
-  /// "file:line".
+  /// Returns "file:line".
   std::string getOrigin(Node &node);
   LogicalResult error(Node &node, const Twine &message);
-  /// Fails, and says why where the parser ended without a word: at a directive
-  /// that is not YAML's.
+  /// Returns failure. Emits an error if the parser did not: at a directive that
+  /// YAML does not have.
   LogicalResult fail();
-  /// The text of a scalar.
+  /// Returns the text of a scalar, or emits an error that `expected` was
+  /// expected.
   FailureOr<std::string> readScalar(Node &node, StringRef expected);
 
 private:
@@ -65,16 +66,16 @@ template <typename T> struct YamlSchema {
 
 YamlSchema<std::string> yamlString();
 YamlSchema<bool> yamlFlag();
-/// A finite number that f32 holds, in (low, high).
+/// A number in (low, high) within the range of f32.
 YamlSchema<double> yamlNumber(double low, double high);
 /// A number in [0, 1].
 YamlSchema<double> yamlShare();
 YamlSchema<int64_t> yamlCount(int64_t low);
 
-/// One of `words`, as an index.
+/// One of `words`, as its index.
 YamlSchema<size_t> yamlWord(std::vector<std::string> words);
 
-/// One of the words of `Enum`, whose cases count from 0.
+/// One of the words of `Enum`, whose cases are numbered from 0.
 template <typename Enum>
 YamlSchema<Enum> yamlEnum(StringRef (*print)(Enum), unsigned last) {
   std::vector<std::string> words;
@@ -133,14 +134,15 @@ YamlSchema<std::vector<T>> yamlOneOrMore(YamlSchema<T> item) {
 // Mappings
 //===----------------------------------------------------------------------===//
 
-/// One key of a mapping that is read into a T.
+/// A key of a mapping that is parsed into a T.
 template <typename T> struct YamlKey {
   std::string name;
   std::function<LogicalResult(YamlReader &, YamlReader::Node &, T &)> read;
   llvm::json::Object schema;
 };
 
-/// A key whose value, of `form`, becomes `member`, a U or an optional of it.
+/// A key whose value, parsed by `form`, is stored in `member`, a U or an
+/// optional U.
 template <typename T, typename Member, typename U>
 YamlKey<T> yamlKey(StringRef name, StringRef help, Member T::*member,
                    YamlSchema<U> form) {
@@ -157,15 +159,15 @@ YamlKey<T> yamlKey(StringRef name, StringRef help, Member T::*member,
           std::move(form.schema)};
 }
 
-/// Calls `read` with the index in `names` of each key of `node` and its value.
-/// Keys are among `names`, and stand once each; `what` names the mapping.
+/// Calls `read` with the value and the index in `names` of each key of `node`.
+/// Emits an error for keys that are unknown or repeated; `what` describes the
+/// mapping.
 LogicalResult
 readKeys(YamlReader &reader, YamlReader::Node &node, StringRef what,
          ArrayRef<std::string> names,
          llvm::function_ref<LogicalResult(size_t, YamlReader::Node &)> read);
 
-/// A mapping with some of `keys`. `check` sees what was read, and may refuse
-/// it.
+/// A mapping with some of `keys`. `check` may reject what was parsed.
 template <typename T>
 YamlSchema<T> yamlMapping(
     StringRef what, std::vector<YamlKey<T>> keys,
