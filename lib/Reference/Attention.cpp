@@ -1,4 +1,4 @@
-//===- Attention.cpp - scaled dot-product attention -----------------------===//
+//===- Attention.cpp - Scaled dot-product attention -----------------------===//
 
 #include "Exponentials.h"
 #include "Families.h"
@@ -8,14 +8,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What probabilities are rounded to beside `operand`.
+/// Returns the format to which probabilities are rounded before they multiply
+/// `operand`.
 static FloatFormat getFormat(PrecisionOpInterface op, const Tensor &operand) {
   return FloatFormat(
       getComputeFormat(op, operand.getType()).getFloatSemantics());
 }
 
 namespace {
-/// One head: rows of query, key, value and of what belongs to them.
+/// One head: the rows of query, key, value and of their scores.
 struct Head {
   template <typename Op>
   Head(Op op, Evaluation &e)
@@ -25,7 +26,7 @@ struct Head {
         width(value.getDimSize(rank - 1)),
         scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
     FloatFormat format = getFormat(op, query);
-    // A factor that is rounded on both sides may differ by two roundings.
+    // A factor that both sides round may differ by two roundings.
     if (format.getRoundoff() > e.getRoundoff())
       computeError = 2.0 * format.getRoundoff() / e.getRoundoff();
   }
@@ -38,8 +39,8 @@ struct Head {
     return x.getFloats().slice(row * length, length);
   }
 
-  /// Scores of query `i` of this head against the keys that it sees, and bounds
-  /// on their errors.
+  /// Computes the scores of query `i` of this head for the keys that it sees,
+  /// and bounds on their errors.
   void computeScores(int64_t i) {
     int64_t visible = causal ? i + 1 : keys;
     scores.assign(visible, 0.0);
@@ -59,7 +60,8 @@ struct Head {
   int64_t rank, queries, keys, depth, width;
   double scale;
   bool causal;
-  /// Of what is rounded to the compute format, in units of the roundoff.
+  /// The error of values that are rounded to the compute format, in units of
+  /// the roundoff.
   double computeError = 0.0;
   int64_t head = 0;
   std::vector<double> scores, errors;

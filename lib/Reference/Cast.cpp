@@ -1,4 +1,4 @@
-//===- Cast.cpp - changes of format, and values kept for backward ---------===//
+//===- Cast.cpp - Casts, bitcasts and saved values ------------------------===//
 
 #include "Families.h"
 #include "binade/Reference/FloatFormat.h"
@@ -8,9 +8,9 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// An integer as a double that rounds to every narrower format as the integer
-/// itself does: bits that do not fit leave their trace in the last one
-/// (rounding to odd). `isWide` asks for the nearest double instead.
+/// Converts an integer to a double that rounds to every narrower format as the
+/// integer itself does: inexact results are rounded to odd. `isWide` asks for
+/// the nearest double instead.
 static double toDouble(int64_t value, bool isUnsigned, bool isWide) {
   bool isNegative = !isUnsigned && value < 0;
   uint64_t magnitude = isNegative ? 0 - static_cast<uint64_t>(value) : value;
@@ -26,8 +26,8 @@ static double toDouble(int64_t value, bool isUnsigned, bool isWide) {
   return std::copysign(std::ldexp(static_cast<double>(kept), dropped), nearest);
 }
 
-/// Truncates; what lies outside of the type becomes its nearest number, NaN
-/// becomes 0. Every number but 0 is true.
+/// Truncates `value`; values out of range become the nearest value of the type,
+/// NaN becomes 0. For i1, every value but 0 becomes 1.
 static int64_t toInteger(double value, IntegerType type) {
   if (type.getWidth() == 1)
     return value != 0.0;
@@ -61,7 +61,7 @@ static void evaluateCast(CastOp op, Evaluation &e) {
     }
     return;
   }
-  // Those of fewer bits wrap, by way of a byte.
+  // Integers with fewer bits wrap around, after a conversion to a byte.
   auto type = cast<IntegerType>(to);
   bool isSmall = type.getWidth() > 1 && type.getWidth() < 8;
   auto target = isSmall ? IntegerType::get(op.getContext(), 8) : type;
@@ -104,7 +104,7 @@ static void evaluateRoundTo(RoundToOp op, Evaluation &e) {
     y = format.round(x);
 }
 
-/// The operand, in the storage format of the result.
+/// Returns the operand in the storage format of the result.
 static void evaluateSave(SaveOp op, Evaluation &e) {
   if (op.getX().getType() == op.getY().getType())
     return e.setResult(0, e.getOperands().front());

@@ -1,4 +1,4 @@
-//===- Codec.cpp - elements as codes with a shared scale ------------------===//
+//===- Codec.cpp - Quantized formats, by element --------------------------===//
 
 #include "binade/Reference/Codec.h"
 #include "RangeExpansion.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static constexpr float kMinNormal = 0x1p-126f;
-/// What COAT adds to the largest magnitude of an activation.
+/// The offset that COAT adds to the largest magnitude of an activation.
 static constexpr float kOffset = 1e-10f;
 
 Codec::Codec(QuantizedAttr format)
@@ -27,8 +27,8 @@ Codec::Codec(QuantizedAttr format)
   }
 }
 
-/// The power of two with the exponent field `field`, as scales of powers have
-/// it: 2^-127 for 0, NaN for 255.
+/// Returns the power of two with the exponent field `field`, as scales use it:
+/// 2^-127 for 0, NaN for 255.
 static float getPower(int field) {
   return field == 255 ? NAN : std::ldexp(1.0f, field - 127);
 }
@@ -100,7 +100,7 @@ Codec::Factors Codec::choose(float amax, float least) const {
 }
 
 float Codec::roundInBook(float y, float random) const {
-  // A book has no code for NaN: the scale is NaN then.
+  // A code book has no code for NaN: the scale is NaN then.
   auto above = std::upper_bound(thresholds.begin() + 1, thresholds.end(), y);
   size_t nearest = above - thresholds.begin() - 1;
   if (!format.getStochastic())
@@ -129,7 +129,7 @@ float Codec::expand(float number, const Factors &factors) const {
   if (!format.getExpand())
     return number * factors.scale;
   float magnitude = std::fabs(number);
-  // Kernels look up the logarithms of all codes but those of f16.
+  // Kernels look up the logarithms of all quantized values except f16.
   float logarithm =
       element && element->width == 16
           ? findLogarithm(magnitude)

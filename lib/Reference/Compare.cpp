@@ -1,4 +1,4 @@
-//===- Compare.cpp - how far a result is from the reference ---------------===//
+//===- Compare.cpp - Distance of results from the reference ---------------===//
 
 #include "binade/Reference/Interpreter.h"
 #include <cmath>

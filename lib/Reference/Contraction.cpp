@@ -1,4 +1,4 @@
-//===- Contraction.cpp - matrix products ----------------------------------===//
+//===- Contraction.cpp - Matmuls ------------------------------------------===//
 
 #include "Families.h"
 #include "Products.h"
@@ -8,7 +8,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Matrix `index` of a batch as rows x columns, transposed where asked.
+/// Returns matrix `index` of a batch as rows x columns, transposed if
+/// requested.
 static std::vector<double> takeMatrix(const Tensor &x, int64_t index,
                                       bool transpose) {
   int64_t rank = x.getRank();
@@ -30,7 +31,8 @@ static void takeMagnitudes(std::vector<double> &matrix) {
 }
 
 namespace {
-/// y = scale (left right) + bias; a rounding for each of `factors` in `scale`.
+/// y = scale (left right) + bias; `scale` is the product of `factors` rounded
+/// factors.
 struct Product {
   const Tensor &left, &right;
   bool transposeLeft = false, transposeRight = false;
@@ -80,7 +82,8 @@ static void evaluateMatmul(MatmulOp op, Evaluation &e) {
   product.evaluate(e);
 }
 
-/// Codes times the scales of blocks of `rows` rows and `summands`; exact.
+/// Multiplies quantized elements by the scales of blocks of `rows` x
+/// `summands`; exact.
 static Tensor applyScales(Tensor codes, const Tensor &scales, int64_t rows,
                           int64_t summands) {
   int64_t columns = codes.getDimSize(1), length = scales.getDimSize(1);

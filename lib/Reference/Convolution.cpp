@@ -1,4 +1,4 @@
-//===- Convolution.cpp - convolutions and their gradients -----------------===//
+//===- Convolution.cpp - Convolutions and their gradients -----------------===//
 
 #include "Families.h"
 #include <array>
@@ -38,8 +38,8 @@ struct Geometry {
     }
   }
 
-  /// Calls `use(x index, weight index, y index)` for every product of one
-  /// element of x with one of the weight that is part of one element of y.
+  /// Calls `use(x index, weight index, y index)` for every multiply-add of an
+  /// element of x and one of the weight that contributes to an element of y.
   template <typename Use> void forEachProduct(Use use) const {
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t group = 0; group < groups; ++group)
@@ -62,8 +62,8 @@ struct Geometry {
   int64_t inputs, outputs; // Channels per group.
 
 private:
-  /// Spatial parts of the indices, over output and kernel positions whose input
-  /// is not padding.
+  /// Visits the spatial parts of the indices, for all output and kernel
+  /// positions whose input is not padding.
   template <typename Use>
   void forEachTap(Use use, size_t axis = 0, int64_t xTap = 0, int64_t wTap = 0,
                   int64_t yTap = 0) const {
@@ -84,7 +84,7 @@ private:
   Triple stride = {1, 1, 1}, dilation = {1, 1, 1}, padding = {};
 };
 
-/// Sums of products that go to the elements of a result.
+/// Sums of terms, by element of a result.
 struct Sums {
   explicit Sums(Tensor &result)
       : values(result.getFloats()), magnitudes(values.size()) {}
@@ -92,7 +92,7 @@ struct Sums {
     values[index] += term;
     magnitudes[index] += std::fabs(term);
   }
-  /// Marks the errors of sums of at most `terms` terms.
+  /// Sets the errors of sums of at most `terms` terms.
   void setErrors(Evaluation &e, int64_t terms) const {
     double u = e.getAccumulationRoundoff() * getSumConstant(terms);
     for (auto [index, magnitude] : llvm::enumerate(magnitudes))

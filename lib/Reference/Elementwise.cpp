@@ -1,4 +1,4 @@
-//===- Elementwise.cpp - one row per elementwise op -----------------------===//
+//===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 
 #include "Families.h"
 #include "Storage.h"
@@ -12,20 +12,20 @@ using namespace mlir::binade;
 static double sign(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
 
 namespace {
-/// The distribution function that gelu multiplies by, its slope, and the sum of
-/// magnitudes in either.
+/// The normal distribution function that gelu multiplies by, its slope, and the
+/// sums of magnitudes in both.
 struct NormalFit {
   double cdf, slope, cdfMagnitude, slopeMagnitude;
 };
 } // namespace
 
-/// By functions that do not cancel in the left tail; an implementation may, and
-/// lose what magnitudes of 1 allow.
+/// Uses functions without cancellation in the left tail. An implementation may
+/// cancel there; the bound allows for terms of magnitude 1.
 static NormalFit fitNormal(double x, Approximation approximation) {
   if (approximation == Approximation::None) {
     double cdf = 0.5 * std::erfc(-x * M_SQRT1_2);
     double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * M_PI);
-    // The exponent is rounded before it is exponentiated.
+    // The exponent is rounded before exponentiation.
     return {cdf, density, std::fmax(cdf, 1.0 - cdf), density * (1.0 + x * x)};
   }
   double root = std::sqrt(2.0 / M_PI);
@@ -33,7 +33,7 @@ static NormalFit fitNormal(double x, Approximation approximation) {
   double cdf = 1.0 / (1.0 + std::exp(-2.0 * argument));
   double rest = 1.0 / (1.0 + std::exp(2.0 * argument));
   double polynomial = root * (1.0 + 3.0 * 0.044715 * x * x);
-  // A relative error of the argument moves the tanh by that times this.
+  // The factor by which a relative error of the argument changes the tanh.
   double moved = 4.0 * std::fabs(argument) * cdf * rest;
   return {cdf, 2.0 * cdf * rest * polynomial, std::fmax(cdf, rest) + moved,
           polynomial * (1.0 + moved)};
@@ -58,7 +58,7 @@ static Estimate siluGrad(double dy, double x) {
   return {dy * s * (1.0 + bend), std::fabs(dy) * s * (1.0 + std::fabs(bend))};
 }
 
-/// As exp(y log x) is computed, whose exponent is rounded.
+/// Bounds an implementation as exp(y log x), whose exponent is rounded.
 static Estimate power(double x, double y) {
   double value = std::pow(x, y);
   double exponent = y * std::log(std::fabs(x));
@@ -67,26 +67,26 @@ static Estimate power(double x, double y) {
   return {value, std::fabs(value) * (1.0 + std::fabs(exponent))};
 }
 
-/// Whether the operands of `op`, all of one type, are unsigned. Only those of
-/// 64 bits look different then.
+/// Whether the operands of `op`, all of one type, are unsigned. It matters only
+/// for 64 bits.
 static bool isUnsigned(Operation *op) {
   return mlir::binade::isUnsigned(op->getOperand(0).getType());
 }
 
-/// Whether integer x is below y.
+/// Whether integer x is less than y.
 static bool isBelow(Operation *op, int64_t x, int64_t y) {
   return isUnsigned(op) ? static_cast<uint64_t>(x) < static_cast<uint64_t>(y)
                         : x < y;
 }
 
-/// NaN if either side is; 0 is above -0.
+/// Returns NaN if either side is NaN; 0 is greater than -0.
 static double maximum(double x, double y) {
   if (std::isnan(x) || std::isnan(y))
     return NAN;
   return x == y ? (std::signbit(x) ? y : x) : std::fmax(x, y);
 }
 
-/// Rounded toward 0; by 0 it is 0, and what overflows wraps around.
+/// Rounds toward 0; a division by 0 gives 0, and overflow wraps around.
 static int64_t divide(DivOp op, int64_t x, int64_t y) {
   if (y == 0)
     return 0;
@@ -115,7 +115,7 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
   const Tensor &lhs = *e.getOperands()[0], &rhs = *e.getOperands()[1];
   MutableArrayRef<int64_t> y = e.result().getIntegers();
   Comparison comparison = op.getComparison();
-  // Three numbers that compare as two integers do.
+  // Maps two integers to a number that compares to 0 as they do.
   auto order = [&](int64_t x, int64_t y) {
     return isBelow(op, x, y) ? -1 : isBelow(op, y, x) ? 1 : 0;
   };

@@ -1,4 +1,4 @@
-//===- Embedding.cpp - rows of tables -------------------------------------===//
+//===- Embedding.cpp - Lookups of table rows ------------------------------===//
 
 #include "Families.h"
 #include <cmath>
@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Row that index number `position` names, counted from the end where negative.
+/// Returns the row of index number `position`; negative indices count from the
+/// end.
 static FailureOr<int64_t> resolveIndex(Operation *op, const Tensor &indices,
                                        int64_t position, int64_t rows) {
   int64_t index = indices.getIntegers()[position];
@@ -56,7 +57,7 @@ static LogicalResult evaluateGatherGrad(GatherGradOp op, Evaluation &e) {
       magnitudes[*row * length + j] += std::fabs(term);
     }
   }
-  // A row that is named once is copied.
+  // A row with one term is copied, which is exact.
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t j = row * length; terms[row] > 1 && j < (row + 1) * length;
          ++j)

@@ -1,4 +1,4 @@
-//===- Exponentials.h - sums of exponentials of a row -----------*- C++ -*-===//
+//===- Exponentials.h - Sums of exponentials of a row -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_EXPONENTIALS_H
 #define BINADE_LIB_REFERENCE_EXPONENTIALS_H
@@ -7,12 +7,12 @@
 
 namespace mlir::binade {
 
-/// max + log(total) is the logarithm of the sum of exponentials of a row.
+/// The sum of the exponentials of a row: its logarithm is max + log(total).
 struct Exponentials {
   double max = -INFINITY, total = 0.0;
-  double error = 0.0; ///< Relative, of `total`, in units of the roundoff.
+  double error = 0.0; ///< Relative error of `total`, in units of the roundoff.
 
-  /// `errors` are absolute errors of the row in units of the roundoff, where
+  /// `errors` are the absolute errors of the row in units of the roundoff, if
   /// the row itself was computed.
   explicit Exponentials(ArrayRef<double> row, ArrayRef<double> errors = {}) {
     for (double x : row)
@@ -24,12 +24,12 @@ struct Exponentials {
       if (e != 0.0)
         spread += e * (max - x + (errors.empty() ? 0.0 : errors[i]));
     }
-    // Differences to the maximum are rounded before they are exponentiated.
+    // Differences to the maximum are rounded before exponentiation.
     error = spread / total + getSumConstant(row.size()) + 4.0;
   }
 
   double getLogarithm() const { return max + std::log(total); }
-  /// Absolute, in units of the roundoff.
+  /// Returns an absolute error in units of the roundoff.
   double getLogarithmError() const {
     return error + 6.0 * std::fabs(std::log(total)) + std::fabs(getLogarithm());
   }

@@ -1,6 +1,7 @@
-//===- Families.h - the op families of the reference ------------*- C++ -*-===//
+//===- Families.h - Op families of the reference ----------------*- C++ -*-===//
 //
-// Each function registers the ops of the family of that name in lib/IR/Ops.
+// Each function registers the ops of a family, named like its file in
+// lib/IR/Ops.
 //
 //===----------------------------------------------------------------------===//
 

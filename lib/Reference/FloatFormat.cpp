@@ -1,4 +1,4 @@
-//===- FloatFormat.cpp - rounding to any float format ---------------------===//
+//===- FloatFormat.cpp - Rounding to any float format ---------------------===//
 
 #include "binade/Reference/FloatFormat.h"
 #include "llvm/ADT/bit.h"
@@ -76,7 +76,7 @@ double FloatFormat::roundRandomly(double x, double random,
 }
 
 uint64_t FloatFormat::encode(double x) const {
-  // Every bit but the sign, as processors that convert to 8 bits have it.
+  // NaN has all bits set except the sign, as processors convert it to 8 bits.
   if (std::isnan(x) && width == 8 && hasNegativeZero)
     return 0x7f;
   if (std::isnan(x))

@@ -1,4 +1,4 @@
-//===- Formula.cpp - functions of scalars, evaluated ----------------------===//
+//===- Formula.cpp - Evaluation of scalar functions -----------------------===//
 
 #include "Formula.h"
 #include "binade/Reference/FloatFormat.h"
@@ -19,9 +19,9 @@ namespace {
 using Unary = double (*)(double);
 using Binary = double (*)(double, double);
 
-/// What an op computes in f64. Rounding that to f32 is the only rounding in
-/// effect: for the basic operations 53 bits are enough that it makes no
-/// difference that f64 was rounded to before.
+/// The function that an op computes in f64. After rounding to f32, the result
+/// equals a single rounding: for the basic operations, 53 bits are enough that
+/// the rounding to f64 before makes no difference.
 struct Row {
   Unary unary = nullptr;
   Binary binary = nullptr;
@@ -178,7 +178,7 @@ static bool compareIntegers(arith::CmpIPredicate predicate, int64_t x,
 // Compilation
 //===----------------------------------------------------------------------===//
 
-/// A step that stores what `compute` gives for the slots, rounded to `type`.
+/// Returns a step that stores the result of `compute`, rounded to `type`.
 template <typename Compute>
 static auto storeReal(unsigned to, Type type, Compute compute) {
   auto isSingle = type.isF32();
@@ -228,7 +228,7 @@ FailureOr<Formula::Step> Formula::compileOp(Operation *op) {
   if (auto fma = dyn_cast<math::FmaOp>(op)) {
     if (!type.isF32() && !type.isF64())
       return op->emitError("is evaluated in f32 and f64 only, got ") << type;
-    // In f64 a fused product and sum of f32 would be rounded twice.
+    // In f64, a fused multiply-add of f32 would be rounded twice.
     return Step([=, isSingle = type.isF32()](Slots s) {
       double x = s[from[0]].real, y = s[from[1]].real, z = s[from[2]].real;
       s[to].real =
@@ -264,8 +264,7 @@ FailureOr<Formula::Step> Formula::compileOp(Operation *op) {
   if (isa<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op))
     return Step(
         storeInteger(to, type, [=](Slots s) { return s[from[0]].integer; }));
-  return op->emitError("'")
-         << name << "' is no op that formulas are evaluated of";
+  return op->emitError("'") << name << "' is not supported in formulas";
 }
 
 FailureOr<Formula> Formula::compile(func::FuncOp function) {
@@ -283,7 +282,7 @@ FailureOr<Formula> Formula::compile(func::FuncOp function) {
         !llvm::all_of(op.getResultTypes(), isScalar) ||
         !llvm::all_of(op.getOperandTypes(), isScalar))
       return op.emitError("'")
-             << op.getName() << "' is no op that formulas are evaluated of";
+             << op.getName() << "' is not supported in formulas";
     addSlot(op.getResult(0));
     FailureOr<Step> step = formula.compileOp(&op);
     if (failed(step))

@@ -1,4 +1,4 @@
-//===- Formula.h - functions of scalars, evaluated --------------*- C++ -*-===//
+//===- Formula.h - Evaluation of scalar functions ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_FORMULA_H
 #define BINADE_LIB_REFERENCE_FORMULA_H
@@ -9,8 +9,8 @@
 namespace mlir::binade {
 
 /// A function of `arith` and `math` ops on scalars, such as an optimizer's
-/// rule: every op is evaluated in f64 and rounded to the format of its result,
-/// in the order written.
+/// rule. Every op is evaluated in f64 and rounded to the format of its result,
+/// in order.
 class Formula {
 public:
   /// A float, an integer, or i1 as 0 or 1.
@@ -19,15 +19,15 @@ public:
     int64_t integer;
   };
 
-  /// Fails, with an error at the op, for ops that are not known here.
+  /// Compiles `function`. Emits an error at an op that is not supported.
   static FailureOr<Formula> compile(func::FuncOp function);
 
-  /// The results for `arguments`, both in the function's order; valid until the
-  /// next call.
+  /// Returns the results for `arguments`, both in the function's order; valid
+  /// until the next call.
   ArrayRef<Number> operator()(ArrayRef<Number> arguments);
 
-  /// Whether every op has one correct result: none is approximated by
-  /// implementations.
+  /// Whether every op has only one correct result, so that implementations do
+  /// not approximate any.
   bool isExact() const { return exact; }
 
 private:

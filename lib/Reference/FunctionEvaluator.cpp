@@ -1,4 +1,4 @@
-//===- FunctionEvaluator.cpp - evaluate the ops of a function -------------===//
+//===- FunctionEvaluator.cpp - Evaluation of functions --------------------===//
 
 #include "FunctionEvaluator.h"
 #include "binade/Container/ExternalFile.h"
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The bytes that `data` refers to, checked against its hash.
+/// Returns the bytes that `data` refers to, verified by its hash.
 static ::binade::Result<std::vector<char>> readExternal(ExternalAttr data,
                                                         StringRef directory) {
   auto file = ::binade::openBeneath(directory.str(), data.getFile().strref());
@@ -26,7 +26,7 @@ static ::binade::Result<std::vector<char>> readExternal(ExternalAttr data,
     std::string found = ::binade::sha256(into);
     if (!StringRef(found).equals_insensitive(expected.getValue()))
       return ::binade::Error{file->getPath(), "data have SHA-256 " + found +
-                                                  ", the module says " +
+                                                  ", the module expects " +
                                                   expected.str()};
   }
   return bytes;
@@ -41,7 +41,7 @@ FailureOr<Tensor> FunctionEvaluator::load(Operation *user, Attribute value) {
     auto type = cast<RankedTensorType>(external.getType());
     FailureOr<Tensor> tensor = Tensor::fromBytes(type, *bytes);
     if (failed(tensor))
-      return user->emitError("external data are no ") << type;
+      return user->emitError("external data are not valid for ") << type;
     return tensor;
   }
   if (auto elements = dyn_cast<ElementsAttr>(value))
@@ -63,7 +63,8 @@ FunctionEvaluator::call(Operation *user, func::FuncOp function,
   return evaluate(function, operands);
 }
 
-/// What computes `op`; null after an error where nothing does.
+/// Returns the reference function of `op`; emits an error and returns null if
+/// there is none.
 static const Reference::Function *findMeaning(Operation *op) {
   const Reference::Function *function =
       Reference::get().find(op->getName().getStringRef());
@@ -86,7 +87,7 @@ static const Reference::Function *findMeaning(Operation *op) {
   return function;
 }
 
-/// With `length`, `op` is written for vectors of any length.
+/// Returns the result types; with `length`, vectors of `op` have that length.
 static SmallVector<RankedTensorType>
 getResultTypes(Operation *op, std::optional<int64_t> length) {
   SmallVector<RankedTensorType> types;
@@ -110,7 +111,7 @@ FunctionEvaluator::evaluate(Operation *op, ArrayRef<TensorRef> operands) {
   return evaluation.takeResults(options.rounds);
 }
 
-/// Evaluated for vectors of `length`, where that is given.
+/// Evaluates `op` for vectors of `length`, if given.
 LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
                                             Environment &environment,
                                             std::optional<int64_t> length) {
@@ -150,8 +151,8 @@ LogicalResult FunctionEvaluator::evaluateOp(Operation *op,
   return success();
 }
 
-/// A kernel over many tensors is written for a vector: the number of elements
-/// that `arguments` have; none for other functions.
+/// Returns the vector length of a multi-tensor kernel, the number of elements
+/// of `arguments`; none for other functions.
 static std::optional<int64_t> getVectorLength(func::FuncOp function,
                                               ArrayRef<TensorRef> arguments) {
   auto schedule = function->getAttrOfType<ScheduleAttr>(kKernelAttr);

@@ -1,4 +1,4 @@
-//===- FunctionEvaluator.h - evaluate the ops of a function -----*- C++ -*-===//
+//===- FunctionEvaluator.h - Evaluation of functions ------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_FUNCTIONEVALUATOR_H
 #define BINADE_LIB_REFERENCE_FUNCTIONEVALUATOR_H
@@ -8,7 +8,7 @@
 
 namespace mlir::binade {
 
-/// Tensors of the values that are still needed.
+/// The tensors of values that still have uses.
 class Environment {
 public:
   void define(Value value, TensorRef tensor) {
@@ -30,7 +30,8 @@ private:
 
 class FunctionEvaluator {
 public:
-  /// With `draw`, what ops read is moved at random within its bound.
+  /// With `draw`, results are perturbed within their bounds before other ops
+  /// read them.
   FunctionEvaluator(const EvaluationOptions &options,
                     std::function<double()> draw = {})
       : options(options), draw(std::move(draw)) {
@@ -51,13 +52,13 @@ public:
 
   FailureOr<SmallVector<TensorRef>> evaluate(func::FuncOp function,
                                              ArrayRef<TensorRef> arguments);
-  /// The results of one op.
+  /// Evaluates one op.
   FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
                                              ArrayRef<TensorRef> operands);
   FailureOr<Tensor> load(Operation *user, Attribute value);
 
-  /// The bound of the op that made result `index` of `function`; null where it
-  /// is exact or no op did.
+  /// Returns the bound of the op that computed result `index` of `function`;
+  /// null if it is exact or an argument.
   TensorRef getBound(func::FuncOp function, unsigned index) const {
     Value value = function.front().getTerminator()->getOperand(index);
     return returned.lookup(value).bound;
@@ -71,7 +72,7 @@ private:
   FailureOr<SmallVector<TensorRef>> call(Operation *user, func::FuncOp function,
                                          ArrayRef<TensorRef> operands,
                                          ArrayRef<RankedTensorType> results);
-  /// The operands of the block's terminator.
+  /// Returns the operands of the block's terminator.
   FailureOr<SmallVector<TensorRef>> evaluate(Block &block,
                                              ArrayRef<TensorRef> arguments,
                                              std::optional<int64_t> length);
@@ -82,7 +83,7 @@ private:
   std::function<double()> draw;
   Evaluation::Context context;
   llvm::SmallSetVector<Operation *, 4> active; // Functions being evaluated.
-  DenseMap<Value, Returned> returned;          // By the outermost function.
+  DenseMap<Value, Returned> returned;          // Of the outermost function.
 };
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Interpreter.cpp - evaluate functions of a module -------------------===//
+//===- Interpreter.cpp - Evaluate functions of a module -------------------===//
 
 #include "binade/Reference/Interpreter.h"
 #include "FunctionEvaluator.h"
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// What arguments start from that nobody gave.
+/// Initial values of arguments without an input.
 class InitialValues {
 public:
   InitialValues(func::FuncOp function, const NamedTensors &inputs,
@@ -56,7 +56,8 @@ private:
     RankedTensorType type = getType(index);
     if (!port || getType(port->index).getShape() != type.getShape())
       return function.emitError("no parameter '")
-             << name << "' of shape " << type << " to be kept beside";
+             << name << "' of shape " << type
+             << ", to which '#binade.beside' refers";
     Tensor kept(type);
     StoredParameter storage(init.getMaster(), getFormat(port->index));
     auto keep = [&](const Tensor &parameter) {
@@ -72,7 +73,7 @@ private:
     return keep(*parameter);
   }
 
-  /// How the parameter of that name is kept.
+  /// Returns how the parameter of that name is stored.
   Master findMaster(StringRef name) {
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
       if (auto beside = function.getArgAttrOfType<BesideAttr>(index, kInitAttr);
@@ -116,8 +117,9 @@ mlir::binade::completeInputs(func::FuncOp function, const NamedTensors &inputs,
   return complete;
 }
 
-/// Bounds of all results: those of the last ops, and what errors of the others
-/// may add, estimated from evaluations that move every value within its bound.
+/// Estimates the bounds of all results: those of the last ops, plus the
+/// propagated errors of other ops, from evaluations that perturb every value
+/// within its bound.
 static FailureOr<SmallVector<TensorRef>>
 estimateBounds(func::FuncOp function, ArrayRef<TensorRef> arguments,
                ArrayRef<TensorRef> results, const FunctionEvaluator &exact,
@@ -165,8 +167,8 @@ FailureOr<func::FuncOp> mlir::binade::findFunction(ModuleOp module,
          << llvm::join(names, ", ");
 }
 
-/// Updates that depend on whole tensors become ops that compute what they need,
-/// and updates of elements.
+/// Replaces updates that depend on whole tensors by the ops of their `prepare`
+/// and elementwise updates.
 static void prepareUpdates(func::FuncOp function) {
   function.walk([](OptimizerUpdateOp op) {
     ImplicitLocOpBuilder b(op.getLoc(), op);

@@ -1,4 +1,4 @@
-//===- Kernel.cpp - calls of kernels, tiles -------------------------------===//
+//===- Kernel.cpp - Kernel launches and tiles -----------------------------===//
 
 #include "Families.h"
 #include "binade/IR/Interface.h"
@@ -33,7 +33,8 @@ static LogicalResult evaluateCall(func::CallOp op, Evaluation &e) {
   return success();
 }
 
-/// What several segments reduce to: sums of numbers, disjunctions of bits.
+/// Combines the results of several segments: sums of numbers, disjunctions of
+/// bits.
 static TensorRef combine(const TensorRef &all, const TensorRef &segment) {
   if (!all)
     return segment;
@@ -48,8 +49,8 @@ static TensorRef combine(const TensorRef &all, const TensorRef &segment) {
   return std::make_shared<Tensor>(std::move(combined));
 }
 
-/// Kernels over many tensors take one segment of the operands each. Their
-/// results of rank 0 are one value for all segments.
+/// Each multi-tensor kernel of a launch reads its own segment of the operands.
+/// Results of rank 0 are combined over all segments.
 static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
   ArrayRef<TensorRef> operands = e.getOperands();
   SmallVector<TensorRef> own, shared;
@@ -62,7 +63,7 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
     bool overMany = schedule && schedule.getValue() == Schedule::MultiTensor;
     SmallVector<RankedTensorType> types =
         getTensorTypes(kernel->getResultTypes());
-    // Of the tensors, not of the vector that the kernel is written for.
+    // The result types of the tensors, instead of the kernel's vector.
     unsigned next = own.size();
     for (RankedTensorType &type : types)
       if (overMany && type.getRank() > 0)
@@ -94,7 +95,7 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Calls `copy(from, to)` with the elements of either kind.
+/// Calls `copy(from, to)` with the float or the integer elements.
 template <typename Copy>
 static void forElements(const Tensor &from, Tensor &to, Copy copy) {
   if (to.isFloat())
@@ -120,7 +121,7 @@ static void joinPiece(const Tensor &piece, Tensor &whole, int64_t index) {
   });
 }
 
-/// Sums are rounded after each addition, as memory holds them.
+/// The sum is rounded after each addition, as it is stored in memory.
 static void addPiece(const Tensor &piece, Tensor &sum) {
   for (int64_t i = 0, count = sum.getNumElements(); i < count; ++i)
     sum[i] += piece[i];

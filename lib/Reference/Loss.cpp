@@ -1,4 +1,4 @@
-//===- Loss.cpp - losses --------------------------------------------------===//
+//===- Loss.cpp - Losses --------------------------------------------------===//
 
 #include "Exponentials.h"
 #include "Families.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Class of `row`, none where the label is to be ignored.
+/// Returns the class of `row`; none if the label is ignored.
 static FailureOr<std::optional<int64_t>> getLabel(Operation *op,
                                                   const Tensor &labels,
                                                   int64_t row, int64_t classes,

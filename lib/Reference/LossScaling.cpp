@@ -1,4 +1,4 @@
-//===- LossScaling.cpp - the scale of the loss and its state --------------===//
+//===- LossScaling.cpp - Loss scale and its state -------------------------===//
 
 #include "Families.h"
 #include "binade/Reference/FloatFormat.h"
@@ -18,7 +18,7 @@ static void evaluateUnscaleFactor(UnscaleFactorOp op, Evaluation &e) {
   e.result()[0] = 1.0 / (scale * static_cast<double>(op.getBatches()));
 }
 
-/// Products are formed in f64 and rounded to f32.
+/// Multiplies in f64 and rounds to f32.
 static void evaluateUpdateScale(UpdateScaleOp op, Evaluation &e) {
   FloatFormat f32(APFloat::IEEEsingle());
   double scale = e[op.getScale()][0];

@@ -1,4 +1,4 @@
-//===- Monitor.cpp - what is counted of the values of a step --------------===//
+//===- Monitor.cpp - Statistics of values ---------------------------------===//
 
 #include "Families.h"
 #include <cmath>
@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The biased exponent of `x` as an f32, 0 for subnormals.
+/// Returns the biased exponent of `x` as an f32, 0 for subnormals.
 static int64_t getExponent(double x) {
   if (!std::isfinite(x))
     return 255;

@@ -1,4 +1,4 @@
-//===- Names.cpp - what inputs and outputs are called ---------------------===//
+//===- Names.cpp - Names of inputs and outputs ----------------------------===//
 
 #include "binade/IR/Interface.h"
 #include "binade/Reference/Interpreter.h"

@@ -1,7 +1,7 @@
-//===- Normalization.cpp - softmax, layer and batch norm ------------------===//
+//===- Normalization.cpp - Softmax, layer and batch norm ------------------===//
 //
 // In every bound, `u` is the unit roundoff of the working format, and the
-// number before it counts roundings.
+// number before it is a number of roundings.
 //
 //===----------------------------------------------------------------------===//
 
@@ -94,12 +94,12 @@ static void evaluateLogSoftmaxGrad(LogSoftmaxGradOp op, Evaluation &e) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Mean and population variance of some numbers, of none NaN, and bounds on the
-/// errors of both in units of u.
+/// Mean and population variance of some elements, NaN for no elements, and
+/// bounds on the errors of both in units of u.
 struct Moments {
   double mean = 0.0, variance = 0.0, meanError = 0.0, varianceError = 0.0;
 
-  /// Of the elements of `x` that `forEach` visits `count` of.
+  /// Computes them for the `count` elements of `x` that `forEach` visits.
   template <typename ForEach>
   Moments(const Tensor &x, int64_t count, ForEach forEach) {
     auto n = static_cast<double>(count);
@@ -122,7 +122,7 @@ struct Moments {
   double getRstd(double epsilon) const {
     return 1.0 / std::sqrt(variance + epsilon);
   }
-  /// Relative, in units of u.
+  /// Returns a relative error in units of u.
   double getRstdError(double epsilon) const {
     return 0.5 * varianceError / (variance + epsilon) + 3.0;
   }
@@ -223,7 +223,7 @@ struct Channels {
         inner(getRowMajorStrides(x.getShape())[axis]) {}
 
   int64_t getChannel(int64_t index) const { return index / inner % count; }
-  /// Elements per channel.
+  /// Returns the number of elements per channel.
   int64_t getSize() const { return count == 0 ? 0 : elements / count; }
 
   template <typename Use> void forEachOf(int64_t channel, Use use) const {

@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - rules and updates ----------------------------------===//
+//===- Optimizer.cpp - Optimizer rules and updates ------------------------===//
 
 #include "Families.h"
 #include "Formula.h"
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using Number = Formula::Number;
 
-/// The function of the optimizer's rule that `op` applies; or null.
+/// Returns the function of the optimizer's rule that `op` applies; or null.
 template <typename Op> static func::FuncOp lookUpFormula(Op op) {
   return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op,
                                                             op.getFormula());
@@ -36,8 +36,8 @@ static LogicalResult evaluateScalars(OptimizerScalarsOp op, Evaluation &e) {
   SmallVector<Number> arguments = {step};
   for (Value hyper : op.getHypers())
     arguments.push_back({.real = e[hyper][0]});
-  // Rounded to f32, which hides how the last bit of f64 came about, but for
-  // ties: an implementation may be off by one there.
+  // Rounding to f32 hides differences in the last bit of f64, except for ties,
+  // where an implementation may differ by one unit.
   for (auto [index, scalar] : llvm::enumerate((*formula)(arguments))) {
     e.result(index)[0] = scalar.real;
     if (!formula->isExact())
@@ -46,7 +46,7 @@ static LogicalResult evaluateScalars(OptimizerScalarsOp op, Evaluation &e) {
   return success();
 }
 
-/// Squares and finiteness over all gradients.
+/// Computes the sum of squares and the finiteness of all gradients.
 static void evaluateGradientStatistics(GradientStatisticsOp op, Evaluation &e) {
   double sum = 0.0;
   int64_t count = 0;
@@ -63,7 +63,7 @@ static void evaluateGradientStatistics(GradientStatisticsOp op, Evaluation &e) {
   e.result(1).getIntegers()[0] = !isFinite;
 }
 
-/// The numbers of element `index`; zeros where nothing is drawn.
+/// Returns the random values of element `index`; zeros if the op draws none.
 static std::array<float, 4> drawRandom(OptimizerUpdateOp op, Evaluation &e,
                                        int64_t index, int64_t stream = 0) {
   if (op.getRandom().empty())
@@ -74,7 +74,7 @@ static std::array<float, 4> drawRandom(OptimizerUpdateOp op, Evaluation &e,
   return drawUniform(index, seed, place, stream);
 }
 
-/// The numbers of a state before the update.
+/// Returns the elements of a state before the update, dequantized.
 static std::vector<double> readState(OptimizerUpdateOp op, Evaluation &e,
                                      const KeptState &kept,
                                      ArrayRef<int64_t> shape) {
@@ -165,7 +165,7 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is kept, as numbers
+// Parameters and states as f32
 //===----------------------------------------------------------------------===//
 
 static SmallVector<TensorRef> decodeKept(OptimizerUpdateOp op,

@@ -1,7 +1,7 @@
-//===- Products.cpp - Sums of products of f64 -----------------------------===//
+//===- Products.cpp - Matmul in f64 ---------------------------------------===//
 //
-// Models of a hundred million parameters are evaluated, too: tiles of sums that
-// stay in registers, and vectors as wide as the CPU has them.
+// Fast enough to evaluate models of a hundred million parameters: tiles of sums
+// stay in registers, in vectors as wide as the CPU's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,8 @@
 
 using namespace llvm;
 
-/// Sums of a tile, and summands for which a panel of `rhs` stays in the cache.
+/// The size of a tile of sums, and the number of summands for which a panel of
+/// `rhs` stays in the cache.
 static constexpr int64_t kRows = 4, kColumns = 16, kSummands = 256;
 
 namespace {
@@ -34,7 +35,8 @@ struct Operands {
               j < columns ? o.rhs[l * o.n + column + j] : 0.0;
       for (int64_t row = 0; row < o.m; row += kRows) {
         int64_t rows = std::min(kRows, o.m - row);
-        // Beyond the end a tile repeats the last row, and keeps none of it.
+        // Beyond the last row, a tile repeats it, and the results are
+        // discarded.
         double sums[kRows][kColumns];
         const double *factors[kRows];
         for (int64_t i = 0; i < kRows; ++i) {

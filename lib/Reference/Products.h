@@ -1,4 +1,4 @@
-//===- Products.h - sums of products of f64 ---------------------*- C++ -*-===//
+//===- Products.h - Matmul in f64 -------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_PRODUCTS_H
 #define BINADE_LIB_REFERENCE_PRODUCTS_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// y[m, n] += lhs[m, k] rhs[k, n], the summands of each element one after the
-/// other: the same bits on every CPU.
+/// Computes y[m, n] += lhs[m, k] rhs[k, n]. Adds the terms of each element in
+/// order, so that the bits are the same on every CPU.
 void accumulateProduct(llvm::ArrayRef<double> lhs, llvm::ArrayRef<double> rhs,
                        llvm::MutableArrayRef<double> y, int64_t m, int64_t k,
                        int64_t n);

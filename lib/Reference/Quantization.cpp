@@ -1,4 +1,4 @@
-//===- Quantization.cpp - codes with shared scales ------------------------===//
+//===- Quantization.cpp - Quantize, dequantize and their parts ------------===//
 
 #include "Families.h"
 #include "Random.h"
@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// The codes of a tensor: numbers of a float format, or bits, of which those of
-/// two elements may share a byte.
+/// The quantized elements of a tensor: of a float format, or raw bytes, which
+/// may contain two elements each.
 struct CodeReader {
   const Codec &codec;
   const Tensor &codes;
@@ -47,7 +47,7 @@ static float getNumber(const Tensor &tensor, int64_t index) {
   return static_cast<float>(tensor[index]);
 }
 
-/// A NaN among the magnitudes is their largest, and their least.
+/// If a magnitude is NaN, so is the largest one.
 SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                                            ArrayRef<int64_t> shape,
                                            ArrayRef<double> numbers,

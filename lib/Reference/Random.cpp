@@ -1,4 +1,4 @@
-//===- Random.cpp - dropout and its generator -----------------------------===//
+//===- Random.cpp - Dropout and its random generator ----------------------===//
 
 #include "Random.h"
 #include "Families.h"
@@ -47,7 +47,7 @@ static void evaluateRandomUniform(RandomUniformOp op, Evaluation &e) {
     y = drawUniform(index[i], seed[i], step[i], op.getStream()).front();
 }
 
-/// dropout and its gradient: the same elements are kept.
+/// Dropout and its gradient, which keep the same elements.
 template <typename Op> static void evaluateDropout(Op op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   ArrayRef<int64_t> rng = e[op.getRng()].getIntegers();
@@ -56,7 +56,7 @@ template <typename Op> static void evaluateDropout(Op op, Evaluation &e) {
     if (drawUniform(i, rng[0], rng[1], op.getStream()).front() < ratio)
       continue;
     y = x[i] / (1.0 - ratio);
-    // The factor is rounded, and the product.
+    // The factor and the product are both rounded.
     if (ratio != 0.0)
       e.setError(0, i, 2.0 * e.getRoundoff() * std::fabs(y));
   }

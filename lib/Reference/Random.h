@@ -1,4 +1,4 @@
-//===- Random.h - the generator of dropout ----------------------*- C++ -*-===//
+//===- Random.h - Random generator of dropout -------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_RANDOM_H
 #define BINADE_LIB_REFERENCE_RANDOM_H
@@ -8,8 +8,8 @@
 
 namespace mlir::binade {
 
-/// The words that Philox4x32-10 draws, each as a multiple of 2^-24 in [0, 1);
-/// of `stream` and `step` the low 32 bits count.
+/// Returns the four words that Philox4x32-10 draws, each as a multiple of 2^-24
+/// in [0, 1). Only the low 32 bits of `stream` and `step` are used.
 std::array<float, 4> drawUniform(int64_t index, int64_t seed, int64_t step,
                                  int64_t stream);
 

@@ -1,4 +1,4 @@
-//===- RangeExpansion.cpp - powers that stretch groups --------------------===//
+//===- RangeExpansion.cpp - Range expansion of groups ---------------------===//
 
 #include "RangeExpansion.h"
 #include "binade/IR/RangeExpansion.h"
@@ -16,8 +16,8 @@ static constexpr unsigned kFraction = 23;
 static constexpr uint32_t kFractionMask = 0x007fffff,
                           kExponentMask = 0x7f800000, kOne = 0x3f800000;
 static constexpr float kBias = 127.0f;
-/// 1.5 * 2^23 and the bias: what is added to it is rounded to an integer, whose
-/// low bits are the exponent field.
+/// 1.5 * 2^23 plus the bias: adding it rounds a number to an integer, whose low
+/// bits are the exponent field.
 static constexpr float kRound = 0x1.8p23f + kBias;
 
 static uint32_t bitsOf(float x) { return llvm::bit_cast<uint32_t>(x); }
@@ -30,7 +30,7 @@ static float polynomial(float x, ArrayRef<double> coefficients) {
   return sum;
 }
 
-/// log2(x) - less.
+/// Returns log2(x) - less.
 static float subtractLog2(float x, float less, ArrayRef<double> coefficients) {
   uint32_t bits = bitsOf(x);
   float whole = static_cast<float>(bits >> kFraction) - kBias;
@@ -39,7 +39,7 @@ static float subtractLog2(float x, float less, ArrayRef<double> coefficients) {
   return whole + std::fma(polynomial(d, coefficients), d, middle);
 }
 
-/// NaN where x is not finite.
+/// Returns log2(x), or NaN if x is not finite.
 static float findLog2(float x) {
   return std::fma(x, 0.0f, subtractLog2(x, 0.0f, kLog2));
 }
@@ -59,13 +59,13 @@ static float raiseTwo(float x, ArrayRef<double> coefficients) {
          fromBits(bitsOf(shifted) << kFraction);
 }
 
-/// A power of two that brings the centre to [1, 2).
+/// Returns a power of two that scales the centre to [1, 2).
 static float findUnit(float centre) {
   constexpr uint32_t kMax = 253u << kFraction, kTurn = 254u << kFraction;
   return fromBits(kTurn - std::min(bitsOf(centre) & kExponentMask, kMax));
 }
 
-/// log2(|x| / centre).
+/// Returns log2(|x| / centre).
 static float compare(float x, float centre, ArrayRef<double> coefficients) {
   float unit = findUnit(centre);
   return subtractLog2(std::fabs(x) * unit, findLog2(centre * unit),
@@ -77,7 +77,7 @@ Expansion Expansion::choose(float amax, float least, float bound) {
   if (amax == 0.0f)
     return chosen;
   chosen.centre = std::sqrt(amax) * std::sqrt(least);
-  // The ratio may be beyond f32.
+  // The ratio may exceed the range of f32.
   bool isWide = amax * 0x1p-100f > least;
   float ratio = isWide ? amax * 0x1p-64f / (least * 0x1p100f) : amax / least;
   if (!isWide && ratio <= static_cast<float>(kConstantRatio))

@@ -1,7 +1,7 @@
-//===- RangeExpansion.h - powers that stretch groups ------------*- C++ -*-===//
+//===- RangeExpansion.h - Range expansion of groups -------------*- C++ -*-===//
 //
-// The arithmetic of expanded formats on numbers: the f32 operations of
-// lib/Codegen/Casts/RangeExpansion.cpp, one for one
+// The arithmetic of range expansion: the same f32 operations as in
+// lib/Codegen/Casts/RangeExpansion.cpp, in the same order
 // (docs/decisions/0058-range-expansion-bits.md).
 //
 //===----------------------------------------------------------------------===//
@@ -15,20 +15,21 @@ namespace mlir::binade {
 struct Expansion {
   float power = 1.0f, centre = 1.0f;
 
-  /// Chooses them for a group with the largest magnitude `amax` and the
-  /// smallest one that is not 0, `least`. `bound` is the ratio of the largest
-  /// to the smallest quantized value.
+  /// Returns the power and the centre of a group with the largest magnitude
+  /// `amax` and the smallest nonzero magnitude `least`. `bound` is the ratio of
+  /// the largest to the smallest quantized value.
   static Expansion choose(float amax, float least, float bound);
-  /// The largest magnitude after expansion, before it is scaled.
+  /// Returns the largest magnitude after expansion, before scaling.
   float expandLargest(float amax) const;
-  /// sign(x) (|x| / centre)^power / scale: what is rounded to a code.
+  /// Returns sign(x) (|x| / centre)^power / scale, which is then rounded.
   float expand(float x, float scale) const;
-  /// The element that a code stands for, from the logarithm of the code's
+  /// Returns the element of a quantized value, from the logarithm of its
   /// magnitude and any number with its sign.
   float contract(float logarithm, float sign, float scale) const;
 };
 
-/// log2 of a magnitude that is no subnormal f32; an infinity and NaN stay.
+/// Returns log2 of a magnitude that is not a subnormal f32; infinity and NaN
+/// stay.
 float findLogarithm(float magnitude);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- Reduction.cpp - reductions over axes -------------------------------===//
+//===- Reduction.cpp - Reductions over axes -------------------------------===//
 
 #include "Families.h"
 #include "Walk.h"

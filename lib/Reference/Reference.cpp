@@ -1,4 +1,4 @@
-//===- Reference.cpp - what every op means, in numbers --------------------===//
+//===- Reference.cpp - Reference implementation of ops --------------------===//
 
 #include "binade/Reference/Reference.h"
 #include "Families.h"
@@ -52,8 +52,8 @@ void Evaluation::setError(unsigned result, int64_t index, double error) {
   errors[result][index] = error;
 }
 
-/// Both sides round to the result's format: what differs by `error` before may
-/// differ by one spacing more after.
+/// Both sides round to the result's format, so that a difference of `error`
+/// before may grow by one spacing.
 double Evaluation::getBound(unsigned result, int64_t index) const {
   double error = errors[result][index];
   if (error == 0.0)
@@ -113,10 +113,10 @@ double mlir::binade::getSumConstant(int64_t count) {
 // Elementwise ops
 //===----------------------------------------------------------------------===//
 
-/// Whether an implementation that computes in f32 and then rounds to the
-/// result's format gives the same bits as one rounding: always where the
-/// result is as wide, and where twice its bits and two fit into f32's
-/// significand and the operands are no wider than the result (Figueroa, 1995).
+/// Whether rounding to f32 and then to the result's format gives the same bits
+/// as one rounding. It does if the result is at least as wide as f32; or if
+/// twice its significand bits plus two fit into f32's significand and the
+/// operands are not wider than the result (Figueroa, 1995).
 static bool isDoubleRoundingHarmless(Operation *op) {
   auto getPrecision = [](Type type) {
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
@@ -134,8 +134,8 @@ static bool isDoubleRoundingHarmless(Operation *op) {
 double mlir::binade::detail::getElementError(const Evaluation &evaluation,
                                              Accuracy accuracy,
                                              const Estimate &estimate) {
-  // Units in the last place that an approximation may lose. It may also return
-  // zero where the result is no normal number.
+  // The units in the last place that an approximation may lose. It may also
+  // flush a subnormal result to zero.
   constexpr double kUnits = 4.0;
   constexpr double kSmallestNormal = 0x1p-126;
   switch (accuracy) {
@@ -153,7 +153,7 @@ double mlir::binade::detail::getElementError(const Evaluation &evaluation,
 }
 
 LogicalResult mlir::binade::detail::emitNoValue(Operation *op, StringRef what) {
-  return op->emitOpError("has no value on ") << what;
+  return op->emitOpError("is not defined for ") << what;
 }
 
 //===----------------------------------------------------------------------===//

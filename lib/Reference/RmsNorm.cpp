@@ -18,7 +18,8 @@ static void evaluateRmsNorm(RmsNormOp op, Evaluation &e) {
     if (length == 0)
       mean = NAN;
     double rstd = 1.0 / std::sqrt(mean + epsilon);
-    // Of a sum of what is not negative, and of a root; relative, in units of u.
+    // The error of a sum of nonnegative terms and of a root; relative, in units
+    // of u.
     double error =
         0.5 * (getSumConstant(length) + 3.0) * mean / (mean + epsilon) + 3.0;
     e.result(1)[row] = rstd;

@@ -1,4 +1,4 @@
-//===- Rows.h - The rows of a tensor ----------------------------*- C++ -*-===//
+//===- Rows.h - Rows of a tensor --------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_ROWS_H
 #define BINADE_LIB_REFERENCE_ROWS_H

@@ -1,4 +1,4 @@
-//===- Shape.cpp - constants and movement of elements ---------------------===//
+//===- Shape.cpp - Constants and data movement ----------------------------===//
 
 #include "Families.h"
 #include "Walk.h"
@@ -14,7 +14,7 @@ static void copyElement(Tensor &to, int64_t toIndex, const Tensor &from,
     to.getIntegers()[toIndex] = from.getIntegers()[fromIndex];
 }
 
-/// Fills the result from the operand's elements that `walk` visits.
+/// Fills the result with the operand's elements that `walk` visits.
 static void gatherFrom(const Tensor &x, Evaluation &e, const TensorWalk &walk) {
   Tensor &y = e.result();
   auto copy = [&](auto into, auto of) {
@@ -35,9 +35,9 @@ static LogicalResult evaluateConstant(ConstantOp op, Evaluation &e) {
     e.setResult(0, std::make_shared<Tensor>(std::move(*value)));
     return success();
   }
-  // In a kernel over many tensors: one number, whatever the length.
+  // In a multi-tensor kernel, the constant is a splat of any length.
   if (!op.getValue() || !isa<SplatElementsAttr>(op.getValue()))
-    return op.emitOpError("in a kernel over many tensors needs one number");
+    return op.emitOpError("must be a splat in a multi-tensor kernel");
   TensorWalk{SmallVector<int64_t>(y.getShape()),
              SmallVector<int64_t>(y.getRank(), 0)}
       .forEach(

@@ -1,4 +1,4 @@
-//===- Storage.cpp - parameters in 16 bits --------------------------------===//
+//===- Storage.cpp - Parameters stored in 16 bits -------------------------===//
 
 #include "Storage.h"
 #include "llvm/ADT/bit.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The f32 whose upper half is `high`, with `low` below.
+/// Returns the f32 with upper half `high` and lower half `low`.
 static float join(uint16_t high, uint16_t low) {
   return llvm::bit_cast<float>(uint32_t(high) << 16 | low);
 }

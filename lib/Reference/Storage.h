@@ -1,4 +1,4 @@
-//===- Storage.h - parameters in 16 bits ------------------------*- C++ -*-===//
+//===- Storage.h - Parameters stored in 16 bits -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_STORAGE_H
 #define BINADE_LIB_REFERENCE_STORAGE_H
@@ -9,23 +9,25 @@
 
 namespace mlir::binade {
 
-/// A parameter of few bits, and what `master` keeps beside it.
+/// The storage of a parameter, and of its master weight, remainder or
+/// compensation `beside`, if `master` has one.
 class StoredParameter {
 public:
   StoredParameter(Master master, FloatType format)
       : master(master), format(format.getFloatSemantics()) {}
 
-  /// Element `index` as the rule reads it; `beside` may be null.
+  /// Returns element `index` as the rule reads it; `beside` may be null.
   float decode(const Tensor &parameter, const Tensor *beside,
                int64_t index) const;
 
-  /// Element `index` of a new value. What `master` needs of the old one is in
-  /// `old` and `oldBeside`; `random`, in [0, 1), is for `stochastic`.
+  /// Stores element `index` of a new value. `old` and `oldBeside` are the
+  /// tensors before the update; `random`, in [0, 1), is for stochastic
+  /// rounding.
   void update(float value, const Tensor &old, const Tensor *oldBeside,
               float random, int64_t index, Tensor &parameter,
               Tensor *beside) const;
 
-  /// Element `index` of an initial value: either tensor may be null.
+  /// Stores element `index` of an initial value; either tensor may be null.
   void start(float value, int64_t index, Tensor *parameter,
              Tensor *beside) const;
 

@@ -1,4 +1,4 @@
-//===- Tensor.cpp - a tensor of numbers -----------------------------------===//
+//===- Tensor.cpp - Tensors with elements as numbers ----------------------===//
 
 #include "binade/Reference/Tensor.h"
 #include "binade/Reference/FloatFormat.h"

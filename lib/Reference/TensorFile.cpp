@@ -1,4 +1,4 @@
-//===- TensorFile.cpp - named tensors in safetensors files ----------------===//
+//===- TensorFile.cpp - Tensors in safetensors files ----------------------===//
 
 #include "binade/Reference/TensorFile.h"
 #include "binade/Container/Safetensors.h"
@@ -9,9 +9,9 @@ using ::binade::DType;
 using ::binade::Error;
 using ::binade::Result;
 
-/// The dtypes that a file may hold elements of `element` in; the first is
-/// written. Empty where there is none. Codes, which are signless, are read as
-/// unsigned integers too.
+/// Returns the dtypes in which a file may store elements of `element`; the
+/// first is used to write. Empty if there is none. Signless integers, such as
+/// raw quantized elements, are also read from unsigned integers.
 static SmallVector<DType, 2> getDTypes(Type element) {
   if (auto integer = dyn_cast<IntegerType>(element)) {
     SmallVector<DType, 2> both;
@@ -144,7 +144,7 @@ Result<void> mlir::binade::writeTensors(const std::string &path,
     SmallVector<DType, 2> dtypes = getDTypes(type.getElementType());
     if (dtypes.empty())
       return Error{path,
-                   "no safetensors dtype holds elements of " + print(type)}
+                   "no safetensors dtype can store elements of " + print(type)}
           .withPart("tensor " + ::binade::quote(name));
     storage.push_back(tensor->toBytes());
     views.push_back({name, dtypes.front(), type.getShape().vec(),

@@ -1,4 +1,4 @@
-//===- Walk.h - over elements of two tensors at once ------------*- C++ -*-===//
+//===- Walk.h - Iteration over two tensors ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_WALK_H
 #define BINADE_LIB_REFERENCE_WALK_H
@@ -7,8 +7,8 @@
 
 namespace mlir::binade {
 
-/// A walk over the elements of `shape` in row-major order, beside an element of
-/// another tensor that starts at `start` and moves by `strides`.
+/// Iterates over the elements of `shape` in row-major order, and in parallel
+/// over elements of another tensor, starting at `start` with `strides`.
 struct TensorWalk {
   SmallVector<int64_t> shape, strides;
   int64_t start = 0;
@@ -30,8 +30,8 @@ struct TensorWalk {
     }
   }
 
-  /// A box of shape `part` at `offsets` and `steps` in a tensor of shape
-  /// `whole`.
+  /// Iterates over a box of shape `part` at `offsets` and `steps` in a tensor
+  /// of shape `whole`.
   static TensorWalk overBox(ArrayRef<int64_t> part, ArrayRef<int64_t> whole,
                             ArrayRef<int64_t> offsets,
                             ArrayRef<int64_t> steps) {
@@ -43,8 +43,8 @@ struct TensorWalk {
     return walk;
   }
 
-  /// The elements of a tensor of shape `shape`, beside the element that each
-  /// goes to when `axes` are reduced away.
+  /// Iterates over a tensor of `shape` and the elements of its reduction over
+  /// `axes`.
   static TensorWalk overReduced(ArrayRef<int64_t> shape,
                                 ArrayRef<int64_t> axes) {
     SmallVector<int64_t> kept(shape);

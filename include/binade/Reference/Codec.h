@@ -1,4 +1,4 @@
-//===- Codec.h - elements as codes with a shared scale ----------*- C++ -*-===//
+//===- Codec.h - Quantized formats, by element ------------------*- C++ -*-===//
 
 #ifndef BINADE_REFERENCE_CODEC_H
 #define BINADE_REFERENCE_CODEC_H
@@ -9,32 +9,34 @@
 
 namespace mlir::binade {
 
-/// `#binade.quantized`, element by element, in f32 as that says.
+/// Implements `#binade.quantized` in f32, element by element.
 class Codec {
 public:
   explicit Codec(QuantizedAttr format);
 
-  /// What the elements that share a scale have in common.
+  /// The values that elements with a shared scale have in common.
   struct Factors {
-    float scale = 0.0f;  ///< As it is stored.
-    float factor = 0.0f; ///< Elements are divided by it, or multiplied.
+    float scale = 0.0f;  ///< In the storage format.
+    float factor = 0.0f; ///< Elements are divided by it, or multiplied,
+                         ///< depending on the scale rule.
     float power = 1.0f, centre = 1.0f;
   };
-  /// `least` matters to formats that expand.
+  /// Returns the factors of a group with largest magnitude `amax`. `least`, the
+  /// smallest nonzero magnitude, matters only for formats with range expansion.
   Factors choose(float amax, float least) const;
 
-  /// The number that a code stands for before it is scaled, and the other way
-  /// around, where `scale`, `power` and `centre` matter.
-  /// `random`, in [0, 1), is for stochastic formats.
+  /// Rounds `x` to a quantized value before scaling, and the inverse of that.
+  /// The inverse reads `scale`, `power` and `centre` of the factors. `random`,
+  /// in [0, 1), is for stochastic rounding.
   float round(float x, const Factors &factors, bool saturate,
               float random) const;
   float expand(float number, const Factors &factors) const;
 
-  /// The bits of a code, and their number.
+  /// Convert between a quantized value before scaling and its bits.
   int64_t encode(float number) const;
   float decode(int64_t code) const;
 
-  /// Which scale element `index` of a tensor of `shape` has.
+  /// Returns the index of the scale of element `index` in a tensor of `shape`.
   int64_t findScale(ArrayRef<int64_t> shape, int64_t index) const;
 
 private:
@@ -43,20 +45,20 @@ private:
 
   QuantizedAttr format;
   std::optional<FloatFormat> element; ///< None for code books.
-  FloatFormat stored;                 ///< Of scales.
+  FloatFormat stored;                 ///< The format of scales.
   float largest, bound;
   SmallVector<float> values, thresholds; ///< Of the code book.
 };
 
-/// The parts that `format` keeps of `numbers`, elements of a tensor of `shape`,
-/// which are f32. `draw` gives the random number of an element; `amax` takes
-/// the place of the largest magnitude.
+/// Quantizes `numbers`, the f32 elements of a tensor of `shape`. Returns the
+/// parts of `format`. `draw` returns the random value of an element; `amax`
+/// replaces the largest magnitude.
 SmallVector<Tensor> quantize(QuantizedAttr format, ArrayRef<int64_t> shape,
                              ArrayRef<double> numbers, bool saturate,
                              function_ref<float(int64_t)> draw,
                              std::optional<float> amax = {});
 
-/// The inverse.
+/// Returns the elements of a quantized tensor of `shape`.
 std::vector<double> dequantize(QuantizedAttr format, ArrayRef<int64_t> shape,
                                ArrayRef<const Tensor *> parts);
 

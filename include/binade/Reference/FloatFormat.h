@@ -1,4 +1,4 @@
-//===- FloatFormat.h - rounding to any float format -------------*- C++ -*-===//
+//===- FloatFormat.h - Rounding to any float format -------------*- C++ -*-===//
 
 #ifndef BINADE_REFERENCE_FLOATFORMAT_H
 #define BINADE_REFERENCE_FLOATFORMAT_H
@@ -7,35 +7,39 @@
 
 namespace mlir::binade {
 
-/// A float format of at most 64 bits, described by numbers. Everything follows
-/// from APFloat's semantics of the type: formats not yet invented work too.
-/// Every value of such a format is a double.
+/// A float format of at most 64 bits, described by APFloat's semantics, so that
+/// it also works for new formats. A double represents every value of such a
+/// format.
 struct FloatFormat {
   explicit FloatFormat(const llvm::fltSemantics &semantics);
 
-  /// The number of this format nearest to `x`, ties to even, in one rounding
-  /// and with subnormals. What lies beyond the largest finite number after
-  /// rounding becomes that number with `saturate` (or where the format has
-  /// nothing else), otherwise infinity, or NaN in formats without infinity.
+  /// Rounds `x` to the nearest value of this format, ties to even, in one
+  /// rounding and with subnormals. A result beyond the largest finite value
+  /// becomes that value with `saturate` (or if the format has neither infinity
+  /// nor NaN); otherwise it becomes infinity, or NaN in formats without
+  /// infinity.
   double round(double x, bool saturate = false) const;
 
-  /// One of the two numbers of this format around `x`: that further from zero
-  /// where `random`, in [0, 1), is less than the fraction of the way there.
+  /// Rounds `x` stochastically to one of the two neighbouring values of this
+  /// format: away from zero if `random`, in [0, 1), is less than the distance
+  /// from the inner one in units of the spacing.
   double roundRandomly(double x, double random, bool saturate = false) const;
 
-  /// Distance of neighbouring numbers at `x`; infinite or NaN where `x` is.
+  /// Returns the distance between neighbouring values at `x`; infinite or NaN
+  /// if `x` is.
   double getSpacing(double x) const;
 
-  /// Half of the relative distance of neighbours: 2^-precision.
+  /// Returns half of the relative distance between neighbouring values:
+  /// 2^-precision.
   double getRoundoff() const;
 
-  /// The bits of `x`, which is a number of this format. NaN is the format's
+  /// Returns the bits of `x`, a value of this format. NaN becomes the format's
   /// canonical quiet NaN.
   uint64_t encode(double x) const;
   double decode(uint64_t bits) const;
 
   const llvm::fltSemantics &semantics;
-  int precision; ///< Bits of the significand, the leading one included.
+  int precision; ///< Bits of the significand, including the leading one.
   int minExponent;
   unsigned width; ///< In bits.
   double largest, smallest;

@@ -1,4 +1,4 @@
-//===- Interpreter.h - evaluate functions of a module -----------*- C++ -*-===//
+//===- Interpreter.h - Evaluate functions of a module -----------*- C++ -*-===//
 
 #ifndef BINADE_REFERENCE_INTERPRETER_H
 #define BINADE_REFERENCE_INTERPRETER_H
@@ -12,86 +12,88 @@ namespace mlir::binade {
 
 using NamedTensors = std::map<std::string, TensorRef>;
 
-/// What arguments (`getArgumentNames`) or results of `function` are called:
-/// their `binade.name`, or `arg<i>` and `result<i>` where they have none.
-/// Names that occur more than once are told apart by role: `gradient/w`.
+/// Return the names of arguments or results of `function`: their `binade.name`,
+/// or `arg<i>` and `result<i>` if they have none. Names that occur more than
+/// once are prefixed with the role: `gradient/w`.
 SmallVector<std::string> getArgumentNames(func::FuncOp function);
 SmallVector<std::string> getResultNames(func::FuncOp function);
 
 struct EvaluationOptions {
-  /// Directory that `#binade.external` refers to.
+  /// The directory to which `#binade.external` is relative.
   std::string directory;
-  /// Also compute bounds.
+  /// Whether to compute error bounds, too.
   bool bounds = false;
-  /// Whether floats are rounded to the formats of their types. Without, all is
-  /// as f64 has it, but for roundings that are an op's own.
+  /// Whether floats are rounded to the formats of their types. Otherwise all
+  /// values are f64, except for the results of ops that round by definition.
   bool rounds = true;
-  /// Told of each op of the function with what it read and what it made.
+  /// Called for each op of the function with its operands and results.
   std::function<LogicalResult(Operation *, ArrayRef<TensorRef> operands,
                               ArrayRef<TensorRef> results)>
       observe = {};
-  /// Computes kernels in place of the reference, where given: results of
-  /// `types`, which those of a kernel over many tensors do not have.
+  /// If set, computes kernels instead of the reference. `types` are those of
+  /// the results; a multi-tensor kernel itself has vectors instead.
   std::function<FailureOr<SmallVector<TensorRef>>(
       func::FuncOp, ArrayRef<TensorRef>, ArrayRef<RankedTensorType> types)>
       kernels = {};
 };
 
-/// The function of that name that has a body, or an error that lists all.
+/// Returns the function of that name with a body, or emits an error that lists
+/// all.
 FailureOr<func::FuncOp> findFunction(ModuleOp module, StringRef name);
 
-/// One tensor per argument of `function`: from `inputs`, or what the argument's
-/// `binade.init` says. Errors: missing or superfluous inputs, inputs of another
-/// type.
+/// Returns one tensor per argument of `function`: from `inputs`, or from the
+/// argument's `binade.init`. Emits an error for missing or superfluous inputs,
+/// and for inputs of another type.
 FailureOr<NamedTensors> completeInputs(func::FuncOp function,
                                        const NamedTensors &inputs,
                                        const EvaluationOptions &options);
 
 struct Outputs {
   NamedTensors values;
-  /// How far a correct implementation may be from `values`, as f64 tensors of
-  /// the same shapes; only when asked for. For one op this is the bound that
-  /// stands beside its function. Through several ops it grows by as much as
-  /// the output moved, times a safety factor, in evaluations that moved every
-  /// intermediate value at random within its own bound.
+  /// The largest difference of a correct implementation from `values`, as f64
+  /// tensors of the same shapes; only if requested. For one op it is the bound
+  /// defined next to the op's function. For several ops, the change of the
+  /// output is added, times a safety factor, in evaluations that perturb every
+  /// intermediate value randomly within its own bound.
   NamedTensors bounds;
 };
 
-/// Evaluates `@name` of `module` on `inputs`, completed as above. Errors, at
-/// the function or op: no such function, wrong inputs, an op without a meaning
-/// in the reference, data that an op rejects.
+/// Evaluates `@name` of `module` on `inputs`, completed as above. Emits errors
+/// at the function or op: no such function, wrong inputs, an op that the
+/// reference does not implement, data that an op rejects.
 FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
                             const NamedTensors &inputs,
                             const EvaluationOptions &options = {});
 
-/// How many products of `op` are computed in the time of one: those of matrices
-/// are summed in registers, as many as a vector holds.
+/// Returns how many multiply-adds of `op` are computed in the time of one
+/// elsewhere: matmuls accumulate in registers, as many as a vector has
+/// elements.
 int64_t countAtOnce(Operation *op);
 
-/// The results of one op, which may be one that is observed, on `operands`.
+/// Evaluates one op, also one passed to `observe`, on `operands`.
 FailureOr<SmallVector<TensorRef>> evaluate(Operation *op,
                                            ArrayRef<TensorRef> operands,
                                            const EvaluationOptions &options);
 
-/// The parameter and the states of an update as numbers of f32, whatever they
-/// are kept in: those that it read, of all its operands, or those that it
-/// wrote, of all its results.
+/// Return the parameter and the states of an update as f32, whatever their
+/// storage formats: those before the update from all its operands, those after
+/// it from all its results.
 SmallVector<TensorRef> getKeptBefore(OptimizerUpdateOp op,
                                      ArrayRef<TensorRef> operands);
 SmallVector<TensorRef> getKeptAfter(OptimizerUpdateOp op,
                                     ArrayRef<TensorRef> results);
 
-/// The element of `result` that is farthest from `reference`, measured in
+/// The element of `result` that is farthest from `reference`, in units of
 /// `bound`.
 struct Deviation {
-  double ratio = 0.0; ///< At most 1 where `result` is correct.
+  double ratio = 0.0; ///< At most 1 if `result` is correct.
   int64_t index = 0;  ///< Row-major.
   double difference = 0.0, bound = 0.0;
 };
 
-/// Compares tensors of one shape. NaN agrees with NaN; another number where one
-/// side is NaN or infinite, or any difference where the bound is 0, has an
-/// infinite ratio. A null `bound` is 0 everywhere.
+/// Compares tensors of the same shape. NaN equals NaN. The ratio is infinite if
+/// only one side is NaN or infinite, and for any difference if the bound is 0.
+/// A null `bound` is 0 everywhere.
 Deviation compare(const Tensor &result, const Tensor &reference,
                   const Tensor *bound);
 

@@ -1,9 +1,9 @@
-//===- Reference.h - what every op means, in numbers ------------*- C++ -*-===//
+//===- Reference.h - Reference implementation of ops ------------*- C++ -*-===//
 //
-// One function per op gives the op's value, computed in f64 from its operands,
-// and how far a correct implementation may be from it. Nothing here emits IR
-// or asks how an op decomposes: an oracle must not share code with what it
-// judges. A new elementwise op needs one row in Elementwise.cpp.
+// One function per op computes its value in f64 from the operands, and an error
+// bound of correct implementations. Nothing here emits IR or uses
+// decompositions: an oracle must not share code with the implementation that it
+// tests. A new elementwise op needs one row in Elementwise.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +22,12 @@ namespace mlir::binade {
 
 using TensorRef = std::shared_ptr<const Tensor>;
 
-/// One op about to be evaluated: operands in, results out.
+/// The evaluation of one op, with its operands and results.
 class Evaluation {
 public:
-  /// Evaluates a function on tensors (`call`) or the body of an op (`run`), or
-  /// reads the elements of an attribute that may name a file (`load`).
+  /// Callbacks that evaluate a function on tensors (`call`) or the body of an
+  /// op (`run`), and that read the elements of an attribute, which may refer to
+  /// a file (`load`).
   struct Context {
     std::function<FailureOr<SmallVector<TensorRef>>(
         Operation *user, func::FuncOp, ArrayRef<TensorRef>,
@@ -38,8 +39,8 @@ public:
     std::function<FailureOr<Tensor>(Operation *user, Attribute)> load;
   };
 
-  /// `types` are the types of the results: those of the op, or for the body of
-  /// a kernel over many tensors those that belong to its operands.
+  /// `types` are the types of the results. They differ from those of the op in
+  /// the body of a multi-tensor kernel.
   Evaluation(Operation *op, SmallVector<TensorRef> operands,
              ArrayRef<RankedTensorType> types, const Context &context,
              bool wantsErrors);
@@ -48,38 +49,38 @@ public:
   const Context &getContext() const { return context; }
 
   ArrayRef<TensorRef> getOperands() const { return operands; }
-  /// The tensor of an operand of this op.
+  /// Returns the tensor of an operand of this op.
   const Tensor &operator[](Value operand) const;
 
-  /// A result to fill in. Floats are written in f64 and rounded to the result's
-  /// format once the op's function is done.
+  /// Returns a result to fill in. Floats are written in f64, and rounded to the
+  /// result's format after the op's function.
   Tensor &result(unsigned index = 0) { return results[index]; }
-  /// A result that exists already.
+  /// Sets a result that already exists.
   void setResult(unsigned index, TensorRef value) {
     finished[index] = std::move(value);
   }
 
-  /// Whether `setError` has an effect: what is expensive to bound need not be
-  /// bounded otherwise.
+  /// Whether `setError` has an effect. If not, functions can skip expensive
+  /// bounds.
   bool wantsErrors() const { return withErrors; }
-  /// Says by how much an implementation may miss element `index` of a result
-  /// before its last rounding. Elements without a mark are exact: the rounding
-  /// to the result's format is their only one.
+  /// Sets the largest error that an implementation may have in element `index`
+  /// of a result, before the final rounding. An element without error is exact,
+  /// except for the rounding to the result's format.
   void setError(unsigned result, int64_t index, double error);
 
-  /// Unit roundoff of the format that this op is computed in inside: f32, or
-  /// f64 where a float operand or result is.
+  /// Returns the unit roundoff of the format in which this op computes: f32, or
+  /// f64 if an operand or result is f64.
   double getRoundoff() const { return roundoff; }
-  /// Unit roundoff of partial sums: the working format's, or the one that the
-  /// op's decision names.
+  /// Returns the unit roundoff of partial sums: that of the op's decision, or
+  /// else of the format in which it computes.
   double getAccumulationRoundoff() const;
 
-  /// Rounds the results, if that is asked for, and returns them.
+  /// Returns the results, rounded if `rounds`.
   SmallVector<TensorRef> takeResults(bool rounds = true);
-  /// Bounds on |implementation - result|, one f64 tensor per result; null
-  /// for exact results. To be called before `takeResults`.
+  /// Returns bounds on |implementation - result|, one f64 tensor per result;
+  /// null for exact results. Must be called before `takeResults`.
   SmallVector<TensorRef> makeBounds() const;
-  /// The results moved at random within their bounds, with signs and sizes
+  /// Returns the results perturbed within their bounds, with signs and sizes
   /// drawn by `draw` from [-1, 1].
   SmallVector<TensorRef> makePerturbed(function_ref<double()> draw) const;
 
@@ -91,25 +92,26 @@ private:
   const Context &context;
   SmallVector<Tensor> results;
   SmallVector<TensorRef> finished;
-  SmallVector<std::vector<double>> errors; // Empty: exact.
+  SmallVector<std::vector<double>> errors; // Empty for exact results.
   double roundoff;
   bool withErrors;
 };
 
-/// c in the bound c u sum|terms| of a sum of `count` terms in any order: the
-/// worst case for short sums, for long ones the bound that random rounding
-/// errors keep with all but negligible probability (Higham, Mary, 2019).
+/// Returns c in the bound c u sum|terms| of a sum of `count` terms in any
+/// order: the worst case for short sums; for long ones, the bound that random
+/// rounding errors keep with all but negligible probability (Higham, Mary,
+/// 2019).
 double getSumConstant(int64_t count);
 
-/// How an elementwise op on floats may be computed.
+/// The accuracy that implementations of an elementwise op on floats must have.
 enum class Accuracy {
-  Exact,        ///< moves or picks bits
-  Rounded,      ///< the exact result, rounded to the working format
-  Approximated, ///< within a few units in the last place of that
+  Exact,        ///< Moves or selects bits.
+  Rounded,      ///< The exact result, rounded to the working format.
+  Approximated, ///< Within a few units in the last place of the exact result.
 };
 
-/// An element and the sum of the magnitudes that its formula adds up: what the
-/// error is relative to where terms cancel.
+/// An element, and the sum of the magnitudes of the terms in its formula, to
+/// which the error is relative if terms cancel.
 struct Estimate {
   Estimate(double value) : value(value), magnitude(std::fabs(value)) {}
   Estimate(double value, double magnitude)
@@ -117,7 +119,7 @@ struct Estimate {
   double value, magnitude;
 };
 
-/// The ops that have a meaning here.
+/// The reference functions of all ops.
 class Reference {
 public:
   using Function = std::function<LogicalResult(Evaluation &)>;
@@ -128,19 +130,20 @@ public:
     requires std::is_invocable_v<F, Op, Evaluation &>
   void add(F function);
 
-  /// Registers an elementwise op by a function of the operands' elements, and
-  /// of the op before them where its attributes matter, that returns a number
-  /// or an Estimate; and where the op means something on integers by another
+  /// Registers an elementwise op by a function of the operands' elements,
+  /// preceded by the op if its attributes matter, that returns a number or an
+  /// Estimate; and by another function for integers, if the op supports them.
+  /// Either function may be null.
   /// one. Either may be null.
   template <typename Op, typename F, typename I = std::nullptr_t>
     requires(!std::is_invocable_v<F, Op, Evaluation &>)
   void add(F onFloats, Accuracy accuracy = Accuracy::Approximated,
            I onIntegers = nullptr);
 
-  /// Null when there is none.
+  /// Returns the function of an op; null if there is none.
   const Function *find(StringRef op) const;
 
-  /// All ops of the dialect.
+  /// Returns the functions of all ops of the dialect.
   static const Reference &get();
 
 private:
@@ -153,11 +156,11 @@ private:
 
 namespace detail {
 
-/// Error of element `index` that `accuracy` allows.
+/// Returns the error of an element that `accuracy` allows.
 double getElementError(const Evaluation &evaluation, Accuracy accuracy,
                        const Estimate &estimate);
 
-/// "has no value on <what>".
+/// Emits the error that `op` is not defined for `what`.
 LogicalResult emitNoValue(Operation *op, StringRef what);
 
 template <typename Op, typename F, typename... Element>

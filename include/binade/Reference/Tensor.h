@@ -1,4 +1,4 @@
-//===- Tensor.h - a tensor of numbers ---------------------------*- C++ -*-===//
+//===- Tensor.h - Tensors with elements as numbers --------------*- C++ -*-===//
 
 #ifndef BINADE_REFERENCE_TENSOR_H
 #define BINADE_REFERENCE_TENSOR_H
@@ -10,32 +10,34 @@
 
 namespace mlir::binade {
 
-/// A tensor of static shape whose elements are held in row-major order as
-/// doubles (floats of any format) or as 64-bit integers (i1 is 0 or 1, unsigned
-/// ones are zero-extended, others sign-extended).
+/// A tensor of static shape that stores its elements in row-major order as
+/// doubles (floats of any format) or as 64-bit integers (i1 as 0 or 1, unsigned
+/// ones zero-extended, others sign-extended).
 class Tensor {
 public:
   Tensor() = default;
-  /// Zeros. `type` has a static shape and an element type that `canHold`.
+  /// Creates a tensor of zeros. `type` has a static shape and an element type
+  /// for which `canHold` is true.
   explicit Tensor(RankedTensorType type);
 
-  /// Whether every value of `element` is a double or a 64-bit integer.
+  /// Whether a double or a 64-bit integer can represent every value of
+  /// `element`.
   static bool canHold(Type element);
 
-  /// From raw little-endian bytes: elements narrower than a byte take one byte
-  /// each. Fails where `bytes` has another length than `type`, or an i1 is
-  /// neither 0 nor 1.
+  /// Creates a tensor from raw little-endian bytes; elements narrower than a
+  /// byte take one byte each. Fails if the length of `bytes` does not fit
+  /// `type`, or an i1 is neither 0 nor 1.
   static FailureOr<Tensor> fromBytes(RankedTensorType type,
                                      ArrayRef<char> bytes);
   std::vector<char> toBytes() const;
-  /// Bytes of one element in raw form.
+  /// Returns the bytes of one element in raw form.
   static unsigned getByteWidth(Type element);
 
-  /// From a dense attribute; fails for other kinds of attributes.
+  /// Creates a tensor from a dense attribute; fails for other attributes.
   static FailureOr<Tensor> fromElements(ElementsAttr elements);
 
-  /// `tensor` under a type of as many of the same elements: itself where it has
-  /// that type.
+  /// Returns `tensor` with a type of the same number of the same elements;
+  /// `tensor` itself if it has that type.
   static std::shared_ptr<const Tensor>
   reshape(std::shared_ptr<const Tensor> tensor, RankedTensorType type);
 
@@ -46,7 +48,7 @@ public:
   int64_t getNumElements() const { return type.getNumElements(); }
   bool isFloat() const { return isa<FloatType>(type.getElementType()); }
 
-  /// Element `index` of a float tensor.
+  /// Returns element `index` of a float tensor.
   double operator[](int64_t index) const { return floats[index]; }
   double &operator[](int64_t index) { return floats[index]; }
 
@@ -55,7 +57,7 @@ public:
   ArrayRef<int64_t> getIntegers() const { return integers; }
   MutableArrayRef<int64_t> getIntegers() { return integers; }
 
-  /// Element `index`, whatever the type.
+  /// Returns element `index` of a float or integer tensor.
   double getNumber(int64_t index) const;
 
   /// Rounds the elements to the element type: floats to nearest even, integers
@@ -68,10 +70,10 @@ private:
   std::vector<int64_t> integers;
 };
 
-/// Strides of a row-major `shape`, in elements.
+/// Returns the strides of a row-major `shape`, in elements.
 SmallVector<int64_t> getRowMajorStrides(ArrayRef<int64_t> shape);
 
-/// `value` modulo the width of `type`: as a tensor holds it.
+/// Returns `value` modulo 2^width of `type`, as a tensor stores it.
 int64_t wrapInteger(int64_t value, IntegerType type);
 
 } // namespace mlir::binade

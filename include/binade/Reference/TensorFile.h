@@ -1,4 +1,4 @@
-//===- TensorFile.h - named tensors in safetensors files --------*- C++ -*-===//
+//===- TensorFile.h - Tensors in safetensors files --------------*- C++ -*-===//
 
 #ifndef BINADE_REFERENCE_TENSORFILE_H
 #define BINADE_REFERENCE_TENSORFILE_H
@@ -8,10 +8,10 @@
 
 namespace mlir::binade {
 
-/// Reads all tensors of a file. Those that `types` names are read as elements
-/// of that type: integers without sign from signed or unsigned ones, floats
-/// narrower than a byte from U8. A tensor that does not fit its type is an
-/// error at the tensor. The others get the type that their dtype stands for.
+/// Reads all tensors of a file. Those in `types` are read as elements of that
+/// type: signless integers from signed or unsigned ones, floats narrower than a
+/// byte from U8. Returns an error at a tensor that does not fit its type. Other
+/// tensors get the type of their dtype.
 ::binade::Result<NamedTensors>
 readTensors(const std::string &path, MLIRContext *context,
             const std::map<std::string, RankedTensorType> &types = {});

@@ -112,7 +112,7 @@ class TestExternal:
         assert done.stdout.strip().endswith("= 1 2.5 -3"), done
 
     @pytest.mark.parametrize("changed, message", [
-        ({"digest": "0" * 64}, "the module says"),
+        ({"digest": "0" * 64}, "the module expects"),
         ({"offset": 8}, "data.bin"),
         ({"file": "../data.bin"}, "data.bin"),
         ({"file": "absent.bin"}, "absent.bin"),
