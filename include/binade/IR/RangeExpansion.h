@@ -47,8 +47,8 @@ inline constexpr double kSteps = 16.0;
 inline constexpr double kConstantRatio = 1.0 + 0x1p-12;
 
 /// Returns the ratio of two magnitudes that `format` can represent. Range
-/// expansion raises the ratio of a group's largest and smallest magnitude to
-/// it.
+/// expansion chooses its power so that the ratio of a group's largest and
+/// smallest magnitude is at most this afterwards.
 inline float getBound(QuantizedAttr format) {
   FloatType type = format.getFormat();
   bool isFinite = type && !APFloat::semanticsHasInf(type.getFloatSemantics());

@@ -65,9 +65,8 @@ FailureOr<Outputs> evaluate(ModuleOp module, StringRef name,
                             const NamedTensors &inputs,
                             const EvaluationOptions &options = {});
 
-/// Returns how many multiply-adds of `op` are computed in the time of one
-/// elsewhere: matmuls accumulate in registers, as many as a vector has
-/// elements.
+/// Returns how many multiply-adds of `op` take the time of one of other ops:
+/// matmuls accumulate in registers, as many as a vector has elements.
 int64_t countAtOnce(Operation *op);
 
 /// Evaluates one op, also one passed to `observe`, on `operands`.

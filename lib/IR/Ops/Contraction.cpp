@@ -239,7 +239,7 @@ namespace {
 /// An operand of a matmul that is dequantized.
 struct CodedSide {
   DequantizeOp decoded;
-  bool isTransposed; ///< Whether it is summed over its rows.
+  bool isTransposed; ///< Whether the sum is over its second-to-last axis.
 
   QuantizedAttr getFormat() { return decoded.getFormat(); }
 };
