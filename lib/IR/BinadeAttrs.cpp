@@ -268,7 +268,7 @@ LogicalResult mlir::binade::verifyOneKindOfElements(Operation *op, Type lhs,
   Type l = getElementTypeOrSelf(lhs), r = getElementTypeOrSelf(rhs);
   if (l == r || (isa<FloatType>(l) && isa<FloatType>(r)))
     return success();
-  return op->emitOpError("expects floats on both sides, or one element type, "
+  return op->emitOpError("expects two float types, or equal element types, "
                          "got ")
          << lhs << " and " << rhs;
 }

@@ -103,7 +103,7 @@ private:
         return emitError(location, "optimizer '")
                << rule.getSymName() << "', imported from the graph, has no "
                << "default for '" << setting.getName().getValue()
-               << "', which is an input there: expected a number for it";
+               << "', which is an input of the graph; expected a value for it";
     return success();
   }
 

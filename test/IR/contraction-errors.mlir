@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @ranks_differ(%a: tensor<2x8x64xf32>, %b: tensor<64x32xf32>) {
-  // expected-error@+2 {{expected sides of one rank of at least 2 and equal leading axes, got 'tensor<2x8x64xf32>' and 'tensor<64x32xf32>'}}
+  // expected-error@+2 {{expected operands of equal rank of at least 2, with equal leading axes, got 'tensor<2x8x64xf32>' and 'tensor<64x32xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
   %r = binade.matmul %a, %b : (tensor<2x8x64xf32>, tensor<64x32xf32>) -> tensor<2x8x32xf32>
   return
@@ -10,7 +10,7 @@ func.func @ranks_differ(%a: tensor<2x8x64xf32>, %b: tensor<64x32xf32>) {
 // -----
 
 func.func @vectors(%a: tensor<64xf32>, %b: tensor<64xf32>) {
-  // expected-error@+2 {{expected sides of one rank of at least 2 and equal leading axes, got 'tensor<64xf32>' and 'tensor<64xf32>'}}
+  // expected-error@+2 {{expected operands of equal rank of at least 2, with equal leading axes, got 'tensor<64xf32>' and 'tensor<64xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}
   %r = binade.matmul %a, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<f32>
   return
@@ -55,7 +55,7 @@ func.func @wrong_result(%a: tensor<64x8xf32>, %b: tensor<64x32xf32>) {
 // -----
 
 func.func @scaled_ranks_differ(%a: tensor<2x8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<f32>) {
-  // expected-error@+1 {{expects sides of one rank of at least 2 and equal leading axes, got 'tensor<2x8x64xf8E4M3FN>' and 'tensor<32x64xf8E4M3FN>'}}
+  // expected-error@+1 {{expects operands of equal rank of at least 2, with equal leading axes, got 'tensor<2x8x64xf8E4M3FN>' and 'tensor<32x64xf8E4M3FN>'}}
   %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<2x8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
   return
 }
@@ -63,7 +63,7 @@ func.func @scaled_ranks_differ(%a: tensor<2x8x64xf8E4M3FN>, %b: tensor<32x64xf8E
 // -----
 
 func.func @scaled_rows_differ(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x48xf8E4M3FN>, %s: tensor<f32>) {
-  // expected-error@+1 {{expects rows of one length and a result of one element for each two, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x48xf8E4M3FN>' and 'tensor<8x32xf32>'}}
+  // expected-error@+1 {{expects rows of equal length and a result with one element per pair of rows, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x48xf8E4M3FN>' and 'tensor<8x32xf32>'}}
   %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x48xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
   return
 }
@@ -71,7 +71,7 @@ func.func @scaled_rows_differ(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x48xf8E4M3
 // -----
 
 func.func @scaled_wrong_result(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<f32>) {
-  // expected-error@+1 {{expects rows of one length and a result of one element for each two, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x64xf8E4M3FN>' and 'tensor<32x8xf32>'}}
+  // expected-error@+1 {{expects rows of equal length and a result with one element per pair of rows, got 'tensor<8x64xf8E4M3FN>', 'tensor<32x64xf8E4M3FN>' and 'tensor<32x8xf32>'}}
   %r = binade.scaled_matmul %a, %s, %b, %s : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<32x8xf32>
   return
 }
@@ -79,7 +79,7 @@ func.func @scaled_wrong_result(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M
 // -----
 
 func.func @scaled_by_a_vector(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<8xf32>, %t: tensor<f32>) {
-  // expected-error@+1 {{expects one scale for each side, got 'tensor<8xf32>' and 'tensor<f32>'}}
+  // expected-error@+1 {{expects one scale for each operand, got 'tensor<8xf32>' and 'tensor<f32>'}}
   %r = binade.scaled_matmul %a, %s, %b, %t : (tensor<8x64xf8E4M3FN>, tensor<8xf32>, tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<8x32xf32>
   return
 }
@@ -87,7 +87,7 @@ func.func @scaled_by_a_vector(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3
 // -----
 
 func.func @scaled_block_of_nothing(%a: tensor<8x64xf8E4M3FN>, %s: tensor<1x8xf32>) {
-  // expected-error@+1 {{expects a block of three positive numbers and sides of rank 2, got [1, 0, 128] and 'tensor<8x64xf8E4M3FN>'}}
+  // expected-error@+1 {{expects a block of three positive sizes and operands of rank 2, got [1, 0, 128] and 'tensor<8x64xf8E4M3FN>'}}
   %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 0, 128>} : (tensor<8x64xf8E4M3FN>, tensor<1x8xf32>, tensor<8x64xf8E4M3FN>, tensor<1x8xf32>) -> tensor<8x8xf32>
   return
 }
@@ -95,7 +95,7 @@ func.func @scaled_block_of_nothing(%a: tensor<8x64xf8E4M3FN>, %s: tensor<1x8xf32
 // -----
 
 func.func @scaled_blocks_of_batches(%a: tensor<2x8x64xf8E4M3FN>, %s: tensor<1x8xf32>) {
-  // expected-error@+1 {{sides of rank 2, got [1, 1, 128] and 'tensor<2x8x64xf8E4M3FN>'}}
+  // expected-error@+1 {{operands of rank 2, got [1, 1, 128] and 'tensor<2x8x64xf8E4M3FN>'}}
   %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 1, 128>} : (tensor<2x8x64xf8E4M3FN>, tensor<1x8xf32>, tensor<2x8x64xf8E4M3FN>, tensor<1x8xf32>) -> tensor<2x8x8xf32>
   return
 }

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @no_spatial_axis(%a: tensor<2x4xf32>, %b: tensor<6x4xf32>) {
-  // expected-error@+1 {{'binade.conv' op expects input, weight and output of one rank of 3, 4 or 5, got 'tensor<2x4xf32>', 'tensor<6x4xf32>' and 'tensor<2x6xf32>'}}
+  // expected-error@+1 {{'binade.conv' op expects input, weight and output of equal rank 3, 4 or 5, got 'tensor<2x4xf32>', 'tensor<6x4xf32>' and 'tensor<2x6xf32>'}}
   %r = binade.conv %a, %b {strides = array<i64: 1>, padding_low = array<i64: 0>, padding_high = array<i64: 0>, dilations = array<i64: 1>, groups = 1 : i64} : (tensor<2x4xf32>, tensor<6x4xf32>) -> tensor<2x6xf32>
   return
 }

@@ -9,7 +9,7 @@ func.func @shapes_differ(%a: tensor<4xf32>, %b: tensor<8xf32>) {
 // -----
 
 func.func @integers_and_floats(%a: tensor<4xf32>, %b: tensor<4xi64>) {
-  // expected-error@+1 {{'binade.mul' op expects floats on both sides, or one element type, got 'tensor<4xf32>' and 'tensor<4xi64>'}}
+  // expected-error@+1 {{'binade.mul' op expects two float types, or equal element types, got 'tensor<4xf32>' and 'tensor<4xi64>'}}
   %r = binade.mul %a, %b : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
   return
 }

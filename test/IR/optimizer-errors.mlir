@@ -79,7 +79,7 @@ func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 
 func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @too_few_values(%p: tensor<8xf32>) {
-  // expected-error@+1 {{'binade.optimizer_update' op gives 3 values to '@rule.update', which takes 4}}
+  // expected-error@+1 {{'binade.optimizer_update' op passes 3 values to '@rule.update', which takes 4}}
   %n:2 = binade.optimizer_update @rule %p, %p states(%p) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   return
 }

@@ -12,7 +12,7 @@ func.func @uneven(%x: tensor<7xf32>) -> tensor<7xf32> {
 // -----
 
 func.func @too_many_slices(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error@+1 {{cuts 2 operands, has 1}}
+  // expected-error@+1 {{slices 2 operands, but has 1}}
   %y = binade.tile 2 slices 2 joins 1 (%x) {
   ^bb0(%piece: tensor<4xf32>):
     binade.yield %piece : tensor<4xf32>

@@ -57,8 +57,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *,
   if (lhs.getRank() < 2 || lhs.getRank() != rhs.getRank() ||
       lhs.getShape().drop_back(2) != rhs.getShape().drop_back(2)) // C1
     return emitOptionalError(location,
-                             "expected sides of one rank of at least 2 and "
-                             "equal leading axes, got ",
+                             "expected operands of equal rank of at least 2, "
+                             "with equal leading axes, got ",
                              lhs, " and ", rhs);
   auto [m, k] = std::pair(lhs.getDimSize(lhs.getRank() - 2),
                           lhs.getDimSize(lhs.getRank() - 1));
@@ -141,15 +141,15 @@ static LogicalResult verifyScales(ScaledMatmulOp op) {
        rhsScale = cast<RankedTensorType>(op.getRhsScale().getType());
   if (!op.getBlock()) {
     if (lhsScale.getRank() != 0 || rhsScale.getRank() != 0) // C4
-      return op.emitOpError("expects one scale for each side, got ")
+      return op.emitOpError("expects one scale for each operand, got ")
              << lhsScale << " and " << rhsScale;
     return success();
   }
   ArrayRef<int64_t> block = *op.getBlock();
   if (block.size() != 3 || lhs.getRank() != 2 ||
       !llvm::all_of(block, [](int64_t size) { return size > 0; })) // C3
-    return op.emitOpError("expects a block of three positive numbers and sides "
-                          "of rank 2, got [")
+    return op.emitOpError("expects a block of three positive sizes and "
+                          "operands of rank 2, got [")
            << block << "] and " << lhs;
   if (!areScalesOf(lhsScale, lhs, block[0], block[2]) ||
       !areScalesOf(rhsScale, rhs, block[1], block[2])) // C4
@@ -166,15 +166,15 @@ LogicalResult ScaledMatmulOp::verify() {
   int64_t rank = lhs.getRank();
   if (rank < 2 || rhs.getRank() != rank ||
       lhs.getShape().drop_back(2) != rhs.getShape().drop_back(2)) // C1
-    return emitOpError("expects sides of one rank of at least 2 and equal "
-                       "leading axes, got ")
+    return emitOpError("expects operands of equal rank of at least 2, with "
+                       "equal leading axes, got ")
            << lhs << " and " << rhs;
   SmallVector<int64_t> shape(lhs.getShape().drop_back());
   shape.push_back(rhs.getDimSize(rank - 2));
   if (lhs.getShape().back() != rhs.getShape().back() ||
       y.getShape() != ArrayRef(shape)) // C2
-    return emitOpError("expects rows of one length and a result of one element "
-                       "for each two, got ")
+    return emitOpError("expects rows of equal length and a result with one "
+                       "element per pair of rows, got ")
            << lhs << ", " << rhs << " and " << y;
   return verifyScales(*this);
 }

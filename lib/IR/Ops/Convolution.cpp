@@ -75,9 +75,8 @@ static LogicalResult verifyGeometry(Op op, Value x, Value weight, Value y) {
   int64_t rank = xType.getRank();
   if (rank < 3 || rank > 5 || wType.getRank() != rank ||
       yType.getRank() != rank) // C1
-    return op.emitOpError(
-               "expects input, weight and output of one rank of 3, 4 "
-               "or 5, got ")
+    return op.emitOpError("expects input, weight and output of equal rank 3, 4 "
+                          "or 5, got ")
            << xType << ", " << wType << " and " << yType;
   for (ArrayRef<int64_t> list : {op.getStrides(), op.getPaddingLow(),
                                  op.getPaddingHigh(), op.getDilations()})

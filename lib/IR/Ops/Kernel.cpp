@@ -71,8 +71,8 @@ RankedTensorType TileOp::getPiece(Type type, int64_t count) {
 static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
                                  TypeRange inside, int64_t pieces) {
   if (pieces > static_cast<int64_t>(outside.size())) // C1
-    return op.emitOpError("cuts ")
-           << pieces << " " << what << "s, has " << outside.size();
+    return op.emitOpError("slices ")
+           << pieces << " " << what << "s, but has " << outside.size();
   if (inside.size() != outside.size())
     return op.emitOpError("has ")
            << outside.size() << " " << what << "s, its body " << inside.size();

@@ -211,7 +211,7 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   size_t expected = 2 + states + getScalars().size() + getValues().size() +
                     drawsNumber(function);
   if (function.getNumArguments() != expected)
-    return emitOpError("gives ")
+    return emitOpError("passes ")
            << expected << " values to '@" << getFormula().getValue()
            << "', which takes " << function.getNumArguments();
   return success();

@@ -138,7 +138,7 @@ static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
   return buildReshape(b, codes, shape);
 }
 
-/// Reshapes `x` so that elements that share a scale lie along axes: [block row,
+/// Reshapes `x` so that elements that share a scale are along axes: [block row,
 /// row, block column, column] for blocks; blocks of one column stay whole, and
 /// so does everything else.
 static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,

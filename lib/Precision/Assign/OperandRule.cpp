@@ -43,7 +43,7 @@ private:
     }
     ArrayRef<PrecisionInput> inputs = graph.getInputs(node);
     if (inputs.empty())
-      return {policy.wide, "reads no value in a chosen format", {}};
+      return {policy.wide, "reads no value whose format is chosen", {}};
     for (const PrecisionInput &input : inputs) {
       FloatType format = input.producer ? found[*input.producer]
                                         : graph.getStoredFormat(input.value);

@@ -31,7 +31,7 @@ static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
         known.try_emplace(getKey(rule), &rule).first->second;
     if (rule.settings != other->settings)
       return emitError(rule.location)
-             << "matches the same as the rule at " << other->origin
+             << "matches the same ops as the rule at " << other->origin
              << ", with other settings";
   }
   return success();

@@ -269,7 +269,7 @@ static FailureOr<NamedFormats> findOneOfStates(StringRef name,
            << "format '" << name << "' has scales "
            << stringifyGranularity(
                   cast<QuantizedAttr>(found->formats.ofSigned).getGranularity())
-           << "; states need one with groups";
+           << "; states need a format with 'group'";
   return found;
 }
 
@@ -281,7 +281,8 @@ FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
   auto format = dyn_cast<QuantizedAttr>(found->formats.ofSigned);
   if (!format)
     return emitError(location)
-           << "format '" << name << "' has no scales; 'compute' rounds to it";
+           << "format '" << name
+           << "' has no scales; use 'compute' to round operands to it";
   return format;
 }
 

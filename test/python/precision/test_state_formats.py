@@ -122,7 +122,7 @@ def test_a_format_that_says_nonsense(tmp_path, text, message):
     ("e4m3+bf61", 2, "no format of states is called 'bf61'"),
     ("nobody*:e4m3", 3, "no parameter matches 'nobody*'"),
     ("dyn8:stochastik", 2, "behind ':' stands the format of the parameters"),
-    ("e4m3-tensor", 3, "has scales per_tensor; states need one with groups"),
+    ("e4m3-tensor", 3, "has scales per_tensor; states need a format with 'group'"),
 ])  # fmt: skip
 def test_states_that_are_not(tmp_path, states, code, message):
     process = binade("compile", GPT, "--states", states, "-o", tmp_path / "x.bnd")

@@ -10,7 +10,7 @@ from support.paths import ROOT
 RULE = "name: x\nextends: bf16-amp\nrules:\n  - {{match: {}, {}}}\n"
 POLICIES = {
     "54 op": (RULE.format("{op: matmull}", "class: deny"), "p.yaml:4:18: error: no op whose format can be chosen is called 'matmull'; did you mean 'matmul'?"),
-    "55 contradiction": (RULE.format("{op: matmul}", "class: deny") + "  - {match: {op: matmul}, class: allow}\n", "p.yaml:5:6: error: matches the same as the rule at"),
+    "55 contradiction": (RULE.format("{op: matmul}", "class: deny") + "  - {match: {op: matmul}, class: allow}\n", "p.yaml:5:6: error: matches the same ops as the rule at"),
     "56 integer": (RULE.format("{op: matmul}", "compute: i8"), "p.yaml:4:"),
     "57 twice": ("name: x\nname: y\n", "p.yaml:2:1: error: key 'name' is repeated"),
     "57 nan": ("name: x\nextends: fp16-amp\nloss_scale: {init: .nan}\n", "p.yaml:3:20: error: expected a number above 0"),
