@@ -126,7 +126,7 @@ def test_a_loss_of_no_parameter_is_refused(folder, tmp_path):
     )  # fmt: skip
     assert done.returncode == 3
     assert "has no parameter to train" in done.stderr
-    assert "if the loss depends on it" in done.stderr
+    assert "if the loss depends on them" in done.stderr
 
 
 def test_the_report_of_an_import_names_them(folder):

@@ -195,7 +195,7 @@ def test_a_scale_that_is_sought_applies_no_infinity(tmp_path):
         "--policy", "fp16-amp", "--on-nonfinite", "continue", "--out", tmp_path / "run",
     )  # fmt: skip
     assert process.returncode == 3
-    assert "use skip, or a policy with a static scale" in process.stderr
+    assert "use 'skip', or a policy with a static scale" in process.stderr
 
 
 @pytest.mark.parametrize("scale", [1024, 2.0**-20])

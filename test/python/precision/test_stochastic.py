@@ -377,7 +377,7 @@ def test_nothing_is_rounded_to_f32(tmp_path):
     process = binade("compile", Mlp(tmp_path).model, "--loss", LOSS, "--states",
                      "f32:stochastic", "-o", tmp_path / "x.bnd")  # fmt: skip
     assert process.returncode == 3
-    assert "'f32' is that of what is computed" in process.stderr
+    assert "'f32' rounds no value" in process.stderr
 
 
 def test_noise_where_tiger_shrinks(tmp_path):
