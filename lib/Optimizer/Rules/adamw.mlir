@@ -1,6 +1,6 @@
 // AdamW (Loshchilov & Hutter, 2019), one element, in the operation order of
 // PyTorch's single-tensor form: decay first, first moment as an interpolation,
-// epsilon outside the corrected root.
+// epsilon added to the square root of the bias-corrected second moment.
 //
 //   decay = 1 - lr weight_decay      w1 = 1 - beta1        w2 = 1 - beta2
 //   step_size = lr / (1 - beta1^t)   root_c2 = sqrt(1 - beta2^t)

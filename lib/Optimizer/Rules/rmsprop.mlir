@@ -1,6 +1,6 @@
 // RMSprop (Tieleman & Hinton, 2012), one element, in the operation order of
-// PyTorch's single-tensor form: epsilon outside the root, no bias correction.
-// `rmsprop_centered` has momentum and subtracts the mean gradient.
+// PyTorch's single-tensor form: epsilon is added after the square root, and
+// nothing is bias-corrected. `rmsprop_centered` adds momentum and centering.
 //
 //   w = 1 - alpha
 //   g' = g + weight_decay p
