@@ -1,4 +1,4 @@
-//===- Alarms.h - alarms of a run -------------------------------*- C++ -*-===//
+//===- Alarms.h - Alarm rules of a training run -----------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_ALARMS_H
 #define BINADE_RUNTIME_ALARMS_H
@@ -8,35 +8,37 @@
 
 namespace binade {
 
-/// Says what is wrong with a rule, its expressions above all: at its origin
-/// (3).
+/// Checks the requests for statistics and the expressions of a rule. Errors
+/// name the origin of the rule (exit code 3).
 Result<void> checkAlarmRule(const AlarmRule &rule);
 
-/// What a user chooses of the alarms that a compiled step has: by `words` those
-/// of metrics and others by name, `all` or none (`off`, alone), without any
-/// what the step says; by `action` what they lead to unless it is empty. Where
-/// the step's policy would have another take over, training stops, and `policy`
-/// is still its name. Errors are of usage (2), and of rules (3).
+/// Returns the alarms that a user selects from `known`, those of a compiled
+/// step. `words` is `all`, `off` alone, or names of rules, which are added to
+/// the rules that are on by default; empty keeps all of `known`. `action`
+/// replaces the action of the step unless it is empty. The action `switch` of
+/// `known` becomes `stop`, since a compiled step has only one policy. Errors:
+/// wrong words or action (exit code 2), invalid rules (3).
 Result<AlarmSettings> chooseAlarms(const AlarmSettings &known,
                                    const std::vector<std::string> &words,
                                    const std::string &action);
 
-/// Whether a rule needs nothing of the step but its metrics.
+/// Whether a rule reads only metrics and no statistics of the step.
 bool isOfMetrics(const AlarmRule &rule);
 /// Whether a rule is on unless it is switched off.
 bool isOnByDefault(const AlarmRule &rule);
 
-/// An alarm: what, where, since when, what comes, and what helps.
+/// An alarm that a rule raised.
 struct Alarm {
   std::int64_t step = 0;
   std::string rule;
-  /// `kind/layer` or layer; of a share those that are counted, at most a few;
-  /// empty for metrics.
+  /// `kind/layer` or `layer` of the watched value; the first few of the counted
+  /// values for a rule about a share of values; empty for metrics.
   std::string where;
-  std::int64_t since = 0; ///< The first step of the window at the level.
+  /// The first step of the window at which the value reached the level.
+  std::int64_t since = 0;
   double value = 0;
   std::string message;
-  /// The step at which the value will be at `level`, by a straight line.
+  /// The step at which the value will reach `level`, extrapolated linearly.
   struct Forecast {
     double level;
     std::int64_t step;
@@ -45,10 +47,12 @@ struct Alarm {
   std::string remedy, policy;
 };
 
-/// In words, as the terminal shows it; one line, then one for each hint.
+/// Returns the alarm as text for the terminal: one line, then one line for each
+/// hint.
 std::vector<std::string> describe(const Alarm &alarm);
 
-/// The alarms of a run in `directory`, from its metrics.jsonl and stats.jsonl.
+/// Evaluates `rules` on the metrics.jsonl and stats.jsonl of the run in
+/// `directory`, and returns the alarms that they raise.
 Result<std::vector<Alarm>> findAlarms(const std::string &directory,
                                       const std::vector<AlarmRule> &rules);
 

@@ -1,7 +1,7 @@
-//===- Checkpoint.h - A run at one of its steps, on disk --------*- C++ -*-===//
-// RUN/checkpoints/step-000120/ holds safetensors files with the state of
-// training and `manifest.json`, which says what they are and is the last to be
-// written. The directory appears under its name when all of that is on disk.
+//===- Checkpoint.h - Checkpoints of a training run -------------*- C++ -*-===//
+// RUN/checkpoints/step-000120/ contains safetensors files with the training
+// state, and `manifest.json`, which lists them with their hashes and is written
+// last. The directory is renamed to this name once all files are on disk.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CHECKPOINT_H
@@ -21,32 +21,35 @@ struct Shard {
   std::string sha256;
 };
 
-/// What `manifest.json` says. It ends with the hash of all else that it says.
+/// The contents of `manifest.json`. The file ends with a hash of all other
+/// fields.
 struct Manifest {
   std::int64_t formatVersion = kCheckpointVersion;
-  std::int64_t step = 0;    ///< Steps done; where in the data the next begins.
-  std::int64_t skipped = 0; ///< Of these.
-  std::int64_t skippedInRow = 0; ///< At their end.
-  /// What a run has to share with the checkpoint to continue it.
+  /// Completed steps; also determines the position in the data.
+  std::int64_t step = 0;
+  std::int64_t skipped = 0;      ///< How many of these steps were skipped.
+  std::int64_t skippedInRow = 0; ///< Consecutive skipped steps at the end.
+  /// Properties that a run needs to have in common with the checkpoint to
+  /// resume from it: computation, data, settings.
   std::map<std::string, std::string> run;
-  /// What the last bits of numbers may depend on besides.
+  /// Properties of the machine, on which the last bits of results may depend.
   std::map<std::string, std::string> machine;
   std::vector<Shard> shards;
 };
 
-/// Where checkpoints of the run in `directory` are.
+/// Returns the folder with the checkpoints of the run in `directory`.
 std::string getCheckpointFolder(const std::string &directory);
-/// `step-000120`
+/// Returns the name of a checkpoint, such as `step-000120`.
 std::string getCheckpointName(std::int64_t step);
 
-/// The paths of a run's checkpoints by their steps, whole or not.
+/// Returns the paths of a run's checkpoints by step, including damaged ones.
 Result<std::map<std::int64_t, std::string>>
 listCheckpoints(const std::string &directory);
 
 std::string writeManifest(const Manifest &manifest);
 
-/// Reads the manifest of a checkpoint. Of another format version only the
-/// version is read; what is damaged is an error.
+/// Reads the manifest of a checkpoint. If it has another format version, only
+/// the version is set. A damaged manifest is an error.
 Result<Manifest> readManifest(const std::string &checkpoint);
 
 /// Opens the files of a checkpoint and compares their hashes with the

@@ -1,4 +1,4 @@
-//===- Devices.h - What a step can run on -----------------------*- C++ -*-===//
+//===- Devices.h - Devices that execute a step ------------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_DEVICES_H
 #define BINADE_RUNTIME_DEVICES_H
@@ -10,7 +10,7 @@
 
 namespace binade {
 
-/// Of CUDA: what a device can do, 9.0 for example.
+/// A CUDA compute capability, such as 9.0.
 struct ComputeCapability {
   int major = 0, minor = 0;
 
@@ -19,7 +19,7 @@ struct ComputeCapability {
   std::string format() const;
 };
 
-/// A CUDA device as its driver describes it. What the driver does not say is 0.
+/// The properties of a CUDA device; 0 where the driver does not report one.
 struct CudaDevice {
   int index = 0;
   std::string name;
@@ -27,41 +27,45 @@ struct CudaDevice {
   std::uint64_t bytes = 0;
   int multiprocessors = 0;
   std::uint64_t clockHz = 0;
-  /// Of the memory, at its clock and with two transfers per cycle.
+  /// Memory bandwidth: bus width times memory clock, with two transfers per
+  /// cycle.
   double bytesPerSecond = 0;
-  std::uint64_t cacheBytes = 0; ///< Second level.
-  int sharedBytes = 0;          ///< That one block may have.
+  std::uint64_t cacheBytes = 0; ///< Size of the L2 cache.
+  int sharedBytes = 0;          ///< Maximum shared memory of a thread block.
 
   /// "cuda:0 (NVIDIA H200)"
   std::string format() const;
 };
 
-/// The CPU, and the CUDA devices or why there are none, or no more.
+/// The CPU and the CUDA devices of this machine.
 struct DeviceList {
   unsigned cores = 0;
-  /// `x86-64-v4`; empty where kernels cannot run.
+  /// The best supported level, such as `x86-64-v4`; empty if this CPU cannot
+  /// run kernels.
   std::string isaLevel;
   std::uint64_t memory = 0;
   int cudaVersion = 0; ///< The driver's: 12030 is 12.3.
   std::vector<CudaDevice> cuda;
+  /// Why no CUDA device, or no further one, was found.
   std::optional<Error> whyNoCuda;
 };
 
 DeviceList listDevices();
 
-/// What a user wants to run on.
+/// The device that a user selects.
 struct DeviceChoice {
   enum Kind { Auto, Cpu, Cuda } kind = Auto;
-  int index = 0; ///< Of a CUDA device.
+  int index = 0; ///< Index of the CUDA device.
 
-  /// `auto`, `cpu`, `cuda` or `cuda:1`.
+  /// Parses `auto`, `cpu`, `cuda` or `cuda:1`.
   static std::optional<DeviceChoice> parse(std::string_view text);
 };
 
-/// What kernels were compiled for. A cubin, `sm_90`, runs on devices of the
-/// same major version and at least the minor one; PTX, `compute_80`, on that
-/// and all newer ones. A name that ends in `a` is for this version alone, one
-/// in `f` for its major version.
+/// The chip that kernels were compiled for. A cubin (`sm_90`) runs on devices
+/// of the same major version and at least the same minor version; PTX
+/// (`compute_80`) runs on this version and all newer ones. Kernels with the
+/// suffix `a` run on exactly this version, those with `f` on this major
+/// version.
 struct Chip {
   ComputeCapability capability;
   bool isPtx = false;
@@ -72,8 +76,8 @@ struct Chip {
   bool runsOn(ComputeCapability device) const;
 };
 
-/// The chip to load on `device`: the newest cubin, else the newest PTX; none
-/// where nothing runs.
+/// Returns the index of the chip whose kernels to load on `device`: the newest
+/// cubin that runs there, else the newest PTX. Returns nothing if none runs.
 std::optional<std::size_t> findChip(const std::vector<Chip> &chips,
                                     ComputeCapability device);
 

@@ -1,4 +1,4 @@
-//===- Library.h - What a contraction needs of its library ------*- C++ -*-===//
+//===- Library.h - Choice of the contraction library ------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_LIBRARY_H
 #define BINADE_RUNTIME_LIBRARY_H
@@ -9,37 +9,39 @@
 
 namespace binade {
 
-/// Who computes matrix products and convolutions.
+/// The implementation of matmuls and convolutions.
 enum class Contraction {
-  Auto,   ///< oneDNN where it is found and has a fast primitive, else Own
-  OneDnn, ///< oneDNN has to be there; what it lacks is computed by Own
-  Own,
+  Auto,   ///< oneDNN if it is found and has a fast primitive, else `Own`.
+  OneDnn, ///< oneDNN, which is required; `Own` for what it does not support.
+  Own,    ///< Binade's own kernels.
 };
 
-/// `text` of the environment variable BINADE_CONTRACTION or of a flag:
-/// `auto`, `onednn` or `own`.
+/// Parses `auto`, `onednn` or `own`, the value of the environment variable
+/// BINADE_CONTRACTION or of an option.
 std::optional<Contraction> parseContraction(std::string_view text);
 
-/// The version of oneDNN that was found ("2.6.3"); empty where there is none.
+/// Returns the version of oneDNN that was found ("2.6.3"); empty without
+/// oneDNN.
 std::string oneDnnVersion();
 
 struct LibraryUse {
   std::uint64_t scratchBytes = 0;
-  /// For people: `onednn brg:avx512_core_bf16`, `own avx512`.
+  /// Name for reports: `onednn brg:avx512_core_bf16`, `own avx512`.
   std::string implementation;
 };
 
-/// Asks for the scratch memory of one matmul or convolution record (0 for all
-/// others) on this machine. The compiler calls it while it plans and reserves
-/// that much under the record's `scratch`; where a bundle meets another
-/// machine, library or thread count, the runtime allocates what is lacking.
-/// `buffers` give the types of the record's operands; offsets do not matter.
+/// Returns the implementation and the scratch memory of a matmul or convolution
+/// record on this machine; 0 bytes for all other records. The compiler reserves
+/// that much as the record's `scratch`. If a bundle runs with another machine,
+/// library or thread count and needs more, the runtime allocates it. `buffers`
+/// give the types of the record's operands; their offsets are not used.
 LibraryUse queryLibrary(std::span<const plan::Buffer> buffers,
                         const plan::Record &record, unsigned threads,
                         Contraction contraction = Contraction::Auto);
 
-/// Physical cores that this process may run on, at least 1: the affinity mask
-/// without hyper-threads, and no more than the control group's quota.
+/// Returns the number of physical cores that this process may use, at least 1:
+/// those of its affinity mask, hyper-threads not counted, limited by the CPU
+/// quota of its control group.
 unsigned defaultThreadCount();
 
 } // namespace binade

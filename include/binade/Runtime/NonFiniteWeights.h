@@ -1,4 +1,4 @@
-//===- NonFiniteWeights.h - Weights that are not finite ---------*- C++ -*-===//
+//===- NonFiniteWeights.h - Search for non-finite weights -------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_NONFINITEWEIGHTS_H
 #define BINADE_RUNTIME_NONFINITEWEIGHTS_H
@@ -8,13 +8,13 @@
 
 namespace binade {
 
-/// The parameters of `program` with elements that are not finite, in the order
-/// of the plan. Reads all of them.
+/// Returns the parameters of `program` that have non-finite elements, in the
+/// order of the plan.
 std::vector<NonFiniteTensor> findNonFiniteWeights(const Program &program);
 
-/// The tensors of a checkpoint (parameters, buffers, states) with elements that
-/// are not finite. Minus infinities do not count, since masks consist of them,
-/// nor do histories of magnitudes, which may hold an infinity.
+/// Returns the tensors of a checkpoint (parameters, buffers, states) that have
+/// non-finite elements. Minus infinities are ignored because masks consist of
+/// them, and amax histories are because they may contain an infinity.
 Result<std::vector<NonFiniteTensor>>
 findNonFiniteState(const Safetensors &file);
 

@@ -1,7 +1,7 @@
-//===- Profile.h - Where the time of steps goes -----------------*- C++ -*-===//
-// What the records of a plan took, and what they could take at the least: the
-// bytes that they move at the machine's bandwidth, or the operations that they
-// compute at its peak (the roofline).
+//===- Profile.h - Execution times and roofline of records ------*- C++ -*-===//
+// A profile compares the measured time of each record of a plan with its
+// roofline: the time to move its bytes at the machine's bandwidth, or to
+// compute its operations at the machine's peak, whichever is longer.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_PROFILE_H
@@ -15,60 +15,61 @@
 
 namespace binade {
 
-/// What one execution of a record moves and computes.
+/// The bytes and operations of one execution of a record.
 struct RecordCost {
-  /// Of its operands: each buffer once, and once more where a result takes the
-  /// place of an operand. Of a buffer that loops walk through, the part of one
-  /// iteration.
+  /// Bytes of the operands. A buffer counts once, or twice if it is both read
+  /// and written in place. If a loop iterates over a buffer, only the part of
+  /// one iteration counts.
   std::uint64_t bytes = 0;
-  /// Additions and multiplications of a contraction.
+  /// Additions and multiplications of a contraction; 0 for other records.
   double flops = 0;
-  DType dtype = DType::F32; ///< The wider one of what it multiplies.
-  bool tf32 = false;        ///< Units for TF32 may multiply these.
+  DType dtype = DType::F32; ///< The wider type of the two factors.
+  bool tf32 = false;        ///< Whether TF32 tensor cores may be used.
 };
 
-/// `counts` are those of the loops around the record, outermost first. A loop
-/// costs nothing itself.
+/// Returns the cost of one execution of `record`. `counts` are the iteration
+/// counts of the loops around it, outermost first. The cost of a loop record
+/// itself is 0.
 RecordCost costOf(const plan::Record &record,
                   std::span<const plan::Buffer> buffers,
                   std::span<const std::int64_t> counts = {});
 
-/// What a machine can do at the most; what is 0 or missing is not known.
+/// The peak rates of a machine; 0 or missing if unknown.
 struct Ceilings {
   double bytesPerSecond = 0; ///< Read and written.
   std::map<DType, double> flopsPerSecond;
-  double tf32FlopsPerSecond = 0; ///< Where it is more than that of F32.
-  /// How each number was found, for people.
+  double tf32FlopsPerSecond = 0; ///< Set only if higher than that of F32.
+  /// How each rate was found, as text.
   std::vector<std::string> sources;
 
-  /// Of an execution that is as fast as they allow.
+  /// Returns the roofline time of one execution in seconds.
   double leastSeconds(const RecordCost &cost) const;
 };
 
 struct RecordProfile {
-  const plan::Record *record = nullptr; ///< Of the program's plan.
-  /// "step", "accumulation" or "evaluation": whose record it is.
+  const plan::Record *record = nullptr;
+  /// The record list that contains it: "step", "accumulation", "evaluation".
   std::string_view program;
   std::string label, kind, implementation;
-  RecordCost cost; ///< Of one call.
-  /// Calls that a parallel loop executes at the same time: each has that part
-  /// of the machine.
+  RecordCost cost; ///< Cost of one call.
+  /// How many calls a parallel loop executes concurrently, so that each gets
+  /// 1 / `lanes` of the machine.
   unsigned lanes = 1;
   std::int64_t calls = 0;
-  /// Of all calls; of those in a parallel loop, their part of its time.
+  /// Time of all calls; in a parallel loop, their share of the loop's time.
   double seconds = 0;
 
-  /// Of all calls, at `ceilings`.
+  /// Returns the roofline time of all calls in seconds.
   double leastSeconds(const Ceilings &ceilings) const {
     return ceilings.leastSeconds(cost) * static_cast<double>(calls);
   }
 };
 
-/// What happened since profiling was switched on. Records in the order of the
-/// plan; loops are not among them, but what they hold.
+/// The measurements since profiling was switched on. `records` are in the order
+/// of the plan and include the records in loops, but not the loops themselves.
 struct Profile {
   std::int64_t steps = 0;
-  double seconds = 0; ///< In steps, accumulations and evaluations.
+  double seconds = 0; ///< Time of all steps, accumulations and evaluations.
   std::vector<RecordProfile> records;
   Ceilings ceilings;
 };

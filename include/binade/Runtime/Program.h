@@ -1,4 +1,4 @@
-//===- Program.h - A bundle, loaded and ready to run ------------*- C++ -*-===//
+//===- Program.h - A loaded bundle that runs steps --------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_PROGRAM_H
 #define BINADE_RUNTIME_PROGRAM_H
@@ -17,28 +17,29 @@ namespace binade {
 /// Receives remarks and warnings, one line each, without a newline.
 using Notify = std::function<void(std::string_view)>;
 
-/// Writes the batch ports of the next run. A device calls it while it executes
-/// the present one, whose batch is kept: ports have other memory meanwhile. A
-/// CPU, and a program whose records are measured, do not call it.
+/// Writes the batch ports of the next run. Called while a CUDA device executes
+/// the current one: batch ports are double-buffered, so the current batch is
+/// not overwritten. Never called on the CPU or while profiling.
 using FillNext = std::function<void()>;
 
 struct LoadOptions {
-  /// Instead of the plan's; library calls may then give other bits.
+  /// Thread count; 0 for the plan's. Another count may change the last bits of
+  /// results of library calls.
   unsigned threads = 0;
   /// Overridden by the environment variable BINADE_CONTRACTION.
   Contraction contraction = Contraction::Auto;
-  /// What to run on: has to be what the bundle was compiled for.
+  /// The device to run on; must match the target of the bundle.
   DeviceChoice device;
-  /// Only the plan is asked for: the device that it is for may be elsewhere.
+  /// Loads the plan without opening its CUDA device; the program cannot run.
   bool needsNoDevice = false;
-  /// Fill all memory that holds nothing between steps with NaN before each
-  /// step, so that what is read without being written shows. Absent: in debug
+  /// Fills all memory that is not live between steps with NaN before each step,
+  /// which exposes reads of uninitialized memory. Default: only in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
   std::optional<bool> poison;
-  /// Hyper-parameters instead of the plan's.
+  /// Hyper-parameters that replace those of the plan.
   std::vector<Setting> settings;
-  /// Refuse weights that are not finite, of the model and of files that state
-  /// is restored from; otherwise they are warned of.
+  /// Rejects non-finite weights, of the model and of restored files, instead of
+  /// warning about them.
   bool failOnNonfinite = false;
   Notify notify;
 };
@@ -56,44 +57,46 @@ struct Tensor {
   }
 };
 
-/// Where a step first left the numbers.
+/// The first record of a step that wrote a non-finite value.
 struct Overflow {
-  std::string label;  ///< Of the record: op and node.
-  DType dtype;        ///< Of the value that is not finite.
+  std::string label;  ///< Label of the record: op and node.
+  DType dtype;        ///< Type of the non-finite value.
   std::string reader; ///< Label of the next record that reads it, if any.
   std::uint64_t elements = 0, notFinite = 0;
-  double largest = 0;  ///< Finite magnitude in that value.
-  double operands = 0; ///< Finite magnitude in what the record read.
+  double largest = 0;  ///< Largest finite magnitude of the value.
+  double operands = 0; ///< Largest finite magnitude of the record's operands.
 };
 
-/// What computes a product or a convolution on this machine.
+/// The implementation of a matmul or convolution on this machine.
 struct ContractionChoice {
   std::string_view program; ///< "step", "accumulation" or "evaluation".
-  std::string record;       ///< Its label.
-  /// A library with its algorithm; empty for kernels of Binade's own.
+  std::string record;       ///< Label of the record.
+  /// The library and its algorithm; empty for Binade's own kernels.
   std::string implementation;
-  std::string refusal; ///< Why a library that is there does not.
+  std::string refusal; ///< Why an available library is not used.
 };
 
-/// What a file had in common with a program.
+/// The result of restoring training state from a file.
 struct Restored {
   std::size_t tensors = 0;
-  std::vector<std::string> missing; ///< Parameters and buffers it lacks.
-  std::vector<std::string> unknown; ///< Its tensors without a place.
+  /// Parameters and buffers that the file lacks.
+  std::vector<std::string> missing;
+  /// Tensors of the file that the program does not have.
+  std::vector<std::string> unknown;
 };
 
 /// A compiled step with its memory. Not thread-safe.
 class Program {
 public:
-  /// Loads a bundle; external files are sought beside it.
+  /// Loads a bundle. External files are looked up in its directory.
   static Result<Program> load(const std::string &path,
                               const LoadOptions &options = {});
-  /// Loads a bundle file that is in memory, which has to outlive the program.
-  /// `where` names it in messages; external files are sought in `directory`.
+  /// Loads a bundle file from memory, which has to outlive the program. `where`
+  /// names it in messages. External files are looked up in `directory`.
   static Result<Program> load(std::span<const std::byte> file,
                               std::string where, std::string directory,
                               const LoadOptions &options = {});
-  /// Takes what the compiler made, in the same process.
+  /// Loads a bundle that the compiler produced in the same process.
   static Result<Program> load(Bundle bundle, std::string where,
                               std::string directory,
                               const LoadOptions &options = {});
@@ -104,105 +107,109 @@ public:
 
   const Plan &getPlan() const;
   unsigned getThreads() const;
-  /// The kernels that were chosen: `x86-64-v4`, `sm_90` and the like; empty
-  /// without.
+  /// Returns the instruction set or chip of the loaded kernels, such as
+  /// `x86-64-v4` or `sm_90`; empty for a plan without kernels.
   std::string_view getIsa() const;
-  /// "cpu", or "cuda:0 (NVIDIA H200)"; empty where no device was needed.
+  /// Returns "cpu" or "cuda:0 (NVIDIA H200)"; empty with
+  /// `LoadOptions::needsNoDevice`.
   std::string formatDevice() const;
-  /// Scratch memory beyond the arena, where this machine's library needs more
-  /// than the plan reserved.
+  /// Returns the bytes of scratch memory outside the arena, which exists if
+  /// this machine's library needs more than the plan reserved.
   std::uint64_t getExtraBytes() const;
 
-  /// Gives every port its initial value: from the bundle, from external files,
-  /// constants, and random numbers of `seed`. The generator state (rng) gets
-  /// `seed` too. Warns of weights that are not finite, or refuses them.
+  /// Sets every port to its initial value, from the bundle, from external
+  /// files, from constants, or drawn at random from `seed`. Also seeds the
+  /// generator state (rng) with `seed`. Warns about non-finite weights, or
+  /// rejects them with `failOnNonfinite`.
   Result<void> initialize(std::uint64_t seed);
 
-  /// Replaces training state by the tensors of a file with its names (see
-  /// `plan::stateName`). Parameters and buffers may come in any of F64, F32,
-  /// F16 and BF16; what differs otherwise in type or shape is an error that
-  /// lists all, and so is a file without any such name. Warns of weights that
-  /// are not finite, or refuses them.
+  /// Restores training state from the tensors of a file that have its names
+  /// (see `plan::stateName`). Parameters and buffers may be stored in F64, F32,
+  /// F16 or BF16. Any other difference in type or shape is an error, which
+  /// lists all such tensors; so is a file without a single known name. Warns
+  /// about non-finite weights, or rejects them with `failOnNonfinite`.
   Result<Restored> restore(const Safetensors &file);
 
-  /// Gives a port of 16 bits `values`, rounded, and what is kept beside a
-  /// parameter what they lose.
+  /// Rounds `values` into a 16-bit port, and sets the master weight, remainder
+  /// or compensation that belongs to it, if any.
   void keep(const plan::Port &port, std::span<const float> values);
 
-  /// Writes training state atomically (ruling on final.safetensors).
+  /// Writes the training state to a safetensors file, atomically.
   Result<void> save(const std::string &path) const;
 
   std::optional<Tensor> find(plan::Role role, std::string_view name) const;
   std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
   std::vector<Tensor> tensors(plan::Role role) const;
-  /// Those of a role, to be read only: on a device, what may have been written
-  /// to goes back to it before the next step.
+  /// Returns the ports of a role for reading only. Ports from `find` or
+  /// `tensors` may be written to, so they are uploaded to a device before its
+  /// next step; these are not.
   std::vector<Tensor> read(plan::Role role) const;
 
-  /// Gives a port the elements of `values`, all of them and of its type.
-  /// Integers of a batch that index something, and hyper-parameters, are
-  /// refused if out of range; so is a name that no port has.
+  /// Sets all elements of a port; `values` has its type. Rejects names of ports
+  /// that do not exist (exit code 2), and indices, labels and hyper-parameters
+  /// that are out of range (3).
   Result<void> set(plan::Role role, std::string_view name,
                    std::span<const std::byte> values);
 
-  /// Computes gradients of the batch, updates by them, or by their mean with
-  /// those that were accumulated, which then are forgotten. Fails where a
-  /// device does. Statistics that are not of each step are computed only with
-  /// `observes`, which callers that number no steps give always; no other
-  /// result differs.
+  /// Executes a step: computes the gradients of the batch, averages them with
+  /// the accumulated gradients, updates the parameters, and resets the
+  /// accumulators. Returns errors of the device. With `observes` it also
+  /// computes the statistics that are not due in every step, which changes no
+  /// other result; callers that do not count steps always set it.
   Result<void> run(const FillNext &fillNext = {}, bool observes = false);
 
-  /// Adds the gradients of the batch to those before and returns its loss: for
-  /// each batch of a step but the last, of which `Plan::batches` says the
-  /// number.
+  /// Accumulates the gradients of the batch, and returns its loss. A step of
+  /// `Plan::batches` batches calls it for all but the last one.
   Result<double> accumulate(const FillNext &fillNext = {});
-  /// Forgets the batches that were accumulated since the last step.
+  /// Resets the accumulators to 0.
   Result<void> forgetBatches();
 
-  /// Whether the program computes a loss that can be evaluated.
+  /// Whether the plan has an evaluation program.
   bool hasEvaluation() const;
-  /// The loss of the batch as the model is evaluated: without dropout, with
-  /// running statistics. Training state keeps its bits.
+  /// Returns the loss of the batch, computed without dropout and with running
+  /// statistics. Does not change training state.
   Result<double> evaluate();
 
-  /// Which launch of the last run or evaluation met an index or label out of
-  /// range, if any did: its results mean nothing then, but no memory was
-  /// touched that is not its own.
+  /// Returns the launch of the last run or evaluation that read an index or
+  /// label out of range, if any. Its results are meaningless then, but it has
+  /// accessed no memory out of bounds.
   std::optional<std::string_view> findIndexFault() const;
-  /// The same as an error.
+  /// Returns the result of `findIndexFault` as an error.
   Result<void> checkIndices() const;
 
-  /// In the order of the plan; loops count once.
+  /// Returns the implementations of matmuls and convolutions in the order of
+  /// the plan; a record in a loop is listed once.
   std::vector<ContractionChoice> listContractions() const;
 
-  /// Executes the records once more, up to the first that makes a NaN or an
-  /// infinity; minus infinities, which masks are made of, count where there is
-  /// nothing else. Ports have to hold what they held before the step.
+  /// Executes the records of the step again, up to the first that writes a NaN
+  /// or an infinity, and returns it. A record that writes only minus
+  /// infinities, as masks contain, is returned only if no other overflows.
+  /// Ports have to have the values from before the step.
   std::optional<Overflow> findOverflow();
 
-  /// Executes single records of the program, which has to outlive it. On a
-  /// device it has memory alone: ports keep what they hold.
+  /// Returns a runner for single records of the program, which has to outlive
+  /// it. On a device, the runner does not transfer ports.
   std::unique_ptr<RecordRunner> createRecordRunner();
 
-  /// Times what the library of its CUDA device has for each product, and keeps
-  /// the fastest. What ports hold is lost. An error on a CPU, and where there
-  /// is no library.
+  /// Measures the algorithms that the library of the CUDA device offers for
+  /// each matmul, and selects the fastest. Overwrites the contents of ports. An
+  /// error on a CPU or without a library.
   Result<void> tune();
-  /// Writes into `plan`, which the program was loaded from, what its library
-  /// multiplies with: on such a device that is taken from then on. Returns for
-  /// how many products.
+  /// Records in `plan`, from which the program was loaded, the algorithms of
+  /// its library, which are then used on every device of this kind. Returns the
+  /// number of matmuls.
   std::size_t recordAlgorithms(Plan &plan) const;
 
-  /// Measures all records from now on, or no longer. On a CUDA device they are
-  /// launched one by one then.
+  /// Switches the measurement of records on or off. While it is on, a CUDA
+  /// device launches them one by one.
   void setProfiling(bool on);
-  /// Without ceilings.
+  /// Returns the measurements, without ceilings.
   Profile getProfile() const;
-  /// Of the machine that it runs on: takes some tenths of a second, and memory
-  /// for a copy. Empty where there is none.
+  /// Measures the peak rates of the device, which takes some tenths of a second
+  /// and memory for a copy. If it fails, the rates are unset, and
+  /// `Ceilings::sources` says why.
   Ceilings measureCeilings();
-  /// Writes `profile` and all calls of records, in the format of Chrome's
-  /// tracing.
+  /// Writes `profile` and all calls of records in Chrome's trace format.
   Result<void> writeTrace(const std::string &path,
                           const Profile &profile) const;
 
@@ -214,8 +221,8 @@ private:
   std::unique_ptr<Implementation> implementation;
 };
 
-/// One metric, hyper-parameter or counter as a number; nothing when there is
-/// no such port.
+/// Returns the value of a scalar port, such as a metric or hyper-parameter;
+/// nothing if there is no such scalar.
 std::optional<double> readScalar(const Program &program, plan::Role role,
                                  std::string_view name);
 

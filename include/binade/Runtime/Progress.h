@@ -1,4 +1,4 @@
-//===- Progress.h - Training shown to a person ------------------*- C++ -*-===//
+//===- Progress.h - Progress display of training ----------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_PROGRESS_H
 #define BINADE_RUNTIME_PROGRESS_H
@@ -8,10 +8,10 @@
 
 namespace binade {
 
-/// Shows step, loss, the last held-out loss, loss scale, skipped steps, steps
-/// per second and the time that is left. On a terminal one line is rewritten
-/// ten times a second; elsewhere a line is added every two seconds. The first
-/// and the last step are always shown. Time is that of the steps' own metrics.
+/// Prints step, loss, the last held-out loss, loss scale, skipped steps, steps
+/// per second and the remaining time. On a terminal one line is rewritten at
+/// most ten times a second; elsewhere a line is added every two seconds. The
+/// first and the last step are always shown. Times are those of the metrics.
 class Progress {
 public:
   Progress(std::ostream &out, bool isTerminal, std::int64_t steps)
@@ -29,7 +29,7 @@ private:
   std::int64_t steps, done = 0, skipped = 0;
   std::optional<double> evalLoss;
   double elapsed = 0, shown = 0; ///< In milliseconds.
-  double recent = 0;             ///< Milliseconds per step, averaged.
+  double recent = 0; ///< Milliseconds per step, exponential moving average.
 };
 
 } // namespace binade

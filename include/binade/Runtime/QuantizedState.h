@@ -1,4 +1,4 @@
-//===- QuantizedState.h - What codes in files stand for ---------*- C++ -*-===//
+//===- QuantizedState.h - Quantized states in files -------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_QUANTIZEDSTATE_H
 #define BINADE_RUNTIME_QUANTIZEDSTATE_H
@@ -8,22 +8,23 @@
 
 namespace binade {
 
-/// A state that is kept as codes.
+/// An optimizer state in a quantized format.
 struct QuantizedState {
-  std::string format;              ///< `#binade.quantized<...>`
-  std::vector<std::string> parts;  ///< Names of tensors in files, codes first.
-  std::vector<std::int64_t> shape; ///< Of what they stand for.
+  std::string format; ///< `#binade.quantized<...>`
+  /// Names of its tensors in files: the codes, then the scales.
+  std::vector<std::string> parts;
+  std::vector<std::int64_t> shape; ///< Shape of the dequantized state.
 };
 
-/// By the names of their codes.
+/// Quantized states by the names of their codes.
 using QuantizedStateMap = std::map<std::string, QuantizedState, std::less<>>;
 
 QuantizedStateMap getQuantizedStates(const Plan &plan);
 
-/// What a file says of its own.
+/// Returns the quantized states that the metadata of a file lists.
 Result<QuantizedStateMap> getQuantizedStates(const Safetensors &file);
 
-/// Makes a file say it.
+/// Adds the quantized states of `plan` to the metadata of a file.
 void addQuantizedStates(SafetensorsMetadata &metadata, const Plan &plan);
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- RecordList.h - Which records of a plan -------------------*- C++ -*-===//
+//===- RecordList.h - Record lists of a plan --------------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_RECORDLIST_H
 #define BINADE_RUNTIME_RECORDLIST_H
@@ -7,7 +7,8 @@
 
 namespace binade {
 
-/// The programs of a plan.
+/// The record lists of a plan. `Observation` is the step with the statistics
+/// that are not due in every step.
 enum class RecordList : std::uint8_t {
   Step,
   Accumulation,

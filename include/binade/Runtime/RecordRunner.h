@@ -1,6 +1,6 @@
-//===- RecordRunner.h - A plan, record by record ----------------*- C++ -*-===//
-// For who compares two executions of one plan: memory can be read and written
-// between any two records.
+//===- RecordRunner.h - Execution of single records -------------*- C++ -*-===//
+// A runner executes a plan record by record and can access the arena between
+// any two records, so that two executions of one plan can be compared.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_RECORDRUNNER_H
@@ -12,17 +12,19 @@
 
 namespace binade {
 
-/// One execution of a record that is no loop.
+/// Identifies one execution of a record other than a loop.
 struct RecordPlace {
   RecordList list = RecordList::Step;
-  /// Its number in the list, or that of the loop that it is in; in the loop's
-  /// body, and so on.
+  /// The index of the record in the list. For a record in loops: the indices of
+  /// the loops, outermost first, then that of the record in the innermost body.
   std::vector<std::size_t> path;
-  std::vector<std::int64_t> iteration; ///< Of these loops, outermost first.
+  /// The iteration of each of these loops, outermost first.
+  std::vector<std::int64_t> iteration;
 };
 
-/// Memory is the arena of the plan: `offset` counts its bytes, and what is
-/// asked for lies inside. Errors are those of devices.
+/// Executes single records of a program. `offset` is in bytes from the start of
+/// the plan's arena; the accessed range has to be inside it. Errors are those
+/// of the device.
 class RecordRunner {
 public:
   virtual ~RecordRunner() = default;
@@ -30,8 +32,8 @@ public:
                             std::span<std::byte> into) = 0;
   virtual Result<void> write(std::uint64_t offset,
                              std::span<const std::byte> bytes) = 0;
-  /// Returns when the record has been executed. A loop whose iterations run at
-  /// the same time otherwise has one slot here.
+  /// Executes the record and waits for it. Records in a parallel loop always
+  /// use the memory of the loop's first slot.
   virtual Result<void> run(const RecordPlace &place) = 0;
 };
 

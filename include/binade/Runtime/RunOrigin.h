@@ -1,4 +1,4 @@
-//===- RunOrigin.h - What a run was made of, from its run.json --*- C++ -*-===//
+//===- RunOrigin.h - Command and model of a run -----------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_RUNORIGIN_H
 #define BINADE_RUNTIME_RUNORIGIN_H
@@ -7,18 +7,19 @@
 
 namespace binade {
 
-/// The last command that trained a run.
+/// The last command that trained a run, as its run.json records it.
 struct RunOrigin {
-  std::string model;  ///< Path from where this process is.
-  std::string sha256; ///< Of that file, when it was read.
-  std::vector<std::string> words;
+  std::string model;              ///< Path of the model.
+  std::string sha256;             ///< Hash of the model when it was trained.
+  std::vector<std::string> words; ///< The command line.
 
-  /// The values that an option was given, in order.
+  /// Returns the values of an option, in order.
   std::vector<std::string> getValues(std::string_view option) const;
 };
 
-/// What run.json of the run says to which `path` belongs: its directory, a
-/// file in it, or a checkpoint. Nothing where there is no such file.
+/// Reads the run.json of the run to which `path` belongs; `path` is the run
+/// directory, a file in it, or a checkpoint. Returns nothing if there is no
+/// run.json.
 Result<std::optional<RunOrigin>> findRunOrigin(const std::string &path);
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- Schedule.h - Hyper-parameters that change with the step --*- C++ -*-===//
+//===- Schedule.h - Expressions for hyper-parameters ------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_SCHEDULE_H
 #define BINADE_RUNTIME_SCHEDULE_H
@@ -9,32 +9,32 @@
 
 namespace binade {
 
-/// An expression that gives a hyper-parameter its value before each step, in
-/// f64. It knows
+/// An expression that computes the value of a hyper-parameter before each step,
+/// in f64. It may use the variables
 ///   base    the value without a schedule,
-///   step    the steps done before this one, from 0, skipped ones as well,
-///   steps   those that are asked for,
+///   step    the number of steps before this one, including skipped ones,
+///   steps   the number of steps of the run,
 /// arithmetic (+ - * / ^), comparisons, `c ? a : b`, the functions of muParser
 /// (min, max, sqrt, exp, ln, cos, ...), and
 ///   warmup(t, n)              (t + 1) / n, at most 1
 ///   linear(t, n)              from 1 at t = 0 to 0 at t = n
-///   cosine(t, n)              the same as half a cosine
+///   cosine(t, n)              from 1 at t = 0 to 0 at t = n, as half a cosine
 ///   cycle(t, n, f)            t within its cycle, from 0 to n, of cycles of n,
 ///                             n f, n f^2, ... steps, each mapped to n steps
 ///   piecewise(t, v, t1, v1, ...)   v, from t1 on v1, ...
 ///   interpolate(t, t0, v0, t1, v1, ...)   straight lines between points
-/// where `t` and the values before 0 and after n, t0 and the last are those of
-/// the ends.
+/// Outside of the given range of `t` these functions keep the value of the
+/// nearer end.
 class Schedule {
 public:
-  /// `text` is `NAME=EXPRESSION`, or `NAME=@FILE` with the expression in a
-  /// file, whose lines may end in a comment after `#`. Errors name the place
-  /// (2), or the file (3).
+  /// Parses `NAME=EXPRESSION`, or `NAME=@FILE` with the expression in a file,
+  /// whose lines may end in a comment after `#`. Errors give the position in
+  /// the expression; their exit code is 2, or 3 for a file.
   static Result<Schedule> parse(std::string_view text);
 
   const std::string &getName() const { return name; }
   const std::string &getExpression() const { return expression; }
-  /// Whether the values depend on how many steps are asked for.
+  /// Whether the values depend on the number of steps of the run.
   bool usesSteps() const;
   double evaluate(std::int64_t step, std::int64_t steps, double base) const;
 

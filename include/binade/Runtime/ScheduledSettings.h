@@ -1,4 +1,4 @@
-//===- ScheduledSettings.h - Schedules of a program -------------*- C++ -*-===//
+//===- ScheduledSettings.h - Schedules applied to a program -----*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_SCHEDULEDSETTINGS_H
 #define BINADE_RUNTIME_SCHEDULEDSETTINGS_H
@@ -8,18 +8,18 @@
 
 namespace binade {
 
-/// The hyper-parameters of a program that schedules change. A name without `@`
-/// stands for those of all groups, from the value of each, but for groups that
-/// have a schedule of their own.
+/// The hyper-parameters of a program that have schedules. A schedule whose name
+/// has no `@` applies to all parameter groups, with `base` set to the group's
+/// value, except for groups that have their own schedule.
 class ScheduledSettings {
 public:
-  /// Errors: names that the program lacks, and values out of range in one of
-  /// the first million of steps (2).
+  /// Errors (exit code 2): names that the program lacks, and values that are
+  /// out of range in one of the first million steps.
   static Result<ScheduledSettings>
   create(const Program &program, const std::vector<Schedule> &schedules,
          std::int64_t steps);
 
-  /// Gives all the value for the step after `done` steps.
+  /// Sets all scheduled hyper-parameters for the step after `done` steps.
   Result<void> apply(std::int64_t done) const;
 
 private:

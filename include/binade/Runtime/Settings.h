@@ -1,6 +1,6 @@
 //===- Settings.h - Hyper-parameters of a compiled step ---------*- C++ -*-===//
-// They are scalars that a step reads, so that they change without compiling
-// again.
+// Hyper-parameters are scalar inputs of a step, so changing them needs no
+// recompilation.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_SETTINGS_H
@@ -16,20 +16,22 @@ struct Setting {
   double value = 0;
 };
 
-/// The hyper-parameters of a plan with the values that a run starts from, in
-/// the plan's order. Those of a group of parameters end in `@` and its number.
+/// Returns the hyper-parameters of a plan with their initial values, in the
+/// order of the plan. The name of a parameter group's setting ends in `@` and
+/// the group's number.
 std::vector<Setting> getSettings(const Plan &plan);
 
-/// `getSettings` as text: `lr=0.001, beta1=0.9`.
+/// Returns `getSettings` as text: `lr=0.001, beta1=0.9`.
 std::string describeSettings(const Plan &plan);
 
-/// What is wrong with `value` for a hyper-parameter, or an empty string.
+/// Returns why `value` is out of range for a hyper-parameter; empty if it is
+/// not.
 std::string explainViolation(const plan::Port &hyper, double value);
 
-/// Gives hyper-parameters other values. A name without `@` also stands for
-/// those groups whose value was the common one, unless the group is named
-/// itself, before or after; of equal names the last counts. Refused are unknown
-/// names and values out of range; `where` names the plan's file in errors.
+/// Changes hyper-parameters of a plan. A setting without `@` also applies to
+/// the groups that had the common value, unless `settings` contains one for the
+/// group. If a name occurs more than once, the last one applies. Unknown names
+/// and values out of range are errors, in which `where` names the plan's file.
 Result<void> applySettings(Plan &plan, const std::vector<Setting> &settings,
                            const std::string &where);
 

@@ -1,4 +1,4 @@
-//===- StepAlarms.h - Alarms of steps that somebody calls -------*- C++ -*-===//
+//===- StepAlarms.h - Alarms in user-defined training loops -----*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_STEPALARMS_H
 #define BINADE_RUNTIME_STEPALARMS_H
@@ -8,18 +8,18 @@
 
 namespace binade {
 
-/// Holds rules against the steps of a program, for whoever has a loop of their
-/// own. `train` does it by itself.
+/// Evaluates alarm rules after each step of a user-defined training loop.
+/// `train` does this itself.
 class StepAlarms {
 public:
-  /// `rules` are such as `chooseAlarms` gives, which has checked them.
+  /// `rules` have to be valid, as those that `chooseAlarms` returns.
   StepAlarms(const Program &program, const std::vector<AlarmRule> &rules);
   StepAlarms(StepAlarms &&) noexcept;
   StepAlarms &operator=(StepAlarms &&) noexcept;
   ~StepAlarms();
 
-  /// The alarms of the step that the program has just done, and in which it
-  /// computed what is due, or all that it observes.
+  /// Returns the alarms of the step that the program has just completed. The
+  /// step has to have computed at least the statistics that were due.
   std::vector<Alarm> observe(const StepMetrics &metrics);
 
 private:

@@ -1,4 +1,4 @@
-//===- TrainedState.h - What a run has learned, from its files --*- C++ -*-===//
+//===- TrainedState.h - Trained weights read from files ---------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_TRAINEDSTATE_H
 #define BINADE_RUNTIME_TRAINEDSTATE_H
@@ -8,34 +8,33 @@
 
 namespace binade {
 
-/// Parameters and buffers as a run, a checkpoint or any safetensors file has
-/// them. A parameter of 16 bits reads as what training kept of it: with a
-/// master or a remainder as the f32 that they give, with a compensation as the
-/// sum without what it lost.
+/// The parameters and buffers of a run, a checkpoint or any safetensors file. A
+/// 16-bit parameter is read in full precision: as its master weight, as the f32
+/// value that it forms with its remainder, or corrected by its compensation.
 class TrainedState {
 public:
-  /// Opens the directory of a run (its final.safetensors), of a checkpoint, or
-  /// a file. `checkpoint` names one of a run instead, by step or by path.
+  /// Opens a run directory (its final.safetensors), a checkpoint, or a file.
+  /// `checkpoint` selects a checkpoint of the run instead, by step or by path.
   static Result<TrainedState> open(const std::string &path,
                                    const std::string &checkpoint = "");
 
-  /// Names of parameters and buffers, in the order of the files.
+  /// Returns the names of parameters and buffers, in the order of the files.
   std::vector<std::string> getNames() const;
-  /// Null when there is no parameter or buffer of that name.
+  /// Returns null if there is no parameter or buffer of that name.
   const TensorInfo *find(std::string_view name) const;
-  /// Every tensor, what only training needs too, by its name in files.
+  /// Returns the names of all tensors in the files, including optimizer states.
   std::vector<std::string> getAllNames() const;
   const TensorInfo *findAny(std::string_view name) const;
-  /// Names of what is kept beside parameters of 16 bits.
+  /// Returns the names of master weights, remainders and compensations.
   std::set<std::string> getNamesBeside() const;
-  /// The states that are codes.
   const QuantizedStateMap &getQuantizedStates() const { return quantized; }
-  /// Steps done, where the files say so.
+  /// Returns the number of completed steps, if the files contain it.
   std::optional<std::int64_t> getStep() const;
-  /// The file, or the checkpoint, for messages.
+  /// Returns the path of the file or checkpoint, for messages.
   const std::string &getPath() const { return path; }
 
-  /// The values in `dtype`, which is the tensor's or a float of 16 or 32 bits.
+  /// Returns the values in `dtype`, which is the tensor's type, F32, F16 or
+  /// BF16.
   Result<std::vector<std::byte>> read(std::string_view name, DType dtype) const;
 
 private:

@@ -1,6 +1,6 @@
-//===- Training.h - Run a training step over data ---------------*- C++ -*-===//
-// The loop that drives a Program: batches in, metrics out, the final state in
-// a file.
+//===- Training.h - The training loop ---------------------------*- C++ -*-===//
+// The loop feeds batches to a Program, writes metrics and checkpoints, and
+// saves the final state.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_TRAINING_H
@@ -13,119 +13,125 @@
 
 namespace binade {
 
-/// What to do about a step whose gradients or loss are not finite.
+/// How to handle a step whose gradients or loss are not finite.
 enum class OnNonFinite : std::uint8_t {
-  /// End with exit code 4, with the state before the step, or after it if its
-  /// gradients are finite.
+  /// End with exit code 4. Save the state before the step, or the state after
+  /// it if its gradients are finite.
   Stop,
-  /// Leave out a step whose gradients are not finite; warn of a loss that is
+  /// Skip the update if the gradients are not finite; warn if only the loss is
   /// not.
   Skip,
-  Continue, ///< Apply it; the program has to be compiled so.
-  Shrink,   ///< The same, where the optimizer answers to it.
+  /// Apply the update; the program has to be compiled without skipping.
+  Continue,
+  /// Apply the update with an optimizer that shrinks parameters whose gradient
+  /// is not finite, such as Tiger; the program has to be compiled so.
+  Shrink,
 };
 std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
 
-/// All batches of `data` in their order, from the first batch of `step` on, in
-/// place of those that would have been these steps'.
+/// Replaces the batches from the first batch of `step` on by all batches of
+/// `data`, in order.
 struct Injection {
   const Data *data;
   std::int64_t step; ///< From 1.
 };
-/// What a run's records call the injection of this index.
+/// Returns the name of an injection in the manifest of a run.
 std::string nameInjection(std::size_t index, std::int64_t step);
 
 struct TrainOptions {
   std::int64_t steps = 0;
-  /// Of hyper-parameters, each applied before a step.
+  /// Schedules of hyper-parameters, evaluated before each step.
   std::vector<Schedule> schedules;
   Order order = Order::Shuffle;
-  std::uint64_t seed = 0; ///< Of the order of samples.
+  std::uint64_t seed = 0; ///< Seed of the sample order.
   /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
-  /// where the program computes statistics, alarms.jsonl where there are any,
-  /// checkpoints, final.safetensors and grads-*.safetensors; made when it is
-  /// not there. No other run may have it at the same time, and only one that is
-  /// resumed may find checkpoints there.
+  /// if the program computes statistics, alarms.jsonl if an alarm is raised,
+  /// checkpoints, final.safetensors and grads-*.safetensors. Created if it does
+  /// not exist. Only one process may use it at a time, and it may contain
+  /// checkpoints only with `resume`.
   std::string out;
-  /// For run.json: the files that the run is made of, by what they are to it.
+  /// The input files that run.json lists, by their purpose.
   std::map<std::string, std::string> files;
-  /// Go on after the newest whole checkpoint in `out`; from the first step if
-  /// there is none. The steps that follow have the bits that they would have
-  /// had.
+  /// Resume from the newest complete checkpoint in `out`, or start at the first
+  /// step if there is none. The following steps are bitwise the same as in an
+  /// uninterrupted run.
   bool resume = false;
-  /// The last that has a batch for a step counts.
+  /// If several injections have a batch for a step, the last one applies.
   std::vector<Injection> injections;
-  /// Held-out samples, of which the loss is measured in evaluation: those of
-  /// this data, or the last ones of the training data, which training then
-  /// leaves out. See Data::split.
+  /// Held-out samples, on which the loss is evaluated: those of this data, or
+  /// the last samples of the training data, which are then not trained on. See
+  /// Data::split.
   const Data *evalData = nullptr;
   double evalFraction = 0;
-  /// Steps from one evaluation to the next; 0 for none but that after the last.
+  /// Steps between evaluations; 0 to evaluate only after the last step.
   std::int64_t evalEvery = 0;
-  /// Steps from one checkpoint to the next; 0 for none but that of a run which
-  /// ends before its last step.
+  /// Steps between checkpoints; 0 to write one only if the run ends before its
+  /// last step.
   std::int64_t saveEvery = 0;
-  std::int64_t keep = 2; ///< Checkpoints that are left, the newest.
-  /// Ends training after the step in which these have passed; 0 for never.
+  std::int64_t keep = 2; ///< How many of the newest checkpoints to keep.
+  /// Time limit in seconds, at which training stops; 0 for none.
   double maxSeconds = 0;
-  /// Ends training after this step, though `steps` says more; 0 for not.
+  /// Stops training after this step, even if it is before `steps`; 0 for never.
   std::int64_t stopAfter = 0;
-  /// Write the gradients of this many first steps.
+  /// Number of first steps whose gradients are written.
   std::int64_t saveGradients = 0;
-  /// File for what the last step reads: all its ports, named "role/name", as
-  /// they are before it, with the last of its batches; empty for none.
+  /// File for the inputs of the last step: its ports, named "role/name", before
+  /// the step, with the last of its batches; empty for none.
   std::string saveInputs;
   /// File for the ranges of the values of all steps; empty for none.
   std::string recordRanges;
-  /// The default is to stop; with a loss scaler, which finds its scale by such
-  /// gradients, it is to skip them.
+  /// The default is Stop; with a loss scaler, which adapts the scale by
+  /// skipping overflows, it is Skip.
   std::optional<OnNonFinite> onNonFinite;
-  /// Skipped steps in a row that end training with exit code 4; 0 for none.
+  /// Consecutive skipped steps that end training with exit code 4; 0 for no
+  /// limit.
   std::int64_t maxSkipped = 50;
-  /// What each step is held against; without rules there are no alarms.
-  /// Statistics that they watch count where the program computes them.
+  /// The rules that are evaluated after each step. Rules about statistics that
+  /// the program does not compute raise no alarm.
   AlarmSettings alarms;
   /// Called before each batch. An exit code other than 0 ends training with
-  /// that code, once the state of the last whole step is saved.
+  /// that code, after the state of the last complete step is saved.
   std::function<int()> interrupted;
-  /// Told what a user should know of a run that goes on.
-  Notify warn;
-  Notify notify; ///< Told where the run begins.
+  Notify warn;   ///< Receives warnings.
+  Notify notify; ///< Receives remarks about the start of the run.
 };
 
-/// One step, as in metrics.jsonl: of all its batches.
+/// The metrics of one step over all its batches, as in metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;              ///< From 1.
+  std::int64_t step = 0;              ///< Counted from 1.
   double loss = 0;                    ///< Unscaled, before the update.
   std::optional<double> gradNorm;     ///< Unscaled, before clipping.
-  std::optional<double> lossScale;    ///< With which the step was computed.
-  std::optional<double> learningRate; ///< The same; the setting `lr`.
-  bool skipped = false;               ///< Nothing was updated.
-  double milliseconds = 0;            ///< Reading the batch and computing.
-  std::optional<double> evalLoss; ///< Of the held-out samples, after the step.
+  std::optional<double> lossScale;    ///< Loss scale of this step.
+  std::optional<double> learningRate; ///< The setting `lr` of this step.
+  bool skipped = false;               ///< Whether the update was skipped.
+  double milliseconds = 0;            ///< Time to read the batches and compute.
+  std::optional<double> evalLoss;     ///< Held-out loss after the step.
   double evalMilliseconds = 0;
 };
 
-/// What a program says of the step that it has just done, but for its number,
-/// and the batches before its last. `scale` is the loss scale that it had
-/// before, where it has one.
+/// Reads the metrics of the step that `program` has just completed; `step` is
+/// not set, and `loss` is that of the last batch. `scale` is the loss scale
+/// before the step, if the program has one.
 StepMetrics readMetrics(const Program &program, std::optional<double> scale);
 
 struct TrainSummary {
   std::int64_t steps = 0, skipped = 0;
   double lastLoss = 0;
-  std::optional<double> evalLoss; ///< The last, and after which step.
-  std::int64_t evalStep = 0;
+  std::optional<double> evalLoss; ///< The last held-out loss.
+  std::int64_t evalStep = 0;      ///< The step after which it was evaluated.
   double milliseconds = 0;
-  std::uint32_t epochs = 0;    ///< Begun.
-  bool isAlarmed = false;      ///< Whether an alarm ended training.
-  int exitCode = ExitCode::Ok; ///< What `interrupted` or an alarm said.
+  std::uint32_t epochs = 0; ///< Epochs started.
+  bool isAlarmed = false;   ///< Whether an alarm ended training.
+  /// The code of `interrupted`, or NumericGuard after an alarm or if the final
+  /// weights are not finite.
+  int exitCode = ExitCode::Ok;
 };
 
-/// Trains an initialized program; `listener` is told about each step. Errors:
-/// what options (2), data or a checkpoint of another run (3), numbers (4), the
-/// file system (5) or a process that has the directory (8) cause. When the
-/// numbers stop training, final.safetensors holds the last good state.
+/// Trains an initialized program and calls `listener` after each step. Exit
+/// codes of errors: invalid options (2), invalid data or a checkpoint of
+/// another run (3), non-finite gradients or loss (4), the file system (5), a
+/// directory in use by another process (8). After an error of code 4,
+/// final.safetensors contains the last good state.
 Result<TrainSummary>
 train(Program &program, const Data &data, const TrainOptions &options,
       const std::function<void(const StepMetrics &)> &listener = {});
