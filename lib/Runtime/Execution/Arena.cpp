@@ -1,4 +1,4 @@
-//===- Arena.cpp - One aligned block of memory ----------------------------===//
+//===- Arena.cpp - Memory of a plan ---------------------------------------===//
 
 #include "Arena.h"
 #include <cerrno>
@@ -34,7 +34,7 @@ Result<Arena> Arena::allocate(std::uint64_t bytes, std::string_view where) {
   arena.bytes = bytes;
   if (bytes == 0)
     return arena;
-  // Room to move the start to a huge page, and a whole number of them.
+  // Includes room to align the start and the end to huge pages.
   bool large = bytes >= hugePage;
   arena.mapped = large ? (bytes + 2 * hugePage) / hugePage * hugePage : bytes;
   void *mapping = ::mmap(nullptr, arena.mapped, PROT_READ | PROT_WRITE,

@@ -1,4 +1,4 @@
-//===- Arena.h - One aligned block of memory --------------------*- C++ -*-===//
+//===- Arena.h - Memory of a plan -------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_ARENA_H
 #define BINADE_LIB_RUNTIME_EXECUTION_ARENA_H
@@ -9,11 +9,11 @@
 
 namespace binade {
 
-/// Zeroed memory from the system, aligned to huge pages when it is large.
+/// A block of zeroed memory, aligned to huge pages if it is large.
 class Arena {
 public:
-  /// Refuses (exit code 7) what the machine or its control group does not
-  /// have, before anything is touched.
+  /// Reserves memory. Fails with exit code 7 if the machine or its control
+  /// group has less memory in total.
   static Result<Arena> allocate(std::uint64_t bytes, std::string_view where);
 
   Arena() = default;
@@ -38,8 +38,8 @@ struct ArenaRange {
   std::uint64_t size() const { return end - begin; }
 };
 
-/// Memory that this process could have in all: the machine's, or the control
-/// group's limit where that is less.
+/// Returns the bytes of physical memory, or the limit of the control group if
+/// that is less.
 std::uint64_t availableMemory();
 
 } // namespace binade

@@ -1,8 +1,7 @@
 //===- Copy.cpp - Strided copies ------------------------------------------===//
-// A copy is a nest of loops over rows of one axis. The innermost axis is one
-// that is dense on the side that is written, or else on the side that is read;
-// a second axis, dense on the other side, is walked in blocks with it, so that
-// a transposition reads and writes whole cache lines.
+// The innermost loop runs over the axis with the smallest stride in the
+// destination. The axis with the smallest stride in the source is blocked
+// together with it, so that a transposition reads and writes whole cache lines.
 //===----------------------------------------------------------------------===//
 
 #include "Operation.h"
@@ -27,12 +26,12 @@ private:
 
   Address from, to;
   std::size_t elementSize;
-  std::vector<Axis> outer; ///< Walked in parallel.
+  std::vector<Axis> outer; ///< Iterated over in parallel.
   Axis middle, inner;
 };
 } // namespace
 
-/// Merges axes that follow one another in memory on both sides.
+/// Merges axes that are contiguous with each other on both sides.
 static std::vector<Axis> merge(std::vector<Axis> axes) {
   std::erase_if(axes, [](const Axis &axis) { return axis.size == 1; });
   std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) {

@@ -1,4 +1,4 @@
-//===- Describe.cpp - Tensors in messages ---------------------------------===//
+//===- Describe.cpp - Shapes and types in messages ------------------------===//
 
 #include "Describe.h"
 #include <algorithm>

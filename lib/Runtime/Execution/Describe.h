@@ -1,4 +1,4 @@
-//===- Describe.h - Tensors in messages -------------------------*- C++ -*-===//
+//===- Describe.h - Shapes and types in messages ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_DESCRIBE_H
 #define BINADE_LIB_RUNTIME_EXECUTION_DESCRIBE_H
@@ -10,13 +10,13 @@
 
 namespace binade {
 
-/// `[8, 64]`
+/// Returns a shape as text, such as `[8, 64]`.
 std::string describe(std::span<const std::int64_t> shape);
-/// `F32 [8, 64]`
+/// Returns type and shape as text, such as `F32 [8, 64]`.
 std::string describe(DType dtype, std::span<const std::int64_t> shape);
 
-/// Adds the first 19 of `notes`, and how many there are more: with its error, a
-/// list of up to 20.
+/// Adds the first 19 of `notes` to `error`, and a note with the number of the
+/// others.
 Error withFirst(Error error, std::span<const std::string> notes);
 
 } // namespace binade

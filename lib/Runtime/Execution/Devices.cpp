@@ -1,4 +1,4 @@
-//===- Devices.cpp - What a step can run on -------------------------------===//
+//===- Devices.cpp - Devices that execute a step --------------------------===//
 
 #include "binade/Runtime/Devices.h"
 #include "../Cuda/Properties.h"

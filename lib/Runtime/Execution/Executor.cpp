@@ -1,4 +1,4 @@
-//===- Executor.cpp - The records of a plan, ready to run -----------------===//
+//===- Executor.cpp - Execution of plan records on the CPU ----------------===//
 
 #include "Executor.h"
 #include "../Contractions/Contraction.h"
@@ -67,7 +67,7 @@ Result<Executor::Step> Executor::prepare(const Loop &loop, const Memory &memory,
   Step step;
   step.count = loop.count;
   step.isParallel = loop.slots > 0;
-  // Operations keep addresses: each slot has its own.
+  // Operations store addresses, so each slot needs its own.
   auto slots =
       static_cast<std::uint64_t>(std::min<std::int64_t>(loop.slots, threads));
   if (step.isParallel)
@@ -92,7 +92,8 @@ static bool usesF16(const Record &record, const Memory &memory) {
          memory.typeOf(right) == DType::F16;
 }
 
-/// By `createOperation`; null where there is none for records of the kind.
+/// Calls the overload of `createOperation` for the record; returns null if
+/// there is none for its kind.
 static std::unique_ptr<Operation> createPlainly(const Record &record,
                                                 const Memory &memory) {
   return std::visit(
@@ -116,8 +117,8 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
 
   if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
     emulatesF16 = true;
-    setup.notify("remark: products of f16 are computed in f32 and rounded "
-                 "once; the library has none on CPUs");
+    setup.notify("remark: f16 matmuls and convolutions are computed in f32 and "
+                 "rounded once, because oneDNN has none for CPUs");
   }
   auto operation =
       createContraction(record, memory, threads, setup.contraction);
@@ -161,8 +162,9 @@ Result<void> Executor::provideScratch(const Setup &setup) {
 void Executor::run(RecordList list) {
   IeeeMode mode;
   OpenMPThreads openMP(context.threads);
-  // oneDNN forks the same team without asking for a mode: its threads get it
-  // here and keep it. (They are created with that of the process's first fork.)
+  // oneDNN forks the same team without setting a floating-point mode, and its
+  // threads have inherited that of the process's first fork. So their mode is
+  // set here, for good.
   context.team->setModeOfTeam(context.threads);
   run(lists[static_cast<std::size_t>(list)], context);
 }

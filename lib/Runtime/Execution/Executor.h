@@ -1,4 +1,4 @@
-//===- Executor.h - The records of a plan, ready to run ---------*- C++ -*-===//
+//===- Executor.h - Execution of plan records on the CPU --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_EXECUTOR_H
 #define BINADE_LIB_RUNTIME_EXECUTION_EXECUTOR_H
@@ -11,6 +11,7 @@
 
 namespace binade {
 
+/// Executes the record lists of a plan on the CPU.
 class Executor {
 public:
   struct Setup {
@@ -25,34 +26,35 @@ public:
   static Result<Executor> create(const Setup &setup);
 
   void run(RecordList list);
-  /// Calls `after` with the number of each record of the plan that was
-  /// executed, until it says false: then the rest is left out.
+  /// Executes the step and calls `after` with the index of each executed record
+  /// of the plan; stops when it returns false.
   void run(const std::function<bool(std::size_t)> &after);
   void run(const RecordPlace &place);
 
-  /// Scratch memory beyond what the plan reserved.
+  /// Returns the size of the scratch memory beyond what the plan reserved.
   std::uint64_t getExtraBytes() const { return extra.size(); }
-  /// Gets all executions from now on; null for none.
+  /// Reports all following executions to `to`, unless it is null.
   void setProfiler(Profiler *to) { profiler = to; }
   Profiler::Implementations getImplementations() const;
 
 private:
   struct Step {
     std::unique_ptr<Operation> operation; ///< Null for a loop.
-    std::int64_t count = 0;               ///< Of a loop.
-    /// Of a loop; of a parallel loop one for each slot.
+    std::int64_t count = 0;               ///< Iterations of a loop.
+    /// The body of a loop; for a parallel loop one copy for each slot.
     std::vector<std::vector<Step>> bodies;
     bool isParallel = false;
     const plan::Record *record = nullptr;
   };
   using Steps = std::vector<Step>;
-  /// An operation for whose scratch memory the plan reserved too little.
+  /// An operation that needs more scratch memory than the plan reserved.
   struct Need {
     Operation *operation;
     std::uint64_t slot;
   };
 
-  /// `memory` says in which slot, `threads` how many execute the records.
+  /// Creates the operations of `records` in the slot of `memory`, for execution
+  /// with `threads` threads.
   Result<Steps> prepare(const std::vector<plan::Record> &records,
                         const Memory &memory, unsigned threads,
                         const Setup &setup);
@@ -75,7 +77,7 @@ private:
   Arena extra;
   ExecutionContext context;
   Profiler *profiler = nullptr;
-  bool emulatesF16 = false; ///< And has said so.
+  bool emulatesF16 = false; ///< Whether the remark about f16 was given.
 };
 
 } // namespace binade

@@ -7,8 +7,8 @@
 
 namespace binade {
 
-/// Round to nearest even, subnormals kept, exceptions masked, while in scope.
-/// The host process may have asked for something else (flush to zero, say).
+/// Sets the IEEE mode while in scope: round to nearest even, keep subnormals,
+/// mask exceptions. The host process may use another, such as flush to zero.
 class IeeeMode {
 public:
   IeeeMode() : saved(_mm_getcsr()) {
@@ -18,7 +18,7 @@ public:
   ~IeeeMode() { _mm_setcsr(saved); }
   IeeeMode(const IeeeMode &) = delete;
 
-  /// For good.
+  /// Sets the mode of this thread permanently.
   static void set() { _mm_setcsr(defaults); }
 
 private:

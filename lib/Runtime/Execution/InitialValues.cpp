@@ -1,4 +1,4 @@
-//===- InitialValues.cpp - What a program starts from ---------------------===//
+//===- InitialValues.cpp - Initial values of ports ------------------------===//
 
 #include "InitialValues.h"
 #include "../Runs/ParameterStorage.h"
@@ -60,7 +60,7 @@ static std::size_t countElements(const Tensor &tensor) {
 }
 
 namespace {
-/// The random numbers of one tensor; four elements come from one Philox call.
+/// Draws the random values of one tensor; one Philox call gives four elements.
 class InitialValues {
 public:
   InitialValues(const RandomInit &random, std::string_view name,
@@ -72,7 +72,7 @@ public:
     std::memcpy(stream.data(), digest.data(), sizeof(stream));
   }
 
-  /// Elements 4 * group to 4 * group + 3.
+  /// Returns elements 4 * group to 4 * group + 3.
   std::array<double, 4> draw(std::uint64_t group) const {
     auto words =
         philox({static_cast<std::uint32_t>(group),
@@ -102,10 +102,11 @@ double binade::drawInitial(const RandomInit &random, std::string_view name,
   return InitialValues(random, name, seed).draw(index / 4)[index % 4];
 }
 
-/// Values are rounded to f32, then to the tensor's type.
+/// Fills `tensor` with random values, which are rounded to f32, then to the
+/// tensor's type.
 static void fillRandomly(const Tensor &tensor, const RandomInit &random,
                          std::uint64_t seed) {
-  constexpr std::size_t kPart = 1 << 16; // Elements that a thread takes.
+  constexpr std::size_t kPart = 1 << 16; // Elements of one parallel task.
   InitialValues values(random, tensor.name, seed);
   std::size_t count = countElements(tensor);
   auto fill = [&](std::int64_t part, unsigned) {
@@ -121,7 +122,7 @@ static void fillRandomly(const Tensor &tensor, const RandomInit &random,
   ThreadTeam::get().parallelFor(defaultThreadCount(), parts, fill);
 }
 
-/// Reads the tensor of that name from the bundle.
+/// Reads the tensor `name` from the bundle file, or from tensors in memory.
 static Result<void> readStored(const Tensor &tensor, const std::string &name,
                                const std::optional<Safetensors> &file,
                                std::span<const StoredTensor> stored,
@@ -151,7 +152,8 @@ static Result<void> readStored(const Tensor &tensor, const std::string &name,
 // All ports
 //===----------------------------------------------------------------------===//
 
-/// Fills `tensor`, which is the port's, or F32 of its shape.
+/// Writes the initial value of `port` to `tensor`, which has its shape, and its
+/// type or F32.
 Result<void> Program::Implementation::fill(const Port &port,
                                            const Tensor &tensor,
                                            std::uint64_t seed) const {
@@ -169,7 +171,8 @@ Result<void> Program::Implementation::fill(const Port &port,
   return {};
 }
 
-/// Whether the port starts from F32, whatever its type.
+/// Whether the initial value of the port is stored or drawn as F32, whatever
+/// its own type.
 bool Program::Implementation::startsWide(const Port &port) const {
   const Buffer &buffer = plan.buffers[port.buffer];
   if (auto *external = std::get_if<ExternalInit>(&port.init))
@@ -185,7 +188,7 @@ bool Program::Implementation::startsWide(const Port &port) const {
   return !std::holds_alternative<NoInit>(port.init);
 }
 
-/// The initial value of a port whose type is narrow, before it is rounded.
+/// Returns the initial value of a 16-bit port before rounding.
 Result<std::vector<float>>
 Program::Implementation::readWide(const Port &port, std::uint64_t seed) const {
   Tensor tensor = tensorOf(port);

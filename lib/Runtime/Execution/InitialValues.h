@@ -1,4 +1,4 @@
-//===- InitialValues.h - Random initial weights -----------------*- C++ -*-===//
+//===- InitialValues.h - Random initial values ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_INITIALVALUES_H
 #define BINADE_LIB_RUNTIME_EXECUTION_INITIALVALUES_H
@@ -7,7 +7,8 @@
 
 namespace binade {
 
-/// Element `index` of the tensor `name`, in f64, as docs/Import.md defines it.
+/// Returns element `index` of the random tensor `name`, in f64, as
+/// docs/Import.md defines it.
 double drawInitial(const plan::RandomInit &random, std::string_view name,
                    std::uint64_t seed, std::uint64_t index);
 

@@ -1,4 +1,4 @@
-//===- Integers.cpp - Integers of a type known at run time ----------------===//
+//===- Integers.cpp - Type conversions and range checks -------------------===//
 
 #include "Integers.h"
 #include "binade/Container/FloatConversion.h"
@@ -8,7 +8,8 @@
 
 using namespace binade;
 
-/// Calls `function` with a zero of the C++ type; false for other types.
+/// Calls `function` with a zero of the C++ type of `type`; returns false if it
+/// is not an integer type.
 template <typename Function>
 static bool withInteger(DType type, Function function) {
   switch (type) {
@@ -40,8 +41,8 @@ static T load(std::span<const std::byte> elements, std::size_t index) {
   return value;
 }
 
-/// Calls `function` with the element as a float that has all its digits; false
-/// for other types.
+/// Calls `function` with the element as a float or double; returns false if
+/// `type` is not a floating-point type.
 template <typename Function>
 static bool withFloat(DType type, std::span<const std::byte> elements,
                       std::size_t index, Function function) {
@@ -59,7 +60,7 @@ static bool withFloat(DType type, std::span<const std::byte> elements,
   }
 }
 
-/// Digits of base 2 that a float has; 0 for other types.
+/// Returns the significand bits of a floating-point type; 0 for other types.
 static int countDigits(DType type) {
   switch (type) {
   case DType::F64:
@@ -78,7 +79,7 @@ static int countDigits(DType type) {
 bool binade::holdsAll(DType to, DType from) {
   bool result = to == from;
   if (int digits = countDigits(to)) {
-    // What has fewer digits is in a range as large, but for f16.
+    // A type with more digits also has at least the same range, except f16.
     result |=
         countDigits(from) > 0 && countDigits(from) < digits && to != DType::F16;
     withInteger(from, [&](auto narrow) {
@@ -116,7 +117,7 @@ binade::findUnheld(DType from, std::span<const std::byte> elements, DType to) {
   return found;
 }
 
-/// Writes a number that a float type holds.
+/// Writes `value` as the floating-point type `to`, which can represent it.
 template <typename T>
 static void store(T value, DType to, std::span<std::byte> into,
                   std::size_t index) {

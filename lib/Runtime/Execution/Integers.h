@@ -1,4 +1,4 @@
-//===- Integers.h - Integers of a type known at run time --------*- C++ -*-===//
+//===- Integers.h - Type conversions and range checks -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_INTEGERS_H
 #define BINADE_LIB_RUNTIME_EXECUTION_INTEGERS_H
@@ -8,25 +8,24 @@
 
 namespace binade {
 
-/// True if `to` holds every value of type `from` exactly: integers in integers
-/// and in floats of enough digits, floats in wider ones, and any type in
-/// itself.
+/// Whether `to` represents every value of type `from` exactly: integers in wide
+/// enough integers or floats, floats in wider floats, and any type in itself.
 bool holdsAll(DType to, DType from);
 
-/// True if both types are integers: `to` then holds some values of `from`.
+/// Whether `to` may represent values of `from`: both are integer types.
 bool mayHold(DType to, DType from);
 
-/// An element that a type does not hold.
+/// An element that a type cannot represent.
 struct Unheld {
   std::uint64_t index = 0;
   std::string value;
 };
-/// The first of `elements`, integers of type `from`, that the integer type `to`
-/// does not hold.
+/// Returns the first of `elements`, integers of type `from`, that the integer
+/// type `to` cannot represent.
 std::optional<Unheld> findUnheld(DType from,
                                  std::span<const std::byte> elements, DType to);
 
-/// Converts elements of type `from` to the type `to`, which holds them.
+/// Converts elements of type `from` to the type `to`, which can represent them.
 void widen(DType from, std::span<const std::byte> elements, DType to,
            std::span<std::byte> into);
 
@@ -35,8 +34,8 @@ struct OutOfRange {
   std::int64_t value = 0;
 };
 
-/// The first of `elements`, from element `start` on, that `check` does not
-/// allow.
+/// Returns the first of `elements`, from element `start` on, that is out of the
+/// range of `check`.
 std::optional<OutOfRange> findOutOfRange(DType type,
                                          std::span<const std::byte> elements,
                                          std::uint64_t start,

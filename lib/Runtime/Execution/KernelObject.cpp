@@ -1,4 +1,4 @@
-//===- KernelObject.cpp - Compiled kernels, opened from memory ------------===//
+//===- KernelObject.cpp - Loader of compiled kernels ----------------------===//
 
 #include "KernelObject.h"
 #include "binade/Container/IsaLimit.h"

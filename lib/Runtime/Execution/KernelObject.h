@@ -1,4 +1,4 @@
-//===- KernelObject.h - Compiled kernels, opened from memory ----*- C++ -*-===//
+//===- KernelObject.h - Loader of compiled kernels --------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_KERNELOBJECT_H
 #define BINADE_LIB_RUNTIME_EXECUTION_KERNELOBJECT_H
@@ -9,7 +9,7 @@
 
 namespace binade {
 
-/// An ELF shared object for this machine.
+/// A loaded ELF shared object with compiled kernels.
 class KernelObject {
 public:
   /// Checks the object's headers and loads it. `where` names it in messages.
@@ -21,23 +21,24 @@ public:
   KernelObject &operator=(KernelObject &&other) noexcept;
   ~KernelObject();
 
-  /// Null when there is no such symbol.
+  /// Returns the address of a symbol; null if there is no such symbol.
   void *find(const std::string &symbol) const;
 
 private:
-  // The loader tells objects apart by path, and the path names the descriptor:
-  // it has to stay open for as long as the object is loaded.
+  // The dynamic loader identifies objects by path, and the path contains the
+  // descriptor. So it stays open for as long as the object is loaded.
   Descriptor file;
   void *handle = nullptr;
 };
 
-/// Accepts an ELF shared object of this machine whose program headers lie
-/// inside it.
+/// Checks that `object` is an x86-64 ELF shared object whose segments lie
+/// within it.
 Result<void> checkElf(std::span<const std::byte> object,
                       std::string_view where);
 
-/// `x86-64-v4`, `x86-64-v3` (what this CPU executes, best first). The
-/// environment variable BINADE_ISA removes those above the one it names.
+/// Returns the instruction set levels that this CPU supports, best first:
+/// `x86-64-v4`, `x86-64-v3`. The environment variable BINADE_ISA removes levels
+/// above the one it names.
 std::span<const std::string_view> supportedIsaLevels();
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- Launch.cpp - Kernels over blocks of work items ---------------------===//
+//===- Launch.cpp - Parallel execution of kernels -------------------------===//
 
 #include "Launch.h"
 #include "binade/Container/Printable.h"
@@ -12,7 +12,7 @@ using Kernel = void (*)(void *const *buffers, std::int64_t begin,
                         std::int64_t end);
 using Finish = void (*)(void *const *buffers, std::int64_t blocks);
 
-/// The operands of one call.
+/// The addresses of the operands of a kernel.
 class Operands {
 public:
   Operands(const std::vector<View> &views, const Memory &memory) {
@@ -50,12 +50,13 @@ public:
   void run(const ExecutionContext &context) override;
 
 private:
-  std::vector<Kernel> kernels; ///< Of each segment.
+  std::vector<Kernel> kernels; ///< The kernel of each segment.
   Finish finish;
   std::int64_t grain;
   std::vector<Operands> segments;
   std::vector<std::int64_t> extents;
-  std::vector<std::int64_t> firstBlock; ///< Of each segment; then the total.
+  /// The first block of each segment, then the total number of blocks.
+  std::vector<std::int64_t> firstBlock;
   std::optional<Operands> finishOperands;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- Launch.h - Kernels over blocks of work items -------------*- C++ -*-===//
+//===- Launch.h - Parallel execution of kernels -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_LAUNCH_H
 #define BINADE_LIB_RUNTIME_EXECUTION_LAUNCH_H
@@ -8,7 +8,8 @@
 
 namespace binade {
 
-/// Rejected where `kernels` lack the launch's functions.
+/// Creates the operation of a launch. Fails if `kernels` lack one of its
+/// functions.
 Result<std::unique_ptr<Operation>> createLaunch(const plan::Launch &launch,
                                                 const Memory &memory,
                                                 const KernelObject &kernels,

@@ -1,4 +1,4 @@
-//===- Operation.h - A record, ready to run ---------------------*- C++ -*-===//
+//===- Operation.h - Executable form of a plan record -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_OPERATION_H
 #define BINADE_LIB_RUNTIME_EXECUTION_OPERATION_H
@@ -11,17 +11,18 @@
 
 namespace binade {
 
-/// What the records of one program share while they run.
+/// The threads and loop iteration with which operations run.
 struct ExecutionContext {
   ThreadTeam *team = nullptr;
   unsigned threads = 1;
-  /// 0, or the slot of the parallel loop around the record and 1.
+  /// The profiler's lane: the slot of the surrounding parallel loop plus 1, or
+  /// 0 outside of parallel loops.
   std::size_t lane = 0;
-  /// Of the loops around the record, outermost first.
+  /// The iteration of each loop around the record, outermost first.
   std::vector<std::int64_t> iteration;
 };
 
-/// The address of a view in each iteration.
+/// The address of a view, which depends on the loop iteration.
 class Address {
 public:
   Address() = default;
@@ -41,20 +42,23 @@ private:
   std::vector<std::int64_t> steps; ///< Bytes per iteration of each loop.
 };
 
+/// A record, prepared for execution on the CPU.
 class Operation {
 public:
   virtual ~Operation() = default;
   virtual void run(const ExecutionContext &context) = 0;
 
-  /// Scratch memory that `run` needs, aligned to 64 bytes, given before.
+  /// Returns the bytes of scratch memory that `run` needs. `setScratch` sets it
+  /// before the first run, aligned to 64 bytes.
   virtual std::uint64_t getScratchBytes() const { return 0; }
   virtual void setScratch(std::byte *) {}
-  /// For people.
+  /// Returns the name of the implementation for reports.
   virtual std::string getImplementation() const { return {}; }
 };
 
-/// The arena and the types that views refer to. `arena` may be null where only
-/// needs are asked for. `slot` is that of the parallel loop around a record.
+/// The arena and the buffers that views refer to. `arena` may be null if
+/// operations are created only to query their scratch memory. `slot` is the
+/// slot of the parallel loop around a record.
 struct Memory {
   std::byte *arena = nullptr;
   std::span<const plan::Buffer> buffers;
@@ -68,12 +72,12 @@ struct Memory {
   }
 };
 
-// The operations of records that need nothing but memory.
+// Operations that depend on no library and no compiled kernel.
 std::unique_ptr<Operation> createOperation(const plan::Copy &copy,
                                            const Memory &memory);
-/// Attention or its gradients, plain and correct: to compare a device with.
-/// Plans for CPUs have products and kernels in its place. Bits do not depend on
-/// the number of threads.
+/// Creates a simple implementation of attention or its gradients, with which
+/// results of a device are compared. Plans for CPUs contain matmuls and kernels
+/// instead. The results do not depend on the number of threads.
 std::unique_ptr<Operation> createOperation(const plan::Attention &attention,
                                            const Memory &memory);
 

@@ -1,4 +1,4 @@
-//===- Program.cpp - A bundle, loaded and ready to run --------------------===//
+//===- Program.cpp - Loading and running a bundle -------------------------===//
 
 #include "../Cuda/OpenDevice.h"
 #include "ProgramImplementation.h"
@@ -18,7 +18,7 @@ Program::Program(Program &&) noexcept = default;
 Program &Program::operator=(Program &&) noexcept = default;
 Program::~Program() = default;
 
-/// What the names of metrics start with that report an index out of range.
+/// The prefix of the metrics that report an index out of range.
 static constexpr std::string_view kOutOfRange = "out_of_range/";
 
 static bool hasLaunch(const std::vector<Record> &records) {
@@ -29,8 +29,8 @@ static bool hasLaunch(const std::vector<Record> &records) {
   });
 }
 
-/// The best level that both this CPU and the bundle have; empty when the plan
-/// needs none.
+/// Returns the best instruction set level that both this CPU and the bundle
+/// have; empty if the plan has no kernels. For a GPU it is the plan's chip.
 static Result<std::string> chooseLevel(const Plan &plan,
                                        const std::vector<std::string> &levels,
                                        const std::string &where) {
@@ -134,7 +134,7 @@ Program::Implementation::prepare(std::span<const std::byte> object,
     std::optional<Contraction> choice = parseContraction(text);
     if (!choice)
       return Error{"BINADE_CONTRACTION",
-                   quote(text) + " is none of auto, onednn, own",
+                   "expected auto, onednn or own, got " + quote(text),
                    ExitCode::Usage};
     options.contraction = *choice;
   }
@@ -174,11 +174,14 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
     if (std::optional<Chip> chip = Chip::parse(name))
       chips.push_back(*chip);
   if (options.device.kind == DeviceChoice::Cpu)
-    return Error{where, "its kernels are for cuda:" + plan.chip,
+    return Error{where,
+                 "its kernels are for cuda:" + plan.chip +
+                     ", the selected device is the CPU",
                  ExitCode::Device}
-        .withNote("compile for the CPU: without --target");
+        .withNote("to run on the CPU, compile without --target");
   Result<cuda::OpenedDevice> opened = cuda::openDevice(options.device, chips);
-  // There is nothing else that it could run on: this says why not.
+  // `auto` found no device. The CPU is not an alternative, so open a device
+  // explicitly, which returns the reason as an error.
   if (opened && !opened->device)
     opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
   if (!opened)
@@ -196,12 +199,14 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
 Result<void>
 Program::Implementation::prepareCpu(std::span<const std::byte> object) {
   if (options.device.kind == DeviceChoice::Cuda)
-    return Error{where, "its kernels are for the CPU", ExitCode::Device}
-        .withNote("compile with --target cuda:sm_90");
+    return Error{where,
+                 "its kernels are for the CPU, the selected device is a GPU",
+                 ExitCode::Device}
+        .withNote("to run on a GPU, compile with --target cuda:sm_90");
   Result<Arena> memory = Arena::allocate(plan.arenaBytes, where);
   if (!memory)
     return std::move(memory).takeError().withNote(
-        "a smaller batch, or a narrower policy, needs less");
+        "a smaller batch or a narrower policy needs less");
   arena = *std::move(memory);
   if (!object.empty()) {
     Result<KernelObject> loaded = KernelObject::load(object, where);
@@ -220,8 +225,8 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
   return {};
 }
 
-/// A batch is rewritten before each step by who sets it, and constants and
-/// hyper-parameters keep their values: what remains is the step's own memory.
+/// Whether a port of this role keeps its value between steps. This includes
+/// batches, constants and hyper-parameters; results do not keep theirs.
 static bool keepsValue(Role role) { return role < Role::Output; }
 
 void Program::Implementation::findTransient() {

@@ -1,4 +1,4 @@
-//===- ProgramImplementation.h - What a program consists of -----*- C++ -*-===//
+//===- ProgramImplementation.h - Members of Program -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_PROGRAMIMPLEMENTATION_H
 #define BINADE_LIB_RUNTIME_EXECUTION_PROGRAMIMPLEMENTATION_H
@@ -11,7 +11,8 @@ namespace binade {
 struct Program::Implementation {
   Plan plan;
   std::string where, directory;
-  /// Of the initial values that the bundle holds: one of the two.
+  /// The initial values in the bundle: `file` for a bundle file, `stored` for a
+  /// bundle that was compiled in this process.
   std::optional<Safetensors> file;
   std::vector<StoredTensor> stored;
   LoadOptions options;
@@ -21,30 +22,31 @@ struct Program::Implementation {
   Arena arena;
   KernelObject kernels;
   Executor executor;
-  /// Of a CUDA device, which then is what executes.
+  /// Executes the plan on a CUDA device; null for the CPU.
   std::unique_ptr<cuda::Engine> engine;
   std::unique_ptr<Profiler> profiler; ///< Null unless profiling.
   std::vector<const plan::Port *> accumulators;
-  /// What says that a launch met an index out of range.
+  /// Metrics that report an index out of range in a launch.
   std::vector<const plan::Port *> indexFaults;
-  /// Parts of the arena without a meaning before a step.
+  /// Parts of the arena that are not live between steps.
   std::vector<ArenaRange> transient;
 
-  /// Reads settings and the environment, and finds what runs the plan.
+  /// Applies settings and environment variables, and prepares the device.
   Result<void> prepare(std::span<const std::byte> object,
                        std::span<const ModuleImages> modules);
   Result<void> prepareCpu(std::span<const std::byte> object);
   Result<void> prepareCuda(std::span<const ModuleImages> modules);
   void findTransient();
-  /// Writes `value` to all memory that has no meaning before a step.
+  /// Writes `value` to all memory that is not live between steps.
   Result<void> fillTransient(std::byte value);
   Result<void> execute(RecordList list, const FillNext &fillNext = {});
   Profiler::Implementations getImplementations() const;
   Result<Ceilings> measureCeilings();
-  /// Before a step or an evaluation.
+  /// Resets the index faults before a run, and poisons unused memory if
+  /// enabled.
   Result<void> clear();
   Tensor tensorOf(const plan::Port &port, bool isToBeRead = false) const;
-  /// Writes zeros to a port of training state.
+  /// Writes zeros to a port.
   Result<void> clear(const plan::Port &port);
 
   // Initial values.
@@ -54,11 +56,12 @@ struct Program::Implementation {
   bool startsWide(const plan::Port &port) const;
   Result<std::vector<float>> readWide(const plan::Port &port,
                                       std::uint64_t seed) const;
-  /// Says that a weight which `from` brought is not finite, or fails because of
-  /// that, as `options` have it.
+  /// Warns if a parameter or buffer read from `from` is not finite, or fails
+  /// with `LoadOptions::failOnNonfinite`.
   Result<void> checkFinite(const plan::Port &port,
                            const std::string &from) const;
-  /// Gives a parameter of 16 bits, and what is kept beside it, `values`.
+  /// Rounds `values` into a 16-bit parameter, and sets its master weight,
+  /// remainder or compensation.
   void keep(const plan::Port &parameter, std::span<const float> values) const;
 
   void notify(std::string_view text) const {

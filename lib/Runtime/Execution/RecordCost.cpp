@@ -1,4 +1,4 @@
-//===- RecordCost.cpp - What a record moves and computes ------------------===//
+//===- RecordCost.cpp - Bytes and operations of records -------------------===//
 
 #include "binade/Runtime/Profile.h"
 #include <algorithm>
@@ -18,7 +18,7 @@ public:
   RecordCost count(const Convolution &convolution) const;
   RecordCost count(const Attention &attention) const;
   RecordCost count(const Loop &) const { return {}; }
-  /// Of what computes nothing.
+  /// Returns the cost of a record that moves bytes but computes no contraction.
   template <typename Body> RecordCost count(const Body &body) const {
     return {move(body), 0, DType::F32};
   }
@@ -28,7 +28,8 @@ private:
     return byteSize(buffers[view.buffer].dtype);
   }
 
-  /// Of a view without sizes: what is behind its start, in one iteration.
+  /// Returns the bytes of a view without sizes: those from its start to the end
+  /// of the buffer, divided by the iterations that step through them.
   std::uint64_t reach(const View &view) const {
     const Buffer &buffer = buffers[view.buffer];
     std::uint64_t start =
@@ -40,7 +41,8 @@ private:
     return bytes;
   }
 
-  /// Of a view with sizes: elements along an axis without stride are one.
+  /// Returns the bytes of a view with sizes; an axis with stride 0 counts one
+  /// element.
   std::uint64_t cover(const View &view,
                       std::span<const std::int64_t> sizes) const {
     std::uint64_t bytes = sizeOf(view);
@@ -50,7 +52,7 @@ private:
     return bytes;
   }
 
-  /// Bytes of all tensors of a record.
+  /// Returns the bytes of all tensors of a record.
   template <typename Body> std::uint64_t move(const Body &body) const {
     std::uint64_t bytes = 0;
     for (const Operand &operand : body.listOperands())
@@ -71,7 +73,7 @@ private:
 };
 } // namespace
 
-/// Segments share operands, such as an optimizer's scalars.
+/// Operands that segments share, such as an optimizer's scalars, count once.
 RecordCost CostCounter::count(const Launch &launch) const {
   using Start = std::pair<std::uint32_t, std::int64_t>;
   struct Use {
@@ -88,7 +90,8 @@ RecordCost CostCounter::count(const Launch &launch) const {
       use.times = std::max(use.times, times);
     }
   }
-  // Views that start in one buffer share what is behind the last of them.
+  // Views of the same buffer overlap from the start of the later one on; count
+  // the overlap once.
   std::uint64_t bytes = 0;
   for (auto use = uses.begin(); use != uses.end(); ++use) {
     std::uint64_t own = use->second.bytes;
@@ -114,7 +117,7 @@ RecordCost CostCounter::count(const Matmul &matmul) const {
 }
 
 RecordCost CostCounter::count(const Convolution &convolution) const {
-  // The same products in all three directions.
+  // The number of multiplications is the same in all three directions.
   double flops = 2 * static_cast<double>(convolution.batch) *
                  static_cast<double>(convolution.outChannels) *
                  static_cast<double>(convolution.inChannels) /
@@ -130,7 +133,7 @@ RecordCost CostCounter::count(const Convolution &convolution) const {
   return {move(convolution), flops, getWider(left, right)};
 }
 
-/// With `causal` half of the scores are computed.
+/// With `causal`, only half of the scores count.
 RecordCost CostCounter::count(const Attention &a) const {
   double overDepth = a.gradients ? 3 : 1, overWidth = a.gradients ? 2 : 1;
   double scores = static_cast<double>(a.queries) *

@@ -1,4 +1,4 @@
-//===- RecordRunner.cpp - A plan, record by record ------------------------===//
+//===- RecordRunner.cpp - Execution of single records ---------------------===//
 
 #include "binade/Runtime/RecordRunner.h"
 #include "ProgramImplementation.h"

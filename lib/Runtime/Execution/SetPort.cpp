@@ -1,4 +1,4 @@
-//===- SetPort.cpp - What others write into a program, checked ------------===//
+//===- SetPort.cpp - Checked writes to ports ------------------------------===//
 
 #include "Integers.h"
 #include "ProgramImplementation.h"

@@ -1,4 +1,4 @@
-//===- StateCopy.cpp - A copy of what steps change ------------------------===//
+//===- StateCopy.cpp - Snapshots of training state ------------------------===//
 
 #include "StateCopy.h"
 #include <cstring>
@@ -14,7 +14,7 @@ StateCopy::StateCopy(Program &program, std::vector<Role> roles)
         copies.emplace_back(program.getPlan().buffers[port.buffer].bytes);
 }
 
-/// Calls `use` with the ports of `roles` that steps change, in order.
+/// Calls `use` with each port of `roles` that is not frozen, in order.
 template <typename Use>
 static void forEach(const Program &program, const std::vector<Role> &roles,
                     bool isToBeRead, Use use) {

@@ -1,4 +1,4 @@
-//===- StateCopy.h - A copy of what steps change ----------------*- C++ -*-===//
+//===- StateCopy.h - Snapshots of training state ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_STATECOPY_H
 #define BINADE_LIB_RUNTIME_EXECUTION_STATECOPY_H
@@ -7,15 +7,15 @@
 
 namespace binade {
 
-/// A copy, in the host's memory, of the ports of some roles that steps change.
-/// On a device it is of what the device holds.
+/// A snapshot, in host memory, of the ports of some roles, except frozen ones.
+/// For a program on a device, it copies the values on the device.
 class StateCopy {
 public:
   StateCopy(Program &program, std::vector<plan::Role> roles);
 
-  /// Copies what the ports hold.
+  /// Copies the ports.
   void capture();
-  /// Gives the ports what was copied last.
+  /// Restores the ports from the last copy.
   void restore() const;
 
 private:

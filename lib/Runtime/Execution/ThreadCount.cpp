@@ -1,4 +1,4 @@
-//===- ThreadCount.cpp - How many threads are worth starting --------------===//
+//===- ThreadCount.cpp - Default number of threads ------------------------===//
 
 #include "binade/Runtime/Library.h"
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 using namespace binade;
 
-/// CPUs that the control group's quota pays for; 0 where there is none.
+/// Returns the number of CPUs of the control group's quota; 0 without a quota.
 static unsigned quotaCpus() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota, period;
@@ -18,7 +18,7 @@ static unsigned quotaCpus() {
   return 0;
 }
 
-/// The hyper-threads of one core have one text here.
+/// Returns a text that is the same for all hyper-threads of a core.
 static std::string siblingsOf(int cpu) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                      "/topology/thread_siblings_list");

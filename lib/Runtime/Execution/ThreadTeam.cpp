@@ -1,4 +1,4 @@
-//===- ThreadTeam.cpp - One team of threads for everything ----------------===//
+//===- ThreadTeam.cpp - Thread pool of the process ------------------------===//
 
 #include "ThreadTeam.h"
 #include "FloatMode.h"
@@ -14,8 +14,9 @@
 using namespace binade;
 
 namespace {
-/// A parallel region: threads take the next index until none is left. Static
-/// shares would wait for a thread whose core the system has given away.
+/// A parallel region with dynamic scheduling: each thread takes the next index
+/// until none is left. With static scheduling, all threads would wait for one
+/// that the system has preempted.
 struct Region {
   std::int64_t count;
   ThreadTeam::Call call;
@@ -39,8 +40,8 @@ struct Region {
 class GompTeam : public ThreadTeam {
 public:
   static GompTeam *load() {
-    // A process that has libgomp already (PyTorch brings one) shares it. It is
-    // never unloaded: its threads outlive every program.
+    // If the process has loaded libgomp already, as with PyTorch, it is shared.
+    // It is never unloaded, because its threads outlive every program.
     void *library =
         ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
@@ -149,8 +150,8 @@ private:
 void ThreadTeam::run(unsigned threads, std::int64_t count, Call call,
                      void *context) {
   Region region{count, call, context};
-  // Always the whole team: libgomp ends threads when a smaller one is asked
-  // for, and creates them anew for the next.
+  // Always fork the whole team: for a smaller one, libgomp would end threads,
+  // and create new ones for the next region.
   if (threads <= 1 || count <= 1)
     Region::work(&region);
   else

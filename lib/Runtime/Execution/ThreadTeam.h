@@ -1,7 +1,7 @@
-//===- ThreadTeam.h - One team of threads for everything --------*- C++ -*-===//
-// Kernels run on the OpenMP team that oneDNN uses: a second pool would fight
-// with its spinning threads for the cores. libgomp is found at run time; where
-// there is none (then there is no oneDNN either) std::thread takes its place.
+//===- ThreadTeam.h - Thread pool of the process ----------------*- C++ -*-===//
+// Kernels run on the OpenMP team that oneDNN uses, because a second pool would
+// compete with its spinning threads for the cores. libgomp is loaded at run
+// time; without it, and so without oneDNN, a pool of std::thread is used.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_THREADTEAM_H
@@ -18,18 +18,18 @@ class ThreadTeam {
 public:
   virtual ~ThreadTeam() = default;
 
-  /// The process's team: libgomp's, or threads of its own.
+  /// Returns the process's team: libgomp's, or else a pool of std::thread.
   static ThreadTeam &get();
-  /// The team without libgomp, for tests.
+  /// Returns the pool of std::thread, for tests.
   static ThreadTeam &getWithoutLibgomp();
 
   virtual std::string_view getName() const = 0;
 
-  /// Calls `body(index, thread)` for every index in [0, count), each once, in
-  /// any order, on up to `threads` threads; `thread` < `threads` tells those
-  /// apart. The calling thread takes part. All run in the default
-  /// floating-point mode. `body` does not throw; where it calls this itself,
-  /// one thread does the work.
+  /// Calls `body(index, thread)` once for every index in [0, count), in any
+  /// order, on up to `threads` threads including the caller; `thread` is less
+  /// than `threads` and identifies the thread. All threads run in the default
+  /// floating-point mode. `body` must not throw. A nested call runs on one
+  /// thread.
   template <typename Body>
   void parallelFor(unsigned threads, std::int64_t count, Body &&body) {
     using Plain = std::remove_reference_t<Body>;
@@ -41,19 +41,19 @@ public:
         const_cast<void *>(static_cast<const void *>(std::addressof(body))));
   }
 
-  /// Puts all threads of the team into the default floating-point mode, for
-  /// code that forks it by other means.
+  /// Sets the default floating-point mode in all threads of the team, for code
+  /// that forks the team itself, such as oneDNN.
   void setModeOfTeam(unsigned threads);
 
-  /// The number of threads that OpenMP code (oneDNN) called from this thread
-  /// will use; returns the one before, 0 where there is no OpenMP.
+  /// Sets the number of threads of OpenMP code (oneDNN) that is called from
+  /// this thread. Returns the previous number; 0 without OpenMP.
   virtual unsigned exchangeOpenMPThreads(unsigned threads) = 0;
 
   using Call = void (*)(void *context, std::int64_t index, unsigned thread);
   void run(unsigned threads, std::int64_t count, Call call, void *context);
 
 protected:
-  /// Calls `work(data)` on `threads` threads at the same time and waits.
+  /// Calls `work(data)` on `threads` threads in parallel and waits for them.
   virtual void fork(unsigned threads, void (*work)(void *), void *data) = 0;
 };
 

@@ -15,7 +15,7 @@ def bundles(tmp_path_factory):
 
 @pytest.mark.parametrize("built, asked, said", [
     ("cuda", "cpu", ["its kernels are for cuda:sm_90",
-                     "compile for the CPU: without --target"]),
+                     "to run on the CPU, compile without --target"]),
     ("cpu", "cuda", ["its kernels are for the CPU",
                      "compile with --target cuda:sm_90"]),
 ])  # fmt: skip

@@ -400,8 +400,8 @@ TEST(Matmul, ProductsOfF16AreRemarkedOnce) {
   ASSERT_TRUE(Program::load(std::move(bundle), "test", "", options));
   EXPECT_EQ(lines,
             std::vector<std::string>{
-                "remark: products of f16 are computed in f32 and rounded once; "
-                "the library has none on CPUs"});
+                "remark: f16 matmuls and convolutions are computed in f32 and "
+                "rounded once, because oneDNN has none for CPUs"});
 }
 
 TEST(Matmul, ScratchIsReservedOrFound) {
