@@ -1,4 +1,4 @@
-//===- BatchFeed.cpp - One batch after the other --------------------------===//
+//===- BatchFeed.cpp - Sequence of batches of a run -----------------------===//
 
 #include "BatchFeed.h"
 #include <numeric>

@@ -1,4 +1,4 @@
-//===- BatchFeed.h - One batch after the other ------------------*- C++ -*-===//
+//===- BatchFeed.h - Sequence of batches of a run ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_BATCHFEED_H
 #define BINADE_LIB_RUNTIME_TRAINING_BATCHFEED_H
@@ -8,11 +8,12 @@
 
 namespace binade {
 
-/// Deals samples, and puts them into a program's batch ports: where a device
-/// runs the program, those of the next batch while it is busy with this one.
+/// Selects the samples of each batch and writes them to a program's batch
+/// ports. On a device, the next batch is written while the current one runs.
 class BatchFeed {
 public:
-  /// Batches of `data` from number `first` on, from 0, are another's.
+  /// Replaces the batches from index `first` on, counted from 0, by those of
+  /// `data`.
   struct Injected {
     const Data *data;
     std::uint64_t first;
@@ -21,20 +22,21 @@ public:
   BatchFeed(const Data &data, SampleOrder order, std::vector<Injected> injected)
       : data(&data), order(std::move(order)), injected(std::move(injected)) {}
 
-  /// Goes on behind that many batches.
+  /// Skips that many batches of the run.
   void skip(std::uint64_t batches) {
     order.skip(batches);
     number = batches;
   }
-  /// The next run's batch.
+  /// Advances to the next batch and fills the ports with it.
   Result<void> next();
-  /// For the run of the batch that `next` gave last, if another will follow.
+  /// Returns the function that prefetches the batch after the current one. To
+  /// be used only if another batch follows.
   FillNext getFillNext();
 
-  /// Of the batch that `next` gave last: its samples, and whose they are.
+  /// Returns the samples of the current batch, and the data they belong to.
   std::span<const std::uint64_t> getSamples() const { return current.samples; }
   const Data &getSource() const { return *current.source; }
-  /// The same, from 0.
+  /// Returns the epoch of the current batch, counted from 0.
   std::uint32_t getEpoch() const { return current.epoch; }
 
 private:
@@ -42,7 +44,7 @@ private:
     std::vector<std::uint64_t> samples;
     std::uint32_t epoch = 0;
     const Data *source = nullptr;
-    /// What came of filling the ports.
+    /// The error of filling the ports, if any.
     std::optional<Error> error = {};
   };
   Batch fill();
@@ -50,7 +52,7 @@ private:
   const Data *data;
   SampleOrder order;
   std::vector<Injected> injected;
-  std::uint64_t number = 0; ///< Of the batch to be filled.
+  std::uint64_t number = 0; ///< Index of the batch to be filled next.
   Batch current;
   std::optional<Batch> ahead;
 };

@@ -13,8 +13,8 @@ using namespace binade;
 using namespace binade::plan;
 
 struct Data::Implementation {
-  /// Where an input comes from: elements [begin + i * stride, + length) of the
-  /// file's tensor are sample i.
+  /// The part of the file that an input is read from: sample i is `length`
+  /// elements of the file's tensor from element begin + i * stride on.
   struct Source {
     Tensor input;
     TensorInfo tensor;
@@ -49,7 +49,7 @@ struct Data::Implementation {
   const std::string *findConstant(std::string_view input) const;
   const IndexCheck *findCheck(const Tensor &input) const;
   Error missing(const std::string &tensor, const Tensor &input) const;
-  /// Where the input's batch is to be written now.
+  /// Returns the memory to which the input's next batch is written.
   std::span<std::byte> getMemory(const Tensor &input) const {
     return program->find(Role::Batch, input.name)->bytes;
   }
@@ -60,7 +60,7 @@ struct Data::Implementation {
   std::vector<Source> sources;
   std::vector<Constant> constants;
   std::uint64_t numSamples = 0, batch = 0;
-  std::vector<std::byte> narrow; ///< What is about to be widened.
+  std::vector<std::byte> narrow; ///< Elements before their conversion.
 };
 
 Data::Data(std::unique_ptr<Implementation> implementation)
@@ -137,7 +137,7 @@ static std::string join(const std::vector<std::string> &items) {
   return items.empty() ? "none" : joinFirst(items, kMax);
 }
 
-/// Options name inputs of the program, each once.
+/// Checks that --window and --const name inputs of the program, each once.
 Result<void> Data::Implementation::checkNames() const {
   std::vector<std::pair<std::string, const char *>> named;
   for (const Window &window : options.windows)
@@ -161,7 +161,8 @@ Result<void> Data::Implementation::checkNames() const {
   return {};
 }
 
-/// The first dimension that the inputs share.
+/// Sets `batch` to the first dimension of the inputs, which has to be the same
+/// for all.
 Result<void> Data::Implementation::findBatch() {
   std::optional<Tensor> first;
   for (const Tensor &input : program->tensors(Role::Batch)) {
@@ -356,7 +357,9 @@ Result<void> Data::Implementation::countSamples() {
   return {};
 }
 
-/// Elements that no sample uses may hold anything.
+/// Checks that all elements of samples are in the range of the input and can be
+/// converted to its type. Indices out of range are accepted in elements that
+/// belong to no sample.
 Result<void> Data::Implementation::checkRange(const Source &source) const {
   const IndexCheck *check = findCheck(source.input);
   bool holds = holdsAll(source.input.dtype, source.tensor.dtype);
@@ -383,7 +386,7 @@ Result<void> Data::Implementation::checkRange(const Source &source) const {
     while (auto found =
                findOutOfRange(source.tensor.dtype, part, next, *check)) {
       next = found->index + 1;
-      // The first sample whose end lies behind the element, if it has begun.
+      // The first sample that ends after the element, if it contains it.
       std::int64_t element = static_cast<std::int64_t>(start + found->index);
       std::int64_t place = element - source.begin;
       std::int64_t sample = place < source.length
@@ -405,8 +408,7 @@ Result<void> Data::Implementation::checkRange(const Source &source) const {
   return {};
 }
 
-/// How many samples before the start of a sample are too close to it to have
-/// nothing in common with it.
+/// Returns how many samples directly before a sample share elements with it.
 std::uint64_t Data::Implementation::countOverlaps() const {
   std::uint64_t overlaps = 0;
   for (const Source &source : sources) {

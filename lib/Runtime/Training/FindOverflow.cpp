@@ -1,4 +1,4 @@
-//===- FindOverflow.cpp - Where a step first left the numbers -------------===//
+//===- FindOverflow.cpp - Search for the first non-finite value -----------===//
 
 #include "../Execution/ProgramImplementation.h"
 #include "binade/Container/FloatConversion.h"
@@ -10,8 +10,8 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// Visits the tensors of a record, and what its kernels read and write; not the
-/// memory of libraries.
+/// Visits the tensors of a record and the operands of its kernels, but not the
+/// scratch memory of libraries.
 template <typename Visit>
 static void forEachView(const Record &record, Visit visit) {
   for (const Operand &operand : listOperands(record))
@@ -36,16 +36,16 @@ struct Range {
   bool isOverflow() const { return notFinite > minusInfinite; }
 };
 
-/// What a buffer holds, until the next one is asked for; empty where its device
-/// fails.
+/// Returns the contents of a buffer, valid until the next call; empty if the
+/// device fails.
 using Fetch = std::function<std::span<const std::byte>(const Buffer &)>;
 
 class OverflowFinder {
 public:
   OverflowFinder(const Plan &plan, Fetch fetch);
 
-  /// Looks at what record `number` read and wrote; true once it made an
-  /// overflow.
+  /// Examines the operands of record `number` after its execution. Returns true
+  /// if it wrote a NaN or an infinity, other than minus infinity.
   bool visit(std::size_t number);
   std::optional<Overflow> found;
 
@@ -56,12 +56,12 @@ private:
 
   const Plan &plan;
   Fetch fetch;
-  /// Buffers whose bytes need not all be values: other records write other
-  /// parts, or other slots.
+  /// Buffers of which records use only parts or slots, so that the other bytes
+  /// may be meaningless.
   std::set<std::uint32_t> partial;
-  /// How many records of the plan use a buffer, and ports.
+  /// The number of records and ports that use each buffer.
   std::vector<unsigned> users;
-  /// What was not finite before the step.
+  /// Buffers of ports that were not finite before the step.
   std::set<std::uint32_t> before;
 };
 } // namespace
@@ -85,7 +85,8 @@ OverflowFinder::OverflowFinder(const Plan &plan, Fetch fetch)
   }
 }
 
-/// The buffers of a loop that only it uses hold pieces of values.
+/// Returns the buffers of `record` to examine. Buffers that only a loop uses
+/// contain the values of one iteration and are excluded.
 std::set<std::uint32_t>
 OverflowFinder::findBuffers(const Record &record) const {
   std::set<std::uint32_t> buffers;
@@ -169,8 +170,8 @@ bool OverflowFinder::visit(std::size_t number) {
 std::optional<Overflow> Program::findOverflow() {
   Implementation &made = *implementation;
   cuda::Engine *engine = made.engine.get();
-  // What is left of other steps means nothing. A device that fails here says so
-  // again when it is asked for the state.
+  // Clears values of earlier steps. If the device fails here, reading the state
+  // reports the error.
   if (!made.fillTransient(std::byte(0)) || (engine && !engine->upload()))
     return std::nullopt;
   std::vector<std::byte> copy;

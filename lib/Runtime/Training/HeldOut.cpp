@@ -1,4 +1,4 @@
-//===- HeldOut.cpp - Samples that training does not see -------------------===//
+//===- HeldOut.cpp - Evaluation on held-out samples -----------------------===//
 
 #include "HeldOut.h"
 #include "binade/Container/Printable.h"
@@ -35,10 +35,10 @@ std::string HeldOut::describe() const {
   std::string text = "held out: " + std::to_string(getNumSamples()) +
                      " samples of " + source->getPath();
   if (std::uint64_t rest = samples - getNumSamples())
-    text += ", for " + std::to_string(rest) + " more fill no batch";
-  text += "; " + std::to_string(trainingSamples) + " to train";
+    text += " (" + std::to_string(rest) + " more do not fill a batch)";
+  text += "; " + std::to_string(trainingSamples) + " to train on";
   if (std::uint64_t between = first > 0 ? first - trainingSamples : 0)
-    text += ", for " + std::to_string(between) + " overlap with those";
+    text += " (" + std::to_string(between) + " more overlap held-out ones)";
   return text;
 }
 

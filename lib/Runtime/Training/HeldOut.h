@@ -1,4 +1,4 @@
-//===- HeldOut.h - Samples that training does not see -----------*- C++ -*-===//
+//===- HeldOut.h - Evaluation on held-out samples ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_HELDOUT_H
 #define BINADE_LIB_RUNTIME_TRAINING_HELDOUT_H
@@ -7,26 +7,27 @@
 
 namespace binade {
 
-/// Samples of the training data, or of a file of their own, on whose loss one
-/// sees what a model has learned. There may be none.
+/// The held-out samples of a run, on which the loss is evaluated: the last
+/// samples of the training data, or a separate file. May be empty.
 class HeldOut {
 public:
   static Result<HeldOut> create(Program &program, const Data &data,
                                 const TrainOptions &options);
 
-  /// Of the training data.
+  /// Returns the number of samples that are trained on.
   std::uint64_t getTrainingSamples() const { return trainingSamples; }
-  /// In whole batches; what is left over is not evaluated.
+  /// Returns the number of held-out samples in complete batches; the remainder
+  /// is not evaluated.
   std::uint64_t getNumSamples() const {
     return source ? samples / source->getBatch() * source->getBatch() : 0;
   }
   const Data *getData() const { return source; } ///< Null without samples.
-  /// Which samples there are and which are left over, for people.
+  /// Returns a message about the number of samples and of those left out.
   std::string describe() const;
-  /// Whether the loss is asked for after `step`.
+  /// Whether to evaluate after `step`.
   bool isDue(std::int64_t step) const;
 
-  /// The mean of all batches' losses. Nothing when `interrupted` says so.
+  /// Returns the mean loss of all batches, or nothing if interrupted.
   Result<std::optional<double>> evaluate() const;
 
 private:

@@ -7,22 +7,23 @@
 
 namespace binade {
 
+/// A batch whose loss is not finite.
 struct NonFiniteLoss {
-  std::int64_t batch = 0; ///< Of the run, from 1.
+  std::int64_t batch = 0; ///< Number of the batch in the run, from 1.
   double loss = 0;
   std::vector<std::uint64_t> samples; ///< Rows of the data file.
-  std::string path;                   ///< Of that file, printable.
+  std::string path;                   ///< Printable path of the data file.
 
-  /// "the loss is -infinity in batch 3".
+  /// Returns "the loss is -infinity in batch 3".
   std::string describe() const;
-  /// "batch 3 has samples 16 to 23 of data.safetensors".
+  /// Returns "batch 3 has samples 16 to 23 of data.safetensors".
   std::string describeSamples() const;
 };
 
-/// "NaN", "infinity", "-infinity" or the number.
+/// Returns "NaN", "infinity", "-infinity" or the number as text.
 std::string formatLoss(double loss);
 
-/// The batch that `feed` gave last, if its loss is not finite.
+/// Returns the current batch of `feed` if `loss`, its loss, is not finite.
 std::optional<NonFiniteLoss> findNonFiniteLoss(std::int64_t batch, double loss,
                                                const BatchFeed &feed);
 

@@ -1,4 +1,4 @@
-//===- NonFiniteWeights.cpp - Weights that are not finite -----------------===//
+//===- NonFiniteWeights.cpp - Search for non-finite weights ---------------===//
 
 #include "binade/Runtime/NonFiniteWeights.h"
 

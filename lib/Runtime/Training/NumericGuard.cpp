@@ -1,4 +1,4 @@
-//===- NumericGuard.cpp - Steps whose numbers are not finite --------------===//
+//===- NumericGuard.cpp - Handling of non-finite steps --------------------===//
 
 #include "NumericGuard.h"
 #include "OverflowText.h"
@@ -31,20 +31,21 @@ Result<void> NumericGuard::check() const {
   constexpr const char *kWhere = "--on-nonfinite";
   if (!readScalar(program, Role::Metric, "loss"))
     return Error{kPlanTensor.data(),
-                 "the program has no metric 'loss': it is no training step"};
+                 "the program has no metric 'loss': it is not a training step"};
   bool lowersScale =
       onNonFinite == OnNonFinite::Skip || onNonFinite == OnNonFinite::Shrink;
   if (hasScaler() && !lowersScale)
     return Error{kWhere,
-                 "the program scales its loss: steps whose gradients overflow "
-                 "are part of finding the scale and are skipped",
+                 "the program has a dynamic loss scale, which needs steps that "
+                 "overflow to be skipped; expected skip",
                  ExitCode::Usage};
   bool applies = onNonFinite == OnNonFinite::Continue ||
                  onNonFinite == OnNonFinite::Shrink;
   if (skips && applies)
     return Error{kWhere,
                  "the program was compiled to skip steps that are not finite; "
-                 "'continue' and 'shrink' need the model itself",
+                 "for 'continue' or 'shrink' train the model instead of the "
+                 "bundle",
                  ExitCode::Usage};
   if (!skips && !applies)
     return Error{kWhere,
@@ -69,9 +70,9 @@ void NumericGuard::observeLoss(std::int64_t batch, double loss,
     badLoss = findNonFiniteLoss(batch, loss, feed);
 }
 
-/// A loss scale is found by skipping steps whose gradients overflow. No scale
-/// changes the loss itself: where only that is not finite, a run with a scale
-/// stops as one without does, unless its user says otherwise.
+/// A loss scaler adapts its scale by skipping steps whose gradients overflow.
+/// The scale does not affect the unscaled loss. So if only the loss is not
+/// finite, a run with a loss scaler stops, too, unless `onNonFinite` is set.
 std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
                                          std::int64_t skippedInRow,
                                          const BatchFeed &feed,
@@ -87,9 +88,9 @@ std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
   return std::nullopt;
 }
 
-/// Warns of the first step in a row whose loss is not finite, or which was
-/// applied with such gradients. Where gradients alone are not finite, skipped
-/// steps are counted instead.
+/// Warns about the first of consecutive steps whose loss is not finite, or that
+/// were applied with non-finite gradients. Skipped steps with a finite loss are
+/// only counted.
 void NumericGuard::warnOfStep(const StepMetrics &metrics) {
   bool isApplied =
       !metrics.skipped && metrics.gradNorm && !std::isfinite(*metrics.gradNorm);
@@ -127,8 +128,9 @@ bool NumericGuard::conclude(std::int64_t step, const std::string &finalPath) {
   return found.empty();
 }
 
-/// Where gradients are not finite the update kept what it guards. A loss can be
-/// infinite although they are finite: then the update was sound.
+/// If the gradients are not finite, the update was skipped, and the state
+/// before the step is restored. If only the loss is not finite, the update was
+/// valid and is kept.
 Error NumericGuard::stop(const StepMetrics &metrics,
                          const std::string &finalPath) {
   if (metrics.skipped)
@@ -148,26 +150,26 @@ Error NumericGuard::stop(const StepMetrics &metrics,
       " this step is in " + printable(finalPath));
   if (metrics.skipped)
     return std::move(error).withNote(
-        "a smaller --lr or a --clip may help; --on-nonfinite skip leaves such "
-        "steps out");
+        "a smaller --lr or a --clip may help; --on-nonfinite skip skips such "
+        "steps");
   return std::move(error).withNote(
-      "its gradients are finite: --on-nonfinite skip warns of such steps and "
-      "goes on; 'binade why-nan' finds the op");
+      "its gradients are finite: --on-nonfinite skip warns about such steps "
+      "and continues; 'binade why-nan' finds the op");
 }
 
-/// The step is computed again, up to what went wrong.
+/// Executes the step again, up to the first non-finite value, for the message.
 Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                                  std::int64_t skippedInRow,
                                  const BatchFeed &feed,
                                  const std::string &finalPath) {
   char scale[64] = "";
   if (metrics.lossScale)
-    std::snprintf(scale, sizeof(scale), ", with a loss scale of %g at last",
+    std::snprintf(scale, sizeof(scale), "; the last one had a loss scale of %g",
                   *metrics.lossScale);
   Error error{"step " + std::to_string(metrics.step),
               std::to_string(skippedInRow) +
-                  " steps in a row were skipped, for their gradients are not "
-                  "finite" +
+                  " steps in a row were skipped because their gradients are "
+                  "not finite" +
                   scale,
               ExitCode::NumericGuard};
   kept.restore();
@@ -183,7 +185,7 @@ Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                 .withNote(advise(*overflow));
   return std::move(error)
       .withNote("the state before this step is in " + printable(finalPath))
-      .withNote("--max-skipped says after how many steps training stops");
+      .withNote("--max-skipped sets after how many such steps training stops");
 }
 
 void NumericGuard::warnInfeasible(const StepMetrics &metrics) {

@@ -1,4 +1,4 @@
-//===- NumericGuard.h - Steps whose numbers are not finite ------*- C++ -*-===//
+//===- NumericGuard.h - Handling of non-finite steps ------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_NUMERICGUARD_H
 #define BINADE_LIB_RUNTIME_TRAINING_NUMERICGUARD_H
@@ -9,38 +9,37 @@
 
 namespace binade {
 
-/// Decides whether a run goes on after steps that are not finite, and says what
-/// went wrong where it does not.
+/// Decides whether a run continues after a step whose gradients or loss are not
+/// finite. If not, it reports the cause.
 class NumericGuard {
 public:
   NumericGuard(Program &program, const TrainOptions &options);
 
-  /// What program and options have to have in common.
+  /// Checks that the program supports the options.
   Result<void> check() const;
 
-  /// Keeps what a step changes even when it is skipped, if it may be the last
-  /// one: running statistics, the generator's state, and the loss scale.
+  /// Copies what a step changes even if it is skipped (running statistics, the
+  /// generator's state, the loss scale), if the run may stop at this step.
   void keep(std::int64_t skippedInRow);
 
-  /// Looks at the loss of a batch, of the run's number `batch` from 1 on, which
-  /// `feed` gave last.
+  /// Checks the loss of the current batch of `feed`, which is batch `batch` of
+  /// the run, counted from 1.
   void observeLoss(std::int64_t batch, double loss, const BatchFeed &feed);
 
-  /// The reason to end after a step, whose last batch `feed` gave last. What it
-  /// leaves in `finalPath` is the last good state. Warns where the run goes on
-  /// though the loss or the gradients are not finite.
+  /// Returns an error if training has to stop after a step, and then saves the
+  /// last good state to `finalPath`. Otherwise warns if the loss or the
+  /// gradients are not finite. `feed` is at the last batch of the step.
   std::optional<Error> judge(const StepMetrics &metrics,
                              std::int64_t skippedInRow, const BatchFeed &feed,
                              const std::string &finalPath);
 
-  /// Looks at all weights; warns of the first that are not finite. Returns
-  /// whether all are finite.
+  /// Returns whether all weights are finite; warns the first time they are not.
   bool checkWeights(std::int64_t step);
-  /// Warns at the end of a run of what is not finite, in words about the whole
-  /// run. Returns whether all weights are finite.
+  /// Warns at the end of a run about non-finite losses and weights. Returns
+  /// whether all weights are finite.
   bool conclude(std::int64_t step, const std::string &finalPath);
 
-  /// Once, where no scale of the loss is feasible.
+  /// Warns once if no loss scale is feasible.
   void warnInfeasible(const StepMetrics &metrics);
 
 private:
@@ -55,12 +54,12 @@ private:
   Program &program;
   const TrainOptions &options;
   OnNonFinite onNonFinite;
-  /// Of the step that runs, the first.
+  /// The first batch of the current step whose loss is not finite.
   std::optional<NonFiniteLoss> badLoss;
-  std::int64_t badLosses = 0;    ///< Steps of the run.
-  bool wasNonFinite = false;     ///< The step before; it was warned of.
-  bool hasWarnedWeights = false; ///< Of weights that are not finite.
-  StateCopy kept;                ///< Of the step that runs, from before it.
+  std::int64_t badLosses = 0; ///< Steps of the run with such a batch.
+  bool wasNonFinite = false;  ///< Whether the previous step was not finite.
+  bool hasWarnedWeights = false;
+  StateCopy kept; ///< The state before the current step.
   bool wasInfeasible = false;
 };
 

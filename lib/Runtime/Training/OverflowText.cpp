@@ -1,11 +1,11 @@
-//===- OverflowText.cpp - What left a format's range, in words ------------===//
+//===- OverflowText.cpp - Messages about overflows ------------------------===//
 
 #include "OverflowText.h"
 
 using namespace binade;
 using namespace binade::plan;
 
-/// The node of a record's label, "op node +2"; empty for none.
+/// Returns the node of a record's label "op node +2"; empty without one.
 static std::string nodeOf(std::string_view label) {
   std::size_t start = label.find(' '), end = label.rfind(" +");
   if (start == label.npos)
@@ -22,31 +22,31 @@ std::string binade::describe(const Overflow &overflow) {
   std::string text = "first not finite: " + std::to_string(overflow.notFinite) +
                      " of " + std::to_string(overflow.elements) +
                      " elements in " + std::string(name(overflow.dtype)) +
-                     ", made by " + quote(overflow.label);
+                     ", computed by " + quote(overflow.label);
   if (overflow.notFinite < overflow.elements)
-    text += format("; the others reach %g", overflow.largest);
-  return text + format("; what it read reaches %g", overflow.operands);
+    text += format("; the largest finite one is %g", overflow.largest);
+  return text + format("; its operands reach %g", overflow.operands);
 }
 
 std::string binade::advise(const Overflow &overflow) {
   std::string node = nodeOf(overflow.label);
   if (overflow.dtype == DType::F32 || overflow.dtype == DType::F64)
-    return "no policy helps, for it is a wide format already; a smaller --lr "
-           "or a --clip may, or other data";
+    return "no policy helps, because the format is already wide; a smaller "
+           "--lr, a --clip or other data may help";
   if (node.empty())
     return "a policy whose narrow format is bf16 may help";
   std::string text =
-      "as a rule of the policy this keeps it wide: - {match: {name: " +
-      quoteGlob(node) + "}, class: deny}";
-  // The value is beyond the format for its readers, too.
+      "this policy rule keeps it wide: - {match: {name: " + quoteGlob(node) +
+      "}, class: deny}";
+  // The value also exceeds the format of the op that reads it.
   if (std::string reader = nodeOf(overflow.reader);
       !reader.empty() && reader != node)
-    text += ", with one for " + quoteGlob(reader) + ", which reads it";
+    text += "; add one for " + quoteGlob(reader) + ", which reads it";
   return text;
 }
 
 namespace {
-/// The gradient whose statistic is the largest or the least of all.
+/// The gradient with the largest or smallest value of a statistic.
 struct Extreme {
   std::string parameter;
   double value;
@@ -92,7 +92,7 @@ std::string binade::describeInfeasible(const Program &program, double scale) {
   std::string overflows = text;
   std::snprintf(text, sizeof(text),
                 " has elements of %.4g, which become 0 up to a scale of %.4g "
-                "(%.3g%% of it has)",
+                "(%.3g%% of its elements do)",
                 read("least", *least), scale * least->value,
                 nonzero > 0 ? 100 * vanished / nonzero : 0.0);
   return "no feasible scale: the gradient of " + quote(most->parameter) +

@@ -1,4 +1,4 @@
-//===- OverflowText.h - What left a format's range, in words ----*- C++ -*-===//
+//===- OverflowText.h - Messages about overflows ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_OVERFLOWTEXT_H
 #define BINADE_LIB_RUNTIME_TRAINING_OVERFLOWTEXT_H
@@ -7,13 +7,14 @@
 
 namespace binade {
 
+/// Returns a message that names the record and the magnitudes.
 std::string describe(const Overflow &overflow);
 
-/// Which precision would have helped.
+/// Returns a message about the policy rule that avoids the overflow.
 std::string advise(const Overflow &overflow);
 
-/// Where no scale of the loss is feasible, as the step's own gradients prove:
-/// which one overflows at a scale at which another still vanishes.
+/// Returns a message about the last step, which had no feasible loss scale: one
+/// gradient overflows at a scale at which another still underflows.
 std::string describeInfeasible(const Program &program, double scale);
 
 } // namespace binade

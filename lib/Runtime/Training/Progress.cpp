@@ -1,4 +1,4 @@
-//===- Progress.cpp - Training shown to a person --------------------------===//
+//===- Progress.cpp - Progress display of training ------------------------===//
 
 #include "binade/Runtime/Progress.h"
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 using namespace binade;
 
-/// `0:07`, `12:30`, `1:02:03`.
+/// Returns a duration such as `0:07`, `12:30` or `1:02:03`.
 static std::string formatDuration(double seconds) {
   auto whole = static_cast<long long>(seconds + 0.5);
   char text[64];
@@ -47,7 +47,7 @@ void Progress::show(const StepMetrics &metrics) {
   if (metrics.evalLoss)
     evalLoss = metrics.evalLoss;
   skipped += metrics.skipped;
-  // The first step also warms caches and is forgotten by the second.
+  // The first step also warms caches, so the second one replaces it.
   recent = ++done <= 2 ? last : recent + kWeight * (last - recent);
   bool isEnd = done == 1 || metrics.step == steps;
   if (!isEnd && elapsed - shown < (isTerminal ? kTerminalPeriod : kPlainPeriod))

@@ -1,4 +1,4 @@
-//===- SampleOrder.cpp - Which samples make up which batch ----------------===//
+//===- SampleOrder.cpp - Order of samples in batches ----------------------===//
 
 #include "binade/Runtime/SampleOrder.h"
 #include "binade/Container/Philox.h"
@@ -7,7 +7,7 @@
 
 using namespace binade;
 
-/// Keeps the stream apart from others of the same seed: "ordr".
+/// Distinguishes this random stream from others of the same seed: "ordr".
 static constexpr std::uint32_t kOrderStream = 0x6f726472;
 
 std::vector<std::uint64_t>
@@ -57,7 +57,7 @@ std::span<const std::uint64_t> SampleOrder::next() {
 void SampleOrder::skip(std::uint64_t batches) {
   if (batches == 0)
     return;
-  // The last of them leaves its epoch open.
+  // The next epoch starts only with the next batch.
   std::uint64_t perEpoch = samples.size() / batch;
   startEpoch((batches - 1) / perEpoch);
   position = ((batches - 1) % perEpoch + 1) * batch;

@@ -1,4 +1,4 @@
-//===- ScaleHistories.cpp - Magnitudes behind delayed scales --------------===//
+//===- ScaleHistories.cpp - Alarm statistics of amax histories ------------===//
 
 #include "ScaleHistories.h"
 #include <algorithm>
@@ -9,9 +9,9 @@ using namespace binade::plan;
 
 static constexpr std::string_view kPrefix = "amax_history/";
 
-/// The range of a format in binades, from its least normal number to its
-/// largest one. The name of a history ends with its format; 0 for an unknown
-/// one.
+/// Returns the range of a history's format in binades, from its smallest normal
+/// value to its largest value; 0 if the format is unknown. The name of a
+/// history ends with its format.
 static double getRoom(std::string_view name) {
   std::size_t at = name.rfind(" in ");
   std::string_view format = at == name.npos ? "" : name.substr(at + 4);

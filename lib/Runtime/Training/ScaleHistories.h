@@ -1,4 +1,4 @@
-//===- ScaleHistories.h - Magnitudes behind delayed scales ------*- C++ -*-===//
+//===- ScaleHistories.h - Alarm statistics of amax histories ----*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_SCALEHISTORIES_H
 #define BINADE_LIB_RUNTIME_TRAINING_SCALEHISTORIES_H
@@ -7,16 +7,15 @@
 
 namespace binade {
 
-/// Reads, between steps, the magnitude histories from which delayed scales are
-/// computed, so that alarms can report an outlier. Adds nothing to the compiled
-/// step.
+/// Reads the amax histories of delayed scales between steps, so that alarms can
+/// report outliers. Needs no code in the compiled step.
 class ScaleHistories {
 public:
   explicit ScaleHistories(const Program &program);
 
-  /// Adds to every tenth step, for each history, a place of kind `history` with
-  /// the statistics `excess`, `room` and `source`. An outlier stays in a
-  /// history for more than ten steps.
+  /// In every tenth step, adds a place of kind `history` for each history, with
+  /// the statistics `excess`, `room` and `source`. This misses no outlier,
+  /// because one stays in a history for more than ten steps.
   void addTo(AlarmStep &step) const;
 
 private:

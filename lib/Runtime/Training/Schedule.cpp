@@ -1,4 +1,4 @@
-//===- Schedule.cpp - Hyper-parameters that change with the step ----------===//
+//===- Schedule.cpp - Expressions for hyper-parameters --------------------===//
 
 #include "binade/Runtime/Schedule.h"
 #include "binade/Container/ExternalFile.h"
@@ -43,11 +43,11 @@ static double cycle(double t, double n, double factor) {
   return (t - begin(number)) / std::pow(factor, number);
 }
 
-/// Checks that `points` of a function of (t, ...) come in growing order.
+/// Checks that `points` of a function of (t, ...) are in increasing order.
 static void checkPoints(const double *points, int count, int first) {
   for (int i = first + 2; i < count; i += 2)
     if (!(points[i] > points[i - 2]))
-      throw mu::ParserError("steps have to grow");
+      throw mu::ParserError("steps have to increase");
 }
 
 static double piecewise(const double *arguments, int count) {
@@ -113,7 +113,7 @@ static std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-/// The lines of a file without comments, joined by blanks.
+/// Returns the lines of a file without comments, joined by spaces.
 static Result<std::string> readExpression(const std::string &path) {
   constexpr std::uint64_t kMaxBytes = 1 << 20;
   Result<ExternalFile> file = openFile(path);

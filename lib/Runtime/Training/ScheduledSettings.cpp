@@ -1,4 +1,4 @@
-//===- ScheduledSettings.cpp - Schedules of a program ---------------------===//
+//===- ScheduledSettings.cpp - Schedules applied to a program -------------===//
 
 #include "binade/Runtime/ScheduledSettings.h"
 #include "binade/Container/Suggest.h"
@@ -12,8 +12,8 @@ static bool standsFor(const Schedule &schedule, const std::string &setting) {
          setting.starts_with(schedule.getName() + "@");
 }
 
-/// The schedule of a setting: the one that has its whole name, or the last that
-/// stands for it.
+/// Returns the schedule of a setting: the one with its full name, or else the
+/// last one that applies to it.
 static const Schedule *find(const std::vector<Schedule> &schedules,
                             const std::string &setting) {
   const Schedule *found = nullptr;

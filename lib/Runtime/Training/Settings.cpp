@@ -33,7 +33,7 @@ std::string binade::explainViolation(const Port &hyper, double value) {
       .explainViolation(hyper.name, value);
 }
 
-/// The hyper-parameters of `compiled` that `name` stands for.
+/// Returns the hyper-parameters of `compiled` that a setting `name` changes.
 static std::vector<std::string> resolve(const std::vector<Setting> &compiled,
                                         const std::string &name) {
   auto common = std::find_if(
@@ -53,7 +53,7 @@ Result<void> binade::applySettings(Plan &plan,
                                    const std::vector<Setting> &settings,
                                    const std::string &where) {
   const std::vector<Setting> compiled = getSettings(plan);
-  // Those of one group come last, and so win.
+  // Settings of a single group are applied last, so that they win.
   std::vector<Setting> ordered = settings;
   std::stable_partition(ordered.begin(), ordered.end(),
                         [](const Setting &setting) {

@@ -1,12 +1,12 @@
-//===- StepRollback.cpp - The state before an unfinished step -------------===//
+//===- StepRollback.cpp - Rollback of an interrupted step -----------------===//
 
 #include "StepRollback.h"
 
 using namespace binade;
 using namespace binade::plan;
 
-/// Whether optimizer states take in the gradients of each batch: then batches
-/// are counted, by the one accumulator of F64.
+/// Whether the gradients of each batch are accumulated in the optimizer states.
+/// Such a plan counts batches in an accumulator of type F64.
 static bool accumulatesInStates(const Plan &plan) {
   const Port *batches = plan.findPort(Role::Accumulator, "batches");
   return batches && plan.buffers[batches->buffer].dtype == DType::F64;

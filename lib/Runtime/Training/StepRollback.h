@@ -1,4 +1,4 @@
-//===- StepRollback.h - The state before an unfinished step -----*- C++ -*-===//
+//===- StepRollback.h - Rollback of an interrupted step ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_TRAINING_STEPROLLBACK_H
 #define BINADE_LIB_RUNTIME_TRAINING_STEPROLLBACK_H
@@ -7,19 +7,19 @@
 
 namespace binade {
 
-/// Undoes the batches of a step that is not finished: restores what
-/// accumulation changes, and forgets the sums of gradients. Running statistics
-/// and the generator's state always change; parameters and optimizer states do
-/// where the states take in the gradients of each batch.
+/// Undoes the batches of an interrupted step: restores what accumulation
+/// changes, and resets the accumulators. Accumulation changes running
+/// statistics and the generator's state; if gradients are accumulated in the
+/// optimizer states, it also changes parameters and states.
 class StepRollback {
 public:
   explicit StepRollback(Program &program);
 
-  /// Keeps a copy of what the batches of the next step may change.
+  /// Copies what the batches of the next step may change.
   void capture() { copy.capture(); }
   /// Restores that copy.
   Result<void> rollBack();
-  /// Size of the copy of parameters and states; 0 where they need none.
+  /// Returns the size of the copy of parameters and states; 0 without one.
   std::uint64_t getBytesOfStates() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- Training.cpp - Run a training step over data -----------------------===//
+//===- Training.cpp - The training loop -----------------------------------===//
 
 #include "binade/Runtime/Training.h"
 #include "../Monitoring/AlarmFile.h"
@@ -59,7 +59,7 @@ private:
   Result<void> begin();
   Result<void> resume(Manifest restored);
   Result<void> replayAlarms();
-  /// Nothing if a signal interrupted the step, which is then undone.
+  /// Returns nothing if the step was interrupted, and then undoes it.
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
   bool isTimeUp() const;
@@ -88,12 +88,13 @@ private:
   StatisticsRecorder statistics;
   ScaleHistories histories;
   AlarmWatch watch;
-  bool isAlarmed = false; ///< By the newest step, which ends the loop.
+  bool isAlarmed = false; ///< Whether an alarm of the last step ends the loop.
   BatchFeed feed;
-  std::optional<StepRollback> rollback; ///< If signals may interrupt a step.
-  Manifest manifest;                    ///< Where the run stands.
-  std::int64_t savedStep = 0;           ///< Of the newest checkpoint.
-  /// Of the newest checkpoint whose weights are finite, which stays.
+  /// Set if signals or the time limit may interrupt a step.
+  std::optional<StepRollback> rollback;
+  Manifest manifest;          ///< The state of the run.
+  std::int64_t savedStep = 0; ///< Step of the newest checkpoint.
+  /// Step of the newest checkpoint with finite weights, which is kept.
   std::int64_t finiteStep = 0;
   std::optional<RunDirectory> directory;
   std::optional<MetricsFile> metricsFile;
@@ -112,7 +113,7 @@ StepMetrics binade::readMetrics(const Program &program,
   };
   StepMetrics metrics;
   metrics.loss = metric("loss").value_or(NAN);
-  // One that never changes is no state.
+  // A constant loss scale is a metric, not a state.
   metrics.lossScale = scale ? scale : metric("loss_scale");
   metrics.gradNorm = metric("grad_norm");
   metrics.learningRate = readScalar(program, Role::Hyper, "lr");
@@ -121,14 +122,14 @@ StepMetrics binade::readMetrics(const Program &program,
   return metrics;
 }
 
-/// What program and options have to have in common.
+/// Checks that the program supports the options.
 Result<void> TrainingLoop::check() {
   if (Result<void> checked = guard.check(); !checked)
     return checked;
   if (options.saveGradients > 0 && program.tensors(Role::Gradient).empty())
     return Error{"--save-grads",
-                 "the program does not give its gradients; train the model "
-                 "itself",
+                 "the program does not return its gradients; train the model "
+                 "instead of the bundle",
                  ExitCode::Usage};
   Result<ScheduledSettings> settings =
       ScheduledSettings::create(program, options.schedules, options.steps);
@@ -145,8 +146,8 @@ Result<void> TrainingLoop::check() {
   return {};
 }
 
-/// Computes the batch that `feed` gave last, and updates after the last batch
-/// of a step. Returns the loss of the batch.
+/// Accumulates the current batch of `feed`, or executes the step if it is the
+/// last batch. Returns the loss of the batch.
 Result<double> TrainingLoop::runBatch(std::int64_t step, bool isLast) {
   if (!isLast)
     return program.accumulate(feed.getFillNext());
@@ -209,8 +210,8 @@ Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
   return {};
 }
 
-/// Gradients as the update sees them, but for clipping: in f32, multiplied by
-/// 1 / loss scale.
+/// Writes the gradients as the update reads them, before clipping: in f32,
+/// unscaled, averaged over the batches.
 Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
   auto batches = static_cast<double>(program.getPlan().batches);
   auto inverse =
@@ -234,7 +235,7 @@ Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
                           {{"step", std::to_string(metrics.step)}});
 }
 
-/// What the program is about to read, if the step is the last.
+/// Writes the inputs of the step if it is the last one.
 Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
   bool isLast = step == (options.stopAfter > 0
                              ? std::min(options.stopAfter, options.steps)
@@ -255,8 +256,8 @@ Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
                           {{"step", std::to_string(step)}});
 }
 
-/// Writes down what there is to know of a step. The evaluation comes last: it
-/// takes the memory of the step's results.
+/// Writes metrics, statistics and alarms of a step. Evaluates the held-out loss
+/// after reading the results, because evaluation overwrites their memory.
 Result<void> TrainingLoop::observe(StepMetrics &metrics) {
   if (metrics.step <= options.saveGradients)
     if (Result<void> written = saveGradients(metrics); !written)
@@ -279,7 +280,7 @@ Result<void> TrainingLoop::observe(StepMetrics &metrics) {
   return eventFile->write(metrics, observed, *alarms);
 }
 
-/// The alarms of a step, which are told and written down.
+/// Evaluates the alarm rules on a step; reports and writes the alarms.
 Result<std::vector<Alarm>>
 TrainingLoop::watchStep(const StepMetrics &metrics,
                         std::span<const Observed> observed) {
@@ -300,9 +301,9 @@ TrainingLoop::watchStep(const StepMetrics &metrics,
   return alarms;
 }
 
-/// Opens the files of the run, and puts the state where it left off.
+/// Opens the files of the run and, if it is resumed, restores its state.
 Result<void> TrainingLoop::begin() {
-  // Noticed before the steps, not after them.
+  // Fail before the first step, not after the last one.
   std::error_code failure;
   for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
                            "stats.jsonl", "alarms.jsonl"})
@@ -331,14 +332,14 @@ Result<void> TrainingLoop::begin() {
         return done;
     } else if (options.notify) {
       options.notify("no complete checkpoint in " + printable(options.out) +
-                     ": the run starts anew");
+                     ": starting from the first step");
     }
   } else {
     Result<bool> isTaken = directory->hasCheckpoints();
     if (!isTaken)
       return isTaken.takeError();
     if (*isTaken)
-      return Error{printable(options.out), "holds checkpoints of a run"}
+      return Error{printable(options.out), "contains checkpoints of a run"}
           .withNote("--resume continues that run; another --out starts one");
   }
   if (Result<void> written = writeRunFile(path("run.json"), program, data,
@@ -364,7 +365,7 @@ Result<void> TrainingLoop::begin() {
   return {};
 }
 
-/// Warns if one step takes more batches than the data have.
+/// Warns if a step reads more batches than the data contain.
 void TrainingLoop::warnOfRepeats() const {
   std::int64_t batches = program.getPlan().batches;
   auto available =
@@ -372,7 +373,7 @@ void TrainingLoop::warnOfRepeats() const {
   if (batches <= available || !options.warn)
     return;
   options.warn("--accumulate " + std::to_string(batches) +
-               ": one step reads the data more than once, for " +
+               ": one step reads the data more than once, because " +
                data.getPath() + " has " + std::to_string(available) +
                (available == 1 ? " batch" : " batches") + " of " +
                std::to_string(data.getBatch()) + " samples");
@@ -394,8 +395,8 @@ Result<void> TrainingLoop::resume(Manifest restored) {
   return {};
 }
 
-/// Shows the rules the steps that are done. Whoever was to switch the policy
-/// after the last of them, and came to an end before, does so now.
+/// Replays the completed steps to the alarm rules. If an alarm of the last one
+/// was to switch the policy, and the process ended before, it does so now.
 Result<void> TrainingLoop::replayAlarms() {
   Result<AlarmFile> opened =
       AlarmFile::open(path("alarms.jsonl"), manifest.step);
@@ -414,7 +415,7 @@ Result<void> TrainingLoop::replayAlarms() {
   return {};
 }
 
-/// A checkpoint, with the metrics that led to it on disk before it.
+/// Writes a checkpoint, after syncing the metrics before it to disk.
 Result<void> TrainingLoop::save() {
   if (Result<void> synced = metricsFile->sync(); !synced)
     return synced;
@@ -477,7 +478,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   }
   if (Result<void> written = eventFile->flush(); !written)
     return written.takeError();
-  // After the last step there is nothing to do under another policy.
+  // After the last step there is no reason to switch the policy.
   bool isDone = manifest.step == options.steps;
   summary.isAlarmed =
       isAlarmed && !(isDone && options.alarms.action == OnAlarm::Switch);
@@ -485,7 +486,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     summary.exitCode = ExitCode::NumericGuard;
   summary.steps = manifest.step;
   summary.skipped = manifest.skipped;
-  // Who asked for checkpoints, or was interrupted, wants to go on from the end.
+  // With --save-every, or if the run stopped early, it may be resumed later.
   bool isWanted = options.saveEvery > 0 || manifest.step < options.steps;
   if (isWanted && manifest.step > savedStep)
     if (Result<void> saved = save(); !saved)
@@ -508,7 +509,7 @@ binade::train(Program &program, const Data &data, const TrainOptions &options,
   if (Result<void> checked = loop.check(); !checked)
     return checked.takeError();
   Result<TrainSummary> summary = loop.run(listener);
-  // What was seen before something went wrong may say why it did.
+  // Written even after an error, because the ranges may explain it.
   Result<void> recorded = loop.writeRecords();
   if (summary && !recorded)
     return recorded.takeError();

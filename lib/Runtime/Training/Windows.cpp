@@ -1,4 +1,4 @@
-//===- Windows.cpp - How inputs are cut from streams ----------------------===//
+//===- Windows.cpp - Parser of --window -----------------------------------===//
 
 #include "binade/Container/Printable.h"
 #include "binade/Runtime/Data.h"
@@ -7,7 +7,7 @@
 
 using namespace binade;
 
-/// Reads a number that is not negative, all of `text`.
+/// Parses `text` as a number from 0 to the largest int64.
 static std::optional<std::int64_t> parseNumber(std::string_view text) {
   std::optional<std::uint64_t> number = parseDecimal(text);
   if (!number || *number > std::uint64_t(INT64_MAX))
@@ -15,9 +15,8 @@ static std::optional<std::int64_t> parseNumber(std::string_view text) {
   return static_cast<std::int64_t>(*number);
 }
 
-/// Reads `INPUT=TENSOR[BEGIN:END]`. Names may hold `=`, `[` and `:`: the
-/// tensor's is what stands before the last bracket, the input's what stands
-/// before the first `=`.
+/// Parses `INPUT=TENSOR[BEGIN:END]`. Names may contain `=`, `[` and `:`: the
+/// input ends at the first `=`, the tensor at the last `[`.
 static std::optional<Window> parseWindow(std::string_view text) {
   std::size_t equals = text.find('='), bracket = text.rfind('['),
               colon = text.rfind(':');
@@ -37,7 +36,7 @@ static std::optional<Window> parseWindow(std::string_view text) {
 Result<std::vector<Window>> binade::parseWindows(std::string_view text) {
   std::vector<Window> windows;
   while (true) {
-    // A comma ends a window only behind its bracket.
+    // A comma separates windows only after a bracket.
     std::size_t comma = text.find("],");
     std::string_view part =
         comma == text.npos ? text : text.substr(0, comma + 1);

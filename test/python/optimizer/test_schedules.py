@@ -224,7 +224,7 @@ def test_a_resumed_run_goes_on_where_its_schedule_was(files, tmp_path):
         ("lr=base, 2", ["2 expressions, expected one"]),
         ("lr=warmup(step)", ["--schedule lr", "warmup"]),
         ("lr=piecewise(step, 1, 2)", ["an even number of arguments"]),
-        ("lr=piecewise(step, 1, 5, 2, 3, 1)", ["steps have to grow"]),
+        ("lr=piecewise(step, 1, 5, 2, 3, 1)", ["steps have to increase"]),
         ("lr=interpolate(step, 1)", ["an odd number of arguments"]),
         ("lr=base - step", ["for step 2", "at least 0", "base = 0.25", "step = 1"]),
         ("lr=base / step", ["for step 1", "finite"]),

@@ -121,7 +121,7 @@ def test_no_feasible_scale_is_said_with_what_proves_it(tmp_path):
         f"the gradient of 'weight' reaches {amax:.4g} at a scale of {scale:g} and "
         f"overflows from a scale of {overflow:.4g} on, and that of 'weight' has elements "
         f"of {least:.4g}, which become 0 up to a scale of {zero:.4g} "
-        f"({100 * share:.3g}% of it has)"
+        f"({100 * share:.3g}% of its elements do)"
     ) in line
 
 

@@ -244,15 +244,15 @@ def test_too_many_skipped_steps_stop_the_run(tmp_path):
     assert [m["skipped"] for m in metrics] == [False] * 3 + [True] * 50
     text = process.stderr
     assert "step 53: error: 50 steps in a row were skipped" in text
-    assert f"a loss scale of {1024 * 0.5**49:g} at last" in text
+    assert f"the last one had a loss scale of {1024 * 0.5**49:g}" in text
     products = x[-2:].astype(np.float64) @ final["weight"].astype(np.float64)
     infinite = np.abs(products) >= 65520
-    assert f"{infinite.sum()} of 8 elements in F16, made by" in text
-    assert "hidden" in text and "what it read reaches 60000" in text
+    assert f"{infinite.sum()} of 8 elements in F16, computed by" in text
+    assert "hidden" in text and "its operands reach 60000" in text
     # The line of the policy that the run names does help.
-    advice = "as a rule of the policy this keeps it wide: - "
+    advice = "this policy rule keeps it wide: - "
     [found] = [line.split(advice)[1] for line in text.splitlines() if advice in line]
-    rule = found.partition(", with one for")[0]
+    rule = found.partition("; add one for")[0]
     line = f"init: 1024}}, rules: [{rule}"
     process, metrics, _ = train(tmp_path, line, 4, x=x, end="]}")
     assert process.returncode == 0, process.stderr

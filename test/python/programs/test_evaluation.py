@@ -132,7 +132,8 @@ def test_held_out_loss_is_that_of_pytorch(policy, tolerance, files, tmp_path):
         expected = evaluate_with_pytorch(files, folder / "final.safetensors")
         assert losses[step] == pytest.approx(expected, rel=tolerance)
     assert (
-        f"held out: 8 samples of {files.all}, for 2 more fill no batch; 25 to train\n"
+        f"held out: 8 samples of {files.all} (2 more do not fill a batch); "
+        "25 to train on\n"
         in process.stdout
     )
     assert f"eval {losses[STEPS]:.5g}" in process.stdout
@@ -213,7 +214,7 @@ def test_windows_held_out_share_nothing_with_training(tmp_path):
     assert process.returncode == 0, process.stderr
     assert (
         "held out: 4 samples of" in process.stdout
-        and "; 11 to train, for 4 overlap with those\n" in process.stdout
+        and "; 11 to train on (4 more overlap held-out ones)\n" in process.stdout
     )
     losses = [
         F.cross_entropy(
