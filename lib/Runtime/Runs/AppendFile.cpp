@@ -1,4 +1,4 @@
-//===- AppendFile.cpp - A file that grows with a run ----------------------===//
+//===- AppendFile.cpp - Append-only files of a run ------------------------===//
 
 #include "AppendFile.h"
 #include "binade/Container/ExternalFile.h"
@@ -20,7 +20,8 @@ Result<AppendFile> AppendFile::open(const std::string &path) {
 Result<AppendFile>
 AppendFile::open(const std::string &path,
                  const std::function<bool(const nlohmann::json &)> &stays) {
-  // Whoever opens a pipe waits for its other end.
+  // Reject pipes, because opening one would block until its other end is
+  // opened.
   std::error_code unknown;
   if (std::filesystem::exists(path, unknown))
     if (Result<ExternalFile> regular = openFile(path); !regular)
@@ -55,13 +56,13 @@ Result<void> AppendFile::write(std::string_view bytes) {
 
 Result<void> AppendFile::cut(std::size_t size) {
   if (::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0)
-    return systemError(printable(path), "cannot cut off its end", errno);
+    return systemError(printable(path), "cannot truncate", errno);
   return {};
 }
 
 Result<void> AppendFile::sync() {
   if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
-    return systemError(printable(path), "cannot bring the file to disk", errno);
+    return systemError(printable(path), "cannot sync the file to disk", errno);
   return {};
 }
 
@@ -98,7 +99,7 @@ binade::readJsonLines(const std::string &path,
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown))
     return {};
-  // Whoever opens a pipe waits for its other end.
+  // Reject pipes, as above.
   if (Result<ExternalFile> regular = openFile(path); !regular)
     return regular.takeError();
   std::ifstream file(path, std::ios::binary);
@@ -111,7 +112,7 @@ binade::readJsonLines(const std::string &path,
     try {
       each(*object);
     } catch (const std::exception &) {
-      return Error{where, "is no line that 'binade train' writes"};
+      return Error{where, "is not a line that 'binade train' writes"};
     }
   }
   return {};

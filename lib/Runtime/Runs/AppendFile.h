@@ -1,4 +1,4 @@
-//===- AppendFile.h - A file that grows with a run --------------*- C++ -*-===//
+//===- AppendFile.h - Append-only files of a run ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_RUNS_APPENDFILE_H
 #define BINADE_LIB_RUNTIME_RUNS_APPENDFILE_H
@@ -10,43 +10,44 @@
 
 namespace binade {
 
-/// Written at its end, by the one process that has the run's directory.
+/// A file to which the process that owns the run's directory appends.
 class AppendFile {
 public:
-  /// Makes the file when it is not there.
+  /// Creates the file if it does not exist.
   static Result<AppendFile> open(const std::string &path);
-  /// The same for a file of JSON lines: leaves the first objects for which
-  /// `stays`, and cuts off the rest, such as a line that a dying process began.
-  /// Fails for what is no regular file.
+  /// Opens a file of JSON lines. Keeps the leading objects for which `stays`
+  /// returns true, and truncates the file there, which also removes an
+  /// incomplete last line. Fails if the file is not a regular file.
   static Result<AppendFile>
   open(const std::string &path,
        const std::function<bool(const nlohmann::json &)> &stays);
 
-  /// All of `bytes` are in the file afterwards.
+  /// Appends all of `bytes`.
   Result<void> write(std::string_view bytes);
-  /// Brings everything to disk.
+  /// Syncs the file to disk.
   Result<void> sync();
 
 private:
   AppendFile(Descriptor descriptor, std::string path)
       : descriptor(std::move(descriptor)), path(std::move(path)) {}
 
-  /// Leaves the first `size` bytes.
+  /// Truncates the file to `size` bytes.
   Result<void> cut(std::size_t size);
 
   Descriptor descriptor;
   std::string path;
 };
 
-/// JSON lines of steps, each with its `step`. The file is made by the first
-/// line: where none is written there need be none.
+/// A file of JSON lines, each with the `step` it belongs to. The file is
+/// created with its first line.
 class StepLines {
 public:
-  /// Cuts off what follows `step`, and a line without an end.
+  /// Truncates an existing file after the lines up to `step`, and removes an
+  /// incomplete last line.
   static Result<StepLines> open(const std::string &path, std::int64_t step);
 
   Result<void> write(std::string_view lines);
-  /// Brings all lines to disk.
+  /// Syncs all lines to disk.
   Result<void> sync() { return file ? file->sync() : Result<void>(); }
 
 private:
@@ -56,9 +57,9 @@ private:
   std::optional<AppendFile> file;
 };
 
-/// Calls `each` with the objects of a file of JSON lines, but for what a dying
-/// process began. There need be no file. What `each` throws says that a line is
-/// none of a run's.
+/// Calls `each` with the objects of a file of JSON lines, except an incomplete
+/// last line. Does nothing if the file does not exist. If `each` throws, the
+/// line is reported as invalid.
 Result<void>
 readJsonLines(const std::string &path,
               const std::function<void(const nlohmann::json &)> &each);

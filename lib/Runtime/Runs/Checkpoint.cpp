@@ -1,4 +1,4 @@
-//===- Checkpoint.cpp - A run at one of its steps, on disk ----------------===//
+//===- Checkpoint.cpp - Checkpoints of a training run ---------------------===//
 
 #include "binade/Runtime/Checkpoint.h"
 #include "binade/Container/Json.h"
@@ -46,7 +46,7 @@ binade::listCheckpoints(const std::string &directory) {
 // The manifest
 //===----------------------------------------------------------------------===//
 
-/// Keys are sorted, so that the text of equal contents is equal.
+/// Returns a hash that is the same for equal contents, because keys are sorted.
 static std::string hashContents(const json &object) {
   return sha256(object.dump());
 }
@@ -68,8 +68,8 @@ std::string binade::writeManifest(const Manifest &manifest) {
   return object.dump(2) + "\n";
 }
 
-/// The contents were checked against their hash: what has another form was not
-/// written by `writeManifest`.
+/// Parses a manifest whose hash is correct. Throws if it was not written by
+/// `writeManifest`.
 static Manifest parseContents(const json &object) {
   Manifest manifest;
   manifest.formatVersion = object.at("format_version");
@@ -102,20 +102,20 @@ Result<Manifest> binade::readManifest(const std::string &checkpoint) {
   json &object = *parsed;
   if (!object.is_object() || !object.contains("sha256") ||
       object.value("format", json()) != kFormat)
-    return damaged("is no manifest of a checkpoint");
+    return damaged("is not the manifest of a checkpoint");
   json hash = object["sha256"];
   object.erase("sha256");
   if (hash != hashContents(object))
-    return damaged("was changed: its hash is not that of its contents");
+    return damaged("was changed: its hash does not match its contents");
   try {
     Manifest manifest = parseContents(object);
     if (manifest.formatVersion == kCheckpointVersion &&
         getCheckpointName(manifest.step) !=
             std::filesystem::path(checkpoint).filename())
-      return damaged("is that of " + getCheckpointName(manifest.step));
+      return damaged("is the manifest of " + getCheckpointName(manifest.step));
     return manifest;
   } catch (const json::exception &exception) {
-    return damaged("is no manifest: " + printable(exception.what()));
+    return damaged("is not a valid manifest: " + printable(exception.what()));
   }
 }
 

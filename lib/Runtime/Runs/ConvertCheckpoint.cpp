@@ -1,4 +1,4 @@
-//===- ConvertCheckpoint.cpp - A run under another policy -----------------===//
+//===- ConvertCheckpoint.cpp - Checkpoints for another policy -------------===//
 
 #include "binade/Runtime/ConvertCheckpoint.h"
 #include "../Execution/Describe.h"
@@ -15,7 +15,7 @@ using namespace binade;
 using namespace binade::plan;
 
 namespace {
-/// One conversion: what the program has, and what it takes from where.
+/// Converts the state of a checkpoint into the formats of a program.
 class Conversion {
 public:
   Conversion(Program &program, const TrainedState &state,
@@ -43,26 +43,29 @@ private:
   const QuantizedStateMap &kept;
   const QuantizedStateMap wanted;
   std::map<std::string, const Port *> ports; ///< By their names in files.
-  /// What is rounded at most, and what is or becomes codes.
+  /// Ports that are copied or rounded; states whose old or new format is
+  /// quantized are in `quantized`.
   std::vector<const Port *> matches;
   std::vector<Requantization> quantized;
   std::vector<std::string> faults;
 };
 } // namespace
 
-/// What is kept beside a parameter follows from the parameter.
+/// Whether the port is a master weight, remainder or compensation, whose value
+/// follows from its parameter.
 static bool isKeptBeside(const Port &port) {
   return std::holds_alternative<BesideInit>(port.init);
 }
 
-/// What the codes of a state are the first part of, or null.
+/// Returns the quantized state whose codes are tensor `name`, or null.
 static const QuantizedState *find(const QuantizedStateMap &states,
                                   std::string_view name) {
   auto found = states.find(name);
   return found == states.end() ? nullptr : &found->second;
 }
 
-/// Whether the checkpoint has a tensor, of that shape if it matters.
+/// Whether the checkpoint has a tensor, of shape `shape` unless it is null.
+/// Otherwise adds a fault.
 bool Conversion::has(const std::string &name, const std::string &what,
                      const std::vector<std::int64_t> *shape) {
   const TensorInfo *info = state.findAny(name);
@@ -89,8 +92,8 @@ void Conversion::check(const Port &port) {
   std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
   if (to)
     shape = to->shape;
-  std::string what =
-      to ? "codes of " + describe(shape) : describe(tensor.dtype, tensor.shape);
+  std::string what = to ? "quantized " + describe(shape)
+                        : describe(tensor.dtype, tensor.shape);
   if (!from && !to) {
     if (has(name, what, &shape))
       matches.push_back(&port);
@@ -98,7 +101,7 @@ void Conversion::check(const Port &port) {
   }
   bool fits = from ? from->shape == shape : has(name, what, &shape);
   if (from && !fits)
-    faults.push_back(quote(name) + " is codes of " + describe(from->shape) +
+    faults.push_back(quote(name) + " is quantized " + describe(from->shape) +
                      " in the checkpoint, " + what + " in the bundle");
   else if (from)
     for (const std::string &part : from->parts)
@@ -111,7 +114,8 @@ void Conversion::check(const Port &port) {
                          {}});
 }
 
-/// Gives a port of one tensor its elements, rounded where it is narrow.
+/// Sets the elements of a port that is not quantized. For a 16-bit port,
+/// `bytes` are f32 values, which are rounded.
 static void fill(Program &program, const Port &port,
                  std::span<const std::byte> bytes) {
   Tensor tensor = *program.find(port.role, port.name);
@@ -147,7 +151,7 @@ Result<void> Conversion::read(Requantization &codes) const {
   return {};
 }
 
-/// Gives the program what it keeps of a state.
+/// Writes the converted state to the program's ports.
 Result<void> Conversion::store(const Requantization &codes) const {
   const QuantizedState *to = find(wanted, codes.name);
   if (!to) {
@@ -164,8 +168,8 @@ Result<void> Conversion::store(const Requantization &codes) const {
   }
   if (!fits)
     return Error{state.getPath(), quote(codes.name) +
-                                      " has parts of other sizes than its "
-                                      "format says"};
+                                      " has tensors whose sizes do not match "
+                                      "its format"};
   return {};
 }
 
@@ -173,7 +177,7 @@ Result<void> Conversion::requantizeAll() {
   for (Requantization &codes : quantized)
     if (Result<void> done = read(codes); !done)
       return done;
-  // What keeps its format keeps its bits.
+  // States that keep their format are copied bit by bit.
   auto same = std::ranges::stable_partition(
       quantized, [](const auto &codes) { return codes.from != codes.to; });
   std::span changed(quantized.begin(), same.begin());
@@ -187,7 +191,7 @@ Result<void> Conversion::requantizeAll() {
   return {};
 }
 
-/// Tensors of the checkpoint that say nothing to the program.
+/// Lists the tensors of the checkpoint that the program does not use.
 void Conversion::findLeftOut() {
   std::set<std::string> used = state.getNamesBeside();
   for (const Port *port : matches)
@@ -203,7 +207,7 @@ void Conversion::findLeftOut() {
 }
 
 Result<void> Conversion::run() {
-  std::set<std::string_view> factors; // Come with their codes.
+  std::set<std::string_view> factors; // Scales, converted with their codes.
   for (const auto &[name, state] : wanted)
     factors.insert(state.parts.begin() + 1, state.parts.end());
   for (const Port &port : program.getPlan().ports) {
@@ -230,7 +234,8 @@ Result<void> Conversion::run() {
   return {};
 }
 
-/// The checkpoint that `from` is, or the newest of the run.
+/// Returns the newest checkpoint of the run `from`, or `from` itself if it is
+/// not a run with checkpoints.
 static Result<std::string> findNewest(const std::string &from) {
   auto found = listCheckpoints(from);
   if (!found)
@@ -238,8 +243,8 @@ static Result<std::string> findNewest(const std::string &from) {
   return found->empty() ? from : found->rbegin()->second;
 }
 
-/// Gives `program` the state of a checkpoint, and says what one of it is then
-/// like.
+/// Converts the state of a checkpoint into `program`, and returns the manifest
+/// of a checkpoint with the converted state.
 static Result<Manifest> convertInto(Program &program,
                                     const std::string &checkpoint,
                                     const Requantize &requantize,
@@ -288,7 +293,7 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
     return isUsed.takeError();
   if (*isUsed)
     return Error{printable(directory), "has checkpoints already"}.withNote(
-        "a converted checkpoint begins a run of its own");
+        "a converted checkpoint starts a new run; expected a new directory");
   converted.to =
       getCheckpointFolder(directory) + "/" + getCheckpointName(manifest->step);
   if (Result<void> saved = run->save(*program, *manifest, {}, {}); !saved)

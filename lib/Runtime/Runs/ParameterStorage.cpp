@@ -1,4 +1,4 @@
-//===- ParameterStorage.cpp - F32 kept in 16 bits -------------------------===//
+//===- ParameterStorage.cpp - Storage of 16-bit parameters ----------------===//
 
 #include "ParameterStorage.h"
 #include "binade/Container/FloatConversion.h"
@@ -12,7 +12,7 @@ static std::int16_t getLowHalf(float value) {
   return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value));
 }
 
-/// The bits of `value` in the format of a parameter.
+/// Returns the bits of `value` in the 16-bit format of a parameter.
 static std::uint16_t encode(float value, std::optional<Master> master,
                             DType dtype) {
   auto upper =
@@ -24,7 +24,7 @@ static std::uint16_t encode(float value, std::optional<Master> master,
   return dtype == DType::BF16 ? floatToBF16(value) : floatToF16(value);
 }
 
-/// The f32 whose halves a split keeps.
+/// Returns the f32 value of a parameter and its remainder.
 static float decode(std::uint16_t upper, std::int16_t low, Master master) {
   if (master == Master::SplitRound)
     upper -= low < 0 ? 1 : 0;
@@ -59,7 +59,7 @@ void binade::storeBeside(std::span<const float> values, Master master,
     std::transform(values.begin(), values.end(),
                    beside.as<std::int16_t>().begin(), getLowHalf);
     return;
-  case Master::Kahan: // Nothing is lost yet.
+  case Master::Kahan: // The compensation starts at 0.
     std::fill(beside.bytes.begin(), beside.bytes.end(), std::byte(0));
   }
 }

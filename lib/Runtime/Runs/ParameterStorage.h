@@ -1,4 +1,4 @@
-//===- ParameterStorage.h - F32 kept in 16 bits -----------------*- C++ -*-===//
+//===- ParameterStorage.h - Storage of 16-bit parameters --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_RUNS_PARAMETERSTORAGE_H
 #define BINADE_LIB_RUNTIME_RUNS_PARAMETERSTORAGE_H
@@ -7,30 +7,32 @@
 
 namespace binade {
 
-/// Metadata of a state file: its value says what is kept beside the parameter
-/// and, after a space, in which tensor.
+/// Returns the metadata key of a state file whose value names the kind of
+/// master weight of a parameter and, after a space, the tensor that stores it.
 inline std::string masterKey(std::string_view parameter) {
   return "master/" + std::string(parameter);
 }
 
-/// Whether F32 can be rounded to it.
+/// Whether `dtype` is a 16-bit floating-point type.
 inline bool isNarrow(DType dtype) {
   return dtype == DType::BF16 || dtype == DType::F16;
 }
 
-/// The elements of a tensor that is narrow.
+/// Returns the elements of a 16-bit tensor as f32.
 std::vector<float> widen(const Tensor &tensor);
 
-/// Writes `values` to a tensor that is narrow, as `master` keeps a parameter;
-/// to nearest without.
+/// Writes `values` to a 16-bit parameter, rounded as `master` needs it, or to
+/// nearest even without `master`.
 void storeRounded(std::span<const float> values,
                   std::optional<plan::Master> master, const Tensor &parameter);
 
-/// Writes what `master` keeps beside a parameter that starts with `values`.
+/// Writes the initial master weight, remainder or compensation of a parameter
+/// with the values `values`.
 void storeBeside(std::span<const float> values, plan::Master master,
                  const Tensor &beside);
 
-/// What `parameter` and `beside` stand for, which `master` keeps of it.
+/// Returns the f32 values of a parameter with its master weight, remainder or
+/// compensation `beside`.
 std::vector<float> join(const Tensor &parameter, plan::Master master,
                         const Tensor &beside);
 

@@ -1,4 +1,4 @@
-//===- QuantizedState.cpp - What codes in files stand for -----------------===//
+//===- QuantizedState.cpp - Quantized states in files ---------------------===//
 
 #include "binade/Runtime/QuantizedState.h"
 #include "binade/Plan/PlanJson.h"
@@ -8,7 +8,7 @@ using namespace binade::plan;
 
 static constexpr const char *kKey = "quantized_states";
 
-/// With the names that files have for ports.
+/// Returns the plan's quantized states with parts renamed as in files.
 static std::vector<QuantizedStates> renameParts(const Plan &plan) {
   std::vector<QuantizedStates> renamed = plan.quantizedStates;
   for (QuantizedStates &quantized : renamed)

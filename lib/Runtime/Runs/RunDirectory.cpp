@@ -1,4 +1,4 @@
-//===- RunDirectory.cpp - Where a run leaves its files --------------------===//
+//===- RunDirectory.cpp - The directory of a training run -----------------===//
 
 #include "RunDirectory.h"
 #include "binade/Container/AtomicDirectory.h"
@@ -21,7 +21,7 @@ static constexpr std::string_view kStateShard = "state.safetensors";
 // The lock
 //===----------------------------------------------------------------------===//
 
-/// Who holds it, as it wrote there.
+/// Returns the owner that is written in the lock file.
 static std::string readOwner(int descriptor) {
   char text[256];
   ssize_t count = ::pread(descriptor, text, sizeof(text), 0);
@@ -39,13 +39,13 @@ static Result<Descriptor> takeLock(const std::string &directory) {
       return systemError(printable(path), "cannot lock", errno);
     return Error{printable(directory), "in use by " + readOwner(lock.get()),
                  ExitCode::Lock}
-        .withNote("two runs need two directories");
+        .withNote("use another directory for another run");
   }
   char host[128] = "";
   (void)::gethostname(host, sizeof(host) - 1);
   std::string owner =
       "process " + std::to_string(::getpid()) + " on " + std::string(host);
-  // For people only: a full disk is noticed where it matters.
+  // Only used in messages, so errors such as a full disk are ignored.
   if (::ftruncate(lock.get(), 0) == 0)
     (void)!::pwrite(lock.get(), owner.data(), owner.size(), 0);
   return lock;
@@ -54,11 +54,10 @@ static Result<Descriptor> takeLock(const std::string &directory) {
 Result<RunDirectory> RunDirectory::open(const std::string &path) {
   std::error_code failure;
   if (fs::exists(path + "/" + kManifestName.data(), failure))
-    return Error{printable(path),
-                 "is a checkpoint, not the directory of a run"};
+    return Error{printable(path), "is a checkpoint, expected a run directory"};
   fs::create_directories(path, failure);
   if (failure)
-    return systemError(printable(path), "cannot make the directory",
+    return systemError(printable(path), "cannot create the directory",
                        failure.value());
   Result<Descriptor> lock = takeLock(path);
   if (!lock)
@@ -68,8 +67,8 @@ Result<RunDirectory> RunDirectory::open(const std::string &path) {
   return directory;
 }
 
-/// Where the lock is held they have no owner. What cannot be removed is no
-/// reason not to train.
+/// Removes temporary files of killed processes; no other process can be writing
+/// them while the lock is held. Ignores errors.
 void RunDirectory::removeTemporaries() const {
   for (const std::string &folder : {path, getCheckpointFolder(path)}) {
     std::error_code ignored;
@@ -101,14 +100,14 @@ Result<bool> RunDirectory::hasCheckpoints() const {
 
 using Properties = std::map<std::string, std::string>;
 
-/// What a reader tells apart; hashes are long.
+/// Shortens hashes to a length that still distinguishes them.
 static std::string abbreviate(const std::string &value) {
   constexpr std::size_t kHash = 64, kEnough = 12;
   return value.size() == kHash ? value.substr(0, kEnough) : printable(value);
 }
 
-/// Key, what the checkpoint says and what this command says, where that
-/// differs.
+/// Returns a row for each property that differs: its key, its value in the
+/// checkpoint, and its value in this command.
 static std::vector<std::array<std::string, 3>>
 compare(const Properties &kept, const Properties &current) {
   std::vector<std::array<std::string, 3>> rows;
@@ -125,7 +124,7 @@ compare(const Properties &kept, const Properties &current) {
   return rows;
 }
 
-/// One line per row, in columns.
+/// Formats rows as lines with aligned columns, after a header.
 static std::vector<std::string>
 tabulate(std::vector<std::array<std::string, 3>> rows) {
   rows.insert(rows.begin(), {"", "checkpoint", "this command"});
@@ -142,7 +141,7 @@ tabulate(std::vector<std::array<std::string, 3>> rows) {
   return lines;
 }
 
-/// An error for a checkpoint of another run.
+/// Returns an error if the checkpoint belongs to another run.
 static std::optional<Error> refuse(const std::string &checkpoint,
                                    const Manifest &kept,
                                    const Manifest &current) {
@@ -158,7 +157,7 @@ static std::optional<Error> refuse(const std::string &checkpoint,
                                            "policy hash"};
   bool isConvertible = std::ranges::all_of(
       rows, [&](const auto &row) { return ofProgram.contains(row[0]); });
-  // Another program may compute the same otherwise.
+  // Another version of Binade may be the reason for the difference.
   for (auto &row : compare(kept.machine, current.machine))
     if (row[0] == "binade" && kept.formatVersion == current.formatVersion)
       rows.push_back(std::move(row));
@@ -166,16 +165,16 @@ static std::optional<Error> refuse(const std::string &checkpoint,
   error.notes = tabulate(std::move(rows));
   if (isConvertible)
     error = std::move(error).withNote(
-        "another policy, or another format of states: 'binade ckpt convert " +
+        "the policy or the format of states differs: 'binade ckpt convert " +
         printable(checkpoint) +
-        " --to STEP.bnd -o RUN' takes the run to the bundle of another step");
+        " --to STEP.bnd -o RUN' converts the checkpoint for another bundle");
   return std::move(error).withNote(
       "--init " + printable(checkpoint) + "/" + kStateShard.data() +
       " with another --out starts a new run from its state");
 }
 
-/// Gives `program` all of its state. The hashes are right: what goes wrong here
-/// is no damage.
+/// Restores all training state of `program`. The hashes of `shards` have been
+/// checked, so an error here does not mean that the checkpoint is damaged.
 static Result<void> readState(Program &program, const std::string &checkpoint,
                               const std::vector<Safetensors> &shards) {
   std::size_t restored = 0, needed = 0;
@@ -189,8 +188,8 @@ static Result<void> readState(Program &program, const std::string &checkpoint,
     needed += plan::isTrainingState(port.role);
   if (restored != needed)
     return Error{printable(checkpoint),
-                 "has " + std::to_string(restored) + " of the " +
-                     std::to_string(needed) + " tensors of the state"};
+                 "has " + std::to_string(restored) + " tensors of training " +
+                     "state, the program needs " + std::to_string(needed)};
   return {};
 }
 
@@ -212,7 +211,7 @@ RunDirectory::restore(Program &program, const Manifest &current,
     if (!shards) {
       if (warn)
         warn("the checkpoint " + printable(checkpoint) +
-             " is damaged and left out: " + shards.error().where + ": " +
+             " is damaged and ignored: " + shards.error().where + ": " +
              shards.error().message);
       continue;
     }
@@ -222,7 +221,7 @@ RunDirectory::restore(Program &program, const Manifest &current,
       for (const auto &[key, was, is] :
            compare(manifest->machine, current.machine))
         warn(key + " was " + was + " and is " + is +
-             ": the last bits of numbers may differ from an unbroken run's");
+             ": the last bits of results may differ from an uninterrupted run");
     return std::optional(*std::move(manifest));
   }
   return std::optional<Manifest>();
@@ -267,15 +266,15 @@ Result<void> RunDirectory::save(const Program &program, Manifest manifest,
     error.exitCode = std::max<int>(error.exitCode, ExitCode::IO);
     return std::move(error).withNote("the checkpoint of step " +
                                      std::to_string(step) +
-                                     " was not saved; those before it are as "
-                                     "they were");
+                                     " was not saved; earlier ones are "
+                                     "unchanged");
   }
   prune(step, kept, warn);
   return {};
 }
 
-/// Checkpoints of later steps are those that were damaged when the run was
-/// taken up before them: each is replaced when its step comes.
+/// Keeps checkpoints of later steps: they were found damaged when the run
+/// resumed from an earlier one, and are replaced when it reaches their steps.
 void RunDirectory::prune(std::int64_t step, Kept kept,
                          const Notify &warn) const {
   auto found = listCheckpoints(path);

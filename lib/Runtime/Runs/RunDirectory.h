@@ -1,4 +1,4 @@
-//===- RunDirectory.h - Where a run leaves its files ------------*- C++ -*-===//
+//===- RunDirectory.h - The directory of a training run ---------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_RUNS_RUNDIRECTORY_H
 #define BINADE_LIB_RUNTIME_RUNS_RUNDIRECTORY_H
@@ -9,35 +9,34 @@
 
 namespace binade {
 
-/// The directory of a run. While the object lives no other process can open
-/// it: the system forgets the lock with the process, however that ends.
+/// The directory of a run, locked against other processes while this object
+/// exists. The system releases the lock when the process ends or is killed.
 class RunDirectory {
 public:
-  /// Makes the directory when it is not there, and removes what a process that
-  /// was killed left half-written. In use by another: exit code 8.
+  /// Creates the directory if it does not exist, and removes temporary files of
+  /// killed processes. Fails with exit code 8 if another process uses it.
   static Result<RunDirectory> open(const std::string &path);
 
   std::string getPath(std::string_view name) const {
     return path + "/" + std::string(name);
   }
 
-  /// Whether there are checkpoints, whole or not.
+  /// Whether there are checkpoints, complete or damaged.
   Result<bool> hasCheckpoints() const;
 
-  /// Gives `program` the state of the newest whole checkpoint and says which
-  /// that is; nothing if there is none. Those that are damaged are named by
-  /// `warn`. Refused is one of another run: with a table of what its manifest
-  /// and `current` say of `Manifest::run`.
+  /// Restores the state of the newest complete checkpoint into `program`, and
+  /// returns its manifest; nothing if there is none. Warns about damaged
+  /// checkpoints. A checkpoint of another run is an error with a table of the
+  /// entries of `Manifest::run` in which it differs from `current`.
   Result<std::optional<Manifest>>
   restore(Program &program, const Manifest &current, const Notify &warn) const;
 
-  /// Which checkpoints stay: so many of the newest, and that of one step.
+  /// The checkpoints to keep: the `newest` newest ones and that of `step`.
   struct Kept {
     std::int64_t newest = 1, step = 0;
   };
   /// Writes a checkpoint with the state of `program`, then removes those up to
-  /// its step that are not `kept`. What goes wrong after it is on disk is for
-  /// `warn` alone.
+  /// its step that are not `kept`. Only warns if a removal fails.
   Result<void> save(const Program &program, Manifest manifest, Kept kept,
                     const Notify &warn) const;
 

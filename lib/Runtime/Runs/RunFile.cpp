@@ -1,4 +1,4 @@
-//===- RunFile.cpp - What a run is made of, as JSON -----------------------===//
+//===- RunFile.cpp - Writer of run.json -----------------------------------===//
 
 #include "RunFile.h"
 #include "binade/Container/AtomicFile.h"
@@ -14,11 +14,11 @@ using namespace binade;
 using Json = nlohmann::ordered_json;
 
 //===----------------------------------------------------------------------===//
-// What may change from one command to the next
+// Properties of one command
 //===----------------------------------------------------------------------===//
 
-/// This process's, as it was called. Bytes that are no UTF-8 are replaced when
-/// the file is written.
+/// Returns the command line of this process. Invalid UTF-8 is replaced when the
+/// file is written.
 static Json describeCommand() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   Json words = Json::array();
@@ -71,7 +71,8 @@ describeFiles(const std::map<std::string, std::string> &files) {
   return described;
 }
 
-/// Who computes products may change their bits.
+/// Lists the implementations of contractions, because they may change the last
+/// bits of results.
 static Json describeContractions(const Program &program) {
   Json choices = Json::array();
   for (const ContractionChoice &choice : program.listContractions()) {
@@ -109,7 +110,7 @@ static Result<Json> describeInvocation(const Program &program,
               {"extra_bytes", program.getExtraBytes()}};
 }
 
-/// Those that the file at `path` tells of.
+/// Returns the invocations that the file at `path` lists.
 static Json readInvocations(const std::string &path, const Notify &warn) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
@@ -123,13 +124,12 @@ static Json readInvocations(const std::string &path, const Notify &warn) {
       (*read)["invocations"].is_array())
     return (*read)["invocations"];
   if (warn)
-    warn(printable(path) + " is damaged: what it said of earlier commands is "
-                           "lost");
+    warn(printable(path) + " is damaged: its list of earlier commands is lost");
   return Json::array();
 }
 
 //===----------------------------------------------------------------------===//
-// What stays
+// Properties of the whole run
 //===----------------------------------------------------------------------===//
 
 static Json describePolicyTexts(const Plan &plan) {

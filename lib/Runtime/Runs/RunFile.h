@@ -1,4 +1,4 @@
-//===- RunFile.h - What a run is made of, as JSON ---------------*- C++ -*-===//
+//===- RunFile.h - Writer of run.json ---------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_RUNS_RUNFILE_H
 #define BINADE_LIB_RUNTIME_RUNS_RUNFILE_H
@@ -8,10 +8,9 @@
 
 namespace binade {
 
-/// Writes to `path` what the run of `manifest` is: model, policy, settings,
-/// memory and formats, and a list of the commands that it was trained by, each
-/// with its files and machine. A run that is resumed adds to the list. For
-/// tables of runs, and for people who find the directory later.
+/// Writes a description of a run as JSON to `path`: model, policy, settings,
+/// memory and formats, and the commands that trained it, each with its files
+/// and machine. A resumed run appends its command to the list.
 Result<void> writeRunFile(const std::string &path, const Program &program,
                           const Data &data, const HeldOut &heldOut,
                           const TrainOptions &options,

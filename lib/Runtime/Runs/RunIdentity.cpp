@@ -1,4 +1,4 @@
-//===- RunIdentity.cpp - What makes a run the same run --------------------===//
+//===- RunIdentity.cpp - Properties that identify a run -------------------===//
 
 #include "RunIdentity.h"
 

@@ -1,4 +1,4 @@
-//===- RunIdentity.h - What makes a run the same run ------------*- C++ -*-===//
+//===- RunIdentity.h - Properties that identify a run -----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_RUNS_RUNIDENTITY_H
 #define BINADE_LIB_RUNTIME_RUNS_RUNIDENTITY_H
@@ -8,11 +8,11 @@
 
 namespace binade {
 
-/// A manifest of step 0 that says what a run is and where it runs.
+/// Returns a manifest of step 0 with the properties of the run and the machine.
 Manifest identifyRun(const Program &program, const Data &data,
                      const HeldOut &heldOut, const TrainOptions &options);
 
-/// The part of that which says what is computed.
+/// Returns the properties of the run that depend on the plan.
 std::map<std::string, std::string> identifyProgram(const Plan &plan);
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- RunOrigin.cpp - What a run was made of, from its run.json ----------===//
+//===- RunOrigin.cpp - Command and model of a run -------------------------===//
 
 #include "binade/Runtime/RunOrigin.h"
 #include "binade/Container/ExternalFile.h"
@@ -22,8 +22,8 @@ std::vector<std::string> RunOrigin::getValues(std::string_view option) const {
   return values;
 }
 
-/// `path` or the nearest of the directories above that a run's files have: that
-/// of state.safetensors, of checkpoints and of the run.
+/// Finds run.json in `path` or the nearest of the three directories above it,
+/// which reach the run directory from the files of a checkpoint.
 static std::optional<fs::path> findRunFile(const std::string &path) {
   std::error_code ignored;
   fs::path folder = fs::absolute(path, ignored).lexically_normal();

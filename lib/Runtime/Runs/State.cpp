@@ -1,4 +1,4 @@
-//===- State.cpp - Training state in files --------------------------------===//
+//===- State.cpp - Training state in safetensors files --------------------===//
 
 #include "../Execution/Describe.h"
 #include "../Execution/ProgramImplementation.h"
@@ -13,14 +13,14 @@ using namespace binade;
 using namespace binade::plan;
 
 namespace {
-/// What a file says about a port.
+/// A port and the tensor of a file with its name.
 struct Match {
   const Port *port;
   Tensor tensor;
   const TensorInfo *info;
-  bool isOfFormat = true; ///< Codes of a state mean the same in both.
+  bool isOfFormat = true; ///< Whether the quantized formats are equal.
 
-  /// Weights come in other formats of floating point too.
+  /// Whether a weight is converted from another floating-point type.
   bool isConverted() const {
     return info->dtype != tensor.dtype &&
            (port->role == Role::Parameter || port->role == Role::Buffer) &&
@@ -39,7 +39,7 @@ private:
 };
 } // namespace
 
-/// The elements of a file's tensor as F32, rounded where it is wider.
+/// Reads a tensor as F32, rounded if it is F64.
 static Result<std::vector<float>> readFloats(const Safetensors &file,
                                              const TensorInfo &info) {
   std::vector<std::byte> bytes(info.bytes);
@@ -59,20 +59,21 @@ static Result<std::vector<float>> readFloats(const Safetensors &file,
   return values;
 }
 
-/// All tensors that do not fit, the first as the error.
+/// Returns an error for the first tensor that does not fit, with a note for
+/// each of the others.
 static Error mismatch(const Safetensors &file,
                       const std::vector<Match> &mismatches) {
   auto explain = [](const Match &match) {
     if (!match.isOfFormat)
-      return std::string("stands for numbers in another format than the "
-                         "program's");
+      return std::string("has another quantized format than the program's "
+                         "state");
     return describe(match.info->dtype, match.info->shape) +
            ", the program has " +
            describe(match.tensor.dtype, match.tensor.shape);
   };
   std::vector<std::string> others;
   for (const Match &match : std::span(mismatches).subspan(1))
-    others.push_back("so is tensor " + quote(match.info->name) + ": " +
+    others.push_back("also tensor " + quote(match.info->name) + ": " +
                      explain(match));
   Error error = withFirst(
       file.errorAt(*mismatches.front().info, explain(mismatches.front())),
@@ -87,7 +88,7 @@ static Error mismatch(const Safetensors &file,
 }
 
 Result<Restored> Program::restore(const Safetensors &file) {
-  // First everything is checked: a file that does not fit changes nothing.
+  // Check everything first, so that a file that does not fit changes nothing.
   std::vector<Match> matches, mismatches;
   std::set<std::string_view> known;
   Restored restored;
@@ -134,7 +135,7 @@ Result<Restored> Program::restore(const Safetensors &file) {
         return done.takeError();
   for (const Match &match : matches) {
     const Port *beside = getPlan().findBeside(*match.port);
-    // The parameter is all that is known.
+    // The file has the parameter, but not its master weight.
     bool isAlone = beside && !file.find(stateName(beside->role, beside->name));
     if (!match.isConverted() && !isAlone)
       continue;

@@ -1,4 +1,4 @@
-//===- TrainedState.cpp - What a run has learned, from its files ----------===//
+//===- TrainedState.cpp - Trained weights read from files -----------------===//
 
 #include "binade/Runtime/TrainedState.h"
 #include "ParameterStorage.h"
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 static constexpr std::string_view kFinal = "final.safetensors";
 
 //===----------------------------------------------------------------------===//
-// Where it is
+// Files
 //===----------------------------------------------------------------------===//
 
 static bool exists(const std::string &path) {
@@ -36,14 +36,14 @@ static Result<std::vector<Safetensors>> openCheckpoint(std::string path) {
   if (!manifest)
     return manifest.takeError();
   if (manifest->formatVersion != kCheckpointVersion)
-    return Error{printable(path), "is of format version " +
+    return Error{printable(path), "has format version " +
                                       std::to_string(manifest->formatVersion) +
-                                      ", this program reads " +
+                                      ", expected " +
                                       std::to_string(kCheckpointVersion)};
   return openShards(path, *manifest);
 }
 
-/// The path of the checkpoint that the user calls `wanted`.
+/// Returns the path of a checkpoint; `wanted` is its step or its path.
 static Result<std::string> findCheckpoint(const std::string &run,
                                           const std::string &wanted) {
   std::optional<std::uint64_t> step = parseDecimal(wanted);
@@ -59,11 +59,12 @@ static Result<std::string> findCheckpoint(const std::string &run,
   for (const auto &[number, path] : *found)
     steps += (steps.empty() ? "" : ", ") + std::to_string(number);
   return Error{printable(run), "has no checkpoint of step " + wanted}.withNote(
-      steps.empty() ? "it has none" : "it has those of steps " + steps);
+      steps.empty() ? "it has no checkpoints"
+                    : "it has checkpoints of steps " + steps);
 }
 
-/// A directory by its path without a slash at its end, as checkpoints know
-/// their names.
+/// Removes slashes at the end of a path, because the last component of a
+/// checkpoint's path has to be its name.
 static std::string trim(std::string path) {
   while (path.size() > 1 && path.ends_with('/'))
     path.pop_back();
@@ -93,7 +94,7 @@ Result<TrainedState> TrainedState::open(const std::string &path,
         return Error{printable(place), "has no " + std::string(kFinal) +
                                            ": the run was not finished"}
             .withNote("--checkpoint " + std::to_string(saved->rbegin()->first) +
-                      " takes its newest checkpoint");
+                      " reads its newest checkpoint");
       place = file;
     }
     Result<Safetensors> file = Safetensors::open(place);
@@ -112,10 +113,10 @@ Result<TrainedState> TrainedState::open(const std::string &path,
 }
 
 //===----------------------------------------------------------------------===//
-// What is in it
+// Names
 //===----------------------------------------------------------------------===//
 
-/// Whether a tensor of that name is what training itself needs.
+/// Whether the tensor `name` is a state, scaler, step or generator state.
 static bool isOfTraining(std::string_view name) {
   return name.starts_with(stateName(Role::State, "")) ||
          name.starts_with(stateName(Role::Scaler, "")) ||
@@ -217,7 +218,8 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
   if (!master || !beside.info || beside.info->dtype != expected() ||
       beside.info->shape != parameter.info->shape)
     return parameter.file->errorAt(*parameter.info,
-                                   "what is kept beside it is not in the file");
+                                   "its master weight, remainder or "
+                                   "compensation is not in the file");
   Result<std::vector<std::byte>> other = readBytes(*beside.file, *beside.info);
   if (!other)
     return other.takeError();

@@ -240,7 +240,7 @@ def say(old, new):
 @pytest.mark.parametrize("change, message", [
     (drop_scale, "'state/exp_avg/up.scale' (part of 'state/exp_avg/up') is not in"),
     (cut_scale, "'state/exp_avg/up' and its parts are not what their format says"),
-    (say("[39,65]", "[65,39]"), "'state/exp_avg/up' is codes of [65, 39] in the"),
+    (say("[39,65]", "[65,39]"), "'state/exp_avg/up' is quantized [65, 39] in the"),
     (say("f8E4M3FN", "f8E4M3FM"), "f8E4M3FM"),
     (say("#binade.quantized<", "[" * 9999), "are not what their format says"),
     (say('{"format"', "{format"), "not valid JSON"),
