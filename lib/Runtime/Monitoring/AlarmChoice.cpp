@@ -1,4 +1,4 @@
-//===- AlarmChoice.cpp - Which of a step's alarms a user wants ------------===//
+//===- AlarmChoice.cpp - Selection of alarm rules -------------------------===//
 
 #include "binade/Container/Printable.h"
 #include "binade/Container/Suggest.h"
@@ -18,7 +18,7 @@ bool binade::isOnByDefault(const AlarmRule &rule) {
   return isOfMetrics(rule) || rule.isDefault;
 }
 
-/// Refuses what is no word for any of `rules`.
+/// Checks that each of `words` is `all`, `off` or the name of a rule.
 static Result<void> checkWords(const std::vector<AlarmRule> &rules,
                                const std::vector<std::string> &words) {
   std::vector<std::string> names = {std::string(kAll), std::string(kOff)};
@@ -35,9 +35,9 @@ static Result<void> checkWords(const std::vector<AlarmRule> &rules,
     for (const AlarmRule &rule : rules)
       known += (known.empty() ? "it has " : ", ") + printable(rule.name);
     return std::move(error)
-        .withNote(known.empty() ? "it has none" : known)
-        .withNote("'binade compile --alarms' says which it has; files of rules "
-                  "are read there");
+        .withNote(known.empty() ? "it has no alarms" : known)
+        .withNote("'binade compile --alarms' sets which alarms a step has, and "
+                  "reads files of rules");
   }
   return {};
 }
@@ -64,15 +64,15 @@ binade::chooseAlarms(const AlarmSettings &known,
     return usage("--on-alarm",
                  "a compiled step has one policy: expected warn or stop, got " +
                      quote(action))
-        .withNote("train the model itself to have another step compiled; or "
-                  "stop, and 'binade ckpt convert' takes the run to a bundle "
-                  "of another policy");
-  // What its policy says and it cannot do.
+        .withNote("train the model instead of the bundle to switch the policy; "
+                  "or stop, and convert the checkpoint for a bundle of another "
+                  "policy with 'binade ckpt convert'");
+  // The policy of the step asks for a switch, which a compiled step cannot do.
   if (chosen.action == OnAlarm::Switch)
     chosen.action = OnAlarm::Stop;
   if (!action.empty() && chosen.action != OnAlarm::Warn && chosen.rules.empty())
-    return usage("--on-alarm", action + " needs alarms, of which there are "
-                                        "none");
+    return usage("--on-alarm", action + " needs alarms, but no alarm is "
+                                        "selected");
   for (const AlarmRule &rule : chosen.rules)
     if (Result<void> legal = checkAlarmRule(rule); !legal)
       return legal.takeError();

@@ -8,13 +8,13 @@
 
 namespace binade {
 
-/// One JSON object per line and alarm: `step`, `rule`, `where`, `since`,
-/// `value`, `message`, `forecast` (null, or `level` and `step`), `remedy`,
-/// `policy`, and `action`, what was done about it. The file is made by the
-/// first alarm.
+/// Writes each alarm as one line of JSON with the fields `step`, `rule`,
+/// `where`, `since`, `value`, `message`, `forecast` (null, or `level` and
+/// `step`), `remedy`, `policy`, and `action`, the reaction to the alarm. The
+/// first alarm creates the file.
 class AlarmFile {
 public:
-  /// Cuts off what follows `step`, if the file is there.
+  /// Removes the alarms after `step` from an existing file.
   static Result<AlarmFile> open(const std::string &path, std::int64_t step);
   Result<void> write(const Alarm &alarm, OnAlarm action);
 

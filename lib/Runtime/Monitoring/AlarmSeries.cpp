@@ -1,4 +1,4 @@
-//===- AlarmSeries.cpp - A number of a run, step by step ------------------===//
+//===- AlarmSeries.cpp - Sliding window of a value ------------------------===//
 
 #include "AlarmSeries.h"
 #include <algorithm>

@@ -1,4 +1,4 @@
-//===- AlarmSeries.h - A number of a run, step by step ----------*- C++ -*-===//
+//===- AlarmSeries.h - Sliding window of a value ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_MONITORING_ALARMSERIES_H
 #define BINADE_LIB_RUNTIME_MONITORING_ALARMSERIES_H
@@ -8,31 +8,33 @@
 
 namespace binade {
 
-/// The newest numbers of a series, as far back as a window goes.
+/// The newest points of a series, within a window of steps.
 class AlarmSeries {
 public:
-  /// A straight line by least squares; NaN where there is none.
+  /// A line fitted by least squares; NaN for fewer than three points.
   struct Line {
     double slope; ///< Per step.
-    double t;     ///< The slope in standard errors; infinite without an error.
-    double end;   ///< On the line, at the newest step.
+    double t;     ///< The t statistic: the slope divided by its standard error.
+    double end;   ///< The value of the line at the newest step.
   };
 
-  /// Adds a number, and forgets what lies `window` steps back or more.
+  /// Adds a point, and removes points that are `window` or more steps old.
   void add(std::int64_t step, double value, std::int64_t window);
 
   std::int64_t size() const { return std::int64_t(points.size()); }
   double getSum() const;
-  /// How many are not below `level`, and the first step with one.
+  /// Returns the number of values that are at least `level`.
   std::int64_t count(double level) const;
+  /// Returns the step of the first of these, or the newest step.
   std::int64_t findSince(double level) const;
-  /// The sum of all decreases from one to the next, and the first step with
-  /// one.
+  /// Returns the sum of all decreases from one value to the next.
   double getFalls() const;
+  /// Returns the step of the first decrease, or the newest step.
   std::int64_t findFall() const;
-  /// How many in a row are 0, before the newest.
+  /// Returns how many consecutive values directly before the newest are 0.
   std::int64_t countIdle() const;
-  /// The mean of those before the newest that are not 0; NaN where all are.
+  /// Returns the mean of the nonzero values before the newest; NaN without any
+  /// such value.
   double getUsual() const;
   Line fit() const;
 
@@ -40,7 +42,8 @@ private:
   struct Point {
     std::int64_t step;
     double value;
-    double fall; ///< From the number before, 0 where it is no less.
+    double
+        fall; ///< Decrease from the previous value, 0 if it did not decrease.
   };
   std::deque<Point> points;
 };

@@ -1,4 +1,4 @@
-//===- AlarmStep.cpp - A step as rules of alarms see it -------------------===//
+//===- AlarmStep.cpp - Metrics of a step for alarm rules ------------------===//
 
 #include "../Runs/AppendFile.h"
 #include "AlarmWatch.h"
@@ -7,8 +7,9 @@
 
 using namespace binade;
 
-/// Where the exponents of a tensor lie: its largest, and that below which 1 %
-/// of its elements are; zeros and what is not finite are left out.
+/// Adds `highest`, the largest exponent of a tensor, and `lowest`, the exponent
+/// below which are at most 1 % of its elements. Ignores zeros and non-finite
+/// elements.
 static void addExponents(AlarmNumbers &numbers,
                          const std::map<int, double> &counts) {
   constexpr double kFew = 0.01;
@@ -116,8 +117,8 @@ binade::findAlarms(const std::string &directory,
                    const std::vector<AlarmRule> &rules) {
   std::error_code unknown;
   if (!std::filesystem::exists(directory + "/metrics.jsonl", unknown))
-    return Error{printable(directory), "no run: expected metrics.jsonl there, "
-                                       "which 'binade train' writes"};
+    return Error{printable(directory), "not a run directory: expected a file "
+                                       "metrics.jsonl of 'binade train'"};
   return AlarmWatch(rules).observe(directory,
                                    std::numeric_limits<std::int64_t>::max());
 }

@@ -1,4 +1,4 @@
-//===- AlarmWatch.cpp - Rules over what a run does ------------------------===//
+//===- AlarmWatch.cpp - Evaluation of alarm rules -------------------------===//
 
 #include "AlarmWatch.h"
 #include "AlarmSeries.h"
@@ -18,7 +18,7 @@ using namespace binade;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// An expression of numbers that have names.
+/// A muParser expression with named variables.
 class Expression {
 public:
   Expression(const std::string &text, const std::set<std::string> &names) {
@@ -45,7 +45,7 @@ private:
   mu::Parser parser;
 };
 
-/// A request of statistics, taken apart.
+/// A parsed request for statistics.
 struct Request {
   std::vector<std::pair<std::string, std::string>> filters; ///< Kind and glob.
   std::vector<std::string> statistics;
@@ -70,7 +70,8 @@ static std::vector<std::string> split(const std::string &text) {
   return parts;
 }
 
-/// Nothing where the compiler would not have taken `text` as a request.
+/// Parses `KIND/GLOB,...:STATISTIC,...@every=N`. Returns nothing if `text` is
+/// not a request that the compiler accepts.
 static std::optional<Request> parseRequest(const std::string &text) {
   constexpr std::string_view kEvery = "@every=";
   Request request;
@@ -129,7 +130,7 @@ public:
     (void)value.evaluate();
     (void)when.evaluate();
   }
-  /// Notes an alarm of an earlier process.
+  /// Marks an alarm as raised by an earlier process.
   void recall(const std::string &name, const std::string &where) {
     if (name == rule.name)
       series[where].wasAlarmed = true;
@@ -139,12 +140,13 @@ private:
   struct Series {
     AlarmSeries numbers;
     bool wasAlarmed = false;
-    std::int64_t soundSince = 0; ///< 0 while `when` holds.
+    /// The step since which `when` has been false; 0 while it is true.
+    std::int64_t soundSince = 0;
   };
 
   static std::set<std::string> listStatistics(const std::vector<Request> &);
   double evaluate(const AlarmNumbers &metrics, const AlarmNumbers &statistics);
-  /// Numbers by what they are of.
+  /// Returns the requested statistics of a step by the values they belong to.
   std::map<std::string, AlarmNumbers> collect(const AlarmStep &step) const;
   void add(std::int64_t step, const AlarmNumbers &metrics,
            const std::string &where, double number, std::vector<Alarm> &alarms,
@@ -209,7 +211,8 @@ AlarmWatch::Rule::collect(const AlarmStep &step) const {
   return places;
 }
 
-/// The span of all, by the bounds that each has.
+/// Returns the range of exponents of all values: the minimum of `lowest`, and
+/// the maximum of each other statistic.
 static AlarmNumbers
 uniteSpans(const std::map<std::string, AlarmNumbers> &places) {
   AlarmNumbers all;
@@ -251,7 +254,7 @@ void AlarmWatch::Rule::observe(const AlarmStep &step,
   std::string where = joinFirst(counted, kMax);
   double share =
       static_cast<double>(counted.size()) / static_cast<double>(places.size());
-  // One series, wherever it comes from.
+  // A share is one series; the values that it counts change from step to step.
   std::size_t first = alarms.size();
   add(step.step, metrics, "", share, alarms);
   if (alarms.size() > first)
@@ -327,7 +330,7 @@ Alarm AlarmWatch::Rule::makeAlarm(std::int64_t step, const std::string &where,
   replaceAll(alarm.message, "{value}", show(number));
   replaceAll(alarm.message, "{total}", formatNumber(numbers.getSum()));
   replaceAll(alarm.message, "{falls}", formatNumber(numbers.getFalls()));
-  // Where a straight line has been reached already nothing is foretold.
+  // No forecast if the fitted line has reached the level already.
   constexpr double kFar = 1e12;
   if (rule.forecast && line.slope > 0 && line.end < *rule.forecast) {
     double steps = std::ceil((*rule.forecast - line.end) / line.slope);
@@ -344,7 +347,7 @@ Alarm AlarmWatch::Rule::makeAlarm(std::int64_t step, const std::string &where,
 }
 
 //===----------------------------------------------------------------------===//
-// All of them
+// All rules
 //===----------------------------------------------------------------------===//
 
 AlarmWatch::AlarmWatch(const std::vector<AlarmRule> &texts) {
@@ -403,7 +406,7 @@ std::vector<std::string> binade::describe(const Alarm &alarm) {
   if (alarm.since != alarm.step)
     lines.front() += ", since step " + std::to_string(alarm.since);
   if (alarm.forecast)
-    lines.push_back("at this slope it is " +
+    lines.push_back("at this slope it reaches " +
                     formatNumber(alarm.forecast->level) + " at step " +
                     std::to_string(alarm.forecast->step));
   if (!alarm.remedy.empty())

@@ -1,4 +1,4 @@
-//===- AlarmWatch.h - Rules over what a run does ----------------*- C++ -*-===//
+//===- AlarmWatch.h - Evaluation of alarm rules -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_MONITORING_ALARMWATCH_H
 #define BINADE_LIB_RUNTIME_MONITORING_ALARMWATCH_H
@@ -11,32 +11,33 @@
 
 namespace binade {
 
-/// Numbers by the names that expressions have for them; NaN for what is not
-/// known.
+/// Values by their names in expressions; NaN if unknown.
 using AlarmNumbers = std::map<std::string, double>;
 
-/// What a step says of one value.
+/// The statistics of one watched value in a step.
 struct AlarmPlace {
   std::string kind, layer;
-  /// Of a histogram of exponents `highest` and `lowest`; of the others the name
-  /// without a format.
+  /// Values by the name of the statistic without its format. A histogram of
+  /// exponents is represented by `highest` and `lowest`.
   AlarmNumbers statistics;
 };
 
-/// A step as rules see it.
+/// The metrics and statistics of a step, which rules are evaluated on.
 struct AlarmStep {
   std::int64_t step = 0;
   AlarmNumbers metrics;
   std::vector<AlarmPlace> places;
 
   AlarmStep(const StepMetrics &metrics, std::span<const Observed> observed);
-  /// The same from a line of metrics.jsonl; one of stats.jsonl adds a place.
+  /// Reads the metrics from a line of metrics.jsonl.
   explicit AlarmStep(const nlohmann::json &metrics);
+  /// Adds the statistics of a line of stats.jsonl.
   void add(const nlohmann::json &statistics);
 };
 
-/// Holds rules against one step after the other. Each place gives one alarm per
-/// rule, and another only when it was sound for a whole window.
+/// Evaluates alarm rules on one step after the other. A rule raises one alarm
+/// for each value, and another one only after its condition was false for a
+/// whole window.
 class AlarmWatch {
 public:
   explicit AlarmWatch(const std::vector<AlarmRule> &rules);
@@ -44,10 +45,11 @@ public:
   AlarmWatch &operator=(AlarmWatch &&) noexcept;
   ~AlarmWatch();
 
-  /// Evaluates all expressions; what muParser throws says what is wrong.
+  /// Evaluates all expressions; throws mu::ParserError if one is invalid.
   void check() const;
   std::vector<Alarm> observe(const AlarmStep &step);
-  /// Observes the steps up to `last` that the files of a run tell of.
+  /// Observes the steps up to `last` from metrics.jsonl and stats.jsonl of a
+  /// run.
   Result<std::vector<Alarm>> observe(const std::string &directory,
                                      std::int64_t last);
   /// Reads from a run's alarms.jsonl which alarms were raised already,
@@ -58,7 +60,7 @@ private:
   class Rule;
   std::vector<std::unique_ptr<Rule>> rules;
   double goodInRow = 0; ///< Steps that were not skipped.
-  double calm = 0;      ///< The most of these so far.
+  double calm = 0;      ///< The maximum of `goodInRow` so far.
 };
 
 } // namespace binade

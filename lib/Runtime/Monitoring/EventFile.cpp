@@ -1,9 +1,9 @@
 //===- EventFile.cpp - Metrics for TensorBoard ----------------------------===//
-// A file of records (TFRecord), each a message `Event` of TensorFlow's
-// event.proto and summary.proto, in the wire format of protocol buffers. The
-// few fields that are needed are written here: a second libprotobuf in the
-// process of a framework that has its own is trouble. See
-// docs/decisions/0019-run-directories.md.
+// An event file is a sequence of TFRecords, each a message `Event` of
+// TensorFlow's event.proto and summary.proto in the protocol buffer wire
+// format. The few fields are encoded here instead of with libprotobuf, because
+// a second libprotobuf conflicts with the one of a framework in the same
+// process. See docs/decisions/0019-run-directories.md.
 //===----------------------------------------------------------------------===//
 
 #include "EventFile.h"
@@ -65,7 +65,8 @@ public:
     return add(field, std::string_view(value.bytes));
   }
 
-  /// A message of a string and a float; thousands of a step are.
+  /// Adds a message of a string and a float without a temporary `Message`,
+  /// because a step may have thousands of them.
   Message &add(unsigned field, std::string_view tag, float value) {
     Message length;
     length.varint(tag.size());
@@ -74,7 +75,7 @@ public:
     return add(kTag, tag).add(kSimpleValue, value);
   }
 
-  /// A packed list.
+  /// Adds a packed repeated field.
   Message &add(unsigned field, std::span<const double> values) {
     return add(field,
                std::string_view(reinterpret_cast<const char *>(values.data()),
@@ -109,8 +110,8 @@ static Message makeEvent() {
 // Records
 //===----------------------------------------------------------------------===//
 
-/// CRC-32C (Castagnoli) of one byte that `n` zeros follow, for n up to 7 and
-/// all bytes: eight bytes are taken at once.
+/// Tables for CRC-32C (Castagnoli) with eight bytes per iteration: the CRC of
+/// each byte followed by n zero bytes, for n from 0 to 7.
 static constexpr auto kCrcOfByte = [] {
   std::array<std::array<std::uint32_t, 256>, 8> tables = {};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -124,7 +125,7 @@ static constexpr auto kCrcOfByte = [] {
   return tables;
 }();
 
-/// Rotated and shifted, as records hold it.
+/// Returns the CRC-32C of `bytes`, masked as TFRecord requires.
 static std::uint32_t maskedCrc(std::string_view bytes) {
   std::uint32_t crc = ~0u;
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
@@ -146,7 +147,7 @@ template <typename T> static void append(std::string &bytes, T value) {
   bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
 }
 
-/// Length, its checksum, the event, its checksum.
+/// Appends a TFRecord: length, its checksum, the event, its checksum.
 static void appendRecord(std::string &records, const Message &event) {
   std::string length;
   append(length, static_cast<std::uint64_t>(event.getBytes().size()));
@@ -160,7 +161,8 @@ static void appendRecord(std::string &records, const Message &event) {
 // The file
 //===----------------------------------------------------------------------===//
 
-/// Readers take files in the order of their names, which hold seconds.
+/// Returns a new file name with a time stamp in seconds, later than those of
+/// all existing files, because readers order the files by name.
 static std::string chooseName(const std::string &directory) {
   constexpr std::string_view kPrefix = "events.out.tfevents.";
   std::int64_t stamp = std::chrono::duration_cast<std::chrono::seconds>(
@@ -197,7 +199,7 @@ Result<EventFile> EventFile::create(const std::string &directory,
   return file;
 }
 
-/// Of exponents: a bucket ends where the next power of two begins.
+/// Returns a histogram of exponents with one bucket per binade.
 static Message makeHistogram(std::span<const std::int64_t> counts) {
   std::vector<double> limits, buckets;
   double number = 0, sum = 0, squares = 0;

@@ -9,28 +9,29 @@
 
 namespace binade {
 
-/// Scalars `train/loss`, `train/grad_norm`, `train/loss_scale`, `train/lr` and
-/// `eval/loss`, where they are known, as TensorBoard reads them: a file
-/// `events.out.tfevents.*` per process, each later by its name than the one
-/// before. Events reach the file about once a second, whole ones only.
+/// Writes metrics for TensorBoard: the scalars `train/loss`, `train/grad_norm`,
+/// `train/loss_scale`, `train/lr`, `train/skipped` and `eval/loss`, if known.
+/// Each process writes its own file `events.out.tfevents.*`, whose name sorts
+/// after those of earlier processes. Complete events are written about once a
+/// second.
 class EventFile {
 public:
-  /// Begins a file. Readers forget what files before it say of `step` and of
-  /// the steps that follow.
+  /// Creates a file. Readers discard the events of `step` and later steps in
+  /// earlier files.
   static Result<EventFile> create(const std::string &directory,
                                   std::int64_t step);
   EventFile(EventFile &&) = default;
   EventFile &operator=(EventFile &&) = default;
-  /// An end that nothing foresaw loses no event, either.
+  /// Flushes pending events, so that none are lost after an error.
   ~EventFile() { (void)flush(); }
 
-  /// Also `observed`, numbers and histograms under their tags, and the values
-  /// of `alarms` under `alarm/rule/where`.
+  /// Writes an event with the metrics, the statistics `observed` under their
+  /// tags, and the values of `alarms` under `alarm/rule/where`.
   Result<void> write(const StepMetrics &metrics,
                      std::span<const Observed> observed = {},
                      std::span<const Alarm> alarms = {});
   Result<void> flush();
-  /// Brings all events to disk.
+  /// Syncs all events to disk.
   Result<void> sync();
 
 private:

@@ -8,18 +8,18 @@
 
 namespace binade {
 
-/// One JSON object per line and step: `step`, `loss`, `grad_norm`,
-/// `loss_scale`, `lr`, `eval_loss`, `skipped`, `ms`. Numbers that JSON cannot
-/// hold, and those that are not known, are null. A line is in the file when
-/// `write` returns.
+/// Writes the metrics of each step as one line of JSON with the fields `step`,
+/// `loss`, `grad_norm`, `loss_scale`, `lr`, `eval_loss`, `skipped`, `ms`.
+/// Values that are unknown or not finite are null. `write` does not buffer
+/// lines.
 class MetricsFile {
 public:
-  /// Cuts off what follows `step`, if the file is there. Where lines are
-  /// missing, `warn` hears of it.
+  /// Removes the lines after `step` from an existing file. Warns if lines up to
+  /// `step` are missing.
   static Result<MetricsFile> open(const std::string &path, std::int64_t step,
                                   const Notify &warn);
   Result<void> write(const StepMetrics &metrics);
-  /// Brings all lines to disk.
+  /// Syncs all lines to disk.
   Result<void> sync() { return file.sync(); }
 
 private:

@@ -1,4 +1,4 @@
-//===- Profile.cpp - Where the time of a program's steps goes -------------===//
+//===- Profile.cpp - Profiling of a program -------------------------------===//
 
 #include "../Contractions/MeasureCeilings.h"
 #include "../Execution/ProgramImplementation.h"

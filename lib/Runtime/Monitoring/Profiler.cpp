@@ -1,4 +1,4 @@
-//===- Profiler.cpp - When records were executed --------------------------===//
+//===- Profiler.cpp - Recorder of execution times -------------------------===//
 
 #include "Profiler.h"
 #include <algorithm>
@@ -6,7 +6,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// A file of some 200 MB, and less memory than that.
+/// Limits the trace file to about 200 MB.
 static constexpr std::size_t kMaxCalls = 1 << 20;
 
 void Profiler::add(std::size_t lane, const Call &call) {
@@ -31,7 +31,8 @@ void Profiler::add(const Run &run) {
 }
 
 namespace {
-/// Walks over a plan and gives each record but loops a row.
+/// Creates a row for each record of a plan, including those in loops, but not
+/// for the loops themselves.
 class Rows {
 public:
   Rows(const Plan &plan, const Profiler::Implementations &implementations,

@@ -1,4 +1,4 @@
-//===- Profiler.h - When records were executed ------------------*- C++ -*-===//
+//===- Profiler.h - Recorder of execution times -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_MONITORING_PROFILER_H
 #define BINADE_LIB_RUNTIME_MONITORING_PROFILER_H
@@ -10,13 +10,14 @@
 
 namespace binade {
 
-/// Collects executions. Times are seconds since it was made. Slots of a
-/// parallel loop have a lane each, which one thread at a time adds to; lane 0
-/// is everything else's.
+/// Collects the execution times of records, in seconds since its construction.
+/// Each slot of a parallel loop has its own lane, to which one thread at a time
+/// adds; all other executions use lane 0.
 class Profiler {
 public:
   using Implementations = std::unordered_map<const plan::Record *, std::string>;
-  /// Of records of the plan, or of what else a run consists of.
+  /// One execution of a record of the plan, or of another activity such as a
+  /// transfer, which has a record of its own.
   struct Call {
     const plan::Record *record;
     double begin, end;
@@ -27,7 +28,7 @@ public:
     double begin, end;
   };
 
-  /// `slots` is the most that a parallel loop has.
+  /// `slots` is the maximum number of slots of a parallel loop.
   explicit Profiler(unsigned slots) : lanes(slots + 1) {}
 
   double now() const {
@@ -44,7 +45,8 @@ public:
     return lanes[lane].calls;
   }
 
-  /// `implementations` are the operations' own names of what they are.
+  /// Returns the totals of all records. `implementations` names the
+  /// implementation of each record.
   Profile summarize(const Plan &plan,
                     const Implementations &implementations) const;
 
@@ -61,10 +63,10 @@ private:
   std::chrono::steady_clock::time_point start =
       std::chrono::steady_clock::now();
   std::vector<Lane> lanes;
-  std::vector<Run> runs; ///< Whose calls are kept.
+  std::vector<Run> runs; ///< Runs whose calls are kept.
   std::int64_t steps = 0;
   double seconds = 0;
-  bool keepsCalls = true; ///< Until there are too many.
+  bool keepsCalls = true; ///< False after `kMaxCalls` calls.
 };
 
 } // namespace binade

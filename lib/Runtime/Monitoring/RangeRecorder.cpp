@@ -1,4 +1,4 @@
-//===- RangeRecorder.cpp - What the values of a run were like -------------===//
+//===- RangeRecorder.cpp - Recorder of value ranges -----------------------===//
 
 #include "RangeRecorder.h"
 #include "binade/Container/AtomicFile.h"
@@ -8,7 +8,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// Entries of the histogram of biased exponents of f32, and the first exponent.
+/// Number of entries of the histogram of f32 exponents, and the exponent bias.
 static constexpr std::size_t kExponents = 256;
 static constexpr int kBias = 127;
 static constexpr std::string_view kBackward = "backward ";
@@ -39,7 +39,7 @@ Result<RangeRecorder> RangeRecorder::create(const Program &program,
     else if (statistic == "exponents")
       range.exponents = tensor.as<std::int64_t>();
   }
-  // Of some values a step counts less, for itself.
+  // For some values, a step computes only the statistics that it needs itself.
   std::erase_if(recorder.ranges, [](const Range &range) {
     return range.amax.size() != 1 || range.smallest.size() != 1 ||
            range.zeros.size() != 1 || range.exponents.size() != kExponents;
@@ -47,7 +47,8 @@ Result<RangeRecorder> RangeRecorder::create(const Program &program,
   if (recorder.ranges.empty())
     return Error{"--record",
                  "the program does not count the ranges of its values; compile "
-                 "it with --record ranges, or train the model itself",
+                 "it with --record ranges, or train the model instead of the "
+                 "bundle",
                  ExitCode::Usage};
   return recorder;
 }
@@ -62,13 +63,13 @@ void RangeRecorder::Range::add(double scale) {
   if (std::isfinite(smallest[0]))
     least =
         least == 0 ? smallest[0] / scale : std::min(least, smallest[0] / scale);
-  // Exact where the scale is a power of two; otherwise magnitudes are taken for
-  // up to twice what they are.
+  // Exact if the scale is a power of two; otherwise magnitudes are
+  // overestimated by up to a factor of two.
   int shift = kBias + std::ilogb(scale);
   for (std::size_t i = 1; i < kExponents - 1; ++i)
     if (exponents[i] > 0)
       histogram[static_cast<int>(i) - shift] += exponents[i];
-  // Subnormal numbers share an entry with zeros.
+  // Subnormals are counted in the same entry as zeros.
   if (std::int64_t subnormal = exponents[0] - zeros[0]; subnormal > 0)
     histogram[-shift] += subnormal;
 }

@@ -1,4 +1,4 @@
-//===- RangeRecorder.h - What the values of a run were like -----*- C++ -*-===//
+//===- RangeRecorder.h - Recorder of value ranges ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_MONITORING_RANGERECORDER_H
 #define BINADE_LIB_RUNTIME_MONITORING_RANGERECORDER_H
@@ -9,26 +9,26 @@
 
 namespace binade {
 
-/// Adds up the statistics of a program over steps and writes them as JSON: how
-/// many elements of each value there were, how many were 0 or not finite, the
-/// smallest finite magnitude and the largest of steps where all were finite,
-/// and a histogram of floor(log2 |x|). What the backward part made is taken
-/// before the loss was scaled.
+/// Accumulates the statistics of a program's values over steps and writes them
+/// as JSON: for each value the number of elements, how many were 0 or not
+/// finite, the smallest finite magnitude, the largest magnitude in steps in
+/// which all elements were finite, and a histogram of floor(log2 |x|). Values
+/// of the backward pass are divided by the loss scale.
 class RangeRecorder {
 public:
-  /// Refuses a program that does not count these.
+  /// Fails if the program does not compute these statistics.
   static Result<RangeRecorder> create(const Program &program, std::string path);
 
-  /// Adds the last step. One that was skipped is none: its gradients overflowed
-  /// for the scale that they had.
+  /// Adds the last step, unless it was skipped, because its gradients
+  /// overflowed only due to the loss scale.
   void add(const StepMetrics &metrics);
-  /// What was seen up to now.
+  /// Writes the statistics of all steps so far.
   Result<void> write() const;
 
 private:
   struct Range {
     std::string name;
-    bool isScaled = false; ///< By the scale of the loss.
+    bool isScaled = false; ///< Whether the loss scale is a factor of it.
     std::span<const float> amax, smallest;
     std::span<const std::int64_t> zeros, exponents;
 

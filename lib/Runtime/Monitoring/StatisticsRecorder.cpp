@@ -1,4 +1,4 @@
-//===- StatisticsRecorder.cpp - Statistics of values, by step -------------===//
+//===- StatisticsRecorder.cpp - Reader and writer of statistics -----------===//
 
 #include "StatisticsRecorder.h"
 #include <array>
@@ -62,20 +62,21 @@ Result<StatisticsFile> StatisticsFile::open(const std::string &path,
 }
 
 namespace {
-/// Lines of JSON, written as text: thousands of numbers a step are too many to
-/// build objects of.
+/// Formats JSON lines as text, without building JSON objects, which would be
+/// too slow for thousands of values per step.
 class Lines {
 public:
   void add(std::string_view raw) { text += raw; }
   void addInteger(std::int64_t value) { addChars(value); }
 
-  /// The shortest digits that are read as `value`; null where none are.
+  /// Adds the shortest decimal that is read back as `value`; null if it is not
+  /// finite.
   void addNumber(double value) {
     if (!std::isfinite(value))
       return add("null");
     std::size_t start = text.size();
     addChars(value);
-    // Readers take digits alone for an integer.
+    // Without a point or an exponent, readers would parse an integer.
     if (text.find_first_of(".e", start) == std::string::npos)
       add(".0");
   }
@@ -92,7 +93,7 @@ public:
     text += '"';
   }
 
-  /// How many elements have each exponent, of those that some have.
+  /// Adds the nonzero counts of a histogram by exponent.
   void addCounts(std::span<const std::int64_t> counts) {
     char before = '{';
     for (std::size_t bin = 0; bin < counts.size(); ++bin) {

@@ -1,4 +1,4 @@
-//===- StatisticsRecorder.h - Statistics of values, by step -----*- C++ -*-===//
+//===- StatisticsRecorder.h - Reader and writer of statistics ---*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_MONITORING_STATISTICSRECORDER_H
 #define BINADE_LIB_RUNTIME_MONITORING_STATISTICSRECORDER_H
@@ -9,24 +9,24 @@
 
 namespace binade {
 
-/// A statistic that a step has computed.
+/// The value of a statistic in a step.
 struct Observed {
-  std::string_view tag; ///< `kind/layer/statistic`, as the port is called.
+  std::string_view tag; ///< The port's name, `kind/layer/statistic`.
   std::string_view kind, layer, statistic;
-  double number = 0; ///< NaN where it has no value.
-  /// Instead of a number: how many elements have each biased exponent of f32.
+  double number = 0; ///< NaN for a histogram, or without a value.
+  /// For a histogram: how many elements have each biased f32 exponent.
   std::span<const std::int64_t> exponents;
 };
 
-/// The statistics that a program computes for its user: see
+/// Reads the statistics that a program computes for its user; see
 /// `plan::Port::every`.
 class StatisticsRecorder {
 public:
   explicit StatisticsRecorder(const Program &program);
 
-  /// Whether the step computes what not each does.
+  /// Whether the step computes statistics that are not due in every step.
   bool isDue(std::int64_t step) const;
-  /// Those of the step that the program has just done.
+  /// Returns the statistics that were due in the step just completed.
   std::vector<Observed> read(std::int64_t step) const;
 
 private:
@@ -39,18 +39,18 @@ private:
   std::vector<Entry> entries;
 };
 
-/// One JSON object per line, step and watched value: `step`, `kind`, `layer`,
-/// then what was computed, by name: a number, null where it is not finite or
-/// does not exist, or a histogram as an object of counts by exponent. A line is
-/// in the file when `write` returns.
+/// Writes one line of JSON for each step and watched value: `step`, `kind`,
+/// `layer`, then each statistic under its name, as a number, as null if it is
+/// not finite, or as an object of counts by exponent for a histogram. `write`
+/// does not buffer lines.
 class StatisticsFile {
 public:
-  /// Cuts off what follows `step`, and a line without an end. Where nothing is
-  /// computed there need be no file: it is made by the first line.
+  /// Removes the lines after `step`, and an incomplete last line, from an
+  /// existing file. A new file is created with its first line.
   static Result<StatisticsFile> open(const std::string &path,
                                      std::int64_t step);
   Result<void> write(std::int64_t step, std::span<const Observed> observed);
-  /// Brings all lines to disk.
+  /// Syncs all lines to disk.
   Result<void> sync() { return file.sync(); }
 
 private:

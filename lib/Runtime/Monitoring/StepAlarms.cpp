@@ -1,4 +1,4 @@
-//===- StepAlarms.cpp - Alarms of steps that somebody calls ---------------===//
+//===- StepAlarms.cpp - Alarms in user-defined training loops -------------===//
 
 #include "binade/Runtime/StepAlarms.h"
 #include "../Training/ScaleHistories.h"

@@ -8,7 +8,7 @@
 using namespace binade;
 using Json = nlohmann::ordered_json;
 
-/// Labels are from files.
+/// Replaces invalid UTF-8, which labels from files may contain.
 static std::string dump(const Json &json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -7,8 +7,9 @@
 
 namespace binade {
 
-/// Chrome's trace format: an event for each run of the plan's records, in it
-/// one for each call of a record. Slots of parallel loops are threads.
+/// Returns a profile in Chrome's trace format: an event for each run of a
+/// record list that contains one for each execution of a record. Slots of
+/// parallel loops are shown as threads.
 std::string formatTrace(const Profiler &profiler, const Profile &profile,
                         const Plan &plan, std::string_view device);
 

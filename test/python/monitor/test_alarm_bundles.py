@@ -105,7 +105,7 @@ def test_a_bundle_stops(folder, bundle, tmp_path):
     "words, message",
     [
         (["--alarms", "rnage"], "no alarm 'rnage'; did you mean 'range'?"),
-        (["--alarms", "mine.yaml"], "files of rules are read there"),
+        (["--alarms", "mine.yaml"], "reads files of rules"),
         (["--alarms", "off", "--alarms", "range"], "'off' stands alone"),
         (["--on-alarm", "halt"], "expected warn or stop, got 'halt'"),
         (["--on-alarm", "switch:bf16-amp"], "a compiled step has one policy"),

@@ -49,7 +49,7 @@ def test_a_rising_share_and_its_forecast(tmp_path):
         (s, x) for s, r, x in read_alarms(text) if r == "underflow-rising"
     )
     assert step == expected[0]
-    assert f"at this slope it is 0.5 at step {expected[1]}\n" in text
+    assert f"at this slope it reaches 0.5 at step {expected[1]}\n" in text
     assert f"{100 * shares[step]:.3g} % of the gradients" in rest
     falling = {s: shares[3000 - s] for s in range(0, 3001, 10)}
     write_run(tmp_path, 3000, zeros(falling.__getitem__, of=100))
