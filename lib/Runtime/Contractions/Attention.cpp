@@ -1,6 +1,6 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
-// One head is an item, converted to f32. All sums are chains in the order of
-// their terms.
+// Heads are computed in parallel, each converted to f32. Sums are sequential,
+// so results do not depend on the number of threads.
 //===----------------------------------------------------------------------===//
 
 #include "../Execution/Operation.h"
@@ -13,7 +13,7 @@ using namespace binade;
 using namespace binade::plan;
 
 namespace {
-/// Rows of f32 next to each other.
+/// A dense row-major matrix of f32.
 struct Matrix {
   std::int64_t columns = 1;
   std::vector<float> elements;
@@ -31,7 +31,7 @@ struct Matrix {
   }
 };
 
-/// An operand: a matrix for each head.
+/// An operand, with a matrix for each head.
 class Operand {
 public:
   Operand(const View &view, std::size_t batchAxes, const Memory &memory)
@@ -85,7 +85,7 @@ private:
 
   Address address;
   DType dtype;
-  std::vector<std::int64_t> batch; ///< Strides.
+  std::vector<std::int64_t> batch; ///< Strides of the batch axes.
   std::int64_t rowStride;
   std::byte *base = nullptr;
 };
@@ -134,7 +134,7 @@ private:
     operands[which].read(head, matrix);
     return matrix;
   }
-  /// To what is multiplied.
+  /// Rounds a value to the type of the operands before a multiplication.
   float round(float value) const {
     DType type = operands[Query].getType();
     return type == DType::BF16  ? bf16ToFloat(floatToBF16(value))
@@ -148,7 +148,7 @@ private:
       sum = std::fma(left[i], right[i], sum);
     return sum;
   }
-  /// to += factor * from
+  /// Computes to += factor * from.
   static void add(float factor, const float *from, float *to,
                   std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)

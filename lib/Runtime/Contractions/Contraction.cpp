@@ -1,4 +1,4 @@
-//===- Contraction.cpp - Who computes a matmul or a convolution -----------===//
+//===- Contraction.cpp - Choice of contraction kernels --------------------===//
 
 #include "Contraction.h"
 #include "../Execution/FloatMode.h"

@@ -1,4 +1,4 @@
-//===- Contraction.h - Matrix products and convolutions ---------*- C++ -*-===//
+//===- Contraction.h - Matmuls and convolutions on the CPU ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_CONTRACTION_H
 #define BINADE_LIB_RUNTIME_CONTRACTIONS_CONTRACTION_H
@@ -7,19 +7,20 @@
 
 namespace binade {
 
-/// The operation of a matmul or convolution record, by oneDNN or by own code
-/// as `choice` says and the library can.
+/// Creates the operation of a matmul or convolution record with oneDNN, or with
+/// Binade's own kernels if `choice` says so or oneDNN does not support it.
 std::unique_ptr<Operation> createContraction(const plan::Record &record,
                                              const Memory &memory,
                                              unsigned threads,
                                              Contraction choice);
 
-// By own code: every element is one chain of fused multiply-adds in f32, in
-// the order of the contracted axis (of a convolution: kernel position, then
-// channel; of a weight gradient: sample, then output position), then bias, then
-// the old element, then one rounding. With scales of blocks there is a chain
-// for each block of terms, and one over these. The bits depend on nothing else:
-// not on threads, vector width or tiles.
+// Binade's own kernels compute every element as a sequence of fused
+// multiply-adds in f32 in the order of the contracted axis (for a convolution:
+// kernel position, then channel; for a weight gradient: sample, then output
+// position), then add the bias, then the old element, then round once. With
+// block scales, each block of terms is summed first, then the sums of the
+// blocks. Results do not depend on the number of threads, the vector width or
+// the tile sizes.
 std::unique_ptr<Operation> createOwnMatmul(const plan::Matmul &matmul,
                                            const Memory &memory,
                                            unsigned threads);
@@ -27,8 +28,9 @@ std::unique_ptr<Operation>
 createOwnConvolution(const plan::Convolution &convolution, const Memory &memory,
                      unsigned threads);
 
-// By oneDNN; null where the library is absent or would use its slow reference
-// code. Needs the OpenMP thread count that `run` will have.
+// Creates operations with oneDNN. Returns null if the library is not found or
+// has only its slow reference code. The OpenMP thread count has to be that of
+// `run`.
 std::unique_ptr<Operation> createOneDnnMatmul(const plan::Matmul &matmul,
                                               const Memory &memory);
 std::unique_ptr<Operation>

@@ -1,4 +1,4 @@
-//===- MeasureCeilings.cpp - What this machine's CPU can do ---------------===//
+//===- MeasureCeilings.cpp - Peak rates of the CPU ------------------------===//
 
 #include "MeasureCeilings.h"
 #include "../Execution/Arena.h"
@@ -15,7 +15,7 @@
 
 using namespace binade;
 
-/// The shortest of some times, the first of which only touches memory.
+/// Returns the shortest time of `repetitions` runs after a warm-up run.
 static double measure(int repetitions, const std::function<void()> &work) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i <= repetitions; ++i) {
@@ -29,7 +29,8 @@ static double measure(int repetitions, const std::function<void()> &work) {
   return best;
 }
 
-/// Of what takes milliseconds, and of what other processes would interrupt.
+/// Repetitions for runs of milliseconds, and for short runs, which other
+/// processes may interrupt.
 static constexpr int kFew = 5, kMany = 50;
 
 static std::string describe(double perSecond, const char *unit,
@@ -40,7 +41,7 @@ static std::string describe(double perSecond, const char *unit,
 }
 
 static void measureCopy(Ceilings &ceilings, unsigned threads) {
-  // More than caches hold, and little beside what a step takes.
+  // More than the caches, but little compared with the memory of a step.
   constexpr std::uint64_t bytes = 64 << 20, block = 1 << 20;
   Result<Arena> memory = Arena::allocate(2 * bytes, "profile");
   if (!memory)
@@ -59,7 +60,7 @@ static void measureCopy(Ceilings &ceilings, unsigned threads) {
                    std::to_string(threads) + " threads"));
 }
 
-// Chains enough to hide the latency of each.
+// Enough independent chains of multiply-adds to hide their latency.
 static constexpr int kChains = 12, kLinks = 1 << 12;
 
 [[gnu::target("avx512f")]] static void chain512(float *out) {
@@ -137,15 +138,15 @@ static void measureProduct(Ceilings &ceilings, DType dtype, unsigned threads,
   operation->setScratch(memory->data() + bytes);
   ExecutionContext context{&ThreadTeam::get(), threads, 0, {}};
   double seconds = measure(kFew, [&] { operation->run(context); });
-  // Where it is computed in f32, that is the ceiling.
+  // If this type is computed in f32, the peak of f32 applies.
   double peak = std::max(costOf(record, buffers).flops / seconds,
                          ceilings.flopsPerSecond[DType::F32]);
   ceilings.flopsPerSecond[dtype] = peak;
   ceilings.sources.push_back(
       describe(peak, "Gflop/s",
                std::string(name(dtype)) +
-                   ", measured, the more of F32 and a product "
-                   "of 1024 x 1024 x 1024 by " +
+                   ", measured, the higher of F32 and a matmul "
+                   "of 1024 x 1024 x 1024 with " +
                    use.implementation));
 }
 

@@ -1,4 +1,4 @@
-//===- MeasureCeilings.h - What this machine's CPU can do -------*- C++ -*-===//
+//===- MeasureCeilings.h - Peak rates of the CPU ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_MEASURECEILINGS_H
 #define BINADE_LIB_RUNTIME_CONTRACTIONS_MEASURECEILINGS_H
@@ -9,8 +9,9 @@
 
 namespace binade {
 
-/// Some tenths of a second: a copy in memory, chains of fused multiply-adds,
-/// and for each of `narrow`, BF16 or F16, a product by whoever computes those.
+/// Measures the bandwidth with a copy in memory, the f32 peak with chains of
+/// fused multiply-adds, and the peak of each type of `narrow`, BF16 or F16,
+/// with a matmul. Takes some tenths of a second.
 Ceilings measureCeilings(unsigned threads, const std::set<DType> &narrow,
                          Contraction contraction);
 

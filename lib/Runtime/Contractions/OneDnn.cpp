@@ -1,4 +1,4 @@
-//===- OneDnn.cpp - oneDNN, found at run time -----------------------------===//
+//===- OneDnn.cpp - oneDNN, loaded at run time ----------------------------===//
 
 #include "OneDnn.h"
 
@@ -21,7 +21,7 @@ static const OneDnn *load() {
   complete &= dnn.NAME != nullptr;
   BINADE_ONEDNN_FUNCTIONS(BINADE_LOAD)
 #undef BINADE_LOAD
-  // Descriptors are structures whose layout belongs to the version.
+  // The layout of descriptors depends on the major version.
   if (!complete || dnn.version()->major != DNNL_VERSION_MAJOR ||
       dnn.version()->minor < DNNL_VERSION_MINOR)
     return nullptr;
@@ -48,7 +48,8 @@ std::optional<dnnl_data_type_t> binade::toDnn(DType type) {
   }
 }
 
-/// Scratch memory by the caller, f32 products exact; owns nothing on failure.
+/// Creates attributes: the caller provides scratch memory, and f32 operands are
+/// not rounded to a narrower type. Returns null on failure.
 static dnnl_primitive_attr_t createAttributes(const OneDnn &dnn, bool addend) {
   dnnl_primitive_attr_t attributes = nullptr;
   if (dnn.primitive_attr_create(&attributes) != dnnl_success)

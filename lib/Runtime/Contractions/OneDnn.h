@@ -1,6 +1,6 @@
-//===- OneDnn.h - oneDNN, found at run time ---------------------*- C++ -*-===//
-// Types come from Debian's header when Binade is built, functions from
-// libdnnl.so.2 when it runs: neither is required.
+//===- OneDnn.h - oneDNN, loaded at run time --------------------*- C++ -*-===//
+// Types come from the header dnnl.h at build time, functions from libdnnl.so.2
+// at run time; both are optional.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_ONEDNN_H
@@ -13,7 +13,7 @@
 
 namespace binade {
 
-/// Every function that is used, once.
+/// Lists every function of oneDNN that is used.
 #define BINADE_ONEDNN_FUNCTIONS(X)                                             \
   X(version)                                                                   \
   X(engine_create)                                                             \
@@ -57,15 +57,15 @@ struct OneDnn {
   dnnl_engine_t engine = nullptr;
   dnnl_stream_t stream = nullptr;
 
-  /// Null where the library is not found or of another version.
+  /// Returns null if the library is not found or has another version.
   static const OneDnn *get();
 };
 
-/// A primitive with its arguments. Scratch memory is the caller's.
+/// A oneDNN primitive with its arguments. The caller provides scratch memory.
 class DnnPrimitive {
 public:
-  /// The first implementation that is not reference code; nothing when there
-  /// is none. `addend` adds the old destination.
+  /// Creates the first implementation that is not reference code; returns
+  /// nothing if there is none. With `addend`, it adds to the old destination.
   static std::optional<DnnPrimitive> create(const_dnnl_op_desc_t operation,
                                             bool addend = false);
   static std::optional<DnnPrimitive>
@@ -76,7 +76,7 @@ public:
   ~DnnPrimitive();
 
   const std::string &getName() const { return name; }
-  /// The layout that the implementation chose.
+  /// Returns the layout that the implementation chose.
   const dnnl_memory_desc_t &query(dnnl_query_t what) const;
   std::uint64_t getScratchBytes() const;
 
@@ -94,7 +94,8 @@ private:
   std::string name;
 };
 
-/// The library's name of a type; nothing where it has none on CPUs.
+/// Returns oneDNN's constant for a type; nothing if it does not support the
+/// type on CPUs.
 std::optional<dnnl_data_type_t> toDnn(DType type);
 
 } // namespace binade

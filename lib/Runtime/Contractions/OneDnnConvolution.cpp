@@ -1,7 +1,6 @@
-//===- OneDnnConvolution.cpp - Convolutions by oneDNN ---------------------===//
-// Activations keep the layout of the record. The library chooses that of the
-// weights, which are small: they are reordered from and to their own layout in
-// scratch memory.
+//===- OneDnnConvolution.cpp - Convolutions with oneDNN -------------------===//
+// Activations keep the layout of the record. oneDNN chooses the layout of the
+// weights, which are small and are reordered in scratch memory.
 //===----------------------------------------------------------------------===//
 
 #include "Contraction.h"
@@ -60,7 +59,8 @@ public:
   }
 
 private:
-  /// Behind the scratchpad of both primitives, which do not run at once.
+  /// Returns the offset of the reordered weights, after the scratchpad, which
+  /// both primitives share because they do not run concurrently.
   std::uint64_t reorderedAt() const {
     std::uint64_t bytes = primitive.getScratchBytes();
     if (reorder)
@@ -82,7 +82,7 @@ private:
   Address weight;
 };
 
-/// Layouts and geometry in the library's terms.
+/// Layouts and geometry as oneDNN describes them.
 struct Description {
   dnnl_memory_desc_t x, y, weight, anyWeight;
   std::optional<dnnl_memory_desc_t> bias;
@@ -90,7 +90,8 @@ struct Description {
 };
 } // namespace
 
-/// Axes N, C, spatial, dense, the channel last in memory or behind N.
+/// Describes a dense activation with axes N, C, spatial, whose channel axis is
+/// the last one in memory or follows N.
 static bool describeActivation(dnnl_memory_desc_t &layout, std::int64_t batch,
                                std::int64_t channels,
                                const std::vector<std::int64_t> &spatial,

@@ -1,4 +1,4 @@
-//===- OneDnnMatmul.cpp - Matrix products by oneDNN -----------------------===//
+//===- OneDnnMatmul.cpp - Matmuls with oneDNN -----------------------------===//
 
 #include "Contraction.h"
 #include "OneDnn.h"
@@ -40,7 +40,8 @@ private:
 };
 } // namespace
 
-/// The layout of a view with axes `sizes`; broadcast batch axes have size 1.
+/// Returns the layout of a view with axes `sizes`. Batch axes that are
+/// broadcast get size 1.
 static std::optional<dnnl_memory_desc_t>
 describe(const View &view, std::vector<std::int64_t> sizes, DType type) {
   std::optional<dnnl_data_type_t> dnnType = toDnn(type);
@@ -54,8 +55,8 @@ describe(const View &view, std::vector<std::int64_t> sizes, DType type) {
     if (sizes[d] > 1)
       extent = std::max(extent, sizes[d] * strides[d]);
   }
-  // The stride of an axis of size 1 says nothing; some implementations look at
-  // it all the same.
+  // The stride of an axis of size 1 is meaningless, but some implementations
+  // depend on it.
   for (std::size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] == 1)
       strides[d] = d + 1 == sizes.size() ? 1 : extent;

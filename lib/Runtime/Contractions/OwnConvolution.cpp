@@ -1,9 +1,9 @@
-//===- OwnConvolution.cpp - Convolutions by own code ----------------------===//
-// Convolutions as products of blocks. For the output, and for the gradient of
-// the input, a block has the positions of one sample as rows, and (kernel
-// position, channel) as contracted axis; its left side is gathered from the
-// activation, zeros where the window leaves it. For the gradient of the weight
-// the contracted axis is (sample, output position).
+//===- OwnConvolution.cpp - Convolutions without oneDNN -------------------===//
+// Computes convolutions as matmuls of blocks (implicit GEMM). For the output
+// and the gradient of the input, rows of a block are positions of one sample,
+// and the contracted axis is (kernel position, channel); the left side is
+// gathered from the activation, with zeros for padding. For the gradient of the
+// weight, the contracted axis is (sample, output position).
 //===----------------------------------------------------------------------===//
 
 #include "Contraction.h"
@@ -75,8 +75,8 @@ private:
   std::optional<Address> bias;
   DType biasType = DType::F32;
   std::int64_t taps, groupInputs, groupOutputs;
-  std::vector<Position> tapOffsets; ///< With dilation.
-  // Over positions: `from` is gathered, `to` is written.
+  std::vector<Position> tapOffsets; ///< Kernel positions times dilation.
+  // For the output and the input gradient: `from` is gathered, `to` is written.
   const Activation *from = nullptr, *to = nullptr;
   std::int64_t fromChannels = 0, toChannels = 0; ///< Per group.
   std::int64_t depth = 0;                        ///< taps * fromChannels
@@ -105,7 +105,7 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
     tapOffsets.push_back(offset);
   }
   std::int64_t gathered;
-  // A gathered row also has a position and an offset.
+  // Each gathered row also needs a position and an offset.
   constexpr auto rowFloats = static_cast<std::int64_t>(
       (sizeof(Position) + sizeof(std::int64_t)) / sizeof(float));
   if (c.direction == Convolution::WeightGrad) {
@@ -135,7 +135,8 @@ OwnConvolution::OwnConvolution(const Convolution &convolution,
   privateFloats = roundUp(privateFloats, 16);
 }
 
-/// The input position under kernel position `tap`, or -1.
+/// Returns the input position that `output` reads at kernel position `tap`, or
+/// -1 for padding.
 std::int64_t OwnConvolution::inputOf(const Position &output,
                                      const Position &tap) const {
   std::int64_t index = 0;
@@ -148,7 +149,8 @@ std::int64_t OwnConvolution::inputOf(const Position &output,
   return index;
 }
 
-/// The output position that sees `input` at kernel position `tap`, or -1.
+/// Returns the output position that reads `input` at kernel position `tap`, or
+/// -1 if there is none.
 std::int64_t OwnConvolution::outputOf(const Position &input,
                                       const Position &tap) const {
   std::int64_t index = 0;
@@ -166,9 +168,9 @@ std::int64_t OwnConvolution::outputOf(const Position &input,
   return index;
 }
 
-/// Channels [firstChannel, firstChannel + channels) of what `rows` see at
-/// kernel position `tap`, as rows of f32 at `pitch`; zeros where a window
-/// leaves the activation.
+/// Gathers channels [firstChannel, firstChannel + channels) of the positions
+/// that `rows` read at kernel position `tap` into rows of f32 at distance
+/// `pitch`; zeros for padding.
 void OwnConvolution::gather(const Activation &from, const std::byte *sample,
                             std::int64_t firstChannel, std::int64_t channels,
                             std::span<const Position> rows, std::int64_t tap,
@@ -187,7 +189,7 @@ void OwnConvolution::gather(const Activation &from, const std::byte *sample,
        from.channelStride, to, pitch});
 }
 
-/// Panels of the right side for one group, all taps, then its bias.
+/// Packs the weights of one group, all kernel positions, into right panels.
 void OwnConvolution::packWeights(std::int64_t group, float *right) const {
   bool forward = c.direction == Convolution::Forward;
   auto size = static_cast<std::int64_t>(byteSize(weightType));
@@ -203,7 +205,7 @@ void OwnConvolution::packWeights(std::int64_t group, float *right) const {
   }
 }
 
-/// One item: a block of positions of one sample and group.
+/// Computes one parallel task: a block of positions of one sample and group.
 void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
   std::int64_t blocks = (to->positions - 1) / rowBlock + 1;
   std::int64_t row = item % blocks * rowBlock;
@@ -259,7 +261,8 @@ void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
   }
 }
 
-/// One item: a block of output and input channels at one kernel position.
+/// Computes one parallel task: a block of output and input channels of the
+/// weight gradient at one kernel position.
 void OwnConvolution::computeWeights(std::int64_t item, float *memory) const {
   std::int64_t rowBlocks = (groupOutputs - 1) / rowBlock + 1;
   std::int64_t columnBlocks = (groupInputs - 1) / columnBlock + 1;

@@ -1,9 +1,9 @@
-//===- OwnMatmul.cpp - Matrix products by own code ------------------------===//
-// The right side is packed, then blocks of rows are independent items, each of
-// which packs its rows of the left side. A large right side is shared by all
-// items and packed in a parallel loop of its own, in pieces that fit in
-// memory; small ones (attention heads) are packed by each item for itself, and
-// the batch is what runs in parallel.
+//===- OwnMatmul.cpp - Matmuls without oneDNN -----------------------------===//
+// The right side is packed; then blocks of rows are parallel tasks, each of
+// which packs its rows of the left side. A large right side is packed by all
+// threads before the tasks, in parts that fit into a cache. A small one, such
+// as that of an attention head, is packed by each task, and tasks are also
+// parallel over the batch.
 //===----------------------------------------------------------------------===//
 
 #include "Contraction.h"
@@ -16,11 +16,11 @@ using namespace binade;
 using namespace binade::plan;
 
 namespace {
-/// One side of the product, with its batch strides.
+/// An operand of the matmul, with its batch strides.
 struct Operand {
   Address address;
   DType dtype;
-  std::vector<std::int64_t> batch; ///< Strides.
+  std::vector<std::int64_t> batch; ///< Strides of the batch axes.
   std::int64_t rowStride, columnStride;
 
   Operand(const View &view, const Memory &memory)
@@ -40,7 +40,7 @@ public:
   void run(const ExecutionContext &context) override;
 
 private:
-  /// Where the operands of one element of the batch begin.
+  /// The addresses of the operands of one batch element.
   struct Position {
     std::byte *lhs, *rhs, *out;
   };
@@ -50,7 +50,8 @@ private:
   void multiplyRows(const Position &at, std::int64_t row, std::int64_t column,
                     std::int64_t columns, const float *rhs,
                     float *memory) const;
-  /// Adds `sums` of one block of terms, from `depth` on, times their scales.
+  /// Adds the sums of the block of terms from `depth` on, multiplied by their
+  /// scales, to `totals`.
   void addScaled(const float *sums, float *totals, std::int64_t row,
                  std::int64_t rows, std::int64_t column, std::int64_t columns,
                  std::int64_t depth) const;
@@ -60,7 +61,8 @@ private:
   Operand lhs, rhs, out;
   std::optional<Address> lhsScale, rhsScale, bias;
   std::optional<ScaleBlock> block;
-  /// From block to block, along entries and terms.
+  /// Strides of the scales from block to block: along rows (or columns), and
+  /// along the contracted axis.
   std::vector<std::int64_t> lhsScaleStrides, rhsScaleStrides;
   DType biasType = DType::F32;
   std::int64_t biasStride = 0;
@@ -69,10 +71,10 @@ private:
   bool accumulate;
 
   std::int64_t batchCount;
-  bool packsPrivately; ///< Each item packs the right side it needs.
+  bool packsPrivately; ///< Whether each task packs its right side.
   std::int64_t rowBlock, depthBlock;
   std::int64_t shareColumns; ///< Columns of the right side packed at a time.
-  std::int64_t itemColumns;  ///< Columns of one item.
+  std::int64_t itemColumns;  ///< Columns of one task.
   Position base = {};
   std::byte *biasBase = nullptr;
   const float *lhsScales = nullptr, *rhsScales = nullptr;
@@ -101,8 +103,8 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
   }
   batchCount = std::accumulate(batch.begin(), batch.end(), std::int64_t(1),
                                std::multiplies<>());
-  // Equal pieces of the contracted axis, such that a right panel fits in the
-  // first-level cache.
+  // Split the contracted axis into equal parts, such that a right panel fits
+  // into the L1 cache.
   std::int64_t pieces = (k + 383) / 384;
   depthBlock =
       block ? std::min(block->k, k) : roundUp((k + pieces - 1) / pieces, 8);
@@ -117,7 +119,7 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
     itemColumns =
         std::min<std::int64_t>(shareColumns, roundUp(2048, kernels.columns));
   }
-  // Rows of an item: sixteen panels, or fewer where threads would stay idle.
+  // Rows of a task: sixteen panels, or fewer if threads would be idle.
   std::int64_t outer =
       packsPrivately ? batchCount : (shareColumns - 1) / itemColumns + 1;
   rowBlock = 16 * kernels.rows;
@@ -211,7 +213,7 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
   }
   if (!block)
     return;
-  // Nothing is left to multiply.
+  // Round the totals into the output, without further multiplications.
   product.sums = totals;
   product.depth = 0;
   product.first = false;

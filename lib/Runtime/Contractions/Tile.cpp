@@ -1,4 +1,4 @@
-//===- Tile.cpp - The widest tile that this CPU has -----------------------===//
+//===- Tile.cpp - Choice of the microkernels ------------------------------===//
 
 #include "Tile.h"
 #include "../Execution/KernelObject.h"

@@ -1,8 +1,8 @@
-//===- Tile.h - Packed products of blocks on one thread ---------*- C++ -*-===//
-// The innermost part of the own contraction, compiled once for AVX2 and once
-// for AVX-512. Both sides are converted to f32 and packed: panels of `rows`
-// (left) or `columns` (right) elements that belong to one position of the
-// contracted axis lie together, zeros fill the last panel.
+//===- Tile.h - Microkernels for contractions -------------------*- C++ -*-===//
+// The inner kernels of Binade's own contractions, compiled for AVX2 and for
+// AVX-512. Both sides are converted to f32 and packed into panels: for each
+// position of the contracted axis, the `rows` (left) or `columns` (right)
+// elements of a panel are adjacent. The last panel is padded with zeros.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_TILE_H
@@ -12,8 +12,8 @@
 
 namespace binade::tile {
 
-/// `count` x `depth` elements of F32, BF16, F16, F8_E4M3 or F8_E5M2; strides in
-/// elements.
+/// An unpacked operand: `count` x `depth` elements of F32, BF16, F16, F8_E4M3
+/// or F8_E5M2; strides in elements.
 struct Source {
   const void *data = nullptr;
   DType dtype = DType::F32;
@@ -22,7 +22,7 @@ struct Source {
   std::int64_t depth = 0, depthStride = 0; ///< The contracted axis.
 };
 
-/// Where results go: round(scale * sum + bias[column] (+ old element)).
+/// The output: round(scale * sum + bias[column] (+ old element)).
 struct Target {
   void *data = nullptr;
   DType dtype = DType::F32;
@@ -32,37 +32,38 @@ struct Target {
   float scale = 1;
 };
 
-/// sums[i, j] += sum over depth of left[i, l] * right[l, j], one fused
-/// multiply-add after the other.
+/// A matmul of packed blocks: sums[i, j] += left[i, l] * right[l, j], summed
+/// over l with sequential fused multiply-adds.
 struct Product {
   const float *left = nullptr;  ///< Panels of `depth` positions.
   const float *right = nullptr; ///< First position of the first panel.
-  std::int64_t rightPitch = 0;  ///< Distance of panels.
+  std::int64_t rightPitch = 0;  ///< Distance of right panels in floats.
   std::int64_t rows = 0, columns = 0, depth = 0;
   float *sums = nullptr; ///< Rows padded to panels, at `sumsPitch`.
   std::int64_t sumsPitch = 0;
-  bool first = true; ///< Sums start at 0.
-  bool last = true;  ///< Sums are complete: they go to `target`.
+  bool first = true; ///< Whether sums start at 0.
+  bool last = true;  ///< Whether sums are complete and written to `target`.
   Target target;
 };
 
-/// Rows of `channels` elements each, which begin at `offsets` (elements of
-/// `data`); a row at -1 is zeros.
+/// A gather of rows of `channels` elements into f32. Row i starts at element
+/// `offsets[i]` of `data`; an offset of -1 gives zeros.
 struct Gather {
   const void *data = nullptr;
   DType dtype = DType::F32;
   const std::int64_t *offsets = nullptr;
   std::int64_t rows = 0, channels = 0, channelStride = 0;
   float *to = nullptr;
-  std::int64_t pitch = 0; ///< Of rows of `to`.
+  std::int64_t pitch = 0; ///< Distance of rows of `to` in floats.
 };
 
+/// The kernels for one instruction set.
 struct Kernels {
   const char *name;
-  std::int64_t rows, columns; ///< Of one panel of the left, of the right side.
-  /// Packs into panels of `width`; panel p starts at `to + p * pitch` and
-  /// takes depth * width floats (the last may be followed by up to 8 floats of
-  /// garbage unless `width` is a multiple of 8).
+  std::int64_t rows, columns; ///< Sizes of a left and of a right panel.
+  /// Packs an operand into panels of `width`. Panel p starts at `to + p *
+  /// pitch` and has depth * width floats. Unless `width` is a multiple of 8, up
+  /// to 8 floats after the last panel may be overwritten.
   void (*pack)(const Source &source, std::int64_t width, float *to,
                std::int64_t pitch);
   void (*multiply)(const Product &product);
@@ -71,7 +72,8 @@ struct Kernels {
 
 extern const Kernels avx2, avx512;
 
-/// The widest that this CPU has; BINADE_ISA limits it as it does kernels.
+/// Returns the kernels for the widest instruction set of this CPU, limited by
+/// the environment variable BINADE_ISA.
 const Kernels &kernels();
 
 } // namespace binade::tile

@@ -1,4 +1,4 @@
-//===- TileAvx2.cpp - The code of Tile.h for AVX2 -------------------------===//
+//===- TileAvx2.cpp - Microkernels for AVX2 -------------------------------===//
 
 #include "Tile.h"
 

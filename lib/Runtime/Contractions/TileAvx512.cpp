@@ -1,4 +1,4 @@
-//===- TileAvx512.cpp - The code of Tile.h for AVX-512 --------------------===//
+//===- TileAvx512.cpp - Microkernels for AVX-512 --------------------------===//
 
 #include "Tile.h"
 

@@ -1,11 +1,11 @@
-//===- TileKernels.h - The code of Tile.h for one vector width --*- C++ -*-===//
-// Included by TileAvx2.cpp and TileAvx512.cpp inside of a region in which all
-// functions are compiled for that instruction set, after
-//   BINADE_TILE_LANES    floats of a vector
-//   BINADE_TILE_ROWS     rows of the left panel
-// Everything here is local to the including file. Functions of the standard
-// library must not be used: the linker might keep this region's copy of one
-// for callers on machines without these instructions.
+//===- TileKernels.h - Code of the microkernels -----------------*- C++ -*-===//
+// TileAvx2.cpp and TileAvx512.cpp include this file in a region in which all
+// functions are compiled for that instruction set. They define
+//   BINADE_TILE_LANES    floats per vector
+//   BINADE_TILE_ROWS     rows of a left panel
+// All functions are local to the including file. Do not use functions of the
+// standard library here: the linker might use the copy that is compiled in this
+// region for callers on machines without these instructions.
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -67,7 +67,7 @@ struct F16 {
   }
 };
 
-/// Codes of 8 bits, each a number of its own: only sides of products are.
+/// FP8 elements; they occur only as operands, so there is no `round`.
 template <typename Code> struct Codes {
   using Stored = std::uint8_t;
   static Float8 load8(const Stored *from) {
@@ -79,14 +79,14 @@ template <typename Code> struct Codes {
   }
 };
 
-/// The upper byte of an f16.
+/// E5M2 is the upper byte of an f16.
 struct E5M2 : Codes<E5M2> {
   static float load(Stored x) {
     return F16::load(static_cast<F16::Stored>(x << 8));
   }
 };
 
-/// An f16 of another bias, but for its NaN.
+/// E4M3 is an f16 with another exponent bias, except for its NaN.
 struct E4M3 : Codes<E4M3> {
   static float load(Stored x) {
     if ((x & 0x7f) == 0x7f)
@@ -99,7 +99,7 @@ struct E4M3 : Codes<E4M3> {
 
 std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// rows[i][l] -> columns: afterwards x[l] holds position l of all eight rows.
+/// Transposes 8 x 8 floats: afterwards x[l] has element l of all eight rows.
 inline void transpose(Float8 x[8]) {
   Float8 y[8];
 #pragma clang loop unroll(full)
@@ -128,10 +128,11 @@ inline void transpose(Float8 x[8]) {
   }
 }
 
-/// One panel whose source is dense along the contracted axis. Stores write
-/// eight floats at a time; where `width` is no multiple of eight, the last
-/// group's end up in the first rows of the next position, which are written
-/// later: groups run downwards, positions upwards.
+/// Packs one panel whose source is dense along the contracted axis. Stores
+/// write eight floats at a time. If `width` is not a multiple of eight, the
+/// stores of the last group also overwrite the first rows of the next position,
+/// which are written later, because groups are stored in descending order and
+/// positions in ascending order.
 template <typename Type>
 void packAlongDepth(const typename Type::Stored *from, std::int64_t stride,
                     std::int64_t count, std::int64_t depth, std::int64_t width,
@@ -155,7 +156,7 @@ void packAlongDepth(const typename Type::Stored *from, std::int64_t stride,
       to[l * width + i] = i < count ? Type::load(from[i * stride + l]) : 0.0f;
 }
 
-/// One panel whose source is dense along rows (or columns).
+/// Packs one panel whose source is dense along rows (or columns).
 template <typename Type>
 void packAlongCount(const typename Type::Stored *from, std::int64_t depthStride,
                     std::int64_t count, std::int64_t depth, std::int64_t width,
@@ -243,7 +244,7 @@ void gather(const Gather &g) {
     gatherAs<F16>(g);
 }
 
-/// One panel by one panel; all sums stay in registers.
+/// Multiplies one left panel by one right panel; all sums are in registers.
 void multiplyPanels(const float *left, const float *right, std::int64_t depth,
                     float *sums, std::int64_t pitch, bool first) {
   Vector c[panelRows][panelVectors];
@@ -299,7 +300,7 @@ void storeAs(const float *sums, std::int64_t pitch, std::int64_t rows,
   auto *to = static_cast<typename Type::Stored *>(target.data);
   for (std::int64_t i = 0; i < rows;
        ++i, sums += pitch, to += target.rowStride) {
-    // The dense case is a loop of its own, which becomes vectors.
+    // With a constant stride of 1 the compiler vectorizes the loop.
     if (target.columnStride == 1)
       storeRow<Type>(sums, columns, target.scale, target.bias,
                      target.accumulate, to, 1);
@@ -309,7 +310,7 @@ void storeAs(const float *sums, std::int64_t pitch, std::int64_t rows,
   }
 }
 
-/// `target` moved to the panel that starts at (row, column).
+/// Writes the sums of the panel that starts at (row, column) to the target.
 void store(const float *sums, std::int64_t pitch, const Product &p,
            std::int64_t row, std::int64_t column) {
   Target target = p.target;
@@ -330,7 +331,7 @@ void store(const float *sums, std::int64_t pitch, const Product &p,
 
 void multiply(const Product &p) {
   alignas(64) float local[panelRows * panelColumns];
-  // The right panel stays in the first-level cache while left panels pass.
+  // The right panel stays in the L1 cache for all left panels.
   for (std::int64_t column = 0; column < p.columns; column += panelColumns) {
     const float *right = p.right + column / panelColumns * p.rightPitch;
     for (std::int64_t row = 0; row < p.rows; row += panelRows) {

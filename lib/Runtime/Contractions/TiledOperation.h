@@ -1,4 +1,4 @@
-//===- TiledOperation.h - what own contractions share -----------*- C++ -*-===//
+//===- TiledOperation.h - Base class of tiled contractions ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_TILEDOPERATION_H
 #define BINADE_LIB_RUNTIME_CONTRACTIONS_TILEDOPERATION_H
@@ -12,8 +12,8 @@ inline std::int64_t roundUp(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-/// An operation in blocks. Its scratch memory is what all threads share, then
-/// what each has for itself.
+/// A contraction that is computed in tiles. Its scratch memory consists of a
+/// part that all threads share, then a private part for each thread.
 class TiledOperation : public Operation {
 public:
   explicit TiledOperation(unsigned threads) : threads(threads) {}

@@ -1,4 +1,4 @@
-//===- Tune.cpp - What computes products, and algorithms of libraries -----===//
+//===- Tune.cpp - Tuning and listing of contractions ----------------------===//
 
 #include "../Execution/ProgramImplementation.h"
 #include "binade/Runtime/RecordList.h"
@@ -10,12 +10,12 @@ Result<void> Program::tune() {
   if (implementation->engine)
     return implementation->engine->tune();
   return Error{implementation->where,
-               "it runs on the CPU, whose products have one algorithm",
+               "runs on the CPU, whose matmuls have only one algorithm",
                ExitCode::Usage}
       .withNote("--device cuda needs a bundle for CUDA");
 }
 
-/// Visits the records of both plans, which are equal, side by side.
+/// Visits corresponding records of two equal plans.
 template <typename Visit>
 static void visitBoth(const std::vector<Record> &left,
                       std::vector<Record> &right, Visit visit) {
