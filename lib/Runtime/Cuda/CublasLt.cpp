@@ -1,4 +1,4 @@
-//===- CublasLt.cpp - NVIDIA's matrix products, found at run time ---------===//
+//===- CublasLt.cpp - cuBLASLt, loaded at run time ------------------------===//
 
 #include "CublasLt.h"
 #include "SharedLibrary.h"
@@ -13,8 +13,8 @@ Error CublasLt::describe(int status, std::string_view call) const {
                      " failed: " + printable(name ? name : "an unknown error") +
                      " (" + std::to_string(status) + ")",
                  ExitCode::Device};
-  // The library says so where a kernel of the device failed, and where it may
-  // not be recorded.
+  // The library returns this status after a failed kernel, and for calls that
+  // cannot be captured into a graph.
   return status == lt::status::ExecutionFailed && !device.isCapturing()
              ? device.fail(std::move(error))
              : error;
@@ -33,7 +33,7 @@ std::string CublasLt::identify() const {
 Result<std::shared_ptr<CublasLt>> CublasLt::open(Device &device) {
   static constexpr const char *names[] = {"libcublasLt.so.13",
                                           "libcublasLt.so.12"};
-  // The newest may be too new for the driver.
+  // The newest version may be too new for the driver.
   for (const char *name : names) {
     auto opened = open(device, std::span(&name, 1));
     if (opened || device.hasFailed())
@@ -66,7 +66,7 @@ CublasLt::open(Device &device, std::span<const char *const> libraries) {
 }
 
 CublasLt::~CublasLt() {
-  // Nobody to report to; after a failure the device is left as it is.
+  // Errors cannot be reported here; after a failure nothing is released.
   if (handle)
     (void)call(functions.destroy, handle);
 }

@@ -1,4 +1,4 @@
-//===- CublasLt.h - NVIDIA's matrix products, found at run time -*- C++ -*-===//
+//===- CublasLt.h - cuBLASLt, loaded at run time ----------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUBLASLT_H
 #define BINADE_RUNTIME_CUDA_CUBLASLT_H
@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 namespace lt {
-/// The library's functions.
+/// The functions of cuBLASLt.
 struct Table {
 #define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \
   Function<int PARAMETERS> NAME = {#SYMBOL};
@@ -20,25 +20,25 @@ struct Table {
 };
 } // namespace lt
 
-/// The library, for one device.
+/// cuBLASLt with a handle for one device.
 class CublasLt {
 public:
-  /// Looks for libcublasLt.so.13 and .12. An error (exit code 6) says what was
-  /// tried.
+  /// Opens libcublasLt.so.13 or .12. An error (exit code 6) lists the names
+  /// that were tried.
   static Result<std::shared_ptr<CublasLt>> open(Device &device);
-  /// As `open`; looks for `libraries` alone.
+  /// Opens the first of `libraries` that exists.
   static Result<std::shared_ptr<CublasLt>>
   open(Device &device, std::span<const char *const> libraries);
   CublasLt(const CublasLt &) = delete;
   ~CublasLt();
 
   const Device &getDevice() const { return device; }
-  /// 120901 is 12.9.1.
+  /// Returns the version, such as 120901 for 12.9.1.
   std::size_t getVersion() const { return version; }
-  /// "12.9.1"
+  /// Returns the version as text, such as "12.9.1".
   std::string formatVersion() const;
-  /// By which plans know whose algorithms they have: "NVIDIA H200, cublaslt
-  /// 12.9.1".
+  /// Returns the key of this device and library for recorded algorithms, such
+  /// as "NVIDIA H200, cublaslt 12.9.1".
   std::string identify() const;
 
 private:

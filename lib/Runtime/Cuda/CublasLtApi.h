@@ -1,6 +1,6 @@
-//===- CublasLtApi.h - What is used of cuBLASLt -----------------*- C++ -*-===//
-// Declared here, as DriverApi.h does for the driver, so that Binade is built
-// without CUDA. Numbers are those of cublasLt.h, which only ever adds to them.
+//===- CublasLtApi.h - Declarations of cuBLASLt -----------------*- C++ -*-===//
+// The declarations are repeated here so that Binade can be built without CUDA.
+// The constants are those of cublasLt.h, which never changes existing ones.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUBLASLTAPI_H
@@ -19,8 +19,8 @@ struct MatmulDesc;
 struct MatrixLayout;
 struct Preference;
 
-/// An algorithm with its settings. Opaque; means the same to the same version
-/// of the library on the same device.
+/// An algorithm with its settings. Opaque; valid for the same version of the
+/// library on the same kind of device.
 using Algorithm = std::array<std::uint64_t, 8>;
 
 struct HeuristicResult {
@@ -31,7 +31,7 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-// Every function of type int(...) that is used, once: name here, symbol,
+// Lists every function of type int(...) that is used: name here, symbol,
 // parameters.
 #define BINADE_CUBLASLT_FUNCTIONS(X)                                           \
   X(create, cublasLtCreate, (Handle **))                                       \
@@ -121,8 +121,8 @@ enum : int {
 };
 } // namespace preference
 
-/// cublasLtReductionScheme_t: how parts of a sum are added up, in the memory of
-/// the result or in scratch memory of either type.
+/// cublasLtReductionScheme_t: where split-K partial sums are reduced: in the
+/// result, or in scratch memory of the compute or output type.
 namespace reduction {
 enum : std::uint32_t { InPlace = 1, ComputeType = 2, OutputType = 4 };
 } // namespace reduction
@@ -161,7 +161,7 @@ enum : int { Scalar = 0, Vec128 = 4, Block128x128 = 5 };
 } // namespace scale
 
 inline constexpr int kOpN = 0, kOpT = 1;
-/// A version as the library counts: 120900 is 12.9.
+/// The first version with block scales: 12.9.
 inline constexpr std::size_t kFirstWithBlockScales = 120900;
 
 } // namespace binade::cuda::lt

@@ -1,4 +1,4 @@
-//===- CublasLtMatmul.cpp - Matrix products by cuBLASLt -------------------===//
+//===- CublasLtMatmul.cpp - Matmuls with cuBLASLt -------------------------===//
 
 #include "CublasLtMatmul.h"
 #include <charconv>
@@ -13,7 +13,7 @@ static bool isFp8(DType type) {
   return type == DType::F8_E4M3 || type == DType::F8_E5M2;
 }
 
-/// The library's number of a type; none where it multiplies no such numbers.
+/// Returns cuBLASLt's constant for a type; nothing if it is not supported.
 static std::optional<int> toLibrary(DType type) {
   switch (type) {
   case DType::F32:
@@ -43,7 +43,7 @@ static std::int32_t toLibrary(ScaleMode mode) {
   __builtin_unreachable();
 }
 
-// A is our right side.
+// A is Binade's right side.
 static std::uint32_t toLibrary(Epilogue epilogue) {
   switch (epilogue) {
   case Epilogue::None:
@@ -89,7 +89,8 @@ static std::string format(const MatmulProblem &problem) {
          " -> " + std::string(name(problem.out));
 }
 
-/// The library says no more than that it does not compute this.
+/// Returns an error that lists possible reasons, because cuBLASLt only reports
+/// that it does not support a problem.
 static Error describeRefusal(const CublasLt &library,
                              const MatmulProblem &problem, std::string what) {
   Error error = {"cuda",
@@ -106,12 +107,12 @@ static Error describeRefusal(const CublasLt &library,
   if (device.capability < first)
     return std::move(error).withNote("FP8 needs compute capability " +
                                      first.format() + ", " + device.format() +
-                                     " is of " + device.capability.format());
+                                     " has " + device.capability.format());
   constexpr ComputeCapability blocks = {9, 0};
   if (problem.hasBlocks() && device.capability != blocks)
-    return std::move(error).withNote(
-        "scales of blocks need compute capability " + blocks.format() + ", " +
-        device.format() + " is of " + device.capability.format());
+    return std::move(error).withNote("block scales need compute capability " +
+                                     blocks.format() + ", " + device.format() +
+                                     " has " + device.capability.format());
   return std::move(error).withNote(
       "FP8 needs the left side as [m, k], the right one as [n, k] "
       "(transposed), n, k and all strides as multiples of 16, and not both "
@@ -125,7 +126,7 @@ Result<void> CublasLtMatmul::set(int attribute, const T &value) const {
                        static_cast<const void *>(&value), sizeof(value));
 }
 
-/// Columns of the library are our rows.
+/// Creates a layout; cuBLASLt's columns are Binade's rows.
 Result<void> CublasLtMatmul::createLayout(Released<lt::MatrixLayout> &layout,
                                           DType type, std::int64_t rows,
                                           std::int64_t columns,
@@ -171,7 +172,7 @@ Result<void> CublasLtMatmul::createLayouts() {
           createLayout(out, p.out, p.m, p.n, p.outStride, p.outBatchStride);
       !done)
     return done;
-  // What is added is never FP8, even where nothing is.
+  // The addend is never FP8, even if nothing is added.
   DType added = !isFp8(p.out)          ? p.out
                 : p.bias == DType::F16 ? DType::F16
                                        : DType::BF16;
@@ -199,13 +200,12 @@ Result<void> CublasLtMatmul::setOptions() {
   if (isFp8(p.lhs) || isFp8(p.rhs))
     done.push_back(
         set(lt::desc::FastAccumulation, std::int8_t(p.fastAccumulation)));
-  // Older versions have no such attributes, and no other mode.
+  // Older versions support only scales per tensor and lack these attributes.
   if (p.hasBlocks()) {
     done.push_back(set(lt::desc::AScaleMode, toLibrary(p.rhsScale)));
     done.push_back(set(lt::desc::BScaleMode, toLibrary(p.lhsScale)));
   }
-  // The choice of an algorithm looks at whether there are addresses, and at how
-  // they are aligned.
+  // The heuristic depends on which addresses are set, and on their alignment.
   MatmulAddresses some;
   constexpr Address aligned = 256;
   if (isFp8(p.lhs))
@@ -248,7 +248,7 @@ CublasLtMatmul::prepare(std::shared_ptr<CublasLt> library,
                              "has no " + std::string(name(type)));
   if (problem.hasBlocks() && library->getVersion() < lt::kFirstWithBlockScales)
     return describeRefusal(*library, problem,
-                           "has no scales of blocks, which come with 12.9,");
+                           "has no block scales, which need 12.9 or newer,");
   const lt::Table &functions = library->functions;
   CublasLtMatmul matmul(library, problem);
   lt::MatmulDesc *operation = nullptr;
@@ -296,7 +296,7 @@ CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
   if (auto done = prefer(lt::preference::MaxWorkspaceBytes, workspaceLimit);
       !done)
     return done.takeError();
-  // Parts of a sum are rounded where they are added up, to f32 only.
+  // Partial sums of split-K algorithms may be rounded to f32 only.
   if (auto done = prefer(lt::preference::ReductionSchemes,
                          std::uint32_t(lt::reduction::ComputeType));
       !done)
@@ -335,7 +335,7 @@ CublasLtMatmul::list(std::shared_ptr<CublasLt> library,
   return found;
 }
 
-/// How an algorithm adds up parts of a sum; 0 where it has none.
+/// Returns the reduction scheme of a split-K algorithm; 0 for other algorithms.
 static std::uint32_t getReduction(const lt::Table &functions,
                                   const lt::Algorithm &algorithm) {
   std::uint32_t scheme = 0;
@@ -364,8 +364,8 @@ Result<CublasLtMatmul> CublasLtMatmul::create(std::shared_ptr<CublasLt> library,
   if (status || result.workspaceBytes > workspaceLimit || !isWide)
     return describeRefusal(*library, problem,
                            "does not have the algorithm that was recorded")
-        .withNote("it was chosen for another device or library; let it be "
-                  "chosen again");
+        .withNote("it was recorded for another device or library; run "
+                  "'binade-run tune' again");
   matmul->algorithm = algorithm;
   matmul->workspaceBytes = result.workspaceBytes;
   return matmul;
@@ -401,8 +401,8 @@ Result<void> CublasLtMatmul::run(const MatmulAddresses &addresses,
   auto constant = [&](Address address) -> const void * {
     return pointer(address);
   };
-  // Of FP8 there is nothing to add; elsewhere versions differ in whether they
-  // take none.
+  // FP8 results have no addend; for other types, some versions reject a null
+  // address.
   Address added = isFp8(problem.out) ? 0 : addresses.out;
   if (auto done = library->call(
           library->functions.matmul, library->handle, operation.get(),

@@ -1,7 +1,7 @@
-//===- CublasLtMatmul.h - Matrix products by cuBLASLt -----------*- C++ -*-===//
-// Matrices are row-major, as everywhere in Binade; the library's are
-// column-major, and get the transposed product: A is our right side, B our
-// left.
+//===- CublasLtMatmul.h - Matmuls with cuBLASLt -----------------*- C++ -*-===//
+// Matrices are row-major, as everywhere in Binade. cuBLASLt's are column-major,
+// so it computes the transposed matmul: its A is Binade's right side, its B the
+// left side.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUBLASLTMATMUL_H
@@ -13,17 +13,15 @@
 
 namespace binade::cuda {
 
-/// What FP8 codes are multiplied by, in f32. Rows are those of [m, k] and
-/// [n, k].
+/// The f32 scales of an FP8 operand [rows, k], where rows is m or n.
 enum class ScaleMode {
-  Tensor,       ///< One number.
-  Vec128,       ///< Of 128 elements of k, in one row: [k / 128, rows].
-  Block128x128, ///< Of 128 elements of k, in 128 rows: [rows / 128, k / 128],
-                ///< each row at a multiple of 4.
+  Tensor,       ///< One scale for the tensor.
+  Vec128,       ///< One for 128 elements of k in a row: [k / 128, rows].
+  Block128x128, ///< One for 128 x 128 elements: [rows / 128, k / 128], each row
+                ///< padded to a multiple of 4 scales.
 };
 
-/// What is done with the product before it is rounded. GELU is its form with
-/// tanh.
+/// The operation on the result before it is rounded. GELU uses tanh.
 enum class Epilogue {
   None,
   Bias,       ///< + bias[n]
@@ -35,28 +33,29 @@ enum class Epilogue {
   BGradRight, ///< bias[n] = sum of the right side over k
 };
 
-/// out[m, n] = lhs[m, k] * rhs[k, n]; lhs is stored as [k, m] and rhs as [n, k]
-/// where they are transposed. Sums are f32.
+/// The matmul out[m, n] = lhs[m, k] * rhs[k, n] with sums in f32. If
+/// transposed, lhs is stored as [k, m] and rhs as [n, k].
 struct MatmulProblem {
   std::int64_t m = 0, n = 0, k = 0;
   bool transposeLhs = false, transposeRhs = false;
-  /// F32, F16, BF16, F8_E4M3 or F8_E5M2, as the library combines them.
+  /// F32, F16, BF16, F8_E4M3 or F8_E5M2, in combinations that cuBLASLt
+  /// supports.
   DType lhs = DType::F32, rhs = DType::F32, out = DType::F32;
-  /// Elements from row to row; 0 where rows follow one another.
+  /// Elements from row to row; 0 for contiguous rows.
   std::int64_t lhsStride = 0, rhsStride = 0, outStride = 0;
-  /// Products, with these numbers of elements between them.
+  /// Number of matmuls, and the elements from one to the next.
   std::int64_t batch = 1, lhsBatchStride = 0, rhsBatchStride = 0,
                outBatchStride = 0;
-  /// f32 operands are rounded to TF32.
+  /// Rounds f32 operands to TF32.
   bool tf32 = false;
-  /// out += the product.
+  /// Adds the result to `out`.
   bool accumulate = false;
-  /// Of FP8: fewer bits of the sums are kept, as fast as the hardware goes.
+  /// For FP8: sums with fewer bits, which is faster.
   bool fastAccumulation = false;
   ScaleMode lhsScale = ScaleMode::Tensor, rhsScale = ScaleMode::Tensor;
   Epilogue epilogue = Epilogue::None;
   DType bias = DType::F32, aux = DType::F32;
-  /// Bytes that the addresses of matrices are multiples of.
+  /// Alignment of the matrices in bytes.
   std::uint32_t alignment = 16;
 
   bool hasBlocks() const {
@@ -64,32 +63,32 @@ struct MatmulProblem {
   }
 };
 
-/// Of a run; 0 for what the problem does not have.
+/// The addresses for a run; 0 for operands that the problem does not have.
 struct MatmulAddresses {
   Address lhs = 0, rhs = 0, out = 0;
   Address workspace = 0; ///< A multiple of 256.
   Address bias = 0, aux = 0;
-  /// What FP8 codes are multiplied by, and what the result is before it becomes
-  /// FP8. All are f32.
+  /// The f32 factors of FP8 operands, and of the result before it is rounded to
+  /// FP8.
   Address lhsScale = 0, rhsScale = 0, outScale = 0;
-  /// f32: gets the largest magnitude before `outScale`.
+  /// Receives the amax of the result before `outScale`, in f32.
   Address outAmax = 0;
 };
 
-/// A product that is ready to run.
+/// A matmul with its algorithm.
 class CublasLtMatmul {
 public:
-  /// Asks the library for its best algorithm within `workspaceLimit` bytes. A
-  /// combination that it does not compute is an error (exit code 6).
+  /// Selects cuBLASLt's best algorithm within `workspaceLimit` bytes. A problem
+  /// that cuBLASLt does not support is an error (exit code 6).
   static Result<CublasLtMatmul> create(std::shared_ptr<CublasLt> library,
                                        const MatmulProblem &problem,
                                        std::uint64_t workspaceLimit);
-  /// The same for its best algorithms, at most `count` and at least one.
+  /// Returns the best algorithms, at most `count` and at least one.
   static Result<std::vector<CublasLtMatmul>>
   list(std::shared_ptr<CublasLt> library, const MatmulProblem &problem,
        std::uint64_t workspaceLimit, int count);
-  /// With an algorithm that was recorded; an error where the library or the
-  /// device is another.
+  /// Uses a recorded algorithm; an error if it was recorded for another library
+  /// or device.
   static Result<CublasLtMatmul> create(std::shared_ptr<CublasLt> library,
                                        const MatmulProblem &problem,
                                        const lt::Algorithm &algorithm,
@@ -97,10 +96,10 @@ public:
 
   std::uint64_t getWorkspaceBytes() const { return workspaceBytes; }
   const lt::Algorithm &getAlgorithm() const { return algorithm; }
-  /// For people: "cublaslt 12.9.1 id 66 tile 20 stages 36 ...".
+  /// Returns text for reports: "cublaslt 12.9.1 id 66 tile 20 stages 36 ...".
   std::string describe() const;
 
-  /// Puts the product on the device's stream.
+  /// Enqueues the matmul on the device's stream.
   Result<void> run(const MatmulAddresses &addresses, const Label &label) const;
 
 private:
@@ -127,7 +126,7 @@ private:
   std::uint64_t workspaceBytes = 0;
 };
 
-/// 128 hexadecimal digits, for plans.
+/// Returns an algorithm as 128 hexadecimal digits, as in plans.
 std::string formatAlgorithm(const lt::Algorithm &algorithm);
 std::optional<lt::Algorithm> parseAlgorithm(std::string_view text);
 

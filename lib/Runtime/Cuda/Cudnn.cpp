@@ -1,4 +1,4 @@
-//===- Cudnn.cpp - NVIDIA's convolutions, found at run time ---------------===//
+//===- Cudnn.cpp - cuDNN, loaded at run time ------------------------------===//
 
 #include "Cudnn.h"
 #include "SharedLibrary.h"
@@ -21,7 +21,7 @@ Error Cudnn::describe(int status, std::string_view call) const {
 }
 
 std::string Cudnn::formatVersion() const {
-  // Until version 8 thousands counted the major one.
+  // Until version 8, the major version was counted in thousands.
   std::size_t major = version < 10000 ? 1000 : 10000;
   return std::to_string(version / major) + "." +
          std::to_string(version % major / 100) + "." +
@@ -57,7 +57,7 @@ Result<std::shared_ptr<Cudnn>> Cudnn::open(Device &device) {
 }
 
 Cudnn::~Cudnn() {
-  // Nobody to report to; after a failure the device is left as it is.
+  // Errors cannot be reported here; after a failure nothing is released.
   if (handle)
     (void)call(functions.destroy, handle);
 }

@@ -1,4 +1,4 @@
-//===- Cudnn.h - NVIDIA's convolutions, found at run time -------*- C++ -*-===//
+//===- Cudnn.h - cuDNN, loaded at run time ----------------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUDNN_H
 #define BINADE_RUNTIME_CUDA_CUDNN_H
@@ -9,7 +9,7 @@
 namespace binade::cuda {
 
 namespace cudnn {
-/// The library's functions.
+/// The functions of cuDNN.
 struct Table {
 #define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \
   Function<int PARAMETERS> NAME = {#SYMBOL};
@@ -20,16 +20,16 @@ struct Table {
 };
 } // namespace cudnn
 
-/// The library, for one device's stream.
+/// cuDNN with a handle for one device's stream.
 class Cudnn {
 public:
-  /// Looks for libcudnn.so.9 and .8. An error (exit code 6) says what was
-  /// tried.
+  /// Opens libcudnn.so.9 or .8. An error (exit code 6) lists the names that
+  /// were tried.
   static Result<std::shared_ptr<Cudnn>> open(Device &device);
   Cudnn(const Cudnn &) = delete;
   ~Cudnn();
 
-  /// "9.24.0"
+  /// Returns the version as text, such as "9.24.0".
   std::string formatVersion() const;
 
 private:

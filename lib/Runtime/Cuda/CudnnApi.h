@@ -1,7 +1,7 @@
-//===- CudnnApi.h - What is used of cuDNN -----------------------*- C++ -*-===//
-// Declared here, as CublasLtApi.h does for cuBLASLt. Numbers are those of
-// cudnn_ops.h, cudnn_cnn.h and cudnn_graph.h of version 9; version 8 has the
-// same functions.
+//===- CudnnApi.h - Declarations of cuDNN -----------------------*- C++ -*-===//
+// The declarations are repeated here so that Binade can be built without CUDA.
+// The constants are those of cudnn_ops.h, cudnn_cnn.h and cudnn_graph.h of
+// version 9; version 8 has the same functions.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUDNNAPI_H
@@ -18,7 +18,7 @@ struct TensorDesc;
 struct FilterDesc;
 struct ConvolutionDesc;
 
-/// What the library says of an algorithm, of any direction.
+/// The properties of an algorithm, for all directions of a convolution.
 struct AlgorithmResult {
   int algorithm;
   int status;
@@ -29,7 +29,7 @@ struct AlgorithmResult {
   int reserved[3];
 };
 
-// Every function of type int(...) that is used, once: name here, symbol,
+// Lists every function of type int(...) that is used: name here, symbol,
 // parameters.
 #define BINADE_CUDNN_FUNCTIONS(X)                                              \
   X(create, cudnnCreate, (Handle **))                                          \
@@ -114,10 +114,10 @@ enum : int { TensorOp = 1, Fma = 3 };
 inline constexpr int kCrossCorrelation = 1; ///< cudnnConvolutionMode_t
 inline constexpr int kDeterministic = 1;    ///< cudnnDeterminism_t
 
-// Algorithms that add up products, and transform nothing: of
-// cudnnConvolutionFwdAlgo_t those up to DIRECT, of
-// cudnnConvolutionBwdDataAlgo_t and cudnnConvolutionBwdFilterAlgo_t those up to
-// ALGO_1; ALGO_3 of the last, which is no transform either, repeats no bits.
+// The last algorithm without an FFT or Winograd transform:
+// cudnnConvolutionFwdAlgo_t up to DIRECT, cudnnConvolutionBwdDataAlgo_t and
+// cudnnConvolutionBwdFilterAlgo_t up to ALGO_1. ALGO_3 of the latter has no
+// transform, either, but is not deterministic.
 inline constexpr int kLastForward = 3, kLastGradient = 1;
 
 } // namespace binade::cuda::cudnn

@@ -1,4 +1,4 @@
-//===- CudnnConvolution.cpp - Convolutions by cuDNN -----------------------===//
+//===- CudnnConvolution.cpp - Convolutions with cuDNN ---------------------===//
 
 #include "CudnnConvolution.h"
 #include <algorithm>
@@ -8,7 +8,7 @@ using namespace binade;
 using namespace binade::cuda;
 using plan::Convolution;
 
-/// The library's number of a type; none where it multiplies no such numbers.
+/// Returns cuDNN's constant for a type; nothing if it is not supported.
 static std::optional<int> toLibrary(DType type) {
   switch (type) {
   case DType::F32:
@@ -22,25 +22,25 @@ static std::optional<int> toLibrary(DType type) {
   }
 }
 
-/// f32 is never rounded to TF32.
+/// Returns the math type of a convolution; f32 is never rounded to TF32.
 static int getMath(DType type) {
   return type == DType::F32 ? cudnn::math::Fma : cudnn::math::TensorOp;
 }
 
 static Error refuse(const Cudnn &library, std::string what) {
   return {"cuda",
-          "cuDNN " + library.formatVersion() + " computes no convolution " +
+          "cuDNN " + library.formatVersion() + " supports no convolution " +
               std::move(what),
           ExitCode::Device};
 }
 
 namespace {
-/// Sizes as the library takes them: of two spatial axes at least.
+/// Sizes as cuDNN expects them, with at least two spatial axes.
 struct Sizes {
   std::vector<int> x, weight, y, bias;
   std::vector<int> padding, strides, dilations;
 
-  /// None where a number is too large for the library.
+  /// Returns nothing if a size is too large for cuDNN.
   static std::optional<Sizes> of(const Convolution &c);
 };
 } // namespace
@@ -72,7 +72,8 @@ std::optional<Sizes> Sizes::of(const Convolution &c) {
   return areSmall && c.groups <= INT_MAX ? std::optional(sizes) : std::nullopt;
 }
 
-/// What the library takes for the output when both sides have the low padding.
+/// Whether the output has the size that cuDNN computes, which uses the low
+/// padding at both ends.
 static bool fitsPadding(const Convolution &c) {
   for (std::size_t d = 0; d < c.input.size(); ++d) {
     std::int64_t window = (c.kernel[d] - 1) * c.dilations[d] + 1;
@@ -104,14 +105,14 @@ CudnnConvolution::describeProblem(const ConvolutionProblem &problem) {
     return refuse(*library, "of " + std::string(name(problem.x)) + ", " +
                                 std::string(name(problem.weight)) + " and " +
                                 std::string(name(problem.y)));
-  // Narrower results would be rounded before the bias is added.
+  // A 16-bit result would be rounded before the bias is added.
   if (c.bias && (problem.y != DType::F32 || problem.bias != DType::F32))
-    return refuse(*library, "with a bias that rounds once");
+    return refuse(*library, "with a bias that is rounded only once");
   if (!fitsPadding(c))
     return refuse(*library, "with other padding at the end");
   std::optional<Sizes> sizes = Sizes::of(c);
   if (!sizes)
-    return refuse(*library, "of so many elements");
+    return refuse(*library, "with sizes above 2^31 - 1");
   int format = c.channelsLast ? cudnn::format::ChannelsLast
                               : cudnn::format::ChannelsFirst;
   if (auto done = describeTensor(x, *type, format, sizes->x); !done)
@@ -125,7 +126,7 @@ CudnnConvolution::describeProblem(const ConvolutionProblem &problem) {
   if (auto done = library->call(functions.filterCreate, &filter); !done)
     return done;
   weight = {filter, functions.filterDestroy.address};
-  // Channels before places, whatever tensors have.
+  // Filters are always channels-first, whatever the layout of activations is.
   if (auto done = library->call(
           functions.filterSet, filter, *type, int(cudnn::format::ChannelsFirst),
           static_cast<int>(sizes->weight.size()), sizes->weight.data());
@@ -189,7 +190,8 @@ Result<std::uint64_t> CudnnConvolution::measure(int candidate) const {
   return bytes;
 }
 
-/// The best first, as the library has them.
+/// Chooses the first suitable algorithm of the library's list, which starts
+/// with the fastest.
 Result<void> CudnnConvolution::choose(DType type,
                                       std::uint64_t workspaceLimit) {
   Result<std::vector<cudnn::AlgorithmResult>> results = list();
@@ -201,7 +203,7 @@ Result<void> CudnnConvolution::choose(DType type,
     if (result.status != cudnn::status::Success || result.algorithm > last ||
         result.determinism != cudnn::kDeterministic)
       continue;
-    // It is one of the math that it was listed with, but for f32.
+    // Each algorithm is listed with its math type; f32 keeps its own.
     int math = type == DType::F32 ? getMath(type) : result.mathType;
     if (auto done =
             library->call(library->functions.setMath, convolution.get(), math);
@@ -214,7 +216,8 @@ Result<void> CudnnConvolution::choose(DType type,
     workspaceBytes = *bytes;
     return {};
   }
-  return refuse(*library, "of this kind by sums of products");
+  return refuse(*library, "of this shape with a deterministic algorithm "
+                          "without transforms");
 }
 
 Result<CudnnConvolution>

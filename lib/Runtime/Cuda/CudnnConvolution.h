@@ -1,4 +1,4 @@
-//===- CudnnConvolution.h - Convolutions by cuDNN ---------------*- C++ -*-===//
+//===- CudnnConvolution.h - Convolutions with cuDNN -------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_CUDNNCONVOLUTION_H
 #define BINADE_RUNTIME_CUDA_CUDNNCONVOLUTION_H
@@ -12,32 +12,32 @@ namespace binade::cuda {
 /// A plan's convolution or gradient, with the types of its tensors.
 struct ConvolutionProblem {
   const plan::Convolution *record = nullptr;
-  /// F32, F16 or BF16, one for all; sums are f32.
+  /// F32, F16 or BF16, the same for all three; sums are f32.
   DType x = DType::F32, weight = DType::F32, y = DType::F32;
   DType bias = DType::F32;
 };
 
-/// Of a run; 0 for what the problem does not have.
+/// The addresses for a run; 0 for operands that the problem does not have.
 struct ConvolutionAddresses {
   Address x = 0, weight = 0, y = 0, bias = 0;
   Address workspace = 0; ///< A multiple of 256.
 };
 
-/// A convolution that is ready to run: by an algorithm that adds up products,
-/// and repeats its bits.
+/// A convolution with its algorithm, which is deterministic and uses no FFT or
+/// Winograd transform.
 class CudnnConvolution {
 public:
-  /// Asks the library for its best one within `workspaceLimit` bytes. What it
-  /// does not compute so is an error (exit code 6).
+  /// Selects cuDNN's best such algorithm within `workspaceLimit` bytes; an
+  /// error (exit code 6) if there is none.
   static Result<CudnnConvolution> create(std::shared_ptr<Cudnn> library,
                                          const ConvolutionProblem &problem,
                                          std::uint64_t workspaceLimit);
 
   std::uint64_t getWorkspaceBytes() const { return workspaceBytes; }
-  /// For people: "cudnn 9.24.0 algorithm 1".
+  /// Returns text for reports: "cudnn 9.24.0 algorithm 1".
   std::string describe() const;
 
-  /// Puts the convolution on the device's stream.
+  /// Enqueues the convolution on the device's stream.
   Result<void> run(const ConvolutionAddresses &addresses,
                    const Label &label) const;
 
@@ -50,7 +50,7 @@ private:
                               int format, const std::vector<int> &sizes);
   Result<void> describeProblem(const ConvolutionProblem &problem);
   Result<std::vector<cudnn::AlgorithmResult>> list() const;
-  /// The workspace of an algorithm for the problem as it is described.
+  /// Returns the workspace size of an algorithm for this problem.
   Result<std::uint64_t> measure(int candidate) const;
   Result<void> choose(DType type, std::uint64_t workspaceLimit);
 

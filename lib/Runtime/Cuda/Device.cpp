@@ -21,7 +21,7 @@ void Work::add(const Work &others) {
   count += others.count;
 }
 
-/// "'kernel' (op)"
+/// Returns "'kernel' (op)".
 static std::string format(const Label &label) {
   std::string text = quote(label.kernel);
   if (!label.op.empty())
@@ -73,15 +73,15 @@ Error Device::fail(Error error) {
   if (running.count) {
     std::string text = "while kernel " + format(running.first) + " ran";
     if (running.count == 2)
-      text += ", or " + format(running.last) + " behind it";
+      text += ", or " + format(running.last) + " after it";
     else if (running.count > 2)
       text += ", or one of the " + std::to_string(running.count - 1) +
-              " behind it, the last of them " + format(running.last);
+              " after it, the last of which is " + format(running.last);
     error = std::move(error).withNote(text);
   }
   if (running.count > 1)
     error = std::move(error).withNote(
-        "BINADE_CUDA_BLOCKING=1 finds out which, and is slower");
+        "BINADE_CUDA_BLOCKING=1 finds out which one, but is slower");
   failure = error;
   return error;
 }
@@ -164,9 +164,9 @@ Result<Device::Memory> Device::getMemory() {
 Error Device::describeShortage(std::uint64_t bytes, const Memory &memory,
                                std::span<const NamedBytes> parts) const {
   Error error = {properties.format(),
-                 "needs " + formatBytes(bytes) + " of memory, of " +
-                     formatBytes(memory.total) + " are " +
-                     formatBytes(memory.free) + " free",
+                 "needs " + formatBytes(bytes) + " of memory; of " +
+                     formatBytes(memory.total) + ", " +
+                     formatBytes(memory.free) + " are free",
                  ExitCode::Resources};
   constexpr std::size_t shown = 8;
   std::vector<NamedBytes> sorted(parts.begin(), parts.end());
@@ -185,7 +185,7 @@ Error Device::describeShortage(std::uint64_t bytes, const Memory &memory,
   if (bytes <= memory.total)
     error = std::move(error).withNote(kMemoryAdvice);
   return std::move(error).withNote(
-      "a smaller batch, or a narrower policy, needs less");
+      "a smaller batch or a narrower policy needs less");
 }
 
 Result<DeviceMemory> Device::allocate(std::uint64_t bytes,
@@ -196,7 +196,7 @@ Result<DeviceMemory> Device::allocate(std::uint64_t bytes,
   if (bytes > memory->free)
     return describeShortage(bytes, *memory, parts);
   Address address = 0;
-  // Nothing is no legal size.
+  // The driver rejects a size of 0.
   auto done = call(driver.functions.memAlloc, &address,
                    std::max<std::size_t>(bytes, 1));
   if (done)
@@ -211,9 +211,9 @@ Result<PinnedMemory> Device::allocatePinned(std::uint64_t bytes) {
   if (auto done = call(driver.functions.memHostAlloc, &address,
                        std::max<std::size_t>(bytes, 1), kMemHostAllocPortable);
       !done)
-    return done.takeError().withNote("memory of the host that the device reads "
-                                     "and writes by itself; ulimit -l and the "
-                                     "container's limits may be too low");
+    return done.takeError().withNote("allocating pinned host memory; ulimit -l "
+                                     "or the container's limits may be too "
+                                     "low");
   return PinnedMemory(*this, address);
 }
 
@@ -291,13 +291,13 @@ Result<void> Device::launch(CUfunc_st *kernel, const LaunchShape &shape,
   if (x == 0 || y == 0 || z == 0)
     return {};
   auto [bx, by, bz] = shape.block;
-  // The driver takes the arguments as variable, and leaves them as they are.
+  // The driver's parameter is not const, but it does not change the arguments.
   if (auto done =
           call(driver.functions.launchKernel, kernel, x, y, z, bx, by, bz,
                shape.sharedBytes, stream, const_cast<void **>(arguments.data()),
                static_cast<void **>(nullptr));
       !done)
-    // A failure that an earlier kernel may have caused names that.
+    // If an earlier kernel may have failed, the error already names it.
     return failure && !pending.empty()
                ? done.takeError()
                : done.takeError().withPart("kernel " + format(label));
@@ -333,7 +333,7 @@ Result<void> Device::wait(const Event &event) {
   return poll(function.name, [&] { return function.address(event.get()); });
 }
 
-/// Asking, and not the driver's own waiting, which may never return.
+/// Polls until `ask` succeeds, because the driver's own wait may never return.
 Result<void> Device::poll(std::string_view call,
                           const std::function<int()> &ask) {
   if (failure)
@@ -348,12 +348,12 @@ Result<void> Device::poll(std::string_view call,
     Seconds elapsed = Clock::now() - start;
     if (elapsed > options.patience)
       return fail(
-          Error{"", "the device has not ended its work for " +
+          Error{"", "the device has not finished its work for " +
                         formatNumber(options.patience.count()) + " s"}
               .withNote("BINADE_CUDA_TIMEOUT sets the limit, in seconds"));
     if (elapsed < spinning)
       ::sched_yield();
-    else // What sleeping adds is a thousandth.
+    else // Adds at most a thousandth to the time.
       std::this_thread::sleep_for(std::min(elapsed / 1000, longest));
   }
   return {};

@@ -1,8 +1,8 @@
 //===- Device.h - A CUDA device and its stream ------------------*- C++ -*-===//
-// One stream, on which everything happens in order, and which the host waits
-// for by `wait` alone. After an error that ends the device's context no
-// function of the driver is called any more: every later call gives the same
-// error, and what was allocated is left to the end of the process.
+// All work of a device runs in order on one stream, and the host waits for it
+// only in `wait`. After an error that destroys the device's context, no more
+// functions of the driver are called: every later call returns the same error,
+// and allocated memory is not released until the process ends.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_DEVICE_H
@@ -21,19 +21,19 @@ namespace binade::cuda {
 
 class Device;
 
-/// What runs, and the op that it came from: for messages. The text lives for as
-/// long as the device, or the graph, may run it.
+/// A kernel and its op, for messages. The text has to outlive the execution and
+/// graphs that contain it.
 struct Label {
   std::string_view kernel, op;
 };
 
-/// A part of memory, for the table of an error.
+/// A named amount of memory, for the table of an out-of-memory error.
 struct NamedBytes {
   std::string name;
   std::uint64_t bytes;
 };
 
-/// What was put on the stream at once: a launch, or a graph of several.
+/// Work that was enqueued at once: a launch, or a graph of several launches.
 struct Work {
   Label first, last;
   std::uint64_t count = 0;
@@ -42,17 +42,19 @@ struct Work {
 };
 
 struct DeviceOptions {
-  /// How long the device may work without the host's seeing an end.
+  /// Time limit for one wait, after which the device counts as lost.
   std::chrono::duration<double> patience{300};
-  /// Wait for each kernel. Who records graphs runs their work instead, so that
-  /// an error names the kernel that failed.
+  /// Waits for each kernel, so that an error names the kernel that failed.
+  /// Graphs are not used then.
   bool blocking = false;
 
-  /// BINADE_CUDA_TIMEOUT (seconds) and BINADE_CUDA_BLOCKING (0 or 1).
+  /// Reads the environment variables BINADE_CUDA_TIMEOUT (seconds) and
+  /// BINADE_CUDA_BLOCKING (0 or 1).
   static Result<DeviceOptions> fromEnvironment();
 };
 
-/// Owns what `Release` gives back, unless the device has failed.
+/// Owns a handle, which its destructor releases with `Release` unless the
+/// device has failed.
 template <typename Handle, auto Release> class Owned {
 public:
   Owned() = default;
@@ -76,22 +78,22 @@ private:
 
 /// Memory of a device.
 using DeviceMemory = Owned<Address, &DriverTable::memFree>;
-/// Memory of the host that a device reads and writes by itself.
+/// Pinned host memory.
 using PinnedMemory = Owned<void *, &DriverTable::memFreeHost>;
-/// A moment on the stream.
+/// A CUDA event.
 using Event = Owned<CUevent_st *, &DriverTable::eventDestroy>;
 
-/// Blocks of a launch, threads of a block, and shared memory of a block that
-/// the kernel does not declare.
+/// The grid size, the block size and the dynamic shared memory of a launch.
 struct LaunchShape {
   std::array<unsigned, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   unsigned sharedBytes = 0;
 };
 
-/// To be used by one thread; another calls `bind` first. Outlives what it made.
+/// A CUDA device with one stream. To be used by one thread at a time; another
+/// thread calls `bind` first. Has to outlive all memory, events and modules.
 class Device {
 public:
-  /// The device of this number, among those that CUDA_VISIBLE_DEVICES shows.
+  /// Opens device `index` of those that CUDA_VISIBLE_DEVICES shows.
   static Result<std::unique_ptr<Device>> open(Driver driver, int index,
                                               DeviceOptions options = {});
   Device(const Device &) = delete;
@@ -100,58 +102,59 @@ public:
   const CudaDevice &getProperties() const { return properties; }
   const DeviceOptions &getOptions() const { return options; }
   const Driver &getDriver() const { return driver; }
-  /// Makes the context that of the calling thread.
+  /// Makes the context current in the calling thread.
   Result<void> bind();
 
   struct Memory {
     std::uint64_t free, total;
   };
   Result<Memory> getMemory();
-  /// An error (exit code 7) shows the largest of `parts`.
+  /// Allocates device memory. If there is not enough, the error (exit code 7)
+  /// lists the largest of `parts`.
   Result<DeviceMemory> allocate(std::uint64_t bytes,
                                 std::span<const NamedBytes> parts = {});
   Result<PinnedMemory> allocatePinned(std::uint64_t bytes);
 
-  // What follows is put on the stream.
+  // The following functions enqueue work on the stream.
 
-  /// Pinned memory is read when the stream comes to it, other memory at once.
+  /// Copies to the device. Pinned memory is read when the copy executes, other
+  /// memory immediately.
   Result<void> upload(Address to, const void *from, std::uint64_t bytes);
-  /// Into pinned memory: for other memory the driver would wait by itself,
-  /// without an end.
+  /// Copies to pinned memory. For other memory the driver would wait, without
+  /// a time limit.
   Result<void> download(void *to, Address from, std::uint64_t bytes);
   Result<void> copy(Address to, Address from, std::uint64_t bytes);
   Result<void> fill(Address to, std::byte value, std::uint64_t bytes);
   Result<Event> record();
-  /// Moves an event to now.
+  /// Records an existing event again.
   Result<void> record(const Event &event);
-  /// `arguments` are the addresses of what the kernel gets. A grid without
-  /// blocks is no error, and runs nothing.
+  /// Launches a kernel. `arguments` are the addresses of its arguments. An
+  /// empty grid launches nothing.
   Result<void> launch(CUfunc_st *kernel, const LaunchShape &shape,
                       std::span<void *const> arguments, const Label &label);
-  /// Work that others have put on the stream, such as libraries.
+  /// Notes work that was enqueued by other means, such as by a library.
   Result<void> note(const Work &work);
   Result<void> note(const Label &label) { return note({label, label, 1}); }
 
-  /// Downloads into any memory, and waits for it.
+  /// Copies from the device to any memory, and waits for it.
   Result<void> read(void *to, Address from, std::uint64_t bytes);
-  /// Returns when the stream is empty. An error of what ran names it; after
-  /// `patience` the device counts as lost.
+  /// Waits until all work has finished. An error names the kernels that may
+  /// have failed. After `patience` the device counts as lost.
   Result<void> wait();
-  /// The same when the stream has come to `event`.
+  /// Waits until `event` has been reached.
   Result<void> wait(const Event &event);
-  /// Between two events that were waited for.
+  /// Returns the time between two events that have been reached.
   Result<std::chrono::duration<double>> measure(const Event &from,
                                                 const Event &to);
 
   CUstream_st *getStream() const { return stream; }
   bool hasFailed() const { return failure.has_value(); }
-  /// Whether what is put on the stream is recorded for a graph: nothing runs
-  /// that could fail.
+  /// Whether work is captured into a graph instead of executed.
   bool isCapturing() const { return capturing; }
-  /// The failure that ended the context; only after it.
+  /// Returns the error that destroyed the context, if `hasFailed`.
   const Error &getFailure() const { return *failure; }
 
-  /// Runs a function of the driver, unless the device has failed.
+  /// Calls a function of the driver, unless the device has failed.
   template <typename... Parameters, typename... Arguments>
   Result<void> call(const Function<int(Parameters...)> &function,
                     Arguments... arguments) {
@@ -161,9 +164,10 @@ public:
       return judge(status, function.name);
     return {};
   }
-  /// Ends the context with `error`, which says what was running.
+  /// Marks the device as failed with `error`, and adds which kernels were
+  /// running.
   Error fail(Error error);
-  /// Waits if kernels may run; true where the device lives.
+  /// Waits for pending work. Returns whether the device has not failed.
   bool settle();
 
 private:
@@ -184,20 +188,20 @@ private:
   CUstream_st *stream = nullptr;
   bool capturing = false;
 
-  /// What the host has not waited for. After each the stream writes its number
-  /// to `mark`, which can be read when the context is lost; null where the
-  /// device has no such writes.
+  /// Work that the host has not waited for. After each item, the stream writes
+  /// its number to `mark`, which the host can read even after the context is
+  /// lost; null if the device does not support such writes.
   std::vector<Work> pending;
   PinnedMemory markMemory;
   const volatile std::uint32_t *mark = nullptr;
   Address markAddress = 0;
-  std::uint32_t firstNumber = 0; ///< Of `pending`.
+  std::uint32_t firstNumber = 0; ///< Number of the first item of `pending`.
   std::optional<Error> failure;
 };
 
 template <typename Handle, auto Release> Owned<Handle, Release>::~Owned() {
-  // The driver waits for kernels before it takes memory back, without an end. A
-  // destructor has nobody to report to, and the device remembers.
+  // Wait first, because the driver's release functions wait for kernels without
+  // a time limit. Errors cannot be reported here, but the device stores them.
   if (handle != Handle{} && device->settle())
     (void)device->call(device->getDriver().functions.*Release, handle);
 }

@@ -1,4 +1,4 @@
-//===- DeviceCeilings.cpp - What a CUDA device can do ---------------------===//
+//===- DeviceCeilings.cpp - Peak rates of a CUDA device -------------------===//
 
 #include "DeviceCeilings.h"
 #include "binade/Container/Numbers.h"
@@ -8,17 +8,18 @@ using namespace binade;
 using namespace binade::cuda;
 
 namespace {
-/// Operations that a multiprocessor does in a cycle: of f32 one by one, and of
-/// matrices without zeros, with sums in f32.
+/// Peak operations of a multiprocessor per cycle: f32 multiply-adds outside of
+/// tensor cores, and dense tensor core operations with sums in f32.
 struct Peak {
-  ComputeCapability from; ///< And newer ones, up to the next.
-  /// 0 where there is no such instruction.
+  ComputeCapability from; ///< The first capability that the row applies to.
+  /// 0 if there is no such instruction.
   double f32, tf32, half, fp8;
 };
 } // namespace
 
-// Vendor's whitepapers: A100, A40, L40S, H100, B200, RTX PRO 6000 Blackwell. Of
-// GeForce chips with the same capabilities matrix units do half of that.
+// From NVIDIA's whitepapers of A100, A40, L40S, H100, B200 and RTX PRO 6000
+// Blackwell. Tensor cores of GeForce chips with the same capability have half
+// of these rates.
 static constexpr Peak kPeaks[] = {
     {{8, 0}, 128, 1024, 2048, 0},      {{8, 6}, 256, 512, 1024, 0},
     {{8, 9}, 256, 512, 1024, 2048},    {{9, 0}, 256, 2048, 4096, 8192},
@@ -65,7 +66,7 @@ Result<Ceilings> cuda::measureCeilings(Device &device) {
   Result<Device::Memory> memory = device.getMemory();
   if (!memory)
     return memory.takeError();
-  // Several times what the cache holds, unless the model needs the memory.
+  // Several times the cache size, if that much memory is free.
   std::uint64_t bytes = std::min<std::uint64_t>(
       std::max<std::uint64_t>(4 * properties.cacheBytes, 64 << 20),
       memory->free / 4);

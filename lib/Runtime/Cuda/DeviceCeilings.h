@@ -1,4 +1,4 @@
-//===- DeviceCeilings.h - What a CUDA device can do -------------*- C++ -*-===//
+//===- DeviceCeilings.h - Peak rates of a CUDA device -----------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_DEVICECEILINGS_H
 #define BINADE_RUNTIME_CUDA_DEVICECEILINGS_H
@@ -8,8 +8,8 @@
 
 namespace binade::cuda {
 
-/// The bandwidth of a copy, which is measured, and peaks of arithmetic from
-/// what is known of its architecture.
+/// Measures the bandwidth of a copy on the device. Arithmetic peaks come from a
+/// table of architectures.
 Result<Ceilings> measureCeilings(Device &device);
 
 } // namespace binade::cuda

@@ -1,4 +1,4 @@
-//===- Driver.cpp - CUDA's driver, found at run time ----------------------===//
+//===- Driver.cpp - The CUDA driver, loaded at run time -------------------===//
 
 #include "Driver.h"
 #include <cstdlib>
@@ -12,7 +12,7 @@ std::string cuda::formatCudaVersion(int version) {
          std::to_string(version % 1000 / 10);
 }
 
-// As the release notes of the toolkits have them.
+// From the release notes of the toolkits.
 std::string cuda::findMinimalDriver(int version) {
   static constexpr std::pair<int, const char *> drivers[] = {
       {11080, "520.61.05"}, {12000, "525.60.13"}, {12010, "530.30.02"},
@@ -30,8 +30,8 @@ static Error deviceError(std::string message) {
   return {"cuda", std::move(message), ExitCode::Device};
 }
 
-/// Some installations of the toolkit have a library of this name that only
-/// programs are linked with.
+/// Some installations of the toolkit contain a stub of this library, which is
+/// only for linking.
 static constexpr const char *kDriverNote =
     "libcuda.so.1 comes with NVIDIA's driver; nvidia-smi shows whether it "
     "works";
@@ -58,7 +58,7 @@ static const char *findAdvice(int status) {
   case status::IllegalInstruction:
   case status::InvalidAddressSpace:
   case status::InvalidPc:
-    return "a kernel went wrong; please report it with the bundle";
+    return "a kernel failed; please report it with the bundle";
   case status::Unknown:
     return "the kernel's log may say more: look for Xid or NVRM";
   default:
@@ -105,7 +105,8 @@ Error Driver::describe(int status, std::string_view call) const {
   return error;
 }
 
-/// What stands in the environment about which devices are seen.
+/// Adds a note about CUDA_VISIBLE_DEVICES, or about the driver if it is not
+/// set.
 static Error noteVisibility(Error error) {
   const char *visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!visible)
@@ -116,7 +117,7 @@ static Error noteVisibility(Error error) {
 }
 
 Result<Driver> Driver::open(const char *library) {
-  // Stays open: threads of the driver outlive whoever closed it.
+  // Never closed, because threads of the driver may still run.
   void *handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) {
     const char *reason = ::dlerror();
@@ -139,7 +140,7 @@ Result<Driver> Driver::open(const char *library) {
     return deviceError(std::string(library) + " has no function " + missing)
         .withNote(needed);
   const DriverTable &functions = driver.functions;
-  // Before cuInit, which may fail for the reason that this tells.
+  // Checked before cuInit, which may fail because of the version.
   if (auto done = driver.call(functions.driverGetVersion, &driver.version);
       !done)
     return done.takeError();

@@ -1,4 +1,4 @@
-//===- Driver.h - CUDA's driver, found at run time --------------*- C++ -*-===//
+//===- Driver.h - The CUDA driver, loaded at run time -----------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_DRIVER_H
 #define BINADE_RUNTIME_CUDA_DRIVER_H
@@ -8,7 +8,7 @@
 
 namespace binade::cuda {
 
-/// A function of a library that was found at run time, with its name for
+/// A function of a library that is loaded at run time, with its name for
 /// messages.
 template <typename Type> struct Function;
 template <typename... Parameters> struct Function<int(Parameters...)> {
@@ -16,7 +16,7 @@ template <typename... Parameters> struct Function<int(Parameters...)> {
   int (*address)(Parameters...) = nullptr;
 };
 
-/// The driver's functions.
+/// The functions of the driver.
 struct DriverTable {
 #define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \
   Function<int PARAMETERS> NAME = {#SYMBOL};
@@ -24,23 +24,23 @@ struct DriverTable {
 #undef BINADE_DECLARE
 };
 
-/// CUDA's version as the driver counts: 12030 is 12.3.
+/// Returns a CUDA version as text: 12030 is "12.3".
 std::string formatCudaVersion(int version);
-/// The first driver for Linux that has this version of CUDA, "545.23.06"; empty
-/// for versions that are not known here.
+/// Returns the first Linux driver with this CUDA version, such as "545.23.06";
+/// empty for unknown versions.
 std::string findMinimalDriver(int version);
 
-/// The driver, initialized. Errors have exit code 6 and say which step failed.
+/// The initialized driver. Errors have exit code 6.
 class Driver {
 public:
-  /// Opens `library`; tests name others than NVIDIA's.
+  /// Opens and initializes the driver. Tests pass another `library`.
   static Result<Driver> open(const char *library = "libcuda.so.1");
 
-  /// The version of CUDA that the driver has.
+  /// Returns the CUDA version of the driver, such as 12030 for 12.3.
   int getVersion() const { return version; }
   int getDeviceCount() const { return devices; }
 
-  /// Runs a function of the driver.
+  /// Calls a function of the driver.
   template <typename... Parameters, typename... Arguments>
   Result<void> call(const Function<int(Parameters...)> &function,
                     Arguments... arguments) const {
@@ -49,8 +49,8 @@ public:
     return {};
   }
 
-  /// What `status` of `call` means and what helps: exit code 6, or 7 for memory
-  /// that the device lacks.
+  /// Returns an error for `status` of `call`, with advice if there is any. Exit
+  /// code 6, or 7 if the device is out of memory.
   Error describe(int status, std::string_view call) const;
 
   DriverTable functions;
@@ -60,14 +60,14 @@ private:
   int version = 0, devices = 0;
 };
 
-/// True where the context is lost: every later call would fail too.
+/// Whether `status` destroys the context, so that every later call fails.
 bool isSticky(int status);
 
-/// Where memory of a device went.
+/// The advice for a device that is out of memory.
 inline constexpr const char *kMemoryAdvice =
     "nvidia-smi shows which processes have memory of the device";
 
-/// The oldest driver that is used, by its version of CUDA.
+/// The oldest supported CUDA version of the driver.
 inline constexpr int kOldestCuda = 11080;
 
 } // namespace binade::cuda

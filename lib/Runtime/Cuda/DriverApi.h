@@ -1,7 +1,6 @@
-//===- DriverApi.h - What is used of CUDA's driver --------------*- C++ -*-===//
-// Binade is built without CUDA: these are the driver's functions, types and
-// numbers, as its binary interface has them. Where cuda.h is found, a test
-// compares them with it.
+//===- DriverApi.h - Declarations of the CUDA driver ------------*- C++ -*-===//
+// The declarations are repeated here so that Binade can be built without CUDA.
+// A test compares them with cuda.h if that is found.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_DRIVERAPI_H
@@ -9,7 +8,7 @@
 
 #include <cstddef>
 
-// The driver's own names: its header may be included beside this one.
+// These have the driver's names, so that cuda.h may be included, too.
 struct CUctx_st;
 struct CUmod_st;
 struct CUfunc_st;
@@ -23,8 +22,8 @@ namespace binade::cuda {
 /// An address in the memory of a device.
 using Address = unsigned long long;
 
-// Every function that is used, once: name here, symbol, parameters. Symbols end
-// in the version that has these parameters.
+// Lists every function that is used: name here, symbol, parameters. The suffix
+// of a symbol is the version with these parameters.
 #define BINADE_CUDA_FUNCTIONS(X)                                               \
   X(getErrorName, cuGetErrorName, (int, const char **))                        \
   X(getErrorString, cuGetErrorString, (int, const char **))                    \
@@ -81,7 +80,7 @@ using Address = unsigned long long;
     (CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,  \
      unsigned, CUstream_st *, void **, void **))
 
-/// Statuses that are told apart; the driver names the others.
+/// The statuses that the code distinguishes.
 namespace status {
 enum : int {
   Success = 0,
@@ -140,7 +139,7 @@ enum : int {
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kMemHostAllocPortable = 1;
 inline constexpr int kCaptureModeThreadLocal = 1;
-/// A function may have more shared memory than this only if it says so.
+/// The attribute that lets a function use more than 48 KiB of shared memory.
 inline constexpr int kMaxDynamicSharedSizeBytes = 8;
 
 } // namespace binade::cuda

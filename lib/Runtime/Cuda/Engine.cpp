@@ -1,4 +1,4 @@
-//===- Engine.cpp - A program on a CUDA device ----------------------------===//
+//===- Engine.cpp - Execution of a plan on a CUDA device ------------------===//
 
 #include "Engine.h"
 #include "binade/Container/Printable.h"
@@ -15,7 +15,7 @@ Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   return engine;
 }
 
-/// How many records are a `Body`.
+/// Returns the number of records of kind `Body`, including those in loops.
 template <typename Body>
 static std::size_t count(const std::vector<plan::Record> &records) {
   std::size_t found = 0;
@@ -33,7 +33,7 @@ template <typename Body> static std::size_t count(const Plan &plan) {
   return found;
 }
 
-/// What the arena is for, for whoever has too little memory.
+/// Returns the sizes of the arena by category, for out-of-memory errors.
 static std::vector<NamedBytes> getParts(const Plan &plan) {
   std::vector<NamedBytes> parts;
   for (const auto &[category, bytes] : plan.ledger)
@@ -80,24 +80,25 @@ Result<void> Engine::prepare(const Setup &setup) {
 void Engine::openLibraries(const Plan &plan, StreamSetup &setup) {
   auto report = [&](const char *what, const Error &why) {
     if (notify)
-      notify("the bundle's own kernels " + std::string(what) +
-             ", which are slower: " + why.message);
+      notify(std::string(what) + " use the bundle's own kernels, which are " +
+             "slower: " + why.message);
   };
   if (count<plan::Matmul>(plan) > 0) {
     if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
       setup.library = library = *std::move(found);
     else
-      report("multiply", found.error());
+      report("matmuls", found.error());
   }
   if (count<plan::Convolution>(plan) > 0) {
     if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
       setup.cudnn = *std::move(found);
     else
-      report("convolve", found.error());
+      report("convolutions", found.error());
   }
 }
 
-/// Once, with the first.
+/// Reports how many contractions the libraries do not support, and why for the
+/// first one.
 void Engine::reportRefusals(const Plan &plan) const {
   if (refusals.empty() || !notify)
     return;
@@ -105,7 +106,7 @@ void Engine::reportRefusals(const Plan &plan) const {
   const auto &[record, why] = refusals.front();
   notify("the bundle's own kernels, which are slower, compute " +
          std::to_string(refusals.size()) + " of " + std::to_string(all) +
-         " products and convolutions; of " + quote(record->label) + ": " + why);
+         " matmuls and convolutions; for " + quote(record->label) + ": " + why);
 }
 
 Result<void> Engine::preparePrograms(const Setup &setup) {
@@ -136,7 +137,7 @@ Result<void> Engine::clear(std::size_t port) {
   return ports.clear(port);
 }
 
-/// What a run consists of beside the plan's records, for profiles.
+/// Records that represent transfers in profiles.
 static const plan::Record kUpload{"upload ports", plan::Copy()};
 static const plan::Record kDownload{"download ports", plan::Copy()};
 
@@ -144,8 +145,9 @@ Result<void> Engine::mark(const plan::Record &transfer) {
   return timer ? timer->end(transfer, timer->getLast()) : Result<void>();
 }
 
-/// Small ports, the records, small ports: what a graph repeats. The batch comes
-/// from one of two places and is before it.
+/// Enqueues the part of a run that a graph repeats: uploads small ports,
+/// executes the records, downloads small ports. The batch is uploaded before,
+/// because its two host copies alternate.
 Result<void> Engine::enqueue(RecordList list) {
   if (Result<void> done = ports.uploadSmall(); !done)
     return done;
@@ -181,8 +183,8 @@ Result<void> Engine::write(std::uint64_t offset,
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
-/// Where that cannot be done, as with a library that waits or allocates, runs
-/// go on without, and the user is told once.
+/// Captures a list of records into a graph. If that fails, as with a library
+/// call that waits or allocates, notifies the user once and uses no graphs.
 Result<void> Engine::captureGraph(RecordList list) {
   Result<Graph> captured =
       Graph::capture(*device, [&] { return enqueue(list); });
@@ -207,7 +209,8 @@ Result<void> Engine::start(RecordList list) {
     return done;
   if (profiler)
     return enqueue(list);
-  // The first time shows that it runs, and lets libraries make what they need.
+  // The first run is not captured, so that errors are found and libraries can
+  // initialize.
   auto number = static_cast<std::size_t>(list);
   std::optional<Graph> &graph = graphs[number];
   bool isWanted =
@@ -288,7 +291,8 @@ Profiler::Implementations Engine::getImplementations() const {
 Result<void> Engine::tune() {
   if (!library)
     return Error{"cuda",
-                 "no library multiplies here: there is nothing to choose from",
+                 "cuBLASLt is not in use, so there are no algorithms to choose "
+                 "from",
                  ExitCode::Device}
         .withNote("install libcublasLt of CUDA 12 or 13");
   if (Result<void> done = device->bind(); !done)

@@ -1,6 +1,6 @@
-//===- Engine.h - A program on a CUDA device --------------------*- C++ -*-===//
-// The arena is the device's, and the host has copies of the ports. From its
-// second run on a list of records is one graph, where the driver can make one.
+//===- Engine.h - Execution of a plan on a CUDA device ----------*- C++ -*-===//
+// The arena is in device memory, and the host has copies of the ports. From its
+// second run on, a list of records is executed as a CUDA graph if possible.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_ENGINE_H
@@ -16,6 +16,7 @@
 
 namespace binade::cuda {
 
+/// Executes the record lists of a plan on a CUDA device.
 class Engine {
 public:
   struct Setup {
@@ -23,42 +24,43 @@ public:
     std::unique_ptr<Device> device;
     std::span<const ModuleImages> modules;
     std::string where;
-    /// Otherwise the plan's own kernels compute all contractions.
+    /// Whether to use cuBLASLt and cuDNN; otherwise the bundle's own kernels
+    /// compute all contractions.
     bool usesLibraries = true;
     Notify notify = {};
   };
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;
 
-  /// What is on the host goes to the device first, and what small ports hold
-  /// comes back. While the device is at work `fillNext` is called, if there is
-  /// one and nothing is measured: it may write the batch of the next run, of
-  /// another list than the evaluation's, to what `access` gives it then.
+  /// Uploads changed ports, executes `list`, and downloads small ports. While
+  /// the device executes, calls `fillNext` if it is set and no profiler is:
+  /// it may write the batch of the next run, other than an evaluation, to the
+  /// memory that `access` returns then.
   Result<void> run(RecordList list, const std::function<void()> &fillNext = {});
 
-  /// Gets all executions from now on; null for none. They are not put together
-  /// in graphs, whose parts have no time of their own.
+  /// Reports all following executions to `to`, unless it is null. Graphs are
+  /// not used then, because their records cannot be timed.
   void setProfiler(Profiler *to);
   Profiler::Implementations getImplementations() const;
-  /// Lets the library try its algorithms for each product; an error where there
-  /// is none. What memory holds is lost.
+  /// Measures the library's algorithms for each matmul, and selects the
+  /// fastest; an error without a library. Overwrites the arena.
   Result<void> tune();
-  /// Who chose the algorithms of products, and what they are, by record.
+  /// Returns the key of the library, and its algorithms by record.
   std::string getLibrary() const { return library ? library->identify() : ""; }
   std::map<const plan::Record *, std::string> getAlgorithms() const;
-  /// What the libraries that were found do not compute.
+  /// Returns the contractions that the libraries do not support.
   const std::vector<Refusal> &getRefusals() const { return refusals; }
   Result<Ceilings> measureCeilings();
 
-  /// Puts all that ports hold on the device.
+  /// Uploads all changed ports.
   Result<void> upload();
-  /// Executes the step's records one by one, without the ports' moving, and
-  /// calls `after` with the number of each until it says false.
+  /// Executes the step's records one by one, without transferring ports, and
+  /// calls `after` with the index of each; stops when it returns false.
   Result<void> run(const std::function<bool(std::size_t)> &after);
   Result<void> fill(ArenaRange range, std::byte value);
 
-  /// Executes one record, and waits for it. Ports are not moved: what counts is
-  /// the arena, of which `read` and `write` move pieces.
+  /// Executes one record and waits for it, without transferring ports. `read`
+  /// and `write` access the arena directly.
   Result<void> run(const RecordPlace &place);
   Result<void> read(std::uint64_t offset, std::span<std::byte> into);
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -82,14 +84,14 @@ private:
   Result<void> enqueue(RecordList list);
   Result<void> mark(const plan::Record &transfer);
 
-  // In this order: what was allocated is given back before its device.
+  // The device comes first, because it has to be destroyed last.
   std::unique_ptr<Device> device;
   std::vector<Module> modules;
   DeviceMemory arena;
-  std::shared_ptr<CublasLt> library; ///< Null where there is none.
+  std::shared_ptr<CublasLt> library; ///< Null without cuBLASLt.
   HostPorts ports;
   std::vector<Refusal> refusals;
-  /// For each list of records.
+  /// Indexed by RecordList.
   std::array<StreamProgram, kNumRecordLists> programs;
   std::array<std::optional<Graph>, kNumRecordLists> graphs;
   std::array<bool, kNumRecordLists> hasRun = {};
@@ -97,7 +99,7 @@ private:
   Notify notify;
   bool hasNextBatch = false;
   Profiler *profiler = nullptr;
-  std::optional<StreamTimer> timer; ///< While there is a profiler.
+  std::optional<StreamTimer> timer; ///< Set while there is a profiler.
 };
 
 } // namespace binade::cuda

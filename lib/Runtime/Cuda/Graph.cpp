@@ -1,4 +1,4 @@
-//===- Graph.cpp - Work that is launched at once --------------------------===//
+//===- Graph.cpp - CUDA graphs --------------------------------------------===//
 
 #include "Graph.h"
 
@@ -8,10 +8,11 @@ using namespace binade::cuda;
 Result<Graph> Graph::capture(Device &device,
                              const std::function<Result<void>()> &work) {
   const DriverTable &functions = device.getDriver().functions;
-  // What is on its way has to end, or fail, for itself.
+  // Finish pending work first, so that its errors are not attributed to the
+  // capture.
   if (auto done = device.wait(); !done)
     return done.takeError();
-  // Other threads may go on calling the driver.
+  // Other threads may continue to call the driver.
   if (auto done = device.call(functions.streamBeginCapture, device.stream,
                               kCaptureModeThreadLocal);
       !done)
@@ -26,7 +27,7 @@ Result<Graph> Graph::capture(Device &device,
   Result<void> ended =
       device.call(functions.streamEndCapture, device.stream, &graph);
   Owned<CUgraph_st *, &DriverTable::graphDestroy> owner(device, graph);
-  // A capture that was broken off says so at its end, too.
+  // An aborted capture also fails at its end; report the first error.
   if (!worked)
     return worked.takeError();
   if (!ended)

@@ -1,4 +1,4 @@
-//===- Graph.h - Work that is launched at once ------------------*- C++ -*-===//
+//===- Graph.h - CUDA graphs ------------------------------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_GRAPH_H
 #define BINADE_RUNTIME_CUDA_GRAPH_H
@@ -7,15 +7,16 @@
 
 namespace binade::cuda {
 
-/// What was put on a stream, to be done again: the same kernels on the same
-/// addresses with the same arguments, and copies from and to the same memory.
+/// A CUDA graph: captured work that can be repeated, with the same kernels,
+/// arguments and addresses.
 class Graph {
 public:
-  /// Records what `work` puts on the stream of `device`. Nothing of it runs.
+  /// Captures what `work` enqueues on the stream of `device`, without executing
+  /// it.
   static Result<Graph> capture(Device &device,
                                const std::function<Result<void>()> &work);
 
-  /// Puts all of it on the stream.
+  /// Enqueues the graph on the stream.
   Result<void> launch() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- HostPorts.cpp - Ports of a device's program on the host ------------===//
+//===- HostPorts.cpp - Host copies of device ports ------------------------===//
 
 #include "HostPorts.h"
 #include <algorithm>
@@ -9,7 +9,7 @@ using plan::Role;
 
 static constexpr std::uint64_t kAlignment = 64;
 
-/// What the host reads or writes at every step.
+/// Whether the host reads or writes the port in every step.
 static bool isSmall(const plan::Port &port) {
   if (port.frozen)
     return false;
@@ -31,16 +31,16 @@ static const plan::Buffer &getBuffer(const Plan &plan, std::size_t port) {
   return plan.buffers[plan.ports[port].buffer];
 }
 
-/// Bytes of the host for bytes [begin, end) of the arena, which are aligned as
-/// those are.
+/// Returns the size of a host copy of bytes [begin, end) of the arena with the
+/// same alignment.
 static std::uint64_t getHostBytes(std::uint64_t begin, std::uint64_t end) {
   return (begin % kAlignment + end - begin + kAlignment - 1) / kAlignment *
          kAlignment;
 }
 
-/// Whether bytes [begin, end) of the arena, behind a port at `port`, may be
-/// copied along: few, that are nothing's or the rest of a workspace whose begin
-/// is the port. Between runs that holds nothing.
+/// Whether bytes [begin, end) of the arena, after a port at `port`, may be
+/// copied together with it: they are few, and belong to no buffer, or to a
+/// workspace that starts with the port and is not live between runs.
 static bool mayBeCopied(const Plan &plan, std::uint64_t port,
                         std::uint64_t begin, std::uint64_t end) {
   constexpr std::uint64_t kFew = 16 << 10;
@@ -52,11 +52,11 @@ static bool mayBeCopied(const Plan &plan, std::uint64_t port,
                       });
 }
 
-/// `ports` by their places in the arena.
+/// Joins `ports`, sorted by their offsets, into spans of the arena.
 HostPorts::Spans HostPorts::join(const Plan &plan,
                                  const std::vector<std::size_t> &ports) {
   Spans spans;
-  std::uint64_t last = 0; // Where the port before begins.
+  std::uint64_t last = 0; // Offset of the previous port.
   for (std::size_t port : ports) {
     const plan::Buffer &buffer = getBuffer(plan, port);
     std::uint64_t end = buffer.offset + buffer.bytes;
@@ -74,7 +74,7 @@ HostPorts::Spans HostPorts::join(const Plan &plan,
   return spans;
 }
 
-/// Gives `members` their places on the host, in spans from `begin` on.
+/// Assigns host memory from `begin` on to `spans` and to their ports `members`.
 void HostPorts::place(Spans &spans, const std::vector<std::size_t> &members,
                       const Plan &plan, std::byte *begin, bool isDouble) {
   for (Span &span : spans)

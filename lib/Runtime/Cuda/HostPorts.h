@@ -1,10 +1,10 @@
-//===- HostPorts.h - Ports of a device's program on the host ----*- C++ -*-===//
-// Of ports the host has copies: those that are small move with every step, so
-// that the host's are always what counts between steps; large ones (parameters,
-// states, gradients, outputs, constants) move when someone asks for them. The
-// batch has two copies on the host: one is read by the device while the other
-// is filled. Ports that are neighbours in the arena are so on the host, and
-// move as one.
+//===- HostPorts.h - Host copies of device ports ----------------*- C++ -*-===//
+// The host has copies of all ports. Small ports are transferred in every step,
+// so the host's copies are valid between steps. Large ports (parameters,
+// states, gradients, outputs, constants) are transferred when they are
+// accessed. The batch is double-buffered on the host: the device reads one copy
+// while the other is filled. Ports that are adjacent in the arena are also
+// adjacent on the host, and are transferred together.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_HOSTPORTS_H
@@ -16,32 +16,33 @@
 
 namespace binade::cuda {
 
+/// The host copies of a plan's ports.
 class HostPorts {
 public:
   HostPorts() = default;
-  /// `arena` is the device's.
+  /// `arena` is the address of the arena on the device.
   static Result<HostPorts> create(Device &device, const Plan &plan,
                                   Address arena, const std::string &where);
 
-  /// The host's copy of a port, which its user may write to, unless it is only
-  /// to be read: what is large goes back to the device otherwise. An error of
-  /// the device is in `getFailure` afterwards.
+  /// Returns the host copy of a port, downloaded if needed. Unless it is only
+  /// to be read, a large port is uploaded again before the next run. An error
+  /// of the device is available from `getFailure`.
   std::span<std::byte> access(std::size_t port, bool isToBeRead);
   const std::optional<Error> &getFailure() const { return failure; }
-  /// Zeros instead of what a large port holds.
+  /// Fills a large port on the device with zeros.
   Result<void> clear(std::size_t port);
 
-  // What follows is put on the stream.
+  // The following functions enqueue transfers on the stream.
 
-  /// What the host wrote last.
+  /// Uploads the large ports that the host has changed.
   Result<void> uploadLarge();
   Result<void> uploadBatch() const;
   Result<void> uploadSmall() const;
   Result<void> downloadSmall() const;
 
-  /// The batch's copies change places.
+  /// Swaps the two copies of the batch.
   void exchangeBatches();
-  /// Large ports have been written on the device.
+  /// Notes that a run has changed large ports on the device.
   void noteRun();
 
 private:
@@ -49,13 +50,13 @@ private:
     std::span<std::byte> bytes;
     Address address = 0;
     bool isSmall = false, isBatch = false, isConstant = false;
-    std::span<std::byte> next; ///< Of a batch: the other copy.
-    /// Of a large one: which side wrote it last, if the other does not have it.
+    std::span<std::byte> next; ///< The other copy of a batch.
+    /// For a large port: which side has a newer value than the other.
     bool isNewOnHost = true, isNewOnDevice = false;
   };
-  /// Neighbours in the arena, which move together.
+  /// Ports that are adjacent in the arena and transferred together.
   struct Span {
-    std::uint64_t begin, end; ///< In the arena.
+    std::uint64_t begin, end; ///< Byte range in the arena.
     std::byte *host = nullptr, *next = nullptr;
   };
   using Spans = std::vector<Span>;
@@ -70,7 +71,7 @@ private:
   Arena host;
   std::vector<Port> ports;
   Spans small, batch;
-  std::optional<Error> failure; ///< Of a download.
+  std::optional<Error> failure; ///< The first error of a download.
 };
 
 } // namespace binade::cuda

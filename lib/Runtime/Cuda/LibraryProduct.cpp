@@ -1,4 +1,4 @@
-//===- LibraryProduct.cpp - A plan's product for the library --------------===//
+//===- LibraryProduct.cpp - Lowering of matmuls to cuBLASLt ---------------===//
 
 #include "LibraryProduct.h"
 #include <algorithm>
@@ -7,12 +7,12 @@
 using namespace binade;
 using namespace binade::cuda;
 
-/// Of the addresses of matrices, in bytes: single numbers of 16 bits are
-/// refused when the product runs.
+/// Minimum alignment of matrices in bytes. cuBLASLt would reject an alignment
+/// of 2 bytes only when the matmul runs.
 static constexpr std::uint32_t kMinAlignment = 4;
 
 namespace {
-/// A matrix as the library takes it: rows or columns follow one another.
+/// The layout of a matrix with contiguous rows or, if transposed, columns.
 struct Layout {
   bool isTransposed = false;
   std::int64_t stride = 0;
@@ -37,14 +37,14 @@ public:
     problem.tf32 = matmul.tf32;
     problem.alignment = getAlignment();
     if (problem.alignment < kMinAlignment)
-      return fail("has a matrix at an address that is no multiple of " +
+      return fail("has a matrix at an address that is not a multiple of " +
                   std::to_string(kMinAlignment));
     std::optional<Layout> lhs = find(matmul.lhs, matmul.m, matmul.k, axes),
                           rhs = find(matmul.rhs, matmul.k, matmul.n, axes),
                           out = find(matmul.out, matmul.m, matmul.n, axes);
     if (!lhs || !rhs || !out || out->isTransposed)
-      return fail("has a matrix in which neither rows nor columns follow one "
-                  "another");
+      return fail("has a matrix in which neither rows nor columns are "
+                  "contiguous");
     problem.transposeLhs = lhs->isTransposed;
     problem.lhsStride = lhs->stride;
     problem.transposeRhs = rhs->isTransposed;
@@ -52,7 +52,7 @@ public:
     problem.outStride = out->stride;
     if (matmul.bias) {
       if (matmul.n > 1 && matmul.bias->strides.at(0) != 1)
-        return fail("has a bias whose elements do not follow one another");
+        return fail("has a bias that is not contiguous");
       problem.epilogue = Epilogue::Bias;
       problem.bias = setup.memory.typeOf(*matmul.bias);
     }
@@ -65,13 +65,13 @@ public:
 private:
   Error fail(std::string what) const {
     return Error{setup.where,
-                 "a product " + std::move(what) +
-                     ", which cuBLASLt does not compute",
+                 "a matmul " + std::move(what) +
+                     ", which cuBLASLt does not support",
                  ExitCode::Device};
   }
 
-  /// How the library takes the scales of `count` rows, as many as `entries` of
-  /// which share one; none where it does not.
+  /// Returns the mode of the scales of `count` rows, of which `entries` share a
+  /// scale; nothing if cuBLASLt does not support it.
   std::optional<ScaleMode> findMode(const plan::View &view, std::int64_t count,
                                     std::int64_t entries) const {
     constexpr std::int64_t kBlock = 128, kMultiple = 4;
@@ -94,11 +94,11 @@ private:
     auto lhs = findMode(*matmul.lhsScale, matmul.m, matmul.block->m),
          rhs = findMode(*matmul.rhsScale, matmul.n, matmul.block->n);
     if (!lhs || !rhs)
-      return fail("has scales of blocks that lie in another way");
+      return fail("has block scales in another layout");
     for (const auto *scale : {&matmul.lhsScale, &matmul.rhsScale})
       if (plan::findAlignment(setup.plan->buffers, **scale) !=
           plan::kDeviceAlignment)
-        return fail("has scales of blocks at an address that is no multiple "
+        return fail("has block scales at an address that is not a multiple "
                     "of " +
                     std::to_string(plan::kDeviceAlignment));
     problem.lhsScale = *lhs;
@@ -135,8 +135,8 @@ private:
     return static_cast<std::uint32_t>(bytes);
   }
 
-  /// The library takes one axis: neighbours that are one are put together, and
-  /// of the rest it gets the longest.
+  /// Chooses the batch axis of the library, which supports only one: merges
+  /// contiguous axes, then takes the longest. The others become `outer`.
   void chooseBatch(LibraryProduct &product) {
     std::vector<BatchAxis> axes;
     for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis) {

@@ -1,4 +1,4 @@
-//===- LibraryProduct.h - A plan's product for the library ------*- C++ -*-===//
+//===- LibraryProduct.h - Lowering of matmuls to cuBLASLt -------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
 #define BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
@@ -8,19 +8,20 @@
 
 namespace binade::cuda {
 
-/// A batch axis, with the distance from one product to the next.
+/// A batch axis, with the distances from one matmul to the next.
 struct BatchAxis {
   std::int64_t size, lhs, rhs, out;
 };
 
+/// A matmul of a plan as a matmul of cuBLASLt in a loop over `outer`.
 struct LibraryProduct {
   MatmulProblem problem;
-  /// Axes that the library does not take, with distances in bytes.
+  /// Batch axes that cuBLASLt does not support, with distances in bytes.
   std::vector<BatchAxis> outer;
 };
 
-/// From a plan's strides to what the library takes; an error (exit code 6) says
-/// what it does not.
+/// Converts a matmul of a plan. It is an error (exit code 6) if cuBLASLt does
+/// not support it.
 Result<LibraryProduct> toLibrary(const plan::Matmul &matmul,
                                  const StreamSetup &setup);
 

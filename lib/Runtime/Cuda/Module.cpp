@@ -1,4 +1,4 @@
-//===- Module.cpp - Kernels on a CUDA device ------------------------------===//
+//===- Module.cpp - Kernels loaded on a CUDA device -----------------------===//
 
 #include "Module.h"
 #include "OpenDevice.h"
@@ -8,7 +8,7 @@
 using namespace binade;
 using namespace binade::cuda;
 
-/// The version that a text of PTX says it is of, 8.3 as 83; 0 if it says none.
+/// Returns the version of a PTX text, such as 83 for 8.3; 0 if it has none.
 static int findPtxVersion(std::string_view ptx) {
   constexpr std::string_view key = ".version";
   std::size_t at = ptx.find(key);
@@ -26,7 +26,7 @@ static int findPtxVersion(std::string_view ptx) {
   return 10 * major + minor;
 }
 
-/// The first version of CUDA that reads this version of PTX; 0 if unknown.
+/// Returns the first CUDA version that supports a PTX version; 0 if unknown.
 static int findCudaVersion(int ptx) {
   static constexpr std::pair<int, int> versions[] = {
       {78, 11080}, {80, 12000}, {81, 12010}, {82, 12020}, {83, 12030},
@@ -42,7 +42,7 @@ static Error describeOldDriver(const Driver &driver, std::string_view ptx,
   int version = findPtxVersion(ptx);
   std::string text = version ? std::to_string(version / 10) + "." +
                                    std::to_string(version % 10)
-                             : "that they do not say";
+                             : "unknown";
   Error error = {std::move(where),
                  "the driver is too old for these kernels: they are PTX of "
                  "version " +
@@ -74,7 +74,7 @@ Result<Module> Module::load(Device &device, std::span<const KernelImage> images,
     if (!found)
       return describeUnsupported(device.getProperties(), all, place);
     KernelImage image = left[*found];
-    // The driver reads PTX up to a 0.
+    // PTX has to end with a null character.
     std::string text(reinterpret_cast<const char *>(image.bytes.data()),
                      image.bytes.size());
     std::string log(8192, '\0');
@@ -86,7 +86,7 @@ Result<Module> Module::load(Device &device, std::span<const KernelImage> images,
     int status = function.address(&handle, text.c_str(), 2, keys, values);
     if (status == status::Success)
       return Module(device, {device, handle}, image.chip, place);
-    // Machine code of an assembler that the driver is older than; PTX may do.
+    // A driver may reject a cubin of a newer assembler; try PTX.
     if (!image.chip.isPtx && left.size() > 1 && !isSticky(status)) {
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(*found));
       continue;
@@ -120,7 +120,7 @@ Result<CUfunc_st *> Module::find(const std::string &name,
     return Error{where, done.error().message, ExitCode::Rejected}.withPart(
         "kernel " + quote(name));
   }
-  // What every kernel may have without asking.
+  // The limit of shared memory without setting an attribute.
   constexpr unsigned usual = 48 << 10;
   if (sharedBytes > usual)
     if (auto done = device->call(functions.funcSetAttribute, function,

@@ -1,4 +1,4 @@
-//===- Module.h - Kernels on a CUDA device ----------------------*- C++ -*-===//
+//===- Module.h - Kernels loaded on a CUDA device ---------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_MODULE_H
 #define BINADE_RUNTIME_CUDA_MODULE_H
@@ -7,26 +7,26 @@
 
 namespace binade::cuda {
 
-/// Kernels compiled for a chip: a cubin or, as text, PTX.
+/// Kernels compiled for a chip: a cubin, or PTX as text.
 struct KernelImage {
   Chip chip;
   std::span<const std::byte> bytes;
 };
 
-/// Kernels that a device has loaded.
+/// Kernels that are loaded on a device.
 class Module {
 public:
-  /// Loads the image that is best for `device`; PTX where its cubin is refused.
-  /// `where` names the images in messages. Cubins are machine code and are
-  /// trusted as the file that they come from is.
+  /// Loads the best image for `device`, or PTX if the driver rejects the cubin.
+  /// `where` names the images in messages. Cubins are machine code and trusted
+  /// like the file that contains them.
   static Result<Module> load(Device &device,
                              std::span<const KernelImage> images,
                              std::string_view where);
 
-  /// A kernel, allowed to have `sharedBytes` of shared memory at its launch.
+  /// Returns a kernel that may be launched with `sharedBytes` of shared memory.
   Result<CUfunc_st *> find(const std::string &name,
                            unsigned sharedBytes = 0) const;
-  /// What was loaded: for people.
+  /// Returns the chip of the image that was loaded.
   Chip getChip() const { return chip; }
 
 private:

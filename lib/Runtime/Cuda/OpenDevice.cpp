@@ -1,4 +1,4 @@
-//===- OpenDevice.cpp - The device that a step runs on --------------------===//
+//===- OpenDevice.cpp - Selection of the device ---------------------------===//
 
 #include "OpenDevice.h"
 #include "Properties.h"
@@ -13,7 +13,7 @@ Error cuda::describeUnsupported(const CudaDevice &device,
   for (const Chip &chip : chips)
     names += (names.empty() ? "" : ", ") + chip.format();
   return Error{std::move(where),
-               device.format() + " is of compute capability " +
+               device.format() + " has compute capability " +
                    device.capability.format() + ", the kernels are for " +
                    (names.empty() ? "the CPU" : names),
                ExitCode::Device}
@@ -44,13 +44,13 @@ static Result<std::unique_ptr<Device>> open(const DeviceChoice &choice,
 Result<OpenedDevice> cuda::openDevice(const DeviceChoice &choice,
                                       const std::vector<Chip> &chips) {
   bool isAuto = choice.kind == DeviceChoice::Auto;
-  // Where there are no kernels for it, nobody expects a GPU.
+  // Without kernels for a GPU, `auto` is the CPU.
   if (choice.kind == DeviceChoice::Cpu || (isAuto && chips.empty()))
     return OpenedDevice{};
   Result<std::unique_ptr<Device>> device = open(choice, chips);
   if (device)
     return OpenedDevice{*std::move(device), {}};
-  // What the user has written wrong is no reason to go on without it.
+  // A wrong environment variable is an error even with `auto`.
   if (!isAuto || device.error().exitCode == ExitCode::Usage)
     return device.takeError();
   return OpenedDevice{nullptr, "on the CPU: " + device.error().message};

@@ -1,4 +1,4 @@
-//===- OpenDevice.h - The device that a step runs on ------------*- C++ -*-===//
+//===- OpenDevice.h - Selection of the device -------------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_OPENDEVICE_H
 #define BINADE_RUNTIME_CUDA_OPENDEVICE_H
@@ -7,20 +7,21 @@
 
 namespace binade::cuda {
 
+/// The device that a program runs on.
 struct OpenedDevice {
   /// Null for the CPU.
   std::unique_ptr<Device> device;
-  /// Why it is not another, where someone may have expected that; or empty.
+  /// Why `auto` chose the CPU although there are kernels for a GPU; or empty.
   std::string note;
 };
 
-/// What `choice` means for kernels that were compiled for `chips`. `auto` takes
-/// the first CUDA device that runs them, else the CPU; for `cuda` what is in
-/// the way is an error, of exit code 6.
+/// Opens the device of `choice` for kernels that were compiled for `chips`.
+/// `auto` is the first CUDA device that runs them, else the CPU. For `cuda`, it
+/// is an error (exit code 6) if the device cannot be used.
 Result<OpenedDevice> openDevice(const DeviceChoice &choice,
                                 const std::vector<Chip> &chips);
 
-/// None of the kernels of `where` runs on the device: says what is for what.
+/// Returns the error that none of the kernels of `where` runs on the device.
 Error describeUnsupported(const CudaDevice &device,
                           const std::vector<Chip> &chips, std::string where);
 

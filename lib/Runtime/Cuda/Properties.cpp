@@ -1,4 +1,4 @@
-//===- Properties.cpp - What a driver says of its devices -----------------===//
+//===- Properties.cpp - Properties of CUDA devices ------------------------===//
 
 #include "Properties.h"
 #include <array>
@@ -30,7 +30,7 @@ Result<CudaDevice> cuda::readProperties(const Driver &driver, int index) {
   if (auto done = driver.call(functions.deviceTotalMem, &bytes, handle); !done)
     return done.takeError();
   device.bytes = bytes;
-  // 0 for what this driver does not know.
+  // Returns 0 for attributes that this driver does not know.
   auto get = [&](int attribute) {
     int value = 0;
     return functions.deviceGetAttribute.address(&value, attribute, handle)

@@ -1,4 +1,4 @@
-//===- Properties.h - What a driver says of its devices ---------*- C++ -*-===//
+//===- Properties.h - Properties of CUDA devices ----------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_PROPERTIES_H
 #define BINADE_RUNTIME_CUDA_PROPERTIES_H
@@ -8,7 +8,8 @@
 
 namespace binade::cuda {
 
-/// Needs no context. An error where there is no device of this number.
+/// Reads the properties of device `index`, without creating a context. It is an
+/// error if there is no such device.
 Result<CudaDevice> readProperties(const Driver &driver, int index);
 
 } // namespace binade::cuda

@@ -1,4 +1,4 @@
-//===- SharedLibrary.cpp - A library that is found at run time ------------===//
+//===- SharedLibrary.cpp - Libraries loaded at run time -------------------===//
 
 #include "SharedLibrary.h"
 #include <dlfcn.h>

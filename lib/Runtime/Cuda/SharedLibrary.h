@@ -1,4 +1,4 @@
-//===- SharedLibrary.h - A library that is found at run time ----*- C++ -*-===//
+//===- SharedLibrary.h - Libraries loaded at run time -----------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_SHAREDLIBRARY_H
 #define BINADE_RUNTIME_CUDA_SHAREDLIBRARY_H
@@ -8,11 +8,11 @@
 
 namespace binade::cuda {
 
-/// One of NVIDIA's libraries. It stays loaded.
+/// One of NVIDIA's libraries, which is never unloaded.
 class SharedLibrary {
 public:
-  /// The first of `names` that can be opened. An error (exit code 6) says what
-  /// was tried, and that the library comes with `package`.
+  /// Opens the first of `names` that exists. An error (exit code 6) lists the
+  /// names that were tried, and the `package` that contains the library.
   static Result<SharedLibrary> open(std::string title,
                                     std::span<const char *const> names,
                                     std::string_view package);
@@ -24,8 +24,7 @@ public:
   template <typename Type> void find(Type *&address, const char *symbol) {
     address = reinterpret_cast<Type *>(look(symbol));
   }
-  /// Whether it had all that `find` looked for; an error says what `needed`
-  /// version has it.
+  /// Returns an error if a symbol was not found; it names the `needed` version.
   Result<void> check(std::string_view needed) const;
 
 private:

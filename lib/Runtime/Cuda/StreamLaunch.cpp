@@ -1,4 +1,4 @@
-//===- StreamLaunch.cpp - Kernels on a stream -----------------------------===//
+//===- StreamLaunch.cpp - Kernel launches on a stream ---------------------===//
 
 #include "StreamOperation.h"
 #include "binade/Container/Printable.h"
@@ -7,14 +7,14 @@
 namespace binade::cuda {
 
 namespace {
-/// Of a kernel: its function and how it is launched.
+/// A kernel's function and its launch shape.
 struct Entry {
   CUfunc_st *function = nullptr;
   LaunchShape shape;
   std::string symbol;
 };
 
-/// A kernel whose arguments are the addresses of its operands.
+/// A launch whose arguments are the addresses of the operands.
 class KernelLaunch : public StreamOperation {
 public:
   KernelLaunch(Device &device, std::vector<Entry> entries,
@@ -47,10 +47,11 @@ private:
   std::vector<void *> arguments;
 };
 
-/// Kernels that find their operands in a table; see plan::DeviceKernel.
+/// A multi-tensor launch, whose kernels read the offsets of their operands from
+/// a table; see plan::DeviceKernel.
 class TableLaunch : public StreamOperation {
 public:
-  /// One kernel over some of the segments, or the finish over all.
+  /// One kernel for some of the segments, or the finish for all of them.
   struct Part {
     Entry entry;
     std::vector<std::int64_t> table;
@@ -69,7 +70,7 @@ public:
     if (auto done = device.upload(part.address, part.table.data(), bytes);
         !done)
       return done;
-    // The table is not kept on the host.
+    // Wait for the upload before the host's table is freed.
     if (auto done = device.wait(); !done)
       return done;
     part.table.clear();
@@ -97,7 +98,7 @@ private:
   std::vector<DeviceMemory> memories;
 };
 
-/// `start` as the device takes it.
+/// Returns the function and the launch shape of `start`.
 Result<Entry> prepare(const DeviceStart &start, const StreamSetup &setup) {
   const plan::DeviceKernel &kernel = *start.kernel;
   if (kernel.module >= setup.modules.size())
@@ -134,7 +135,7 @@ MadeOperation createTableLaunch(std::vector<DeviceStart> starts,
   return std::unique_ptr<StreamOperation>(std::move(made));
 }
 
-/// `starts` are all of one kernel.
+/// Creates a launch from `starts`, which are all of one kernel.
 MadeOperation createKernelLaunch(const std::vector<DeviceStart> &starts,
                                  std::string_view label,
                                  const StreamSetup &setup) {

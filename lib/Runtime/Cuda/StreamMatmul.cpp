@@ -1,4 +1,4 @@
-//===- StreamMatmul.cpp - Matrix products on a stream ---------------------===//
+//===- StreamMatmul.cpp - Matmuls on a stream -----------------------------===//
 
 #include "LibraryProduct.h"
 
@@ -47,7 +47,7 @@ public:
   std::string getImplementation() const override { return product->describe(); }
 
 private:
-  /// Batch axes that the library does not take are walked over.
+  /// Loops over the batch axes that cuBLASLt does not support.
   Result<void> runAxis(std::size_t axis, MatmulAddresses addresses) {
     if (axis == outer.size())
       return product->run(addresses, {"matmul", label});
@@ -62,7 +62,7 @@ private:
     return {};
   }
 
-  /// Seconds of a run.
+  /// Returns the seconds of a run.
   Result<double> measure();
 
   Device &device;
@@ -71,14 +71,15 @@ private:
   std::string_view label;
   binade::Address lhs, rhs, out;
   std::optional<binade::Address> lhsScale, rhsScale, bias;
-  std::vector<BatchAxis> outer; ///< In bytes.
+  std::vector<BatchAxis> outer; ///< With distances in bytes.
   MatmulProblem problem;
   std::optional<CublasLtMatmul> product;
   LibraryScratch scratch;
 };
 } // namespace
 
-/// With the algorithm that was recorded for this library, if it still has that.
+/// Creates the matmul with the algorithm that the plan records for this
+/// library, if it is still available, else with the best one.
 static Result<CublasLtMatmul> choose(const plan::Matmul &matmul,
                                      const MatmulProblem &problem,
                                      const std::shared_ptr<CublasLt> &library,
@@ -109,7 +110,7 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
   return std::unique_ptr<StreamOperation>(std::move(made));
 }
 
-/// Behind a run after which caches and clocks are as they will be.
+/// Measures after a warm-up run.
 Result<double> MatmulOnStream::measure() {
   constexpr int kRuns = 3;
   const std::vector<std::int64_t> iteration(plan::kMaxLoopDepth);
@@ -145,7 +146,7 @@ Result<void> MatmulOnStream::tune() {
     Result<double> seconds = measure();
     if (!seconds && device.hasFailed())
       return seconds.takeError();
-    if (!seconds) // The library lists some that it then refuses.
+    if (!seconds) // The library lists algorithms that fail when they run.
       continue;
     if (!best || *seconds < least) {
       least = *seconds;

@@ -1,4 +1,4 @@
-//===- StreamOperation.h - A record, ready for a stream ---------*- C++ -*-===//
+//===- StreamOperation.h - Plan records prepared for a stream ---*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_STREAMOPERATION_H
 #define BINADE_RUNTIME_CUDA_STREAMOPERATION_H
@@ -10,59 +10,63 @@
 
 namespace binade::cuda {
 
-/// A record that a library might have computed and the plan's kernel does.
+/// A record that the bundle's own kernel computes because a library does not
+/// support it.
 struct Refusal {
   const plan::Record *record;
   std::string why;
 };
 
-/// What records of one program share.
+/// The context in which the operations of a record list are created.
 struct StreamSetup {
   Device *device = nullptr;
   const Plan *plan = nullptr;
-  /// The device's: addresses are made of it, and nothing is read through it.
+  /// The device's arena, of which only addresses are computed.
   binade::Memory memory;
   std::span<const Module> modules;
-  std::shared_ptr<CublasLt> library; ///< Null where there is none.
-  std::shared_ptr<Cudnn> cudnn;      ///< Null where there is none.
+  std::shared_ptr<CublasLt> library; ///< Null without cuBLASLt.
+  std::shared_ptr<Cudnn> cudnn;      ///< Null without cuDNN.
   std::string where;
-  std::vector<Refusal> *refusals = nullptr; ///< Gets those of a library.
+  std::vector<Refusal> *refusals = nullptr; ///< Receives the refusals.
 };
 
-/// Memory of the plan that a library may use.
+/// The scratch memory that the plan reserves for a library.
 struct LibraryScratch {
   std::uint64_t bytes = 0;
   std::optional<binade::Address> address;
 
   LibraryScratch(const std::optional<plan::View> &view,
                  const StreamSetup &setup);
-  /// 0 where there is none.
+  /// Returns its address; 0 without scratch memory.
   Address at(std::span<const std::int64_t> iteration) const;
 };
 
-/// A record that is put on the device's stream, again and again.
+/// A record, prepared for execution on the device's stream.
 class StreamOperation {
 public:
   virtual ~StreamOperation() = default;
-  /// In this iteration of the loops around it, outermost first.
+  /// Enqueues the record. `iteration` is that of the loops around it, outermost
+  /// first.
   virtual Result<void> run(std::span<const std::int64_t> iteration) = 0;
-  /// For people.
+  /// Returns the name of the implementation for reports.
   virtual std::string getImplementation() const { return {}; }
-  /// Tries what the library has, and keeps the fastest.
+  /// Measures the algorithms of the library, and selects the fastest.
   virtual Result<void> tune() { return {}; }
-  /// That of the library, for plans; empty where none multiplies.
+  /// Returns the library's algorithm as plans record it; empty without one.
   virtual std::string getAlgorithm() const { return {}; }
 };
 
 using MadeOperation = Result<std::unique_ptr<StreamOperation>>;
 
-/// A record by the kernels that the plan has for it.
+/// Creates the operation of a record with the bundle's own kernels.
 MadeOperation createKernels(const plan::Record &record,
                             const StreamSetup &setup);
-/// A product by the library, or what it does not compute by a kernel.
+/// Creates a matmul with cuBLASLt, or with the bundle's kernel if cuBLASLt does
+/// not support it.
 MadeOperation createMatmul(const plan::Record &record,
                            const StreamSetup &setup);
-/// A convolution by the library, or what it does not compute by a kernel.
+/// Creates a convolution with cuDNN, or with the bundle's kernel if cuDNN does
+/// not support it.
 MadeOperation createConvolution(const plan::Record &record,
                                 const StreamSetup &setup);
 
@@ -72,7 +76,7 @@ inline Address toDevice(const std::byte *address) {
 
 inline LibraryScratch::LibraryScratch(const std::optional<plan::View> &view,
                                       const StreamSetup &setup) {
-  constexpr std::uint64_t kAlignment = 256; // Of the libraries.
+  constexpr std::uint64_t kAlignment = 256; // Required by the libraries.
   if (!view || setup.plan->buffers[view->buffer].offset % kAlignment != 0)
     return;
   bytes = setup.plan->buffers[view->buffer].bytes;

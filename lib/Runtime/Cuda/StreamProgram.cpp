@@ -1,4 +1,4 @@
-//===- StreamProgram.cpp - The records of a plan, on a stream -------------===//
+//===- StreamProgram.cpp - Plan records on a stream -----------------------===//
 
 #include "StreamProgram.h"
 
@@ -13,7 +13,7 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
     Step &step = prepared.emplace_back();
     step.record = &record;
     if (auto *loop = std::get_if<plan::Loop>(&record.body)) {
-      // One iteration after the other: each fills the device.
+      // Iterations run sequentially, because each occupies the whole device.
       step.count = loop->count;
       Result<Steps> body = prepare(loop->body, setup);
       if (!body)

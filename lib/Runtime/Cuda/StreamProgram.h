@@ -1,4 +1,4 @@
-//===- StreamProgram.h - The records of a plan, on a stream -----*- C++ -*-===//
+//===- StreamProgram.h - Plan records on a stream ---------------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_STREAMPROGRAM_H
 #define BINADE_RUNTIME_CUDA_STREAMPROGRAM_H
@@ -8,31 +8,32 @@
 
 namespace binade::cuda {
 
-/// One list of records: a step, an accumulation or an evaluation.
+/// A record list of a plan, prepared for execution on a stream.
 class StreamProgram {
 public:
   static Result<StreamProgram> create(const std::vector<plan::Record> &records,
                                       const StreamSetup &setup);
 
-  /// Puts all records on the stream, with marks of `timer` unless it is null.
+  /// Enqueues all records, and marks of `timer` unless it is null.
   Result<void> run(StreamTimer *timer);
-  /// The same for one record after the other, and calls `after` with the number
-  /// of each until it says false.
+  /// Enqueues one record after the other, and calls `after` with the index of
+  /// each; stops when it returns false.
   Result<void> run(const std::function<bool(std::size_t)> &after);
-  /// Puts one there, by the path and the iteration of a RecordPlace.
+  /// Enqueues one record, given by the path and iteration of a RecordPlace.
   Result<void> run(std::span<const std::size_t> path,
                    std::span<const std::int64_t> iteration);
   Profiler::Implementations getImplementations() const;
-  /// See StreamOperation; results of records mean nothing afterwards.
+  /// Tunes all operations; see StreamOperation. Results of records are invalid
+  /// afterwards.
   Result<void> tune();
-  /// Of products by the library, by their records.
+  /// Returns the algorithms of the library's matmuls by record.
   std::map<const plan::Record *, std::string> getAlgorithms() const;
 
 private:
   struct Step {
     const plan::Record *record = nullptr;
     std::unique_ptr<StreamOperation> operation; ///< Null for a loop.
-    std::int64_t count = 0;                     ///< Of a loop.
+    std::int64_t count = 0;                     ///< Iterations of a loop.
     std::vector<Step> body;
   };
   using Steps = std::vector<Step>;

@@ -1,4 +1,4 @@
-//===- StreamTimer.cpp - When a stream came to records --------------------===//
+//===- StreamTimer.cpp - Execution times of records on a stream -----------===//
 
 #include "StreamTimer.h"
 

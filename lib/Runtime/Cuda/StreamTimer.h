@@ -1,4 +1,4 @@
-//===- StreamTimer.h - When a stream came to records ------------*- C++ -*-===//
+//===- StreamTimer.h - Execution times of records on a stream ---*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_STREAMTIMER_H
 #define BINADE_RUNTIME_CUDA_STREAMTIMER_H
@@ -8,19 +8,20 @@
 
 namespace binade::cuda {
 
-/// Marks a stream between the records that are put on it. Events are kept for
+/// Times records with events between them on the stream. Events are reused in
 /// the next run.
 class StreamTimer {
 public:
   explicit StreamTimer(Device &device) : device(&device) {}
 
-  /// Before the first record: forgets the run before.
+  /// Starts a run with a first mark, and discards the previous run.
   Result<void> begin();
-  /// The mark behind all that was put on the stream.
+  /// Returns the index of the last mark.
   std::size_t getLast() const { return used - 1; }
-  /// All since the mark `begin` was `record`.
+  /// Adds a mark, and attributes the time since mark `begin` to `record`.
   Result<void> end(const plan::Record &record, std::size_t begin);
-  /// After the stream was waited for; its first mark was at `start`.
+  /// Reports the times after the stream has finished; the first mark was at the
+  /// profiler's time `start`.
   Result<void> report(Profiler &profiler, double start);
 
 private:

@@ -168,7 +168,7 @@ def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
     done = bundles.train(
         bundles.compile("cuda", policy), out, library_path=library_path
     )
-    assert "own kernels multiply, which are slower: cuBLASLt cannot be" in done.stderr
+    assert "own kernels, which are slower: cuBLASLt cannot be" in done.stderr
     bundles.train(bundles.compile("cpu", policy), ["--out", tmp_path / "cpu"])
     check_close(tmp_path / "run", tmp_path / "cpu", "adamw")
     done = bundles.train(bundles.compile("cuda", policy), ["--out", tmp_path / "own"],

@@ -40,7 +40,7 @@ def test_no_driver(bundles, tmp_path):
     ("version=11040", "the driver is too old: it has CUDA 11.4"),
     ("init=100", "cuInit failed: CUDA_ERROR_NO_DEVICE (100)"),
     ("capability=75",
-     "cuda:0 (Simulated H200) is of compute capability 7.5, the kernels are for compute_90"),
+     "cuda:0 (Simulated H200) has compute capability 7.5, the kernels are for compute_90"),
 ])  # fmt: skip
 def test_no_device_that_fits(settings, said, bundles, tmp_path):
     done = bundles.train(
@@ -57,10 +57,10 @@ def test_too_little_memory(settings, bundles, tmp_path):
     who, _, rest = done.stderr.partition(" error: ")
     assert who == "cuda:0 (Simulated H200):"
     first, *notes = (line.removeprefix(f"{who} note: ") for line in rest.splitlines())
-    assert re.fullmatch(r"needs [\d.]+ KiB of memory, of .* are .* free", first)
+    assert re.fullmatch(r"needs [\d.]+ KiB of memory; of .*, .* are free", first)
     # What AdamW keeps of each parameter is two numbers.
     assert any(re.fullmatch(r"[\d.]+ KiB for state", note) for note in notes)
-    assert notes.count("a smaller batch, or a narrower policy, needs less") == 1
+    assert notes.count("a smaller batch or a narrower policy needs less") == 1
 
 
 def test_a_kernel_that_fails_is_named(bundles, tmp_path):
@@ -92,12 +92,12 @@ def test_kernels_of_a_graph_are_named(bundles, tmp_path):
     note = next(x for x in done.stderr.splitlines() if "note: while" in x)
     assert f"({records[0]['label']}) ran, or one of the " in note
     assert f"({records[-1]['label']})" in note
-    assert "BINADE_CUDA_BLOCKING=1 finds out which" in done.stderr
+    assert "BINADE_CUDA_BLOCKING=1 finds out which one" in done.stderr
     done = bundles.train(bundle, ["--out", tmp_path / "blocking"], settings=settings,
                          code=6, BINADE_CUDA_BLOCKING="1")  # fmt: skip
     (third,) = [r["label"] for r, end in zip(launched, np.cumsum(counts))
                 if end >= 3 > end - entries[r["kernel"]]]  # fmt: skip
-    assert f"({third}) ran\n" in done.stderr and "behind" not in done.stderr
+    assert f"({third}) ran\n" in done.stderr and "after it" not in done.stderr
 
 
 def test_a_device_that_hangs_is_given_up(bundles, tmp_path):
@@ -105,7 +105,7 @@ def test_a_device_that_hangs_is_given_up(bundles, tmp_path):
         bundles.compile(), ["--out", tmp_path / "run"], settings="hang_launch=2", code=6,
         BINADE_CUDA_TIMEOUT="0.2",
     )  # fmt: skip
-    assert "error: the device has not ended its work for 0.2 s" in done.stderr
+    assert "error: the device has not finished its work for 0.2 s" in done.stderr
     assert "BINADE_CUDA_TIMEOUT sets the limit, in seconds" in done.stderr
 
 

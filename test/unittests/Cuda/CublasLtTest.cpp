@@ -66,8 +66,8 @@ TEST_F(CublasLtTest, Fp8OnOlderDevices) {
   start("capability=80");
   EXPECT_THAT(
       create(makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 32, 64)),
-      HasSubstr("FP8 needs compute capability 8.9, cuda:0 (Simulated H200) is "
-                "of 8.0"));
+      HasSubstr("FP8 needs compute capability 8.9, cuda:0 (Simulated H200) has "
+                "8.0"));
 }
 
 TEST_F(CublasLtTest, ScalesOfBlocksAreForOneKindOfDevice) {
@@ -78,7 +78,7 @@ TEST_F(CublasLtTest, ScalesOfBlocksAreForOneKindOfDevice) {
   for (const char *capability : {"capability=89", "capability=100"}) {
     start(capability);
     EXPECT_THAT(create(p),
-                HasSubstr("scales of blocks need compute capability 9.0"));
+                HasSubstr("block scales need compute capability 9.0"));
   }
 }
 
@@ -123,8 +123,8 @@ TEST_F(CublasLtTest, BlockScalesNeedAVersion) {
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 128);
   EXPECT_EQ(create(p), "");
   p.lhsScale = p.rhsScale = ScaleMode::Vec128;
-  EXPECT_THAT(create(p), HasSubstr("cuBLASLt 12.8.4 has no scales of blocks, "
-                                   "which come with 12.9,"));
+  EXPECT_THAT(create(p), HasSubstr("cuBLASLt 12.8.4 has no block scales, "
+                                   "which need 12.9 or newer,"));
 }
 
 TEST_F(CublasLtTest, AlgorithmsAreRecorded) {

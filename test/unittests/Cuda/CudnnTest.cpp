@@ -191,7 +191,7 @@ TEST_F(CudnnTest, PaddingAtTheEndIsThatOfTheBegin) {
   ASSERT_EQ((c.input[0] + 1 - 3) / 2 + 1, c.output[0] - 1);
   c.output[0] -= 1;
   EXPECT_THAT(create(makeProblem(c, DType::F32)),
-              HasSubstr("computes no convolution with other padding at the "
+              HasSubstr("supports no convolution with other padding at the "
                         "end"));
   c.input[0] = 8;
   c.output[0] = 4;
@@ -202,14 +202,15 @@ TEST_F(CudnnTest, OneTypeAndBiasesThatAreNotRounded) {
   Convolution c = makeConvolution(3, 4, 1, 1, 1, 0);
   ConvolutionProblem problem = makeProblem(c, DType::BF16);
   problem.y = DType::F32;
-  EXPECT_THAT(create(problem), HasSubstr("cuDNN 9.24.0 computes no convolution "
+  EXPECT_THAT(create(problem), HasSubstr("cuDNN 9.24.0 supports no convolution "
                                          "of BF16, BF16 and F32"));
   problem = makeProblem(c, DType::F64);
   EXPECT_THAT(create(problem), HasSubstr("of F64, F64 and F64"));
   problem = makeProblem(c, DType::BF16);
   EXPECT_EQ(create(problem), "");
   c.bias = plan::View{};
-  EXPECT_THAT(create(problem), HasSubstr("with a bias that rounds once"));
+  EXPECT_THAT(create(problem),
+              HasSubstr("with a bias that is rounded only once"));
   EXPECT_EQ(create(makeProblem(c, DType::F32)), "");
 }
 
@@ -220,6 +221,6 @@ TEST_F(CudnnTest, WithoutMemoryThereIsNone) {
   auto made = CudnnConvolution::create(library, makeProblem(c, DType::F32), 16);
   ASSERT_FALSE(made);
   EXPECT_THAT(render(made.error()),
-              HasSubstr("computes no convolution of this kind by sums of "
-                        "products"));
+              HasSubstr("supports no convolution of this shape with a "
+                        "deterministic algorithm without transforms"));
 }

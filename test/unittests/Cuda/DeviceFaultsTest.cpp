@@ -42,7 +42,7 @@ TEST_F(DeviceFaultsTest, TooLittleMemoryShowsTheLargestBuffers) {
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().exitCode, ExitCode::Resources);
   EXPECT_EQ(memory.error().message,
-            "needs 800.0 KiB of memory, of 1000.0 KiB are 600.0 KiB free");
+            "needs 800.0 KiB of memory; of 1000.0 KiB, 600.0 KiB are free");
   EXPECT_THAT(memory.error().notes,
               ElementsAre("700.0 KiB for activations", "100.0 KiB for states",
                           HasSubstr("nvidia-smi"), HasSubstr("smaller batch")));
@@ -76,7 +76,7 @@ TEST_F(DeviceFaultsTest, TheOneOfSeveralLaunchesThatFailedIsNamed) {
     EXPECT_EQ(run(1), "");
     EXPECT_THAT(run(3), AllOf(HasSubstr(std::string("while kernel 'add' (") +
                                         op + ") ran"),
-                              Not(HasSubstr("behind"))));
+                              Not(HasSubstr("after it"))));
   }
 }
 
@@ -85,7 +85,7 @@ TEST_F(DeviceFaultsTest, ADriverWithoutMarksNamesAllThatMayHaveFailed) {
   EXPECT_THAT(
       run(3),
       AllOf(HasSubstr("while kernel 'add' (Add 'a') ran, or one of the 2 "
-                      "behind it, the last of them 'add' (Add 'c')"),
+                      "after it, the last of which is 'add' (Add 'c')"),
             HasSubstr("BINADE_CUDA_BLOCKING=1")));
 }
 
@@ -94,7 +94,7 @@ TEST_F(DeviceFaultsTest, BlockingNamesTheOneThatFailed) {
   options.blocking = true;
   open("fail_launch=2,write_value=801", options);
   EXPECT_THAT(run(3), AllOf(HasSubstr("while kernel 'add' (Add 'b') ran"),
-                            Not(HasSubstr("behind"))));
+                            Not(HasSubstr("after it"))));
 }
 
 TEST_F(DeviceFaultsTest, KernelsOfGraphsAreNamed) {
@@ -116,7 +116,7 @@ TEST_F(DeviceFaultsTest, KernelsOfGraphsAreNamed) {
       render(waited.error()),
       AllOf(
           HasSubstr("while kernel 'add' (Add 'sum') ran, or 'add' (Add 'last') "
-                    "behind it"),
+                    "after it"),
           HasSubstr("BINADE_CUDA_BLOCKING=1")));
 }
 
@@ -174,7 +174,7 @@ TEST_F(DeviceFaultsTest, AKernelThatHangs) {
   options.patience = std::chrono::milliseconds(50);
   open("hang_launch=2", options);
   EXPECT_THAT(run(2),
-              AllOf(HasSubstr("has not ended its work for 0.05 s"),
+              AllOf(HasSubstr("has not finished its work for 0.05 s"),
                     HasSubstr("BINADE_CUDA_TIMEOUT"), HasSubstr("'add'")));
   EXPECT_TRUE(device->hasFailed());
 }

@@ -43,7 +43,7 @@ TEST_F(ModuleTest, PtxWhereTheCubinIsRefused) {
   open("load_cubin=209");
   EXPECT_EQ(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}), "compute_80");
   EXPECT_EQ(loadAny({{"sm_90", cubin}}),
-            "step.bnd: error: cuda:0 (Simulated H200) is of compute capability "
+            "step.bnd: error: cuda:0 (Simulated H200) has compute capability "
             "9.0, the kernels are for sm_90\n"
             "step.bnd: note: compile for this device, or with PTX for an older "
             "one");
@@ -61,7 +61,7 @@ TEST_F(ModuleTest, PtxWhateverTheDriverSaysOfTheCubin) {
 TEST_F(ModuleTest, AnotherArchitecture) {
   open("capability=75");
   EXPECT_THAT(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}),
-              HasSubstr("(Simulated H200) is of compute capability 7.5, the "
+              HasSubstr("(Simulated H200) has compute capability 7.5, the "
                         "kernels are for sm_90, compute_80"));
 }
 

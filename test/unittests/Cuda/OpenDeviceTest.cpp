@@ -50,7 +50,7 @@ TEST_F(OpenDeviceTest, AnotherArchitecture) {
   EXPECT_THAT(choose("cuda"), HasSubstr("6 cuda: error: cuda:0"));
   // The last of those that were looked at.
   EXPECT_THAT(choose("auto"), HasSubstr("CPU on the CPU: cuda:1 (Simulated "
-                                        "H200) is of compute capability 8.0"));
+                                        "H200) has compute capability 8.0"));
 }
 
 TEST_F(OpenDeviceTest, KernelsForTheCpuAlone) {
