@@ -1,4 +1,4 @@
-//===- CAPI.cpp - The runtime for C and what can call C -------------------===//
+//===- CAPI.cpp - C interface of the runtime ------------------------------===//
 
 #include "CAPI.h"
 #include <cstring>
@@ -108,7 +108,8 @@ size_t binade_program_tensor_count(const binade_program *program) {
   return program->program.getPlan().ports.size();
 }
 
-/// Names of roles and types are literals, those of ports belong to the plan.
+/// Sets `result` to refer to `tensor`. All names are literals or belong to the
+/// plan, so they are null-terminated and stay valid.
 static void describe(const Tensor &tensor, binade_tensor *result) {
   *result = {
       name(tensor.role).data(),  tensor.name.data(),
@@ -122,7 +123,7 @@ int binade_program_tensor_at(const binade_program *program, size_t index,
   return guard([&] {
     const std::vector<Port> &ports = program->program.getPlan().ports;
     if (index >= ports.size())
-      return usage("tensor " + std::to_string(index) + " of " +
+      return usage("no tensor " + std::to_string(index) + ", the program has " +
                    std::to_string(ports.size()));
     describe(*program->program.find(ports[index].role, ports[index].name),
              tensor);
@@ -130,7 +131,7 @@ int binade_program_tensor_at(const binade_program *program, size_t index,
   });
 }
 
-/// The tensor of that role and name, or the exit code.
+/// Returns the tensor of a role and name; otherwise sets the last error.
 static std::optional<Tensor> find(const binade_program *program,
                                   const char *role, const char *tensor) {
   std::optional<Role> parsed = parseRole(role ? role : "");

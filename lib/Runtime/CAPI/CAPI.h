@@ -1,4 +1,4 @@
-//===- CAPI.h - What the functions for C have in common ---------*- C++ -*-===//
+//===- CAPI.h - Helpers of the C interface ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CAPI_CAPI_H
 #define BINADE_LIB_RUNTIME_CAPI_CAPI_H
@@ -10,18 +10,18 @@
 
 struct binade_program {
   binade::Program program;
-  std::vector<std::byte> file; ///< Of a bundle that was in memory.
-  /// Made when a record is first asked for.
+  std::vector<std::byte> file; ///< Copy of a bundle that was in memory.
+  /// Created at the first access to records or the arena.
   std::unique_ptr<binade::RecordRunner> runner = {};
 };
 
 namespace binade::capi {
 
-/// Keeps why for `binade_last_error`, and gives the exit code.
+/// Stores the message for `binade_last_error`, and returns the exit code.
 int fail(const Error &error);
 int usage(std::string message);
 
-/// Runs `body`, which gives an exit code, and lets no exception out.
+/// Returns the exit code of `body`; converts exceptions into errors.
 template <typename Body> int guard(Body body) {
   try {
     return body();

@@ -33,7 +33,7 @@ static RecordRunner &getRunner(binade_program &program) {
   return *program.runner;
 }
 
-/// What is wrong with bytes of the arena, if anything is.
+/// Returns why a range of the arena is invalid; empty if it is valid.
 static std::string explain(const binade_program &program, std::uint64_t offset,
                            const void *data, std::size_t bytes) {
   std::uint64_t all = program.program.getPlan().arenaBytes;
@@ -74,7 +74,7 @@ static std::optional<RecordList> parseList(std::string_view text) {
   return std::nullopt;
 }
 
-/// Whether `place` is that of a record which is no loop.
+/// Whether `place` identifies a record that is not a loop.
 static bool exists(const Plan &plan, const RecordPlace &place) {
   const std::vector<plan::Record> *records = &getRecords(plan, place.list);
   for (std::size_t depth = 0; depth < place.path.size(); ++depth) {
@@ -97,7 +97,7 @@ int binade_program_run_record(binade_program *program, const char *list,
   return guard([&] {
     std::optional<RecordList> parsed = parseList(list ? list : "");
     if (!parsed)
-      return usage("no list of records is called " + quote(list ? list : ""));
+      return usage("no record list is called " + quote(list ? list : ""));
     if (!path || depth == 0 || (depth > 1 && !iteration))
       return usage("null pointer");
     RecordPlace place;

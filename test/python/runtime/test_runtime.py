@@ -84,7 +84,7 @@ def test_tensors_are_listed(program, runtime):
     assert seen[0] == ("parameter", "w", 1)
     assert seen[10] == ("output", "outer", 2)
     assert program.tensor_at(ctypes.c_size_t(11), ctypes.byref(Tensor())) == 2
-    assert runtime.error() == "binade: error: tensor 11 of 11"
+    assert runtime.error() == "binade: error: no tensor 11, the program has 11"
 
 
 def test_state_goes_through_a_file(program, runtime, tmp_path):

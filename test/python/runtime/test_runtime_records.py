@@ -91,7 +91,7 @@ def test_a_record_of_a_loop_runs_in_one_iteration(runtime):
 def test_records_and_addresses_out_of_range_are_rejected(runtime, program):
     assert run(program, [2]) == 2 and run(program, [0, 0], [0]) == 2
     assert run(program, [0], records=b"nothing") == 2
-    assert "no list of records is called 'nothing'" in runtime.error()
+    assert "no record list is called 'nothing'" in runtime.error()
     assert write(program, 700, X) == 2
     assert "16 bytes at 700, the arena has 704" in runtime.error()
     assert write(program, 2**64 - 4, X) == 2
