@@ -1,8 +1,9 @@
-//===- Bundle.h - A compiled program as one file ----------------*- C++ -*-===//
-// A safetensors file: `plan` (JSON as U8), `kernels/<level>` (an ELF shared
-// object per ISA level, as U8), `source` (what kernels were compiled from, as
-// text) and `init/<name>` (initial values). Its metadata say format and version
-// and hold the SHA-256 of plan, kernels and source.
+//===- Bundle.h - File format of compiled programs --------------*- C++ -*-===//
+// A bundle is a safetensors file with the tensors `plan` (JSON as U8),
+// `kernels/<level>` (an ELF shared object per ISA level, as U8),
+// `modules/<number>/<chip>` (GPU kernels), `source` (the textual module that
+// kernels were compiled from) and `init/<name>` (initial values). The metadata
+// contain format, version, and the SHA-256 of all of these but initial values.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_PLAN_BUNDLE_H
@@ -29,64 +30,65 @@ struct StoredTensor {
   std::vector<std::byte> bytes;
 };
 
-/// Some kernels of a device, by what they are compiled for: a cubin (`sm_90`),
-/// PTX (`compute_90`).
+/// The images of a module of GPU kernels, by the chip that they are compiled
+/// for: a cubin (`sm_90`) or PTX (`compute_90`).
 using ModuleImages = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
-/// What the compiler makes.
+/// The result of a compilation.
 struct Bundle {
   Plan plan;
   /// Shared objects by ISA level (`x86-64-v3`, `x86-64-v4`).
   std::map<std::string, std::vector<std::byte>, std::less<>> kernels;
-  /// By `plan::DeviceKernel::module`.
+  /// Indexed by `plan::DeviceKernel::module`.
   std::vector<ModuleImages> modules;
-  /// The kernels as a textual module, from which a compiler makes them again;
-  /// empty where nobody asks for that.
+  /// The textual module from which the kernels can be compiled again; empty if
+  /// it was not requested.
   std::string source;
-  /// For ports of `plan::BundleInit`, by the names that those give.
+  /// Initial values to which ports refer by `plan::BundleInit`.
   std::vector<StoredTensor> init;
 };
 
-/// Copies the bytes that `external` names, a file in `directory`, to what
-/// `allocate` gives for them once the file is known to have them.
+/// Reads the bytes of `external` from its file in `directory` into the memory
+/// that `allocate` returns. Calls `allocate` only once the size of the file has
+/// been checked.
 Result<void>
 readExternal(const plan::ExternalInit &external, const std::string &directory,
              const std::function<std::span<std::byte>()> &allocate);
 
-/// Copies the external weights of a bundle, sought in `directory`, into it, so
-/// that it needs no other file.
+/// Copies the external weights of a bundle, whose files are in `directory`,
+/// into the bundle, so that it needs no other file.
 Result<void> embedWeights(Bundle &bundle, const std::string &directory);
 
-/// The same for those weights that are in `file`, which has `contents`: ranges
-/// were checked when it was imported.
+/// Copies the weights that are in `file`, whose contents are `contents`, into
+/// the bundle. Their ranges have to be valid.
 void embedWeights(Bundle &bundle, std::string_view file,
                   std::span<const std::byte> contents);
 
 /// Writes a bundle atomically.
 Result<void> writeBundle(const std::string &path, const Bundle &bundle);
 
-/// All of a bundle.
+/// Reads a whole bundle.
 Result<Bundle> readBundle(const std::string &path);
 
-/// True if the file says that it is a bundle.
+/// Whether the metadata identify the file as a bundle.
 bool isBundle(const Safetensors &file);
 
-/// Checks format, version and hashes and reads the plan.
+/// Checks format, version and hash, and reads the plan.
 Result<Plan> readBundlePlan(const Safetensors &file);
 
-/// The shared object for `level`, checked against its hash; empty when the
+/// Returns the shared object for `level`, after checking its hash; empty if the
 /// bundle has none.
 Result<std::vector<std::byte>> readBundleKernels(const Safetensors &file,
                                                  std::string_view level);
 
-/// The modules of a bundle for a device, checked against their hashes.
+/// Returns the modules of GPU kernels, after checking their hashes.
 Result<std::vector<ModuleImages>> readBundleModules(const Safetensors &file);
 
-/// The text of the kernels, checked against its hash; empty when the bundle has
-/// none.
+/// Returns the source of the kernels, after checking its hash; empty if the
+/// bundle has none.
 Result<std::string> readBundleSource(const Safetensors &file);
 
-/// The levels for which the bundle has kernels.
+/// Returns the ISA levels for which the bundle has kernels.
 std::vector<std::string> bundleLevels(const Safetensors &file);
 
 } // namespace binade

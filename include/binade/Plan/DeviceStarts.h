@@ -1,4 +1,4 @@
-//===- DeviceStarts.h - What a record starts on a device --------*- C++ -*-===//
+//===- DeviceStarts.h - Kernel launches on a device -------------*- C++ -*-===//
 
 #ifndef BINADE_PLAN_DEVICESTARTS_H
 #define BINADE_PLAN_DEVICESTARTS_H
@@ -9,30 +9,31 @@
 
 namespace binade {
 
-/// A part of a kernel, started once; see plan::DeviceKernel.
+/// One launch of an entry of a kernel; see plan::DeviceKernel.
 struct DeviceStart {
   const plan::DeviceKernel *kernel = nullptr;
   const plan::DeviceKernel::Entry *entry = nullptr;
-  std::int64_t blocks = 0; ///< Of the grid's first axis.
-  /// Whose addresses it gets; empty for a kernel over many tensors.
+  std::int64_t blocks = 0; ///< Blocks along the grid's first axis.
+  /// The operands whose addresses are the arguments; empty for a multi-tensor
+  /// kernel.
   std::vector<plan::View> operands;
-  /// What a kernel over many tensors finds behind the arena's address.
+  /// The table that a multi-tensor kernel gets as its second argument.
   std::vector<std::int64_t> table;
 };
 
-/// The starts of a launch, in their order. Errors, at `where`: what a plan that
-/// is valid may still ask of a device that it cannot do.
+/// Returns the kernel launches of a launch record, in order. Errors, at
+/// `where`: a launch that a valid plan may contain but a device cannot execute.
 Result<std::vector<DeviceStart>> listStarts(const Plan &plan,
                                             const plan::Launch &launch,
                                             std::string_view label,
                                             const std::string &where);
 
-/// The starts of one kernel for which there is no launch in the plan.
+/// Returns the launches of one kernel without a launch record.
 Result<std::vector<DeviceStart>>
 listStarts(const Plan &plan, const std::string &kernel,
            std::span<const plan::View> operands, const std::string &where);
 
-/// The starts of a record's kernels. It is no loop.
+/// Returns the launches of a record's kernels. The record must not be a loop.
 Result<std::vector<DeviceStart>> listStarts(const Plan &plan,
                                             const plan::Record &record,
                                             const std::string &where);

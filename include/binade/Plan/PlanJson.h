@@ -1,4 +1,4 @@
-//===- PlanJson.h - Plans as JSON, and their validation ---------*- C++ -*-===//
+//===- PlanJson.h - JSON form and validation of plans -----------*- C++ -*-===//
 
 #ifndef BINADE_PLAN_PLANJSON_H
 #define BINADE_PLAN_PLANJSON_H
@@ -8,22 +8,22 @@
 
 namespace binade {
 
-/// Of the JSON form; a plan of another version is rejected.
+/// Version of the JSON form; plans of other versions are rejected.
 inline constexpr int kPlanVersion = 1;
 
-/// Checks everything that the runtime relies on: indices, shapes, that every
-/// view of every iteration stays inside its buffer and every buffer inside the
-/// arena, types, unique ports. `where` names the plan in messages; `part` of
-/// the error is the buffer, port or record.
+/// Checks everything that the runtime relies on: indices, shapes, types, unique
+/// ports, that views stay in their buffers in every iteration, and buffers in
+/// the arena. `where` names the plan in messages; `part` of the error is the
+/// buffer, port or record.
 Result<void> validate(const Plan &plan, std::string_view where);
 
-/// Reads and validates. Unknown keys are errors.
+/// Reads and validates a plan. Unknown keys are errors.
 Result<Plan> readPlan(std::string_view json, std::string_view where);
 
-/// Writes a valid plan; `readPlan` gives it back.
+/// Returns a valid plan as JSON that `readPlan` reads.
 std::string writePlan(const Plan &plan);
 
-/// The part of a plan that says what states in files stand for.
+/// Returns quantized states as JSON, as files and plans contain them.
 std::string
 writeQuantizedStates(const std::vector<plan::QuantizedStates> &states);
 Result<std::vector<plan::QuantizedStates>>
