@@ -1,4 +1,4 @@
-//===- AlarmFields.cpp - Alarms in a plan's JSON --------------------------===//
+//===- AlarmFields.cpp - Alarm rules in a plan's JSON ---------------------===//
 
 #include "AlarmFields.h"
 

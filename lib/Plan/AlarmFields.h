@@ -1,4 +1,4 @@
-//===- AlarmFields.h - alarms in a plan's JSON ------------------*- C++ -*-===//
+//===- AlarmFields.h - Alarm rules in a plan's JSON -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PLAN_ALARMFIELDS_H
 #define BINADE_LIB_PLAN_ALARMFIELDS_H
@@ -8,9 +8,9 @@
 
 namespace binade::plan {
 
-/// Settings without rules are not written; `settings` of a plan without the key
-/// have none.
+/// Writes the key `alarms`, unless there are no rules.
 void writeAlarms(nlohmann::json &object, const AlarmSettings &settings);
+/// Reads the key `alarms`; returns no rules without it.
 AlarmSettings readAlarms(Fields &fields);
 
 } // namespace binade::plan

@@ -1,4 +1,4 @@
-//===- AlarmSettings.cpp - What of a run is worth an alarm ----------------===//
+//===- AlarmSettings.cpp - Alarm rules of a compiled step -----------------===//
 
 #include "binade/Plan/AlarmSettings.h"
 #include <algorithm>

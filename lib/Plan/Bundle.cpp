@@ -1,4 +1,4 @@
-//===- Bundle.cpp - A compiled program as one file ------------------------===//
+//===- Bundle.cpp - Reader and writer of bundles --------------------------===//
 
 #include "binade/Plan/Bundle.h"
 #include "binade/Container/Printable.h"
@@ -51,7 +51,7 @@ bool binade::isBundle(const Safetensors &file) {
   return format != file.getMetadata().end() && format->second == kBundleFormat;
 }
 
-/// A U8 tensor whose hash stands in the metadata.
+/// Reads a U8 tensor and checks it against its hash in the metadata.
 static Result<std::vector<std::byte>> readChecked(const Safetensors &file,
                                                   const TensorInfo &tensor) {
   if (tensor.dtype != DType::U8)
@@ -63,7 +63,7 @@ static Result<std::vector<std::byte>> readChecked(const Safetensors &file,
   auto hash = file.getMetadata().find(hashKey(tensor.name));
   if (hash == file.getMetadata().end() || hash->second != sha256(bytes))
     return file.errorAt(tensor, "the bytes do not have the SHA-256 that the "
-                                "bundle says: it has been damaged or edited");
+                                "bundle specifies: it was damaged or edited");
   return bytes;
 }
 
@@ -122,7 +122,7 @@ binade::readBundleModules(const Safetensors &file) {
     auto [last, status] = std::from_chars(name.data(), end, number);
     if (slash == name.npos || status != std::errc() || last != end ||
         number >= file.getTensors().size())
-      return file.errorAt(tensor, "a name that is no module's, which is '" +
+      return file.errorAt(tensor, "not the name of a module, expected '" +
                                       std::string(kModuleTensorPrefix) +
                                       "NUMBER/CHIP'");
     Result<std::vector<std::byte>> image = readChecked(file, tensor);
@@ -143,7 +143,7 @@ std::vector<std::string> binade::bundleLevels(const Safetensors &file) {
   return levels;
 }
 
-/// Names that this file gives to what is no initial value.
+/// Whether `name` is a tensor of the bundle format other than initial values.
 static bool isOwnName(std::string_view name) {
   return name == kPlanTensor || name == kSourceTensor ||
          name.starts_with(kKernelTensorPrefix) ||

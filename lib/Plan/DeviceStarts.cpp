@@ -1,4 +1,4 @@
-//===- DeviceStarts.cpp - What a record starts on a device ----------------===//
+//===- DeviceStarts.cpp - Kernel launches on a device ---------------------===//
 
 #include "binade/Plan/DeviceStarts.h"
 #include "binade/Container/Printable.h"
@@ -8,8 +8,8 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// Of a launch over many tensors: the elements of any device's memory in blocks
-/// of the compiler's, in a table that is small beside it.
+/// Maximum blocks of a multi-tensor launch: enough for the memory of any device
+/// with the compiler's block size, and a table that is small in comparison.
 static constexpr std::int64_t kMaxBlocks = 1 << 24;
 
 namespace {
@@ -84,7 +84,7 @@ StartLister::list(const std::string &name, std::span<const View> operands,
   return starts;
 }
 
-/// Kernels read vectors.
+/// Checks the alignment of operands, because kernels use vector accesses.
 Result<void> StartLister::checkAligned(std::span<const View> views,
                                        const DeviceKernel &kernel,
                                        std::string_view label) const {
@@ -94,7 +94,7 @@ Result<void> StartLister::checkAligned(std::span<const View> views,
       continue;
     return fail("kernel " + quote(kernel.name) + " of '" + std::string(label) +
                 "' gets buffer " + quote(plan.buffers[views[i].buffer].name) +
-                " at an address that is no multiple of " +
+                " at an address that is not a multiple of " +
                 std::to_string(wanted));
   }
   return {};
@@ -123,7 +123,7 @@ Result<void> StartLister::addOperands(const std::vector<View> &views,
   for (const View &view : views) {
     if (!view.steps.empty())
       return fail("'" + std::string(label) +
-                  "' runs over many tensors inside of a loop");
+                  "' is a multi-tensor launch inside of a loop");
     const Buffer &buffer = plan.buffers[view.buffer];
     row.push_back(static_cast<std::int64_t>(buffer.offset) +
                   view.offset *
@@ -134,7 +134,7 @@ Result<void> StartLister::addOperands(const std::vector<View> &views,
 
 Result<std::vector<DeviceStart>>
 StartLister::listOverMany(const Launch &launch, std::string_view label) {
-  // One for each kernel, in the order of their first segments.
+  // One start for each kernel, in the order of their first segments.
   std::vector<DeviceStart> starts;
   std::map<std::string_view, std::size_t> places;
   std::int64_t all = 0;

@@ -1,4 +1,4 @@
-//===- EmbedWeights.cpp - Make a bundle stand alone -----------------------===//
+//===- EmbedWeights.cpp - Embedding of external weights -------------------===//
 
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Sha256.h"
@@ -21,11 +21,11 @@ binade::readExternal(const ExternalInit &external, const std::string &directory,
     return done;
   if (!external.sha256.empty() && sha256(bytes) != external.sha256)
     return Error{file->getPath(),
-                 "the bytes do not have the SHA-256 that the plan says"};
+                 "the bytes do not have the SHA-256 that the plan specifies"};
   return {};
 }
 
-/// Makes `bytes` the initial value of `port`.
+/// Stores `bytes` in the bundle as the initial value of `port`.
 static void embed(Bundle &bundle, Port &port, std::vector<std::byte> bytes) {
   const Buffer &buffer = bundle.plan.buffers[port.buffer];
   std::string tensor = "init/" + stateName(port.role, port.name);

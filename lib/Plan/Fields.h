@@ -1,4 +1,4 @@
-//===- Fields.h - the keys of a JSON object ---------------------*- C++ -*-===//
+//===- Fields.h - Checked access to JSON objects ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PLAN_FIELDS_H
 #define BINADE_LIB_PLAN_FIELDS_H
@@ -8,8 +8,9 @@
 
 namespace binade::plan {
 
-/// The keys of one JSON object: each is taken at most once, and none may be
-/// left over. Throws Error; who reads a whole document catches it.
+/// Reads the keys of a JSON object. Each is read at most once, and `finish`
+/// rejects keys that were not read. Throws Error, which the reader of the whole
+/// document catches.
 class Fields {
 public:
   Fields(const nlohmann::json &object, std::string_view where, std::string part)
@@ -104,8 +105,7 @@ public:
       list.push_back(toInteger(key, element));
     return list;
   }
-  /// Calls `read(element, index)` for each element of a list that may be
-  /// missing.
+  /// Calls `read(element, index)` for each element of an optional list.
   template <typename Read> void each(std::string_view key, Read read) {
     const nlohmann::json *value = find(key);
     if (!value)

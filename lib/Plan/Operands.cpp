@@ -1,6 +1,6 @@
-//===- Operands.cpp - What a record reads, writes and works in ------------===//
-// Validation, costs, device kernels, traces and verification go by this list,
-// so that a kind of records describes its operands here alone.
+//===- Operands.cpp - Operands of plan records ----------------------------===//
+// Validation, costs, device kernels, traces and verification use these lists,
+// so that the operands of each kind of records are described only here.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Plan/Plan.h"
@@ -12,7 +12,7 @@ using namespace binade::plan;
 namespace {
 class OperandList {
 public:
-  /// `batch` stands in front of the sizes that `add` gets.
+  /// `batch` is prepended to the sizes of `add`.
   explicit OperandList(std::vector<std::int64_t> batch = {})
       : batch(std::move(batch)) {}
 
@@ -22,7 +22,7 @@ public:
     sizes.insert(sizes.end(), inner);
     operands.push_back({std::move(name), use, view, std::move(sizes)});
   }
-  /// A tensor without strides.
+  /// Adds a tensor whose strides are ignored because it is dense.
   void addDense(std::string name, Operand::Use use, const View &view,
                 std::vector<std::int64_t> sizes) {
     operands.push_back({std::move(name), use, view, std::move(sizes), true});
@@ -35,7 +35,7 @@ public:
       operands.push_back(
           {"library_scratch", Operand::LibraryScratch, *libraryScratch});
   }
-  /// Of a kernel: numbered, and only addresses.
+  /// Adds numbered operands of a kernel, which are only addresses.
   void addAll(std::string_view name, Operand::Use use,
               const std::vector<View> &views) {
     for (std::size_t i = 0; i < views.size(); ++i)
@@ -87,7 +87,7 @@ std::vector<Operand> Convolution::listOperands() const {
   auto use = [&](Direction writer) {
     return direction == writer ? Operand::Write : Operand::Read;
   };
-  // With channels last there are as many elements.
+  // Channels-last tensors have the same number of elements.
   OperandList list;
   list.addDense("x", use(InputGrad), x, shape(batch, inChannels, input));
   list.addDense("weight", use(WeightGrad), weight,
@@ -144,7 +144,8 @@ std::vector<View> plan::listKernelOperands(const Record &record) {
   for (Operand &operand : listOperands(record))
     if (operand.use != Operand::LibraryScratch)
       views.push_back(std::move(operand.view));
-  // The two that are read, the gradient first, then the one that is written.
+  // Kernels of gradients read the output gradient first, then the other
+  // operand, and write the third.
   if (auto *convolution = std::get_if<Convolution>(&record.body)) {
     if (convolution->direction == Convolution::InputGrad)
       std::swap(views[0], views[2]);
@@ -158,7 +159,7 @@ std::vector<View> plan::listKernelOperands(const Record &record) {
 // Fields that several kinds have
 //===----------------------------------------------------------------------===//
 
-/// The field of the record's body that `get` names, or null.
+/// Returns the field of the record's body that `get` accesses, or null.
 template <typename Field, typename Record, typename Get>
 static Field *findField(Record &record, Get get) {
   return std::visit(

@@ -1,4 +1,4 @@
-//===- ParallelWrites.cpp - What a parallel loop writes -------------------===//
+//===- ParallelWrites.cpp - Write conflicts in parallel loops -------------===//
 
 #include "ParallelWrites.h"
 #include "ViewBounds.h"
@@ -40,7 +40,7 @@ std::optional<std::pair<std::string, std::string>> ParallelWrites::findClash() {
   std::sort(writes.begin(), writes.end(),
             [](const Write &a, const Write &b) { return a.begin < b.begin; });
   for (std::size_t i = 0, next; i < writes.size(); i = next) {
-    // Those that overlap, directly or through others between them.
+    // A group of views that overlap, directly or transitively.
     const Write &first = writes[i];
     std::uint64_t end = first.end, endOfFirst = first.endOfFirst;
     bool isOne = true;

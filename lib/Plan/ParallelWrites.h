@@ -1,4 +1,4 @@
-//===- ParallelWrites.h - What a parallel loop writes -----------*- C++ -*-===//
+//===- ParallelWrites.h - Write conflicts in parallel loops -----*- C++ -*-===//
 
 #ifndef BINADE_PLAN_PARALLELWRITES_H
 #define BINADE_PLAN_PARALLELWRITES_H
@@ -8,30 +8,30 @@
 
 namespace binade::plan {
 
-/// The views that the records of a parallel loop write. Each of them moves
-/// apart; this says whether all of them do together.
+/// The views that the records of a parallel loop write. Each view by itself is
+/// disjoint in all iterations; this checks the views of different records.
 class ParallelWrites {
 public:
-  /// A legal view of `sizes` at `strides`, written by record `part` inside of
-  /// loops of `counts`, of which that at `depth` is parallel.
+  /// Adds a valid view of `sizes` with `strides`, which record `part` writes in
+  /// loops of `counts` iterations, of which the loop at `depth` is parallel.
   void add(const Buffer &buffer, const View &view,
            std::span<const std::int64_t> strides,
            std::span<const std::int64_t> sizes,
            std::span<const std::int64_t> counts, std::size_t depth,
            const std::string &part);
 
-  /// Two records of which one may write what the other one writes in another
-  /// iteration. Says so too where views interleave without touching.
+  /// Returns two records of which one may write elements that the other writes
+  /// in another iteration. The check is conservative: it also returns records
+  /// whose views interleave without overlap.
   std::optional<std::pair<std::string, std::string>> findClash();
 
 private:
   struct Write {
-    /// Bytes of the arena that all iterations together cover, and the first
-    /// one.
+    /// The byte range of all iterations, and the end of the first iteration's.
     std::uint64_t begin, end, endOfFirst;
-    /// How many bytes each loop moves it, down to the parallel one.
+    /// The step in bytes of each loop, down to the parallel one.
     std::vector<std::int64_t> steps;
-    /// Everything else that tells views apart.
+    /// Sizes, strides and inner steps, to compare views.
     std::vector<std::int64_t> shape;
     std::string part;
   };

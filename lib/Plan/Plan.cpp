@@ -1,4 +1,4 @@
-//===- Plan.cpp - Names and look-ups of a plan ----------------------------===//
+//===- Plan.cpp - Names and lookups of a plan -----------------------------===//
 
 #include "binade/Plan/Plan.h"
 #include "binade/Container/Sha256.h"
@@ -79,7 +79,7 @@ std::string plan::stateName(Role role, std::string_view name) {
   }
 }
 
-/// How many scales there are of `entries` rows or columns and `terms` terms.
+/// Returns the number of scales of `entries` rows or columns and `terms` terms.
 static std::vector<std::int64_t> countScales(std::int64_t entries,
                                              std::int64_t entryBlock,
                                              std::int64_t terms,
@@ -101,7 +101,7 @@ std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
                                  const View &view) {
   const Buffer &buffer = buffers[view.buffer];
   auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
-  // A power of two, which sums that overflow leave as it is.
+  // Overflow does not change the result, which is a power of two.
   std::uint64_t bytes =
       buffer.offset + static_cast<std::uint64_t>(view.offset) *
                           static_cast<std::uint64_t>(size);

@@ -1,4 +1,4 @@
-//===- ReadPlan.cpp - A plan from JSON ------------------------------------===//
+//===- ReadPlan.cpp - Reader of plans from JSON ---------------------------===//
 
 #include "AlarmFields.h"
 #include "RecordJson.h"
@@ -121,7 +121,7 @@ static DeviceKernel readDeviceKernel(Fields fields) {
   return kernel;
 }
 
-/// Numbers by name; none where the key is absent.
+/// Reads an optional object of integers.
 static std::map<std::string, std::int64_t> readCounts(Fields &fields,
                                                       std::string_view key) {
   std::map<std::string, std::int64_t> counts;
@@ -221,8 +221,7 @@ binade::readQuantizedStates(std::string_view text, std::string_view where) {
   if (!parsed)
     return parsed.takeError();
   if (!parsed->is_array())
-    return Error{std::string(where),
-                 "quantized states are no list, as was expected"};
+    return Error{std::string(where), "quantized states: expected a list"};
   try {
     std::vector<QuantizedStates> states;
     for (std::size_t i = 0; i < parsed->size(); ++i)

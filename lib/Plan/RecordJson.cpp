@@ -1,6 +1,5 @@
-//===- RecordJson.cpp - The records of a plan, in JSON --------------------===//
-// A kind of records is written and read by two functions that stand next to
-// each other.
+//===- RecordJson.cpp - Plan records as JSON ------------------------------===//
+// The functions that write and read a kind of records are next to each other.
 //===----------------------------------------------------------------------===//
 
 #include "RecordJson.h"
@@ -77,7 +76,7 @@ static std::vector<View> readViews(Fields &fields, std::string_view key) {
   return views;
 }
 
-/// Texts by name; none where the key is absent.
+/// Reads an optional object of strings.
 static std::map<std::string, std::string> readTexts(Fields &fields,
                                                     std::string_view key) {
   std::map<std::string, std::string> texts;
@@ -358,8 +357,7 @@ static void readBody(Fields &fields, Body &body, std::size_t) {
   read(fields, body);
 }
 
-/// Reads a record of one of the kinds `Bodies`, that of which `kind` is the
-/// name.
+/// Reads the body of a record as the one of `Bodies` that `kind` names.
 template <typename... Bodies>
 static void readBody(Fields &fields, std::variant<Bodies...> &record,
                      std::string_view kind, std::size_t depth) {

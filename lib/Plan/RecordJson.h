@@ -1,4 +1,4 @@
-//===- RecordJson.h - The records of a plan, in JSON ------------*- C++ -*-===//
+//===- RecordJson.h - Plan records as JSON ----------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_PLAN_RECORDJSON_H
 #define BINADE_LIB_PLAN_RECORDJSON_H
@@ -10,7 +10,7 @@ namespace binade::plan {
 
 nlohmann::json writeRecords(const std::vector<Record> &records);
 
-/// The list under `key`, which may be missing. Throws Error.
+/// Reads the optional list `key`. Throws Error.
 std::vector<Record> readRecords(Fields &fields, std::string_view key);
 
 } // namespace binade::plan

@@ -1,18 +1,19 @@
-//===- Validate.h - Everything that the runtime relies on -------*- C++ -*-===//
+//===- Validate.h - Helpers of plan validation ------------------*- C++ -*-===//
 
 #ifndef BINADE_PLAN_VALIDATE_H
 #define BINADE_PLAN_VALIDATE_H
 
 #include "binade/Plan/PlanJson.h"
 
-/// Returns what is wrong, if anything is.
+/// Returns from the function if `expression` is an error.
 #define BINADE_CHECK(expression)                                               \
   if (Result<void> checked = (expression); !checked)                           \
   return checked
 
 namespace binade::plan {
 
-/// More than any machine's address space; keeps all later sums in range.
+/// Limit of sizes, at least the address space of machines; sums of sizes below
+/// it do not overflow.
 inline constexpr std::uint64_t maxBytes = std::uint64_t(1) << 47;
 
 inline bool isContractionType(DType type) {
@@ -23,7 +24,7 @@ inline bool isCodeType(DType type) {
   return type == DType::F8_E4M3 || type == DType::F8_E5M2;
 }
 
-/// Checks the records of a plan whose buffers are legal.
+/// Checks the records of a plan whose buffers are valid.
 Result<void> validateRecords(const Plan &plan, std::string_view where);
 
 } // namespace binade::plan

@@ -1,6 +1,6 @@
-//===- ValidatePlan.cpp - Everything that the runtime relies on -----------===//
-// A plan comes from a file and is executed by address arithmetic, so all of
-// its numbers are checked here, with arithmetic that notices overflow.
+//===- ValidatePlan.cpp - Validation of buffers and ports -----------------===//
+// A plan comes from an untrusted file, and its numbers become addresses. So all
+// of them are checked here, with arithmetic that detects overflow.
 //===----------------------------------------------------------------------===//
 
 #include "Validate.h"
@@ -40,16 +40,16 @@ private:
 };
 } // namespace
 
-/// What a CUDA driver takes.
+/// Checks that a CUDA driver accepts the launch sizes of device kernels.
 Result<void> Validator::checkDeviceKernels() {
   constexpr std::int64_t kMaxThreads = 1024, kMaxBlocks = INT32_MAX;
   if (plan.chip.empty() && !plan.deviceKernels.empty())
-    return fail("kernels of a device, and no chip that they are for");
+    return fail("device kernels without a chip that they are compiled for");
   std::set<std::string_view> names;
   for (const DeviceKernel &kernel : plan.deviceKernels) {
     part = "device kernel " + quote(kernel.name);
     if (!names.insert(kernel.name).second)
-      return fail("two kernels of this name");
+      return fail("two kernels have this name");
     if (kernel.entries.empty() || kernel.entries.size() > 2)
       return fail(std::to_string(kernel.entries.size()) +
                   " entries, expected 1 or 2");
@@ -113,10 +113,11 @@ Result<void> Validator::run() {
   for (const QuantizedStates &quantized : plan.quantizedStates)
     for (const QuantizedStates::State &state : quantized.states)
       for (const std::string &tensor : state.parts)
-        // Each is taken once.
+        // Erased, so that each state belongs to at most one quantized state.
         if (!names.erase({Role::State, tensor}))
           return fail("part " + quote(tensor) +
-                      " of a quantized state is no state, or one of two");
+                      " of a quantized state is not a state, or belongs to "
+                      "two");
   if (plan.batches < 1 || (plan.batches > 1) == plan.accumulation.empty())
     return fail(std::to_string(plan.batches) + " batches per step and " +
                 std::to_string(plan.accumulation.size()) +
@@ -140,7 +141,7 @@ Result<void> Validator::checkPolicy() {
     bool extends = i + 1 < texts.size();
     if (hashPolicy(texts[i], extends ? texts[i + 1].hash : "") != texts[i].hash)
       return fail("the text of policy " + quote(texts[i].name) +
-                  " does not have the SHA-256 that the plan says");
+                  " does not have the SHA-256 that the plan specifies");
   }
   return {};
 }
@@ -179,7 +180,8 @@ Result<void> Validator::checkBuffer(const Buffer &buffer) {
   return {};
 }
 
-/// Shape and type that the runtime itself reads and writes, or nothing.
+/// Returns the expected type and shape of a port that the runtime itself reads
+/// or writes; empty if it has them or there is no expectation.
 static std::string_view expectedForm(const Port &port, const Buffer &buffer) {
   std::uint64_t elements = buffer.bytes / byteSize(buffer.dtype);
   switch (port.role) {
@@ -239,9 +241,8 @@ Result<void> Validator::checkPort(const Port &port) {
         return fail(wrong);
   }
   if (port.every < 0 || (port.every > 0 && port.role != Role::Statistic))
-    return fail("computed in each step of a multiple of " +
-                std::to_string(port.every) +
-                ", expected a statistic and a number of at least 0");
+    return fail("computed every " + std::to_string(port.every) +
+                " steps, expected a statistic and a number of at least 0");
   return checkInit(port, buffer);
 }
 
@@ -270,14 +271,14 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
   return {};
 }
 
-/// What is kept beside a parameter has its shape and the type that the remedy
-/// says.
+/// Checks that a master weight, remainder or compensation has the shape of its
+/// parameter and the type of its kind.
 Result<void> Validator::checkBeside(const BesideInit &beside,
                                     const Buffer &buffer) {
   const Port *port = plan.findPort(Role::Parameter, beside.parameter);
   if (!port || port->buffer >= plan.buffers.size())
-    return fail("no parameter " + quote(beside.parameter) +
-                " to be kept beside");
+    return fail("belongs to parameter " + quote(beside.parameter) +
+                ", which does not exist");
   const Buffer &parameter = plan.buffers[port->buffer];
   bool isSplit = beside.master == Master::SplitRound ||
                  beside.master == Master::SplitTrunc;
@@ -287,7 +288,8 @@ Result<void> Validator::checkBeside(const BesideInit &beside,
   if ((parameter.dtype != DType::BF16 &&
        (isSplit || parameter.dtype != DType::F16)) ||
       buffer.dtype != expected || buffer.shape != parameter.shape)
-    return fail("does not fit beside parameter " + quote(beside.parameter));
+    return fail("does not have the shape or type for parameter " +
+                quote(beside.parameter));
   return {};
 }
 

@@ -1,7 +1,7 @@
-//===- ValidateRecords.cpp - What records read and write ------------------===//
-// Every view of every iteration stays inside of its buffer, and copies,
-// products and convolutions of iterations that are executed at the same time
-// write nothing in common. What kernels do with addresses is not known here.
+//===- ValidateRecords.cpp - Validation of plan records -------------------===//
+// Checks that every view stays in its buffer in every iteration, and that
+// copies, matmuls and convolutions of concurrent iterations write disjoint
+// elements. Accesses by kernels cannot be checked here.
 //===----------------------------------------------------------------------===//
 
 #include "ParallelWrites.h"
@@ -31,10 +31,10 @@ private:
   }
   Result<void> check(const Loop &loop, const std::string &place);
   Result<void> check(const Launch &launch);
-  /// One kernel of a device is launched once, or all that a launch names over
-  /// many tensors: those get a table for arguments.
+  /// Checks that the device kernels of a launch are one kernel for a single
+  /// segment, or multi-tensor kernels, whose arguments are in a table.
   Result<void> checkLaunched(const Launch &launch);
-  /// The kernel of what is no launch, which may have several entries.
+  /// Checks the device kernel of a record other than a launch.
   Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
   Result<void> checkBlock(const Matmul &matmul);
@@ -42,24 +42,27 @@ private:
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Attention &attention);
-  /// `multiplied` is the type of what is multiplied.
+  /// Checks a tensor of attention; `multiplied` is the type of operands.
   Result<void> check(const Operand &operand, DType multiplied);
   Result<void> check(const Copy &copy);
-  /// Each of these is in its buffer, and iterations write apart.
+  /// Checks that operands stay in their buffers, and that parallel iterations
+  /// write disjoint elements.
   Result<void> checkOperands(const std::vector<Operand> &operands);
 
-  /// The view as an address, or with `sizes` as elements at `strides`.
+  /// Checks a view as an address or, with `sizes`, as elements at `strides`.
   Result<void> checkView(const View &view, std::string_view what,
                          std::span<const std::int64_t> strides = {},
                          std::span<const std::int64_t> sizes = {});
-  /// Sizes whose product can be counted, even where strides are 0.
+  /// Checks that the number of elements does not overflow, even if strides are
+  /// 0.
   Result<void> checkWork(std::span<const std::int64_t> sizes);
   Result<void> checkStrided(const View &view, std::string_view what,
                             std::span<const std::int64_t> sizes);
-  /// A strided view each element of which is written once.
+  /// Checks that each element of a strided view is written only once.
   Result<void> checkWritten(const View &view, std::string_view what,
                             std::span<const std::int64_t> sizes);
-  /// A written view that is another one in each iteration of the parallel loop.
+  /// Checks that a written view is disjoint in all iterations of the parallel
+  /// loop.
   Result<void> checkApart(const View &view, std::string_view what,
                           std::span<const std::int64_t> strides,
                           std::span<const std::int64_t> sizes);
@@ -78,7 +81,7 @@ private:
     std::int64_t slots;
     ParallelWrites writes;
   };
-  std::optional<Parallel> parallel; ///< The parallel loop among them.
+  std::optional<Parallel> parallel; ///< The parallel loop among these.
 };
 } // namespace
 
@@ -162,7 +165,7 @@ Result<void> RecordValidator::check(const Launch &launch) {
       return fail("a segment of " + std::to_string(segment.extent) + " items");
   }
   if (!launch.finish && !launch.finishOperands.empty())
-    return fail("operands for a finish that is not there");
+    return fail("finish operands without a finish");
   BINADE_CHECK(checkLaunched(launch));
   return checkOperands(launch.listOperands());
 }
@@ -174,7 +177,7 @@ Result<void> RecordValidator::checkLaunched(const Launch &launch) {
     return kernel ? std::optional(kernel->isOverMany()) : std::nullopt;
   };
   auto describe = [](bool many) {
-    return many ? " over many tensors" : " over one set of operands";
+    return many ? " for several tensors" : " for one set of operands";
   };
   std::optional<bool> first = isOverMany(launch.segments.front().kernel);
   if (!first)
@@ -185,7 +188,7 @@ Result<void> RecordValidator::checkLaunched(const Launch &launch) {
   for (const Segment &segment : launch.segments)
     if (isOverMany(segment.kernel).value_or(*first) != *first)
       return fail("device kernel " + quote(segment.kernel) + describe(!*first) +
-                  " beside one" + describe(*first));
+                  " next to one" + describe(*first));
   if (launch.finish && isOverMany(launch.kernel).value_or(*first) != *first)
     return fail("device kernel " + quote(launch.kernel) + describe(!*first) +
                 " ends a launch" + describe(*first));
@@ -196,7 +199,7 @@ Result<void> RecordValidator::checkKernel(const std::string &name) {
   const DeviceKernel *kernel = plan.findDeviceKernel(name);
   if (kernel && kernel->isOverMany())
     return fail("device kernel " + quote(name) +
-                " is over many tensors, and no launch runs it");
+                " is a multi-tensor kernel, expected a launch record");
   return {};
 }
 
@@ -222,10 +225,10 @@ Result<void> RecordValidator::checkBlock(const Matmul &matmul) {
   if (!block)
     return {};
   if (block->m < 1 || block->n < 1 || block->k < 1)
-    return fail("scales of blocks of " + std::to_string(block->m) + ", " +
+    return fail("a block size of " + std::to_string(block->m) + ", " +
                 std::to_string(block->n) + " and " + std::to_string(block->k));
   if (!matmul.lhsScale || !matmul.rhsScale || !matmul.batch.empty())
-    return fail("scales of blocks, expected those of both sides and no batch "
+    return fail("block scales, expected scales of both sides and no batch "
                 "axes");
   return {};
 }
@@ -233,9 +236,9 @@ Result<void> RecordValidator::checkBlock(const Matmul &matmul) {
 Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
   bool hasCodes = isCodeType(typeOf(matmul.lhs));
   if (isCodeType(typeOf(matmul.rhs)) != hasCodes)
-    return fail("a product of " + std::string(name(typeOf(matmul.lhs))) +
+    return fail("a matmul of " + std::string(name(typeOf(matmul.lhs))) +
                 " and " + std::string(name(typeOf(matmul.rhs))) +
-                ", expected codes on both sides or on none");
+                ", expected FP8 on both sides or on none");
   for (const std::optional<View> *scale :
        {&matmul.lhsScale, &matmul.rhsScale}) {
     if (!*scale)
@@ -449,7 +452,7 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
   if (!last)
     return fail(std::string(what) + " has a negative or overflowing offset, "
                                     "stride or step, or more steps than loops");
-  // The address of an empty buffer is legal, its elements are not.
+  // The address of an empty buffer may be used, but not its elements.
   if (*last >= elements && !(sizes.empty() && *last == 0))
     return fail(std::string(what) + " reaches element " +
                 std::to_string(*last) + " of buffer " + quote(buffer.name) +

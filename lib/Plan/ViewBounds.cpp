@@ -1,4 +1,4 @@
-//===- ViewBounds.cpp - How far a view reaches ----------------------------===//
+//===- ViewBounds.cpp - Bounds and overlap of views -----------------------===//
 
 #include "ViewBounds.h"
 #include <algorithm>
@@ -8,7 +8,7 @@ using namespace binade::plan;
 
 std::optional<std::int64_t>
 plan::countElements(std::span<const std::int64_t> sizes) {
-  // A zero hides no overflow: all other sizes still have to be legal.
+  // A size of 0 must not hide the overflow of the other sizes.
   std::int64_t product = 1;
   bool empty = false;
   for (std::int64_t size : sizes) {
@@ -22,7 +22,8 @@ plan::countElements(std::span<const std::int64_t> sizes) {
   return empty ? 0 : product;
 }
 
-/// Adds (count - 1) * distance, or says that a number is illegal.
+/// Adds (count - 1) * distance to `last`; returns false if `distance` is
+/// negative or the sum overflows.
 static bool extend(std::int64_t &last, std::int64_t count,
                    std::int64_t distance) {
   std::int64_t length;
@@ -59,7 +60,7 @@ bool plan::movesApart(const View &view, std::span<const std::int64_t> strides,
   auto stepOf = [&](std::size_t loop) {
     return loop < view.steps.size() ? view.steps[loop] : 0;
   };
-  std::vector<Axis> axes; // What one iteration covers.
+  std::vector<Axis> axes; // The elements of one iteration.
   for (std::size_t d = 0; d < sizes.size(); ++d)
     axes.push_back({strides[d], sizes[d]});
   for (std::size_t d = depth + 1; d < counts.size(); ++d)
@@ -68,8 +69,8 @@ bool plan::movesApart(const View &view, std::span<const std::int64_t> strides,
   std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) {
     return a.distance < b.distance;
   });
-  // Shorter distances stay below the loop's step, longer ones step over all of
-  // its iterations.
+  // The axes with shorter distances have to fit into the loop's step, and
+  // longer distances have to exceed the range of all iterations.
   const Axis loop{stepOf(depth), counts[depth]};
   std::int64_t reach = 0;
   auto axis = axes.begin();

@@ -1,4 +1,4 @@
-//===- ViewBounds.h - How far a view reaches --------------------*- C++ -*-===//
+//===- ViewBounds.h - Bounds and overlap of views ---------------*- C++ -*-===//
 
 #ifndef BINADE_PLAN_VIEWBOUNDS_H
 #define BINADE_PLAN_VIEWBOUNDS_H
@@ -8,21 +8,21 @@
 
 namespace binade::plan {
 
-/// Product of `sizes`; nothing when one is negative or the product overflows.
+/// Returns the product of `sizes`; nothing if one is negative or the product
+/// overflows.
 std::optional<std::int64_t> countElements(std::span<const std::int64_t> sizes);
 
-/// The largest element index of `view` with `sizes` at `strides`, in any
-/// iteration of loops of `counts`; nothing when a number
-/// is negative or the sum overflows, or when there are more steps than loops.
+/// Returns the largest element index of `view` with `sizes` at `strides` in all
+/// iterations of loops of `counts`; nothing if a number is negative, if the sum
+/// overflows, or if there are more steps than loops.
 std::optional<std::int64_t> lastElement(const View &view,
                                         std::span<const std::int64_t> strides,
                                         std::span<const std::int64_t> sizes,
                                         std::span<const std::int64_t> counts);
 
-/// Whether no element of `view` with `sizes` at `strides`, all of which are
-/// legal, belongs to two iterations of the loop at `depth` among those of
-/// `counts`. Says no where distances do not nest, even if they happen to miss
-/// each other.
+/// Whether iterations of the loop at `depth` of `counts` access disjoint
+/// elements of `view` with valid `sizes` and `strides`. The check is
+/// conservative: it returns false if distances do not nest.
 bool movesApart(const View &view, std::span<const std::int64_t> strides,
                 std::span<const std::int64_t> sizes,
                 std::span<const std::int64_t> counts, std::size_t depth);

@@ -1,4 +1,4 @@
-//===- WritePlan.cpp - A plan as JSON -------------------------------------===//
+//===- WritePlan.cpp - Writer of plans to JSON ----------------------------===//
 
 #include "AlarmFields.h"
 #include "RecordJson.h"

@@ -70,9 +70,9 @@ TEST(DeviceKernels, BelongToOneChip) {
   Result<void> valid = validate(plan, "p");
   ASSERT_FALSE(valid);
   EXPECT_EQ(valid.error().message,
-            "kernels of a device, and no chip that they are for");
+            "device kernels without a chip that they are compiled for");
   EXPECT_EQ(rejection([](Plan &p) { p.deviceKernels[1].name = "mean"; }),
-            "device kernel 'mean': two kernels of this name");
+            "device kernel 'mean': two kernels have this name");
 }
 
 TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
@@ -165,21 +165,21 @@ TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
               for (Segment &segment : launch.segments)
                 segment.kernel = "relu";
             }),
-            launched + "a launch of 2 segments, and a device kernel over one "
+            launched + "a launch of 2 segments, and a device kernel for one "
                        "set of operands");
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
               launch.segments[1].kernel = "relu";
             }),
-            launched + "device kernel 'relu' over one set of operands beside "
-                       "one over many tensors");
+            launched + "device kernel 'relu' for one set of operands next to "
+                       "one for several tensors");
   EXPECT_EQ(change([](Plan &, Launch &launch, Matmul &, Copy &) {
               launch.kernel = "relu";
               launch.finish = true;
             }),
-            launched + "device kernel 'relu' over one set of operands ends a "
-                       "launch over many tensors");
+            launched + "device kernel 'relu' for one set of operands ends a "
+                       "launch for several tensors");
   const std::string unlaunched =
-      "device kernel 'mean' is over many tensors, and no launch runs it";
+      "device kernel 'mean' is a multi-tensor kernel, expected a launch record";
   EXPECT_EQ(change([](Plan &, Launch &, Matmul &matmul, Copy &) {
               matmul.deviceKernel = "mean";
             }),
@@ -258,6 +258,6 @@ TEST(DeviceModules, HaveANumber) {
                 replace(bytes, "modules/1/sm_90", name);
               }),
               "tensor '" + name +
-                  "': a name that is no module's, which is "
+                  "': not the name of a module, expected "
                   "'modules/NUMBER/CHIP'");
 }

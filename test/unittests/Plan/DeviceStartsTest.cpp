@@ -87,15 +87,15 @@ TEST(DeviceStarts, WhatADeviceCannotDoIsRefused) {
               p.deviceKernels[0].entries.pop_back();
             }),
             "kernel 'sum' has no finish");
-  EXPECT_EQ(
-      rejection(
-          [](Plan &, Launch &l) { l.segments[0].operands[0].offset = 1; }),
-      "kernel 'sum' of 'all' gets buffer 'a' at an address that is no multiple "
-      "of 16");
+  EXPECT_EQ(rejection([](Plan &, Launch &l) {
+              l.segments[0].operands[0].offset = 1;
+            }),
+            "kernel 'sum' of 'all' gets buffer 'a' at an address that is not a "
+            "multiple of 16");
   EXPECT_EQ(rejection([](Plan &, Launch &l) {
               l.segments[0].operands[0].steps = {4};
             }),
-            "'all' runs over many tensors inside of a loop");
+            "'all' is a multi-tensor launch inside of a loop");
   EXPECT_EQ(rejection([](Plan &, Launch &l) {
               l.grain = 1;
               l.segments[0].extent = (std::int64_t(1) << 24) + 1;
@@ -118,8 +118,8 @@ TEST(DeviceStarts, KernelsOfRecordsReadVectorsToo) {
   auto starts = listStarts(plan, record, "p");
   ASSERT_FALSE(starts);
   EXPECT_EQ(starts.error().message,
-            "kernel 'relu' of 'move' gets buffer 'a' at an address that is no "
-            "multiple of 16");
+            "kernel 'relu' of 'move' gets buffer 'a' at an address that is "
+            "not a multiple of 16");
   plan.deviceKernels.back().alignments = {8, 16};
   EXPECT_TRUE(listStarts(plan, record, "p"));
 }

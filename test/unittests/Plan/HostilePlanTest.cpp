@@ -142,8 +142,8 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
     p.buffers[buffer].bytes /= 4;
   };
   EXPECT_EQ(rejection([&](Plan &p) { makeCodes(p, 1); }),
-            row + "a product of F8_E4M3 and F32, expected codes on both sides "
-                  "or on none");
+            row + "a matmul of F8_E4M3 and F32, expected FP8 on both sides or "
+                  "on none");
   auto scale = [&](Plan &p, std::uint32_t by) {
     makeCodes(p, 1);
     matmulOf(p).rhs.buffer = 1;
@@ -163,13 +163,13 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
   };
   EXPECT_EQ(rejection([&](Plan &p) { blocks(p, {1, 1, 2}); }), "accepted");
   EXPECT_EQ(rejection([&](Plan &p) { blocks(p, {1, 0, 2}); }),
-            row + "scales of blocks of 1, 0 and 2");
+            row + "a block size of 1, 0 and 2");
   EXPECT_EQ(rejection([&](Plan &p) {
               blocks(p, {1, 1, 2});
               matmulOf(p).lhsScale.reset();
             }),
-            row + "scales of blocks, expected those of both sides and no "
-                  "batch axes");
+            row + "block scales, expected scales of both sides and no batch "
+                  "axes");
   EXPECT_EQ(rejection([&](Plan &p) {
               blocks(p, {1, 1, 2});
               matmulOf(p).rhsScale->strides = {8, 1};
@@ -357,7 +357,7 @@ TEST(HostilePlan, LaunchesAreChecked) {
             }),
             mean + "segments of one kernel differ in their number of operands");
   EXPECT_EQ(rejection([](Plan &p) { launchOf(p).finish = false; }),
-            mean + "operands for a finish that is not there");
+            mean + "finish operands without a finish");
 }
 
 TEST(HostilePlan, ConvolutionsAreChecked) {

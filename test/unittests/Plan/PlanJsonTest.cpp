@@ -180,7 +180,7 @@ TEST(PlanJson, QuantizedStatesAreMadeOfStates) {
     plan.quantizedStates[0].states.push_back({{name}, {4, 3}});
     Result<void> valid = validate(plan, "plan");
     ASSERT_FALSE(valid);
-    EXPECT_NE(valid.error().message.find("of a quantized state is no state"),
+    EXPECT_NE(valid.error().message.find("of a quantized state is not a state"),
               std::string::npos);
   }
 }
@@ -259,7 +259,7 @@ TEST(PlanJson, TextsOfPoliciesHaveTheirHashes) {
     return read ? "accepted" : render(read.error());
   };
   const std::string mine = "plan: error: the text of policy 'mine' does not "
-                           "have the SHA-256 that the plan says";
+                           "have the SHA-256 that the plan specifies";
   EXPECT_EQ(reject([](Plan &p) { p.policyTexts[0].text += " "; }), mine);
   EXPECT_EQ(reject([](Plan &p) { p.policyTexts[0].costs = ""; }), mine);
   EXPECT_EQ(reject([](Plan &p) { p.policyTexts.pop_back(); }), mine);
