@@ -1,4 +1,4 @@
-//===- CommandLine.cpp - What is legal on the command line ----------------===//
+//===- CommandLine.cpp - Helpers for command lines ------------------------===//
 
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
@@ -54,7 +54,7 @@ void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
     format = text == "json" ? DiagnosticFormat::Json : DiagnosticFormat::Text;
   };
   app.add_option_function<std::string>("--diag", set,
-                                       "Form of errors and warnings")
+                                       "Format of errors and warnings")
       ->check(oneOf({"text", "json"}))
       ->default_str("text");
 }
@@ -69,26 +69,26 @@ void binade::addDevice(CLI::App &app, DeviceChoice &device) {
     device = *DeviceChoice::parse(text);
   };
   app.add_option_function<std::string>(
-         "--device", set, "What to run on; see 'binade list devices'")
+         "--device", set, "Device to run on; see 'binade list devices'")
       ->check(CLI::Validator(check, ""))
       ->type_name("auto|cpu|cuda[:N]")
       ->default_str("auto");
 }
 
-/// The subcommand that was being read, or the program itself.
+/// Returns the subcommand that was being parsed, or the program itself.
 static const CLI::App &findCommand(const CLI::App &app) {
   std::vector<CLI::App *> parsed = app.get_subcommands();
   return parsed.empty() ? app : findCommand(*parsed.back());
 }
 
-/// As it is called: `binade policy check`.
+/// Returns the full name of a subcommand, such as `binade policy check`.
 static std::string getFullName(const CLI::App &command) {
   const CLI::App *parent = command.get_parent();
   return parent ? getFullName(*parent) + " " + command.get_name()
                 : command.get_name();
 }
 
-/// What stands where the name of a subcommand is expected.
+/// Returns the message for an unknown subcommand `word`.
 static std::string describeUnknown(const CLI::App &command,
                                    const std::string &word) {
   std::vector<std::string> names;
@@ -98,7 +98,8 @@ static std::string describeUnknown(const CLI::App &command,
          quote(word) + suggest(word, names);
 }
 
-/// The first of what is left over; options come before their values.
+/// Returns the message for the first unknown option, or else for the first
+/// unexpected argument. Options come first, because values may follow them.
 static std::string describeExtras(const CLI::App &app) {
   std::vector<std::string> extras = app.remaining(true), options;
   auto extra = std::find_if(extras.begin(), extras.end(),
@@ -112,7 +113,8 @@ static std::string describeExtras(const CLI::App &app) {
          suggest(extra->substr(0, extra->find('=')), options);
 }
 
-/// Whether an option is left over. What is missing may be what was misspelled.
+/// Whether there is an unknown option, which may be the misspelling of a
+/// missing required one.
 static bool hasUnknownOption(const CLI::App &app) {
   std::vector<std::string> extras = app.remaining(true);
   return std::any_of(extras.begin(), extras.end(),

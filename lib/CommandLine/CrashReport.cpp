@@ -1,4 +1,4 @@
-//===- CrashReport.cpp - Report signals that mean a bug -------------------===//
+//===- CrashReport.cpp - Report of crashes --------------------------------===//
 // Functions that the signal handler calls are async-signal-safe: they read data
 // that was prepared before the signal, and write with write(2).
 //===----------------------------------------------------------------------===//
@@ -111,8 +111,8 @@ static void putActivity(SignalSafeWriter &out, const Activity &activity) {
 static constexpr std::string_view kAdvice =
     "please report it with the command and its files: ";
 
-/// How many activities are reported, innermost first. Another thread may be
-/// changing the list, so it is not followed without a limit.
+/// Maximum number of reported activities, innermost first. Another thread may
+/// be changing the list, so it must not be followed without a limit.
 static constexpr int kMaxActivities = 8;
 
 static void putText(SignalSafeWriter &out, const CaughtSignal &signal) {
@@ -159,9 +159,9 @@ static void putJson(SignalSafeWriter &out, const CaughtSignal &signal) {
   out.put("}\n");
 }
 
-/// Reports the signal and restores the handler that was there before, which
-/// gets the signal next: an instruction that failed raises it again when this
-/// handler returns, any other signal is raised here.
+/// Reports the signal and restores the previous handler, which then gets the
+/// signal: a faulting instruction raises it again when this handler returns,
+/// any other signal is raised here.
 static void handleSignal(int number, siginfo_t *info, void *) {
   for (const CaughtSignal &signal : caught) {
     if (signal.number != number)
@@ -215,7 +215,7 @@ int binade::runCommand(std::string_view program, DiagnosticFormat format,
   try {
     return body();
   } catch (const std::bad_alloc &) {
-    // Formats nothing: that would allocate memory.
+    // The full report would allocate memory.
     std::fputs((name + ": error: out of memory\n").c_str(), stderr);
     return ExitCode::Resources;
   } catch (const std::exception &exception) {

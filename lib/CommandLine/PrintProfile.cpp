@@ -1,4 +1,4 @@
-//===- PrintProfile.cpp - Where the time of steps went, as a table --------===//
+//===- PrintProfile.cpp - Table of execution times ------------------------===//
 
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Printable.h"
@@ -10,7 +10,7 @@
 using namespace binade;
 
 namespace {
-/// Of one kernel, or one kind of library call.
+/// The totals of one kernel or one kind of library call.
 struct Row {
   std::string name, kind, implementation;
   std::int64_t calls = 0;

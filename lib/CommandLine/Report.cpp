@@ -1,4 +1,4 @@
-//===- Report.cpp - Compiled steps shown to people ------------------------===//
+//===- Report.cpp - Reports about compiled steps --------------------------===//
 
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Numbers.h"
@@ -11,7 +11,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// As printf does.
+/// Formats text as printf does.
 [[gnu::format(printf, 1, 2)]] static std::string format(const char *pattern,
                                                         ...) {
   va_list arguments;
@@ -45,7 +45,7 @@ void binade::printHeading(std::ostream &out, const Program &program) {
 
 void binade::printDevices(std::ostream &out, const DeviceList &list) {
   out << "cpu     " << list.cores << (list.cores == 1 ? " core, " : " cores, ")
-      << (list.isaLevel.empty() ? "older than x86-64-v3: runs nothing"
+      << (list.isaLevel.empty() ? "older than x86-64-v3: not supported"
                                 : list.isaLevel)
       << ", " << formatBytes(list.memory) << "\n";
   for (const CudaDevice &device : list.cuda)
@@ -75,8 +75,7 @@ void binade::printLedger(std::ostream &out, const Program &program) {
     separator = ", ";
   }
   if (std::uint64_t extra = program.getExtraBytes())
-    out << "; and " << formatBytes(extra)
-        << " that this machine's library adds";
+    out << "; and " << formatBytes(extra) << " more for this machine's library";
   out << "\n";
 }
 
@@ -94,11 +93,11 @@ static std::string getNode(const std::string &label) {
 }
 
 namespace {
-/// What one kernel or kind of library call does in a step.
+/// The calls of one kernel or kind of library call in a step.
 struct Row {
   std::string kind;
-  std::string node;            ///< Of the first call.
-  std::set<std::string> nodes; ///< Of all.
+  std::string node;            ///< Node of the first call.
+  std::set<std::string> nodes; ///< Nodes of all calls.
   std::int64_t calls = 0, segments = 0;
   std::uint64_t bytes = 0;
 };
@@ -138,7 +137,7 @@ private:
                  costOf(record, plan.buffers, loops).bytes;
   }
 
-  std::vector<std::int64_t> loops; ///< Counts of those around a record.
+  std::vector<std::int64_t> loops; ///< Iterations of the surrounding loops.
   const Plan &plan;
 };
 } // namespace
@@ -175,7 +174,7 @@ static void collect(const std::vector<Record> &records, Fallbacks &fallbacks) {
   }
 }
 
-/// Prints the records whose ops have a fallback, by what it is.
+/// Prints the records that use a fallback, grouped by fallback.
 static void printFallbacks(std::ostream &out, const Plan &plan) {
   constexpr std::size_t kShown = 4;
   Fallbacks fallbacks;
@@ -183,7 +182,7 @@ static void printFallbacks(std::ostream &out, const Plan &plan) {
     collect(*list, fallbacks);
   if (fallbacks.empty())
     return;
-  out << "\nwhat is computed otherwise than the policy decided\n";
+  out << "\nfallbacks: computed otherwise than the policy decided\n";
   for (const auto &[fallback, labels] : fallbacks) {
     out << "  " << printable(fallback.describe(), 300) << "\n";
     for (const std::string &label : labels | std::views::take(kShown))

@@ -1,4 +1,4 @@
-//===- TrainArguments.cpp - What training takes and prints ----------------===//
+//===- TrainArguments.cpp - Options of training ---------------------------===//
 
 #include "binade/CommandLine/TrainArguments.h"
 #include "binade/CommandLine/CommandLine.h"
@@ -23,12 +23,12 @@ void SettingArguments::add(CLI::App &command) {
       ->check(number());
   command
       .add_option("--set", texts,
-                  "Hyper-parameter of the optimizer; a bundle's too")
+                  "Value of a hyper-parameter, of a model or a bundle")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
 
-/// The setting that `text` says, if it says one.
+/// Parses KEY=NUMBER; returns nothing for other texts.
 static std::optional<Setting> parseSetting(const std::string &text) {
   std::size_t equals = text.find('=');
   if (equals == 0 || equals >= text.size() - 1)
@@ -73,7 +73,7 @@ CLI::Option *DataArguments::add(CLI::App &command) {
           ->type_name("FILE.safetensors");
   command
       .add_option("--window", windows,
-                  "Inputs cut from streams: "
+                  "Inputs that are windows of streams: "
                   "'ids=tokens[0:256],labels=tokens[1:257]'")
       ->type_name("SPEC");
   command
@@ -87,7 +87,7 @@ CLI::Option *DataArguments::add(CLI::App &command) {
       ->allow_extra_args(false);
   command
       .add_option("--batch", options.batch,
-                  "Samples per step; has to be the model's")
+                  "Expected samples per batch; an error if the model's differ")
       ->check(integer<std::int64_t>(1));
   return data;
 }
@@ -110,27 +110,28 @@ Result<void> DataArguments::complete() {
 }
 
 //===----------------------------------------------------------------------===//
-// What training takes
+// TrainArguments
 //===----------------------------------------------------------------------===//
 
 void TrainArguments::addEvaluation(CLI::App &command) {
   auto *data =
       command
           .add_option("--eval-data", evalData,
-                      "Held-out data like --data: the loss over it, without "
-                      "dropout and with running statistics, is eval_loss")
+                      "Held-out data in the format of --data, on which "
+                      "eval_loss is computed, without dropout and with running "
+                      "statistics")
           ->type_name("FILE.safetensors");
   command
       .add_option("--eval-fraction", train.evalFraction,
-                  "Instead of --eval-data: hold out this part of --data, "
-                  "its last samples")
+                  "Instead of --eval-data: hold out this fraction of the "
+                  "samples of --data, the last ones")
       ->type_name("F")
       ->check(number({.min = 0, .below = 1}))
       ->excludes(data);
   command
       .add_option("--eval-every", train.evalEvery,
-                  "Steps from one evaluation to the next; 0 for none but that "
-                  "after the last")
+                  "Steps between evaluations; 0 to evaluate only after the "
+                  "last step")
       ->type_name("N")
       ->check(integer<std::int64_t>());
 }
@@ -146,28 +147,28 @@ void TrainArguments::addRun(CLI::App &command) {
           ->type_name("RUN");
   command
       .add_option("--resume", resume,
-                  "Instead of --out: go on after the newest checkpoint of this "
-                  "run; without one, start it")
+                  "Instead of --out: resume this run from its newest "
+                  "checkpoint, or start it if it has none")
       ->type_name("RUN")
       ->excludes(out);
   command
       .add_option("--save-every", train.saveEvery,
-                  "Steps from one checkpoint to the next; 0 for none but that "
-                  "of a run which is stopped")
+                  "Steps between checkpoints; 0 to save one only if the run "
+                  "is stopped")
       ->type_name("N")
       ->check(integer<std::int64_t>());
-  command.add_option("--keep", train.keep, "Checkpoints that are left")
+  command.add_option("--keep", train.keep, "Number of checkpoints to keep")
       ->type_name("K")
       ->check(integer<std::int64_t>(1))
       ->capture_default_str();
   command
       .add_option("--max-seconds", train.maxSeconds,
-                  "Stop training, as a signal does, when these have passed")
+                  "Stop after this many seconds, as after a signal")
       ->type_name("S")
       ->check(number({.min = 0}));
   command
       .add_option("--stop-after", train.stopAfter,
-                  "Stop training, as a signal does, after step N of --steps")
+                  "Stop after step N of --steps, as after a signal")
       ->type_name("N")
       ->check(integer<std::int64_t>(1));
   command
@@ -179,17 +180,19 @@ void TrainArguments::addRun(CLI::App &command) {
       ->allow_extra_args(false);
   command
       .add_option("--seed", train.seed,
-                  "Of random initial values, dropout and the samples' order")
+                  "Seed of random initial values, dropout and the order of "
+                  "samples")
       ->check(integer<std::uint64_t>())
       ->capture_default_str();
   command
       .add_option("--init-seed", initSeed,
-                  "Of random initial values and dropout, instead of --seed")
+                  "Seed of random initial values and dropout, instead of "
+                  "--seed")
       ->check(integer<std::uint64_t>());
   command
       .add_option("--init", init,
-                  "Start from the tensors of this file with known names, as "
-                  "final.safetensors has them")
+                  "Start from the tensors of this file, matched by the names "
+                  "that final.safetensors has")
       ->type_name("FILE.safetensors");
   command
       .add_option("--save-grads", train.saveGradients,
@@ -198,23 +201,22 @@ void TrainArguments::addRun(CLI::App &command) {
       ->check(integer<std::int64_t>());
   command
       .add_option("--save-inputs", train.saveInputs,
-                  "Write what the last step reads, its batch and the state "
+                  "Write the inputs of the last step, its batch and the state "
                   "before it, for 'binade trace'")
       ->type_name("FILE.safetensors");
   command
       .add_option("--record", record,
-                  "Write what the values of all steps were like, for --ranges")
+                  "Write the ranges of the values of all steps, for --ranges")
       ->type_name("ranges=FILE.json");
   command
       .add_option("--on-nonfinite", onNonFinite,
-                  "What to do about gradients or a loss that are not finite; "
-                  "if not given stop, but skip gradients with loss scaling; "
-                  "shrink is for optimizers that answer to them, such as "
-                  "tiger")
+                  "Handling of gradients or a loss that are not finite; "
+                  "default: stop, or skip the step with loss scaling; shrink "
+                  "needs an optimizer that supports it, such as tiger")
       ->check(oneOf({"stop", "skip", "continue", "shrink"}));
   command
       .add_option("--max-skipped", train.maxSkipped,
-                  "Skipped steps in a row after which training stops; 0 for "
+                  "Stop after this many consecutive skipped steps; 0 for "
                   "never")
       ->type_name("N")
       ->check(integer<std::int64_t>())
@@ -238,9 +240,8 @@ void TrainArguments::add(CLI::App &command) {
       ->capture_default_str();
   command
       .add_option("--inject", injected,
-                  "Take the batches of this file, which is like --data, in "
-                  "their order from step N on, in place of those that would "
-                  "have been these steps'")
+                  "Replace the batches from step N on by those of this file, "
+                  "in order, which has the format of --data")
       ->type_name("FILE.safetensors@N")
       ->allow_extra_args(false);
   addEvaluation(command);
@@ -254,8 +255,8 @@ Result<void> TrainArguments::complete() {
   if (train.out.empty())
     return usageError("--out names no directory");
   if (train.resume && !record.empty())
-    return usageError("--record cannot be resumed: what it counted of the "
-                      "steps before is not in a checkpoint");
+    return usageError("--record cannot be used with --resume, because "
+                      "checkpoints do not contain the ranges of earlier steps");
   if (Result<void> done = data.complete(); !done)
     return done;
   if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
@@ -294,12 +295,12 @@ Result<void> TrainArguments::complete() {
 // Training
 //===----------------------------------------------------------------------===//
 
-/// The signal that asks for an end; 0 for none.
+/// The signal that was received; 0 for none.
 static volatile std::sig_atomic_t signalSeen = 0;
 
-/// The first SIGINT or SIGTERM ends training after a batch, the second at once.
-/// A reader of the output that goes away ends nothing, and a file that may not
-/// grow is an error of writing.
+/// Makes the first SIGINT or SIGTERM end training after a batch, the second one
+/// immediately. A closed output pipe does not end training, and exceeding the
+/// file size limit is a write error.
 static void catchSignals() {
   struct sigaction action = {};
   action.sa_handler = [](int number) { signalSeen = number; };
@@ -310,7 +311,8 @@ static void catchSignals() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// All that the run is made of; weights are sought in `directory`.
+/// Lists the input files of the run by their purpose; weights are in
+/// `directory`.
 std::map<std::string, std::string>
 TrainArguments::listFiles(const Program &program, const std::string &model,
                           const std::string &directory) const {
@@ -343,8 +345,9 @@ static void warnOf(const std::vector<std::string> &names,
             << ": " << joinFirst(quoted, kMax) << "\n";
 }
 
-/// Refuses parameters and buffers that neither the model nor a file has a value
-/// for; `missing` are those that the file lacks, null without one.
+/// Checks that all parameters and buffers have a value from the model or from
+/// the file of --init. `missing` lists those that the file lacks; null without
+/// a file.
 static Result<void> requireValues(const Program &program,
                                   const std::vector<std::string> *missing) {
   std::vector<std::string> names;
@@ -381,9 +384,9 @@ Result<void> TrainArguments::initialize(Program &program) const {
     return complete;
   std::cout << "start: " << restored->tensors << " tensors of "
             << printable(init) << "\n";
-  warnOf(restored->missing, "keep their initial values, for the file has "
+  warnOf(restored->missing, "keep their initial values, because the file has "
                             "none with their names");
-  warnOf(restored->unknown, "of the file are left out, for the program has "
+  warnOf(restored->unknown, "of the file are ignored, because the program has "
                             "none with their names");
   return {};
 }
@@ -455,7 +458,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   }
   if (Result<void> done = initialize(program); !done)
     return done.takeError();
-  // Noticed before the steps, not after them.
+  // Fail before the first step, not after the last one.
   if (!profile.empty())
     if (Result<AtomicFile> file = AtomicFile::create(profile); !file)
       return file.takeError();
@@ -478,19 +481,19 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   progress.finish();
   wasAlarmed = summary && summary->isAlarmed;
   if (wasAlarmed && train.alarms.action == OnAlarm::Switch)
-    return summary->exitCode; // Whoever called goes on.
+    return summary->exitCode; // The caller resumes under another policy.
   if (summary && summary->evalLoss)
     std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
               << summary->evalStep << "\n";
   if (summary && summary->steps < train.steps)
     std::cout << "stopped after step " << summary->steps
               << "; the same command with --resume " << printable(train.out)
-              << " instead of --out goes on\n";
+              << " instead of --out resumes the run\n";
   if (wasAlarmed && !train.alarms.policy.empty())
-    std::cout << "the policy would go on under "
+    std::cout << "the policy asks to resume under "
               << printable(train.alarms.policy)
-              << ", which a compiled step cannot: 'binade ckpt convert' takes "
-                 "the run to a bundle of that policy\n";
+              << ", which needs another bundle: 'binade ckpt convert' converts "
+                 "the checkpoint for a bundle of that policy\n";
   if (summary)
     printReaderNote(program, train.out);
   Result<void> profiled = writeProfile(program);

@@ -1,4 +1,4 @@
-//===- CommandLine.h - what is legal on the command line --------*- C++ -*-===//
+//===- CommandLine.h - Helpers for command lines ----------------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_COMMANDLINE_H
 #define BINADE_COMMANDLINE_COMMANDLINE_H
@@ -33,31 +33,30 @@ CLI::Validator integer(Int low = 0,
   return CLI::Validator(check, "");
 }
 
-/// Accepts a finite number of `range`; where it does not matter, what follows
-/// decides.
+/// Accepts a finite number in `range`. By default the range is checked later.
 CLI::Validator number(NumberRange range = {});
 
 /// Accepts one of `names`.
 CLI::Validator oneOf(std::vector<std::string> names);
 
-/// Adds a subcommand. CLI11's function of that purpose makes every file that
-/// calls it compile all of CLI11, which takes seconds.
+/// Adds a subcommand. Calling CLI11's own function instead would compile all of
+/// CLI11 in every file that does so, which takes seconds.
 CLI::App *addCommand(CLI::App &app, std::string name, std::string help);
 
-/// Adds --diag, the form of errors and warnings.
+/// Adds --diag, the format of errors and warnings.
 void addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format);
 
 /// Adds --device.
 void addDevice(CLI::App &app, DeviceChoice &device);
 
-/// `a, b`: names, made printable.
+/// Returns printable names, separated by commas.
 std::string joinPrintable(const std::vector<std::string> &names);
 
-/// An error of the command line: exit code 2.
+/// Returns an error of the command line (exit code 2).
 Error usageError(std::string message);
 
-/// Prints what CLI11 found wrong in the drivers' words and returns the exit
-/// code. The name of `app` is how it is called.
+/// Prints an error of CLI11 as a Binade error and returns the exit code. The
+/// name of `app` has to be the name of the program.
 int reportUsage(const CLI::App &app, const CLI::ParseError &error, int argc,
                 char **argv);
 

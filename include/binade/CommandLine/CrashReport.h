@@ -1,4 +1,4 @@
-//===- CrashReport.h - report signals that mean a bug -----------*- C++ -*-===//
+//===- CrashReport.h - Report of crashes ------------------------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_CRASHREPORT_H
 #define BINADE_COMMANDLINE_CRASHREPORT_H
@@ -20,9 +20,8 @@ namespace binade {
 /// work.
 void reportCrashes(std::string_view program, int argc, char **argv);
 
-/// Runs `body` and returns its exit code. An exception that leaves it is
-/// reported as `format` says: std::bad_alloc with exit code 7, any other, which
-/// is a bug, with 70.
+/// Runs `body` and returns its exit code. Reports exceptions in `format`:
+/// std::bad_alloc with exit code 7, any other, which is a bug, with 70.
 int runCommand(std::string_view program, DiagnosticFormat format,
                const std::function<int()> &body);
 

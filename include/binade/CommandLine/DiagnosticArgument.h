@@ -1,4 +1,4 @@
-//===- DiagnosticArgument.h - the form that errors have ---------*- C++ -*-===//
+//===- DiagnosticArgument.h - Value of --diag -------------------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_DIAGNOSTICARGUMENT_H
 #define BINADE_COMMANDLINE_DIAGNOSTICARGUMENT_H
@@ -7,7 +7,7 @@
 
 namespace binade {
 
-/// The value of --diag on a command line that need not be valid otherwise.
+/// Returns the value of --diag. The command line may be invalid otherwise.
 DiagnosticFormat findDiagnosticFormat(int argc, char **argv);
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- Report.h - compiled steps shown to people ----------------*- C++ -*-===//
+//===- Report.h - Reports about compiled steps ------------------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_REPORT_H
 #define BINADE_COMMANDLINE_REPORT_H
@@ -9,27 +9,29 @@
 
 namespace binade {
 
-/// One line: model, policy, threads, instruction set.
+/// Prints model, policy, threads and instruction set in one line, then the
+/// settings.
 void printHeading(std::ostream &out, const Program &program);
 
-/// A line per device, and why there is none of CUDA.
+/// Prints a line per device, and why no CUDA device was found.
 void printDevices(std::ostream &out, const DeviceList &list);
 
-/// Memory at the step's peak, by what it is for.
+/// Prints the memory at the step's peak by category.
 void printLedger(std::ostream &out, const Program &program);
 
-/// Kernels and library calls: how often each is called in a step and how many
-/// bytes its operands have.
+/// Prints kernels and library calls with the number of calls in a step and the
+/// bytes of their operands, then the fallbacks.
 void printRecords(std::ostream &out, const Plan &plan);
 
-/// What the policy's file says, and those of the policies that it extends.
+/// Prints the text of the policy and of the policies that it extends.
 void printPolicy(std::ostream &out, const Plan &plan);
 
-/// Where the time of all steps went, by kernel and library call, the slowest
-/// first, and how near they come to what the machine can do.
+/// Prints the time of all steps by kernel and library call, the slowest first,
+/// compared with the roofline.
 void printProfile(std::ostream &out, const Profile &profile);
 
-/// A record's label names op and node; calls of one op are one row of a table.
+/// Returns the op of a record's label, which consists of op and node. Tables
+/// have one row per op.
 std::string getOpName(const std::string &label);
 
 } // namespace binade

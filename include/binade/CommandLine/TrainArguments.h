@@ -1,4 +1,4 @@
-//===- TrainArguments.h - what training takes and prints --------*- C++ -*-===//
+//===- TrainArguments.h - Options of training -------------------*- C++ -*-===//
 // Shared by `binade train`, which compiles, and `binade-run`, which does not.
 //===----------------------------------------------------------------------===//
 
@@ -11,25 +11,25 @@
 
 namespace binade {
 
-/// Hyper-parameters: --lr and --set.
+/// The options of hyper-parameters: --lr and --set.
 struct SettingArguments {
   std::optional<double> lr;
   std::vector<std::string> texts;
 
   void add(CLI::App &command);
-  /// Checks what the command line can say wrong, and writes `lr` to `texts`.
-  /// The value of the setting `named` may be a name; all others are numbers.
+  /// Checks the settings, and adds `lr` to `texts`. The value of the setting
+  /// `named` may be a name; all others are numbers.
   Result<void> complete(std::string_view named = {});
-  /// The numbers that they say, after `complete`.
+  /// Returns the numeric settings, after `complete`.
   std::vector<Setting> getSettings() const;
 };
 
-/// Where batches come from: --data, --window, --stride, --const and --batch.
+/// The options of data: --data, --window, --stride, --const and --batch.
 struct DataArguments {
   DataOptions options;
 
   CLI::Option *add(CLI::App &command);
-  /// Takes apart what the command line holds as text.
+  /// Parses the options that CLI11 stores as text.
   Result<void> complete();
 
 private:
@@ -37,16 +37,17 @@ private:
   std::vector<std::string> constants;
 };
 
-/// Data, evaluation, and the options of a run.
+/// The options of data, evaluation and a run.
 struct TrainArguments {
   TrainOptions train;
   bool wasAlarmed = false; ///< After `run`: whether an alarm ended it.
 
   void add(CLI::App &command);
-  /// Takes apart what the command line holds as text.
+  /// Parses the options that CLI11 stores as text.
   Result<void> complete();
-  /// Trains and tells the terminal about it; the exit code. `model` is the file
-  /// that the program was made of, `directory` where its weights are.
+  /// Trains, reports progress on the terminal, and returns the exit code.
+  /// `model` is the file of the model or bundle, `directory` the directory of
+  /// its weights.
   Result<int> run(Program &program, const std::string &model,
                   const std::string &directory);
 
@@ -63,12 +64,12 @@ private:
   std::string evalData;
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
   std::vector<std::string> schedules, injected;
-  /// Files, and the steps from which on they are fed.
+  /// Files of --inject with the first step of each.
   std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;
 };
 
-/// Fails, as CLI11 does, unless the command line names a run's directory.
+/// Throws an error of CLI11 unless --out or --resume is given.
 void requireRun(const CLI::App &command);
 
 } // namespace binade

@@ -124,7 +124,7 @@ def test_a_bundle_of_a_policy_that_switches(folder, tmp_path):
     compiled = compile_bundle(folder, bundle, policy=policy)
     assert "warning: a bundle has one policy" in compiled.stderr
     process = run_bundle(folder, bundle, run, code=4)
-    assert "the policy would go on under bf16-amp" in process.stdout
+    assert "the policy asks to resume under bf16-amp" in process.stdout
     (line,) = read_lines(run / "alarms.jsonl")
     assert line["action"] == "stop"
     compile_bundle(folder, other, policy="bf16-amp")

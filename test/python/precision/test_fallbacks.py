@@ -171,7 +171,7 @@ def test_strict_refuses_what_is_not_kept(terms, rows, tmp_path):
     wrong = terms if terms % 16 else rows
     nearest = -(-wrong // 16) * 16
     message = f"k = {wrong} is not a multiple of 16; k = {nearest} would do"
-    assert ("what is computed otherwise than the policy decided" in text) != isKept
+    assert ("fallbacks: computed otherwise than the policy decided" in text) != isKept
     assert (message in text) != isKept and (message in done.stderr) != isKept
     bundle.unlink()
     done = run("compile", model, "fp8-current", "cuda:sm_90", "--strict", "-o", bundle,
