@@ -1,7 +1,7 @@
-//===- Activity.h - what a thread is doing ----------------------*- C++ -*-===//
-// A crash report names the current activities of the program: the phase and the
-// pass of the compiler, or the record of a plan. Code that works on one of
-// these has an object of this class for as long as it does.
+//===- Activity.h - Activities for crash reports ----------------*- C++ -*-===//
+// A crash report lists the current activities of the program, such as the phase
+// and pass of the compiler, or the record of a plan. Code creates an Activity
+// object for the time that it executes one of these.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_ACTIVITY_H
@@ -11,12 +11,12 @@
 
 namespace binade {
 
-/// Declares what this thread does while the object exists. Activities of a
-/// thread nest. An object costs a few stores.
+/// Declares what this thread is doing while the object exists. Activities of a
+/// thread nest. The cost is a few stores.
 class Activity {
 public:
-  /// `kind` says what `name` is the name of: "phase", "record". Both must
-  /// outlive the activity.
+  /// `kind` is the kind of activity, such as "phase" or "record". Both strings
+  /// must outlive the activity.
   Activity(std::string_view kind, std::string_view name) noexcept;
   ~Activity();
   Activity(const Activity &) = delete;
@@ -24,14 +24,14 @@ public:
 
   std::string_view getKind() const { return kind; }
   std::string_view getName() const { return name; }
-  /// The activity that this one is part of, or null.
+  /// Returns the surrounding activity, or null.
   const Activity *getOuter() const { return outer; }
 
-  /// The innermost activity of this thread or, if it has none, of the thread
-  /// that called `followThread`. Async-signal-safe.
+  /// Returns the innermost activity of this thread or, if it has none, of the
+  /// thread that called `followThread`. Async-signal-safe.
   static const Activity *getInnermost();
-  /// Lets threads without activities of their own report those of this thread:
-  /// the main thread calls it, whose parallel loops run on worker threads.
+  /// Makes threads without activities report those of this thread. Called by
+  /// the main thread, whose parallel loops run on worker threads.
   static void followThread();
 
 private:

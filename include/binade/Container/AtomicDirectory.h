@@ -1,4 +1,4 @@
-//===- AtomicDirectory.h - Write a directory completely or not --*- C++ -*-===//
+//===- AtomicDirectory.h - Atomic creation of directories -------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_ATOMICDIRECTORY_H
 #define BINADE_CONTAINER_ATOMICDIRECTORY_H
@@ -7,13 +7,14 @@
 
 namespace binade {
 
-/// A directory that appears under its name when all of its files are on disk.
+/// A directory that appears under its name only when all of its files are on
+/// disk.
 ///
-/// It is made as `<path>.tmp-<pid>-<n>`; files are put there by those who bring
-/// them to disk themselves (see `AtomicFile`). `commit` renames it to `path`
-/// and syncs the directory above. What was at `path` is moved aside before and
-/// removed after. Without a successful `commit` the temporary is removed.
-/// Errors are as those of `AtomicFile`.
+/// It is created as `<path>.tmp-<pid>-<n>`. The caller writes and syncs the
+/// files in it, for example with `AtomicFile`. `commit` renames it to `path`
+/// and syncs the parent directory. An existing `path` is renamed before and
+/// removed after that. Without a successful `commit`, the temporary directory
+/// is removed. Errors are as for `AtomicFile`.
 class AtomicDirectory {
 public:
   static Result<AtomicDirectory> create(const std::string &path);
@@ -24,7 +25,7 @@ public:
   AtomicDirectory &operator=(AtomicDirectory &&other) = delete;
   ~AtomicDirectory();
 
-  /// Where files are put until `commit`.
+  /// Returns the temporary path of the directory until `commit`.
   const std::string &getTemporary() const { return temporary; }
 
   Result<void> commit();
@@ -34,18 +35,18 @@ private:
       : path(std::move(path)), temporary(std::move(temporary)) {}
 
   std::string path;
-  std::string temporary; ///< Empty when there is nothing left to remove.
+  std::string temporary; ///< Empty if there is nothing to remove.
 };
 
-/// Removes a directory with what is in it. It loses its name first, so that it
-/// is never seen with a part of its files.
+/// Removes a directory and its contents. Renames it first, so that no other
+/// process sees it with only some of its files.
 Result<void> removeDirectory(const std::string &path);
 
-/// Makes a directory unless it is there, and brings its name to disk.
+/// Creates a directory unless it exists, and syncs its name to disk.
 Result<void> makeDirectory(const std::string &path);
 
-/// True for the names that files and directories have before they are complete
-/// or while they are removed.
+/// Whether `name` is a temporary name of an incomplete file or directory, or of
+/// one that is being removed.
 bool isTemporaryName(std::string_view name);
 
 } // namespace binade

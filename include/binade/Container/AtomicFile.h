@@ -1,4 +1,4 @@
-//===- AtomicFile.h - Write a file completely or not at all -----*- C++ -*-===//
+//===- AtomicFile.h - Atomic creation of files ------------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_ATOMICFILE_H
 #define BINADE_CONTAINER_ATOMICFILE_H
@@ -10,14 +10,14 @@
 
 namespace binade {
 
-/// A file that appears under its name when it is complete and on disk.
+/// A file that appears under its name only when it is complete and on disk.
 ///
-/// Bytes go to `<path>.tmp-<pid>-<n>` in the same directory. `commit` syncs
-/// it, renames it over `path` and syncs the directory; without a successful
-/// `commit` the temporary is removed and an older file stays as it was. After
-/// an error the object can only be destroyed. Errors are of exit code 5 (7
-/// where memory or descriptors ran out) and name the path and the system's
-/// reason.
+/// Bytes are written to `<path>.tmp-<pid>-<n>` in the same directory. `commit`
+/// syncs it, renames it to `path` and syncs the directory. Without a successful
+/// `commit`, the temporary file is removed, and an existing file is not
+/// changed. After an error the object can only be destroyed. Errors have exit
+/// code 5 (7 if memory or descriptors ran out) and name the path and the
+/// system's reason.
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
@@ -37,10 +37,10 @@ private:
 
   Descriptor descriptor;
   std::string path;
-  std::string temporary; ///< Empty when there is nothing left to remove.
+  std::string temporary; ///< Empty if there is nothing to remove.
 };
 
-/// Writes `text` as the whole of `path`.
+/// Writes `text` to the file `path`, atomically.
 Result<void> writeTextFile(const std::string &path, std::string_view text);
 
 } // namespace binade

@@ -28,24 +28,24 @@ enum class DType : std::uint8_t {
   U32,
   U16,
   U8,
-  BOOL, ///< one byte, 0 or 1
+  BOOL, ///< One byte, 0 or 1.
 };
 
 inline constexpr std::size_t kNumDTypes = 16;
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 std::size_t byteSize(DType type);
 
-/// The name in a safetensors header.
+/// Returns the name in a safetensors header.
 std::string_view name(DType type);
 
-/// True for F64 to F8_E8M0.
+/// Whether `type` is a floating-point type: F64 to F8_E8M0.
 bool isFloat(DType type);
 
-/// The inverse of `name`; names are case-sensitive.
+/// Returns the type with this name; names are case-sensitive.
 std::optional<DType> parseDType(std::string_view name);
 
-/// All names, separated by spaces, for messages.
+/// Returns all names, separated by spaces, for messages.
 std::string_view knownDTypes();
 
 } // namespace binade

@@ -8,7 +8,7 @@
 
 namespace binade {
 
-/// Owns a descriptor; negative when there is none.
+/// Owns a file descriptor; a negative number means none.
 class Descriptor {
 public:
   explicit Descriptor(int number = -1) : number(number) {}

@@ -1,7 +1,7 @@
-//===- Error.h - What went wrong, where, and the exit code ------*- C++ -*-===//
-// Everything that can be rejected is described by one record, so that the
-// compiler, the runtime and the tools report it in the same words. Code inside
-// `mlir::binade` has to write `::binade::Error`.
+//===- Error.h - Errors, exit codes and Result ------------------*- C++ -*-===//
+// The compiler, the runtime and the tools describe errors by the same class, so
+// that they report them in the same way. Code in `mlir::binade` has to write
+// `::binade::Error`.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_ERROR_H
@@ -15,31 +15,32 @@
 
 namespace binade {
 
-/// What a process ends with. Converts to int.
+/// The exit code of a process. Converts to int.
 struct ExitCode {
   enum Value : int {
     Ok = 0,
-    Difference = 1,   ///< a comparison found one
-    Usage = 2,        ///< the command line cannot be understood
-    Rejected = 3,     ///< a file, or a name that it should have, is wrong
-    NumericGuard = 4, ///< training stopped by its numbers
-    IO = 5,           ///< the system refused to read or write
-    Device = 6,       ///< no device, or it failed
-    Resources = 7,    ///< memory, time or size limit
-    Lock = 8,         ///< in use by another process
-    Peer = 9,         ///< another rank failed
-    Internal = 70,    ///< a bug in Binade
+    Difference = 1, ///< A comparison found a difference.
+    Usage = 2,      ///< Invalid command line.
+    Rejected = 3,   ///< Invalid file, or a name that a file does not have.
+    NumericGuard =
+        4,         ///< Training stopped due to non-finite values or an alarm.
+    IO = 5,        ///< The system failed to read or write.
+    Device = 6,    ///< The device is missing or failed.
+    Resources = 7, ///< A limit of memory, time or size was exceeded.
+    Lock = 8,      ///< In use by another process.
+    Peer = 9,      ///< Another rank failed.
+    Internal = 70, ///< A bug in Binade.
     Interrupted = 130,
     Terminated = 143,
   };
 };
 
-/// One diagnostic of severity error (or warning, see `Severity`).
+/// A diagnostic, which is an error unless it is rendered as a warning.
 ///
 /// `where` names the file and `part` the place in it (`tensor 'w'`,
-/// `node 'n' (Op)`, `byte 12`; may be empty). Both are free of control
-/// characters: names that come from files pass through `printable` or
-/// `quote` before they get here.
+/// `node 'n' (Op)`, `byte 12`; may be empty). Both must not contain control
+/// characters, so names from files have to be escaped by `printable` or
+/// `quote`.
 struct Error {
   std::string where;
   std::string message;
@@ -47,14 +48,14 @@ struct Error {
   std::string part = {};
   std::vector<std::string> notes = {};
 
-  /// Appends a note: the limit, option or command that helps.
+  /// Appends a note, such as the option or command that helps.
   Error withNote(std::string note) &&;
 
-  /// Sets the place inside the file unless a more exact one is known.
+  /// Sets the place in the file, unless it is already set.
   Error withPart(std::string place) &&;
 
-  /// The same failure as seen from a file that refers to this one: `where` and
-  /// `part` move into the message.
+  /// Returns the error as an error of a file that refers to this one: `where`
+  /// and `part` become part of the message.
   Error seenFrom(std::string referrer, std::string place) &&;
 };
 
@@ -68,13 +69,13 @@ std::string render(const Error &error,
                    DiagnosticFormat format = DiagnosticFormat::Text,
                    Severity severity = Severity::Error);
 
-/// A failed system call as an error: `what` is the attempt ("cannot write"),
-/// `number` its errno. A path without a file is rejected (3), what memory or a
-/// limit forbids is a matter of resources (7), the rest is I/O (5).
+/// Returns an error for a failed system call: `what` describes the attempt
+/// ("cannot write"), `number` is its errno. The exit code is 3 if the path does
+/// not exist, 7 if memory or descriptors ran out, else 5.
 Error systemError(std::string where, std::string_view what, int number);
 
-/// A value or the reason why there is none. Reading the value of a failure
-/// throws std::bad_variant_access.
+/// A value or an error. Reading the value of an error throws
+/// std::bad_variant_access.
 template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : state(std::in_place_index<0>, std::move(value)) {}
@@ -94,7 +95,7 @@ private:
   std::variant<T, Error> state;
 };
 
-/// Success (`return {};`) or the reason of failure.
+/// Success (`return {};`) or an error.
 template <> class [[nodiscard]] Result<void> {
 public:
   Result() = default;

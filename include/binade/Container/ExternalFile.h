@@ -1,8 +1,8 @@
-//===- ExternalFile.h - Open and read files named by a model ----*- C++ -*-===//
-// Every byte that a model, data set or checkpoint keeps in another file is
-// read through these functions. The kernel resolves the path, checks are made
-// on the opened descriptor, and bytes are copied with pread: a file that
-// shrinks or is replaced meanwhile can cause an error, never a fault.
+//===- ExternalFile.h - Safe reading of external files ----------*- C++ -*-===//
+// Files to which a model, data set or checkpoint refers are read only by these
+// functions. The kernel resolves the path, checks use the opened descriptor,
+// and bytes are copied with pread. So a file that shrinks or is replaced while
+// it is read causes an error, but never a fault.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_EXTERNALFILE_H
@@ -16,25 +16,24 @@
 namespace binade {
 
 struct OpenOptions {
-  /// Accept a file that has other names too, as stores that share equal files
-  /// make them (--allow-links). A hard link may lead to a file outside of the
-  /// directory.
+  /// Accepts files with hard links (--allow-links), as in stores that share
+  /// equal files. A hard link may refer to a file outside of the directory.
   bool allowHardLinks = false;
-  /// Resolve the path component by component even where the kernel could do it
-  /// at once.
+  /// Resolves the path component by component, even if the kernel supports
+  /// openat2.
   bool walk = false;
 };
 
-/// An open regular file. Movable; closes its descriptor.
+/// An open regular file. Movable; the destructor closes it.
 class ExternalFile {
 public:
   ExternalFile(Descriptor descriptor, std::uint64_t size, std::string path)
       : descriptor(std::move(descriptor)), size(size), path(std::move(path)) {}
 
   int getDescriptor() const { return descriptor.get(); }
-  /// Bytes when it was opened.
+  /// Returns the size in bytes at the time of opening.
   std::uint64_t getSize() const { return size; }
-  /// The path for messages, printable.
+  /// Returns the printable path for messages.
   const std::string &getPath() const { return path; }
 
 private:
@@ -43,17 +42,18 @@ private:
   std::string path;
 };
 
-/// Opens `location`, a relative path written in a file of `directory` ("" is
-/// the current one), for reading. Rejected: empty, absolute, with a `..`
-/// component, a backslash or a drive letter; a symbolic link at any component;
-/// anything but a regular file; a file with more than one name (see
-/// `OpenOptions`). `directory` itself is the user's and may be a link.
+/// Opens `location` for reading, a relative path from an untrusted file in
+/// `directory` ("" for the current directory). Rejects paths that are empty,
+/// absolute, or contain a `..` component, a backslash or a drive letter;
+/// symbolic links in any component; anything but regular files; and files with
+/// hard links (see `OpenOptions`). `directory` itself is trusted and may be a
+/// link.
 Result<ExternalFile> openBeneath(const std::string &directory,
                                  std::string_view location,
                                  OpenOptions options = {});
 
-/// Opens a file that the user named: links are followed, but it has to be a
-/// regular file.
+/// Opens a file that the user named. Follows links, but rejects anything but
+/// regular files.
 Result<ExternalFile> openFile(const std::string &path);
 
 /// Checks that bytes [offset, offset + length) exist, before memory for them
@@ -65,11 +65,12 @@ Result<void> checkRange(const ExternalFile &file, std::uint64_t offset,
 Result<void> readRange(const ExternalFile &file, std::uint64_t offset,
                        std::span<std::byte> into);
 
-/// The whole file, if it has at most `limit` bytes (otherwise exit code 7).
+/// Returns the contents of a file of at most `limit` bytes. The error for a
+/// larger file has exit code 7.
 Result<std::string> readText(const ExternalFile &file, std::uint64_t limit);
 
-/// Parses digits and nothing else (as `offset` and `length` of external data
-/// are written); no value on a sign, a space, an exponent or overflow.
+/// Parses decimal digits, such as `offset` and `length` of external data.
+/// Returns nothing for any other character, or on overflow.
 std::optional<std::uint64_t> parseDecimal(std::string_view text);
 
 } // namespace binade

@@ -1,7 +1,7 @@
-//===- FloatConversion.h - f32 to and from narrow floats --------*- C++ -*-===//
-// Scalar conversions for host code, in integer arithmetic: the same bits on
-// every machine, whatever its flush-to-zero mode. NaN becomes the canonical
-// quiet NaN (0x7fc0, 0x7e00).
+//===- FloatConversion.h - Conversions to narrow formats --------*- C++ -*-===//
+// Scalar conversions for host code in integer arithmetic, whose results depend
+// neither on the machine nor on its flush-to-zero mode. NaN becomes the
+// canonical quiet NaN (0x7fc0, 0x7e00).
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_FLOATCONVERSION_H
@@ -12,7 +12,7 @@
 
 namespace binade {
 
-/// Rounds to nearest even; overflow gives infinity.
+/// Rounds to nearest even; values that overflow become infinity.
 constexpr std::uint16_t floatToBF16(float value) {
   std::uint32_t u = std::bit_cast<std::uint32_t>(value);
   if ((u & 0x7fffffff) > 0x7f800000)
@@ -24,8 +24,8 @@ constexpr float bf16ToFloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Rounds to nearest even, subnormal results included; from 65520 on the
-/// result is infinity.
+/// Rounds to nearest even, including subnormal results. Magnitudes of 65520 and
+/// more become infinity.
 constexpr std::uint16_t floatToF16(float value) {
   std::uint32_t u = std::bit_cast<std::uint32_t>(value);
   std::uint32_t sign = (u >> 16) & 0x8000, magnitude = u & 0x7fffffff;
@@ -38,7 +38,7 @@ constexpr std::uint16_t floatToF16(float value) {
     return static_cast<std::uint16_t>(
         sign | ((rebiased + 0xfff + ((rebiased >> 13) & 1)) >> 13));
   }
-  // A multiple of 2^-24: shift the significand there and round what falls off.
+  // The result is a multiple of 2^-24: shift the significand and round.
   std::uint32_t exponent = magnitude >> 23;
   if (exponent < 102) // Below 2^-25, half of the smallest subnormal number.
     return static_cast<std::uint16_t>(sign);
@@ -67,17 +67,19 @@ constexpr float f16ToFloat(std::uint16_t bits) {
                               ((fraction << (23 - top)) & 0x7fffff));
 }
 
-/// Bits of fraction, exponent bias and the code of the largest number.
+/// An 8-bit format: its fraction bits, exponent bias, and the bits of its
+/// largest value.
 struct ByteFormat {
   unsigned fraction, bias, largest;
 };
 inline constexpr ByteFormat kE4M3 = {3, 7, 0x7e}, kE5M2 = {2, 15, 0x7b};
 
-/// Rounds to nearest even; beyond the largest number is NaN (0x7f).
+/// Rounds to nearest even. Magnitudes beyond the largest value become NaN
+/// (0x7f).
 constexpr std::uint8_t floatToByte(float value, ByteFormat format) {
   std::uint32_t u = std::bit_cast<std::uint32_t>(value);
   std::uint32_t sign = (u >> 24) & 0x80, magnitude = u & 0x7fffffff;
-  // Below the format's normal numbers all have its least exponent.
+  // Subnormal results have the exponent of the smallest normal value.
   std::uint32_t least = 128 - format.bias, exponent = magnitude >> 23;
   std::uint32_t base = exponent < least ? least : exponent;
   std::uint32_t shift = 23 - format.fraction + (base - exponent);
@@ -88,7 +90,7 @@ constexpr std::uint8_t floatToByte(float value, ByteFormat format) {
   std::uint64_t quotient = significand >> shift;
   std::uint64_t rest = significand & ((std::uint64_t(1) << shift) - 1);
   quotient += rest > half || (rest == half && (quotient & 1));
-  // The leading bit of a normal number counts for one exponent.
+  // The leading bit of a normal value adds 1 to the exponent.
   std::uint64_t code =
       (std::uint64_t(base - least) << format.fraction) + quotient;
   if (magnitude > 0x7f800000 || code > format.largest)

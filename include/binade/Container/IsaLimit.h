@@ -1,4 +1,4 @@
-//===- IsaLimit.h - instruction sets that are left out ----------*- C++ -*-===//
+//===- IsaLimit.h - Limit of the instruction set ----------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_ISALIMIT_H
 #define BINADE_CONTAINER_ISALIMIT_H
@@ -8,11 +8,11 @@
 
 namespace binade {
 
-/// The levels of x86-64 that kernels are compiled for, the lowest first.
+/// The x86-64 levels that kernels are compiled for, lowest first.
 inline constexpr std::string_view kIsaV3 = "x86-64-v3", kIsaV4 = "x86-64-v4";
 
-/// Whether the environment variable BINADE_ISA leaves AVX-512 out, of what is
-/// compiled and of what is run, as if this CPU had none.
+/// Whether the environment variable BINADE_ISA disables AVX-512 for compilation
+/// and execution.
 inline bool leavesOutAvx512() {
   const char *wanted = std::getenv("BINADE_ISA");
   return wanted && std::string_view(wanted) == kIsaV3;

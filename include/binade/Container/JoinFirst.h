@@ -1,4 +1,4 @@
-//===- JoinFirst.h - the beginning of a list, in words ----------*- C++ -*-===//
+//===- JoinFirst.h - Text of the first items of a list ----------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_JOINFIRST_H
 #define BINADE_CONTAINER_JOINFIRST_H
@@ -9,8 +9,8 @@
 
 namespace binade {
 
-/// The first `most` of `items` between separators, and how many follow: "a, b
-/// and 3 more".
+/// Joins the first `most` of `items` with separators, and adds the number of
+/// the others: "a, b and 3 more".
 std::string joinFirst(std::span<const std::string> items, std::size_t most,
                       std::string_view separator = ", ");
 

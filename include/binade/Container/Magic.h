@@ -1,4 +1,4 @@
-//===- Magic.h - Recognise files given in place of others -------*- C++ -*-===//
+//===- Magic.h - Recognition of file types ----------------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_MAGIC_H
 #define BINADE_CONTAINER_MAGIC_H
@@ -9,15 +9,16 @@
 
 namespace binade {
 
-/// As many first bytes of a file as `recognizeMagic` wants to see.
+/// The number of first bytes of a file that `recognizeMagic` needs.
 inline constexpr std::size_t kMagicBytes = 64;
 
-/// Says what a file looks like from its first bytes ("a gzip file",
-/// "a Git LFS pointer"), or nothing when it looks like none of the kinds that
-/// are commonly mistaken for a model or a tensor file.
+/// Returns the type of a file from its first bytes ("a gzip file",
+/// "a Git LFS pointer"); empty if it is not one of the types that are commonly
+/// given instead of a model or a tensor file.
 std::string_view recognizeMagic(std::span<const std::byte> head);
 
-/// What to do about it ("run 'git lfs pull' ..."), or nothing.
+/// Returns what to do about such a file ("run 'git lfs pull' ..."); may be
+/// empty.
 std::string_view magicAdvice(std::span<const std::byte> head);
 
 } // namespace binade

@@ -1,4 +1,4 @@
-//===- NonFinite.h - Elements that are not finite ---------------*- C++ -*-===//
+//===- NonFinite.h - Search for non-finite elements -------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_NONFINITE_H
 #define BINADE_CONTAINER_NONFINITE_H
@@ -13,14 +13,15 @@ namespace binade {
 /// The elements of a tensor that are NaN or infinite.
 struct NonFinite {
   std::size_t count = 0;
-  std::size_t first = 0; ///< Index of the first, if there is any.
+  std::size_t first = 0; ///< Index of the first one, if any.
 
-  /// "2 values that are not finite, the first as element 5".
+  /// Returns "2 values that are not finite, the first as element 5".
   std::string describe() const;
 };
 
-/// Searches a tensor of 16 bits or more; in another there are none. Without
-/// `countsMinusInfinity` those do not count: masks are made of them.
+/// Counts the non-finite elements of a tensor of F64, F32, F16 or BF16; returns
+/// 0 for other types. Minus infinity, which masks contain, counts only with
+/// `countsMinusInfinity`.
 NonFinite findNonFinite(DType dtype, std::span<const std::byte> bytes,
                         bool countsMinusInfinity = true);
 
@@ -30,8 +31,8 @@ struct NonFiniteTensor {
   std::size_t count = 0, elements = 0;
 };
 
-/// "2 parameters are not finite: 'w' (12 of 12 elements), 'b' (1 of 3
-/// elements)"; the first few by name. `what` is "parameter".
+/// Returns "2 parameters are not finite: 'w' (12 of 12 elements), 'b' (1 of 3
+/// elements)", with the names of the first few, where `what` is "parameter".
 std::string describe(const std::vector<NonFiniteTensor> &tensors,
                      std::string_view what);
 

@@ -1,4 +1,4 @@
-//===- Numbers.h - Numbers in messages, and which are legal -----*- C++ -*-===//
+//===- Numbers.h - Number formatting and ranges -----------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_NUMBERS_H
 #define BINADE_CONTAINER_NUMBERS_H
@@ -10,24 +10,24 @@
 
 namespace binade {
 
-/// The shortest text that reads back as `number`.
+/// Returns the shortest decimal text that is read back as `number`.
 std::string formatNumber(double number);
 
-/// "1.5 MiB".
+/// Returns a size as text, such as "1.5 MiB".
 std::string formatBytes(std::uint64_t bytes);
-/// `24GiB`, `512MiB`, `8e9`: bytes. None for what is no size, or is 0.
+/// Parses a positive size in bytes, such as `24GiB`, `512MiB` or `8e9`.
 std::optional<std::uint64_t> parseBytes(std::string_view text);
-/// A size, or `60%` of `whole`.
+/// Parses a size, or a share of `whole`, such as `60%`.
 std::optional<std::uint64_t> parseBudget(std::string_view text,
                                          std::uint64_t whole);
 
-/// The legal values of a setting. Bounds are inclusive; `below` is the
-/// exclusive upper bound.
+/// The allowed values of a setting. `min` and `max` are inclusive bounds,
+/// `below` is an exclusive upper bound.
 struct NumberRange {
   std::optional<double> min = {}, max = {}, below = {};
 
-  /// What is wrong with `value` of `name`, or an empty string. Only finite
-  /// numbers are legal.
+  /// Returns why `value` is not allowed for the setting `name`; empty if it is.
+  /// Values have to be finite.
   std::string explainViolation(std::string_view name, double value) const;
 };
 

@@ -1,12 +1,12 @@
 //===- Philox.h - Counter-based random numbers ------------------*- C++ -*-===//
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A number is a function of (key, counter): there is no state, any
-// element can be computed alone, and the order of evaluation does not matter.
+// SC 2011). A random number is a function of key and counter. There is no
+// state, so elements can be computed separately and in any order.
 //
-// Keying. The key is the user's 64-bit seed: word 0 its low half, word 1 its
-// high half. The four counter words are the caller's; who needs several
-// streams from one seed (dropout of each layer, shuffling of each epoch,
-// initial weights of each tensor) gives every stream its own counter words.
+// The key is the user's 64-bit seed: word 0 is its low half, word 1 its high
+// half. The caller chooses the four counter words. Different streams of one
+// seed (dropout of each layer, shuffling of each epoch, initial weights of each
+// tensor) have to use different counter words.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_CONTAINER_PHILOX_H
@@ -28,7 +28,7 @@ constexpr PhiloxKey philoxKey(std::uint64_t seed) {
           static_cast<std::uint32_t>(seed >> 32)};
 }
 
-/// Four independent, uniformly distributed words.
+/// Returns four independent, uniformly distributed words.
 constexpr std::array<std::uint32_t, 4> philox(PhiloxCounter counter,
                                               PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
@@ -44,14 +44,14 @@ constexpr std::array<std::uint32_t, 4> philox(PhiloxCounter counter,
   return counter;
 }
 
-/// A multiple of 2^-24 in [0, 1), exact in f32: the upper 24 bits.
+/// Returns the upper 24 bits as a multiple of 2^-24 in [0, 1), exact in f32.
 constexpr float philoxUniform(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-/// Two independent numbers of the standard normal distribution from two words
-/// (Box and Muller). The radius uses (first + 1) * 2^-32, which is never 0, so
-/// that both are finite and below 6.67 in magnitude.
+/// Returns two independent values of the standard normal distribution, by the
+/// Box-Muller transform of two words. The radius uses (first + 1) * 2^-32,
+/// which is never 0, so that magnitudes are below 6.67.
 inline std::pair<double, double> philoxNormal(std::uint32_t first,
                                               std::uint32_t second) {
   double radius = std::sqrt(-2.0 * std::log((first + 1.0) * 0x1p-32));

@@ -1,4 +1,4 @@
-//===- Printable.h - Text from files made safe to show ----------*- C++ -*-===//
+//===- Printable.h - Escaping of text from files ----------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_PRINTABLE_H
 #define BINADE_CONTAINER_PRINTABLE_H
@@ -9,19 +9,19 @@
 
 namespace binade {
 
-/// Makes bytes from a file safe for a terminal: control characters, text
-/// direction marks, backslashes and bytes that are not UTF-8 are escaped, and
-/// what does not fit into `limit` bytes is replaced by `...`.
+/// Escapes bytes from a file for a terminal: control characters, text direction
+/// marks, backslashes and invalid UTF-8. Truncates the result to `limit` bytes,
+/// ending in `...`.
 std::string printable(std::string_view bytes, std::size_t limit = 200);
 
-/// `printable` between single quotes, with quotes inside escaped.
+/// Returns `printable` in single quotes, with inner quotes escaped.
 std::string quote(std::string_view bytes);
 
-/// A glob that matches `name` alone, between double quotes as YAML has them.
-/// Bytes that are not UTF-8, which YAML cannot hold, are any byte.
+/// Returns a glob that matches only `name`, as a double-quoted YAML string.
+/// Bytes that are not UTF-8, which YAML cannot represent, become `?`.
 std::string quoteGlob(std::string_view name);
 
-/// True for well-formed UTF-8 (no surrogates, no overlong forms).
+/// Whether `bytes` are well-formed UTF-8 (no surrogates, no overlong forms).
 bool isUtf8(std::string_view bytes);
 
 } // namespace binade

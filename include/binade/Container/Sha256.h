@@ -8,14 +8,14 @@
 
 namespace binade {
 
-/// SHA-256 (FIPS 180-4) of bytes that arrive in pieces.
+/// Computes SHA-256 (FIPS 180-4) incrementally.
 class Sha256 {
 public:
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text);
-  /// The 32 bytes of the hash; the object can be used no more.
+  /// Returns the 32 bytes of the hash. The object must not be used afterwards.
   std::array<std::byte, 32> digest();
-  /// `digest` as 64 lower-case hexadecimal digits.
+  /// Returns `digest` as 64 lower-case hexadecimal digits.
   std::string hexDigest();
 
 private:
@@ -26,11 +26,11 @@ private:
   std::uint64_t length = 0; ///< Bytes so far.
 };
 
-/// Hexadecimal hash of bytes in memory.
+/// Returns the hexadecimal hash of bytes in memory.
 std::string sha256(std::span<const std::byte> bytes);
 std::string sha256(std::string_view text);
 
-/// Hexadecimal hash of bytes [offset, offset + length) of a file.
+/// Returns the hexadecimal hash of bytes [offset, offset + length) of a file.
 Result<std::string> sha256(const ExternalFile &file, std::uint64_t offset,
                            std::uint64_t length);
 

@@ -1,4 +1,4 @@
-//===- Suggest.h - What somebody may have meant -----------------*- C++ -*-===//
+//===- Suggest.h - Suggestions for misspelled names -------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_SUGGEST_H
 #define BINADE_CONTAINER_SUGGEST_H
@@ -9,9 +9,9 @@
 
 namespace binade {
 
-/// `; did you mean 'NAME'?` with the name that needs the fewest edits to become
-/// `word`, or nothing where each would need more than a third of its letters
-/// changed.
+/// Returns `; did you mean 'NAME'?` with the name that has the smallest edit
+/// distance from `word`. Returns an empty string if all distances exceed a
+/// third of the name's length.
 std::string suggest(std::string_view word, std::span<const std::string> names);
 
 } // namespace binade
