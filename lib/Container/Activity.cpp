@@ -1,4 +1,4 @@
-//===- Activity.cpp - What a thread is doing ------------------------------===//
+//===- Activity.cpp - Activities for crash reports ------------------------===//
 
 #include "binade/Container/Activity.h"
 #include <atomic>
@@ -10,10 +10,10 @@ using namespace binade;
 
 using Innermost = std::atomic<const Activity *>;
 
-/// The innermost activity of this thread. Its signal handler reads it.
+/// The innermost activity of this thread, which its signal handler reads.
 static thread_local Innermost innermost = nullptr;
 
-/// The same of the thread that called `followThread`.
+/// `innermost` of the thread that called `followThread`.
 static std::atomic<const Innermost *> followed = nullptr;
 
 namespace {
@@ -39,7 +39,7 @@ private:
 };
 } // namespace
 
-/// Gives this thread a signal stack, once.
+/// Creates the signal stack of this thread unless it exists.
 static void provideSignalStack() { static thread_local SignalStack stack; }
 
 Activity::Activity(std::string_view kind, std::string_view name) noexcept

@@ -1,4 +1,4 @@
-//===- Atomic.cpp - What atomic files and directories share ---------------===//
+//===- Atomic.cpp - Helpers of atomic files and directories ---------------===//
 
 #include "Atomic.h"
 #include "binade/Container/Descriptor.h"
@@ -49,9 +49,9 @@ Result<void> commitName(const std::string &temporary, const std::string &path,
   if (!directory)
     return writeError(path, "written, but cannot open the directory to sync it",
                       errno);
-  // Some network file systems cannot do this and say so.
+  // Some network file systems do not support this.
   if (::fsync(directory.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    return writeError(path, "written, but cannot bring the directory to disk",
+    return writeError(path, "written, but cannot sync the directory to disk",
                       errno);
   return {};
 }

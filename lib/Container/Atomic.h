@@ -1,4 +1,4 @@
-//===- Atomic.h - What atomic files and directories share -------*- C++ -*-===//
+//===- Atomic.h - Helpers of atomic files and directories -------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_ATOMIC_H
 #define BINADE_CONTAINER_ATOMIC_H
@@ -7,19 +7,19 @@
 
 namespace binade {
 
-/// The directory that holds `path`.
+/// Returns the directory that contains `path`.
 std::string directoryOf(const std::string &path);
 
-/// `path` with an ending that no other process and no other thread uses. A
-/// long name is cut, so that the ending does not make it too long.
+/// Returns `path` with a suffix that no other process and no other thread uses.
+/// A long name is truncated, so that the suffix does not make it too long.
 std::string temporaryName(const std::string &path);
 
-/// `systemError`, but never "rejected": nothing that was given is wrong. Where
-/// space is lacking a note says how much there is.
+/// Returns `systemError` with exit code IO instead of Rejected, because the
+/// user's input is not wrong. If the disk is full, a note gives the free space.
 Error writeError(const std::string &path, std::string_view what, int number);
 
-/// Renames `temporary` to `path`, and brings the new name itself to disk.
-/// `isRenamed` is set when the first is done.
+/// Renames `temporary` to `path`, and syncs the new name to disk. Sets
+/// `isRenamed` after the renaming.
 Result<void> commitName(const std::string &temporary, const std::string &path,
                         bool &isRenamed);
 

@@ -1,4 +1,4 @@
-//===- AtomicDirectory.cpp - Write a directory completely or not ----------===//
+//===- AtomicDirectory.cpp - Atomic creation of directories ---------------===//
 
 #include "binade/Container/AtomicDirectory.h"
 #include "Atomic.h"
@@ -10,7 +10,7 @@
 namespace binade {
 
 Result<AtomicDirectory> AtomicDirectory::create(const std::string &path) {
-  // A process of the same number that was killed may have left its temporary.
+  // A killed process with the same id may have left its temporary directory.
   for (int attempt = 0;; ++attempt) {
     std::string temporary = temporaryName(path);
     if (::mkdir(temporary.c_str(), 0777) == 0)
@@ -27,11 +27,11 @@ AtomicDirectory::~AtomicDirectory() {
 }
 
 Result<void> AtomicDirectory::commit() {
-  // Only an empty directory could be replaced by renaming.
+  // rename replaces only empty directories.
   std::string older = temporaryName(path);
   bool replaces = ::rename(path.c_str(), older.c_str()) == 0;
   if (!replaces && errno != ENOENT)
-    return writeError(path, "cannot move what is there aside", errno);
+    return writeError(path, "cannot rename the existing directory", errno);
   bool isRenamed = false;
   Result<void> done = commitName(temporary, path, isRenamed);
   if (isRenamed)
@@ -39,7 +39,7 @@ Result<void> AtomicDirectory::commit() {
   if (!replaces)
     return done;
   if (!isRenamed) {
-    // As it was before; if this fails, too, nothing more can be done.
+    // Restore the old directory; an error of this cannot be handled.
     (void)::rename(older.c_str(), path.c_str());
     return done;
   }

@@ -1,4 +1,4 @@
-//===- AtomicFile.cpp - Write a file completely or not at all -------------===//
+//===- AtomicFile.cpp - Atomic creation of files --------------------------===//
 
 #include "binade/Container/AtomicFile.h"
 #include "Atomic.h"
@@ -9,21 +9,23 @@
 namespace binade {
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
-  mode_t mode = 0666; // As the umask allows.
+  mode_t mode = 0666; // Reduced by the umask.
   struct stat older;
   bool replaces = ::stat(path.c_str(), &older) == 0;
   if (replaces && !S_ISREG(older.st_mode))
-    return Error{printable(path), "cannot write: it exists and is no file",
+    return Error{printable(path),
+                 "cannot write: it exists and is not a regular file",
                  ExitCode::IO};
   if (replaces)
     mode = older.st_mode & 0777;
-  // A process of the same number that was killed may have left its temporary.
+  // A killed process with the same id may have left its temporary file.
   for (int attempt = 0;; ++attempt) {
     std::string temporary = temporaryName(path);
     Descriptor descriptor(::open(
         temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (descriptor) {
-      // What the umask took away; where it cannot be set, less is right, too.
+      // Restore the bits that the umask removed. If that fails, fewer
+      // permissions are acceptable.
       if (replaces)
         (void)::fchmod(descriptor.get(), mode);
       return AtomicFile(std::move(descriptor), path, std::move(temporary));
@@ -70,10 +72,10 @@ Result<void> AtomicFile::write(std::uint64_t offset,
 }
 
 Result<void> AtomicFile::commit() {
-  // After a failed fsync the kernel may have dropped the data and call them
-  // clean: there is no second attempt.
+  // Do not retry a failed fsync: the kernel may have dropped the data and
+  // marked the pages as clean.
   if (::fsync(descriptor.get()) != 0)
-    return failure("cannot bring the file to disk", errno);
+    return failure("cannot sync the file to disk", errno);
   if (::close(descriptor.release()) != 0 && errno != EINTR)
     return failure("cannot close the file", errno);
   bool isRenamed = false;

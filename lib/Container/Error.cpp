@@ -1,4 +1,4 @@
-//===- Error.cpp - What went wrong, where, and the exit code --------------===//
+//===- Error.cpp - Errors, exit codes and Result --------------------------===//
 
 #include "binade/Container/Error.h"
 #include "nlohmann/json.hpp"
@@ -38,7 +38,7 @@ std::string render(const Error &error, DiagnosticFormat format,
                                      {"notes", error.notes}};
     if (severity == Severity::Error)
       record["exit_code"] = error.exitCode;
-    // Messages may hold bytes of the command line, which need not be UTF-8.
+    // Messages may contain bytes of the command line that are not UTF-8.
     return record.dump(-1, ' ', false,
                        nlohmann::ordered_json::error_handler_t::replace);
   }

@@ -1,4 +1,4 @@
-//===- ExternalFile.cpp - Read files by copying ---------------------------===//
+//===- ExternalFile.cpp - Safe reading of external files ------------------===//
 
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Magic.h"
@@ -20,7 +20,7 @@ Result<void> checkRange(const ExternalFile &file, std::uint64_t offset,
                                   " reach beyond the end of the file, which "
                                   "has " +
                                   std::to_string(size) + " bytes"};
-  // The usual reason is that the file is not the data but stands for it.
+  // The usual reason is another file in place of the data, such as a pointer.
   std::array<std::byte, kMagicBytes> head;
   std::span<std::byte> part =
       std::span(head).first(std::min<std::uint64_t>(size, head.size()));

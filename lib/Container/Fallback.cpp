@@ -1,4 +1,4 @@
-//===- Fallback.cpp - How a target deviates from a decision ---------------===//
+//===- Fallback.cpp - Deviation of a target from a decision ---------------===//
 
 #include "binade/Container/Fallback.h"
 

@@ -1,4 +1,4 @@
-//===- JoinFirst.cpp - The beginning of a list, in words ------------------===//
+//===- JoinFirst.cpp - Text of the first items of a list ------------------===//
 
 #include "binade/Container/JoinFirst.h"
 #include <algorithm>

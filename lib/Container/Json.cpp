@@ -1,6 +1,6 @@
 //===- Json.cpp - JSON from untrusted files -------------------------------===//
-// nlohmann's parser reads iteratively and reports events; building the value
-// here lets nesting be bounded and repeated keys be seen.
+// nlohmann's parser is iterative and reports events. Building the value from
+// them here makes it possible to limit nesting and to detect repeated keys.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Container/Json.h"
@@ -11,8 +11,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Walks over the text and counts what the parser has consumed: events carry
-/// no position of their own.
+/// Iterates over the text and counts the bytes that the parser has consumed,
+/// because its events have no position.
 class CountingIterator {
 public:
   using iterator_category = std::input_iterator_tag;
@@ -55,7 +55,7 @@ public:
   }
   bool string(std::string &value) override { return add(std::move(value)); }
   bool binary(json::binary_t &) override {
-    return fail(consumed, "binary value"); // No such thing in JSON text.
+    return fail(consumed, "binary value"); // Not reported for JSON text.
   }
 
   bool start_object(std::size_t) override { return open(json::object()); }
@@ -73,8 +73,8 @@ public:
 
   bool parse_error(std::size_t position, const std::string &,
                    const json::exception &exception) override {
-    // Keep the reason; the library's tag, its line and the echo of the text
-    // say nothing that the byte offset does not.
+    // Keep only the reason; the library's tag, its line number and the quoted
+    // text are redundant with the byte offset.
     std::string_view reason = exception.what();
     if (std::size_t tag = reason.find("] "); tag != reason.npos)
       reason.remove_prefix(tag + 2);
@@ -134,7 +134,7 @@ private:
   std::size_t values = 0;
   const std::size_t &consumed;
   std::vector<json *> stack;
-  json *slot = nullptr; ///< Where the value of the last key goes.
+  json *slot = nullptr; ///< The value of the last key.
 };
 
 } // namespace
@@ -152,7 +152,7 @@ Result<json> parseJson(std::string_view text, std::string_view where,
                  "JSON text begins with a byte order mark; save it as UTF-8 "
                  "without one",
                  ExitCode::Rejected, "byte 0"};
-  // The parser takes a NUL for the end and would not see what comes after.
+  // The parser stops at a NUL byte and would ignore the text after it.
   if (std::size_t nul = text.find('\0'); nul != text.npos)
     return Error{file, "not valid JSON: NUL byte", ExitCode::Rejected,
                  "byte " + std::to_string(nul)};

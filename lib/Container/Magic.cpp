@@ -1,4 +1,4 @@
-//===- Magic.cpp - Recognise files given in place of others ---------------===//
+//===- Magic.cpp - Recognition of file types ------------------------------===//
 
 #include "binade/Container/Magic.h"
 
@@ -17,7 +17,7 @@ using namespace std::string_view_literals;
 
 static constexpr Kind kinds[] = {
     {0, "version https://git-lfs"sv, "a Git LFS pointer",
-     "run 'git lfs pull' to fetch the data that it stands for"},
+     "run 'git lfs pull' to fetch the data that it refers to"},
     {0, "\x1f\x8b"sv, "a gzip file", "decompress it first"},
     {0, "\x28\xb5\x2f\xfd"sv, "a zstd file", "decompress it first"},
     {0,

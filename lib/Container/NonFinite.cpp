@@ -1,4 +1,4 @@
-//===- NonFinite.cpp - Elements that are not finite -----------------------===//
+//===- NonFinite.cpp - Search for non-finite elements ---------------------===//
 
 #include "binade/Container/NonFinite.h"
 #include "binade/Container/JoinFirst.h"
@@ -13,7 +13,7 @@ std::string NonFinite::describe() const {
          " not finite, the first as element " + std::to_string(first);
 }
 
-/// `exponent`: the bits that all are set where an element is not finite.
+/// Searches for elements in which all bits of the mask `exponent` are set.
 template <typename Bits>
 static NonFinite search(std::span<const std::byte> bytes, Bits exponent,
                         bool countsMinusInfinity) {

@@ -1,4 +1,4 @@
-//===- Numbers.cpp - Numbers in messages, and which are legal -------------===//
+//===- Numbers.cpp - Number formatting and ranges -------------------------===//
 
 #include "binade/Container/Numbers.h"
 #include <cassert>
@@ -29,7 +29,7 @@ std::string binade::formatBytes(std::uint64_t bytes) {
   return text;
 }
 
-/// All of `text` as a positive number; none for anything else.
+/// Parses `text` as a positive number; returns nothing for other texts.
 static std::optional<double> parsePositive(std::string_view text) {
   double number;
   auto [end, error] =

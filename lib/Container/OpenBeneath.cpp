@@ -1,7 +1,7 @@
-//===- OpenBeneath.cpp - Open files named by a model ----------------------===//
-// Checks on path text alone have been got round again and again (a `..` in the
-// middle, links swapped between check and use), so the kernel resolves the
-// path and what counts is the descriptor that it gives.
+//===- OpenBeneath.cpp - Opening of files below a directory ---------------===//
+// Checks of the path's text are not sufficient, because links may be swapped
+// between check and use. So the kernel resolves the path, and the checks use
+// the opened descriptor.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Container/ExternalFile.h"
@@ -13,11 +13,11 @@
 
 namespace binade {
 
-// O_NONBLOCK: opening a FIFO must not wait for a writer. For regular files it
-// means nothing.
+// O_NONBLOCK, so that opening a FIFO does not wait for a writer; it has no
+// effect on regular files.
 static constexpr int openFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-/// Why `location` may not be followed, judged by its text; empty if it may.
+/// Returns why the text of `location` is rejected; empty if it is accepted.
 static std::string_view refuseLocation(std::string_view location) {
   if (location.empty())
     return "the path is empty";
@@ -44,13 +44,13 @@ static std::string_view refuseLocation(std::string_view location) {
   return {};
 }
 
-/// Lets the kernel resolve the whole path at once (Linux 5.6). No descriptor
-/// and errno on failure.
+/// Opens a path with openat2 (Linux 5.6), which resolves it in the kernel.
+/// Returns no descriptor and sets errno on failure.
 static Descriptor openByKernel(int directory, const std::string &location) {
   open_how how = {};
   how.flags = openFlags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  // EAGAIN: something was renamed meanwhile and the kernel could not be sure.
+  // EAGAIN: a component was renamed while the kernel resolved the path.
   for (int attempt = 0;; ++attempt) {
     long number =
         ::syscall(SYS_openat2, directory, location.c_str(), &how, sizeof(how));
@@ -61,7 +61,8 @@ static Descriptor openByKernel(int directory, const std::string &location) {
   }
 }
 
-/// Opens one component after the other, none of which may be a link (ELOOP).
+/// Opens one component after the other. Fails with ELOOP if one is a symbolic
+/// link.
 static Descriptor openByWalk(int directory, const std::string &location) {
   Descriptor parent;
   for (std::size_t start = 0;;) {
@@ -70,13 +71,13 @@ static Descriptor openByWalk(int directory, const std::string &location) {
     std::string name = location.substr(start, slash - start);
     start = slash + 1;
     if (name.empty() || name == ".")
-      continue; // Not the last one, as refuseLocation has seen.
+      continue; // Never the last one, which refuseLocation has checked.
     int flags = isLast ? openFlags | O_NOFOLLOW
                        : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int at = parent ? parent.get() : directory;
     Descriptor next(::openat(at, name.c_str(), flags));
     if (!next && errno == ENOTDIR) {
-      // A link where a directory is asked for gives ENOTDIR, too.
+      // O_DIRECTORY also gives ENOTDIR for a link.
       struct stat info;
       bool isLink =
           ::fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -99,7 +100,7 @@ static std::string_view kindOf(mode_t mode) {
   return "a device";
 }
 
-/// Checks what was opened, not what the path meant a moment ago.
+/// Checks the opened file by its descriptor.
 static Result<ExternalFile> adopt(Descriptor descriptor, std::string path,
                                   bool allowHardLinks) {
   struct stat info;
@@ -144,7 +145,7 @@ Result<ExternalFile> openBeneath(const std::string &directory,
   if (std::string_view reason = refuseLocation(location); !reason.empty())
     return Error{printable(directory.empty() ? "." : directory),
                  "cannot open " + quote(location) + ": " + std::string(reason)}
-        .withNote("external files have to lie beneath the directory of the "
+        .withNote("external files have to be below the directory of the "
                   "file that names them");
 
   Descriptor start(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -154,7 +155,7 @@ Result<ExternalFile> openBeneath(const std::string &directory,
   Descriptor file;
   if (!options.walk)
     file = openByKernel(start.get(), name);
-  // Old kernels do not know the call and some sandboxes forbid it.
+  // Old kernels do not have openat2, and some sandboxes forbid it.
   if (options.walk || (!file && (errno == ENOSYS || errno == EPERM)))
     file = openByWalk(start.get(), name);
   if (!file)

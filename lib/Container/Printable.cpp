@@ -1,4 +1,4 @@
-//===- Printable.cpp - Text from files made safe to show ------------------===//
+//===- Printable.cpp - Escaping of text from files ------------------------===//
 
 #include "binade/Container/Printable.h"
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace binade {
 
 namespace {
-/// One character of a text: its bytes and its number, or a single byte that
-/// is not UTF-8.
+/// One character of a text: its bytes and code point, or a single byte that is
+/// not UTF-8.
 struct Character {
   std::string_view bytes;
   std::uint32_t number;
@@ -39,7 +39,7 @@ static Character firstCharacter(std::string_view text) {
   return {text.substr(0, size), number, true};
 }
 
-/// Characters that move the cursor, hide text or turn its direction.
+/// Whether a character moves the cursor, hides text or changes its direction.
 static bool disturbsTerminal(std::uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c ||
          (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
@@ -74,7 +74,7 @@ static std::string escape(std::string_view bytes, std::size_t limit,
                           bool quotes) {
   static constexpr std::string_view ellipsis = "...";
   std::string text;
-  std::size_t whole = 0; // Where to cut so that the ellipsis fits.
+  std::size_t whole = 0; // Where to truncate so that the ellipsis fits.
   while (!bytes.empty()) {
     Character c = firstCharacter(bytes);
     text += escaped(c, quotes);

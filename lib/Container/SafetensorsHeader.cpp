@@ -1,4 +1,4 @@
-//===- SafetensorsHeader.cpp - The JSON header of safetensors -------------===//
+//===- SafetensorsHeader.cpp - Header of safetensors files ----------------===//
 
 #include "SafetensorsHeader.h"
 #include "binade/Container/Json.h"
@@ -24,7 +24,7 @@ countBytes(DType type, const std::vector<std::int64_t> &shape) {
   return bytes;
 }
 
-/// A whole number of at most 63 bits, or none.
+/// Returns an unsigned integer of at most 63 bits; nothing for other values.
 static std::optional<std::int64_t> asSize(const json &value) {
   if (!value.is_number_unsigned())
     return std::nullopt;
@@ -138,7 +138,7 @@ static Result<SafetensorsMetadata> parseMetadata(const json &entry,
   return metadata;
 }
 
-/// Checks that sorted tensors follow each other and cover `dataBytes` exactly.
+/// Checks that sorted tensors are contiguous and cover `dataBytes` exactly.
 static Result<void> checkLayout(const std::vector<TensorInfo> &tensors,
                                 const std::string &where,
                                 std::uint64_t dataBytes) {
@@ -160,7 +160,7 @@ static Result<void> checkLayout(const std::vector<TensorInfo> &tensors,
   }
   if (end != dataBytes)
     return Error{where, std::to_string(dataBytes - end) +
-                            " bytes after the last tensor belong to none"};
+                            " bytes after the last tensor belong to no tensor"};
   return {};
 }
 

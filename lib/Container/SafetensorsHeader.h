@@ -1,4 +1,4 @@
-//===- SafetensorsHeader.h - The JSON header of safetensors -----*- C++ -*-===//
+//===- SafetensorsHeader.h - Header of safetensors files --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONTAINER_SAFETENSORSHEADER_H
 #define BINADE_LIB_CONTAINER_SAFETENSORSHEADER_H
@@ -7,27 +7,29 @@
 
 namespace binade {
 
-/// The key that holds strings instead of a tensor.
+/// The key of the metadata, which are strings.
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
-/// Bytes of the header's length, before the header.
+/// Size of the header's length, which precedes the header.
 inline constexpr std::uint64_t kLengthBytes = 8;
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors; ///< Sorted; offsets from the data's start.
+  /// Sorted by offset; offsets are relative to the start of the data.
+  std::vector<TensorInfo> tensors;
   SafetensorsMetadata metadata;
 };
 
-/// Parses and checks a header whose file has `dataBytes` bytes after it.
+/// Parses and validates a header that is followed by `dataBytes` bytes.
 Result<SafetensorsHeader> parseHeader(std::string_view text,
                                       const std::string &where,
                                       std::uint64_t dataBytes);
 
-/// Bytes of a tensor; none when a size is negative or 64 bits do not suffice.
+/// Returns the bytes of a tensor; nothing if a size is negative or the result
+/// overflows.
 std::optional<std::uint64_t> countBytes(DType type,
                                         const std::vector<std::int64_t> &shape);
 
-/// The `part` of an error about a tensor.
+/// Returns `part` of an error about a tensor.
 std::string tensorPart(std::string_view name);
 
 } // namespace binade

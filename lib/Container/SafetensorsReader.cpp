@@ -1,6 +1,6 @@
-//===- SafetensorsReader.cpp - Read safetensors files ---------------------===//
-// The whole header is checked before anything is believed: nothing is
-// allocated by a number from the file that the file's size does not cover.
+//===- SafetensorsReader.cpp - Reader of safetensors files ----------------===//
+// The header is untrusted: before memory is allocated for a size from the file,
+// it is checked against the size of the file.
 //===----------------------------------------------------------------------===//
 
 #include "SafetensorsHeader.h"
@@ -43,7 +43,7 @@ const std::string &Safetensors::getPath() const {
   return file ? file->getPath() : memoryName;
 }
 
-/// Copies bytes that are known to exist.
+/// Copies bytes whose range has been checked.
 Result<void> Safetensors::readBytes(std::uint64_t offset,
                                     std::span<std::byte> into) const {
   if (file)
@@ -75,7 +75,7 @@ Result<void> Safetensors::loadHeader() {
     return reject("its header would have " + std::to_string(length) +
                   " bytes, the limit is " +
                   std::to_string(kMaxSafetensorsHeader));
-  // Before the length is believed: of other files these bytes are no length.
+  // Checked before the length, which is meaningless in files of other types.
   if (length == 0 ||
       (size > kLengthBytes && head[kLengthBytes] != std::byte('{')))
     return reject("its header does not begin with '{'");

@@ -1,4 +1,4 @@
-//===- SafetensorsWriter.cpp - Write safetensors files --------------------===//
+//===- SafetensorsWriter.cpp - Writer of safetensors files ----------------===//
 
 #include "SafetensorsHeader.h"
 #include "nlohmann/json.hpp"
@@ -10,7 +10,7 @@ namespace binade {
 
 using nlohmann::ordered_json;
 
-// What readers that map the file and use SIMD like to see.
+// Alignment for readers that map the file and use SIMD instructions.
 static constexpr std::uint64_t dataAlignment = 64;
 
 static Result<void> checkNames(const std::vector<TensorInfo> &tensors,
@@ -35,8 +35,8 @@ static Result<void> checkNames(const std::vector<TensorInfo> &tensors,
   return {};
 }
 
-/// Gives every tensor its place after a header that begins the file.
-/// Decreasing element size keeps each tensor aligned to its elements.
+/// Assigns offsets to tensors, relative to the start of the data. The order of
+/// decreasing element size keeps each tensor aligned to its elements.
 static Result<void> placeTensors(std::vector<TensorInfo> &tensors,
                                  const std::vector<std::size_t> &order,
                                  const std::string &where) {
@@ -62,7 +62,8 @@ static std::string makeHeader(const std::vector<TensorInfo> &tensors,
     root[std::string(kMetadataKey)] = metadata;
   std::string text = root.dump();
   text.pop_back();
-  // Member by member: an ordered object searches for its keys one by one.
+  // Written member by member, because inserting into an ordered object searches
+  // all its keys.
   for (std::size_t i : order) {
     const TensorInfo &tensor = tensors[i];
     ordered_json entry = {

@@ -66,7 +66,7 @@ void Sha256::update(std::string_view text) {
 }
 
 std::array<std::byte, 32> Sha256::digest() {
-  // A one bit, zeros, and the length in bits as the last eight bytes.
+  // The padding is a 1 bit, zeros, and the length in bits in the last 8 bytes.
   std::uint64_t bits = __builtin_bswap64(length * 8);
   std::array<std::byte, 64> padding = {std::byte(0x80)};
   std::size_t used = length % 64;

@@ -23,12 +23,12 @@ alignas(16) inline constexpr std::uint32_t kSha256Constants[64] = {
     0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
     0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-/// Mixes blocks of 64 bytes into the state, in plain C++.
+/// Updates the state with blocks of 64 bytes, in portable C++.
 void sha256Portable(std::uint32_t state[8], const std::byte *data,
                     std::size_t blocks);
 
-/// The same with the processor's SHA instructions. Does nothing and returns
-/// false where it has none.
+/// Updates the state with the processor's SHA instructions. Does nothing and
+/// returns false if it has none.
 bool sha256Native(std::uint32_t state[8], const std::byte *data,
                   std::size_t blocks);
 

@@ -1,6 +1,6 @@
-//===- Sha256Native.cpp - SHA-256 with the processor's instructions -------===//
-// Weights are hashed when a model is imported; this is about five times as
-// fast as plain C++.
+//===- Sha256Native.cpp - SHA-256 with x86 SHA instructions ---------------===//
+// Import hashes all weights; this code is about five times as fast as the
+// portable one.
 //===----------------------------------------------------------------------===//
 
 #include "Sha256Blocks.h"
@@ -19,8 +19,8 @@ static bool hasShaInstructions() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA);
 }
 
-/// The instructions keep the state as two vectors, (a b e f) and (c d g h),
-/// highest lane first, and do two rounds at once.
+/// Updates the state with instructions that use two vectors, (a b e f) and
+/// (c d g h), highest lane first, and compute two rounds at once.
 __attribute__((target("sha,sse4.1,ssse3"))) static void
 compress(std::uint32_t state[8], const std::byte *data, std::size_t blocks) {
   auto *words = reinterpret_cast<__m128i *>(state);
@@ -34,7 +34,7 @@ compress(std::uint32_t state[8], const std::byte *data, std::size_t blocks) {
 
   for (; blocks; --blocks, data += 64) {
     __m128i oldAbef = abef, oldCdgh = cdgh;
-    __m128i w[4]; // The schedule, four words each; a ring.
+    __m128i w[4]; // The message schedule as a ring buffer of 16 words.
     for (int i = 0; i < 4; ++i)
       w[i] = _mm_shuffle_epi8(
           _mm_loadu_si128(reinterpret_cast<const __m128i *>(data) + i),

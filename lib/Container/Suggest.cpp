@@ -1,4 +1,4 @@
-//===- Suggest.cpp - What somebody may have meant -------------------------===//
+//===- Suggest.cpp - Suggestions for misspelled names ---------------------===//
 
 #include "binade/Container/Suggest.h"
 #include "binade/Container/Printable.h"
@@ -7,8 +7,8 @@
 
 using namespace binade;
 
-/// Letters to insert, delete, replace, or swap with the next (optimal string
-/// alignment).
+/// Returns the number of insertions, deletions, replacements and swaps of
+/// adjacent letters (optimal string alignment distance).
 static std::size_t countEdits(std::string_view from, std::string_view to) {
   std::vector<std::vector<std::size_t>> edits(
       from.size() + 1, std::vector<std::size_t>(to.size() + 1));
@@ -30,7 +30,7 @@ static std::size_t countEdits(std::string_view from, std::string_view to) {
 
 std::string binade::suggest(std::string_view word,
                             std::span<const std::string> names) {
-  // Time grows with the product of the lengths; no name is that long.
+  // Time grows with the product of the lengths, so skip longer texts.
   constexpr std::size_t kLongest = 200;
   const std::string *best = nullptr;
   std::size_t fewest = 0;

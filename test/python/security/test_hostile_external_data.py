@@ -46,7 +46,7 @@ LOCATIONS = {
     "final link": "link.bin", "middle link": "out/outside.bin", "hard link": "hard.bin",
     "itself": "m.onnx\0.bin", "missing": "no.bin", "file as folder": "w.bin/x",
 }  # fmt: skip
-BENEATH = "note: external files have to lie beneath the directory of the file"
+BENEATH = "note: external files have to be below the directory of the file"
 LINK = ["a component of the path is a symbolic link"]
 REASONS = {
     "absolute": ["the path is absolute", BENEATH], "proc": ["the path is absolute", BENEATH],

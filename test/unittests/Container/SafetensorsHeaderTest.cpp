@@ -160,8 +160,9 @@ TEST(SafetensorsHeader, DataIsCoveredExactly) {
   EXPECT_MENTIONS(two(0, 4, 5, 6, 6), "there is a hole");
   EXPECT_MENTIONS(two(1, 4, 4, 6, 6), "there is a hole");
   EXPECT_MENTIONS(two(0, 4, 4, 6, 5), "is it cut off?");
-  EXPECT_MENTIONS(two(0, 4, 4, 6, 7),
-                  "f: error: 1 bytes after the last tensor belong to none");
+  EXPECT_MENTIONS(
+      two(0, 4, 4, 6, 7),
+      "f: error: 1 bytes after the last tensor belong to no tensor");
   EXPECT_MENTIONS(diagnose("{}", 1), "1 bytes after");
   EXPECT_MENTIONS(
       diagnose(tensor(R"("dtype":"U8","shape":[1],"data_offsets":[2,1])"), 2),
@@ -190,7 +191,7 @@ TEST(SafetensorsHeader, OtherFilesAreRecognised) {
   EXPECT_EQ(diagnoseFile("version https://git-lfs.github.com/spec/v1\n"
                          "oid sha256:00\nsize 7\n"),
             "f: error: not a safetensors file but a Git LFS pointer\n"
-            "f: note: run 'git lfs pull' to fetch the data that it stands for");
+            "f: note: run 'git lfs pull' to fetch the data that it refers to");
   EXPECT_MENTIONS(diagnoseFile("PK\x03\x04" + std::string(60, 'x')), "zip");
   EXPECT_MENTIONS(diagnoseFile("\x89PNG\r\n\x1a\n" + std::string(60, 'x')),
                   "a PNG image");
