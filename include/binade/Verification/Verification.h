@@ -1,11 +1,11 @@
-//===- Verification.h - do two executions of a plan agree -------*- C++ -*-===//
+//===- Verification.h - Comparison of two executions ------------*- C++ -*-===//
 //
-// A bundle's records run one after the other on the device that it is for, or
-// in the simulator, and on the CPU, each from the same bytes; what they write
-// is compared. A bundle for the CPU is compared with the reference.
+// Each record of a bundle is executed on its device, or in the simulator, and
+// on the CPU, with the same input bytes, and their results are compared. A
+// bundle for the CPU is compared with the reference.
 //
-// Equal bits are asked of every kernel that sums nothing. Products, and kernels
-// that sum, may differ from the exact result by the reference's bounds.
+// Kernels without sums have to give equal bits. Contractions, and kernels with
+// sums, may differ from the exact result by the bounds of the reference.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,75 +17,79 @@
 
 namespace mlir::binade {
 
-/// One element of which two sides have different values.
+/// An element for which two executions have different values.
 struct Difference {
-  /// Why: "other bits than the CPU's", "beyond the bound".
+  /// The kind of difference, such as "other bits than the CPU's".
   std::string what;
   std::string buffer; ///< The port's name, or its number in the plan.
   ::binade::DType dtype = ::binade::DType::F32;
-  int64_t element = 0; ///< Of the buffer, from 0.
+  int64_t element = 0; ///< Index of the element in the buffer.
   double value = 0, expected = 0;
-  /// How many numbers of the format lie between, plus one.
+  /// Distance of both values in units of the last place of the format.
   double ulps = 0;
-  /// How far `value` may be from `expected`; absent where bits are compared.
+  /// Allowed difference from `expected`; absent if bits are compared.
   std::optional<double> bound;
-  int64_t different = 0, elements = 0; ///< Of what the record wrote there.
+  /// The number of different elements, and of elements that the record wrote.
+  int64_t different = 0, elements = 0;
 };
 
-/// What became of a record, in all of its executions.
+/// The results of all executions of a record.
 struct RecordReport {
   std::string label;
-  std::string_view kind; ///< As `plan::getKind` says.
-  std::string kernel;    ///< Of a launch.
+  std::string_view kind; ///< See `plan::getKind`.
+  std::string kernel;    ///< The kernel of a launch.
   int64_t executions = 0;
-  int64_t equal = 0; ///< Of these, with equal bits.
-  /// The largest part of a bound that was needed; 0 where bits were equal.
+  int64_t equal = 0; ///< Executions with equal bits.
+  /// The largest difference as a fraction of its bound; 0 for equal bits.
   double ratio = 0;
-  /// The first, and in which step and iterations of loops.
+  /// The first difference, with its step and loop iterations.
   std::optional<Difference> difference;
   int64_t step = 0;
   std::vector<int64_t> iteration;
 };
 
-/// Whether the modules of a bundle are what its source is compiled to.
+/// Whether compiling the source of a bundle again gives the same modules.
 struct ModuleReport {
   size_t modules = 0;
-  size_t machineCode = 0; ///< Of those, with machine code that was compared.
-  /// Names of kernels in modules whose PTX, or whose machine code alone, is
-  /// another.
+  size_t machineCode = 0; ///< Modules whose machine code was compared.
+  /// Names of kernels in modules with different PTX, or with the same PTX but
+  /// different machine code.
   std::vector<std::string> otherPtx, otherMachineCode;
 };
 
 struct VerifyOptions {
-  /// The simulator in place of the device.
+  /// Uses the simulator instead of the device.
   bool simulate = false;
   ::binade::DeviceChoice device;
-  /// No device: what the CPU computes is kept for `save`. Of a bundle for a
-  /// device.
+  /// Uses no device, and stores the results of the CPU for `save`. Requires a
+  /// bundle for a device.
   bool keepsExpectations = false;
-  /// Records whose label has this text are compared, the others only executed.
+  /// Compares only records whose label contains this text; the others are only
+  /// executed.
   std::string only;
-  /// Times that a record is executed from the same bytes, for equal bits.
+  /// How often each record is executed with the same inputs, to check that it
+  /// is deterministic.
   int64_t repeat = 1;
   unsigned threads = 0;
   ::binade::Notify notify;
-  /// Told of each execution: its number in the step, and how many there are.
+  /// Called for each execution with its number in the step, and their total.
   std::function<void(int64_t, int64_t)> progress;
 };
 
+/// Compares the execution of a bundle with another one, record by record.
 class Verification {
 public:
-  /// `context` has Binade's dialects and outlives the object.
+  /// `context` must have Binade's dialects and outlive the object.
   static ::binade::Result<Verification> create(const std::string &path,
                                                const VerifyOptions &options,
                                                MLIRContext &context);
   Verification(Verification &&) noexcept;
   ~Verification();
 
-  /// The program whose numbers both sides start from: to be initialized, and
-  /// to be given a batch before each run.
+  /// Returns the program whose ports are the inputs of both executions. The
+  /// caller initializes it and sets a batch before each run.
   ::binade::Program &getProgram();
-  /// What is compared, for people: "the simulator with the CPU".
+  /// Returns what is compared, as text: "the simulator with the CPU".
   std::string describe() const;
 
   ::binade::Result<void> runStep() { return run(::binade::RecordList::Step); }
@@ -96,12 +100,13 @@ public:
     return run(::binade::RecordList::Evaluation);
   }
 
-  /// Empty for a bundle for the CPU.
+  /// Returns the report about modules; nothing for a bundle for the CPU.
   const std::optional<ModuleReport> &getModules() const;
-  /// In the order of their first execution.
+  /// Returns the reports of records in the order of their first execution.
   std::vector<RecordReport> getRecords() const;
 
-  /// Writes what was kept, for comparisons without a compiler (Expectations.h).
+  /// Writes the expected results to a file, for comparisons without a compiler
+  /// (see Expectations.h).
   ::binade::Result<void> save(const std::string &path) const;
 
 private:
