@@ -1,4 +1,4 @@
-//===- Accesses.cpp - what a record reads and writes ----------------------===//
+//===- Accesses.cpp - Memory accesses of records --------------------------===//
 
 #include "Accesses.h"
 #include "binade/IR/Interface.h"
@@ -41,7 +41,7 @@ public:
     }
   }
 
-  /// Of what describes its operands itself.
+  /// Adds the tensors of a record other than a launch.
   void add(const plan::Record &record) {
     for (const plan::Operand &operand : plan::listOperands(record))
       if (operand.isDense && !operand.sizes.empty())
@@ -66,7 +66,8 @@ private:
     return access;
   }
 
-  /// Kernels over many tensors are written for a vector, and get whole tensors.
+  /// Adds an operand of a kernel. The type of a multi-tensor kernel is that of
+  /// a vector, but it accesses whole tensors.
   void add(const plan::View &view, RankedTensorType type, bool overMany,
            bool isWritten) {
     RecordAccess access = start(view, isWritten);

@@ -1,4 +1,4 @@
-//===- Compare.cpp - elements as bits -------------------------------------===//
+//===- Compare.cpp - Bitwise comparison of elements -----------------------===//
 
 #include "Compare.h"
 #include "binade/Container/FloatConversion.h"
@@ -71,9 +71,9 @@ double mlir::binade::readElement(DType dtype, std::span<const std::byte> bytes,
                          : static_cast<double>(bits);
 }
 
-/// The position of a value among those of `dtype`. A double does not hold that
-/// of every value of 64 bits.
-static __int128 rank(DType dtype, uint64_t bits) {
+/// Returns the position of a value in the ordered sequence of all values of
+/// `dtype`, with 0 for zero.
+static double rank(DType dtype, uint64_t bits) {
   const llvm::fltSemantics *semantics = getSemantics(dtype);
   if (!semantics)
     return isSigned(dtype) ? __int128(extend(dtype, bits)) : __int128(bits);

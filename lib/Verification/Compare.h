@@ -1,4 +1,4 @@
-//===- Compare.h - elements as bits -----------------------------*- C++ -*-===//
+//===- Compare.h - Bitwise comparison of elements ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_COMPARE_H
 #define BINADE_LIB_VERIFICATION_COMPARE_H
@@ -9,24 +9,26 @@ namespace mlir::binade {
 
 using Bytes = std::vector<std::byte>;
 
-/// Element `index` of `bytes` as a number.
+/// Returns element `index` of `bytes` as a double.
 double readElement(::binade::DType dtype, std::span<const std::byte> bytes,
                    int64_t index);
 
-/// How many steps along the numbers of `dtype` lead from one to the other; NaN
-/// where one is NaN.
+/// Returns the distance of two elements in units of the last place of `dtype`;
+/// NaN if one is NaN.
 double countUlps(::binade::DType dtype, std::span<const std::byte> left,
                  std::span<const std::byte> right, int64_t index);
 
-/// Distance of the neighbours of `value` in the float type `dtype`.
+/// Returns the spacing of values of the floating-point type `dtype` at `value`.
 double getSpacing(::binade::DType dtype, double value);
 
-/// `values` as numbers of the float type `dtype`: the least that is not below
-/// each, or the largest that is not above. A NaN where there is none.
+/// Rounds `values` to the floating-point type `dtype`, toward positive infinity
+/// if `up`, else toward negative infinity. NaN, and values beyond the range of
+/// a format without infinities, become NaN.
 Bytes roundToward(::binade::DType dtype, ArrayRef<double> values, bool up);
 
-/// The first element whose bits differ, if any does, and how many do. NaN is
-/// NaN in formats of 16 bits and more.
+/// Returns the first element whose bits differ, with the number of such
+/// elements; nothing if all are equal. In formats of 16 bits and more, all NaNs
+/// are equal.
 std::optional<Difference> compareBits(::binade::DType dtype,
                                       std::span<const std::byte> value,
                                       std::span<const std::byte> expected);

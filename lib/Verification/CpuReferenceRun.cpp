@@ -1,4 +1,4 @@
-//===- CpuReferenceRun.cpp - a device's plan with kernels for the CPU -----===//
+//===- CpuReferenceRun.cpp - A device's plan for the CPU ------------------===//
 
 #include "CpuReferenceRun.h"
 #include "Accesses.h"
@@ -12,7 +12,7 @@ using ::binade::Bundle;
 using ::binade::Plan;
 
 namespace {
-/// Rewrites the launches of a plan for other kernels of the same functions.
+/// Rewrites a device's plan to launch CPU kernels of the same functions.
 class CpuReferenceBuilder {
 public:
   CpuReferenceBuilder(ModuleOp source, const CompiledKernels &compiled,
@@ -38,7 +38,8 @@ public:
   }
 
 private:
-  /// The device's kernel, and the memory that it and its library work in.
+  /// Removes the device kernel, and the scratch memory of it and of the
+  /// library.
   static void forgetDevice(plan::Record &record) {
     if (std::string *kernel = plan::findKernelName(record))
       kernel->clear();
@@ -90,8 +91,8 @@ private:
     return success();
   }
 
-  /// A status is a port in the memory of the workspace, which is about to be
-  /// added where the arena ends.
+  /// Moves the port of an index fault, which is in the device's workspace, to
+  /// the end of the arena, where the CPU's workspace will be added.
   void moveStatus(const plan::View &workspace, bool hasStatus) {
     uint64_t offset = plan.buffers[workspace.buffer].offset + workspace.offset;
     for (const plan::Port &port : plan.ports)

@@ -1,4 +1,4 @@
-//===- CpuReferenceRun.h - A device plan with CPU kernels -------*- C++ -*-===//
+//===- CpuReferenceRun.h - A device's plan for the CPU ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
 #define BINADE_LIB_VERIFICATION_CPUREFERENCERUN_H
@@ -8,10 +8,10 @@
 
 namespace mlir::binade {
 
-/// The bundle of `plan`, which is a device's, for this machine's CPU: the same
-/// records over the same buffers, with kernels compiled from `source`. Their
-/// workspaces lie behind the arena. A CPU lets a result take the memory of an
-/// operand wherever a device does.
+/// Returns a bundle for this machine's CPU that computes the same as `plan`,
+/// the plan of a device: the same records with the same buffers, and kernels
+/// that are compiled from `source`. Their workspaces are added after the arena.
+/// This works because the CPU supports all in-place results of devices.
 FailureOr<::binade::Bundle> makeCpuReference(ModuleOp source,
                                              const ::binade::Plan &plan);
 

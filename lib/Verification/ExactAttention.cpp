@@ -1,4 +1,4 @@
-//===- ExactAttention.cpp - attention, head by head -----------------------===//
+//===- ExactAttention.cpp - Exact results of attention --------------------===//
 
 #include "ExactSums.h"
 #include "binade/Container/Philox.h"
@@ -31,7 +31,7 @@ private:
         getElementType(b.getContext(), execution.accesses[index].dtype));
   }
   void buildFunction();
-  /// Where element `number` of a head is in access `index`.
+  /// Returns the index in access `index` of element `number` of a head.
   int64_t findElement(size_t index, int64_t head, int64_t number) const;
   TensorRef read(size_t index, int64_t head, const std::vector<Bytes> &from);
   Result<void> judgeHead(int64_t head, Judgement &judgement);
@@ -42,11 +42,11 @@ private:
   std::vector<plan::Operand> tensors;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
-  SmallVector<size_t> arguments, results; ///< Of `tensors`.
+  SmallVector<size_t> arguments, results; ///< Indices in `tensors`.
 };
 } // namespace
 
-/// One head as a function of its own.
+/// Builds a function that computes one head.
 void ExactAttention::buildFunction() {
   // In the order of the op's operands.
   enum { Query, Key, Values, Y, Lse, Dy };
@@ -120,8 +120,8 @@ Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
   for (auto [name, index] : llvm::zip(getResultNames(function), results)) {
     TensorRef value = read(index, head, execution.after);
     Tensor wanted = *expected->values[name];
-    // A kernel multiplies what is masked by 0, which makes NaN of what is not
-    // finite, or leaves it out; the reference always does the latter.
+    // Kernels may multiply masked elements by 0, which gives NaN for non-finite
+    // ones, or skip them, as the reference does. Accept both.
     for (int64_t i = 0; !areFinite && i < wanted.getNumElements(); ++i)
       if (std::isnan((*value)[i]))
         wanted[i] = NAN;

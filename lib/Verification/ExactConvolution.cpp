@@ -1,4 +1,4 @@
-//===- ExactConvolution.cpp - convolutions, element by element ------------===//
+//===- ExactConvolution.cpp - Exact results of convolutions ---------------===//
 
 #include "ExactSums.h"
 
@@ -8,8 +8,8 @@ namespace plan = ::binade::plan;
 using Index = SmallVector<int64_t, 5>;
 
 namespace {
-/// The axes of a tensor in the order of the plan's words: samples (or output
-/// channels of a weight), channels, places. In memory channels may come last.
+/// The layout of a tensor with axes samples (or output channels of a weight),
+/// channels, spatial axes, which may be stored channels-last.
 class Layout {
 public:
   Layout(int64_t outer, int64_t channels, ArrayRef<int64_t> places,
@@ -62,13 +62,14 @@ public:
   Judgement judge() const;
 
 private:
-  enum Operand { X, Weight, Y, Bias }; ///< Of `listAccesses`.
+  enum Operand { X, Weight, Y, Bias }; ///< In the order of `listAccesses`.
 
   ExactElement computeOutput(int64_t number) const;
   ExactElement computeInputGradient(int64_t number) const;
   ExactElement computeWeightGradient(int64_t number) const;
 
-  /// Where position `tap` of the kernel reads for an output; false outside.
+  /// Sets `input` to the position that `output` reads at kernel position `tap`;
+  /// returns false for padding.
   bool findInput(ArrayRef<int64_t> output, ArrayRef<int64_t> tap,
                  MutableArrayRef<int64_t> input) const {
     for (size_t d = 0; d < input.size(); ++d) {
@@ -80,7 +81,8 @@ private:
     return true;
   }
 
-  /// Which output reads `input` through `tap`; false where none does.
+  /// Sets `output` to the position that reads `input` at kernel position `tap`;
+  /// returns false if there is none.
   bool findOutput(ArrayRef<int64_t> input, ArrayRef<int64_t> tap,
                   MutableArrayRef<int64_t> output) const {
     for (size_t d = 0; d < output.size(); ++d) {
@@ -104,7 +106,7 @@ private:
 
   const plan::Convolution &c;
   const Execution &execution;
-  int64_t channels, filters; ///< Of a group.
+  int64_t channels, filters; ///< Channels per group.
   Layout x, weight, y;
 };
 } // namespace

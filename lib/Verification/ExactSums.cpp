@@ -1,4 +1,4 @@
-//===- ExactSums.cpp - products and convolutions, element by element ------===//
+//===- ExactSums.cpp - Exact results of matmuls ---------------------------===//
 
 #include "ExactSums.h"
 #include "binade/Container/Philox.h"
@@ -25,7 +25,8 @@ void Judgement::add(size_t index, ::binade::DType dtype,
   difference->bound = deviation.bound;
 }
 
-/// A sum that overflows has no bound.
+/// Returns the deviation of a value. If the sum may overflow, its bound is
+/// infinite, and any non-finite value is accepted.
 static Deviation deviate(int64_t element, double value, double expected,
                          double bound) {
   Deviation deviation;
@@ -51,7 +52,7 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
   Judgement judgement;
   auto compare = [&](int64_t number) {
     auto [element, sum] = compute(number);
-    // As the reference has it for a product.
+    // The bound of the reference for a matmul.
     double error = sum.magnitude *
                    std::max(0x1p-24 * getSumConstant(sum.terms), sum.dropped);
     double bound =
@@ -78,12 +79,12 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
 }
 
 //===----------------------------------------------------------------------===//
-// Products
+// Matmuls
 //===----------------------------------------------------------------------===//
 
-/// Hopper's matrix units align the products of FP8 codes with the largest, and
-/// keep 14 bits of their sum (DeepSeek-V3, 2024, 3.3.2). Of random numbers that
-/// costs 2^-13.5 of the magnitudes at most.
+/// Hopper's tensor cores align the terms of FP8 matmuls with the largest term,
+/// and keep 14 bits of their sum (DeepSeek-V3, 2024, 3.3.2). For random values
+/// the error is at most 2^-13.5 of the sum of magnitudes.
 static constexpr double kDroppedOfCodes = 0x1p-10;
 
 namespace {
@@ -92,7 +93,7 @@ public:
   ExactProduct(const plan::Matmul &matmul, const Execution &execution)
       : matmul(matmul), execution(execution) {}
 
-  /// Element `number` of the result, counted row by row.
+  /// Computes element `number` of the result in row-major order.
   ExactElement compute(int64_t number) const {
     int64_t j = number % matmul.n, i = number / matmul.n % matmul.m;
     std::vector<int64_t> index = getBatch(number / (matmul.n * matmul.m));
@@ -119,7 +120,7 @@ public:
     return {out, sum};
   }
 
-  enum Operand { Lhs, Rhs, Out, Bias }; ///< Of `listAccesses`.
+  enum Operand { Lhs, Rhs, Out, Bias }; ///< In the order of `listAccesses`.
 
 private:
   std::vector<int64_t> getBatch(int64_t number) const {
@@ -140,10 +141,11 @@ private:
     return offset;
   }
 
-  /// By those of row i, column j and the terms from `term` on.
+  /// Multiplies a sum by the scales of row i, column j and the terms from
+  /// `term` on.
   void multiplyByScales(ExactSum &sum, int64_t i, int64_t j,
                         int64_t term) const {
-    // Behind the bias, or in its place.
+    // The scales follow the bias, which may be missing.
     size_t access = Bias + matmul.bias.has_value();
     auto multiply = [&](const std::optional<plan::View> &scale, int64_t entry,
                         int64_t entryBlock) {

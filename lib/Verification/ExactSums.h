@@ -1,4 +1,4 @@
-//===- ExactSums.h - sums of products, element by element -------*- C++ -*-===//
+//===- ExactSums.h - Exact results and their bounds -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_EXACTSUMS_H
 #define BINADE_LIB_VERIFICATION_EXACTSUMS_H
@@ -8,11 +8,12 @@
 
 namespace mlir::binade {
 
-/// What an element is the sum of, in f64.
+/// The sum of which an element is the rounded result, in f64.
 struct ExactSum {
   double value = 0, magnitude = 0;
   int64_t terms = 0;
-  /// What hardware may drop of the sum of magnitudes, beyond sums in f32.
+  /// The fraction of the sum of magnitudes that hardware may drop in addition
+  /// to the rounding of f32 sums.
   double dropped = 0.0;
 
   void add(double term) {
@@ -25,7 +26,7 @@ struct ExactSum {
     magnitude += part.magnitude;
     terms += part.terms;
   }
-  /// A rounding more.
+  /// Multiplies by a scale, which adds one rounding.
   void scale(double factor) {
     value *= factor;
     magnitude *= std::fabs(factor);
@@ -33,18 +34,18 @@ struct ExactSum {
   }
 };
 
-/// An element of the result: where it is in its access, and its sum.
+/// An element of the result: its index in the access, and its sum.
 using ExactElement = std::pair<int64_t, ExactSum>;
 
-/// Compares `count` elements of about `terms` terms each, or as many of them as
-/// take about a second, with access `out`. Sums in f32, in any order, and one
-/// rounding are right.
+/// Compares `count` elements of about `terms` terms each with access `out`, or
+/// a random sample that takes about a second. The bound allows sums in f32, in
+/// any order, and one rounding.
 Judgement judgeSums(const Execution &execution, size_t out, int64_t count,
                     int64_t terms,
                     llvm::function_ref<ExactElement(int64_t)> compute);
 
-// What `judge` does for records of each kind but loops. Launches are evaluated
-// by the reference, copies are done again.
+// Overloads of `judge` for the kinds of records. Launches are evaluated by the
+// reference; copies are repeated.
 ::binade::Result<Judgement> judge(ModuleOp source,
                                   const ::binade::plan::Launch &launch,
                                   const Execution &execution);
@@ -57,7 +58,8 @@ Judgement judgeSums(const Execution &execution, size_t out, int64_t count,
 ::binade::Result<Judgement>
 judge(ModuleOp source, const ::binade::plan::Convolution &convolution,
       const Execution &execution);
-/// Of as many heads as take about a second, by the reference's op.
+/// Evaluates the reference's attention op on all heads, or on a random sample
+/// that takes about a second.
 ::binade::Result<Judgement> judge(ModuleOp source,
                                   const ::binade::plan::Attention &attention,
                                   const Execution &execution);

@@ -1,4 +1,4 @@
-//===- Expectations.cpp - what records write, for later -------------------===//
+//===- Expectations.cpp - Expected results in a file ----------------------===//
 
 #include "Expectations.h"
 #include "binade/Runtime/Profile.h"
@@ -16,7 +16,7 @@ void Expectations::store(std::string name, Bytes bytes) {
 }
 
 void Expectations::begin(Bytes arena) {
-  // Places with equal bytes between them are one if these are few.
+  // Ranges of changed bytes are merged if there are only few bytes in between.
   constexpr size_t kFew = 64;
   llvm::json::Array places;
   Bytes changed;
@@ -67,7 +67,7 @@ void Expectations::add(const Execution &execution,
     const Bytes &after = execution.after[index];
     std::copy(after.begin(), after.end(), image.begin() + access.offset);
     store(name, after);
-    // Segments of a launch share results.
+    // Segments of a launch may share results.
     auto found = llvm::find_if(limits, [&](const auto &limit) {
       const RecordAccess &other = execution.accesses[limit.first];
       return other.offset == access.offset && other.bytes == access.bytes;

@@ -1,21 +1,21 @@
-//===- Expectations.h - what records write, for later -----------*- C++ -*-===//
+//===- Expectations.h - Expected results in a file --------------*- C++ -*-===//
 //
-// What the CPU computes record by record, and how far another device may be
-// off, as a file: whoever has the bundle, the file and a device compares both
-// without a compiler. Tensors:
+// A file with the results of each record on the CPU and the allowed ranges for
+// other devices. With the bundle and this file, the results of a device can be
+// checked without a compiler. Tensors:
 //
 //   records      JSON as U8: {"statuses": [[offset, bytes]...], "runs":
 //                [[[offset, bytes]...]...], "records": [{"run", "list",
 //                "label", "kind", "path", "iteration", "accesses": [{"offset",
 //                "bytes", "dtype", "written", "unread"}...]}...]}
-//   arena/R      U8: what these places of the arena hold before run R; of the
-//                first all of it
-//   N/A          U8: what access A of record N has afterwards, if written
-//   N/A/low,high U8: the least and the largest number, of the same type, that
-//                each element may be, where other bits are right, too; NaN
-//                where they are not
+//   arena/R      U8: the bytes of the arena in the ranges of run R before it;
+//                for the first run, the whole arena
+//   N/A          U8: the bytes of access A after record N, if it is written
+//   N/A/low,high U8: the smallest and largest allowed value of each element, in
+//                its type, if results may differ from the CPU's; NaN for
+//                elements that may not
 //
-// What is `unread` is filled with 0xff before the record.
+// Accesses that are `unread` are filled with 0xff before the record.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +29,13 @@
 
 namespace mlir::binade {
 
+/// Collects the expected results of records and writes them to a file.
 class Expectations {
 public:
-  /// A list of records begins, in memory with these bytes.
+  /// Starts a run of a record list with the given contents of the arena.
   void begin(Bytes arena);
-  /// Executed; what is allowed for `execution` is added by `allow` before.
+  /// Adds the results of a record, after `allow` for each of its elements that
+  /// may differ.
   void add(const Execution &execution, const ::binade::RecordPlace &place);
   void allow(const RecordAccess &access, size_t index, int64_t element,
              double exact, double bound);
@@ -45,11 +47,11 @@ private:
   void store(std::string name, Bytes bytes);
 
   llvm::json::Array runs, records;
-  Bytes image; ///< The arena, as far as records say what they write.
+  Bytes image; ///< The arena after the results of the records so far.
   int64_t executions = 0;
-  /// Of the record that is being judged, by access: low, then high.
+  /// The allowed ranges of the current record by access: low, then high.
   std::map<size_t, std::pair<std::vector<double>, std::vector<double>>> limits;
-  std::deque<Bytes> memory; ///< Stays where it is.
+  std::deque<Bytes> memory; ///< Bytes of `tensors`; addresses are stable.
   std::vector<::binade::TensorBytes> tensors;
 };
 

@@ -1,4 +1,4 @@
-//===- LoadVerification.cpp - both sides of a verification ----------------===//
+//===- LoadVerification.cpp - Loading of both programs --------------------===//
 
 #include "CpuReferenceRun.h"
 #include "SimulatedRunner.h"
@@ -22,7 +22,7 @@ using ::binade::RecordList;
 using ::binade::Result;
 using ::binade::Safetensors;
 
-/// The bundle's initial values.
+/// Reads the initial values in the bundle.
 static Result<std::vector<::binade::StoredTensor>>
 readInitial(const Safetensors &file, const Plan &plan) {
   std::vector<::binade::StoredTensor> stored;
@@ -66,7 +66,7 @@ Result<void> Verification::Implementation::loadTwin(const Safetensors &file,
   return {};
 }
 
-/// The kernels that lie in module `index`.
+/// Adds the names of the kernels in module `index` to `names`.
 static void addKernels(const Plan &plan, size_t index,
                        std::vector<std::string> &names) {
   for (const plan::DeviceKernel &kernel : plan.deviceKernels)
@@ -90,11 +90,11 @@ Result<void> Verification::Implementation::compareModules(
         entries.push_back(entry.symbol);
     return entries;
   };
-  // Entries are named after the kernel's text and the compiler.
+  // The names of entries depend on the kernel's text and the compiler.
   if (getEntries(plan) != getEntries(again->plan) ||
       images.size() != again->modules.size())
-    return Error{where, "its kernels are not those that this compiler makes of "
-                        "its source"}
+    return Error{where, "its kernels differ from those that this compiler "
+                        "generates from its source"}
         .withNote("it was compiled by another version of Binade, or edited: "
                   "compile it again");
   ModuleReport &report = modules.emplace();
@@ -129,8 +129,8 @@ Result<void> Verification::Implementation::readSource(const Safetensors &file,
   if (!text)
     return text.takeError();
   if (text->empty())
-    return Error{where, "the bundle does not say what its kernels were "
-                        "compiled from"}
+    return Error{where, "the bundle does not contain the source of its "
+                        "kernels"}
         .withNote("compile it again, with this version of Binade");
   auto parsed = parseModuleText(*text, where, context);
   if (!parsed)

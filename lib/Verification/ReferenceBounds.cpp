@@ -1,4 +1,4 @@
-//===- ReferenceBounds.cpp - how far a record may be off ------------------===//
+//===- ReferenceBounds.cpp - Error bounds of records ----------------------===//
 
 #include "ReferenceBounds.h"
 #include "ExactSums.h"
@@ -13,10 +13,10 @@ namespace plan = ::binade::plan;
 using ::binade::Result;
 
 //===----------------------------------------------------------------------===//
-// What adds up
+// Kernels with sums
 //===----------------------------------------------------------------------===//
 
-/// Whether `kernel` sums once it is taken apart.
+/// Whether `kernel` contains sums after its ops are decomposed.
 static bool sums(func::FuncOp kernel) {
   OwningOpRef<func::FuncOp> parts(kernel.clone());
   bool changed = true;
@@ -66,16 +66,17 @@ bool mlir::binade::mayDiffer(ModuleOp source, const plan::Record &record) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a launch computes as a function of its own.
+/// A function that computes the same as a launch.
 struct LaunchFunction {
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
-  /// Of which access each argument and each result is.
+  /// The access of each argument and of each result.
   SmallVector<size_t> arguments, results;
 };
 } // namespace
 
-/// A kernel is its own function. One over many tensors is launched by one.
+/// Builds the function of a launch: the kernel itself, or for multi-tensor
+/// kernels a function that launches them.
 static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
                                     ArrayRef<RecordAccess> accesses) {
   LaunchFunction built;
@@ -137,8 +138,9 @@ static FailureOr<TensorRef> readTensor(const RecordAccess &access,
   return std::make_shared<const Tensor>(std::move(*tensor));
 }
 
-/// The reference samples what errors inside of a kernel do to its results, and
-/// a sample may miss that the last rounding turns.
+/// Raises bounds to the spacing of values. The reference samples the effect of
+/// errors in a kernel on its results, and a sample may miss that an error
+/// changes the last rounding.
 static Tensor allowOneSpacing(const Tensor &value, const Tensor &bound) {
   Tensor widened = bound;
   auto element = dyn_cast<FloatType>(value.getType().getElementType());
@@ -164,7 +166,7 @@ Result<Judgement> mlir::binade::judge(ModuleOp source,
     FailureOr<TensorRef> tensor =
         readTensor(execution.accesses[access], execution.before[access]);
     if (failed(tensor))
-      return fail("reads bytes that are no value of its type");
+      return fail("reads bytes that are not valid values of its type");
     inputs[name] = *tensor;
   }
   EvaluationOptions options;
@@ -184,7 +186,7 @@ Result<Judgement> mlir::binade::judge(ModuleOp source,
     FailureOr<TensorRef> value =
         readTensor(execution.accesses[access], execution.after[access]);
     if (failed(value))
-      return fail("leaves bytes that are no value of its type");
+      return fail("writes bytes that are not valid values of its type");
     const Tensor &wanted = *expected->values[name];
     TensorRef bound = expected->bounds[name];
     Tensor widened = isExact ? *bound : allowOneSpacing(wanted, *bound);
@@ -200,10 +202,10 @@ Result<Judgement> mlir::binade::judge(ModuleOp source,
 }
 
 //===----------------------------------------------------------------------===//
-// Copies, and the choice
+// Copies
 //===----------------------------------------------------------------------===//
 
-/// What was there, with the elements of the copy in place.
+/// Returns the destination after the copy.
 static Bytes copyElements(const plan::Copy &copy, const Execution &execution) {
   const Bytes &from = execution.before[0];
   Bytes to = execution.before[1];
@@ -234,7 +236,7 @@ Result<Judgement> mlir::binade::judge(ModuleOp, const plan::Copy &copy,
   judgement.access = 1;
   if (judgement.difference) {
     judgement.ratio = INFINITY;
-    judgement.difference->what = "no copy";
+    judgement.difference->what = "other bits than the source of the copy";
   }
   return judgement;
 }

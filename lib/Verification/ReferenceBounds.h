@@ -1,4 +1,4 @@
-//===- ReferenceBounds.h - how far a record may be off ----------*- C++ -*-===//
+//===- ReferenceBounds.h - Error bounds of records --------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_REFERENCEBOUNDS_H
 #define BINADE_LIB_VERIFICATION_REFERENCEBOUNDS_H
@@ -10,40 +10,40 @@
 
 namespace mlir::binade {
 
-/// A record that was executed: `accesses` as `listAccesses` gives them, and the
-/// bytes of each before and after.
+/// An execution of a record: its `accesses` from `listAccesses`, and the bytes
+/// of each before and after.
 struct Execution {
   const ::binade::plan::Record &record;
   SmallVector<RecordAccess, 0> accesses;
   std::vector<Bytes> before, after;
-  /// Told by `judge` of each element that may have other bits, where there is
-  /// such a function: of which access, its number there, the exact result and
-  /// its bound. Nothing is left out then.
+  /// If set, `judge` calls it for each element that may differ, with the
+  /// access, the element's index, the exact result and its bound. No elements
+  /// are skipped then.
   std::function<void(size_t, int64_t, double, double)> onBound = {};
 };
 
-/// Whether a launch writes access `index` and reads nothing of it.
+/// Whether a launch writes access `index` and reads none of its bytes.
 bool isOnlyWritten(const Execution &execution, size_t index);
 
-/// How the worst element stands to its bound.
+/// The element with the largest difference relative to its bound.
 struct Judgement {
-  double ratio = 0; ///< At most 1 where all are right.
-  /// Of that element, where it is not right; `access` says of which access.
+  double ratio = 0; ///< Difference / bound; at most 1 if all are correct.
+  /// The difference if it exceeds the bound, in access `access`.
   std::optional<Difference> difference;
   size_t access = 0;
 
-  /// Takes into account that element `deviation.index` of access `index` is
-  /// `value` in place of `expected`.
+  /// Adds the deviation of element `deviation.index` of access `index`, which
+  /// is `value` instead of `expected`.
   void add(size_t index, ::binade::DType dtype, const Deviation &deviation,
            double value, double expected);
 };
 
-/// Whether the record adds numbers up in an order that is not said: targets may
-/// differ then.
+/// Whether the record contains sums, whose order depends on the target, so that
+/// results may differ.
 bool mayDiffer(ModuleOp source, const ::binade::plan::Record &record);
 
-/// Compares what a record wrote with the exact result; of products and
-/// convolutions a sample of the elements where they are many.
+/// Compares the results of a record with the exact results; for large matmuls,
+/// convolutions and attention only a sample of the elements.
 ::binade::Result<Judgement> judge(ModuleOp source, const Execution &execution);
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- SimulatedRunner.cpp - records of a device without one --------------===//
+//===- SimulatedRunner.cpp - Records in the simulator ---------------------===//
 
 #include "SimulatedRunner.h"
 #include "binade/Container/Printable.h"
@@ -41,7 +41,7 @@ public:
   Result<void> run(const RecordPlace &place) override;
 
 private:
-  /// The memory that a kernel gets as an argument of `type`.
+  /// Returns the memory of a kernel's argument of type `type`.
   Result<MutableArrayRef<char>> find(const plan::View &view, Type type,
                                      ArrayRef<int64_t> iteration);
   Result<void> run(DeviceStart &start, ArrayRef<int64_t> iteration);
@@ -51,9 +51,9 @@ private:
   std::vector<char> arena;
   MLIRContext context;
   std::vector<OwningOpRef<ModuleOp>> modules;
-  std::vector<llvm::StringMap<gpu::GPUFuncOp>> kernels; ///< Of each module.
+  std::vector<llvm::StringMap<gpu::GPUFuncOp>> kernels; ///< By module.
   std::map<const plan::Record *, std::vector<DeviceStart>> starts;
-  uint64_t executions = 0; ///< Each in another order of threads.
+  uint64_t executions = 0; ///< Selects the order of threads.
 };
 } // namespace
 
@@ -62,7 +62,8 @@ Result<void> SimulatedRunner::parse(ArrayRef<std::string> code) {
   for (const std::string &text : code) {
     modules.push_back(parseSourceString<ModuleOp>(text, &context));
     if (!modules.back())
-      return diagnostics.takeError(where, "the IR of a module cannot be read");
+      return diagnostics.takeError(where,
+                                   "the IR of a module cannot be parsed");
     auto &known = kernels.emplace_back();
     modules.back()->walk(
         [&](gpu::GPUFuncOp kernel) { known[kernel.getName()] = kernel; });

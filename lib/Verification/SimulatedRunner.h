@@ -1,4 +1,4 @@
-//===- SimulatedRunner.h - records of a device without one ------*- C++ -*-===//
+//===- SimulatedRunner.h - Records in the simulator -------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_SIMULATEDRUNNER_H
 #define BINADE_LIB_VERIFICATION_SIMULATEDRUNNER_H
@@ -10,8 +10,8 @@
 
 namespace mlir::binade {
 
-/// Executes the records of `plan`, which outlives it, thread by thread. `code`
-/// is the IR of the modules that its device kernels name.
+/// Creates a runner that executes the records of `plan`, which has to outlive
+/// it, in the simulator. `code` is the IR of the modules of device kernels.
 ::binade::Result<std::unique_ptr<::binade::RecordRunner>>
 createSimulatedRunner(const ::binade::Plan &plan, ArrayRef<std::string> code,
                       const std::string &where);

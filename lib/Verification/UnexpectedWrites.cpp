@@ -1,7 +1,7 @@
-//===- UnexpectedWrites.cpp - memory that a record has no business with ---===//
+//===- UnexpectedWrites.cpp - Writes outside of the results ---------------===//
 //
-// The arena is one allocation, so that a device does not notice who writes to a
-// buffer of someone else, and kernels over many tensors get all of it.
+// The arena is one allocation, so a device does not detect writes to buffers of
+// other records, and multi-tensor kernels have access to the whole arena.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,8 +11,8 @@ using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
-/// Operands without a type in the source: workspaces, and words that say that
-/// an index was out of range.
+/// Lists the buffers of operands that the kernel's signature does not contain:
+/// workspaces and index faults.
 static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
   SmallVector<uint32_t> buffers;
   for (const plan::Operand &operand : plan::listOperands(execution.record)) {
@@ -56,7 +56,7 @@ std::optional<Stray> mlir::binade::findStray(const ::binade::Plan &plan,
   compare(reached, after.size());
   if (!changed)
     return std::nullopt;
-  // Who has a name is found first; bytes between buffers are nobody's.
+  // Prefer buffers with a name; ignore bytes between buffers.
   const plan::Buffer *found = nullptr;
   for (const plan::Buffer &buffer : plan.buffers)
     if (buffer.offset <= *changed && *changed < buffer.offset + buffer.bytes &&
@@ -75,6 +75,6 @@ std::optional<Stray> mlir::binade::findStray(const ::binade::Plan &plan,
   auto difference = compareBits(found->dtype, part(after), part(before));
   if (!difference)
     return std::nullopt;
-  difference->what = "memory that is not the record's has changed";
+  difference->what = "memory outside of the record's results has changed";
   return Stray(access, std::move(*difference));
 }

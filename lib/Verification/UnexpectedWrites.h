@@ -1,4 +1,4 @@
-//===- UnexpectedWrites.h - Writes outside of operands ----------*- C++ -*-===//
+//===- UnexpectedWrites.h - Writes outside of the results -------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
 #define BINADE_LIB_VERIFICATION_UNEXPECTEDWRITES_H
@@ -7,11 +7,12 @@
 
 namespace mlir::binade {
 
-/// A buffer that changed, as an access of all of it, and how.
+/// An access that covers a buffer that changed unexpectedly, and its first
+/// difference.
 using Stray = std::pair<RecordAccess, Difference>;
 
-/// Compares the arena before and after a record outside of what it writes and
-/// of its workspaces.
+/// Compares the arena before and after a record, except for its results and
+/// workspaces, and returns the first change.
 std::optional<Stray> findStray(const ::binade::Plan &plan,
                                const Execution &execution,
                                std::span<const std::byte> before,

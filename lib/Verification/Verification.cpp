@@ -1,4 +1,4 @@
-//===- Verification.cpp - do two executions of a plan agree ---------------===//
+//===- Verification.cpp - Comparison of two executions --------------------===//
 
 #include "UnexpectedWrites.h"
 #include "VerificationImplementation.h"
@@ -15,8 +15,8 @@ using ::binade::RecordPlace;
 using ::binade::RecordRunner;
 using ::binade::Result;
 
-/// What memory holds that a record is about to write: no number that passes for
-/// one.
+/// The byte that results are filled with before a record, so that missing
+/// writes are detected; it gives NaN in most formats.
 static constexpr auto kPoison = std::byte(0xff);
 
 //===----------------------------------------------------------------------===//
@@ -63,7 +63,7 @@ Result<void> Verification::Implementation::clearStatuses(RecordRunner &runner) {
   return {};
 }
 
-/// Gives the record on one side the bytes before it.
+/// Writes the inputs of an execution to the memory of a runner.
 Result<void> Verification::Implementation::restore(RecordRunner &runner,
                                                    const Execution &execution) {
   if (auto done = clearStatuses(runner); !done)
@@ -74,7 +74,8 @@ Result<void> Verification::Implementation::restore(RecordRunner &runner,
   return {};
 }
 
-/// Executes the record on one side, from the bytes before.
+/// Executes the record with a runner from the same inputs, and returns its
+/// results.
 Result<std::vector<Bytes>>
 Verification::Implementation::runFrom(RecordRunner &runner,
                                       const Execution &execution,
@@ -86,11 +87,12 @@ Verification::Implementation::runFrom(RecordRunner &runner,
   return readAll(runner, execution.accesses);
 }
 
-/// The same on the device, watching the rest of the arena.
+/// Executes the record on the device and checks the rest of the arena for
+/// unexpected writes.
 Result<std::vector<Bytes>>
 Verification::Implementation::runWatched(const Execution &execution,
                                          const RecordPlace &place) {
-  // To read larger ones takes longer than their records do.
+  // Reading a larger arena would take longer than the record.
   constexpr uint64_t kMaxWatched = uint64_t(256) << 20;
   if (plan.arenaBytes > kMaxWatched)
     return runFrom(*deviceRunner, execution, place);
@@ -115,7 +117,7 @@ Verification::Implementation::runWatched(const Execution &execution,
 
 using Found = std::pair<size_t, Difference>;
 
-/// The first difference of `execution` from `others`.
+/// Returns the first difference between `execution` and `others`.
 static std::optional<Found> findDifference(const Execution &execution,
                                            ArrayRef<Bytes> others,
                                            const char *what) {
@@ -132,7 +134,8 @@ static std::optional<Found> findDifference(const Execution &execution,
   return std::nullopt;
 }
 
-/// On the side that is judged, as often as asked for.
+/// Executes the record `repeat` times on the device (on the CPU without one),
+/// and compares the results with each other.
 Result<std::optional<Found>>
 Verification::Implementation::runRepeatedly(Execution &execution,
                                             const RecordPlace &place) {
@@ -153,7 +156,7 @@ Verification::Implementation::runRepeatedly(Execution &execution,
   return found;
 }
 
-/// Whether both sides met an index out of range, or neither.
+/// Compares whether the device and the CPU found an index out of range.
 Result<std::optional<Difference>>
 Verification::Implementation::compareStatuses() {
   for (uint32_t buffer : statuses) {
@@ -166,13 +169,14 @@ Verification::Implementation::compareStatuses() {
     auto found = compareBits(::binade::DType::I32, value, expected);
     if (!found)
       continue;
-    found->what = "another answer to an index out of range";
+    found->what = "the CPU disagrees about an index out of range";
     return found;
   }
   return std::optional<Difference>();
 }
 
-/// Afterwards memory on the CPU is as after the record.
+/// Executes the record on the CPU, whose memory then has its results, and
+/// compares these.
 Result<std::optional<Found>>
 Verification::Implementation::compareWithCpu(const Execution &execution,
                                              const RecordPlace &place) {
@@ -198,7 +202,8 @@ Verification::Implementation::compareWithReference(const Execution &execution,
   return std::optional(Found(judged->access, std::move(*judged->difference)));
 }
 
-/// Writes down what the CPU makes of the record, if that is right.
+/// Executes the record on the CPU, checks its results against the reference,
+/// and adds them to the expectations.
 Result<void> Verification::Implementation::expect(Execution &execution,
                                                   const RecordPlace &place,
                                                   RecordReport &report) {
@@ -269,7 +274,7 @@ Result<void> Verification::Implementation::compare(const plan::Record &record,
 }
 
 //===----------------------------------------------------------------------===//
-// What was found
+// Reports
 //===----------------------------------------------------------------------===//
 
 RecordReport &
@@ -302,7 +307,7 @@ void Verification::Implementation::note(RecordReport &report,
 }
 
 //===----------------------------------------------------------------------===//
-// Walking
+// Execution
 //===----------------------------------------------------------------------===//
 
 Result<void> Verification::Implementation::execute(const plan::Record &record,
@@ -350,7 +355,7 @@ static int64_t countExecutions(const std::vector<plan::Record> &records) {
 Result<void> Verification::run(RecordList list) {
   Implementation &own = *implementation;
   bool isStep = list == RecordList::Step;
-  // All that a step may compute.
+  // Includes all statistics.
   if (isStep && !own.plan.observation.empty())
     list = RecordList::Observation;
   const std::vector<plan::Record> &records =

@@ -1,4 +1,4 @@
-//===- VerificationImplementation.h - both sides of it ----------*- C++ -*-===//
+//===- VerificationImplementation.h - Verification members ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
 #define BINADE_LIB_VERIFICATION_VERIFICATIONIMPLEMENTATION_H
@@ -13,19 +13,20 @@ namespace mlir::binade {
 struct Verification::Implementation {
   VerifyOptions options;
   std::string where;
-  ::binade::Plan plan; ///< The bundle's.
+  ::binade::Plan plan; ///< The plan of the bundle.
   OwningOpRef<ModuleOp> source;
   std::optional<ModuleReport> modules;
   std::vector<std::string> code; ///< IR of the modules.
-  /// Of a bundle for the CPU the bundle itself, else its reference.
+  /// The bundle if it is for the CPU, else its CPU reference.
   std::optional<::binade::Program> cpu;
-  std::optional<::binade::Program> device; ///< None where it is simulated.
+  std::optional<::binade::Program> device; ///< Not set with the simulator.
   std::unique_ptr<::binade::RecordRunner> cpuRunner;
   /// Null for a bundle for the CPU.
   std::unique_ptr<::binade::RecordRunner> deviceRunner;
-  std::optional<Expectations> expectations; ///< Where they are to be saved.
-  std::vector<uint32_t> statuses; ///< Buffers of words that say out of range.
-  std::map<const ::binade::plan::Record *, size_t> places; ///< In `reports`.
+  std::optional<Expectations> expectations; ///< Set if they will be saved.
+  std::vector<uint32_t> statuses;           ///< Buffers of index faults.
+  /// Indices in `reports`.
+  std::map<const ::binade::plan::Record *, size_t> places;
   std::vector<RecordReport> reports;
   int64_t step = 0, executed = 0, executions = 0;
 
@@ -46,7 +47,7 @@ struct Verification::Implementation {
   ::binade::Result<void> checkOnly() const;
 
   // Running.
-  /// In which of a record's accesses, and the difference.
+  /// The index of an access, and a difference in it.
   using Found = std::pair<size_t, Difference>;
   ::binade::Result<void> run(const std::vector<::binade::plan::Record> &records,
                              ::binade::RecordPlace &place);

@@ -151,7 +151,7 @@ def test_a_kernel_that_writes_to_others_is_found(bundles, tmp_path):
     (found,) = differing(report)
     assert found["label"].startswith("optimizer_update")
     difference = found["difference"]
-    assert difference["what"] == "memory that is not the record's has changed"
+    assert difference["what"] == "memory outside of the record's results has changed"
     assert difference["buffer"] == "x" and difference["different"] == 8
 
 
