@@ -1,4 +1,4 @@
-//===- FindRootCause.cpp - Where numbers are lost -------------------------===//
+//===- FindRootCause.cpp - Search for the cause of a NaN ------------------===//
 
 #include "FindRootCause.h"
 #include "OpKeys.h"
@@ -26,7 +26,8 @@ TracedValue RootCauseFinder::describe(Value value) const {
   return traced;
 }
 
-/// Along the operand that is not finite, or else the largest.
+/// Follows the operand with the most non-finite elements, or else the one with
+/// the largest magnitude.
 std::vector<TracedValue> RootCauseFinder::followProducers(Operation *op) const {
   constexpr size_t kShown = 8;
   std::vector<TracedValue> producers;
@@ -56,7 +57,8 @@ std::vector<TracedValue> RootCauseFinder::listReaders(Value value) const {
     for (Operation *user : open[i].getUsers()) {
       if (user->getNumResults() == 0)
         continue;
-      // Casts are placed before what only moves values.
+      // Look through casts, and through ops that only move elements, before
+      // which casts are placed.
       Value made = user->getResult(0);
       if (isa<SaveOp, CastOp>(user) || getMoved(made)) {
         open.insert(made);

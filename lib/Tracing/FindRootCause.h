@@ -1,4 +1,4 @@
-//===- FindRootCause.h - where numbers are lost -----------------*- C++ -*-===//
+//===- FindRootCause.h - Search for the cause of a NaN ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TRACING_FINDROOTCAUSE_H
 #define BINADE_LIB_TRACING_FINDROOTCAUSE_H
@@ -9,15 +9,15 @@ namespace mlir::binade {
 
 /// Finds the value of a step from which non-finite values come.
 ///
-/// If the loss is not finite, the search follows it back along operands that
-/// are not finite, to the first value whose operands are all finite. Otherwise
-/// it is the first value of the step that is not finite. Masks consist of minus
-/// infinities, so these count only where nothing else is found.
+/// If the loss is not finite, the search follows non-finite operands back from
+/// the loss to the first value whose operands are all finite. Otherwise it
+/// returns the first non-finite value of the step. Minus infinities count only
+/// if nothing else is found, because masks consist of them.
 class RootCauseFinder {
 public:
   explicit RootCauseFinder(const EvaluationOptions &exact) : exact(exact) {}
 
-  /// Has to be called before any value is observed.
+  /// Sets the loss. Has to be called before values are observed.
   void setLoss(Value value) { loss = value; }
   void observeArgument(BlockArgument argument, const Tensor &tensor);
   LogicalResult observe(Operation *op, ArrayRef<TensorRef> operands,
@@ -41,12 +41,13 @@ private:
   }
   LogicalResult followForward(OpResult result, ArrayRef<TensorRef> operands);
 
-  const EvaluationOptions &exact; ///< Without roundings.
+  const EvaluationOptions &exact; ///< Options without rounding.
   DenseMap<Value, TracedRange> ranges;
   std::optional<NonFiniteOrigin> wrong, masked;
   Value loss;
-  std::vector<NonFiniteOrigin> candidates; ///< Of the forward part.
-  /// Of forward values that are not finite, which of `candidates` made them so.
+  std::vector<NonFiniteOrigin> candidates; ///< Origins in the forward pass.
+  /// For each non-finite forward value, the index of its origin in
+  /// `candidates`.
   DenseMap<Value, size_t> sources;
 };
 

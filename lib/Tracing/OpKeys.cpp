@@ -1,4 +1,4 @@
-//===- OpKeys.cpp - Ops of a step told apart ------------------------------===//
+//===- OpKeys.cpp - Keys and descriptions of ops --------------------------===//
 
 #include "OpKeys.h"
 #include "binade/IR/Formats.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The node; of an update the parameter.
+/// Returns the node of an op; for an update, the name of the parameter.
 static StringRef getPlace(Operation *op) {
   if (auto update = dyn_cast<OptimizerUpdateOp>(op))
     if (auto argument = dyn_cast<BlockArgument>(update.getParameter()))

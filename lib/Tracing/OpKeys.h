@@ -1,4 +1,4 @@
-//===- OpKeys.h - ops of a step told apart ----------------------*- C++ -*-===//
+//===- OpKeys.h - Keys and descriptions of ops ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TRACING_OPKEYS_H
 #define BINADE_LIB_TRACING_OPKEYS_H
@@ -8,8 +8,9 @@
 
 namespace mlir::binade {
 
-/// Gives ops names that are the same with other formats: phase, kind and node,
-/// and a number where several have these. To be asked in the order of the step.
+/// Assigns keys to ops that do not depend on formats: phase, kind and node, and
+/// a number to distinguish ops with the same ones. `next` has to be called in
+/// the order of the step.
 class OpKeys {
 public:
   std::string next(Operation *op);
@@ -18,16 +19,17 @@ private:
   llvm::StringMap<unsigned> counts;
 };
 
-/// What the inputs of a step call an argument: "role/name".
+/// Returns the name of an argument in the inputs of a step: "role/name".
 std::string nameInput(const Port &port);
 
-/// The format of the elements of `value`.
+/// Sets the format and the limit of `traced` to those of `value`.
 void describeFormat(Value value, TracedValue &traced);
 
-/// All about `op` but the range of a result.
+/// Describes a result of `op`, except for its range.
 TracedValue describeTraced(Operation *op, unsigned result);
 
-/// What `value` is before it was cast to another float format, or saved.
+/// Returns the value from which `value` is computed by casts between
+/// floating-point formats and saves only.
 Value getOriginal(Value value);
 
 TracedRange measureRange(const Tensor &tensor);

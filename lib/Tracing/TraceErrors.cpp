@@ -1,11 +1,12 @@
-//===- TraceErrors.cpp - What each op's format costs ----------------------===//
+//===- TraceErrors.cpp - Rounding errors of each op -----------------------===//
 
 #include "TraceErrors.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// What was decided about is compared, and what updates write.
+/// Whether errors of `result` are measured: results whose format was decided,
+/// and results of updates.
 static bool isCompared(OpResult result) {
   Operation *op = result.getOwner();
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(result.getType()));
@@ -63,7 +64,8 @@ TensorRef ErrorTracer::findOfPolicy(Value value, const Tensor &like) const {
   return isAlike ? tensor : nullptr;
 }
 
-/// With `before` what is compared is how far the results are from it.
+/// Computes the errors of a result. With `before`, compares the changes from it
+/// instead of the results.
 TracedError ErrorTracer::compare(const Traced &traced, OpResult result,
                                  const Tensor &local, const Tensor &expected,
                                  const Tensor *before) const {

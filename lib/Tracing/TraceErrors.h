@@ -1,4 +1,4 @@
-//===- TraceErrors.h - what each op's format costs --------------*- C++ -*-===//
+//===- TraceErrors.h - Rounding errors of each op ---------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_TRACING_TRACEERRORS_H
 #define BINADE_LIB_TRACING_TRACEERRORS_H
@@ -7,14 +7,15 @@
 
 namespace mlir::binade {
 
-/// What the step under its policy made of each op.
+/// The results of an op in the step with the policy.
 struct Traced {
   SmallVector<TracedValue> values;
   SmallVector<TensorRef> results;
-  SmallVector<TensorRef> before; ///< What an update read of what it writes.
+  /// For an update: parameter and states before it.
+  SmallVector<TensorRef> before;
 };
 
-/// Sees a step under its policy, then in f64, and compares what they make of
+/// Observes a step with its policy, then in f64, and compares the results of
 /// each op.
 class ErrorTracer {
 public:
@@ -23,15 +24,16 @@ public:
 
   void observePolicy(Operation *op, ArrayRef<TensorRef> operands,
                      ArrayRef<TensorRef> results);
-  /// `inputs` with the parameters and states of `step`, which is exact, as
-  /// numbers of f32.
+  /// Returns `inputs` with the parameters and states of the f64 step `step` as
+  /// the policy's step reads them, dequantized and with master weights.
   NamedTensors widen(func::FuncOp step, NamedTensors inputs) const;
 
   LogicalResult observeExact(Operation *op, ArrayRef<TensorRef> operands,
                              ArrayRef<TensorRef> results);
 
 private:
-  /// The same value under the policy; null where there is none of its shape.
+  /// Returns the same value of the policy's step; null if it has none with the
+  /// shape of `like`.
   TensorRef findOfPolicy(Value value, const Tensor &like) const;
   TracedError compare(const Traced &traced, OpResult result,
                       const Tensor &local, const Tensor &expected,
@@ -41,7 +43,7 @@ private:
   const EvaluationOptions &exact;
   OpKeys policyKeys, exactKeys;
   std::map<std::string, Traced> ofPolicy;
-  DenseMap<Operation *, std::string> names; ///< Of ops of the exact step.
+  DenseMap<Operation *, std::string> names; ///< Keys of ops of the f64 step.
 };
 
 } // namespace mlir::binade

@@ -1,4 +1,4 @@
-//===- TraceStep.cpp - A step op by op, in its formats and in f64 ---------===//
+//===- TraceStep.cpp - Trace of a step ------------------------------------===//
 
 #include "FindRootCause.h"
 #include "OpKeys.h"
@@ -32,7 +32,8 @@ mlir::binade::getStepInputs(ModuleOp module) {
   return types;
 }
 
-/// `tensor` as one of `type`, which may be of another float format.
+/// Returns `tensor` with type `type` if that differs only in the floating-point
+/// format, else unchanged.
 static TensorRef retype(TensorRef tensor, RankedTensorType type) {
   if (tensor->getType() == type || tensor->getShape() != type.getShape() ||
       !tensor->isFloat() || !isa<FloatType>(type.getElementType()))
@@ -42,8 +43,8 @@ static TensorRef retype(TensorRef tensor, RankedTensorType type) {
   return std::make_shared<Tensor>(std::move(other));
 }
 
-/// `inputs` under the names that the evaluator has for arguments. A scale of
-/// the loss that is not among them starts anew.
+/// Returns `inputs` under the evaluator's names of the arguments. A missing
+/// loss scale is left to its initial value.
 static FailureOr<NamedTensors> takeInputs(func::FuncOp step,
                                           const NamedTensors &inputs) {
   NamedTensors taken;
@@ -56,7 +57,7 @@ static FailureOr<NamedTensors> takeInputs(func::FuncOp step,
     else if (!port || port->role != Role::Scaler)
       return step.emitError("the step reads '")
              << (port ? nameInput(*port) : name)
-             << "', which the inputs do not have";
+             << "', which is missing in the inputs";
   }
   return taken;
 }
@@ -93,7 +94,7 @@ FailureOr<StepTrace> mlir::binade::traceStep(ModuleOp module, ModuleOp exact,
   bool isFirst = true;
   rounded.observe = [&](Operation *op, ArrayRef<TensorRef> operands,
                         ArrayRef<TensorRef> results) {
-    // The evaluator's copy of the step is seen with its first op.
+    // The evaluator's copy of the step is accessible only from its ops.
     if (std::exchange(isFirst, false)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
       if (std::optional<Port> loss = findResult(function, Role::Metric, "loss"))
