@@ -77,7 +77,8 @@ static std::array<CaughtSignal, 5> caught = {{
     {SIGILL, "SIGILL", "illegal instruction"},
     {SIGABRT, "SIGABRT", "abort"},
 }};
-/// With AddressSanitizer nothing is caught: its own report has more detail.
+/// With AddressSanitizer no signals are caught, because its own report has more
+/// detail.
 #if defined(__SANITIZE_ADDRESS__)
 static constexpr bool kHasSanitizer = true;
 #elif defined(__has_feature)
@@ -178,7 +179,7 @@ static void handleSignal(int number, siginfo_t *info, void *) {
     raise(number);
 }
 
-/// Quotes `word` for a shell where it needs quotes.
+/// Quotes `word` for a shell if necessary.
 static std::string quoteForShell(std::string_view word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -142,7 +142,7 @@ private:
 };
 } // namespace
 
-/// A text from a file, line by line.
+/// Prints a text from a file line by line, escaped.
 static void printText(std::ostream &out, std::string_view text) {
   while (!text.empty()) {
     std::size_t end = std::min(text.find('\n'), text.size());

@@ -443,7 +443,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   others.reserve(injections.size());
   train.injections.clear();
   for (const auto &[file, step] : injections) {
-    // A run may be resumed with more steps, and the same options.
+    // Only a warning, because the run may be resumed with more steps.
     if (std::cmp_greater(step, train.steps))
       std::cerr << "binade: warning: --inject " << printable(file) << "@"
                 << step << " has no effect: training ends after step "

@@ -199,7 +199,7 @@ static Plan readPlan(Fields fields) {
 }
 
 Result<Plan> binade::readPlan(std::string_view text, std::string_view where) {
-  // Ten thousand records are a few megabytes.
+  // Enough, because ten thousand records need a few megabytes.
   JsonLimits limits;
   limits.bytes = 256 << 20;
   Result<json> parsed = parseJson(text, where, limits);

@@ -24,7 +24,7 @@ Result<AlarmSettings> chooseAlarms(const AlarmSettings &known,
 
 /// Whether a rule reads only metrics and no statistics of the step.
 bool isOfMetrics(const AlarmRule &rule);
-/// Whether a rule is on unless it is switched off.
+/// Whether a rule is on by default.
 bool isOnByDefault(const AlarmRule &rule);
 
 /// An alarm that a rule raised.

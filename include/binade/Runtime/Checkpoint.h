@@ -52,8 +52,8 @@ std::string writeManifest(const Manifest &manifest);
 /// the version is set. A damaged manifest is an error.
 Result<Manifest> readManifest(const std::string &checkpoint);
 
-/// Opens the files of a checkpoint and compares their hashes with the
-/// manifest's.
+/// Opens the files of a checkpoint, after comparing their sizes and hashes with
+/// the manifest.
 Result<std::vector<Safetensors>> openShards(const std::string &checkpoint,
                                             const Manifest &manifest);
 

@@ -43,11 +43,11 @@ public:
   /// tensor, what was found and what was expected.
   static Result<Data> open(const Program &program, const DataOptions &options);
 
-  /// Complete samples of the file.
+  /// Returns the number of complete samples in the file.
   std::uint64_t getNumSamples() const;
-  /// Samples per step.
+  /// Returns the number of samples per batch.
   std::uint64_t getBatch() const;
-  /// The file's name for messages, printable.
+  /// Returns the printable path of the file for messages.
   const std::string &getPath() const;
 
   /// Holds out the last samples, `fraction` of all, rounded. Training uses the

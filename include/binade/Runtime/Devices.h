@@ -15,7 +15,7 @@ struct ComputeCapability {
   int major = 0, minor = 0;
 
   auto operator<=>(const ComputeCapability &) const = default;
-  /// "9.0"
+  /// Returns "9.0".
   std::string format() const;
 };
 
@@ -33,7 +33,7 @@ struct CudaDevice {
   std::uint64_t cacheBytes = 0; ///< Size of the L2 cache.
   int sharedBytes = 0;          ///< Maximum shared memory of a thread block.
 
-  /// "cuda:0 (NVIDIA H200)"
+  /// Returns "cuda:0 (NVIDIA H200)".
   std::string format() const;
 };
 

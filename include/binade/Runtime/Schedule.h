@@ -19,10 +19,10 @@ namespace binade {
 ///   warmup(t, n)              (t + 1) / n, at most 1
 ///   linear(t, n)              from 1 at t = 0 to 0 at t = n
 ///   cosine(t, n)              from 1 at t = 0 to 0 at t = n, as half a cosine
-///   cycle(t, n, f)            t within its cycle, from 0 to n, of cycles of n,
-///                             n f, n f^2, ... steps, each mapped to n steps
-///   piecewise(t, v, t1, v1, ...)   v, from t1 on v1, ...
-///   interpolate(t, t0, v0, t1, v1, ...)   straight lines between points
+///   cycle(t, n, f)            position of t in its cycle, scaled to 0 .. n;
+///                             cycles have n, n f, n f^2, ... steps
+///   piecewise(t, v, t1, v1, ...)          v, from t1 on v1, ...
+///   interpolate(t, t0, v0, t1, v1, ...)   linear interpolation between points
 /// Outside of the given range of `t` these functions keep the value of the
 /// nearer end.
 class Schedule {

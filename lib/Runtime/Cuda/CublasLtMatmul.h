@@ -25,9 +25,9 @@ enum class ScaleMode {
 enum class Epilogue {
   None,
   Bias,       ///< + bias[n]
-  Gelu,       ///< aux = product; gelu(aux)
-  GeluBias,   ///< aux = product + bias[n]; gelu(aux)
-  DGelu,      ///< product * gelu'(aux)
+  Gelu,       ///< aux = result; gelu(aux)
+  GeluBias,   ///< aux = result + bias[n]; gelu(aux)
+  DGelu,      ///< result * gelu'(aux)
   DGeluBGrad, ///< The same, and bias[n] = its sum over m.
   BGradLeft,  ///< bias[m] = sum of the left side over k
   BGradRight, ///< bias[n] = sum of the right side over k

@@ -184,7 +184,7 @@ Result<void> Engine::write(std::uint64_t offset,
 }
 
 /// Captures a list of records into a graph. If that fails, as with a library
-/// call that waits or allocates, notifies the user once and uses no graphs.
+/// call that blocks or allocates, notifies the user once and uses no graphs.
 Result<void> Engine::captureGraph(RecordList list) {
   Result<Graph> captured =
       Graph::capture(*device, [&] { return enqueue(list); });

@@ -56,7 +56,7 @@ CopyOperation::CopyOperation(const Copy &copy, const Memory &memory)
   for (std::size_t d = 0; d < copy.sizes.size(); ++d)
     axes.push_back({copy.sizes[d], copy.from.strides[d], copy.to.strides[d]});
   axes = merge(std::move(axes));
-  // Sorted by the destination's stride: the last is the densest there.
+  // Axes are sorted by the destination's stride; the last one is the densest.
   inner = middle = {1, 0, 0};
   if (!axes.empty()) {
     inner = axes.back();
@@ -78,7 +78,7 @@ void CopyOperation::runAs(const ExecutionContext &context) {
   auto *source = reinterpret_cast<const Element *>(from.at(context.iteration));
   auto *target = reinterpret_cast<Element *>(to.at(context.iteration));
   bool dense = inner.from == 1 && inner.to == 1;
-  // Blocks of the two inner axes are the items of the parallel loop.
+  // The parallel loop iterates over blocks of the two inner axes.
   std::int64_t innerEdge = dense ? 1 << 14 : edge;
   std::int64_t columns = (inner.size + innerEdge - 1) / innerEdge;
   std::int64_t rowEdge = std::max<std::int64_t>(

@@ -232,7 +232,7 @@ void Executor::runLoop(Step &loop, ExecutionContext &context) const {
 void Executor::runParallel(Step &loop, const ExecutionContext &outer) const {
   std::atomic<std::int64_t> next{0};
   auto work = [&](std::int64_t slot, unsigned) {
-    OpenMPThreads openMP(1); // As when the operations were prepared.
+    OpenMPThreads openMP(1); // The count with which operations were created.
     ExecutionContext context = outer;
     context.threads = 1;
     context.lane = static_cast<std::size_t>(slot) + 1;

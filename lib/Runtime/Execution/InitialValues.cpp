@@ -149,7 +149,7 @@ static Result<void> readStored(const Tensor &tensor, const std::string &name,
 }
 
 //===----------------------------------------------------------------------===//
-// All ports
+// Ports
 //===----------------------------------------------------------------------===//
 
 /// Writes the initial value of `port` to `tensor`, which has its shape, and its

@@ -94,7 +94,7 @@ public:
 
 protected:
   void fork(unsigned count, void (*function)(void *), void *argument) override {
-    // Programs in several threads take turns.
+    // Programs in different threads use the team one after the other.
     std::lock_guard turn(use);
     try {
       while (threads.size() + 1 < count)
@@ -102,7 +102,7 @@ protected:
           follow(id, seen);
         });
     } catch (const std::system_error &) {
-      // The system allows no more threads: those that exist do the work.
+      // The system allows no more threads; continue with the existing ones.
       count = static_cast<unsigned>(threads.size()) + 1;
     }
     {

@@ -64,8 +64,8 @@ double AlarmSeries::getUsual() const {
   return sum / static_cast<double>(count);
 }
 
-/// Ordinary least squares; the standard error of the slope has n - 2 degrees of
-/// freedom.
+/// Fits a line by ordinary least squares; the standard error of the slope has
+/// n - 2 degrees of freedom.
 AlarmSeries::Line AlarmSeries::fit() const {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   if (points.size() < 3)
