@@ -174,7 +174,7 @@ def test_another_source_is_refused(bundles, tmp_path):
         "binade.relu ",
         "binade.exp ",
     )
-    assert "not those that this compiler makes" in refuse(
+    assert "differ from those that this compiler generates" in refuse(
         3, edited, "--device", "simulator"
     )
 

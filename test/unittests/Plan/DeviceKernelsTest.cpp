@@ -247,7 +247,7 @@ TEST(DeviceModules, ThatAreDamagedAreRejected) {
               replace(bytes, "code of one", "code of 0ne");
             }),
             "tensor 'modules/1/sm_90': the bytes do not have the SHA-256 that "
-            "the bundle says: it has been damaged or edited");
+            "the bundle specifies: it was damaged or edited");
 }
 
 TEST(DeviceModules, HaveANumber) {

@@ -265,7 +265,7 @@ TEST(PlanJson, TextsOfPoliciesHaveTheirHashes) {
   EXPECT_EQ(reject([](Plan &p) { p.policyTexts.pop_back(); }), mine);
   EXPECT_EQ(reject([](Plan &p) { p.policyTexts[1].text = ""; }),
             "plan: error: the text of policy 'base' does not have the SHA-256 "
-            "that the plan says");
+            "that the plan specifies");
   EXPECT_EQ(reject([](Plan &p) { p.policyHash = "00ff"; }),
             "plan: error: policy 'mine' is not the one whose text follows, "
             "'mine'");
