@@ -33,11 +33,12 @@ std::optional<OnNonFinite> parseOnNonFinite(std::string_view text);
 /// `data`, in order.
 struct Injection {
   const Data *data;
-  std::int64_t step; ///< From 1.
+  std::int64_t step; ///< Counted from 1.
 };
 /// Returns the name of an injection in the manifest of a run.
 std::string nameInjection(std::size_t index, std::int64_t step);
 
+/// The options of a run.
 struct TrainOptions {
   std::int64_t steps = 0;
   /// Schedules of hyper-parameters, evaluated before each step.
@@ -114,6 +115,7 @@ struct StepMetrics {
 /// before the step, if the program has one.
 StepMetrics readMetrics(const Program &program, std::optional<double> scale);
 
+/// The result of a run.
 struct TrainSummary {
   std::int64_t steps = 0, skipped = 0;
   double lastLoss = 0;
@@ -122,8 +124,8 @@ struct TrainSummary {
   double milliseconds = 0;
   std::uint32_t epochs = 0; ///< Epochs started.
   bool isAlarmed = false;   ///< Whether an alarm ended training.
-  /// The code of `interrupted`, or NumericGuard after an alarm or if the final
-  /// weights are not finite.
+  /// The code of `interrupted`, or NumericGuard if an alarm with the action
+  /// Stop ended training or the final weights are not finite.
   int exitCode = ExitCode::Ok;
 };
 

@@ -28,8 +28,8 @@ public:
   /// Calls `body(index, thread)` once for every index in [0, count), in any
   /// order, on up to `threads` threads including the caller; `thread` is less
   /// than `threads` and identifies the thread. All threads run in the default
-  /// floating-point mode. `body` must not throw. A nested call runs on one
-  /// thread.
+  /// floating-point mode. `body` must not throw. With libgomp, a nested call
+  /// runs on one thread; the pool of std::thread does not support nested calls.
   template <typename Body>
   void parallelFor(unsigned threads, std::int64_t count, Body &&body) {
     using Plain = std::remove_reference_t<Body>;
