@@ -1,4 +1,4 @@
-//===- Descriptor.h - An open file descriptor that closes itself *- C++ -*-===//
+//===- Descriptor.h - Owner of a file descriptor ----------------*- C++ -*-===//
 
 #ifndef BINADE_CONTAINER_DESCRIPTOR_H
 #define BINADE_CONTAINER_DESCRIPTOR_H

@@ -1,4 +1,4 @@
-/*===- binade.h - The runtime for C and what can call C ----------*- C -*-===*\
+/*===- binade.h - C interface of the runtime ---------------------*- C -*-===*\
 |* Loads a bundle, accesses its tensors, runs its step. Functions that return *|
 |* int return 0 or the exit code of Binade's tools for the same error; then   *|
 |* `binade_last_error` returns the message. No function throws. A program may *|
