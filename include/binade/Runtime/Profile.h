@@ -48,7 +48,8 @@ struct Ceilings {
 
 struct RecordProfile {
   const plan::Record *record = nullptr;
-  /// The record list that contains it: "step", "accumulation", "evaluation".
+  /// The record list that contains it: "step", "accumulation", "evaluation" or
+  /// "observation".
   std::string_view program;
   std::string label, kind, implementation;
   RecordCost cost; ///< Cost of one call.

@@ -69,7 +69,7 @@ struct Overflow {
 
 /// The implementation of a matmul or convolution on this machine.
 struct ContractionChoice {
-  std::string_view program; ///< "step", "accumulation" or "evaluation".
+  std::string_view program; ///< Name of the record list, such as "step".
   std::string record;       ///< Label of the record.
   /// The library and its algorithm; empty for Binade's own kernels.
   std::string implementation;

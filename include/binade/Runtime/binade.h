@@ -103,9 +103,10 @@ BINADE_API int binade_program_write_trace(binade_program *program,
 
 /* Functions for comparing two executions of a plan: they access bytes of the
  * arena, and execute a single record, without transferring ports. `list` is
- * "step", "accumulation" or "evaluation". `path` has `depth` numbers: the
- * indices of the loops around the record, outermost first, then that of the
- * record. `iteration` has the iterations of these depth - 1 loops. */
+ * "step", "accumulation", "evaluation" or "observation". `path` has `depth`
+ * numbers: the indices of the loops around the record, outermost first, then
+ * that of the record. `iteration` has the iterations of these depth - 1
+ * loops. */
 BINADE_API int binade_program_read_arena(binade_program *program,
                                          uint64_t offset, void *data,
                                          size_t bytes);
