@@ -73,7 +73,7 @@ double mlir::binade::readElement(DType dtype, std::span<const std::byte> bytes,
 
 /// Returns the position of a value in the ordered sequence of all values of
 /// `dtype`, with 0 for zero.
-static double rank(DType dtype, uint64_t bits) {
+static __int128 rank(DType dtype, uint64_t bits) {
   const llvm::fltSemantics *semantics = getSemantics(dtype);
   if (!semantics)
     return isSigned(dtype) ? __int128(extend(dtype, bits)) : __int128(bits);

@@ -51,7 +51,7 @@ void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
 void ValueQuantizer::save(SaveOp op, QuantizedAttr format, Type element) {
   SmallVector<Value> parts = quantize(op.getX(), format);
   for (Value &part : parts)
-    part = save(part);
+    part = savePart(part);
   // Dequantizes at the first use; otherwise the dequantized value might be
   // saved instead.
   Operation *reader = findFirstUser(op.getY());

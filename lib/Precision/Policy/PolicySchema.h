@@ -10,10 +10,10 @@ namespace mlir::binade {
 
 /// Returns the schema of policy files, which parses them and generates the JSON
 /// schema for editors. Parsed rules refer to the reader's context.
-const YamlSchema<Policy> &getPolicySchema();
+const YamlSchema<Policy> &getPolicyFileSchema();
 
 /// Returns the schema of files of costs.
-const YamlSchema<TargetCosts> &getCostsForm();
+const YamlSchema<TargetCosts> &getCostsFileSchema();
 
 /// Schemas of parts of a policy.
 YamlSchema<PolicyRule> yamlRule();
