@@ -1,4 +1,4 @@
-//===- CpuBackend.cpp - Run a function as compiled code -------------------===//
+//===- CpuBackend.cpp - Compile a function and run it on the CPU ----------===//
 
 #include "CpuBackend.h"
 #include "Step.h"

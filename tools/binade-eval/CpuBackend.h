@@ -1,4 +1,4 @@
-//===- CpuBackend.h - run a function as compiled code -----------*- C++ -*-===//
+//===- CpuBackend.h - Compile a function, run it on the CPU -----*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_EVAL_CPUBACKEND_H
 #define BINADE_TOOLS_BINADE_EVAL_CPUBACKEND_H
@@ -6,8 +6,8 @@
 #include "binade/Container/Error.h"
 #include "binade/Reference/Interpreter.h"
 
-/// Compiles `function` for this CPU and runs it on `inputs`, which are complete
-/// and fit its arguments. External data are sought in `directory`.
+/// Compiles `function` for this CPU and runs it on `inputs`, which must contain
+/// every argument with its type. Reads external data from `directory`.
 binade::Result<mlir::binade::NamedTensors>
 evaluateOnCpu(mlir::ModuleOp module, llvm::StringRef function,
               const mlir::binade::NamedTensors &inputs,

@@ -1,4 +1,4 @@
-//===- Eval.cpp - one run of the command `eval` ---------------------------===//
+//===- Eval.cpp - Evaluate a function, check its results ------------------===//
 
 #include "Eval.h"
 #include "CpuBackend.h"
@@ -18,12 +18,12 @@ using ::binade::ExitCode;
 using ::binade::Result;
 
 namespace {
-/// One run of the command.
+/// Evaluates one function as the command line requests.
 class Eval {
 public:
   explicit Eval(const EvalOptions &options) : options(options) {}
 
-  /// The exit code, 0 or 1, or what went wrong.
+  /// Returns exit code 0, or 1 if a result exceeds its bound, or an error.
   Result<int> run();
 
 private:
@@ -44,7 +44,7 @@ private:
 };
 } // namespace
 
-/// The types of what `function` calls `names`.
+/// Returns the tensor types of `types` by the name at the same index.
 static std::map<std::string, RankedTensorType>
 getTypes(ArrayRef<std::string> names, TypeRange types) {
   std::map<std::string, RankedTensorType> result;
@@ -54,7 +54,8 @@ getTypes(ArrayRef<std::string> names, TypeRange types) {
   return result;
 }
 
-/// The function to run where none is named: the only public one.
+/// Returns the name of the only public function with a body, or "" if there is
+/// not exactly one.
 static std::string getOnlyFunction(ModuleOp module) {
   std::string name;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -89,7 +90,7 @@ Result<Outputs> Eval::evaluateReference() {
   return std::move(*outputs);
 }
 
-/// The outputs of another implementation than the reference.
+/// Returns the results of the selected backend, or those read from a file.
 Result<NamedTensors> Eval::compute() {
   if (options.results.empty() && options.backend == "simulator")
     return evaluateOnSimulator(*module, function.getName(), inputs, evaluation);

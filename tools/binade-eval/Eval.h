@@ -1,18 +1,18 @@
-//===- Eval.h - one run of the command `eval` -------------------*- C++ -*-===//
+//===- Eval.h - Evaluate a function and check results -----------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_EVAL_EVAL_H
 #define BINADE_TOOLS_BINADE_EVAL_EVAL_H
 
 #include "binade/Container/Error.h"
 
-/// What the command line says.
+/// Values of the command-line options.
 struct EvalOptions {
   std::string module, function, inputs, out, bounds, results;
   std::string backend = "reference";
   bool check = false;
 };
 
-/// The exit code, 0 or 1, or what went wrong.
+/// Returns exit code 0, or 1 if a result exceeds its bound, or an error.
 binade::Result<int> runEval(const EvalOptions &options);
 
 #endif // BINADE_TOOLS_BINADE_EVAL_EVAL_H

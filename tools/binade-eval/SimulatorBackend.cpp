@@ -1,4 +1,4 @@
-//===- SimulatorBackend.cpp - Run kernels of a GPU without one ------------===//
+//===- SimulatorBackend.cpp - Run GPU kernels in the simulator ------------===//
 
 #include "SimulatorBackend.h"
 #include "Step.h"
@@ -15,20 +15,21 @@ using namespace mlir::binade;
 using ::binade::Error;
 using ::binade::Result;
 
-/// What buffers hold before they are written: no number that passes for one.
+/// Byte that fills buffers before they are written. It makes floats NaN, so
+/// that reads of uninitialized memory show up in the results.
 static constexpr char kPoison = static_cast<char>(0xff);
 
 namespace {
-/// The kernels of a module in the gpu dialect, as they go on to a target.
+/// The kernels of a module, lowered to the gpu dialect.
 class SimulatedKernels {
 public:
   static FailureOr<SimulatedKernels> of(ModuleOp module);
 
-  /// Runs the kernel that was made of `source`.
+  /// Runs the kernel that was lowered from `source`.
   FailureOr<SmallVector<TensorRef>> run(func::FuncOp source,
                                         ArrayRef<TensorRef> operands,
                                         ArrayRef<RankedTensorType> types);
-  /// One that met an index out of range.
+  /// Returns the name of a kernel that used an index out of range, or "".
   const std::string &getIndexFault() const { return indexFault; }
 
 private:
@@ -42,7 +43,7 @@ private:
   OwningOpRef<ModuleOp> module;
   llvm::StringMap<KernelInfo> infos;
   std::string indexFault;
-  uint64_t launches = 1; ///< Each in another order of threads.
+  uint64_t launches = 1; ///< Seeds the thread order of a launch.
 };
 } // namespace
 
@@ -87,7 +88,8 @@ SimulatedKernels::launch(const std::string &symbol,
   return simulate(kernel, shape);
 }
 
-/// Puts `memories` into one, and runs the kernel over `elements` elements.
+/// Copies `memories` into one allocation and runs a multi-tensor kernel over
+/// `elements` elements of it.
 LogicalResult
 SimulatedKernels::launchOverMany(const KernelInfo &info,
                                  MutableArrayRef<std::vector<char>> memories,

@@ -1,4 +1,4 @@
-//===- SimulatorBackend.h - run kernels of a GPU without one ----*- C++ -*-===//
+//===- SimulatorBackend.h - Run GPU kernels in the simulator ----*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_EVAL_SIMULATORBACKEND_H
 #define BINADE_TOOLS_BINADE_EVAL_SIMULATORBACKEND_H
@@ -6,8 +6,8 @@
 #include "binade/Container/Error.h"
 #include "binade/Reference/Interpreter.h"
 
-/// Forms the kernels of `function`, emits them for a GPU, and runs those on
-/// `inputs` in the simulator; what is no kernel is the reference's.
+/// Forms the kernels of `function`, lowers them for a GPU and runs them on
+/// `inputs` in the simulator. The reference evaluates all other ops.
 binade::Result<mlir::binade::NamedTensors>
 evaluateOnSimulator(mlir::ModuleOp module, llvm::StringRef function,
                     const mlir::binade::NamedTensors &inputs,

@@ -1,4 +1,4 @@
-//===- Step.cpp - A function as the step that backends compile ------------===//
+//===- Step.cpp - Wrap a function as a training step ----------------------===//
 
 #include "Step.h"
 #include "binade/IR/Interface.h"

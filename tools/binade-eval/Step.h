@@ -1,17 +1,18 @@
-//===- Step.h - a function as the step that backends compile ----*- C++ -*-===//
+//===- Step.h - Wrap a function as a training step --------------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_EVAL_STEP_H
 #define BINADE_TOOLS_BINADE_EVAL_STEP_H
 
 #include "mlir/IR/BuiltinOps.h"
 
-/// A copy of the module in which `name` is the step: its arguments are buffers,
-/// which may have any shape, and its results outputs, whatever they are in
-/// training. Loads the dialects that compiling needs.
+/// Returns a copy of the module in which function `name` is the program `step`.
+/// Its arguments become buffers and its results outputs, whatever their roles
+/// in training; other programs are erased. Loads the dialects that the compiler
+/// needs.
 mlir::OwningOpRef<mlir::ModuleOp> makeStep(mlir::ModuleOp module,
                                            llvm::StringRef name);
 
-/// Has the step launch kernels, if it does not yet.
+/// Runs the phases that form kernels, unless the step launches kernels already.
 llvm::LogicalResult formKernels(mlir::ModuleOp module);
 
 #endif // BINADE_TOOLS_BINADE_EVAL_STEP_H

@@ -1,9 +1,10 @@
-//===- ReduceOps.cpp - fewer ops for as long as a failure shows -----------===//
+//===- ReduceOps.cpp - Shrink a module by delta debugging -----------------===//
 //
-// Upstream's reduction tree erases ops that others read, which leaves modules
-// that cannot be cloned. In a training step nearly every op is read: here the
-// readers of an op are first made to do without it. What to change is halved,
-// as in delta debugging: all ops, each half, each quarter, ..., each op.
+// Defines a pass that removes ops, functions, results and arguments while a
+// test program still reports the failure. Upstream's reduction tree erases ops
+// that have users, which leaves modules that cannot be cloned. This pass first
+// replaces the results of an op by an operand or zeros. It tries all ops, then
+// each half, each quarter, ..., each op, as in delta debugging.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Takes from `begin` on up to `count` things out of a module; how many things
-/// of the kind there were.
+/// Removes up to `count` candidates (ops, functions, results or arguments) from
+/// index `begin` on. Returns how many candidates the module had before.
 using Reduction =
     llvm::function_ref<size_t(ModuleOp, size_t begin, size_t count)>;
 
@@ -46,7 +47,7 @@ SmallVector<Operation *> listOps(ModuleOp module) {
   return ops;
 }
 
-/// The readers of an op read its first operand of the same type.
+/// Replaces each result of the ops by their first operand of the same type.
 size_t forwardOperands(ModuleOp module, size_t begin, size_t count) {
   SmallVector<Operation *> ops = listOps(module);
   for (Operation *op : ArrayRef(ops).drop_front(begin).take_front(count))
@@ -59,7 +60,7 @@ size_t forwardOperands(ModuleOp module, size_t begin, size_t count) {
   return ops.size();
 }
 
-/// The readers of an op read zeros.
+/// Replaces each result of the ops by zeros.
 size_t putZeros(ModuleOp module, size_t begin, size_t count) {
   SmallVector<Operation *> ops = listOps(module);
   for (Operation *op : ArrayRef(ops).drop_front(begin).take_front(count)) {
@@ -72,7 +73,7 @@ size_t putZeros(ModuleOp module, size_t begin, size_t count) {
   return ops.size();
 }
 
-/// Functions whose symbols nothing needs; the verifier tells.
+/// Erases functions. The verifier rejects modules that still use their symbols.
 size_t eraseFunctions(ModuleOp module, size_t begin, size_t count) {
   size_t index = 0;
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))

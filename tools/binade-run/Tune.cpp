@@ -1,4 +1,4 @@
-//===- Tune.cpp - The fastest products of a device, for a bundle ----------===//
+//===- Tune.cpp - Select the fastest GPU matmul algorithms ----------------===//
 
 #include "Tune.h"
 #include <filesystem>
@@ -26,7 +26,8 @@ void TuneCommand::add(CLI::App &app) {
              "Exit codes: docs/ExitCodes.md.");
 }
 
-/// Files beside the bundle `from`, as they are named beside `to`.
+/// Rewrites the paths of external files, which are relative to the bundle
+/// `from`, to be relative to the bundle `to`.
 static void moveExternals(Plan &plan, const std::string &from,
                           const std::string &to) {
   namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-//===- Tune.h - The fastest products of a device, for a bundle --*- C++ -*-===//
+//===- Tune.h - Select fastest GPU matmul algorithms ------------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_RUN_TUNE_H
 #define BINADE_TOOLS_BINADE_RUN_TUNE_H

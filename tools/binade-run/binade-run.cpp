@@ -112,7 +112,7 @@ static int parseAndRun(CLI::App &app, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   reportCrashes("binade-run", argc, argv);
-  // No subcommand: what training needs is not asked for.
+  // Not a subcommand: `tune` needs none of the options that training requires.
   if (argc > 1 && std::string_view(argv[1]) == "tune") {
     CLI::App app("Chooses the algorithms of products on a GPU.",
                  "binade-run tune");

@@ -47,9 +47,9 @@ static std::string makeStep(const Probe &probe, StringRef format) {
       probe.lhs, probe.rhs, probe.result, format, probe.op, probe.attributes);
 }
 
-/// Seconds of each program's fastest run. They take turns, so that whoever else
-/// uses the machine slows all of them, and the fastest run is one that nobody
-/// disturbed.
+/// Returns the seconds of each program's fastest run. The programs take turns,
+/// so that other processes slow all of them alike; the fastest run is the one
+/// with the smallest disturbance.
 static std::vector<double> time(std::vector<::binade::Program> &programs) {
   constexpr unsigned kWarm = 2, kRounds = 30;
   using Clock = std::chrono::steady_clock;
