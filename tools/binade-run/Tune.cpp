@@ -10,16 +10,18 @@ void TuneCommand::add(CLI::App &app) {
   app.add_option("model", bundle, "A bundle of 'binade compile --target'")
       ->required()
       ->type_name("BUNDLE");
-  app.add_option("-o,--output", out, "The same bundle, with what was found")
+  app.add_option("-o,--output", out,
+                 "Bundle to write: the input with the "
+                 "algorithms that were selected")
       ->required()
       ->type_name("BUNDLE");
   load.device = *DeviceChoice::parse("cuda");
   addDevice(app, load.device);
   addDiagnosticFormat(app, format);
-  app.footer("Times the algorithms that the device's library has for each "
-             "product of a step, and\nwrites down the fastest. A run on such a "
-             "device, with that version of the library,\ntakes them; every "
-             "other run lets the library choose, as it does without.\n"
+  app.footer("Times the library's algorithms for each matmul of a step on "
+             "the device, and\nstores the fastest in the bundle. Runs on the "
+             "same kind of device with the same\nlibrary version use them; in "
+             "all other runs the library chooses.\n"
              "Examples:\n"
              "  binade-run tune step.bnd -o tuned.bnd\n"
              "  binade-run tune step.bnd -o step.bnd --device cuda:1\n"

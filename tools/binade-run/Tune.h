@@ -14,7 +14,7 @@ struct TuneCommand {
   DiagnosticFormat format = DiagnosticFormat::Text;
 
   void add(CLI::App &app);
-  /// Nothing else is asked for.
+  /// Accepts every combination of options.
   void check(const CLI::App &) const {}
   Result<int> run();
 };

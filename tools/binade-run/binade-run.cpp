@@ -58,8 +58,8 @@ void RunCommand::add(CLI::App &app) {
       ->type_name("warn|stop");
   app.footer("Trains as 'binade train' does, with the same options and output, "
              "but needs no\ncompiler and no LLVM: only what is compiled. "
-             "'binade-run tune --help' says how to\nfind the fastest products "
-             "of a GPU.\n"
+             "'binade-run tune --help' says how to\nselect the fastest matmul "
+             "algorithms of a GPU.\n"
              "Examples:\n"
              "  binade-run step.bnd --data train.safetensors --steps 100 "
              "--out run\n"
@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
   reportCrashes("binade-run", argc, argv);
   // Not a subcommand: `tune` needs none of the options that training requires.
   if (argc > 1 && std::string_view(argv[1]) == "tune") {
-    CLI::App app("Chooses the algorithms of products on a GPU.",
+    CLI::App app("Selects the fastest matmul algorithms of a GPU.",
                  "binade-run tune");
     return parseAndRun<TuneCommand>(app, argc - 1, argv + 1);
   }

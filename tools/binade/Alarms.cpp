@@ -158,7 +158,7 @@ struct AlarmsCommand {
 
 void addAlarms(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "alarms", "Hold rules of alarms against a run that was recorded");
+      app, "alarms", "Evaluate alarm rules on a recorded run");
   command->footer("What a rule watches has to be in the run's stats.jsonl, "
                   "which 'binade train\n--stats' or --alarms writes; metrics "
                   "are always there.\n"

@@ -32,7 +32,7 @@ struct ConvertCommand {
 };
 } // namespace
 
-/// Takes apart what options say.
+/// Parses the values of options.
 Result<void> ConvertCommand::complete(MLIRContext &context) {
   if (auto known = checkPolicyName(conversion.policy); !known)
     return known;
@@ -58,7 +58,7 @@ Result<void> ConvertCommand::complete(MLIRContext &context) {
   return parseDims(dims, conversion.import);
 }
 
-/// What was done, and what could not be.
+/// Prints what was converted and what was left in f32.
 void ConvertCommand::print(const OnnxConversionReport &report) const {
   const ConvertReport &written = report.written;
   std::cout << printable(out) << ": " << written.nodes << " nodes, "
@@ -113,10 +113,10 @@ void addConvert(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "convert", "Give an ONNX file the formats of a policy");
   command->footer(
-      "The graph stays: nodes, names and order, inputs and outputs. Casts "
-      "stand "
-      "where\nformats meet, and weights that only narrow nodes read are stored "
-      "narrow. What\nBinade does not know stays in f32, and is listed.\n"
+      "Keeps the graph's nodes, names, order, inputs and outputs. Inserts "
+      "casts where\nformats change, and stores weights in a narrow format if "
+      "only nodes in that format\nread them. Nodes that Binade cannot convert "
+      "stay in f32 and are listed.\n"
       "Examples:\n"
       "  binade convert model.onnx --policy bf16-amp -o narrow.onnx\n"
       "  binade convert grads.onnx --policy fp16-amp --loss-scale 1024 \\\n"
