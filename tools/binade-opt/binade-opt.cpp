@@ -13,7 +13,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// MLIR's main of a file, whose parser has no limit of nesting.
+/// Runs the passes on a file. Rejects text that nests too deeply for MLIR's
+/// parser, which recurses without a limit.
 static LogicalResult run(StringRef input, StringRef output,
                          DialectRegistry &registry) {
   std::string error;

@@ -1,4 +1,4 @@
-//===- Kernels.cpp - from modules with formed kernels to code -------------===//
+//===- Kernels.cpp - Translate kernels to machine code --------------------===//
 
 #include "Translations.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -52,7 +52,7 @@ static FailureOr<const CudaChip *> getChip(ModuleOp module, StringRef name) {
   return getCudaChip(name, [&] { return module.emitError(); });
 }
 
-/// What people, and a driver, want to know of a kernel.
+/// Prints the launch parameters of the kernels as comments.
 static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
   for (const GpuEntry &entry : kernel.entries)
     os << "// " << kernel.info.symbol << ": " << entry.symbol << ", "
@@ -61,7 +61,7 @@ static void describe(const CompiledGpuKernel &kernel, raw_ostream &os) {
        << kernel.info.workspaceBytes << " of workspace\n";
 }
 
-/// Prints all kernels as one module, which ptxas takes.
+/// Prints all kernels as one PTX module that ptxas accepts.
 static LogicalResult printPtx(ModuleOp module, raw_ostream &os,
                               StringRef name) {
   FailureOr<const CudaChip *> chip = getChip(module, name);
@@ -130,7 +130,8 @@ void registerKernelTranslations() {
       [](ModuleOp module, raw_ostream &os) {
         return printPtx(module, os, chip);
       });
-  add("kernels-to-cubin", "compile a kernel by CUDA's ptxas",
+  add("kernels-to-cubin",
+      "compile the kernel of a module to a cubin with ptxas",
       [](ModuleOp module, raw_ostream &os) {
         return assemble(module, os, chip);
       });

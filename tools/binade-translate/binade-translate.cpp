@@ -1,4 +1,4 @@
-//===- binade-translate.cpp - from ONNX, and to code ----------------------===//
+//===- binade-translate.cpp - Translate ONNX and kernels ------------------===//
 
 #include "Translations.h"
 #include "binade/CommandLine/CrashReport.h"
@@ -45,7 +45,7 @@ struct ImportFlags {
       cl::desc("Read external data from files with more than one name")};
   cl::opt<bool> noRecognize{
       "no-recognize", cl::cat(category),
-      cl::desc("Keep composites as the model spells them out")};
+      cl::desc("Do not replace decomposed functions by single ops")};
   cl::opt<bool> report{
       "report", cl::cat(category),
       cl::desc("Print counts of parameters, buffers and constants to stderr")};
@@ -103,7 +103,8 @@ int main(int argc, char **argv) {
         return importFile(sources, context, flags);
       });
   TranslateFromMLIRRegistration exportRegistration(
-      "export-onnx", "write an ONNX model, to lie beside the module's files",
+      "export-onnx",
+      "write an ONNX model; store it next to the module's external files",
       [](ModuleOp module, raw_ostream &os) {
         FailureOr<std::string> bytes = writeOnnx(module);
         if (failed(bytes))

@@ -19,13 +19,14 @@ CLI::Option *addAlarmRequests(CLI::App &command,
                               std::vector<std::string> &words) {
   return command
       .add_option("--alarms", words,
-                  "Rules beside those that go by metrics alone: all, a name "
+                  "Rules to add to those that need only metrics: all, a name "
                   "of 'binade list alarms', or a .yaml file of rules; or off")
       ->type_name("all|off|NAME|FILE.yaml")
       ->allow_extra_args(false);
 }
 
-/// The rules of the words; where there are none, the exit code.
+/// Returns the alarm rules that `words` request, or the exit code after an
+/// error was reported.
 static std::variant<AlarmRules, int>
 choose(const std::vector<std::string> &words, const OutputArguments &output) {
   mlir::MLIRContext context;

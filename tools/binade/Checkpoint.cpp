@@ -45,7 +45,8 @@ private:
 };
 } // namespace
 
-/// The checkpoint that `path` is, or all of the run that it is, oldest first.
+/// Returns `path` if it is a checkpoint, else the checkpoints of the run in
+/// that directory, oldest first.
 Result<std::vector<std::string>> CheckpointCommand::find() const {
   std::error_code ignored;
   std::string trimmed = llvm::StringRef(path).rtrim('/').str();
@@ -56,7 +57,8 @@ Result<std::vector<std::string>> CheckpointCommand::find() const {
   if (!found)
     return found.takeError();
   if (found->empty())
-    return Error{printable(path), "is no checkpoint and has none"};
+    return Error{printable(path),
+                 "expected a checkpoint or a run that contains checkpoints"};
   std::vector<std::string> paths;
   for (const auto &[step, checkpoint] : *found)
     paths.push_back(checkpoint);
@@ -89,7 +91,7 @@ static void print(const std::string &path, const Manifest &manifest) {
           formatBytes(shard.bytes) + ", " + printable(shard.sha256));
 }
 
-/// The newest, where there are several.
+/// Prints the manifest of the newest checkpoint.
 int CheckpointCommand::show() const {
   Result<std::vector<std::string>> paths = find();
   if (!paths)
@@ -196,7 +198,7 @@ void addCheckpoint(CLI::App &app, Run &run) {
     });
     return std::pair(part, self);
   };
-  add("show", "Print what the newest checkpoint says of itself",
+  add("show", "Print the manifest of the newest checkpoint",
       &CheckpointCommand::show);
   add("verify", "Compare the hashes of every file with the manifest's",
       &CheckpointCommand::verify);
@@ -210,7 +212,7 @@ void addCheckpoint(CLI::App &app, Run &run) {
                    "Bundle of the same model and optimizer")
       ->required()
       ->type_name("STEP.bnd");
-  part->add_option("-o,--out", self->out, "Directory of the run that goes on")
+  part->add_option("-o,--out", self->out, "Directory to write the new run to")
       ->required()
       ->type_name("RUN");
 }

@@ -103,7 +103,8 @@ struct CompileCommand {
     if (last == CompilerPhase::Plan)
       return writeText(out, ::binade::writePlan(bundle.plan) + "\n");
     if (out == "-")
-      return usageError("a bundle is no text; name a file by -o");
+      return usageError(
+          "cannot print a bundle to the terminal; name a file by -o");
     if (Result<void> embedded = embedWeights(bundle, directory); !embedded)
       return embedded;
     return ::binade::writeBundle(out, bundle);
@@ -125,7 +126,7 @@ void addCompile(CLI::App &app, Run &run) {
   self->step.add(*command);
   self->output.add(*command);
   self->alarms.add(*command);
-  command->add_option("--from", self->from, "Phase that left the module")
+  command->add_option("--from", self->from, "Last phase that ran on the module")
       ->type_name("PHASE");
   command->add_option("--to", self->to, "Last phase; see 'binade list phases'")
       ->type_name("PHASE")
@@ -137,10 +138,12 @@ void addCompile(CLI::App &app, Run &run) {
       ->check(::binade::oneOf({"ranges"}));
   command
       ->add_option("--save-kernels", self->step.options.kernelDirectory,
-                   "Leave IR, PTX and cubin of each kernel for CUDA here, "
+                   "Directory to save IR, PTX and cubin of CUDA kernels to, "
                    "named by the hash of PTX or cubin")
       ->type_name("DIR");
-  command->add_option("-o,--output", self->out, "Where to; - for the terminal")
+  command
+      ->add_option("-o,--output", self->out,
+                   "File to write; - for the terminal")
       ->required();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

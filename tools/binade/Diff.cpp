@@ -28,7 +28,7 @@ static std::vector<unsigned> findDifferences(const Explanation &first,
   return nodes;
 }
 
-/// Updates that keep something in another way, by their place in both graphs.
+/// Returns the indices of the updates whose storage decisions differ.
 static std::vector<unsigned> findUpdates(const Explanation &first,
                                          const Explanation &second) {
   std::vector<unsigned> updates;
