@@ -148,7 +148,7 @@ static std::vector<std::string> listPolicies() {
   return {names.begin(), names.end()};
 }
 
-/// The default settings of an optimizer.
+/// Returns the default settings of an optimizer.
 static std::map<std::string, double>
 getOptimizerDefaults(const std::string &optimizer) {
   MLIRContext context;

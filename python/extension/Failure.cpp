@@ -1,4 +1,4 @@
-//===- Failure.cpp - Errors as Python's exceptions ------------------------===//
+//===- Failure.cpp - Errors as Python exceptions --------------------------===//
 
 #include "Failure.h"
 #include <nanobind/stl/string.h>

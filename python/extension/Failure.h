@@ -1,4 +1,4 @@
-//===- Failure.h - errors as Python's exceptions ----------------*- C++ -*-===//
+//===- Failure.h - Errors as Python exceptions ------------------*- C++ -*-===//
 
 #ifndef BINADE_PYTHON_FAILURE_H
 #define BINADE_PYTHON_FAILURE_H
@@ -8,7 +8,8 @@
 
 namespace binade::python {
 
-/// Becomes a `binade.BinadeError`, of the class for the exit code.
+/// C++ exception that is translated to the subclass of `binade.BinadeError` for
+/// its exit code.
 struct Failure : std::exception {
   explicit Failure(Error error) : error(std::move(error)) {}
   const char *what() const noexcept override { return error.message.c_str(); }

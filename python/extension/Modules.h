@@ -1,4 +1,4 @@
-//===- Modules.h - what the extension consists of ---------------*- C++ -*-===//
+//===- Modules.h - Parts of the Python extension module ---------*- C++ -*-===//
 
 #ifndef BINADE_PYTHON_MODULES_H
 #define BINADE_PYTHON_MODULES_H
@@ -8,19 +8,19 @@
 
 namespace binade::python {
 
-/// Options, `compile_step` and `Compiled`.
+/// Binds the compile options, `compile_step` and `Compiled`.
 void addCompiler(nanobind::module_ &module);
-/// Options, `convert_model` and what it reports.
+/// Binds the conversion options, `convert_model` and its report.
 void addConverter(nanobind::module_ &module);
-/// `Program` and `load_program`.
+/// Binds `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);
 
-/// `Alarm` and `choose_alarms`.
+/// Binds `Alarm` and `choose_alarms`.
 void addStepAlarms(nanobind::module_ &module);
-/// `StepSchedules` and `choose_schedules`.
+/// Binds `StepSchedules` and `choose_schedules`.
 void addStepSchedules(nanobind::module_ &module);
 
-/// How a program is loaded, as Python says it.
+/// Arguments with which Python loads a program.
 struct LoadArguments {
   std::string device = "auto"; ///< `auto`, `cpu`, `cuda`, `cuda:1`.
   unsigned threads = 0;
@@ -29,7 +29,7 @@ struct LoadArguments {
   bool failOnNonfinite = false;
 };
 
-/// Calls `load` with these and initializes what it gives.
+/// Calls `load` with these arguments and initializes the program that it loads.
 Program start(const LoadArguments &arguments,
               const std::function<Result<Program>(const LoadOptions &)> &load);
 

@@ -1,4 +1,4 @@
-//===- Reports.h - what a context reports -----------------------*- C++ -*-===//
+//===- Reports.h - Collect MLIR diagnostics for Python ----------*- C++ -*-===//
 
 #ifndef BINADE_PYTHON_REPORTS_H
 #define BINADE_PYTHON_REPORTS_H
@@ -9,7 +9,8 @@
 
 namespace binade::python {
 
-/// What a context reports: errors are thrown, warnings kept.
+/// Collects the diagnostics of a context. Errors are thrown by `raise`;
+/// warnings are kept as text.
 class Reports {
 public:
   Reports(mlir::MLIRContext &context, std::string file)
@@ -30,8 +31,8 @@ public:
     context.printOpOnDiagnostic(false);
   }
 
-  /// All errors as one: what came after the first are its notes. An error is of
-  /// its own class where `exitCode` does not name another.
+  /// Throws the first error, with the others as its notes. `exitCode` overrides
+  /// its exit code; an internal error among the others overrides both.
   [[noreturn]] void raise(std::optional<int> exitCode = std::nullopt) {
     if (errors.empty())
       throw Failure({file, "cannot be compiled", ExitCode::Internal});
