@@ -1,4 +1,4 @@
-//===- Check.cpp - What holds whatever a file is --------------------------===//
+//===- Check.cpp - Checks that hold for every input -----------------------===//
 
 #include "Check.h"
 #include <cstdio>

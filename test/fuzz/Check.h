@@ -1,4 +1,4 @@
-//===- Check.h - What holds whatever a file is ------------------*- C++ -*-===//
+//===- Check.h - Checks that hold for every input ---------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_FUZZ_CHECK_H
 #define BINADE_TEST_FUZZ_CHECK_H
@@ -7,11 +7,11 @@
 
 namespace binade::fuzz {
 
-/// Ends the process with `what` unless `holds`.
+/// Aborts the process with message `what` unless `holds`.
 void check(bool holds, const char *what);
 
-/// An error has a file, a message that can be printed, and one of the exit
-/// codes for what a file can be: rejected, unreadable, or too large.
+/// Checks that an error has a file, a printable message, and the exit code of a
+/// rejected, unreadable or too large file.
 void checkError(const Error &error);
 
 } // namespace binade::fuzz

@@ -1,4 +1,4 @@
-//===- Containers.cpp - Safetensors, bundles and plans --------------------===//
+//===- Containers.cpp - Fuzz safetensors, bundles and plans ---------------===//
 
 #include "Check.h"
 #include "Targets.h"

@@ -8,15 +8,15 @@
 
 namespace binade::fuzz {
 
-/// A context for one file after the other. It keeps all types and attributes
-/// that it has seen: after some files there is a new one.
+/// An MLIR context that reads many files in sequence. It never frees types and
+/// attributes, so `get` replaces it after some files.
 class Context {
 public:
   Context();
 
   static Context &get();
 
-  /// What is rejected has an error.
+  /// Checks that an error was reported if the input was rejected.
   void checkResult(bool isRejected) const;
 
   mlir::MLIRContext mlir;

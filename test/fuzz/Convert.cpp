@@ -1,4 +1,4 @@
-//===- Convert.cpp - Models, converted ------------------------------------===//
+//===- Convert.cpp - Fuzz the ONNX converter ------------------------------===//
 
 #include "Check.h"
 #include "Context.h"

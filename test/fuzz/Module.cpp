@@ -1,4 +1,4 @@
-//===- Module.cpp - Textual modules ---------------------------------------===//
+//===- Module.cpp - Fuzz the parser of textual modules --------------------===//
 
 #include "Check.h"
 #include "Context.h"

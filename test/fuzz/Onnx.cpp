@@ -1,4 +1,4 @@
-//===- Onnx.cpp - Models --------------------------------------------------===//
+//===- Onnx.cpp - Fuzz the ONNX importer ----------------------------------===//
 
 #include "Context.h"
 #include "binade/Import/ONNX/Import.h"

@@ -1,4 +1,4 @@
-//===- Policy.cpp - Policies ----------------------------------------------===//
+//===- Policy.cpp - Fuzz the policy parser --------------------------------===//
 
 #include "binade/Precision/Policy.h"
 #include "Context.h"

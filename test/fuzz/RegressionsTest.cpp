@@ -1,4 +1,4 @@
-//===- RegressionsTest.cpp - Inputs that once went wrong ------------------===//
+//===- RegressionsTest.cpp - Replay inputs that failed before -------------===//
 // Without a fuzzer, in each build: a target returns for each of its files, and
 // for what becomes of the samples when they are cut or damaged.
 //===----------------------------------------------------------------------===//

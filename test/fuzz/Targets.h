@@ -1,5 +1,5 @@
-//===- Targets.h - Readers of files, to be fed with anything ----*- C++ -*-===//
-// Each function reads `bytes` as one kind of file and throws the result away.
+//===- Targets.h - Functions that read untrusted bytes ----------*- C++ -*-===//
+// Each function reads `bytes` as one kind of file and discards the result.
 // Whatever the bytes are, it returns: sanitizers and the checks of `Check.h`
 // end the process otherwise. A fuzzer calls one of them a million times, the
 // unit test calls all of them with the inputs that once went wrong.
@@ -17,28 +17,28 @@ namespace binade::fuzz {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/// The importer: an ONNX model, which becomes a verified module.
+/// Imports an ONNX model as a verified module.
 void readOnnx(Bytes bytes);
-/// The converter: an ONNX model, written again in the formats of a policy.
+/// Converts an ONNX model to the formats of a policy.
 void convertModel(Bytes bytes);
-/// A textual module, through the one function that parses any.
+/// Parses a textual module.
 void readModule(Bytes bytes);
-/// A policy.
+/// Parses a policy.
 void readPolicy(Bytes bytes);
-/// A file of tensors: a data set, a checkpoint's shard, a bundle.
+/// Reads a safetensors file: a data set, a shard of a checkpoint, or a bundle.
 void readSafetensors(Bytes bytes);
-/// The plan in a bundle, without its hash.
+/// Parses the JSON plan of a bundle without checking its hash.
 void readPlan(Bytes bytes);
 
-/// Changes `bytes` somewhere, as the kind of file that they are: what is read
-/// after the first check is reached in spite of lengths and counts. `mutate`
-/// changes bytes without form.
+/// Mutates `bytes` within the structure of their file format. Lengths and
+/// counts stay valid, so that the code after the first checks is reached.
+/// `mutate` changes bytes without regard to the format.
 using Mutate = std::string (*)(std::string bytes);
 std::string mutateProtobuf(std::string bytes, unsigned seed, Mutate mutate);
 std::string mutateJson(std::string bytes, unsigned seed, Mutate mutate);
-/// JSON behind its length, and data.
+/// Mutates the JSON header of a safetensors file, or its data.
 std::string mutateSafetensors(std::string bytes, unsigned seed, Mutate mutate);
-/// Puts a part of `other` in the place of one of its kind in `bytes`.
+/// Replaces a field of `bytes` by a field of the same kind from `other`.
 std::string crossProtobuf(const std::string &bytes, const std::string &other,
                           unsigned seed);
 
