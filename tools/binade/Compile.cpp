@@ -72,14 +72,16 @@ struct CompileCommand {
             .withNote("there are " + llvm::join(names, ", "));
       }
     if (isModule && from.empty())
-      return usageError("a module needs --from=PHASE, the phase that left it");
+      return usageError(
+          "a module needs --from=PHASE, the last phase that ran on it");
     if (!isModule && !from.empty())
       return usageError(
           "--from is for modules; an ONNX file starts with import");
     CompilerPhase first =
         from.empty() ? CompilerPhase::Import : *parsePhase(from);
     if (*parsePhase(to) < first)
-      return usageError("--to=" + to + " lies before --from=" + from);
+      return usageError("--to=" + to +
+                        " is an earlier phase than --from=" + from);
     return step.refuseDone(first);
   }
 
@@ -88,7 +90,7 @@ struct CompileCommand {
     if (isSaid && !from.empty() && *parsePhase(from) >= CompilerPhase::Monitor)
       return usageError("--alarms and --on-alarm belong to phase 'monitor', "
                         "which a module from '" +
-                        from + "' has behind it");
+                        from + "' has passed already");
     ::binade::AlarmSettings said;
     if (said.setAction(alarms.onAlarm) &&
         said.action == ::binade::OnAlarm::Switch)
