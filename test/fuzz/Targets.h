@@ -30,13 +30,14 @@ void readSafetensors(Bytes bytes);
 /// Parses the JSON plan of a bundle without checking its hash.
 void readPlan(Bytes bytes);
 
-/// Mutates `bytes` within the structure of their file format. Lengths and
-/// counts stay valid, so that the code after the first checks is reached.
-/// `mutate` changes bytes without regard to the format.
+/// Mutates `bytes` within the structure of their file format, so that the code
+/// after the first checks is reached. Bytes that do not parse, and some that
+/// do, are changed by `mutate`, which ignores the format.
 using Mutate = std::string (*)(std::string bytes);
 std::string mutateProtobuf(std::string bytes, unsigned seed, Mutate mutate);
 std::string mutateJson(std::string bytes, unsigned seed, Mutate mutate);
-/// Mutates the JSON header of a safetensors file, or its data.
+/// Mutates the JSON header of a safetensors file and corrects its length. Some
+/// seeds mutate the bytes of the file instead.
 std::string mutateSafetensors(std::string bytes, unsigned seed, Mutate mutate);
 /// Replaces a field of `bytes` by a field of the same kind from `other`.
 std::string crossProtobuf(const std::string &bytes, const std::string &other,
