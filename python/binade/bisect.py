@@ -134,7 +134,7 @@ def conclude(trials: Trials, found: Sequence[Unit], text: str) -> None:
 
 
 def bisect(trials: Trials) -> int:
-    """Searches; the exit code."""
+    """Runs the search and returns the exit code."""
     search = Search(trials)
     try:
         return _search(trials, search)

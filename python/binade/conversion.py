@@ -39,9 +39,9 @@ def convert(
 ) -> onnx.ModelProto:
     """Gives an ONNX model the formats of a policy, as ``binade convert`` does.
 
-    The graph stays: nodes, names, inputs and outputs. What was done is logged at level
-    INFO, node by node what had to stay in f32; what could not be as decided, as a warning
-    (logger ``binade``).
+    Keeps the graph's nodes, names, inputs and outputs. The logger ``binade`` reports the
+    conversion and each node that stays in f32 at level INFO, and each decision that could
+    not be applied as a warning.
 
     Args:
       model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.

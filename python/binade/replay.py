@@ -32,7 +32,7 @@ LEFT_OUT = (
 
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The words of a command but those options and their values."""
+    """Returns the arguments of a command without those options and their values."""
     kept: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -45,7 +45,7 @@ def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def find_value(words: Sequence[str], option: str) -> str | None:
-    """What a command says of an option; the last counts."""
+    """Returns the last value that a command has for an option, or None."""
     found = None
     for word, follows in zip(words, [*words[1:], ""]):
         if word == option:
@@ -56,7 +56,7 @@ def find_value(words: Sequence[str], option: str) -> str | None:
 
 
 def _find_start(run: Path, step: int) -> Path | None:
-    """The newest checkpoint from which the step can be computed; None for the start."""
+    """Returns the newest checkpoint before the step, or None for the start of the run."""
     found = {
         int(path.name.removeprefix("step-")): path
         for path in (run / "checkpoints").glob("step-[0-9]*")
@@ -67,7 +67,7 @@ def _find_start(run: Path, step: int) -> Path | None:
 
 
 def choose_command(run: Run, step: int) -> dict[str, object]:
-    """What was called when the run did the step."""
+    """Returns the recorded command that computed the step."""
     calls = [c for c in run.about["invocations"] if c["after_step"] < step]
     if not calls:
         raise RejectedError(f"{run.path / 'run.json'}: says of no command")
