@@ -34,7 +34,7 @@ FOLDER = (
 CHIP = "cuda:sm_90"
 # Of run.sh, and the seconds that each may take.
 PARTS = {"conversions": 40, "expansion": 20, "records": 45, "models": 60, "kernels": 135,
-         "statistics": 60, "steps": 190}  # fmt: skip
+         "statistics": 60, "steps": 190, "rates": 170}  # fmt: skip
 # What run.sh reads of the repository, and the license of the corpus.
 SOURCES = [
     "benchmarks/*.py", "benchmarks/gpu/*.py", "benchmarks/gpu/*.sh",

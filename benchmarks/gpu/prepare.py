@@ -276,6 +276,7 @@ def main() -> int:
         ),
         "statistics": prepare_statistics,
         "steps": prepare_steps,
+        "rates": lambda: None,  # Needs nothing of Binade.
     }
     moved: dict[str, int] = {}
     say("runtime")

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from runtime import Program
 
-LINES = 24  # Of the table, those with the most time.
+LINES = 24  # Of the page's table, those with the most time.
 
 
 def measure(program: Program, steps: int) -> dict:
-    """Of `steps` steps, by kernel or kind of call: milliseconds in all, calls, bytes, and
-    the share of the roofline. What runs them one by one takes longer than a graph."""
+    """Of `steps` steps, by kernel or kind of call and the bytes that a call moves:
+    milliseconds in all, calls, bytes, operations, and the share of the roofline. What runs
+    them one by one takes longer than a graph."""
     program.set_profiling(True)
     for _ in range(steps):
         program.run()
@@ -29,7 +30,7 @@ def measure(program: Program, steps: int) -> dict:
 
 
 def summarize(trace: dict, steps: int) -> dict:
-    rows = collections.defaultdict(lambda: [0.0, 0, 0, 0.0])
+    rows = collections.defaultdict(lambda: [0.0, 0, 0, 0.0, 0])
     implementations, total = {}, 0.0
     for event in trace["traceEvents"]:
         arguments = event.get("args", {})
@@ -43,32 +44,35 @@ def summarize(trace: dict, steps: int) -> dict:
                 if event["cat"] == "transfer"
                 else event["name"].split()[0]
             )
-            row = rows[event["cat"], name]
+            key = event["cat"], name, arguments.get("bytes", 0), arguments.get("flops", 0)
+            row = rows[key]
             row[0] += event["dur"]
             row[1] += 1
             row[2] += arguments.get("bytes", 0)
             row[3] += arguments.get("roofline", 0) * event["dur"]
-            implementations[name] = arguments.get("implementation", "")
+            row[4] += arguments.get("flops", 0)
+            implementations[key] = arguments.get("implementation", "")
     lines = [
         {"kind": kind, "name": name, "ms": round(us / 1e3, 3), "calls": calls,
-         "bytes": moved, "roofline": round(least / us, 3) if us else 0,
-         "implementation": implementations[name]}
-        for (kind, name), (us, calls, moved, least) in rows.items()
+         "bytes": moved, "flops": flops, "roofline": round(least / us, 3) if us else 0,
+         "implementation": implementations[key]}
+        for key, (us, calls, moved, least, flops) in rows.items()
+        for kind, name in [key[:2]]
     ]  # fmt: skip
     lines.sort(key=lambda line: -line["ms"])
     ceilings = trace["otherData"]["ceilings"]["sources"]
     return {"steps": steps, "ms": round(total / 1e3, 3), "ceilings": ceilings,
-            "kinds": len(lines), "lines": lines[:LINES]}  # fmt: skip
+            "kinds": len(lines), "lines": lines}  # fmt: skip
 
 
 def render(profile: dict) -> str:
     """As a table, with what it was compared with."""
     text = f"{profile['ms']:.2f} ms in {profile['steps']} steps, one record after the other"
-    if profile["kinds"] > len(profile["lines"]):
+    if profile["kinds"] > LINES:
         text += f"; of {profile['kinds']} kinds those with the most time"
     text += ".\n\n| share | ms | calls | GB/s | roofline | kind | name |\n"
     text += "|---" * 7 + "|\n"
-    for line in profile["lines"]:
+    for line in profile["lines"][:LINES]:
         gbs = line["bytes"] / line["ms"] / 1e6 if line["ms"] else 0
         name = f"{line['name']} ({line['implementation']})"
         text += (

@@ -4,7 +4,7 @@
     benchmarks/gpu/run.sh [--artifacts FOLDER] [--out FOLDER] [PART...]
 
 Needs NVIDIA's driver, Python with NumPy and ml_dtypes and, for peers, PyTorch; nothing of
-Binade's compiler, LLVM or CUDA. Takes less than nine minutes: each part ends after its
+Binade's compiler, LLVM or CUDA. Takes less than twelve minutes: each part ends after its
 time, what it has measured is kept, and the next part begins. Parts, checks first; all that
 the artifacts have unless some are named:
 
@@ -17,6 +17,8 @@ the artifacts have unless some are named:
   statistics   what all statistics in each step cost
   steps        GPT-2 and Llama, time, memory and where the time goes, against
                torch.compile
+  rates        what memory, caches, arithmetic units, launches, products and fused
+               attention reach: for a model of costs
 
 Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results), anew with each result
 that is there, so that a run that is cut off keeps what it had: commit them.
@@ -46,7 +48,7 @@ from rows import replace
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = {"conversions": "checks.py", "expansion": "checks.py", "records": "records.py",
             "models": "checks.py", "kernels": "kernels.py", "statistics": "watched.py",
-            "steps": "whole.py"}  # fmt: skip
+            "steps": "whole.py", "rates": "rates.py"}  # fmt: skip
 POLL = 0.5  # Seconds between looks at what a part has written.
 NO_DEVICE = 6
 

@@ -1,0 +1,50 @@
+"""Times of calls by the device's own events, without what the host adds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+import peers
+
+Call = Callable[[], object]
+
+
+def time_graph(call: Call, calls: int = 20, rounds: int = 5) -> float:
+    """Microseconds of one call among `calls` in a graph: the median of `rounds`."""
+    torch = peers.torch
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            call()
+    graph.replay()
+    torch.cuda.synchronize()
+    return time_events(graph.replay, rounds) / calls
+
+
+def time_events(call: Call, rounds: int = 5) -> float:
+    """Microseconds of a call, by the device's events: the median of `rounds`."""
+    torch, times = peers.torch, []
+    for _ in range(rounds):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(1e3 * begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def repeat(call: Call, times: int) -> Call:
+    """A call that calls `call` so many times."""
+
+    def run() -> None:
+        for _ in range(times):
+            call()
+
+    return run
