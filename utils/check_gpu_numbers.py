@@ -19,7 +19,7 @@ import sys
 PAGES = ["README.md", "CHANGELOG.md", "docs/**/*.md", "examples/**/*.md"]
 GPU = re.compile(r"\b(GPUs?|CUDA|cuBLAS(Lt)?|NVIDIA|[HAB][12]00|sm_\d+)\b")
 GPU_PAGE = re.compile(r"cuda|gpu", re.IGNORECASE)
-LINK = re.compile(r"\]\([./]*(benchmarks/gpu/results/[\w.-]+\.json)\)")
+LINK = re.compile(r"\]\([./]*(benchmarks/gpu/results/[\w./-]+\.json)\)")
 # Units, and what the numbers of a file are multiplied with to have them.
 UNITS = {
     "TB/s": 1e-3, "GB/s": 1, "ms": 1, "us": 1e3, "µs": 1e3, "%": 100, "x": 1,
