@@ -264,7 +264,7 @@ Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
   if (!isExternal(tensor)) {
     if (format.type)
       convertInside(tensor, format, scale);
-    bool isMoved = movesAll || scalesBeside.contains(&tensor);
+    bool isMoved = movesAll || externalScales.contains(&tensor);
     if (!isMoved || tensor.raw_data().size() < kMinExternalBytes)
       return {};
   }
@@ -276,7 +276,7 @@ Result<void> WeightWriter::move(TensorProto &tensor, StoredFormat format) {
     return place.takeError();
   if (place->codes) {
     setScales(*scale, *place->codes);
-    scalesBeside.insert(scale);
+    externalScales.insert(scale);
   }
   moved.insert(&tensor);
   data.refer(tensor, place->range);

@@ -87,7 +87,7 @@ private:
   llvm::StringMap<Place> places; ///< New places in `data`, by key.
   llvm::StringMap<::onnx::TensorProto *> scales;
   /// Scales of external quantized data, which are stored externally, too.
-  llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> scalesBeside;
+  llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> externalScales;
   llvm::SmallPtrSet<const ::onnx::TensorProto *, 32> moved;
 };
 

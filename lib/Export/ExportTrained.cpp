@@ -272,7 +272,7 @@ LogicalResult Exporter::openData() {
     bytes += countBytes(tensor);
     hasExternal |= isExternal(tensor);
   }
-  isTooLarge = options.weights == ExportOptions::Weights::Beside ||
+  isTooLarge = options.weights == ExportOptions::Weights::External ||
                bytes > kMaxInlineBytes;
   if (options.weights == ExportOptions::Weights::Inside) {
     if (isTooLarge)

@@ -80,7 +80,7 @@ private:
   std::string round(const std::string &x) {
     return w.cast(w.cast(x, format), w.b.getF32Type());
   }
-  Value getNewBeside() { return op.getNewStates().back(); }
+  Value getNewCompanion() { return op.getNewStates().back(); }
 
   OnnxWriter &w;
   OptimizerUpdateOp op;
@@ -113,10 +113,10 @@ std::string UpdateWriter::getRandom(unsigned word, int64_t stream) {
 std::string UpdateWriter::readParameter() {
   switch (op.getMaster()) {
   case Master::F32:
-    return w.getWide(op.getBeside());
+    return w.getWide(op.getCompanion());
   case Master::SplitRound:
   case Master::SplitTrunc:
-    return joinHalves(w, w.get(op.getParameter()), w.get(op.getBeside()),
+    return joinHalves(w, w.get(op.getParameter()), w.get(op.getCompanion()),
                       op.getMaster() == Master::SplitRound);
   case Master::None:
   case Master::Stochastic:
@@ -184,18 +184,18 @@ LogicalResult UpdateWriter::keepState(const KeptState &state,
 void UpdateWriter::keepParameter(const std::string &before,
                                  const std::string &after) {
   Type f32 = w.b.getF32Type();
-  std::string parameter, beside;
+  std::string parameter, companion;
   switch (op.getMaster()) {
   case Master::None:
     parameter = w.narrow(after, format);
     break;
   case Master::F32:
     parameter = w.narrow(after, format);
-    beside = after;
+    companion = after;
     break;
   case Master::SplitRound:
   case Master::SplitTrunc:
-    std::tie(parameter, beside) =
+    std::tie(parameter, companion) =
         splitHalves(w, after, op.getMaster() == Master::SplitRound);
     break;
   case Master::Stochastic:
@@ -203,16 +203,16 @@ void UpdateWriter::keepParameter(const std::string &before,
     break;
   case Master::Kahan: {
     std::string change = w.add("Sub", {after, before});
-    std::string y = round(w.add("Sub", {change, w.getWide(op.getBeside())}));
+    std::string y = round(w.add("Sub", {change, w.getWide(op.getCompanion())}));
     parameter = w.cast(w.add("Add", {before, y}), format);
     std::string gained = round(w.add("Sub", {w.cast(parameter, f32), before}));
-    beside = w.cast(w.add("Sub", {gained, y}), format);
+    companion = w.cast(w.add("Sub", {gained, y}), format);
     break;
   }
   }
   keep(op.getParameter(), op.getNewParameter(), parameter);
-  if (!beside.empty())
-    keep(op.getBeside(), getNewBeside(), beside);
+  if (!companion.empty())
+    keep(op.getCompanion(), getNewCompanion(), companion);
 }
 
 LogicalResult UpdateWriter::write() {

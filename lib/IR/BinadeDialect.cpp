@@ -187,8 +187,8 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
     return op->emitOpError() << "initializes argument " << index
                              << " with random values, but it has type " << type;
   }
-  if (auto beside = dyn_cast<BesideAttr>(value)) {
-    Master master = beside.getMaster();
+  if (auto companion = dyn_cast<CompanionAttr>(value)) {
+    Master master = companion.getMaster();
     if (master == Master::None || master == Master::Stochastic)
       return op->emitOpError()
              << "initializes argument " << index << " by #binade.beside, but '"

@@ -263,11 +263,11 @@ private:
   Value buildParameter() {
     switch (op.getMaster()) {
     case Master::F32:
-      return view(op.getBeside());
+      return view(op.getCompanion());
     case Master::SplitRound:
     case Master::SplitTrunc:
       return JoinHalvesOp::create(b, view(op.getParameter()),
-                                  view(op.getBeside()),
+                                  view(op.getCompanion()),
                                   op.getMaster() == Master::SplitRound);
     default:
       return buildCast(b, view(op.getParameter()), b.getF32Type());
@@ -336,9 +336,9 @@ OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
     }
     results[1 + state.first] = after;
   }
-  if (Value beside = getBeside()) {
+  if (Value companion = getCompanion()) {
     waiting.push_back(getStates().size());
-    states.push_back(beside);
+    states.push_back(companion);
   }
   SmallVector<Type> types = {type};
   llvm::append_range(types, ValueRange(states).getTypes());

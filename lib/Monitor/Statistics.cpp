@@ -150,13 +150,13 @@ static Value buildIsSame(ValueStatistics &s) {
   OptimizerUpdateOp update = s.getWatched().update;
   Value isSame =
       CompareOp::create(b, getUpdated(s), s.exact(), Comparison::Equal);
-  Value beside = update.getBeside();
-  if (!beside)
+  Value companion = update.getCompanion();
+  if (!companion)
     return isSame;
   Value after = s.asElements(update.getNewStates().back());
   return AndOp::create(
       b, isSame,
-      CompareOp::create(b, after, s.asElements(beside), Comparison::Equal));
+      CompareOp::create(b, after, s.asElements(companion), Comparison::Equal));
 }
 
 static Value buildLost(ValueStatistics &s) {

@@ -130,17 +130,17 @@ const Port *Plan::findPort(Role role, std::string_view name) const {
   return it == ports.end() ? nullptr : &*it;
 }
 
-const Port *Plan::findBeside(const Port &parameter) const {
+const Port *Plan::findCompanionPort(const Port &parameter) const {
   auto it = std::find_if(ports.begin(), ports.end(), [&](const Port &port) {
-    auto *beside = std::get_if<BesideInit>(&port.init);
-    return beside && parameter.role == Role::Parameter &&
-           beside->parameter == parameter.name;
+    auto *companionInit = std::get_if<CompanionInit>(&port.init);
+    return companionInit && parameter.role == Role::Parameter &&
+           companionInit->parameter == parameter.name;
   });
   return it == ports.end() ? nullptr : &*it;
 }
 
 std::optional<Master> Plan::findMaster(const Port &parameter) const {
-  const Port *port = findBeside(parameter);
-  return port ? std::optional(std::get<BesideInit>(port->init).master)
+  const Port *port = findCompanionPort(parameter);
+  return port ? std::optional(std::get<CompanionInit>(port->init).master)
               : std::nullopt;
 }

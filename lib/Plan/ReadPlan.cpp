@@ -49,9 +49,9 @@ static Init readInit(Fields fields) {
   } else if (kind == "fill") {
     init = FillInit{fields.number("value")};
   } else if (kind == "beside") {
-    init =
-        BesideInit{fields.text("parameter"),
-                   fields.named<plan::Master>("master", parseMaster, "remedy")};
+    init = CompanionInit{
+        fields.text("parameter"),
+        fields.named<plan::Master>("master", parseMaster, "remedy")};
   } else {
     throw fields.error("initial value " + quote(kind) + " is not known");
   }

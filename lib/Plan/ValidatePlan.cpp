@@ -31,7 +31,8 @@ private:
   Result<void> checkBuffer(const Buffer &buffer);
   Result<void> checkPort(const Port &port);
   Result<void> checkInit(const Port &port, const Buffer &buffer);
-  Result<void> checkBeside(const BesideInit &beside, const Buffer &buffer);
+  Result<void> checkCompanion(const CompanionInit &companionInit,
+                              const Buffer &buffer);
   Result<void> checkPortsAreDisjoint();
 
   const Plan &plan;
@@ -265,31 +266,31 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
         (integer && (fill->value != std::nearbyint(fill->value) ||
                      std::abs(fill->value) > 0x1p53)))
       return fail("cannot be filled with its initial value");
-  } else if (auto *beside = std::get_if<BesideInit>(&port.init)) {
-    return checkBeside(*beside, buffer);
+  } else if (auto *companionInit = std::get_if<CompanionInit>(&port.init)) {
+    return checkCompanion(*companionInit, buffer);
   }
   return {};
 }
 
 /// Checks that a master weight, remainder or compensation has the shape of its
 /// parameter and the type of its kind.
-Result<void> Validator::checkBeside(const BesideInit &beside,
-                                    const Buffer &buffer) {
-  const Port *port = plan.findPort(Role::Parameter, beside.parameter);
+Result<void> Validator::checkCompanion(const CompanionInit &companionInit,
+                                       const Buffer &buffer) {
+  const Port *port = plan.findPort(Role::Parameter, companionInit.parameter);
   if (!port || port->buffer >= plan.buffers.size())
-    return fail("belongs to parameter " + quote(beside.parameter) +
+    return fail("belongs to parameter " + quote(companionInit.parameter) +
                 ", which does not exist");
   const Buffer &parameter = plan.buffers[port->buffer];
-  bool isSplit = beside.master == Master::SplitRound ||
-                 beside.master == Master::SplitTrunc;
-  DType expected = isSplit                          ? DType::I16
-                   : beside.master == Master::Kahan ? parameter.dtype
-                                                    : DType::F32;
+  bool isSplit = companionInit.master == Master::SplitRound ||
+                 companionInit.master == Master::SplitTrunc;
+  DType expected = isSplit                                 ? DType::I16
+                   : companionInit.master == Master::Kahan ? parameter.dtype
+                                                           : DType::F32;
   if ((parameter.dtype != DType::BF16 &&
        (isSplit || parameter.dtype != DType::F16)) ||
       buffer.dtype != expected || buffer.shape != parameter.shape)
     return fail("does not have the shape or type for parameter " +
-                quote(beside.parameter));
+                quote(companionInit.parameter));
   return {};
 }
 

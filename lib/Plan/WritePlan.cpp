@@ -67,10 +67,10 @@ static json write(const Init &init) {
                  [](const FillInit &fill) -> json {
                    return {{"kind", "fill"}, {"value", fill.value}};
                  },
-                 [](const BesideInit &beside) -> json {
+                 [](const CompanionInit &companionInit) -> json {
                    return {{"kind", "beside"},
-                           {"parameter", beside.parameter},
-                           {"master", name(beside.master)}};
+                           {"parameter", companionInit.parameter},
+                           {"master", name(companionInit.master)}};
                  }},
       init);
 }

@@ -185,9 +185,9 @@ private:
     auto update = value.getDefiningOp<OptimizerUpdateOp>();
     if (!update || rules[findRule(update.getOptimizerAttr())].changesParameters)
       return true;
-    Value beside = update.getBeside();
+    Value companion = update.getCompanion();
     return value != update.getNewParameter() &&
-           !(beside && value == update.getNewStates().back());
+           !(companion && value == update.getNewStates().back());
   }
 
   static FlatSymbolRefAttr getDerived(FlatSymbolRefAttr name, StringRef rule,

@@ -20,8 +20,9 @@ public:
       : function(function), inputs(inputs), evaluator(evaluator) {}
 
   FailureOr<Tensor> get(unsigned index, StringRef name) {
-    if (auto beside = function.getArgAttrOfType<BesideAttr>(index, kInitAttr))
-      return getBeside(index, beside);
+    if (auto companion =
+            function.getArgAttrOfType<CompanionAttr>(index, kInitAttr))
+      return getCompanion(index, companion);
     FailureOr<Tensor> tensor = load(index, name);
     RankedTensorType type = getType(index);
     if (failed(tensor) || tensor->getType() == type)
@@ -50,7 +51,7 @@ private:
     return evaluator.load(function, init);
   }
 
-  FailureOr<Tensor> getBeside(unsigned index, BesideAttr init) {
+  FailureOr<Tensor> getCompanion(unsigned index, CompanionAttr init) {
     StringRef name = init.getParameter();
     std::optional<Port> port = findArgument(function, Role::Parameter, name);
     RankedTensorType type = getType(index);
@@ -76,9 +77,10 @@ private:
   /// Returns how the parameter of that name is stored.
   Master findMaster(StringRef name) {
     for (unsigned index = 0; index < function.getNumArguments(); ++index)
-      if (auto beside = function.getArgAttrOfType<BesideAttr>(index, kInitAttr);
-          beside && beside.getParameter() == name)
-        return beside.getMaster();
+      if (auto companion =
+              function.getArgAttrOfType<CompanionAttr>(index, kInitAttr);
+          companion && companion.getParameter() == name)
+        return companion.getMaster();
     return Master::None;
   }
 

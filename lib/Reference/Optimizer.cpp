@@ -98,8 +98,8 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   if (failed(formula))
     return failure();
   const Tensor &parameter = e[op.getParameter()];
-  const Tensor *beside = op.getBeside() ? &e[op.getBeside()] : nullptr;
-  Tensor *newBeside = beside ? &e.result(op.getStates().size()) : nullptr;
+  const Tensor *companion = op.getCompanion() ? &e[op.getCompanion()] : nullptr;
+  Tensor *newCompanion = companion ? &e.result(op.getStates().size()) : nullptr;
   StoredParameter storage(
       op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
   ArrayRef<int64_t> shape = parameter.getShape();
@@ -118,7 +118,7 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   bool draws = drawsNumber(lookUpFormula(op));
   arguments.resize(firstValue + values.size() + draws);
   for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
-    arguments[0].real = storage.decode(parameter, beside, i);
+    arguments[0].real = storage.decode(parameter, companion, i);
     arguments[1].real = gradient[i];
     for (auto [argument, numbers] :
          llvm::zip(MutableArrayRef(arguments).drop_front(2), states))
@@ -132,8 +132,8 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
       arguments[1].real = static_cast<float>(arguments[1].real * e[factor][0]);
     ArrayRef<Number> results = (*formula)(arguments);
     std::array<float, 4> random = drawRandom(op, e, i);
-    storage.update(static_cast<float>(results[0].real), parameter, beside,
-                   random[0], i, e.result(0), newBeside);
+    storage.update(static_cast<float>(results[0].real), parameter, companion,
+                   random[0], i, e.result(0), newCompanion);
     auto allow = [&](unsigned result, double value) {
       if (!formula->isExact())
         e.setError(result, i, 16.0 * e.getRoundoff() * std::fabs(value));
@@ -171,14 +171,14 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
 static SmallVector<TensorRef> decodeKept(OptimizerUpdateOp op,
                                          const Tensor &parameter,
                                          ArrayRef<TensorRef> states,
-                                         const Tensor *beside) {
+                                         const Tensor *companion) {
   auto type = cast<RankedTensorType>(
       parameter.getType().clone(Float32Type::get(op.getContext())));
   StoredParameter storage(
       op.getMaster(), cast<FloatType>(parameter.getType().getElementType()));
   Tensor wide(type);
   for (int64_t i = 0, count = wide.getNumElements(); i < count; ++i)
-    wide[i] = storage.decode(parameter, beside, i);
+    wide[i] = storage.decode(parameter, companion, i);
   SmallVector<TensorRef> numbers = {std::make_shared<Tensor>(std::move(wide))};
   for (const KeptState &kept : op.getKeptStates()) {
     SmallVector<const Tensor *> parts =
@@ -200,20 +200,20 @@ static SmallVector<TensorRef> decodeKept(OptimizerUpdateOp op,
 SmallVector<TensorRef>
 mlir::binade::getKeptBefore(OptimizerUpdateOp op,
                             ArrayRef<TensorRef> operands) {
-  const Tensor *beside = nullptr;
-  if (Value kept = op.getBeside())
+  const Tensor *companion = nullptr;
+  if (Value kept = op.getCompanion())
     for (auto [operand, tensor] : llvm::zip(op->getOperands(), operands))
       if (operand == kept)
-        beside = tensor.get();
+        companion = tensor.get();
   return decodeKept(op, *operands[0], operands.slice(2, op.getStates().size()),
-                    beside);
+                    companion);
 }
 
 SmallVector<TensorRef> mlir::binade::getKeptAfter(OptimizerUpdateOp op,
                                                   ArrayRef<TensorRef> results) {
   size_t states = op.getStates().size();
-  const Tensor *beside = op.getBeside() ? results[states].get() : nullptr;
-  return decodeKept(op, *results[0], results.slice(1, states), beside);
+  const Tensor *companion = op.getCompanion() ? results[states].get() : nullptr;
+  return decodeKept(op, *results[0], results.slice(1, states), companion);
 }
 
 void mlir::binade::addOptimizer(Reference &reference) {

@@ -15,25 +15,25 @@ static float join(uint16_t high, uint16_t low) {
 static uint16_t getHigh(float x) { return llvm::bit_cast<uint32_t>(x) >> 16; }
 static uint16_t getLow(float x) { return llvm::bit_cast<uint32_t>(x); }
 
-float StoredParameter::decode(const Tensor &parameter, const Tensor *beside,
+float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,
                               int64_t index) const {
   auto p = static_cast<float>(parameter[index]);
   switch (master) {
   case Master::F32:
-    return static_cast<float>((*beside)[index]);
+    return static_cast<float>((*companion)[index]);
   case Master::SplitRound: {
-    auto low = static_cast<int16_t>(beside->getIntegers()[index]);
+    auto low = static_cast<int16_t>(companion->getIntegers()[index]);
     return join(getHigh(p) - (low < 0 ? 1 : 0), low);
   }
   case Master::SplitTrunc:
-    return join(getHigh(p), beside->getIntegers()[index]);
+    return join(getHigh(p), companion->getIntegers()[index]);
   default:
     return p;
   }
 }
 
 void StoredParameter::start(float value, int64_t index, Tensor *parameter,
-                            Tensor *beside) const {
+                            Tensor *companion) const {
   auto low = static_cast<int16_t>(getLow(value));
   double rounded = format.round(value);
   if (master == Master::SplitTrunc)
@@ -42,31 +42,31 @@ void StoredParameter::start(float value, int64_t index, Tensor *parameter,
     rounded = join(getHigh(value) + (low < 0 ? 1 : 0), 0);
   if (parameter)
     (*parameter)[index] = rounded;
-  if (!beside)
+  if (!companion)
     return;
-  if (!beside->isFloat())
-    beside->getIntegers()[index] = low;
+  if (!companion->isFloat())
+    companion->getIntegers()[index] = low;
   else
-    (*beside)[index] = master == Master::F32 ? value : 0.0;
+    (*companion)[index] = master == Master::F32 ? value : 0.0;
 }
 
 void StoredParameter::update(float value, const Tensor &old,
-                             const Tensor *oldBeside, float random,
+                             const Tensor *oldCompanion, float random,
                              int64_t index, Tensor &parameter,
-                             Tensor *beside) const {
+                             Tensor *companion) const {
   if (master == Master::Stochastic) {
     parameter[index] = format.roundRandomly(value, random);
     return;
   }
   if (master != Master::Kahan)
-    return start(value, index, &parameter, beside);
+    return start(value, index, &parameter, companion);
   auto round = [&](float x) { return static_cast<float>(format.round(x)); };
   auto w = static_cast<float>(old[index]);
-  auto c = static_cast<float>((*oldBeside)[index]);
+  auto c = static_cast<float>((*oldCompanion)[index]);
   float change = value - w;
   float y = round(change - c);
   float t = round(w + y);
   float gained = round(t - w);
   parameter[index] = t;
-  (*beside)[index] = round(gained - y);
+  (*companion)[index] = round(gained - y);
 }

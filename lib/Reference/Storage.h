@@ -17,19 +17,19 @@ public:
       : master(master), format(format.getFloatSemantics()) {}
 
   /// Returns element `index` as the rule reads it; `beside` may be null.
-  float decode(const Tensor &parameter, const Tensor *beside,
+  float decode(const Tensor &parameter, const Tensor *companion,
                int64_t index) const;
 
-  /// Stores element `index` of a new value. `old` and `oldBeside` are the
+  /// Stores element `index` of a new value. `old` and `oldCompanion` are the
   /// tensors before the update; `random`, in [0, 1), is for stochastic
   /// rounding.
-  void update(float value, const Tensor &old, const Tensor *oldBeside,
+  void update(float value, const Tensor &old, const Tensor *oldCompanion,
               float random, int64_t index, Tensor &parameter,
-              Tensor *beside) const;
+              Tensor *companion) const;
 
   /// Stores element `index` of an initial value; either tensor may be null.
   void start(float value, int64_t index, Tensor *parameter,
-             Tensor *beside) const;
+             Tensor *companion) const;
 
 private:
   Master master;

@@ -106,7 +106,7 @@ int ExportCommand::execute() {
     return diagnostics.fail(state.error());
   options.weights = llvm::StringSwitch<ExportOptions::Weights>(weights)
                         .Case("inside", ExportOptions::Weights::Inside)
-                        .Case("beside", ExportOptions::Weights::Beside)
+                        .Case("beside", ExportOptions::Weights::External)
                         .Default(ExportOptions::Weights::Auto);
   TrainedValues values;
   values.where = state->getPath();

@@ -145,12 +145,12 @@ std::optional<Master> parseMaster(std::string_view name);
 
 /// The initial value of a master weight, remainder or compensation, which
 /// follows from the F32 initial value of its parameter.
-struct BesideInit {
+struct CompanionInit {
   std::string parameter;
   Master master = Master::F32;
 };
 using Init = std::variant<NoInit, ExternalInit, BundleInit, RandomInit,
-                          FillInit, BesideInit>;
+                          FillInit, CompanionInit>;
 
 /// The allowed integers of a batch input: [low, high), or `ignored`. Set if the
 /// input is used unmodified as indices of a gather or labels of a loss. Data
@@ -515,7 +515,7 @@ struct Plan {
   const plan::Port *findPort(plan::Role role, std::string_view name) const;
   /// Returns the master weight, remainder or compensation of a parameter, or
   /// null.
-  const plan::Port *findBeside(const plan::Port &parameter) const;
+  const plan::Port *findCompanionPort(const plan::Port &parameter) const;
   /// Returns how the precision of a parameter is kept, if it is.
   std::optional<plan::Master> findMaster(const plan::Port &parameter) const;
 };

@@ -26,7 +26,7 @@ public:
   std::vector<std::string> getAllNames() const;
   const TensorInfo *findAny(std::string_view name) const;
   /// Returns the names of master weights, remainders and compensations.
-  std::set<std::string> getNamesBeside() const;
+  std::set<std::string> getCompanionNames() const;
   const QuantizedStateMap &getQuantizedStates() const { return quantized; }
   /// Returns the number of completed steps, if the files contain it.
   std::optional<std::int64_t> getStep() const;

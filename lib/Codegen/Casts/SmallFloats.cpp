@@ -76,8 +76,8 @@ static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
 static IntLanes roundSubnormal(FloatLanes magnitude,
                                const SmallFormat &format) {
   double step = std::ldexp(1.0, format.minExponent - int(format.fraction));
-  double beside = std::ldexp(step, kFraction);
-  return (magnitude + beside).bits() - bitsOf(beside);
+  double anchor = std::ldexp(step, kFraction);
+  return (magnitude + anchor).bits() - bitsOf(anchor);
 }
 
 bool mlir::binade::hasInstructions(FloatType type) {

@@ -106,11 +106,11 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     return element.value;
   };
   ParameterStorage storage(*this, op);
-  Value parameter, beside;
+  Value parameter, companion;
   if (storage.readsParameter())
     parameter = get(op.getParameter(), offset);
-  if (Value kept = op.getBeside())
-    beside = get(kept, offset);
+  if (Value kept = op.getCompanion())
+    companion = get(kept, offset);
   SmallVector<Value> arguments = {Value(), get(op.getGradient(), offset)};
   SmallVector<KeptState> kept = op.getKeptStates();
   for (const KeptState &state : kept) {
@@ -139,7 +139,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   At at(*this, where);
   if (drawsNumber(formula))
     arguments.push_back(drawNumber(op, kFormulaStream, 0, offset).value);
-  arguments[0] = storage.decode(parameter, beside);
+  arguments[0] = storage.decode(parameter, companion);
   for (Value &argument : MutableArrayRef(arguments).drop_front())
     argument = widen(argument);
   for (Value factor : factors) {
@@ -152,7 +152,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
   if (op.getMaster() == Master::Stochastic)
     random = drawNumber(op, 0, 0, offset);
   auto [stored, keptNow] =
-      storage.encode(arguments[0], results[0], beside, random);
+      storage.encode(arguments[0], results[0], companion, random);
   auto define = [&](Value y, Value value) {
     remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
   };

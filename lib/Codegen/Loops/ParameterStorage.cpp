@@ -16,20 +16,20 @@ Type ParameterStorage::like(Value x, Type element) {
   return vector ? Type(vector.clone(element)) : element;
 }
 
-Value ParameterStorage::decode(Value parameter, Value beside) {
+Value ParameterStorage::decode(Value parameter, Value companion) {
   switch (master) {
   case Master::F32:
-    return beside;
+    return companion;
   case Master::SplitRound:
   case Master::SplitTrunc:
-    return joinHalves(parameter, beside);
+    return joinHalves(parameter, companion);
   default:
     return emitter.widen(parameter);
   }
 }
 
 std::pair<Value, Value>
-ParameterStorage::encode(Value before, Value after, Value beside,
+ParameterStorage::encode(Value before, Value after, Value companion,
                          std::optional<FloatLanes> random) {
   switch (master) {
   case Master::None:
@@ -48,7 +48,7 @@ ParameterStorage::encode(Value before, Value after, Value beside,
   case Master::Stochastic:
     return {roundRandomly({b, after}, format, *random).value, {}};
   case Master::Kahan:
-    return addCompensated(before, after, beside);
+    return addCompensated(before, after, companion);
   }
   llvm_unreachable("all kinds of master are handled");
 }

@@ -19,12 +19,12 @@ public:
   bool readsParameter() const { return master != Master::F32; }
 
   /// Returns the parameter in f32, as the rule reads it.
-  Value decode(Value parameter, Value beside);
+  Value decode(Value parameter, Value companion);
 
   /// Returns the new parameter and the new `beside` (or null), from the values
   /// `before` and `after` the rule's update. `random` is used by stochastic
   /// rounding.
-  std::pair<Value, Value> encode(Value before, Value after, Value beside,
+  std::pair<Value, Value> encode(Value before, Value after, Value companion,
                                  std::optional<FloatLanes> random);
 
 private:

@@ -120,7 +120,7 @@ static bool keepsTensor(Master master) {
   return master != Master::None && master != Master::Stochastic;
 }
 
-Value OptimizerUpdateOp::getBeside() {
+Value OptimizerUpdateOp::getCompanion() {
   return keepsTensor(getMaster()) ? getStates().back() : Value();
 }
 
@@ -231,11 +231,11 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
     kept = b.getF32Type();
   else if (master != Master::Kahan)
     kept = b.getIntegerType(16);
-  if (Value beside = op.getBeside();
-      beside && getElementTypeOrSelf(beside) != kept) // C3
+  if (Value companion = op.getCompanion();
+      companion && getElementTypeOrSelf(companion) != kept) // C3
     return op.emitOpError("expects ")
            << kept << " in the last state, which '" << stringifyMaster(master)
-           << "' keeps, got " << getElementTypeOrSelf(beside);
+           << "' keeps, got " << getElementTypeOrSelf(companion);
   return success();
 }
 
@@ -305,7 +305,8 @@ LogicalResult OptimizerUpdateOp::verify() {
     return cast<RankedTensorType>(x.getType()).getShape() ==
            parameter.getShape();
   };
-  if (!sameShape(getGradient()) || (getBeside() && !sameShape(getBeside())))
+  if (!sameShape(getGradient()) ||
+      (getCompanion() && !sameShape(getCompanion())))
     return emitOpError("expects gradient and states of the parameter's shape ")
            << parameter;
   for (Value value : getValues()) // C6

@@ -223,10 +223,10 @@ plan::Init mlir::binade::getInit(
                                 : plan::RandomInit::Uniform,
                             random.getOrigin().getValueAsDouble(),
                             random.getScale().getValueAsDouble()};
-  if (auto beside = dyn_cast_if_present<BesideAttr>(init))
-    return plan::BesideInit{
-        beside.getParameter().str(),
-        *plan::parseMaster(stringifyMaster(beside.getMaster()).str())};
+  if (auto companion = dyn_cast_if_present<CompanionAttr>(init))
+    return plan::CompanionInit{
+        companion.getParameter().str(),
+        *plan::parseMaster(stringifyMaster(companion.getMaster()).str())};
   auto elements = dyn_cast_if_present<DenseElementsAttr>(init);
   if (!elements)
     return {};

@@ -47,8 +47,8 @@ public:
   std::vector<Choice> paint() const {
     Region denied = spreadDeny();
     Region allowed = joinAllow(denied);
-    Region beside = allowed;
-    grow(beside, Both, [&](unsigned node) {
+    Region adjacent = allowed;
+    grow(adjacent, Both, [&](unsigned node) {
       return classes[node] == PrecisionClass::Clear && !denied.contains(node);
     });
     const Policy &policy = graph.getPolicy();
@@ -59,9 +59,9 @@ public:
       else if (allowed.contains(i))
         choices.push_back({policy.narrow, "is between allow ops, after",
                            getValue(allowed.getOrigin(i))});
-      else if (beside.contains(i))
+      else if (adjacent.contains(i))
         choices.push_back({policy.narrow, "moves narrow values, next to",
-                           getValue(beside.getOrigin(i))});
+                           getValue(adjacent.getOrigin(i))});
       else if (denied.contains(i) && classes[i] != PrecisionClass::Deny)
         choices.push_back({policy.wide, "follows a deny op through",
                            getValue(denied.getOrigin(i))});

@@ -10,7 +10,7 @@ using namespace mlir::binade;
 
 /// Returns the name and format of the master weight, remainder or compensation
 /// of a parameter; an empty name if there is none.
-static std::pair<StringRef, Type> getBeside(StorageAttr storage) {
+static std::pair<StringRef, Type> getCompanion(StorageAttr storage) {
   MLIRContext *context = storage.getContext();
   switch (storage.getMaster()) {
   case Master::None:
@@ -100,7 +100,7 @@ public:
                                 "'@step', so it cannot be quantized");
     if (updates.empty())
       return success();
-    addBesides();
+    addCompanions();
     for (OptimizerUpdateOp op : updates)
       store(op);
     addResults(step, results);
@@ -178,7 +178,7 @@ private:
 
   /// Adds arguments for everything that is stored in addition. Adding them one
   /// by one would take quadratic time.
-  void addBesides() {
+  void addCompanions() {
     SmallVector<NewArgument> arguments;
     SmallVector<OptimizerUpdateOp> owners;
     for (OptimizerUpdateOp op : updates) {
@@ -186,15 +186,15 @@ private:
       owners.resize(arguments.size(), op);
       StorageAttr storage = op.getStorageAttr();
       Master master = storage.getMaster();
-      auto [name, element] = getBeside(storage);
+      auto [name, element] = getCompanion(storage);
       if (name.empty())
         continue;
       StringRef parameter = getPort(op)->name;
       auto type = cast<RankedTensorType>(op.getParameter().getType());
       arguments.push_back(
           {(name + "/" + parameter).str(), type.clone(element), op.getLoc(),
-           BesideAttr::get(b.getContext(), b.getStringAttr(parameter),
-                           master)});
+           CompanionAttr::get(b.getContext(), b.getStringAttr(parameter),
+                              master)});
       owners.push_back(op);
     }
     SmallVector<Value> values = addArguments(step, Role::State, arguments);

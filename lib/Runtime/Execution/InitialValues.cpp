@@ -210,24 +210,24 @@ Program::Implementation::readWide(const Port &port, std::uint64_t seed) const {
 void Program::Implementation::keep(const Port &parameter,
                                    std::span<const float> values) const {
   storeRounded(values, plan.findMaster(parameter), tensorOf(parameter));
-  if (const Port *beside = plan.findBeside(parameter))
-    storeBeside(values, std::get<BesideInit>(beside->init).master,
-                tensorOf(*beside));
+  if (const Port *companion = plan.findCompanionPort(parameter))
+    storeCompanion(values, std::get<CompanionInit>(companion->init).master,
+                   tensorOf(*companion));
 }
 
 Result<void> Program::Implementation::start(const Port &port,
                                             std::uint64_t seed) const {
   Tensor tensor = tensorOf(port);
-  auto *beside = std::get_if<BesideInit>(&port.init);
-  if (!beside && !(isNarrow(tensor.dtype) && startsWide(port)))
+  auto *companion = std::get_if<CompanionInit>(&port.init);
+  if (!companion && !(isNarrow(tensor.dtype) && startsWide(port)))
     return fill(port, tensor, seed);
   const Port &parameter =
-      beside ? *plan.findPort(Role::Parameter, beside->parameter) : port;
+      companion ? *plan.findPort(Role::Parameter, companion->parameter) : port;
   Result<std::vector<float>> values = readWide(parameter, seed);
   if (!values)
     return values.takeError();
-  if (beside)
-    storeBeside(*values, beside->master, tensor);
+  if (companion)
+    storeCompanion(*values, companion->master, tensor);
   else
     storeRounded(*values, plan.findMaster(port), tensor);
   return {};

@@ -53,8 +53,8 @@ private:
 
 /// Whether the port is a master weight, remainder or compensation, whose value
 /// follows from its parameter.
-static bool isKeptBeside(const Port &port) {
-  return std::holds_alternative<BesideInit>(port.init);
+static bool isCompanion(const Port &port) {
+  return std::holds_alternative<CompanionInit>(port.init);
 }
 
 /// Returns the quantized state whose codes are tensor `name`, or null.
@@ -193,7 +193,7 @@ Result<void> Conversion::requantizeAll() {
 
 /// Lists the tensors of the checkpoint that the program does not use.
 void Conversion::findLeftOut() {
-  std::set<std::string> used = state.getNamesBeside();
+  std::set<std::string> used = state.getCompanionNames();
   for (const Port *port : matches)
     used.insert(stateName(port->role, port->name));
   for (const Requantization &codes : quantized) {
@@ -215,7 +215,7 @@ Result<void> Conversion::run() {
       continue;
     std::string name = stateName(port.role, port.name);
     ports[name] = &port;
-    if (!isKeptBeside(port) && !factors.contains(name))
+    if (!isCompanion(port) && !factors.contains(name))
       check(port);
   }
   if (!faults.empty()) {

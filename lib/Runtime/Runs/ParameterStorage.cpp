@@ -48,37 +48,37 @@ void binade::storeRounded(std::span<const float> values,
       [&](float value) { return encode(value, master, parameter.dtype); });
 }
 
-void binade::storeBeside(std::span<const float> values, Master master,
-                         const Tensor &beside) {
+void binade::storeCompanion(std::span<const float> values, Master master,
+                            const Tensor &companion) {
   switch (master) {
   case Master::F32:
-    std::copy(values.begin(), values.end(), beside.as<float>().begin());
+    std::copy(values.begin(), values.end(), companion.as<float>().begin());
     return;
   case Master::SplitRound:
   case Master::SplitTrunc:
     std::transform(values.begin(), values.end(),
-                   beside.as<std::int16_t>().begin(), getLowHalf);
+                   companion.as<std::int16_t>().begin(), getLowHalf);
     return;
   case Master::Kahan: // The compensation starts at 0.
-    std::fill(beside.bytes.begin(), beside.bytes.end(), std::byte(0));
+    std::fill(companion.bytes.begin(), companion.bytes.end(), std::byte(0));
   }
 }
 
 std::vector<float> binade::join(const Tensor &parameter, Master master,
-                                const Tensor &beside) {
+                                const Tensor &companion) {
   std::vector<float> values = widen(parameter);
   switch (master) {
   case Master::F32:
-    std::copy_n(beside.as<float>().begin(), values.size(), values.begin());
+    std::copy_n(companion.as<float>().begin(), values.size(), values.begin());
     break;
   case Master::SplitRound:
   case Master::SplitTrunc:
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = decode(parameter.as<std::uint16_t>()[i],
-                         beside.as<std::int16_t>()[i], master);
+                         companion.as<std::int16_t>()[i], master);
     break;
   case Master::Kahan: {
-    std::vector<float> lost = widen(beside);
+    std::vector<float> lost = widen(companion);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] -= lost[i];
     break;

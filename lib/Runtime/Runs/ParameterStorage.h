@@ -28,13 +28,13 @@ void storeRounded(std::span<const float> values,
 
 /// Writes the initial master weight, remainder or compensation of a parameter
 /// with the values `values`.
-void storeBeside(std::span<const float> values, plan::Master master,
-                 const Tensor &beside);
+void storeCompanion(std::span<const float> values, plan::Master master,
+                    const Tensor &companion);
 
 /// Returns the f32 values of a parameter with its master weight, remainder or
 /// compensation `beside`.
 std::vector<float> join(const Tensor &parameter, plan::Master master,
-                        const Tensor &beside);
+                        const Tensor &companion);
 
 } // namespace binade
 

@@ -134,9 +134,10 @@ Result<Restored> Program::restore(const Safetensors &file) {
       if (Result<void> done = file.read(*match.info, match.tensor.bytes); !done)
         return done.takeError();
   for (const Match &match : matches) {
-    const Port *beside = getPlan().findBeside(*match.port);
+    const Port *companion = getPlan().findCompanionPort(*match.port);
     // The file has the parameter, but not its master weight.
-    bool isAlone = beside && !file.find(stateName(beside->role, beside->name));
+    bool isAlone =
+        companion && !file.find(stateName(companion->role, companion->name));
     if (!match.isConverted() && !isAlone)
       continue;
     if (!match.isConverted()) {
@@ -186,9 +187,9 @@ Result<void> Program::save(const std::string &path) const {
                                   {"policy", plan.policy},
                                   {"policy_hash", plan.policyHash}};
   for (const Port &port : plan.ports)
-    if (auto *beside = std::get_if<BesideInit>(&port.init))
-      metadata[masterKey(beside->parameter)] =
-          std::string(plan::name(beside->master)) + " " +
+    if (auto *companion = std::get_if<CompanionInit>(&port.init))
+      metadata[masterKey(companion->parameter)] =
+          std::string(plan::name(companion->master)) + " " +
           stateName(port.role, port.name);
   addQuantizedStates(metadata, plan);
   return writeSafetensors(path, stored, metadata);

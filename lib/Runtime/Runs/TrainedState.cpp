@@ -155,7 +155,7 @@ const TensorInfo *TrainedState::findAny(std::string_view name) const {
   return locate(name).info;
 }
 
-std::set<std::string> TrainedState::getNamesBeside() const {
+std::set<std::string> TrainedState::getCompanionNames() const {
   std::set<std::string> names;
   for (const Safetensors &file : files)
     for (const auto &[key, text] : file.getMetadata())
@@ -202,7 +202,7 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
   std::string_view text = kept->second;
   std::size_t space = std::min(text.find(' '), text.size());
   std::optional<Master> master = parseMaster(text.substr(0, space));
-  Entry beside = locate(text.substr(std::min(space + 1, text.size())));
+  Entry companion = locate(text.substr(std::min(space + 1, text.size())));
   auto expected = [&]() -> DType {
     switch (*master) {
     case Master::F32:
@@ -215,17 +215,18 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
     }
     return tensor.dtype;
   };
-  if (!master || !beside.info || beside.info->dtype != expected() ||
-      beside.info->shape != parameter.info->shape)
+  if (!master || !companion.info || companion.info->dtype != expected() ||
+      companion.info->shape != parameter.info->shape)
     return parameter.file->errorAt(*parameter.info,
                                    "its master weight, remainder or "
                                    "compensation is not in the file");
-  Result<std::vector<std::byte>> other = readBytes(*beside.file, *beside.info);
+  Result<std::vector<std::byte>> other =
+      readBytes(*companion.file, *companion.info);
   if (!other)
     return other.takeError();
   return join(tensor, *master,
-              {Role::State, beside.info->name, beside.info->dtype,
-               beside.info->shape, *other});
+              {Role::State, companion.info->name, companion.info->dtype,
+               companion.info->shape, *other});
 }
 
 Result<std::vector<std::byte>> TrainedState::read(std::string_view name,

@@ -262,7 +262,7 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     /// The function of the rule that this op applies, by name.
     StringAttr getFormula();
     /// The state that `master` stores in addition; null if there is none.
-    Value getBeside();
+    Value getCompanion();
     /// The states of the rule, or their parts where they are quantized.
     OperandRange getRuleStates();
     /// Each state of the rule.
