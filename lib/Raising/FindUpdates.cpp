@@ -47,7 +47,7 @@ private:
   StepParts split();
   SmallVector<BlockArgument> findNumbers();
   DenseSet<Value> getKept(const StepParts &parts);
-  bool leavesNothingBehind(const StepParts &parts, const DenseSet<Value> &kept);
+  bool canRemoveUpdates(const StepParts &parts, const DenseSet<Value> &kept);
   void collect(unsigned result);
   bool counts(const Replacement &replacement) const;
   SmallVector<Replacement> getStates(const Replacement &parameter) const;
@@ -257,8 +257,8 @@ DenseSet<Value> StepFinder::getKept(const StepParts &parts) {
 }
 
 /// Whether no argument that is removed with the updates is in `kept`.
-bool StepFinder::leavesNothingBehind(const StepParts &parts,
-                                     const DenseSet<Value> &kept) {
+bool StepFinder::canRemoveUpdates(const StepParts &parts,
+                                  const DenseSet<Value> &kept) {
   return !(parts.step && kept.contains(parts.step->argument)) &&
          llvm::none_of(parts.updates, [&](const Update &update) {
            return llvm::any_of(update.states, [&](const Replacement &state) {
@@ -341,7 +341,7 @@ StepParts StepFinder::find() {
     llvm::erase_if(given, [&](Value x) { return kept.contains(x); });
     if (given.size() < before)
       continue;
-    if (!leavesNothingBehind(parts, kept))
+    if (!canRemoveUpdates(parts, kept))
       parts.updates.clear();
     return parts;
   }

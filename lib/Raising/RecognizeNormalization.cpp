@@ -140,12 +140,12 @@ static int64_t findChannel(const Normalized &norm) {
 /// Whether no loss depends on `values` except through `norm`:
 /// `batch_norm_statistics` passes no gradient to other users.
 static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
-  SetVector<Operation *> behind;
+  SetVector<Operation *> dependents;
   for (Value value : values)
     for (Operation *user : value.getUsers())
       if (!norm.composite.contains(user))
-        behind.insert(user);
-  if (behind.empty())
+        dependents.insert(user);
+  if (dependents.empty())
     return true;
   auto function =
       norm.getX().getParentRegion()->getParentOfType<func::FuncOp>();
@@ -155,12 +155,12 @@ static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
       return getResultValue(function, loss.index).getDefiningOp() == op;
     });
   };
-  for (size_t next = 0; next < behind.size(); ++next) {
-    Operation *op = behind[next];
-    if (behind.size() > kMaxUpdates || norm.composite.contains(op) ||
+  for (size_t next = 0; next < dependents.size(); ++next) {
+    Operation *op = dependents[next];
+    if (dependents.size() > kMaxUpdates || norm.composite.contains(op) ||
         isLoss(op))
       return false;
-    behind.insert_range(op->getUsers());
+    dependents.insert_range(op->getUsers());
   }
   // Without a loss, any result may become one.
   return !losses.empty();

@@ -42,9 +42,9 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
       return llvm::formatv("{0} byte {1}, which no thread wrote",
                            getVerb(access), &byte - visits.data())
           .str();
-    bool isBehindWrite = byte.write.isUnordered(who, access);
-    if (isBehindWrite || (isWrite && byte.read.isUnordered(who, access))) {
-      const Visit &other = isBehindWrite ? byte.write : byte.read;
+    bool conflictsWithWrite = byte.write.isUnordered(who, access);
+    if (conflictsWithWrite || (isWrite && byte.read.isUnordered(who, access))) {
+      const Visit &other = conflictsWithWrite ? byte.write : byte.read;
       return llvm::formatv(
                  "{0} byte {1}, which {2} {3} without a barrier between",
                  getVerb(access), &byte - visits.data(),
@@ -53,7 +53,7 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
                      : llvm::formatv("thread {0} of block {1}", other.thread,
                                      other.block)
                            .str(),
-                 isBehindWrite ? "writes" : "read")
+                 conflictsWithWrite ? "writes" : "read")
           .str();
     }
     Visit now = {who.block, who.thread, who.epoch,

@@ -111,12 +111,12 @@ LogicalResult ProgramBuilder::emit(scf::ForOp loop) {
       m.fail(t, loop, "has a step that is not positive");
   });
   copy(loop, loop.getInitArgs(), loop.getRegionIterArgs());
-  auto behind = std::make_shared<size_t>();
+  auto exitIndex = std::make_shared<size_t>();
   size_t head = program.instructions.size();
   add(loop, [=](Machine &, Thread &t) {
     if (static_cast<int64_t>(t.registers[i]) >=
         static_cast<int64_t>(t.registers[end]))
-      t.next = *behind;
+      t.next = *exitIndex;
   });
   if (failed(emit(*loop.getBody())))
     return failure();
@@ -124,14 +124,14 @@ LogicalResult ProgramBuilder::emit(scf::ForOp loop) {
     t.registers[i] += t.registers[step];
     t.next = head;
   });
-  *behind = program.instructions.size();
+  *exitIndex = program.instructions.size();
   copy(loop, loop.getRegionIterArgs(), loop.getResults());
   return success();
 }
 
 LogicalResult ProgramBuilder::emit(scf::IfOp branch) {
   uint32_t condition = get(branch.getCondition()).first;
-  auto otherwise = std::make_shared<size_t>(), behind = otherwise;
+  auto otherwise = std::make_shared<size_t>(), exitIndex = otherwise;
   add(branch, [=](Machine &, Thread &t) {
     if (!t.registers[condition])
       t.next = *otherwise;
@@ -139,13 +139,13 @@ LogicalResult ProgramBuilder::emit(scf::IfOp branch) {
   if (failed(emit(*branch.thenBlock())))
     return failure();
   if (branch.elseBlock()) {
-    behind = std::make_shared<size_t>();
-    add(branch, [=](Machine &, Thread &t) { t.next = *behind; });
+    exitIndex = std::make_shared<size_t>();
+    add(branch, [=](Machine &, Thread &t) { t.next = *exitIndex; });
     *otherwise = program.instructions.size();
     if (failed(emit(*branch.elseBlock())))
       return failure();
   }
-  *behind = program.instructions.size();
+  *exitIndex = program.instructions.size();
   return success();
 }
 

@@ -64,7 +64,7 @@ FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
 
 /// Returns, for each element that `hit` marks, the number of elements of `x`
 /// from it to the end, in row-major order; 0 for the others.
-static Value countBehind(ImplicitLocOpBuilder &b, Value x, Value hit) {
+static Value countToEnd(ImplicitLocOpBuilder &b, Value x, Value hit) {
   auto type = cast<RankedTensorType>(x.getType());
   // An f32 can count to 2^24.
   int64_t size = type.getNumElements();
@@ -82,9 +82,9 @@ SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
   Value hit = CompareOp::create(b, x, maximum, Comparison::Equal);
   if (getTies(*this) == Ties::First) {
     Value zero = buildSplat(b, x.getType(), 0.0);
-    Value behind = countBehind(b, x, hit);
-    Value most = ReduceMaxOp::create(b, behind, getAxes());
-    Value isFirst = CompareOp::create(b, behind, spread(b, most, x, getAxes()),
+    Value toEnd = countToEnd(b, x, hit);
+    Value most = ReduceMaxOp::create(b, toEnd, getAxes());
+    Value isFirst = CompareOp::create(b, toEnd, spread(b, most, x, getAxes()),
                                       Comparison::Equal);
     isFirst = AndOp::create(b, hit, isFirst);
     Value dy = spread(b, cotangents.front(), x, getAxes());

@@ -238,10 +238,11 @@ static LogicalResult verifyBox(Operation *op, Value part, Value whole,
   for (auto [axis, size] : llvm::enumerate(sizes)) {
     // Counts the steps that fit after the offset, without products that may
     // overflow.
-    int64_t behind = offsets[axis] < 0 ? -1 : bounds[axis] - 1 - offsets[axis];
-    bool inside =
-        offsets[axis] >= 0 && strides[axis] > 0 &&
-        (size == 0 || (behind >= 0 && behind / strides[axis] >= size - 1));
+    int64_t remaining =
+        offsets[axis] < 0 ? -1 : bounds[axis] - 1 - offsets[axis];
+    bool inside = offsets[axis] >= 0 && strides[axis] > 0 &&
+                  (size == 0 ||
+                   (remaining >= 0 && remaining / strides[axis] >= size - 1));
     if (!inside)
       return op->emitOpError("box leaves axis ")
              << axis << " of length " << bounds[axis] << ": offset "

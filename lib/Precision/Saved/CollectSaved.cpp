@@ -135,8 +135,8 @@ private:
     SmallVector<SaveOp> saves(body.getOps<SaveOp>());
     llvm::stable_sort(saves, [](SaveOp l, SaveOp r) {
       Operation *before = l.getX().getDefiningOp();
-      Operation *behind = r.getX().getDefiningOp();
-      return before != behind && before->isBeforeInBlock(behind);
+      Operation *second = r.getX().getDefiningOp();
+      return before != second && before->isBeforeInBlock(second);
     });
     return saves;
   }

@@ -77,10 +77,10 @@ static std::optional<Request> parseRequest(const std::string &text) {
   Request request;
   std::size_t at = text.find('@');
   if (at != text.npos) {
-    std::string_view behind = std::string_view(text).substr(at);
+    std::string_view suffix = std::string_view(text).substr(at);
     std::optional<std::uint64_t> every;
-    if (behind.starts_with(kEvery))
-      every = parseDecimal(behind.substr(kEvery.size()));
+    if (suffix.starts_with(kEvery))
+      every = parseDecimal(suffix.substr(kEvery.size()));
     if (!every || *every == 0 || *every > INT64_MAX)
       return std::nullopt;
     request.every = static_cast<std::int64_t>(*every);

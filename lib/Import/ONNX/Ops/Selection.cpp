@@ -230,7 +230,7 @@ static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
   };
   Value place = buildCast(b, buildPlaces(b, type, axis), b.getF32Type());
   // The first position gets the largest value.
-  Value behind = SubOp::create(
+  Value reversedPlace = SubOp::create(
       b, buildSplat(b, counts, static_cast<double>(length - 1)), place);
   Value isNumber = CompareOp::create(b, x, x, Comparison::Equal);
   Value isNaN = NotOp::create(b, isNumber);
@@ -256,9 +256,9 @@ static Value pickFirst(ImplicitLocOpBuilder &b, Value x, int64_t count,
             : SelectOp::create(b, holdsSomewhere(isLeftNumber), isMost,
                                isLeftNaN);
     Value most = findMost(
-        SelectOp::create(b, isNext, behind, buildSplat(b, counts, 0.0)));
+        SelectOp::create(b, isNext, reversedPlace, buildSplat(b, counts, 0.0)));
     Value isSame =
-        CompareOp::create(b, behind, spread(most), Comparison::Equal);
+        CompareOp::create(b, reversedPlace, spread(most), Comparison::Equal);
     isLeft = AndOp::create(b, isLeft, NotOp::create(b, isSame));
     Value first = SubOp::create(
         b, buildSplat(b, most.getType(), static_cast<double>(length - 1)),
