@@ -14,7 +14,7 @@ namespace {
 struct Row {
   std::string name, kind, implementation;
   std::int64_t calls = 0;
-  double seconds = 0, bytes = 0, leastSeconds = 0;
+  double seconds = 0, bytes = 0, rooflineSeconds = 0;
 
   void add(const RecordProfile &record, const Ceilings &ceilings) {
     kind = record.kind;
@@ -23,7 +23,7 @@ struct Row {
     seconds += record.seconds;
     bytes += static_cast<double>(record.cost.bytes) *
              static_cast<double>(record.calls);
-    leastSeconds += record.leastSeconds(ceilings);
+    rooflineSeconds += record.rooflineSeconds(ceilings);
   }
 };
 } // namespace
@@ -97,8 +97,8 @@ void binade::printProfile(std::ostream &out, const Profile &profile) {
          formatFixed(row.seconds * micro / static_cast<double>(row.calls), 1),
          std::to_string(row.calls),
          row.seconds > 0 ? formatFixed(row.bytes * giga / row.seconds, 1) : "-",
-         row.leastSeconds > 0 ? formatShare(row.leastSeconds, row.seconds)
-                              : "-"},
+         row.rooflineSeconds > 0 ? formatShare(row.rooflineSeconds, row.seconds)
+                                 : "-"},
         row.kind, printable(row.name, 40), printable(row.implementation));
   if (rows.size() > most)
     out << "and " << rows.size() - most << " more, in the trace\n";

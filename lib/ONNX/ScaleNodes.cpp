@@ -49,9 +49,9 @@ std::string ScaleNodes::addAmaxScales(const std::string &name,
   std::string quotient = sink.addNode(
       "Div", {largest, sink.getScalar("largest_code", format.getLargest())},
       name + "_quotient");
-  std::string normal =
-      sink.addNode("Max", {quotient, sink.getScalar("least_scale", kMinNormal)},
-                   name + "_normal");
+  std::string normal = sink.addNode(
+      "Max", {quotient, sink.getScalar("smallest_scale", kMinNormal)},
+      name + "_normal");
   std::string isZero = sink.addNode(
       "Equal", {largest, sink.getScalar("zero", 0.0f)}, name + "_is_zero");
   return sink.addNode(
@@ -94,7 +94,8 @@ std::string ScaleNodes::addFloorScales(const std::string &name,
   std::string scale = sink.addNode(
       "Mul", {addPower(name, largest), sink.getScalar("unit", unit)},
       name + "_unit");
-  return sink.addNode("Max", {scale, sink.getScalar("least_power", kMinPower)},
+  return sink.addNode("Max",
+                      {scale, sink.getScalar("smallest_power", kMinPower)},
                       name + "_scale");
 }
 
@@ -113,7 +114,7 @@ std::string ScaleNodes::addRoundUpScales(const std::string &name,
   std::string isBelow =
       sink.addNode("Less", {power, finite}, name + "_is_below");
   std::string up = sink.addNode("Where", {isBelow, twice, power}, name + "_up");
-  return sink.addNode("Max", {up, sink.getScalar("least_power", kMinPower)},
+  return sink.addNode("Max", {up, sink.getScalar("smallest_power", kMinPower)},
                       name + "_scale");
 }
 

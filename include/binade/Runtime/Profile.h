@@ -43,7 +43,7 @@ struct Ceilings {
   std::vector<std::string> sources;
 
   /// Returns the roofline time of one execution in seconds.
-  double leastSeconds(const RecordCost &cost) const;
+  double rooflineSeconds(const RecordCost &cost) const;
 };
 
 struct RecordProfile {
@@ -61,8 +61,8 @@ struct RecordProfile {
   double seconds = 0;
 
   /// Returns the roofline time of all calls in seconds.
-  double leastSeconds(const Ceilings &ceilings) const {
-    return ceilings.leastSeconds(cost) * static_cast<double>(calls);
+  double rooflineSeconds(const Ceilings &ceilings) const {
+    return ceilings.rooflineSeconds(cost) * static_cast<double>(calls);
   }
 };
 

@@ -21,11 +21,11 @@ SplatElementsAttr mlir::binade::getSplatElements(Value value) {
 }
 
 RowRegion::RowRegion(Value large)
-    : large(large), least(getTensor(large).getNumElements() / 2),
+    : large(large), minElements(getTensor(large).getNumElements() / 2),
       block(large.getParentBlock()) {}
 
 bool RowRegion::isLarge(Value value) const {
-  return getTensor(value).getNumElements() >= least;
+  return getTensor(value).getNumElements() >= minElements;
 }
 
 bool RowRegion::isUsedOutside(Value value) const {

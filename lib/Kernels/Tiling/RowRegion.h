@@ -47,7 +47,7 @@ private:
   void sort();
 
   Value large;
-  int64_t least; ///< Minimum elements of a value that is tiled.
+  int64_t minElements; ///< Minimum elements of a value that is tiled.
   Block *block;
   SetVector<Operation *> ops;
   DenseSet<Value> inside; ///< Large values.

@@ -124,7 +124,7 @@ private:
                    cast<RankedTensorType>(exact.getType()).getNumElements());
     Value vanished = subtract(after.getValues().back(), zeros);
     Value nonzero = subtract(count, zeros);
-    Value least = buildLeast(exact);
+    Value least = buildSmallest(exact);
     Held held = getHeld(format);
     Value raisable = divide(held.below, before.getValues().front());
     Value needed = divide(held.above, least);
@@ -198,7 +198,7 @@ private:
 
   /// Returns the smallest nonzero magnitude of `x`; infinity if all elements
   /// are 0.
-  Value buildLeast(Value x) {
+  Value buildSmallest(Value x) {
     auto done = [&](Value value) { return mark(value, Phase::Optimizer); };
     auto type = cast<RankedTensorType>(x.getType());
     Value zero = buildSplat(b, type, 0.0);

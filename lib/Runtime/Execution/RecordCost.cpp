@@ -155,7 +155,7 @@ RecordCost binade::costOf(const Record &record, std::span<const Buffer> buffers,
                     record.body);
 }
 
-double Ceilings::leastSeconds(const RecordCost &cost) const {
+double Ceilings::rooflineSeconds(const RecordCost &cost) const {
   double seconds = 0;
   if (bytesPerSecond > 0)
     seconds = static_cast<double>(cost.bytes) / bytesPerSecond;

@@ -100,7 +100,7 @@ void TraceWriter::addCall(std::size_t lane, const Profiler::Call &call) {
     args["implementation"] = row.implementation;
   if (seconds > 0)
     args["roofline"] =
-        profile.ceilings.leastSeconds(row.cost) * row.lanes / seconds;
+        profile.ceilings.rooflineSeconds(row.cost) * row.lanes / seconds;
   add(event);
 }
 

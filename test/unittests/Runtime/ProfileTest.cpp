@@ -140,10 +140,10 @@ TEST(Ceilings, TheHigherOfTwoTimesIsTheLeast) {
   Ceilings ceilings;
   ceilings.bytesPerSecond = 100;
   ceilings.flopsPerSecond = {{DType::F32, 10}, {DType::BF16, 40}};
-  EXPECT_EQ(ceilings.leastSeconds({200, 80, DType::F32}), 8);
-  EXPECT_EQ(ceilings.leastSeconds({200, 80, DType::BF16}), 2);
-  EXPECT_EQ(ceilings.leastSeconds({200, 80, DType::F16}), 2);
-  EXPECT_EQ(Ceilings().leastSeconds({200, 80, DType::F32}), 0);
+  EXPECT_EQ(ceilings.rooflineSeconds({200, 80, DType::F32}), 8);
+  EXPECT_EQ(ceilings.rooflineSeconds({200, 80, DType::BF16}), 2);
+  EXPECT_EQ(ceilings.rooflineSeconds({200, 80, DType::F16}), 2);
+  EXPECT_EQ(Ceilings().rooflineSeconds({200, 80, DType::F32}), 0);
 }
 
 /// A loop of three launches, one iteration after the other or in two slots, and
