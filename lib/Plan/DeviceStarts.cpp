@@ -36,8 +36,8 @@ private:
   Result<void> addOperands(const std::vector<View> &views,
                            const DeviceKernel &kernel, std::string_view label,
                            std::vector<std::int64_t> &row) const;
-  Result<std::vector<DeviceStart>> listOverMany(const Launch &launch,
-                                                std::string_view label);
+  Result<std::vector<DeviceStart>> listMultiTensor(const Launch &launch,
+                                                   std::string_view label);
 
   const Plan &plan;
   const std::string &where;
@@ -106,8 +106,8 @@ Result<std::vector<DeviceStart>> StartLister::list(const Launch &launch,
   Result<const DeviceKernel *> kernel = find(name);
   if (!kernel)
     return kernel.takeError();
-  if ((*kernel)->isOverMany())
-    return listOverMany(launch, label);
+  if ((*kernel)->isMultiTensor())
+    return listMultiTensor(launch, label);
   if (launch.segments.size() != 1)
     return fail("kernel " + quote(name) + " has " +
                 std::to_string(launch.segments.size()) + " segments");
@@ -133,7 +133,7 @@ Result<void> StartLister::addOperands(const std::vector<View> &views,
 }
 
 Result<std::vector<DeviceStart>>
-StartLister::listOverMany(const Launch &launch, std::string_view label) {
+StartLister::listMultiTensor(const Launch &launch, std::string_view label) {
   // One start for each kernel, in the order of their first segments.
   std::vector<DeviceStart> starts;
   std::map<std::string_view, std::size_t> places;

@@ -171,25 +171,25 @@ Result<void> RecordValidator::check(const Launch &launch) {
 }
 
 Result<void> RecordValidator::checkLaunched(const Launch &launch) {
-  auto isOverMany = [&](const std::string &name) {
+  auto isMultiTensor = [&](const std::string &name) {
     const DeviceKernel *kernel =
         plan.findDeviceKernel(name.empty() ? launch.kernel : name);
-    return kernel ? std::optional(kernel->isOverMany()) : std::nullopt;
+    return kernel ? std::optional(kernel->isMultiTensor()) : std::nullopt;
   };
   auto describe = [](bool many) {
     return many ? " for several tensors" : " for one set of operands";
   };
-  std::optional<bool> first = isOverMany(launch.segments.front().kernel);
+  std::optional<bool> first = isMultiTensor(launch.segments.front().kernel);
   if (!first)
     return {};
   if (launch.segments.size() > 1 && !*first)
     return fail("a launch of " + std::to_string(launch.segments.size()) +
                 " segments, and a device kernel" + describe(false));
   for (const Segment &segment : launch.segments)
-    if (isOverMany(segment.kernel).value_or(*first) != *first)
+    if (isMultiTensor(segment.kernel).value_or(*first) != *first)
       return fail("device kernel " + quote(segment.kernel) + describe(!*first) +
                   " next to one" + describe(*first));
-  if (launch.finish && isOverMany(launch.kernel).value_or(*first) != *first)
+  if (launch.finish && isMultiTensor(launch.kernel).value_or(*first) != *first)
     return fail("device kernel " + quote(launch.kernel) + describe(!*first) +
                 " ends a launch" + describe(*first));
   return {};
@@ -197,7 +197,7 @@ Result<void> RecordValidator::checkLaunched(const Launch &launch) {
 
 Result<void> RecordValidator::checkKernel(const std::string &name) {
   const DeviceKernel *kernel = plan.findDeviceKernel(name);
-  if (kernel && kernel->isOverMany())
+  if (kernel && kernel->isMultiTensor())
     return fail("device kernel " + quote(name) +
                 " is a multi-tensor kernel, expected a launch record");
   return {};

@@ -60,13 +60,14 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
       return failure();
     unsigned count = kernel->getNumArguments();
     auto schedule = (*kernel)->getAttrOfType<ScheduleAttr>(kKernelAttr);
-    bool overMany = schedule && schedule.getValue() == Schedule::MultiTensor;
+    bool isMultiTensor =
+        schedule && schedule.getValue() == Schedule::MultiTensor;
     SmallVector<RankedTensorType> types =
         getTensorTypes(kernel->getResultTypes());
     // The result types of the tensors, instead of the kernel's vector.
     unsigned next = own.size();
     for (RankedTensorType &type : types)
-      if (overMany && type.getRank() > 0)
+      if (isMultiTensor && type.getRank() > 0)
         type = e.result(next++).getType();
     auto results =
         e.getContext().call(op, *kernel, operands.take_front(count), types);
@@ -75,7 +76,7 @@ static LogicalResult evaluateLaunch(LaunchOp op, Evaluation &e) {
     operands = operands.drop_front(count);
     unsigned scalars = 0;
     for (TensorRef &result : *results) {
-      if (!overMany || result->getRank() > 0) {
+      if (!isMultiTensor || result->getRank() > 0) {
         own.push_back(std::move(result));
         continue;
       }

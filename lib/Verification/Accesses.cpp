@@ -16,7 +16,7 @@ func::FuncOp mlir::binade::findKernel(ModuleOp source,
       segment.kernel.empty() ? launch.kernel : segment.kernel);
 }
 
-bool mlir::binade::isOverMany(func::FuncOp kernel) {
+bool mlir::binade::isMultiTensorKernel(func::FuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kKernelAttr);
   return schedule && schedule.getValue() == Schedule::MultiTensor;
 }
@@ -36,7 +36,7 @@ public:
         Type type = isWritten ? kernel.getResultTypes()[i - operands]
                               : kernel.getArgumentTypes()[i];
         add(segment.operands[i], cast<RankedTensorType>(type),
-            isOverMany(kernel), isWritten);
+            isMultiTensorKernel(kernel), isWritten);
       }
     }
   }
@@ -68,12 +68,12 @@ private:
 
   /// Adds an operand of a kernel. The type of a multi-tensor kernel is that of
   /// a vector, but it accesses whole tensors.
-  void add(const plan::View &view, RankedTensorType type, bool overMany,
+  void add(const plan::View &view, RankedTensorType type, bool isMultiTensor,
            bool isWritten) {
     RecordAccess access = start(view, isWritten);
     const plan::Buffer &buffer = plan.buffers[view.buffer];
     access.type =
-        overMany && type.getRank() > 0
+        isMultiTensor && type.getRank() > 0
             ? RankedTensorType::get(buffer.shape, type.getElementType())
             : type;
     access.bytes = access.type.getNumElements() *

@@ -25,7 +25,7 @@ struct RecordAccess {
 func::FuncOp findKernel(ModuleOp source, const ::binade::plan::Launch &launch,
                         const ::binade::plan::Segment &segment);
 /// Whether `kernel` is a multi-tensor kernel.
-bool isOverMany(func::FuncOp kernel);
+bool isMultiTensorKernel(func::FuncOp kernel);
 
 /// Lists the accesses of a record: for a launch, operands and results of all
 /// segments in order; for other records, the tensors of `plan::listOperands`;

@@ -58,9 +58,9 @@ private:
     launch.grain = info.grain;
     launch.finish = info.hasFinish;
     launch.finishOperands.clear();
-    bool overMany = isOverMany(first);
+    bool isMultiTensor = isMultiTensorKernel(first);
     auto blocks = [&](const plan::Segment &segment) {
-      return overMany ? llvm::divideCeil(segment.extent, info.grain) : 1;
+      return isMultiTensor ? llvm::divideCeil(segment.extent, info.grain) : 1;
     };
     uint64_t bytes = 0;
     for (plan::Segment &segment : launch.segments) {
@@ -73,7 +73,7 @@ private:
       if (segment.operands.size() > operands)
         moveStatus(segment.operands[operands], info.hasStatus);
       segment.operands.resize(operands);
-      if (!overMany)
+      if (!isMultiTensor)
         segment.extent = info.extent;
       bytes += blocks(segment) * info.workspaceBytes;
     }

@@ -93,8 +93,8 @@ static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       built.arguments.push_back(access++);
     for (Type type : kernel.getResultTypes()) {
-      bool isShared =
-          isOverMany(kernel) && cast<RankedTensorType>(type).getRank() == 0;
+      bool isShared = isMultiTensorKernel(kernel) &&
+                      cast<RankedTensorType>(type).getRank() == 0;
       if (!isShared)
         own.push_back(access);
       else if (index == 0)
@@ -103,7 +103,7 @@ static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
     }
   }
   built.results = llvm::to_vector(llvm::concat<size_t>(own, shared));
-  if (!isOverMany(kernels.front())) {
+  if (!isMultiTensorKernel(kernels.front())) {
     built.function =
         built.module->lookupSymbol<func::FuncOp>(kernels.front().getName());
     return built;

@@ -35,9 +35,9 @@ public:
 private:
   LogicalResult launch(const std::string &symbol,
                        MutableArrayRef<std::vector<char>> memories);
-  LogicalResult launchOverMany(const KernelInfo &info,
-                               MutableArrayRef<std::vector<char>> memories,
-                               int64_t elements);
+  LogicalResult launchMultiTensor(const KernelInfo &info,
+                                  MutableArrayRef<std::vector<char>> memories,
+                                  int64_t elements);
   gpu::GPUFuncOp find(const std::string &symbol);
 
   OwningOpRef<ModuleOp> module;
@@ -91,9 +91,9 @@ SimulatedKernels::launch(const std::string &symbol,
 /// Copies `memories` into one allocation and runs a multi-tensor kernel over
 /// `elements` elements of it.
 LogicalResult
-SimulatedKernels::launchOverMany(const KernelInfo &info,
-                                 MutableArrayRef<std::vector<char>> memories,
-                                 int64_t elements) {
+SimulatedKernels::launchMultiTensor(const KernelInfo &info,
+                                    MutableArrayRef<std::vector<char>> memories,
+                                    int64_t elements) {
   constexpr size_t kAlignment = 64;
   std::vector<char> all;
   std::vector<int64_t> starts, table;
@@ -138,7 +138,7 @@ SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
                       ArrayRef<RankedTensorType> types) {
   const KernelInfo &info = infos.find(source.getName())->second;
   auto schedule = source->getAttrOfType<ScheduleAttr>(kKernelAttr);
-  bool isOverMany = schedule.getValue() == Schedule::MultiTensor;
+  bool isMultiTensor = schedule.getValue() == Schedule::MultiTensor;
   std::vector<std::vector<char>> memories;
   int64_t elements = 1;
   for (const TensorRef &operand : operands) {
@@ -152,12 +152,12 @@ SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
   if (info.workspaceBytes > 0)
     memories.emplace_back(
         info.workspaceBytes *
-            (isOverMany ? llvm::divideCeil(elements, info.grain) : 1),
+            (isMultiTensor ? llvm::divideCeil(elements, info.grain) : 1),
         kPoison);
   if (info.hasStatus)
     std::fill_n(memories.back().begin(), kStatusBytes, 0);
-  if (isOverMany) {
-    if (failed(launchOverMany(info, memories, elements)))
+  if (isMultiTensor) {
+    if (failed(launchMultiTensor(info, memories, elements)))
       return failure();
   } else if (failed(launch(info.symbol + ".items", memories)) ||
              (info.hasFinish &&

@@ -254,7 +254,7 @@ struct DeviceKernel {
   /// The alignment of each operand in bytes; empty for the default.
   std::vector<std::int64_t> alignments = {};
 
-  bool isOverMany() const { return entries.front().grid.front() == 0; }
+  bool isMultiTensor() const { return entries.front().grid.front() == 0; }
   /// Returns the required alignment of an operand in bytes.
   std::int64_t getAlignment(std::size_t operand) const;
 };

@@ -80,7 +80,7 @@ struct GpuShape {
   /// Whether this is a multi-tensor kernel. It gets one memory, and a table
   /// with a row of i64 per block of threads: the byte offset of each buffer,
   /// then the bounds of the block's elements.
-  bool isOfMany = false;
+  bool isMultiTensor = false;
 
   /// Returns the number of work items that a block of threads processes at a
   /// time.

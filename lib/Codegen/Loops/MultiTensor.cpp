@@ -33,7 +33,7 @@ public:
     if (shape) {
       shape->team = shape->threads;
       shape->lanes = std::min(source.chooseLanes(kLanes), kMaxLanes);
-      shape->isOfMany = true;
+      shape->isMultiTensor = true;
     }
     return shape;
   }

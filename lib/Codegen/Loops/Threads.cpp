@@ -73,7 +73,7 @@ void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   gpu::GPUModuleOp kernels = getGpuModule(module, kernel.getLoc());
   b.setInsertionPointToEnd(kernels.getBody());
   SmallVector<Type> types(buffers);
-  if (shape->isOfMany)
+  if (shape->isMultiTensor)
     types = {MemRefType::get({kMany}, b.getI8Type()),
              MemRefType::get({kMany}, b.getI64Type())};
   auto function = gpu::GPUFuncOp::create(b, name, b.getFunctionType(types, {}));
@@ -101,7 +101,7 @@ void Emitter::startOnGpu(ModuleOp module, StringRef name, TypeRange buffers) {
   down.size = shape->down;
   if (down.size > 1)
     std::tie(teamNumber, down.member) = divide(row, shape->down);
-  if (shape->isOfMany)
+  if (shape->isMultiTensor)
     readTable(buffers);
   else
     llvm::append_range(memories, entry->getArguments());

@@ -14,15 +14,15 @@ static bool isScalar(Type type) {
 
 /// Whether a launch may pass `actual` to a kernel's `formal`. A multi-tensor
 /// kernel has a vector where its launch has tensors of any shape.
-static bool fits(Type actual, Type formal, bool overMany) {
-  if (!overMany || isScalar(formal))
+static bool fits(Type actual, Type formal, bool isMultiTensor) {
+  if (!isMultiTensor || isScalar(formal))
     return actual == formal;
   return getElementTypeOrSelf(actual) == getElementTypeOrSelf(formal);
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   SmallVector<Type> operands, results, shared;
-  bool overMany = false;
+  bool isMultiTensor = false;
   for (auto symbol : getKernels().getAsRange<FlatSymbolRefAttr>()) {
     auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, symbol);
     auto schedule =
@@ -30,20 +30,20 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (!schedule)
       return emitOpError("launches ")
              << symbol << ", which is not a kernel of this module";
-    overMany = schedule.getValue() == Schedule::MultiTensor;
-    if (!overMany && getKernels().size() != 1)
+    isMultiTensor = schedule.getValue() == Schedule::MultiTensor;
+    if (!isMultiTensor && getKernels().size() != 1)
       return emitOpError("launches several kernels, but ")
              << symbol << " is not a multi-tensor kernel";
     llvm::append_range(operands, kernel.getArgumentTypes());
     shared.clear();
     for (Type type : kernel.getResultTypes())
-      (overMany && isScalar(type) ? shared : results).push_back(type);
+      (isMultiTensor && isScalar(type) ? shared : results).push_back(type);
   }
   llvm::append_range(results, shared);
   auto agree = [&](TypeRange actual, ArrayRef<Type> formal) {
     return actual.size() == formal.size() &&
            llvm::all_of(llvm::zip(actual, formal), [&](auto pair) {
-             return fits(std::get<0>(pair), std::get<1>(pair), overMany);
+             return fits(std::get<0>(pair), std::get<1>(pair), isMultiTensor);
            });
   };
   if (agree(getOperandTypes(), operands) && agree(getResultTypes(), results))

@@ -91,8 +91,8 @@ private:
   /// Builds the function of a kernel: arguments in the order of their use, and
   /// a copy of each op. In a multi-tensor kernel, vectors replace the tensors.
   struct Body {
-    Body(Location loc, bool overMany = false)
-        : overMany(overMany), b(loc, loc.getContext()),
+    Body(Location loc, bool isMultiTensor = false)
+        : isMultiTensor(isMultiTensor), b(loc, loc.getContext()),
           function(
               func::FuncOp::create(loc, "kernel", b.getFunctionType({}, {}))) {
       function.setPrivate();
@@ -105,7 +105,8 @@ private:
       if (Value known = inside.lookupOrNull(value))
         return known;
       Operation *producer = value.getDefiningOp();
-      if (overMany ? isRecomputedOverMany(producer) : isRecomputed(producer)) {
+      if (isMultiTensor ? isRecomputedInMultiTensor(producer)
+                        : isRecomputed(producer)) {
         clone(producer);
         return inside.lookup(value);
       }
@@ -138,7 +139,7 @@ private:
 
     Type getType(Value value) const {
       auto type = cast<RankedTensorType>(value.getType());
-      return overMany && type.getRank() > 0 ? type.clone({kVector}) : type;
+      return isMultiTensor && type.getRank() > 0 ? type.clone({kVector}) : type;
     }
 
     void finish(ValueRange results, Schedule schedule) {
@@ -149,7 +150,7 @@ private:
                         ScheduleAttr::get(b.getContext(), schedule));
     }
 
-    bool overMany;
+    bool isMultiTensor;
     ImplicitLocOpBuilder b;
     func::FuncOp function;
     IRMapping inside;
@@ -248,7 +249,7 @@ private:
       unsigned segments = cast<KernelOpInterface>(op).getSegments();
       unsigned count = op->getNumOperands() / segments;
       for (unsigned segment = 0; segment < segments; ++segment) {
-        Body body(op->getLoc(), /*overMany=*/true);
+        Body body(op->getLoc(), /*isMultiTensor=*/true);
         Operation *copy =
             body.clone(op, op->getOperands().slice(segment * count, count));
         body.finish(copy->getResults(), group.schedule);

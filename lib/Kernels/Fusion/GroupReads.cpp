@@ -21,7 +21,7 @@ bool mlir::binade::isRecomputed(Operation *op) {
          });
 }
 
-bool mlir::binade::isRecomputedOverMany(Operation *op) {
+bool mlir::binade::isRecomputedInMultiTensor(Operation *op) {
   return isRecomputed(op) && isa<ElementwiseOpInterface>(op);
 }
 

@@ -63,7 +63,7 @@ private:
     for (Value operand : op->getOperands())
       if (!isKernel(op) ||
           (schedule == Schedule::MultiTensor && !isConstant(operand) &&
-           !isRecomputedOverMany(operand.getDefiningOp())))
+           !isRecomputedInMultiTensor(operand.getDefiningOp())))
         materialize(operand);
 
     SmallVector<unsigned> inputs = getInputs(op);
@@ -79,8 +79,9 @@ private:
     // Equal multi-tensor ops share a launch, unless one depends on the other.
     bool canShareLaunch = schedule == Schedule::MultiTensor && !sumsTensors(op);
     if (canShareLaunch)
-      if (auto found = overMany.find(op->getName());
-          found != overMany.end() && !llvm::is_contained(inputs, found->second))
+      if (auto found = multiTensorGroups.find(op->getName());
+          found != multiTensorGroups.end() &&
+          !llvm::is_contained(inputs, found->second))
         into = found->second;
     if (into && (!isRead[*into] || llvm::all_of(inputs, [&](unsigned input) {
           return input == *into || groups[input].level < groups[*into].level;
@@ -90,7 +91,7 @@ private:
       for (unsigned input : inputs)
         isRead[input] = true;
       if (canShareLaunch)
-        overMany[op->getName()] = groups.size();
+        multiTensorGroups[op->getName()] = groups.size();
       add(op, std::move(group));
     }
     if (unsigned own = groupOf.lookup(op);
@@ -342,14 +343,14 @@ private:
   SmallVector<unsigned> getInputs(Operation *op) {
     llvm::SetVector<unsigned> inputs;
     bool looksThrough = isKernel(op) || isRecomputed(op);
-    bool isOverMany = isMultiTensor(op);
+    bool opIsMultiTensor = isMultiTensor(op);
     SmallVector<Value> pending(op->getOperands());
     while (!pending.empty()) {
       Operation *producer = pending.pop_back_val().getDefiningOp();
       if (!producer)
         continue;
-      if (looksThrough && (isOverMany ? isRecomputedOverMany(producer)
-                                      : isRecomputed(producer)))
+      if (looksThrough && (opIsMultiTensor ? isRecomputedInMultiTensor(producer)
+                                           : isRecomputed(producer)))
         llvm::append_range(pending, producer->getOperands());
       else if (auto found = groupOf.find(producer); found != groupOf.end())
         inputs.insert(found->second);
@@ -455,7 +456,7 @@ private:
   DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, unsigned> position, moments;
   /// The latest group of each multi-tensor op.
-  DenseMap<OperationName, unsigned> overMany;
+  DenseMap<OperationName, unsigned> multiTensorGroups;
 };
 } // namespace
 

@@ -38,7 +38,7 @@ std::vector<FusionGroup> groupOps(Block &body);
 bool isRecomputed(Operation *op);
 
 /// Whether multi-tensor kernels, which see one element at a time, do so.
-bool isRecomputedOverMany(Operation *op);
+bool isRecomputedInMultiTensor(Operation *op);
 
 /// Returns the values that `group` reads and its kernel does not compute.
 llvm::SetVector<Value> getMemory(const FusionGroup &group);

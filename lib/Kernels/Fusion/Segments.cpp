@@ -16,10 +16,10 @@ LaunchSegments mlir::binade::getSegments(LaunchOp launch) {
       kernel =
           SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(launch, symbol);
     if (segments.list.empty()) {
-      segments.overMany =
+      segments.isMultiTensor =
           kernel->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue() ==
           Schedule::MultiTensor;
-      if (segments.overMany)
+      if (segments.isMultiTensor)
         segments.numShared =
             llvm::count_if(kernel.getResultTypes(), [](Type type) {
               return cast<RankedTensorType>(type).getRank() == 0;

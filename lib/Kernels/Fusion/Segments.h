@@ -20,7 +20,7 @@ struct LaunchSegments {
   /// Number of results, at the end of the list, that all segments compute
   /// together: those of rank 0 of multi-tensor kernels.
   unsigned numShared = 0;
-  bool overMany = false;
+  bool isMultiTensor = false;
 };
 
 LaunchSegments getSegments(LaunchOp launch);

@@ -17,7 +17,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
     return emitInternalError(op.getLoc())
            << "kernel @" << name << " was not compiled";
   // There is nothing to compute.
-  if (!segments.overMany && shape->second.extent == 0)
+  if (!segments.isMultiTensor && shape->second.extent == 0)
     return success();
   launch.kernel = name.str();
   launch.grain = shape->second.grain;
@@ -30,7 +30,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
     for (Value operand :
          op.getOperands().slice(firstOperand, kernel.getNumArguments())) {
       segment.operands.push_back(getView(operand));
-      if (segments.overMany)
+      if (segments.isMultiTensor)
         segment.extent = std::max(segment.extent, getNumElements(operand));
     }
     for (Value result : op.getResults().slice(firstResult, numResults))
@@ -40,7 +40,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
     launch.segments.push_back(std::move(segment));
   }
   if (shape->second.workspaceBytes)
-    addWorkspace(op, launch, shape->second, segments.overMany);
+    addWorkspace(op, launch, shape->second, segments.isMultiTensor);
   plan::Record record{describe(op, name), std::move(launch)};
   records->push_back(std::move(record));
   return success();
@@ -48,9 +48,9 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
 
 /// Adds one workspace for all segments, in which they follow one another.
 void PlanEmitter::addWorkspace(LaunchOp op, plan::Launch &launch,
-                               const KernelShape &shape, bool overMany) {
+                               const KernelShape &shape, bool isMultiTensor) {
   auto blocks = [&](const plan::Segment &segment) -> uint64_t {
-    return overMany ? llvm::divideCeil(segment.extent, shape.grain) : 1;
+    return isMultiTensor ? llvm::divideCeil(segment.extent, shape.grain) : 1;
   };
   uint64_t total = 0;
   for (const plan::Segment &segment : launch.segments)

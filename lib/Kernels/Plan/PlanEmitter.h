@@ -51,7 +51,7 @@ private:
   void addScratch(Record &record, Operation *op);
   LogicalResult emitLaunch(LaunchOp op);
   void addWorkspace(LaunchOp op, ::binade::plan::Launch &launch,
-                    const KernelShape &shape, bool overMany);
+                    const KernelShape &shape, bool isMultiTensor);
   LogicalResult emitTile(TileOp op);
   void clear(Value sum);
   LogicalResult emitProgram(unsigned index, std::vector<Record> &into);

@@ -159,7 +159,7 @@ MadeOperation createKernels(const plan::Record &record,
   auto starts = listStarts(*setup.plan, record, setup.where);
   if (!starts)
     return starts.takeError();
-  if (starts->front().kernel->isOverMany())
+  if (starts->front().kernel->isMultiTensor())
     return createTableLaunch(*std::move(starts), record.label, setup);
   return createKernelLaunch(*starts, record.label, setup);
 }

@@ -47,13 +47,13 @@ TEST(DeviceKernels, WhatIsWrittenIsRead) {
   ASSERT_EQ(read->deviceKernels.size(), 2u);
   const DeviceKernel *mean = read->findDeviceKernel("mean");
   ASSERT_TRUE(mean);
-  EXPECT_TRUE(mean->isOverMany());
+  EXPECT_TRUE(mean->isMultiTensor());
   EXPECT_EQ(mean->module, 1u);
   ASSERT_EQ(mean->entries.size(), 2u);
   EXPECT_EQ(mean->entries[1].symbol, "mean_finish");
   const DeviceKernel *relu = read->findDeviceKernel("relu");
   ASSERT_TRUE(relu);
-  EXPECT_FALSE(relu->isOverMany());
+  EXPECT_FALSE(relu->isMultiTensor());
   EXPECT_EQ(relu->entries[0].grid, (std::vector<std::int64_t>{12, 2, 1}));
   EXPECT_EQ(relu->entries[0].block, (std::vector<std::int64_t>{32, 4, 2}));
   EXPECT_FALSE(read->findDeviceKernel("relu_all"));
