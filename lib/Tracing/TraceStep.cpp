@@ -11,15 +11,15 @@ using namespace mlir::binade;
 // The two steps
 //===----------------------------------------------------------------------===//
 
-OwningOpRef<ModuleOp> mlir::binade::makeExactTwin(ModuleOp module) {
-  OwningOpRef<ModuleOp> twin(module.clone());
-  twin->walk([](Operation *op) {
+OwningOpRef<ModuleOp> mlir::binade::makeUnroundedCopy(ModuleOp module) {
+  OwningOpRef<ModuleOp> exactModule(module.clone());
+  exactModule->walk([](Operation *op) {
     if (auto decided = dyn_cast<PrecisionOpInterface>(op))
       decided.setPrecisionAttr(nullptr);
     if (auto update = dyn_cast<OptimizerUpdateOp>(op))
       update.removeStorageAttr();
   });
-  return twin;
+  return exactModule;
 }
 
 std::map<std::string, RankedTensorType>

@@ -48,8 +48,9 @@ static std::string getDirectory(const std::string &path) {
   return slash == path.npos ? "" : path.substr(0, slash + 1);
 }
 
-Result<void> Verification::Implementation::loadTwin(const Safetensors &file,
-                                                    MLIRContext &context) {
+Result<void>
+Verification::Implementation::loadCpuReference(const Safetensors &file,
+                                               MLIRContext &context) {
   DiagnosticCollector diagnostics(&context);
   FailureOr<Bundle> reference = makeCpuReference(*source, plan);
   if (failed(reference))
@@ -163,7 +164,7 @@ Result<void> Verification::Implementation::loadForDevice(
   auto images = readBundleModules(file);
   if (!images)
     return images.takeError();
-  if (Result<void> done = loadTwin(file, context); !done)
+  if (Result<void> done = loadCpuReference(file, context); !done)
     return done;
   cpuRunner = cpu->createRecordRunner();
   if (options.keepsExpectations) {

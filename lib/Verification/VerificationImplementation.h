@@ -41,8 +41,8 @@ struct Verification::Implementation {
   ::binade::Result<void>
   compareModules(const std::vector<::binade::ModuleImages> &images,
                  MLIRContext &context);
-  ::binade::Result<void> loadTwin(const ::binade::Safetensors &file,
-                                  MLIRContext &context);
+  ::binade::Result<void> loadCpuReference(const ::binade::Safetensors &file,
+                                          MLIRContext &context);
   ::binade::LoadOptions getLoadOptions() const;
   ::binade::Result<void> checkOnly() const;
 

@@ -32,7 +32,7 @@ struct TraceCommand {
       return ExitCode::Rejected;
     OwningOpRef<ModuleOp> exact;
     if (compares) {
-      exact = makeExactTwin(model.getModule());
+      exact = makeUnroundedCopy(model.getModule());
       // Copies that a budget makes are no ops of the model's.
       CompileOptions unlimited = step.options;
       unlimited.budget.clear();

@@ -82,7 +82,7 @@ struct StepTrace {
 
 /// Returns a copy of `module`, which is the result of phase `assign`, without
 /// decisions, so that everything is f32.
-OwningOpRef<ModuleOp> makeExactTwin(ModuleOp module);
+OwningOpRef<ModuleOp> makeUnroundedCopy(ModuleOp module);
 
 /// Computes `@step` of `module` with `inputs`, which are named "role/name" and
 /// may contain unused ones, and `@step` of `exact` in f64, unless it is null.
