@@ -26,10 +26,9 @@ static SmallVector<uint32_t> listWorkspaces(const Execution &execution) {
   return buffers;
 }
 
-std::optional<Stray> mlir::binade::findStray(const ::binade::Plan &plan,
-                                             const Execution &execution,
-                                             std::span<const std::byte> before,
-                                             std::span<const std::byte> after) {
+std::optional<UnexpectedWrite> mlir::binade::findUnexpectedWrite(
+    const ::binade::Plan &plan, const Execution &execution,
+    std::span<const std::byte> before, std::span<const std::byte> after) {
   SmallVector<std::pair<uint64_t, uint64_t>> own;
   for (const RecordAccess &access : execution.accesses)
     if (access.isWritten)
@@ -76,5 +75,5 @@ std::optional<Stray> mlir::binade::findStray(const ::binade::Plan &plan,
   if (!difference)
     return std::nullopt;
   difference->what = "memory outside of the record's results has changed";
-  return Stray(access, std::move(*difference));
+  return UnexpectedWrite(access, std::move(*difference));
 }

@@ -9,14 +9,14 @@ namespace mlir::binade {
 
 /// An access that covers a buffer that changed unexpectedly, and its first
 /// difference.
-using Stray = std::pair<RecordAccess, Difference>;
+using UnexpectedWrite = std::pair<RecordAccess, Difference>;
 
 /// Compares the arena before and after a record, except for its results and
 /// workspaces, and returns the first change.
-std::optional<Stray> findStray(const ::binade::Plan &plan,
-                               const Execution &execution,
-                               std::span<const std::byte> before,
-                               std::span<const std::byte> after);
+std::optional<UnexpectedWrite>
+findUnexpectedWrite(const ::binade::Plan &plan, const Execution &execution,
+                    std::span<const std::byte> before,
+                    std::span<const std::byte> after);
 
 } // namespace mlir::binade
 

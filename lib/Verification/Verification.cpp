@@ -105,9 +105,9 @@ Verification::Implementation::runWatched(const Execution &execution,
     return done.takeError();
   if (auto done = deviceRunner->read(0, after); !done)
     return done.takeError();
-  if (auto stray = findStray(plan, execution, before, after))
-    note(getReport(execution.record), place, stray->first,
-         std::move(stray->second));
+  if (auto unexpected = findUnexpectedWrite(plan, execution, before, after))
+    note(getReport(execution.record), place, unexpected->first,
+         std::move(unexpected->second));
   return readAll(*deviceRunner, execution.accesses);
 }
 
