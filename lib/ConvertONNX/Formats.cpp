@@ -141,7 +141,7 @@ QuantizedInput NodePlanner::findCodes(const NodeProto &node, unsigned input,
 
 void NodePlanner::planQuantized(PlannedNode &planned,
                                 const NodeFormats &formats) {
-  if (!sumsProducts(*planned.node))
+  if (!contractsInputs(*planned.node))
     return;
   int64_t version = getStandardSet(sets);
   SmallVector<QuantizedInput> inputs(formats.operands.size());
@@ -199,7 +199,7 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.same = formats.same;
   planWaiting(planned, formats.saved);
   const NodeProto &node = *planned.node;
-  planned.isProduct = static_cast<bool>(formats.accumulate);
+  planned.isContraction = static_cast<bool>(formats.accumulate);
   if (!formats.compute && !formats.isMovement)
     return;
   // The compute type must be a type of the schema, not of an attribute.
@@ -234,7 +234,7 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   // Whether the op has to compute in f32 on rounded operands: contractions with
   // f32 results or quantized operands, and ops that accumulate in the type of
   // their operands.
-  bool isLossy = (planned.isProduct && result == TensorProto::FLOAT) ||
+  bool isLossy = (planned.isContraction && result == TensorProto::FLOAT) ||
                  !planned.operands.empty() || sumsInOwnType(node, sets);
   if (!schema->allows(letters.front(), compute)) {
     limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
@@ -254,11 +254,11 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
 NodeFormats mlir::binade::convert::getNodeFormats(const NodeProto &node,
                                                   const NodeFormats &formats) {
   NodeFormats chosen = formats;
-  if (!followsProducts(node) || !formats.productCompute)
+  if (!followsMatmuls(node) || !formats.matmulCompute)
     return chosen;
-  chosen.compute = formats.productCompute;
-  chosen.result = formats.productResult;
-  chosen.rule = formats.productRule;
+  chosen.compute = formats.matmulCompute;
+  chosen.result = formats.matmulResult;
+  chosen.rule = formats.matmulRule;
   return chosen;
 }
 

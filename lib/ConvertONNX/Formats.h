@@ -43,7 +43,7 @@ struct PlannedNode {
   /// The type that readers of the result see.
   int32_t result = ::onnx::TensorProto::FLOAT;
   /// Whether the node is a contraction, such as a matmul or a convolution.
-  bool isProduct = false;
+  bool isContraction = false;
   /// The formats to which inputs are quantized and from which they are
   /// dequantized; null for others.
   SmallVector<QuantizedInput, 0> operands;

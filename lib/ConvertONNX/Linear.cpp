@@ -69,7 +69,7 @@ Linearity mlir::binade::convert::getLinearity(const NodeProto &node) {
   llvm_unreachable("unknown kind");
 }
 
-bool mlir::binade::convert::sumsProducts(const NodeProto &node) {
+bool mlir::binade::convert::contractsInputs(const NodeProto &node) {
   return node.op_type() == "MatMul" || getKind(node.op_type()) == Kind::Biased;
 }
 

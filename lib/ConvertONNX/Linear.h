@@ -19,7 +19,7 @@ Linearity getLinearity(const ::onnx::NodeProto &node);
 
 /// Whether the node is a contraction of its first two inputs: a matmul or a
 /// convolution.
-bool sumsProducts(const ::onnx::NodeProto &node);
+bool contractsInputs(const ::onnx::NodeProto &node);
 
 /// Values that are known to be 0, which need no scaling.
 class Zeros {

@@ -226,7 +226,7 @@ bool GradientScaler::findScaled() {
   findLevels();
   for (unsigned index : backward.set_bits()) {
     const PlannedNode &node = nodes[index];
-    if (node.isProduct && node.isPlanned() &&
+    if (node.isContraction && node.isPlanned() &&
         node.operand == TensorProto::FLOAT16)
       demand(index);
   }

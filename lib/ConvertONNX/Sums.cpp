@@ -95,13 +95,13 @@ bool mlir::binade::convert::sumsInOwnType(const NodeProto &node,
   llvm_unreachable("unknown kind");
 }
 
-bool mlir::binade::convert::followsProducts(const NodeProto &node) {
+bool mlir::binade::convert::followsMatmuls(const NodeProto &node) {
   return node.op_type() == "Attention" && node.domain().empty();
 }
 
 void mlir::binade::convert::setSumsWide(NodeProto &node) {
   static constexpr StringLiteral kName = "softmax_precision";
-  if (!followsProducts(node) || findAttribute(node, kName))
+  if (!followsMatmuls(node) || findAttribute(node, kName))
     return;
   auto &attribute = *node.add_attribute();
   attribute.set_name(kName.str());

@@ -19,7 +19,7 @@ bool sumsInOwnType(const ::onnx::NodeProto &node, const OperatorSets &sets);
 
 /// Whether an attribute sets the format of everything in the node but its
 /// matmuls, so that its operands may have the format of these.
-bool followsProducts(const ::onnx::NodeProto &node);
+bool followsMatmuls(const ::onnx::NodeProto &node);
 
 /// Sets the attribute that makes a node with narrow operands sum in f32, if its
 /// op has one and the node does not set it.

@@ -47,22 +47,22 @@ private:
 
 /// Adds the decision of the matmuls and convolutions among `ops`, if they
 /// agree.
-static void addProducts(ArrayRef<PrecisionOpInterface> ops,
-                        NodeFormats &formats) {
+static void addMatmuls(ArrayRef<PrecisionOpInterface> ops,
+                       NodeFormats &formats) {
   for (PrecisionOpInterface op : ops) {
     if (!op.accumulates())
       continue;
     PrecisionAttr decision = op.getPrecisionAttr();
-    bool isFirst = !formats.productCompute;
-    if (!isFirst && (formats.productCompute != decision.getCompute() ||
-                     formats.productResult != decision.getResult())) {
-      formats.productCompute = formats.productResult = {};
+    bool isFirst = !formats.matmulCompute;
+    if (!isFirst && (formats.matmulCompute != decision.getCompute() ||
+                     formats.matmulResult != decision.getResult())) {
+      formats.matmulCompute = formats.matmulResult = {};
       return;
     }
-    formats.productCompute = decision.getCompute();
-    formats.productResult = decision.getResult();
+    formats.matmulCompute = decision.getCompute();
+    formats.matmulResult = decision.getResult();
     if (auto rule = decision.getRule(); rule && isFirst)
-      formats.productRule = rule.str();
+      formats.matmulRule = rule.str();
   }
 }
 
@@ -81,7 +81,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
   if (computing.empty())
     computing = decided;
   NodeFormats formats;
-  addProducts(computing, formats);
+  addMatmuls(computing, formats);
   for (PrecisionOpInterface op : computing) {
     PrecisionAttr decision = op.getPrecisionAttr();
     NodeFormats next;
@@ -93,9 +93,9 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       next.operands.push_back(decision.getOperand(i));
     if (!formats.compute) {
-      next.productCompute = formats.productCompute;
-      next.productResult = formats.productResult;
-      next.productRule = formats.productRule;
+      next.matmulCompute = formats.matmulCompute;
+      next.matmulResult = formats.matmulResult;
+      next.matmulRule = formats.matmulRule;
       formats = next;
       continue;
     }

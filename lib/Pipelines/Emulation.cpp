@@ -30,7 +30,7 @@ public:
 
 private:
   void addConversions(Operation *op);
-  void addProducts(Operation *op);
+  void addContractions(Operation *op);
   EmulatedFormat &get(Type format);
 
   const Target &target;
@@ -105,7 +105,7 @@ void EmulationFinder::addConversions(Operation *op) {
   }
 }
 
-void EmulationFinder::addProducts(Operation *op) {
+void EmulationFinder::addContractions(Operation *op) {
   SetVector<Type> multiplied;
   for (Type format : findFormats(op))
     if (!target.converts(format, op))
@@ -121,13 +121,13 @@ void EmulationFinder::addProducts(Operation *op) {
           multiplied.insert(format);
   }
   for (Type format : multiplied)
-    ++get(format).products;
+    ++get(format).contractions;
 }
 
 void EmulationFinder::visit(Operation *op) {
   auto decided = dyn_cast<PrecisionOpInterface>(op);
   if (decided && decided.countMacs())
-    addProducts(op);
+    addContractions(op);
   else
     addConversions(op);
 }
@@ -163,10 +163,10 @@ static std::string describe(const EmulatedFormat &format) {
                           count(format.elements, "element"));
   if (format.instructions > 0)
     text += llvm::formatv(", {0} instructions each", format.instructions);
-  if (format.products > 0)
+  if (format.contractions > 0)
     text += llvm::formatv("{0} {1}, in a wider format",
                           format.conversions > 0 ? ";" : "",
-                          count(format.products, "contraction"));
+                          count(format.contractions, "contraction"));
   return text;
 }
 

@@ -57,7 +57,7 @@ void Product::evaluate(Evaluation &e) const {
     std::vector<double> lhs = takeMatrix(left, index, transposeLeft);
     std::vector<double> rhs = takeMatrix(right, index, transposeRight);
     MutableArrayRef<double> sums = y.getFloats().slice(index * m * n, m * n);
-    accumulateProduct(lhs, rhs, sums, m, k, n);
+    accumulateMatmul(lhs, rhs, sums, m, k, n);
     for (int64_t i = 0; i < m * n; ++i)
       sums[i] = sums[i] * scale + (bias ? (*bias)[i % n] : 0.0);
     if (!e.wantsErrors())
@@ -65,7 +65,7 @@ void Product::evaluate(Evaluation &e) const {
     takeMagnitudes(lhs);
     takeMagnitudes(rhs);
     std::fill(magnitudes.begin(), magnitudes.end(), 0.0);
-    accumulateProduct(lhs, rhs, magnitudes, m, k, n);
+    accumulateMatmul(lhs, rhs, magnitudes, m, k, n);
     for (int64_t i = 0; i < m * n; ++i) {
       double shift = bias ? (*bias)[i % n] : 0.0;
       e.setError(0, index * m * n + i,

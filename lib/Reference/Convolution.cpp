@@ -40,7 +40,7 @@ struct Geometry {
 
   /// Calls `use(x index, weight index, y index)` for every multiply-add of an
   /// element of x and one of the weight that contributes to an element of y.
-  template <typename Use> void forEachProduct(Use use) const {
+  template <typename Use> void forEachMac(Use use) const {
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t group = 0; group < groups; ++group)
         for (int64_t o = 0; o < outputs; ++o) {
@@ -109,7 +109,7 @@ static void evaluateConv(ConvOp op, Evaluation &e) {
   Tensor &y = e.result();
   Geometry geometry(op, x.getShape(), weight.getShape(), y.getShape());
   Sums sums(y);
-  geometry.forEachProduct([&](int64_t xi, int64_t wi, int64_t yi) {
+  geometry.forEachMac([&](int64_t xi, int64_t wi, int64_t yi) {
     sums.add(yi, x[xi] * weight[wi]);
   });
   if (op.getBias()) {
@@ -127,7 +127,7 @@ static void evaluateConvInputGrad(ConvInputGradOp op, Evaluation &e) {
   Geometry geometry(op, e.result().getShape(), weight.getShape(),
                     dy.getShape());
   Sums sums(e.result());
-  geometry.forEachProduct([&](int64_t xi, int64_t wi, int64_t yi) {
+  geometry.forEachMac([&](int64_t xi, int64_t wi, int64_t yi) {
     sums.add(xi, dy[yi] * weight[wi]);
   });
   sums.setErrors(e, geometry.outputs * geometry.countKernel());
@@ -137,7 +137,7 @@ static void evaluateConvWeightGrad(ConvWeightGradOp op, Evaluation &e) {
   const Tensor &dy = e[op.getGradient()], &x = e[op.getX()];
   Geometry geometry(op, x.getShape(), e.result().getShape(), dy.getShape());
   Sums sums(e.result());
-  geometry.forEachProduct([&](int64_t xi, int64_t wi, int64_t yi) {
+  geometry.forEachMac([&](int64_t xi, int64_t wi, int64_t yi) {
     sums.add(wi, dy[yi] * x[xi]);
   });
   sums.setErrors(e, geometry.batch * geometry.countOutputs());

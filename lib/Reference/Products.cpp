@@ -70,9 +70,9 @@ static void multiplyAnywhere(const Operands &o, double *panel) {
   multiply(o, panel);
 }
 
-void mlir::binade::accumulateProduct(ArrayRef<double> lhs, ArrayRef<double> rhs,
-                                     MutableArrayRef<double> y, int64_t m,
-                                     int64_t k, int64_t n) {
+void mlir::binade::accumulateMatmul(ArrayRef<double> lhs, ArrayRef<double> rhs,
+                                    MutableArrayRef<double> y, int64_t m,
+                                    int64_t k, int64_t n) {
   static const auto widest = __builtin_cpu_supports("avx512f") ? multiplyAvx512
                              : __builtin_cpu_supports("avx2")
                                  ? multiplyAvx2

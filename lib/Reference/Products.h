@@ -9,9 +9,9 @@ namespace mlir::binade {
 
 /// Computes y[m, n] += lhs[m, k] rhs[k, n]. Adds the terms of each element in
 /// order, so that the bits are the same on every CPU.
-void accumulateProduct(llvm::ArrayRef<double> lhs, llvm::ArrayRef<double> rhs,
-                       llvm::MutableArrayRef<double> y, int64_t m, int64_t k,
-                       int64_t n);
+void accumulateMatmul(llvm::ArrayRef<double> lhs, llvm::ArrayRef<double> rhs,
+                      llvm::MutableArrayRef<double> y, int64_t m, int64_t k,
+                      int64_t n);
 
 } // namespace mlir::binade
 

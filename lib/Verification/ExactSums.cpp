@@ -88,9 +88,9 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
 static constexpr double kDroppedOfCodes = 0x1p-10;
 
 namespace {
-class ExactProduct {
+class ExactMatmul {
 public:
-  ExactProduct(const plan::Matmul &matmul, const Execution &execution)
+  ExactMatmul(const plan::Matmul &matmul, const Execution &execution)
       : matmul(matmul), execution(execution) {}
 
   /// Computes element `number` of the result in row-major order.
@@ -179,10 +179,10 @@ private:
 ::binade::Result<Judgement> mlir::binade::judge(ModuleOp,
                                                 const plan::Matmul &matmul,
                                                 const Execution &execution) {
-  ExactProduct product(matmul, execution);
+  ExactMatmul product(matmul, execution);
   int64_t count = matmul.m * matmul.n;
   for (int64_t size : matmul.batch)
     count *= size;
-  return judgeSums(execution, ExactProduct::Out, count, matmul.k,
+  return judgeSums(execution, ExactMatmul::Out, count, matmul.k,
                    [&](int64_t number) { return product.compute(number); });
 }

@@ -29,8 +29,8 @@ struct NodeFormats {
   FloatType compute, accumulate, result;
   /// The formats and the rule of the node's matmuls and convolutions, if they
   /// agree: other ops of the node may have different ones.
-  FloatType productCompute, productResult;
-  std::string productRule;
+  FloatType matmulCompute, matmulResult;
+  std::string matmulRule;
   /// The formats to which inputs are quantized, by index; null for inputs that
   /// are not quantized.
   SmallVector<QuantizedAttr, 0> operands;

@@ -15,7 +15,7 @@ struct EmulatedFormat {
   /// An upper bound of the elements that they convert.
   int64_t elements = 0;
   /// Matmuls and convolutions with operands of the format.
-  int64_t products = 0;
+  int64_t contractions = 0;
   /// An upper bound of the instructions per conversion.
   unsigned instructions = 0;
 };

@@ -97,9 +97,9 @@ Type getElementType(MLIRContext *context, ::binade::DType dtype);
 /// Compiles a matmul kernel for each of `products`; equal ones share a kernel.
 /// The arguments of a kernel are the addresses of the operands and the result
 /// and, as far as they exist, of the bias, the scales and the workspace.
-FailureOr<CompiledGpuKernels> compileGpuProducts(Location location,
-                                                 ArrayRef<GpuProduct> products,
-                                                 const CudaOptions &options);
+FailureOr<CompiledGpuKernels> compileGpuMatmuls(Location location,
+                                                ArrayRef<GpuMatmul> products,
+                                                const CudaOptions &options);
 
 /// Does the same for convolutions. The arguments are the two tensors that are
 /// read (for gradients `y` first, otherwise `x`), the one that is written, the

@@ -49,7 +49,7 @@ struct GpuScaleBlock {
 ///           + bias[j] (+ out[b.., i, j] if `accumulate`)),
 /// as in the plan. With `block`, which needs both scales and no batch, the
 /// partial sum of each block is multiplied by its scales.
-struct GpuProduct {
+struct GpuMatmul {
   std::vector<int64_t> batch;
   int64_t m = 1, n = 1, k = 1;
   GpuMatrix lhs, rhs, out;
@@ -60,7 +60,7 @@ struct GpuProduct {
   /// Whether there is a workspace of `getWorkspaceBytes` for partial sums.
   bool workspace = false;
 
-  bool operator==(const GpuProduct &) const = default;
+  bool operator==(const GpuMatmul &) const = default;
 };
 
 /// A convolution of the plan, or a gradient of one. For gradients, `y` is the
@@ -110,7 +110,7 @@ struct GpuAttention {
 /// Return the bytes of workspace with which the kernel splits its sums between
 /// several blocks (split-K), so that a result with few tiles uses the whole
 /// device; 0 if it has enough tiles.
-int64_t getWorkspaceBytes(const GpuProduct &product);
+int64_t getWorkspaceBytes(const GpuMatmul &product);
 int64_t getWorkspaceBytes(const GpuConvolution &convolution);
 
 /// Returns the bytes that the first kernel of the gradients passes to the

@@ -14,7 +14,7 @@ using namespace mlir::binade;
 #include "binade/IR/Ops/Attention.cpp.inc"
 
 /// Returns the multiply-adds of one contraction of query and key.
-static int64_t countScoreProducts(Value query, Value key) {
+static int64_t countScoreMacs(Value query, Value key) {
   auto keys = cast<RankedTensorType>(key.getType());
   return cast<RankedTensorType>(query.getType()).getNumElements() *
          keys.getDimSize(keys.getRank() - 2);
@@ -22,15 +22,15 @@ static int64_t countScoreProducts(Value query, Value key) {
 
 /// The scores, and the values weighted by them.
 std::optional<int64_t> AttentionOp::countMacs() {
-  return countScoreProducts(getQuery(), getKey()) +
-         countScoreProducts(getY(), getKey());
+  return countScoreMacs(getQuery(), getKey()) +
+         countScoreMacs(getY(), getKey());
 }
 
 /// The scores recomputed, the gradients of scores and values, and the gradients
 /// of query and key.
 std::optional<int64_t> AttentionGradOp::countMacs() {
-  return 3 * countScoreProducts(getQuery(), getKey()) +
-         2 * countScoreProducts(getGradient(), getKey());
+  return 3 * countScoreMacs(getQuery(), getKey()) +
+         2 * countScoreMacs(getGradient(), getKey());
 }
 
 Schedule AttentionOp::getSchedule() { return Schedule::Library; }

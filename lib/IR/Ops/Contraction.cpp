@@ -245,7 +245,7 @@ struct CodedSide {
 };
 
 /// A matmul of quantized operands that the target supports.
-struct CodedProduct {
+struct QuantizedMatmul {
   CodedSide lhs, rhs;
   SmallVector<int64_t>
       block; ///< The block of scales; empty for one scale per operand.
@@ -357,8 +357,8 @@ static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
 
 /// Returns the quantized operands of `op` for a matmul of the target; none if
 /// the target does not support it, with the reason in `refusal`.
-static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
-                                             Refusal &refusal) {
+static std::optional<QuantizedMatmul> findCodes(MatmulOp op, TargetAttr target,
+                                                Refusal &refusal) {
   CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
                 op.getTransposeLhs()},
       rhs{op.getRhs().getDefiningOp<DequantizeOp>(), !op.getTransposeRhs()};
@@ -371,7 +371,7 @@ static std::optional<CodedProduct> findCodes(MatmulOp op, TargetAttr target,
                          target.getMultiple());
   if (!refusal.reason.empty())
     return std::nullopt;
-  CodedProduct product{lhs, rhs, {}};
+  QuantizedMatmul product{lhs, rhs, {}};
   if (holdsCodes(lhs.getFormat()) && holdsCodes(rhs.getFormat()))
     return product;
   product.block = findBlock(lhs, rhs, target, refusal);
@@ -434,7 +434,7 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
 
 /// Builds a matmul of the quantized operands.
 static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
-                           const CodedProduct &product, int64_t multiple) {
+                           const QuantizedMatmul &product, int64_t multiple) {
   auto type = cast<RankedTensorType>(op.getType());
   ArrayRef<int64_t> block = product.block;
   SmallVector<Value> operands;
@@ -461,7 +461,8 @@ static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
 FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   TargetAttr target = getTarget(*this);
   Refusal refusal;
-  if (std::optional<CodedProduct> product = findCodes(*this, target, refusal))
+  if (std::optional<QuantizedMatmul> product =
+          findCodes(*this, target, refusal))
     return SmallVector<Value>{
         multiplyCodes(b, *this, *product, getScaleMultiple(target))};
   auto type = cast<RankedTensorType>(getType());

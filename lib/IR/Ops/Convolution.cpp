@@ -27,7 +27,7 @@ static Layouts chooseChannelsLast(Operation *op, bool isLast,
 
 /// Each output is a sum over a filter, whichever of the three tensors is the
 /// result.
-static int64_t countConvolutionProducts(Operation *op) {
+static int64_t countConvolutionMacs(Operation *op) {
   Value output = isa<ConvOp>(op) ? op->getResult(0) : op->getOperand(0);
   Value filters =
       isa<ConvWeightGradOp>(op) ? op->getResult(0) : op->getOperand(1);

@@ -110,8 +110,8 @@ static void measureMultiplyAdd(Ceilings &ceilings, unsigned threads) {
                                           " threads"));
 }
 
-static void measureProduct(Ceilings &ceilings, DType dtype, unsigned threads,
-                           Contraction contraction) {
+static void measureMatmul(Ceilings &ceilings, DType dtype, unsigned threads,
+                          Contraction contraction) {
   constexpr std::int64_t size = 1024;
   std::vector<plan::Buffer> buffers(3);
   std::uint64_t bytes = 0;
@@ -158,6 +158,6 @@ Ceilings binade::measureCeilings(unsigned threads,
   measureCopy(ceilings, threads);
   measureMultiplyAdd(ceilings, threads);
   for (DType dtype : narrow)
-    measureProduct(ceilings, dtype, threads, contraction);
+    measureMatmul(ceilings, dtype, threads, contraction);
   return ceilings;
 }

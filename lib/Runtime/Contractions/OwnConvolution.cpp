@@ -222,7 +222,7 @@ void OwnConvolution::computeRows(std::int64_t item, float *memory) const {
     positions[i] = Activation::split(row + i, to->spatial);
   const float *right = scratch + group * columnBlock * (depth + 1);
 
-  tile::Product product;
+  tile::PackedMatmul product;
   product.left = left;
   product.rightPitch = depth * kernels.columns;
   product.rows = rows;
@@ -279,7 +279,7 @@ void OwnConvolution::computeWeights(std::int64_t item, float *memory) const {
       reinterpret_cast<std::int64_t *>(gathered + columnBlock * depthBlock);
   auto *positions = reinterpret_cast<Position *>(offsets + depthBlock);
 
-  tile::Product product;
+  tile::PackedMatmul product;
   product.left = left;
   product.right = right;
   product.rows = std::min(rowBlock, groupOutputs - row);

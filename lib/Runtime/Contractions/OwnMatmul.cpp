@@ -179,7 +179,7 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
                         0};
     kernels.pack(source, kernels.columns, biasRow, kernels.columns);
   }
-  tile::Product product;
+  tile::PackedMatmul product;
   product.left = left;
   product.rightPitch = k * kernels.columns;
   product.rows = rows;

@@ -34,7 +34,7 @@ struct Target {
 
 /// A matmul of packed blocks: sums[i, j] += left[i, l] * right[l, j], summed
 /// over l with sequential fused multiply-adds.
-struct Product {
+struct PackedMatmul {
   const float *left = nullptr;  ///< Panels of `depth` positions.
   const float *right = nullptr; ///< First position of the first panel.
   std::int64_t rightPitch = 0;  ///< Distance of right panels in floats.
@@ -66,7 +66,7 @@ struct Kernels {
   /// to 8 floats after the last panel may be overwritten.
   void (*pack)(const Source &source, std::int64_t width, float *to,
                std::int64_t pitch);
-  void (*multiply)(const Product &product);
+  void (*multiply)(const PackedMatmul &product);
   void (*gather)(const Gather &gather);
 };
 

@@ -311,7 +311,7 @@ void storeAs(const float *sums, std::int64_t pitch, std::int64_t rows,
 }
 
 /// Writes the sums of the panel that starts at (row, column) to the target.
-void store(const float *sums, std::int64_t pitch, const Product &p,
+void store(const float *sums, std::int64_t pitch, const PackedMatmul &p,
            std::int64_t row, std::int64_t column) {
   Target target = p.target;
   std::int64_t offset = row * target.rowStride + column * target.columnStride;
@@ -329,7 +329,7 @@ void store(const float *sums, std::int64_t pitch, const Product &p,
     storeAs<F16>(sums, pitch, rows, columns, target);
 }
 
-void multiply(const Product &p) {
+void multiply(const PackedMatmul &p) {
   alignas(64) float local[panelRows * panelColumns];
   // The right panel stays in the L1 cache for all left panels.
   for (std::int64_t column = 0; column < p.columns; column += panelColumns) {

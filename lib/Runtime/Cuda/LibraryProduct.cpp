@@ -1,4 +1,4 @@
-//===- LibraryProduct.cpp - Lowering of matmuls to cuBLASLt ---------------===//
+//===- LibraryMatmul.cpp - Lowering of matmuls to cuBLASLt ---------------===//
 
 #include "LibraryProduct.h"
 #include <algorithm>
@@ -23,9 +23,9 @@ public:
   ProblemBuilder(const plan::Matmul &matmul, const StreamSetup &setup)
       : matmul(matmul), setup(setup) {}
 
-  Result<LibraryProduct> build() {
+  Result<LibraryMatmul> build() {
     std::size_t axes = matmul.batch.size();
-    LibraryProduct product;
+    LibraryMatmul product;
     MatmulProblem &problem = product.problem;
     problem.m = matmul.m;
     problem.n = matmul.n;
@@ -137,7 +137,7 @@ private:
 
   /// Chooses the batch axis of the library, which supports only one: merges
   /// contiguous axes, then takes the longest. The others become `outer`.
-  void chooseBatch(LibraryProduct &product) {
+  void chooseBatch(LibraryMatmul &product) {
     std::vector<BatchAxis> axes;
     for (std::size_t axis = 0; axis < matmul.batch.size(); ++axis) {
       if (matmul.batch[axis] == 1)
@@ -179,7 +179,7 @@ private:
 };
 } // namespace
 
-Result<LibraryProduct> cuda::toLibrary(const plan::Matmul &matmul,
-                                       const StreamSetup &setup) {
+Result<LibraryMatmul> cuda::toLibrary(const plan::Matmul &matmul,
+                                      const StreamSetup &setup) {
   return ProblemBuilder(matmul, setup).build();
 }

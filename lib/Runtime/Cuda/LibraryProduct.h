@@ -1,4 +1,4 @@
-//===- LibraryProduct.h - Lowering of matmuls to cuBLASLt -------*- C++ -*-===//
+//===- LibraryMatmul.h - Lowering of matmuls to cuBLASLt -------*- C++ -*-===//
 
 #ifndef BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
 #define BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
@@ -14,7 +14,7 @@ struct BatchAxis {
 };
 
 /// A matmul of a plan as a matmul of cuBLASLt in a loop over `outer`.
-struct LibraryProduct {
+struct LibraryMatmul {
   MatmulProblem problem;
   /// Batch axes that cuBLASLt does not support, with distances in bytes.
   std::vector<BatchAxis> outer;
@@ -22,8 +22,8 @@ struct LibraryProduct {
 
 /// Converts a matmul of a plan. It is an error (exit code 6) if cuBLASLt does
 /// not support it.
-Result<LibraryProduct> toLibrary(const plan::Matmul &matmul,
-                                 const StreamSetup &setup);
+Result<LibraryMatmul> toLibrary(const plan::Matmul &matmul,
+                                const StreamSetup &setup);
 
 } // namespace binade::cuda
 

@@ -26,7 +26,7 @@ public:
 
   Result<void> tune() override;
   std::string getAlgorithm() const override {
-    return formatAlgorithm(product->getAlgorithm());
+    return formatAlgorithm(matmulOp->getAlgorithm());
   }
 
   Result<void> run(std::span<const std::int64_t> iteration) override {
@@ -44,13 +44,15 @@ public:
     return runAxis(0, addresses);
   }
 
-  std::string getImplementation() const override { return product->describe(); }
+  std::string getImplementation() const override {
+    return matmulOp->describe();
+  }
 
 private:
   /// Loops over the batch axes that cuBLASLt does not support.
   Result<void> runAxis(std::size_t axis, MatmulAddresses addresses) {
     if (axis == outer.size())
-      return product->run(addresses, {"matmul", label});
+      return matmulOp->run(addresses, {"matmul", label});
     const BatchAxis &own = outer[axis];
     for (std::int64_t i = 0; i < own.size; ++i) {
       if (auto done = runAxis(axis + 1, addresses); !done)
@@ -73,7 +75,7 @@ private:
   std::optional<binade::Address> lhsScale, rhsScale, bias;
   std::vector<BatchAxis> outer; ///< With distances in bytes.
   MatmulProblem problem;
-  std::optional<CublasLtMatmul> product;
+  std::optional<CublasLtMatmul> matmulOp;
   LibraryScratch scratch;
 };
 } // namespace
@@ -87,9 +89,9 @@ static Result<CublasLtMatmul> choose(const plan::Matmul &matmul,
   auto known = matmul.algorithms.find(library->identify());
   if (known != matmul.algorithms.end())
     if (auto algorithm = parseAlgorithm(known->second))
-      if (auto product = CublasLtMatmul::create(library, problem, *algorithm,
-                                                scratchBytes))
-        return product;
+      if (auto matmulOp = CublasLtMatmul::create(library, problem, *algorithm,
+                                                 scratchBytes))
+        return matmulOp;
   return CublasLtMatmul::create(library, problem, scratchBytes);
 }
 
@@ -97,16 +99,16 @@ MadeOperation MatmulOnStream::create(const plan::Matmul &matmul,
                                      std::string_view label,
                                      const StreamSetup &setup) {
   auto made = std::make_unique<MatmulOnStream>(matmul, setup, label);
-  Result<LibraryProduct> found = toLibrary(matmul, setup);
+  Result<LibraryMatmul> found = toLibrary(matmul, setup);
   if (!found)
     return found.takeError();
   made->problem = found->problem;
   made->outer = std::move(found->outer);
-  Result<CublasLtMatmul> product =
+  Result<CublasLtMatmul> matmulOp =
       choose(matmul, made->problem, setup.library, made->scratch.bytes);
-  if (!product)
-    return product.takeError();
-  made->product.emplace(*std::move(product));
+  if (!matmulOp)
+    return matmulOp.takeError();
+  made->matmulOp.emplace(*std::move(matmulOp));
   return std::unique_ptr<StreamOperation>(std::move(made));
 }
 
@@ -142,7 +144,7 @@ Result<void> MatmulOnStream::tune() {
   std::optional<CublasLtMatmul> best;
   double least = 0;
   for (CublasLtMatmul &candidate : *found) {
-    product.emplace(std::move(candidate));
+    matmulOp.emplace(std::move(candidate));
     Result<double> seconds = measure();
     if (!seconds && device.hasFailed())
       return seconds.takeError();
@@ -150,13 +152,13 @@ Result<void> MatmulOnStream::tune() {
       continue;
     if (!best || *seconds < least) {
       least = *seconds;
-      best = std::move(product);
+      best = std::move(matmulOp);
     }
   }
   if (!best)
     return Error{"cuda", "none of the library's algorithms runs",
                  ExitCode::Device};
-  product = std::move(best);
+  matmulOp = std::move(best);
   return {};
 }
 

@@ -99,10 +99,9 @@ compileTexts(Location location, const std::string &kind,
 }
 
 FailureOr<CompiledGpuKernels>
-mlir::binade::compileGpuProducts(Location location,
-                                 ArrayRef<GpuProduct> products,
-                                 const CudaOptions &options) {
-  return compileTexts(location, "matmul", products, printProduct, options);
+mlir::binade::compileGpuMatmuls(Location location, ArrayRef<GpuMatmul> products,
+                                const CudaOptions &options) {
+  return compileTexts(location, "matmul", products, printMatmul, options);
 }
 
 FailureOr<CompiledGpuKernels>

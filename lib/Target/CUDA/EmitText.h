@@ -13,7 +13,7 @@ std::string
 printKernelModule(llvm::function_ref<void(ImplicitLocOpBuilder &)> emit);
 
 /// Print such a module with the kernel `name` and, if it needs one, its finish.
-std::string printProduct(const GpuProduct &product, StringRef name);
+std::string printMatmul(const GpuMatmul &product, StringRef name);
 std::string printConvolution(const GpuConvolution &convolution, StringRef name);
 std::string printAttention(const GpuAttention &attention, StringRef name);
 std::string printCopy(const GpuCopy &copy, StringRef name);

@@ -13,7 +13,7 @@ using ::binade::DType;
 
 namespace {
 struct Product {
-  GpuProduct product;
+  GpuMatmul product;
   std::string why;
 };
 
@@ -34,7 +34,7 @@ static GpuMatrix columnMajor(int64_t rows, DType dtype = DType::F32,
   return {dtype, std::move(batch), 1, rows, 16};
 }
 
-static Product fma(GpuProduct product, std::string why) {
+static Product fma(GpuMatmul product, std::string why) {
   return {std::move(product), std::move(why)};
 }
 
@@ -42,7 +42,7 @@ static Product fma(GpuProduct product, std::string why) {
 static Product plain(int64_t m, int64_t n, int64_t k, DType lhs, DType rhs,
                      DType out, bool isLhsTransposed = false,
                      bool isRhsTransposed = false) {
-  GpuProduct p;
+  GpuMatmul p;
   p.m = m;
   p.n = n;
   p.k = k;
@@ -156,7 +156,7 @@ static std::vector<Product> drawProducts(int count) {
                               DType::F8_E4M3, DType::F8_E5M2};
   std::vector<Product> all;
   for (int number = 0; number < count; ++number) {
-    GpuProduct p;
+    GpuMatmul p;
     p.m = draw(1, 90);
     p.n = draw(1, 90);
     p.k = draw(0, 3) == 0 ? draw(256, 700) : draw(1, 90);
@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Drawn, Products,
 INSTANTIATE_TEST_SUITE_P(Kernels, Products, ::testing::ValuesIn(getProducts()));
 
 TEST_P(Products, AreWithinTheErrorOfSums) {
-  const GpuProduct &p = GetParam().product;
+  const GpuMatmul &p = GetParam().product;
   auto countOf = [&](const GpuMatrix &matrix, int64_t rows, int64_t columns) {
     int64_t last = (rows - 1) * matrix.rows + (columns - 1) * matrix.columns;
     for (size_t axis = 0; axis < p.batch.size(); ++axis)
@@ -283,8 +283,7 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
   int64_t workspace = getWorkspaceBytes(p);
   if (p.workspace && workspace > 0)
     memories.emplace_back(workspace);
-  run(compileGpuProducts(UnknownLoc::get(&context), p, CudaOptions()),
-      memories);
+  run(compileGpuMatmuls(UnknownLoc::get(&context), p, CudaOptions()), memories);
   if (HasFatalFailure())
     return;
   std::vector<double> out = read(memories[2], p.out.dtype);
@@ -330,14 +329,14 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
 /// A chip's conversions lead from codes to f16 at once; others compute with
 /// bits.
 TEST_F(RecordKernelsTest, CodesOfEightBitsBecomeF16) {
-  GpuProduct product = plain(256, 256, 256, DType::F8_E4M3, DType::F8_E5M2,
-                             DType::F32, false, true)
-                           .product;
+  GpuMatmul product = plain(256, 256, 256, DType::F8_E4M3, DType::F8_E5M2,
+                            DType::F32, false, true)
+                          .product;
   for (const char *chip : {"sm_80", "sm_90"}) {
     CudaOptions options;
     options.chip = findCudaChip(chip);
     FailureOr<CompiledGpuKernels> compiled =
-        compileGpuProducts(UnknownLoc::get(&context), product, options);
+        compileGpuMatmuls(UnknownLoc::get(&context), product, options);
     ASSERT_TRUE(succeeded(compiled));
     StringRef ptx = compiled->codes.front().ptx;
     EXPECT_TRUE(ptx.contains("ld.global.nc.v4.b32"));

@@ -30,7 +30,7 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
   let extraClassDefinition = classDefinition # [{
     std::optional<int64_t> $cppClass::countMacs() {
-      return countConvolutionProducts(*this);
+      return countConvolutionMacs(*this);
     }
     std::optional<Fallback> $cppClass::findFallback() {
       return findConvolutionFallback(*this);

@@ -16,7 +16,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 /// The number of products whose sum is exact in f32.
-static constexpr int64_t kExactProducts = 256;
+static constexpr int64_t kMaxExactTerms = 256;
 
 /// Broadcasts input `index` to `shape`. It has one element, one per entry of
 /// `axis`, or a shape that broadcasts by numpy's rules.
@@ -100,7 +100,7 @@ static FailureOr<Value> multiply(Node &node, unsigned left, unsigned leftZero,
     return node.emitError() << "cannot multiply " << node.getType(left)
                             << " and " << node.getType(right);
   ImplicitLocOpBuilder &b = node.b;
-  return addParts(b, depth, kExactProducts, [&](int64_t first, int64_t size) {
+  return addParts(b, depth, kMaxExactTerms, [&](int64_t first, int64_t size) {
     return buildProduct(node, buildSlice(b, *x, leftRank - 1, first, size),
                         buildSlice(b, *y, depthAxis, first, size),
                         pinTo(b.getF32Type()));
@@ -185,14 +185,14 @@ static FailureOr<Value> convolve(Node &node, unsigned zero, unsigned weight,
   if (failed(x) || failed(w))
     return failure();
   int64_t places = ShapedType::getNumElements(window->kernel);
-  if (places > kExactProducts)
+  if (places > kMaxExactTerms)
     return node.emitUnsupported()
-           << "kernels of more than " << kExactProducts
+           << "kernels of more than " << kMaxExactTerms
            << " places are not supported, got [" << window->kernel << "]";
   SmallVector<int64_t> shape = {node.getShape(0)[0], node.getShape(weight)[0]};
   llvm::append_range(shape, window->output);
   auto type = RankedTensorType::get(shape, b.getF32Type());
-  return addParts(b, node.getShape(weight)[1], kExactProducts / places,
+  return addParts(b, node.getShape(weight)[1], kMaxExactTerms / places,
                   [&](int64_t first, int64_t size) -> FailureOr<Value> {
                     return Value(ConvOp::create(
                         b, type, takeChannels(b, *x, groups, first, size),

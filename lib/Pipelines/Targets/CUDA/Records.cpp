@@ -31,9 +31,9 @@ static std::optional<GpuScale> getScale(const std::optional<plan::View> &view) {
 
 /// Returns the description of a matmul record by which its kernel is compiled;
 /// strides and alignments are those of the plan.
-static GpuProduct getProduct(const Plan &plan, const plan::Matmul &matmul) {
+static GpuMatmul getProduct(const Plan &plan, const plan::Matmul &matmul) {
   size_t axes = matmul.batch.size();
-  GpuProduct product;
+  GpuMatmul product;
   product.batch = matmul.batch;
   product.m = matmul.m;
   product.n = matmul.n;
@@ -225,7 +225,7 @@ LogicalResult mlir::binade::compileDeviceRecords(Location location,
     return compileAll(location, cuda, bundle, add, name, describe,
                       compileWanted);
   };
-  if (failed(compile("product", getProduct, compileGpuProducts)) ||
+  if (failed(compile("product", getProduct, compileGpuMatmuls)) ||
       failed(compile("convolution", getConvolution, compileGpuConvolutions)) ||
       failed(compile("attention", getAttention, compileGpuAttentions)))
     return failure();

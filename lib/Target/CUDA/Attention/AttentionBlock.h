@@ -30,8 +30,7 @@ public:
   /// Lanes that share rows, scores per thread and chunk, rows per warp, and the
   /// distance between a thread's two rows.
   static constexpr int64_t kSharers = 4, kScores = 8,
-                           kWarpRows = WarpProduct::kRows,
-                           kBelow = WarpProduct::kSide;
+                           kWarpRows = WarpMma::kRows, kBelow = WarpMma::kSide;
 
   /// Indices of `GpuAttention::tensors`; for gradients, the workspace follows.
   enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Inner };
@@ -145,7 +144,7 @@ private:
   gpu::GPUFuncOp kernel;
   SmallVector<Value> memory; ///< Memory of the operands.
   SmallVector<Value> starts; ///< Start of the head in each operand.
-  WarpProduct matrices;
+  WarpMma matrices;
   Value batch, tile, warp, group, member;
 };
 

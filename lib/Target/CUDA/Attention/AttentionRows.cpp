@@ -22,7 +22,7 @@ static Value allocateShared(gpu::GPUFuncOp kernel, int64_t count,
 SharedTile AttentionBlock::allocate(int64_t columns) {
   SharedTile tile;
   tile.along = Operand::Terms;
-  tile.pitch = WarpProduct::getPitch(columns);
+  tile.pitch = WarpMma::getPitch(columns);
   tile.elements = tile.pitch * kRows;
   tile.memory = allocateShared(kernel, tile.elements, format);
   return tile;
@@ -87,8 +87,8 @@ SmallVector<Value> AttentionBlock::loadOwn(const SharedTile &tile) const {
   Value start =
       matrices.findRow(tile, at.constant(0), at.scale(warp, kWarpRows), 0);
   SmallVector<Value> own;
-  for (int64_t term = 0; term < tile.pitch - WarpProduct::getPitch(0);
-       term += WarpProduct::kTerms)
+  for (int64_t term = 0; term < tile.pitch - WarpMma::getPitch(0);
+       term += WarpMma::kTerms)
     own.push_back(matrices.load(tile, start, 0, term));
   return own;
 }
@@ -99,11 +99,11 @@ Value AttentionBlock::multiplyRows(ArrayRef<Value> own, const SharedTile &tile,
   SmallVector<Value> sums = startSums(kChunk);
   for (auto [i, rows] : llvm::enumerate(own)) {
     Value both = matrices.load(tile, start, chunk * kChunk,
-                               static_cast<int64_t>(i) * WarpProduct::kTerms);
+                               static_cast<int64_t>(i) * WarpMma::kTerms);
     for (int64_t half = 0; half < 2; ++half)
-      matrices.multiply(rows, both, half,
-                        MutableArrayRef(sums).slice(half * WarpProduct::kSums,
-                                                    WarpProduct::kSums));
+      matrices.multiply(
+          rows, both, half,
+          MutableArrayRef(sums).slice(half * WarpMma::kSums, WarpMma::kSums));
   }
   return vector::FromElementsOp::create(
       b, VectorType::get({kScores}, b.getF32Type()), sums);
@@ -114,23 +114,21 @@ void AttentionBlock::addRows(Value weights, const SharedTile &tile,
   SharedTile transposed = tile;
   transposed.along = Operand::Entries;
   Value start = matrices.findRow(transposed, at.constant(0), at.constant(0), 1);
-  auto columns = static_cast<int64_t>(sums.size()) / WarpProduct::kSums *
-                 WarpProduct::kColumns;
-  for (int64_t column = 0; column < columns;
-       column += 2 * WarpProduct::kColumns) {
+  auto columns =
+      static_cast<int64_t>(sums.size()) / WarpMma::kSums * WarpMma::kColumns;
+  for (int64_t column = 0; column < columns; column += 2 * WarpMma::kColumns) {
     Value both = matrices.load(transposed, start, column, chunk * kChunk);
     for (int64_t half = 0; half < 2; ++half)
-      matrices.multiply(weights, both, half,
-                        sums.slice((column / WarpProduct::kColumns + half) *
-                                       WarpProduct::kSums,
-                                   WarpProduct::kSums));
+      matrices.multiply(
+          weights, both, half,
+          sums.slice((column / WarpMma::kColumns + half) * WarpMma::kSums,
+                     WarpMma::kSums));
   }
 }
 
 SmallVector<Value> AttentionBlock::startSums(int64_t columns) const {
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-  return SmallVector<Value>(
-      columns / WarpProduct::kColumns * WarpProduct::kSums, zero);
+  return SmallVector<Value>(columns / WarpMma::kColumns * WarpMma::kSums, zero);
 }
 
 void AttentionBlock::storeSums(Which which, ValueRange sums) const {
@@ -144,7 +142,7 @@ void AttentionBlock::storeSums(Which which, ValueRange sums) const {
   Results results(at, plain, into, batch, getRows(which), {plain.n, plain.n});
   Value row = findOwnRow(), column = at.scale(member, 2);
   int64_t number = 0;
-  for (int64_t j = 0; j < plain.n; j += WarpProduct::kColumns)
+  for (int64_t j = 0; j < plain.n; j += WarpMma::kColumns)
     for (int64_t below : {int64_t(0), kBelow}) {
       results.store(at.add(row, below), at.add(column, j),
                     sums.slice(number, 2));

@@ -69,7 +69,7 @@ static SmallVector<Axis> getBlocks(int64_t number, int64_t size,
   return {{blocks, stride}, {size, 0}};
 }
 
-Contraction mlir::binade::getContraction(const GpuProduct &product) {
+Contraction mlir::binade::getContraction(const GpuMatmul &product) {
   auto [m, n, k] = std::tuple(product.m, product.n, product.k);
   const GpuMatrix &lhs = product.lhs, &rhs = product.rhs, &out = product.out;
   Contraction contraction;
@@ -186,7 +186,7 @@ int64_t mlir::binade::getWorkspaceBytes(const Contraction &contraction) {
          int64_t(sizeof(float));
 }
 
-int64_t mlir::binade::getWorkspaceBytes(const GpuProduct &product) {
+int64_t mlir::binade::getWorkspaceBytes(const GpuMatmul &product) {
   return getWorkspaceBytes(getContraction(product));
 }
 

@@ -65,7 +65,7 @@ struct Contraction {
   int64_t countBatches() const;
 };
 
-Contraction getContraction(const GpuProduct &product);
+Contraction getContraction(const GpuMatmul &product);
 Contraction getContraction(const GpuConvolution &convolution);
 
 /// How the result is distributed to blocks and threads.

@@ -240,8 +240,8 @@ static std::string print(const Contraction &contraction, StringRef name) {
   });
 }
 
-std::string mlir::binade::printProduct(const GpuProduct &product,
-                                       StringRef name) {
+std::string mlir::binade::printMatmul(const GpuMatmul &product,
+                                      StringRef name) {
   return print(getContraction(product), name);
 }
 

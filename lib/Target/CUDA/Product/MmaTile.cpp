@@ -10,10 +10,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr int64_t kRows = WarpProduct::kRows,
-                         kColumns = WarpProduct::kColumns,
-                         kTerms = WarpProduct::kTerms,
-                         kSums = WarpProduct::kSums;
+static constexpr int64_t kRows = WarpMma::kRows, kColumns = WarpMma::kColumns,
+                         kTerms = WarpMma::kTerms, kSums = WarpMma::kSums;
 
 namespace {
 /// Multiplies tiles by tensor cores.
@@ -27,7 +25,7 @@ public:
   SharedTile layOut(Operand::Direction along, int64_t entries,
                     int64_t step) const override {
     bool areTerms = along == Operand::Terms;
-    int64_t pitch = WarpProduct::getPitch(areTerms ? step : entries);
+    int64_t pitch = WarpMma::getPitch(areTerms ? step : entries);
     return {along, pitch, pitch * (areTerms ? entries : step)};
   }
 
@@ -50,7 +48,7 @@ public:
 
 private:
   Indices at;
-  WarpProduct matrices;
+  WarpMma matrices;
   Tiling tiling;
   int64_t ownRows, ownColumns; ///< Per warp.
   Value firstRow, firstColumn;
@@ -91,7 +89,7 @@ void MmaTile::forEach(ValueRange sums, Visit visit) const {
     columns.push_back(at.add(column, j));
   int64_t number = 0;
   for (int64_t i = 0; i < ownRows; i += kRows) {
-    Value both[] = {at.add(row, i), at.add(row, i + WarpProduct::kSide)};
+    Value both[] = {at.add(row, i), at.add(row, i + WarpMma::kSide)};
     for (Value first : columns)
       for (Value own : both) {
         visit(own, first, sums.slice(number, 2));

@@ -1,4 +1,4 @@
-//===- WarpProduct.cpp - Matrix instructions of a warp --------------------===//
+//===- WarpMma.cpp - Matrix instructions of a warp --------------------===//
 
 #include "WarpProduct.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-Value WarpProduct::findRow(const SharedTile &tile, Value stage,
-                           Value firstEntry, unsigned entryBit) const {
+Value WarpMma::findRow(const SharedTile &tile, Value stage, Value firstEntry,
+                       unsigned entryBit) const {
   auto [matrix, row] = at.divide(lane, kSide);
   auto [high, low] = at.divide(matrix, 2);
   Value entry = at.scale(entryBit == 0 ? low : high, kSide),
@@ -18,8 +18,8 @@ Value WarpProduct::findRow(const SharedTile &tile, Value stage,
   return tile.place(at, stage, at.add(firstEntry, entry), term);
 }
 
-Value WarpProduct::load(const SharedTile &tile, Value start, int64_t entry,
-                        int64_t term) const {
+Value WarpMma::load(const SharedTile &tile, Value start, int64_t entry,
+                    int64_t term) const {
   bool areTerms = tile.along == Operand::Terms;
   int64_t further =
       areTerms ? entry * tile.pitch + term : term * tile.pitch + entry;
@@ -30,8 +30,8 @@ Value WarpProduct::load(const SharedTile &tile, Value start, int64_t entry,
                                    /*transpose=*/!areTerms, /*numTiles=*/4);
 }
 
-void WarpProduct::multiply(Value rows, Value both, int64_t half,
-                           MutableArrayRef<Value> sums) const {
+void WarpMma::multiply(Value rows, Value both, int64_t half,
+                       MutableArrayRef<Value> sums) const {
   ImplicitLocOpBuilder &b = at.b;
   auto pair = VectorType::get({2, 2}, b.getF32Type());
   auto flat = VectorType::get({kSums}, b.getF32Type());

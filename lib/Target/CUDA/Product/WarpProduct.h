@@ -1,4 +1,4 @@
-//===- WarpProduct.h - Matrix instructions of a warp ------------*- C++ -*-===//
+//===- WarpMma.h - Matrix instructions of a warp ------------*- C++ -*-===//
 //
 // Tensor cores multiply 16 x 16 by 16 x 8 matrices of f16 or bf16 with sums in
 // f32. ldmatrix loads four 8 x 8 matrices from shared memory at a time.
@@ -13,7 +13,7 @@
 namespace mlir::binade {
 
 /// Emits ldmatrix and mma instructions of one warp.
-struct WarpProduct {
+struct WarpMma {
   /// Rows, columns and terms of an mma instruction, and the side of an ldmatrix
   /// matrix.
   static constexpr int64_t kRows = 16, kColumns = 8, kTerms = 16, kSide = 8;
