@@ -71,7 +71,7 @@ void mlir::binade::convert::avoidFusions(GraphProto &graph,
     avoidIn(graph);
 }
 
-bool mlir::binade::convert::multipliesCodes(const GraphProto &graph) {
+bool mlir::binade::convert::hasFp8Matmul(const GraphProto &graph) {
   llvm::StringSet<> decoded;
   for (const NodeProto &node : graph.node())
     if (node.op_type() == "DequantizeLinear" && node.output_size() > 0)
@@ -82,9 +82,8 @@ bool mlir::binade::convert::multipliesCodes(const GraphProto &graph) {
   return llvm::any_of(graph.node(), [&](const NodeProto &node) {
     bool isFound =
         node.op_type() == "MatMul" && llvm::all_of(node.input(), isDecoded);
-    forEachGraph(node, [&](const GraphProto &inner) {
-      isFound |= multipliesCodes(inner);
-    });
+    forEachGraph(
+        node, [&](const GraphProto &inner) { isFound |= hasFp8Matmul(inner); });
     return isFound;
   });
 }

@@ -20,7 +20,7 @@ void avoidFusions(::onnx::GraphProto &graph, const OperatorSets &sets);
 /// Whether a MatMul in `graph` or its subgraphs has dequantized FP8 operands.
 /// onnxruntime fuses it with the DequantizeLinear nodes into a matmul that
 /// supports integers only.
-bool multipliesCodes(const ::onnx::GraphProto &graph);
+bool hasFp8Matmul(const ::onnx::GraphProto &graph);
 
 } // namespace mlir::binade::convert
 

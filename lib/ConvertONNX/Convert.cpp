@@ -222,7 +222,7 @@ LogicalResult Converter::convert(const ConvertOptions &options,
   placeCasts({names, *ports, outside}, std::move(planned), stored, report);
   if (report.narrow > 0)
     avoidFusions(*model.mutable_graph(), sets);
-  if (report.narrow > 0 && multipliesCodes(model.graph()))
+  if (report.narrow > 0 && hasFp8Matmul(model.graph()))
     report.notes.push_back(
         "onnxruntime rejects matmuls of FP8 operands in its default session; "
         "set its session option session.disable_quant_qdq to 1");

@@ -83,7 +83,7 @@ private:
       return;
     const Wanted &format = found->second;
     if (format.codes)
-      moveCodes(node, format);
+      quantizeBeforeMove(node, format);
     else if (format.type != TensorProto::FLOAT &&
              node.schema->allows(node.letters.front(), format.type))
       setFormat(node, format.type);
@@ -100,7 +100,7 @@ private:
 
   /// Quantizes and dequantizes the operand of a move with a single scale,
   /// instead of its result.
-  static void moveCodes(PlannedNode &node, const Wanted &format) {
+  static void quantizeBeforeMove(PlannedNode &node, const Wanted &format) {
     bool hasOneScale = format.codes.block.empty() && !format.codes.isFlat;
     if (!hasOneScale || !node.movesAll)
       return;

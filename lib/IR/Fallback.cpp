@@ -8,7 +8,7 @@ using namespace mlir::binade;
 
 std::optional<Fallback> mlir::binade::findDequantized(Operation *op,
                                                       PrecisionAttr decision) {
-  std::string codes = describeCodes(decision);
+  std::string codes = describeQuantizedOperands(decision);
   if (codes.empty())
     return std::nullopt;
   return Fallback{codes, llvm::to_string(decision.getCompute()),

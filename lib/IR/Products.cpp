@@ -14,7 +14,7 @@ bool mlir::binade::holdsDecoded(QuantizedAttr format) {
   return isPower && !format.getExpand() && format.getFormat().getWidth() <= 8;
 }
 
-bool mlir::binade::holdsCodes(QuantizedAttr format) {
+bool mlir::binade::canRepresentQuantized(QuantizedAttr format) {
   return format.getGranularity() == Granularity::PerTensor &&
          !format.getBook() && !format.getExpand() &&
          format.getFormat().getWidth() <= 8;
@@ -27,7 +27,7 @@ FloatType mlir::binade::getComputed(PrecisionAttr decision) {
   unsigned held = 0;
   for (Attribute operand : decision.getOperands())
     if (auto format = dyn_cast<QuantizedAttr>(operand))
-      held += holdsDecoded(format) || holdsCodes(format);
+      held += holdsDecoded(format) || canRepresentQuantized(format);
   // Both operands, or neither.
   return held == 2 ? compute : Float32Type::get(decision.getContext());
 }
@@ -37,7 +37,7 @@ PrecisionAttr mlir::binade::getMultiplied(PrecisionAttr decision) {
   return isTf32 ? decision : PrecisionAttr();
 }
 
-std::string mlir::binade::describeCodes(PrecisionAttr decision) {
+std::string mlir::binade::describeQuantizedOperands(PrecisionAttr decision) {
   if (!decision || !decision.getOperands() || !decision.getAccumulate())
     return {};
   SmallVector<std::string> factors;

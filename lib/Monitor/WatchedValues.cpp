@@ -52,7 +52,7 @@ public:
     collectWeights();
     collectGradients();
     collectForward();
-    findCodes();
+    findQuantizedStates();
     collectArguments(Role::State, WatchedKind::State);
     collectArguments(Role::Scaler, WatchedKind::Scale);
     if (auto loss = findResult(step, Role::Metric, "loss"))
@@ -133,7 +133,7 @@ private:
     return !factor.getScale() && factor.getBatches() == 1;
   }
 
-  void findCodes() {
+  void findQuantizedStates() {
     for (auto update : step.getOps<OptimizerUpdateOp>()) {
       OperandRange states = update.getRuleStates();
       auto type = cast<RankedTensorType>(update.getParameter().getType());

@@ -20,7 +20,7 @@ inline bool isContractionType(DType type) {
   return type == DType::F32 || type == DType::BF16 || type == DType::F16;
 }
 
-inline bool isCodeType(DType type) {
+inline bool isFp8Type(DType type) {
   return type == DType::F8_E4M3 || type == DType::F8_E5M2;
 }
 

@@ -234,8 +234,8 @@ Result<void> RecordValidator::checkBlock(const Matmul &matmul) {
 }
 
 Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
-  bool hasCodes = isCodeType(typeOf(matmul.lhs));
-  if (isCodeType(typeOf(matmul.rhs)) != hasCodes)
+  bool hasFp8 = isFp8Type(typeOf(matmul.lhs));
+  if (isFp8Type(typeOf(matmul.rhs)) != hasFp8)
     return fail("a matmul of " + std::string(name(typeOf(matmul.lhs))) +
                 " and " + std::string(name(typeOf(matmul.rhs))) +
                 ", expected FP8 on both sides or on none");
@@ -243,7 +243,7 @@ Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
        {&matmul.lhsScale, &matmul.rhsScale}) {
     if (!*scale)
       continue;
-    if (!hasCodes)
+    if (!hasFp8)
       return fail("a scale of operands of type " +
                   std::string(name(typeOf(matmul.lhs))) +
                   ", expected F8_E4M3 or F8_E5M2");
@@ -252,8 +252,8 @@ Result<void> RecordValidator::checkTypes(const Matmul &matmul) {
                   ", expected F32");
   }
   const View &bias = matmul.bias ? *matmul.bias : matmul.out;
-  const View &lhs = hasCodes ? matmul.out : matmul.lhs;
-  const View &rhs = hasCodes ? matmul.out : matmul.rhs;
+  const View &lhs = hasFp8 ? matmul.out : matmul.lhs;
+  const View &rhs = hasFp8 ? matmul.out : matmul.rhs;
   for (const View *view : {&lhs, &rhs, &matmul.out, &bias})
     if (!isContractionType(typeOf(*view)))
       return fail("operand of type " + std::string(name(typeOf(*view))) +

@@ -85,7 +85,7 @@ mlir::binade::judgeSums(const Execution &execution, size_t out, int64_t count,
 /// Hopper's tensor cores align the terms of FP8 matmuls with the largest term,
 /// and keep 14 bits of their sum (DeepSeek-V3, 2024, 3.3.2). For random values
 /// the error is at most 2^-13.5 of the sum of magnitudes.
-static constexpr double kDroppedOfCodes = 0x1p-10;
+static constexpr double kDroppedOfFp8 = 0x1p-10;
 
 namespace {
 class ExactMatmul {
@@ -101,8 +101,8 @@ public:
     int64_t right = getOffset(matmul.rhs, index, 0, j);
     size_t rows = matmul.batch.size();
     ExactSum sum;
-    if (isCode(Lhs) && isCode(Rhs))
-      sum.dropped = kDroppedOfCodes;
+    if (isFp8(Lhs) && isFp8(Rhs))
+      sum.dropped = kDroppedOfFp8;
     int64_t length = matmul.block ? matmul.block->k : matmul.k;
     for (int64_t begin = 0; begin < matmul.k; begin += length) {
       ExactSum part;
@@ -162,7 +162,7 @@ private:
     multiply(matmul.rhsScale, j, block.n);
   }
 
-  bool isCode(Operand operand) const {
+  bool isFp8(Operand operand) const {
     return ::binade::byteSize(execution.accesses[operand].dtype) == 1;
   }
 

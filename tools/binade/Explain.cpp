@@ -208,7 +208,8 @@ struct ExplainCommand {
     const auto &nodes = explanation.getGraph().getNodes();
     bool hasCodes = false;
     for (unsigned node = 0; node < nodes.size(); ++node)
-      hasCodes |= !describeCodes(explanation.getDecision(node)).empty();
+      hasCodes |=
+          !describeQuantizedOperands(explanation.getDecision(node)).empty();
     if (!hasCodes && step.options.target.empty())
       return ExitCode::Ok;
     std::string error;

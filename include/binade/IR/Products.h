@@ -13,7 +13,7 @@ bool holdsDecoded(QuantizedAttr format);
 
 /// Whether bf16 can represent the quantized elements of `format`, so that the
 /// scale of the whole tensor can multiply the sums instead of the elements.
-bool holdsCodes(QuantizedAttr format);
+bool canRepresentQuantized(QuantizedAttr format);
 
 /// Returns the decision for the matmuls into which an op is decomposed: TF32,
 /// which types do not show. Null for other formats.
@@ -22,7 +22,7 @@ PrecisionAttr getMultiplied(PrecisionAttr decision);
 /// Returns the formats of the quantized operands of a contraction, for
 /// messages: "f8E4M3FN x f8E5M2". Empty unless the decision quantizes both
 /// operands.
-std::string describeCodes(PrecisionAttr decision);
+std::string describeQuantizedOperands(PrecisionAttr decision);
 
 /// Returns the format in which a contraction with `decision` computes: f32 if
 /// bf16 can represent neither its quantized nor its dequantized operands.

@@ -224,7 +224,7 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
     return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
                                               decoded.getParts(), format),
                          Value()};
-  if (!holdsCodes(format))
+  if (!canRepresentQuantized(format))
     return std::nullopt;
   Value scale = getScale(b, decoded);
   return NarrowOperand{buildCast(b, decoded.getParts()[0], b.getBF16Type()),
@@ -237,7 +237,7 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
 
 namespace {
 /// An operand of a matmul that is dequantized.
-struct CodedSide {
+struct QuantizedOperand {
   DequantizeOp decoded;
   bool isTransposed; ///< Whether the sum is over its second-to-last axis.
 
@@ -246,7 +246,7 @@ struct CodedSide {
 
 /// A matmul of quantized operands that the target supports.
 struct QuantizedMatmul {
-  CodedSide lhs, rhs;
+  QuantizedOperand lhs, rhs;
   SmallVector<int64_t>
       block; ///< The block of scales; empty for one scale per operand.
 };
@@ -254,7 +254,7 @@ struct QuantizedMatmul {
 
 /// Returns the number of rows of `side` that share a scale with `block` summed
 /// elements; 0 if scales are shared differently.
-static int64_t getRowsOfBlock(CodedSide side, int64_t block) {
+static int64_t getRowsOfBlock(QuantizedOperand side, int64_t block) {
   QuantizedAttr format = side.getFormat();
   if (block == 0 || format.getGranularity() != Granularity::PerBlock ||
       side.decoded.getType().getRank() != 2)
@@ -294,8 +294,9 @@ struct Refusal {
 
 /// Returns the block of both operands' scales; empty if the target does not
 /// support it.
-static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
-                                      TargetAttr target, Refusal &refusal) {
+static SmallVector<int64_t> findBlock(QuantizedOperand lhs,
+                                      QuantizedOperand rhs, TargetAttr target,
+                                      Refusal &refusal) {
   int64_t summands = target.getBlock(), m = getRowsOfBlock(lhs, summands),
           n = getRowsOfBlock(rhs, summands);
   if (std::min(m, n) != 1) {
@@ -322,15 +323,15 @@ static SmallVector<int64_t> findBlock(CodedSide lhs, CodedSide rhs,
 }
 
 /// Whether the target has a matmul for the formats of both operands.
-static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
-                          Refusal &refusal) {
+static bool areMultiplied(QuantizedOperand lhs, QuantizedOperand rhs,
+                          TargetAttr target, Refusal &refusal) {
   if (!target || target.getCodes().empty()) {
     refusal.reason = (target ? target.getName().getValue() : "a CPU").str() +
                      " has no matmul of quantized operands";
     return false;
   }
   bool hasFirst = false;
-  for (CodedSide side : {lhs, rhs}) {
+  for (QuantizedOperand side : {lhs, rhs}) {
     if (!side.decoded) {
       refusal.reason =
           "an operand is dequantized before its elements are rearranged";
@@ -357,10 +358,10 @@ static bool areMultiplied(CodedSide lhs, CodedSide rhs, TargetAttr target,
 
 /// Returns the quantized operands of `op` for a matmul of the target; none if
 /// the target does not support it, with the reason in `refusal`.
-static std::optional<QuantizedMatmul> findCodes(MatmulOp op, TargetAttr target,
-                                                Refusal &refusal) {
-  CodedSide lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
-                op.getTransposeLhs()},
+static std::optional<QuantizedMatmul>
+findQuantizedMatmul(MatmulOp op, TargetAttr target, Refusal &refusal) {
+  QuantizedOperand lhs{op.getLhs().getDefiningOp<DequantizeOp>(),
+                       op.getTransposeLhs()},
       rhs{op.getRhs().getDefiningOp<DequantizeOp>(), !op.getTransposeRhs()};
   if (!areMultiplied(lhs, rhs, target, refusal))
     return std::nullopt;
@@ -372,7 +373,8 @@ static std::optional<QuantizedMatmul> findCodes(MatmulOp op, TargetAttr target,
   if (!refusal.reason.empty())
     return std::nullopt;
   QuantizedMatmul product{lhs, rhs, {}};
-  if (holdsCodes(lhs.getFormat()) && holdsCodes(rhs.getFormat()))
+  if (canRepresentQuantized(lhs.getFormat()) &&
+      canRepresentQuantized(rhs.getFormat()))
     return product;
   product.block = findBlock(lhs, rhs, target, refusal);
   if (product.block.empty())
@@ -383,14 +385,14 @@ static std::optional<QuantizedMatmul> findCodes(MatmulOp op, TargetAttr target,
 /// Whether `narrow` returns a value for `operand`.
 static bool isNarrowed(Value operand) {
   auto decoded = operand.getDefiningOp<DequantizeOp>();
-  return decoded &&
-         (holdsDecoded(decoded.getFormat()) || holdsCodes(decoded.getFormat()));
+  return decoded && (holdsDecoded(decoded.getFormat()) ||
+                     canRepresentQuantized(decoded.getFormat()));
 }
 
 std::optional<Fallback> MatmulOp::findFallback() {
-  std::string decided = describeCodes(getPrecisionAttr());
+  std::string decided = describeQuantizedOperands(getPrecisionAttr());
   Refusal refusal;
-  if (decided.empty() || findCodes(*this, getTarget(*this), refusal))
+  if (decided.empty() || findQuantizedMatmul(*this, getTarget(*this), refusal))
     return std::nullopt;
   // Both operands are narrowed, or neither.
   bool areNarrow = isNarrowed(getLhs()) && isNarrowed(getRhs());
@@ -410,7 +412,7 @@ MatmulOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
 
 /// Arranges the scales of blocks with `rows` rows in the order of
 /// `scaled_matmul`.
-static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
+static Value arrangeScales(ImplicitLocOpBuilder &b, QuantizedOperand side,
                            int64_t rows, int64_t multiple) {
   Value scales = buildCast(b, side.decoded.getParts()[1], b.getF32Type());
   bool areSummandsFirst = rows == 1;
@@ -433,12 +435,13 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, CodedSide side,
 }
 
 /// Builds a matmul of the quantized operands.
-static Value multiplyCodes(ImplicitLocOpBuilder &b, MatmulOp op,
-                           const QuantizedMatmul &product, int64_t multiple) {
+static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
+                               const QuantizedMatmul &product,
+                               int64_t multiple) {
   auto type = cast<RankedTensorType>(op.getType());
   ArrayRef<int64_t> block = product.block;
   SmallVector<Value> operands;
-  CodedSide sides[] = {product.lhs, product.rhs};
+  QuantizedOperand sides[] = {product.lhs, product.rhs};
   for (auto [index, side] : llvm::enumerate(sides)) {
     DequantizeOp decoded = side.decoded;
     Value codes = decoded.getParts()[0];
@@ -462,9 +465,9 @@ FailureOr<SmallVector<Value>> MatmulOp::decompose(ImplicitLocOpBuilder &b) {
   TargetAttr target = getTarget(*this);
   Refusal refusal;
   if (std::optional<QuantizedMatmul> product =
-          findCodes(*this, target, refusal))
+          findQuantizedMatmul(*this, target, refusal))
     return SmallVector<Value>{
-        multiplyCodes(b, *this, *product, getScaleMultiple(target))};
+        buildScaledMatmul(b, *this, *product, getScaleMultiple(target))};
   auto type = cast<RankedTensorType>(getType());
   bool hasOtherBias = target && getBias() &&
                       getElementTypeOrSelf(getBias()) != type.getElementType();

@@ -116,7 +116,7 @@ private:
       value.save = save;
       value.bytes = getByteSize(save.getType());
       value.isImplicit = implicit.contains(save.getX());
-      value.quantizedBytes = measureCodes(save);
+      value.quantizedBytes = getQuantizedBytes(save);
       value.reach = analysis.getReach(save);
       value.firstRead = analysis.getFirstRead(save);
       value.ops = rematerializer.find(save, kMaxOps, isCheap);
@@ -152,7 +152,7 @@ private:
 
   /// Returns the bytes of the quantized value; none if quantizing does not save
   /// memory, or the format of the value cannot be chosen.
-  std::optional<uint64_t> measureCodes(SaveOp save) const {
+  std::optional<uint64_t> getQuantizedBytes(SaveOp save) const {
     PrecisionAttr decision = save.getPrecisionAttr();
     RankedTensorType type = save.getType();
     if (!isa<FloatType>(type.getElementType()) ||
