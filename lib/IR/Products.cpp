@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-bool mlir::binade::holdsDecoded(QuantizedAttr format) {
+bool mlir::binade::canRepresentDequantized(QuantizedAttr format) {
   bool isPower = format.getRule() == ScaleRule::InversePower ||
                  format.getRule() == ScaleRule::Floor ||
                  format.getRule() == ScaleRule::RoundUp;
@@ -27,7 +27,7 @@ FloatType mlir::binade::getComputed(PrecisionAttr decision) {
   unsigned held = 0;
   for (Attribute operand : decision.getOperands())
     if (auto format = dyn_cast<QuantizedAttr>(operand))
-      held += holdsDecoded(format) || canRepresentQuantized(format);
+      held += canRepresentDequantized(format) || canRepresentQuantized(format);
   // Both operands, or neither.
   return held == 2 ? compute : Float32Type::get(decision.getContext());
 }

@@ -27,7 +27,7 @@ void mlir::binade::forEachNestedGraph(
     });
 }
 
-bool mlir::binade::holdsGraphs(const ::onnx::NodeProto &node) {
+bool mlir::binade::hasSubgraphs(const ::onnx::NodeProto &node) {
   bool holds = false;
   forEachGraph(node, [&](const ::onnx::GraphProto &) { holds = true; });
   return holds;

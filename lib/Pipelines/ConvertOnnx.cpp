@@ -251,9 +251,10 @@ static void listStates(func::FuncOp function, const Policy &policy,
 }
 
 /// Adds one line for each node and reason, however many ops the node became.
-static void listHeld(ArrayRef<HeldOp> held, OnnxConversionReport &report) {
+static void listHeld(ArrayRef<UnsuitableOp> held,
+                     OnnxConversionReport &report) {
   llvm::StringSet<> known;
-  for (const HeldOp &op : held) {
+  for (const UnsuitableOp &op : held) {
     std::string line =
         ("node " + ::binade::quote(getNodeName(op.op)) + ": " + op.reason)
             .str();
@@ -280,7 +281,7 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
   // Use the largest scale with which no recorded gradient overflows.
   if (policy.lossScaling && policy.evidence)
     policy.lossScaling->init = StepEvidence(function, policy).getLossScale();
-  std::vector<HeldOp> held;
+  std::vector<UnsuitableOp> held;
   if (failed(assignPrecision(module, policy, &held)))
     return failure();
   listHeld(held, report);

@@ -9,7 +9,7 @@ namespace mlir::binade {
 
 /// Whether bf16 can represent the dequantized elements of `format`: the scale
 /// is a power of two and elements have few bits.
-bool holdsDecoded(QuantizedAttr format);
+bool canRepresentDequantized(QuantizedAttr format);
 
 /// Whether bf16 can represent the quantized elements of `format`, so that the
 /// scale of the whole tensor can multiply the sums instead of the elements.

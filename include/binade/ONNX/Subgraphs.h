@@ -30,7 +30,7 @@ void forEachNestedGraph(const ::onnx::GraphProto &graph,
                         function_ref<void(const ::onnx::GraphProto &)> visit);
 
 /// Returns whether an attribute of `node` is a graph.
-bool holdsGraphs(const ::onnx::NodeProto &node);
+bool hasSubgraphs(const ::onnx::NodeProto &node);
 
 /// Calls `visit` with the names that `node` reads: its inputs, and the outer
 /// values that its subgraphs read.

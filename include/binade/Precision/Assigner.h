@@ -93,7 +93,7 @@ private:
 /// An op with an operand or result that a narrow format cannot represent, and
 /// the reason. It computes in f32, or in the narrow format if a user decided
 /// so.
-struct HeldOp {
+struct UnsuitableOp {
   Operation *op;
   StringRef reason;
   bool isNarrow;
@@ -104,7 +104,7 @@ struct HeldOp {
 /// that would be narrow by class or rule but have values that a narrow format
 /// cannot represent.
 LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
-                              std::vector<HeldOp> *held = nullptr);
+                              std::vector<UnsuitableOp> *held = nullptr);
 
 } // namespace mlir::binade
 

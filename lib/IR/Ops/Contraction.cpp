@@ -220,7 +220,7 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
     return std::nullopt;
   QuantizedAttr format = decoded.getFormat();
   auto type = cast<RankedTensorType>(operand.getType());
-  if (holdsDecoded(format))
+  if (canRepresentDequantized(format))
     return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
                                               decoded.getParts(), format),
                          Value()};
@@ -385,7 +385,7 @@ findQuantizedMatmul(MatmulOp op, TargetAttr target, Refusal &refusal) {
 /// Whether `narrow` returns a value for `operand`.
 static bool isNarrowed(Value operand) {
   auto decoded = operand.getDefiningOp<DequantizeOp>();
-  return decoded && (holdsDecoded(decoded.getFormat()) ||
+  return decoded && (canRepresentDequantized(decoded.getFormat()) ||
                      canRepresentQuantized(decoded.getFormat()));
 }
 

@@ -134,7 +134,7 @@ LogicalResult mlir::binade::importer::importNode(Graph &graph,
              << " to be a tensor, got " << node.getNamedInput(input).describe();
   // The nodes of subgraphs were folded one by one.
   bool isConstant =
-      !holdsGraphs(proto) && llvm::all_of(inputs, [](Value input) {
+      !hasSubgraphs(proto) && llvm::all_of(inputs, [](Value input) {
         return !input || getElements(input);
       });
   Operation *last = block.getTerminator()->getPrevNode();

@@ -304,7 +304,7 @@ static bool saysTypes(const ::onnx::GraphProto &graph) {
     for (const auto &value : *values)
       known.insert(value.name());
   return llvm::all_of(graph.node(), [&](const ::onnx::NodeProto &node) {
-    return !holdsGraphs(node) &&
+    return !hasSubgraphs(node) &&
            llvm::all_of(node.output(), [&](const std::string &name) {
              return name.empty() || known.contains(name);
            });

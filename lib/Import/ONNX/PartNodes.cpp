@@ -160,7 +160,7 @@ void PartImporter::importNodes(Graph &graph, const Level &level) {
       return;
     const auto &node = level.graph.node(index);
     findRanks(graph, node);
-    if (holdsGraphs(node)) {
+    if (hasSubgraphs(node)) {
       leaveOut(graph, level, node, importGraphs(graph, level, index));
     } else if (auto reason = importNode(graph, level, index)) {
       getFound(node).reason = std::move(*reason);

@@ -113,7 +113,8 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
 /// Collects the ops with an operand or result that a narrow format cannot
 /// represent: those that stay wide for this reason, and those that a user made
 /// narrow nevertheless.
-static void findHeld(const PrecisionGraph &graph, std::vector<HeldOp> &held) {
+static void findUnsuitableOps(const PrecisionGraph &graph,
+                              std::vector<UnsuitableOp> &held) {
   for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
     PrecisionOpInterface op = node.op;
     ArrayRef<UnsuitableFormat> unsuitable = graph.getUnsuitable(index);
@@ -162,7 +163,7 @@ static LogicalResult checkStates(func::FuncOp step,
 }
 
 LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
-                              std::vector<HeldOp> *held) {
+                              std::vector<UnsuitableOp> *held) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
     return module.emitError("expected a function '@step' to assign formats to");
@@ -183,7 +184,7 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
   if (policy.decidesOps() && failed(decideOps(step, graph)))
     return failure();
   if (held && policy.decidesOps())
-    findHeld(graph, *held);
+    findUnsuitableOps(graph, *held);
   for (const StorageNode &node : graph.getStorages()) {
     OptimizerUpdateOp op = node.op;
     if (node.decision)

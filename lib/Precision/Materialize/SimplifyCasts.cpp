@@ -9,7 +9,7 @@ namespace mlir::binade {
 
 /// Whether `wide` can represent every value of `narrow`, including infinities,
 /// NaN, and zeros of either sign.
-static bool holdsAll(FloatType wide, FloatType narrow) {
+static bool canRepresentAll(FloatType wide, FloatType narrow) {
   const llvm::fltSemantics &w = wide.getFloatSemantics();
   const llvm::fltSemantics &n = narrow.getFloatSemantics();
   auto hasAll = [&](auto has) { return has(w) || !has(n); };
@@ -52,7 +52,7 @@ static Value merge(CastOp op) {
   };
   FloatType source = element(before.getX()), middle = element(op.getX()),
             target = element(op.getY());
-  if (!source || !middle || !target || !holdsAll(middle, source))
+  if (!source || !middle || !target || !canRepresentAll(middle, source))
     return {};
   if (before.getSaturate() && hasInf(source) &&
       !isInfinityToo(middle, target, op.getSaturate()))
@@ -74,7 +74,7 @@ static Value dropRounding(RoundToOp op) {
       before
           ? dyn_cast<FloatType>(getElementTypeOrSelf(before.getX().getType()))
           : FloatType();
-  if (!source || !holdsAll(op.getFloatFormat(), source) ||
+  if (!source || !canRepresentAll(op.getFloatFormat(), source) ||
       (before.getSaturate() && hasInf(source)))
     return {};
   return before.getY();

@@ -10,7 +10,7 @@ using namespace mlir::binade;
 namespace {
 /// The magnitudes that rounding to nearest makes neither 0 nor infinite: those
 /// between the two, which are excluded.
-struct Held {
+struct RepresentableRange {
   double above, below;
 };
 
@@ -42,7 +42,7 @@ private:
     return format.getWidth() < 32 ? format : FloatType();
   }
 
-  static Held getHeld(FloatType format);
+  static RepresentableRange getRepresentableRange(FloatType format);
 
   void watch(OptimizerUpdateOp update) {
     Value exact = update.getGradient();
@@ -125,7 +125,7 @@ private:
     Value vanished = subtract(after.getValues().back(), zeros);
     Value nonzero = subtract(count, zeros);
     Value least = buildSmallest(exact);
-    Held held = getHeld(format);
+    RepresentableRange held = getRepresentableRange(format);
     Value raisable = divide(held.below, before.getValues().front());
     Value needed = divide(held.above, least);
     for (auto [statistic, value] :
@@ -240,7 +240,7 @@ private:
 };
 } // namespace
 
-Held Watcher::getHeld(FloatType format) {
+RepresentableRange Watcher::getRepresentableRange(FloatType format) {
   const llvm::fltSemantics &semantics = format.getFloatSemantics();
   double least = APFloat::getSmallest(semantics).convertToDouble(),
          most = APFloat::getLargest(semantics).convertToDouble();

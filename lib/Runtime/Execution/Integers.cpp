@@ -97,14 +97,15 @@ bool binade::holdsAll(DType to, DType from) {
   return result;
 }
 
-bool binade::mayHold(DType to, DType from) {
+bool binade::mayRepresent(DType to, DType from) {
   auto isInteger = [](DType type) { return withInteger(type, [](auto) {}); };
   return isInteger(to) && isInteger(from);
 }
 
-std::optional<Unheld>
-binade::findUnheld(DType from, std::span<const std::byte> elements, DType to) {
-  std::optional<Unheld> found;
+std::optional<Unrepresentable>
+binade::findUnrepresentable(DType from, std::span<const std::byte> elements,
+                            DType to) {
+  std::optional<Unrepresentable> found;
   withInteger(to, [&](auto wanted) {
     withInteger(from, [&](auto given) {
       std::size_t count = elements.size() / sizeof(given);

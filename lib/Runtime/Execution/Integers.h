@@ -13,17 +13,17 @@ namespace binade {
 bool holdsAll(DType to, DType from);
 
 /// Whether `to` may represent values of `from`: both are integer types.
-bool mayHold(DType to, DType from);
+bool mayRepresent(DType to, DType from);
 
 /// An element that a type cannot represent.
-struct Unheld {
+struct Unrepresentable {
   std::uint64_t index = 0;
   std::string value;
 };
 /// Returns the first of `elements`, integers of type `from`, that the integer
 /// type `to` cannot represent.
-std::optional<Unheld> findUnheld(DType from,
-                                 std::span<const std::byte> elements, DType to);
+std::optional<Unrepresentable>
+findUnrepresentable(DType from, std::span<const std::byte> elements, DType to);
 
 /// Converts elements of type `from` to the type `to`, which can represent them.
 void widen(DType from, std::span<const std::byte> elements, DType to,

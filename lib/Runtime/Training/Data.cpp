@@ -220,7 +220,8 @@ Error Data::Implementation::missing(const std::string &tensor,
 Result<void> Data::Implementation::checkType(const Safetensors &from,
                                              const TensorInfo &tensor,
                                              const Tensor &input) const {
-  if (holdsAll(input.dtype, tensor.dtype) || mayHold(input.dtype, tensor.dtype))
+  if (holdsAll(input.dtype, tensor.dtype) ||
+      mayRepresent(input.dtype, tensor.dtype))
     return {};
   std::string expected(name(input.dtype));
   if (isFloat(input.dtype))
@@ -232,7 +233,8 @@ Result<void> Data::Implementation::checkType(const Safetensors &from,
                                   " needs " + expected);
 }
 
-static std::string explainUnheld(const Unheld &found, const Tensor &input) {
+static std::string explainUnrepresentable(const Unrepresentable &found,
+                                          const Tensor &input) {
   return "element " + std::to_string(found.index) + " is " + found.value +
          ", which input " + quote(input.name) + " of type " +
          std::string(name(input.dtype)) + " does not hold";
@@ -259,8 +261,8 @@ Result<void> Data::Implementation::addConstant(const Tensor &input,
   if (Result<void> done = opened->read(*info, bytes); !done)
     return done;
   if (!holdsAll(input.dtype, info->dtype))
-    if (auto found = findUnheld(info->dtype, bytes, input.dtype))
-      return opened->errorAt(*info, explainUnheld(*found, input));
+    if (auto found = findUnrepresentable(info->dtype, bytes, input.dtype))
+      return opened->errorAt(*info, explainUnrepresentable(*found, input));
   if (const IndexCheck *check = findCheck(input))
     if (auto found = findOutOfRange(info->dtype, bytes, 0, *check))
       return opened->errorAt(*info, "element " + std::to_string(found->index) +
@@ -375,10 +377,11 @@ Result<void> Data::Implementation::checkRange(const Source &source) const {
     if (Result<void> done = file.read(source.tensor, start * size, part); !done)
       return done;
     if (!holds)
-      if (auto found =
-              findUnheld(source.tensor.dtype, part, source.input.dtype)) {
+      if (auto found = findUnrepresentable(source.tensor.dtype, part,
+                                           source.input.dtype)) {
         found->index += start;
-        return file.errorAt(source.tensor, explainUnheld(*found, source.input));
+        return file.errorAt(source.tensor,
+                            explainUnrepresentable(*found, source.input));
       }
     if (!check)
       continue;

@@ -192,9 +192,9 @@ TEST(Integers, AreWidenedWhereNothingIsLost) {
   EXPECT_FALSE(holdsAll(DType::BF16, DType::F16));
   EXPECT_FALSE(holdsAll(DType::U8, DType::F32));
   EXPECT_FALSE(holdsAll(DType::F32, DType::BOOL));
-  EXPECT_TRUE(mayHold(DType::U8, DType::I64));
-  EXPECT_FALSE(mayHold(DType::U8, DType::BOOL));
-  EXPECT_FALSE(mayHold(DType::F32, DType::I64));
+  EXPECT_TRUE(mayRepresent(DType::U8, DType::I64));
+  EXPECT_FALSE(mayRepresent(DType::U8, DType::BOOL));
+  EXPECT_FALSE(mayRepresent(DType::F32, DType::I64));
   std::int16_t from[] = {-1, 32767, -32768};
   std::int32_t to[3];
   widen(DType::I16, std::as_bytes(std::span(from)), DType::I32,
@@ -202,10 +202,10 @@ TEST(Integers, AreWidenedWhereNothingIsLost) {
   EXPECT_EQ(to[0], -1);
   EXPECT_EQ(to[1], 32767);
   EXPECT_EQ(to[2], -32768);
-  EXPECT_FALSE(
-      findUnheld(DType::I16, std::as_bytes(std::span(from)), DType::I32));
-  std::optional<Unheld> found =
-      findUnheld(DType::I16, std::as_bytes(std::span(from)), DType::I8);
+  EXPECT_FALSE(findUnrepresentable(DType::I16, std::as_bytes(std::span(from)),
+                                   DType::I32));
+  std::optional<Unrepresentable> found = findUnrepresentable(
+      DType::I16, std::as_bytes(std::span(from)), DType::I8);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->index, 1u);
   EXPECT_EQ(found->value, "32767");
