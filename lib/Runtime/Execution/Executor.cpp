@@ -94,8 +94,8 @@ static bool usesF16(const Record &record, const Memory &memory) {
 
 /// Calls the overload of `createOperation` for the record; returns null if
 /// there is none for its kind.
-static std::unique_ptr<Operation> createPlainly(const Record &record,
-                                                const Memory &memory) {
+static std::unique_ptr<Operation> createWithoutLibrary(const Record &record,
+                                                       const Memory &memory) {
   return std::visit(
       [&](const auto &body) -> std::unique_ptr<Operation> {
         if constexpr (requires { createOperation(body, memory); })
@@ -112,7 +112,8 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                                                      const Setup &setup) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return createLaunch(*launch, memory, *setup.kernels, setup.where);
-  if (std::unique_ptr<Operation> operation = createPlainly(record, memory))
+  if (std::unique_ptr<Operation> operation =
+          createWithoutLibrary(record, memory))
     return operation;
 
   if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
