@@ -14,8 +14,8 @@ std::string binade::describe(DType dtype, std::span<const std::int64_t> shape) {
   return std::string(name(dtype)) + " " + describe(shape);
 }
 
-binade::Error binade::withFirst(Error error,
-                                std::span<const std::string> notes) {
+binade::Error binade::withFirstNotes(Error error,
+                                     std::span<const std::string> notes) {
   constexpr std::size_t kMax = 19;
   for (const std::string &note : notes.first(std::min(notes.size(), kMax)))
     error = std::move(error).withNote(note);

@@ -17,7 +17,7 @@ std::string describe(DType dtype, std::span<const std::int64_t> shape);
 
 /// Adds the first 19 of `notes` to `error`, and a note with the number of the
 /// others.
-Error withFirst(Error error, std::span<const std::string> notes);
+Error withFirstNotes(Error error, std::span<const std::string> notes);
 
 } // namespace binade
 

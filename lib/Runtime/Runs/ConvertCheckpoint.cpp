@@ -219,8 +219,8 @@ Result<void> Conversion::run() {
       check(port);
   }
   if (!faults.empty()) {
-    Error error = withFirst(Error{state.getPath(), faults.front()},
-                            std::span(faults).subspan(1));
+    Error error = withFirstNotes(Error{state.getPath(), faults.front()},
+                                 std::span(faults).subspan(1));
     return std::move(error).withNote(
         "the bundle has to be of the same model and optimizer");
   }

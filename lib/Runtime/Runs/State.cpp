@@ -75,7 +75,7 @@ static Error mismatch(const Safetensors &file,
   for (const Match &match : std::span(mismatches).subspan(1))
     others.push_back("also tensor " + quote(match.info->name) + ": " +
                      explain(match));
-  Error error = withFirst(
+  Error error = withFirstNotes(
       file.errorAt(*mismatches.front().info, explain(mismatches.front())),
       others);
   if (std::ranges::all_of(mismatches, [](const Match &match) {
