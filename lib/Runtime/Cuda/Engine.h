@@ -66,8 +66,8 @@ public:
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
 
   /// See HostPorts.
-  std::span<std::byte> access(std::size_t port, bool isToBeRead = false) {
-    return ports.access(port, isToBeRead);
+  std::span<std::byte> access(std::size_t port, bool isReadOnly = false) {
+    return ports.access(port, isReadOnly);
   }
   Result<void> clear(std::size_t port);
   const CudaDevice &getDevice() const { return device->getProperties(); }

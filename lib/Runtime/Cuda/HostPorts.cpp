@@ -148,7 +148,7 @@ Result<HostPorts> HostPorts::create(Device &device, const Plan &plan,
   return made;
 }
 
-std::span<std::byte> HostPorts::access(std::size_t index, bool isToBeRead) {
+std::span<std::byte> HostPorts::access(std::size_t index, bool isReadOnly) {
   Port &port = ports[index];
   if (port.isSmall)
     return port.bytes;
@@ -160,7 +160,7 @@ std::span<std::byte> HostPorts::access(std::size_t index, bool isToBeRead) {
       failure = done.takeError();
     port.isNewOnDevice = false;
   }
-  port.isNewOnHost |= !isToBeRead;
+  port.isNewOnHost |= !isReadOnly;
   return port.bytes;
 }
 

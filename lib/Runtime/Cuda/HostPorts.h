@@ -27,7 +27,7 @@ public:
   /// Returns the host copy of a port, downloaded if needed. Unless it is only
   /// to be read, a large port is uploaded again before the next run. An error
   /// of the device is available from `getFailure`.
-  std::span<std::byte> access(std::size_t port, bool isToBeRead);
+  std::span<std::byte> access(std::size_t port, bool isReadOnly);
   const std::optional<Error> &getFailure() const { return failure; }
   /// Fills a large port on the device with zeros.
   Result<void> clear(std::size_t port);

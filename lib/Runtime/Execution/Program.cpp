@@ -258,12 +258,12 @@ Result<void> Program::Implementation::fillTransient(std::byte value) {
 }
 
 Tensor Program::Implementation::tensorOf(const Port &port,
-                                         bool isToBeRead) const {
+                                         bool isReadOnly) const {
   const Buffer &buffer = plan.buffers[port.buffer];
   std::span<std::byte> bytes;
   if (engine)
     bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()),
-                           isToBeRead);
+                           isReadOnly);
   else
     bytes = {arena.data() + buffer.offset, buffer.bytes};
   return {port.role, port.name, buffer.dtype, buffer.shape, bytes};
@@ -299,7 +299,7 @@ std::vector<Tensor> Program::read(Role role) const {
   std::vector<Tensor> all;
   for (const Port &port : implementation->plan.ports)
     if (port.role == role)
-      all.push_back(implementation->tensorOf(port, /*isToBeRead=*/true));
+      all.push_back(implementation->tensorOf(port, /*isReadOnly=*/true));
   return all;
 }
 

@@ -45,7 +45,7 @@ struct Program::Implementation {
   /// Resets the index faults before a run, and poisons unused memory if
   /// enabled.
   Result<void> clear();
-  Tensor tensorOf(const plan::Port &port, bool isToBeRead = false) const;
+  Tensor tensorOf(const plan::Port &port, bool isReadOnly = false) const;
   /// Writes zeros to a port.
   Result<void> clear(const plan::Port &port);
 

@@ -17,10 +17,10 @@ StateCopy::StateCopy(Program &program, std::vector<Role> roles)
 /// Calls `use` with each port of `roles` that is not frozen, in order.
 template <typename Use>
 static void forEach(const Program &program, const std::vector<Role> &roles,
-                    bool isToBeRead, Use use) {
+                    bool isReadOnly, Use use) {
   for (Role role : roles) {
     std::vector<Tensor> tensors =
-        isToBeRead ? program.read(role) : program.tensors(role);
+        isReadOnly ? program.read(role) : program.tensors(role);
     std::size_t next = 0;
     for (const Port &port : program.getPlan().ports)
       if (port.role == role)
@@ -31,14 +31,14 @@ static void forEach(const Program &program, const std::vector<Role> &roles,
 
 void StateCopy::capture() {
   auto copy = copies.begin();
-  forEach(program, roles, /*isToBeRead=*/true, [&](const Tensor &tensor) {
+  forEach(program, roles, /*isReadOnly=*/true, [&](const Tensor &tensor) {
     std::memcpy((copy++)->data(), tensor.bytes.data(), tensor.bytes.size());
   });
 }
 
 void StateCopy::restore() const {
   auto copy = copies.begin();
-  forEach(program, roles, /*isToBeRead=*/false, [&](const Tensor &tensor) {
+  forEach(program, roles, /*isReadOnly=*/false, [&](const Tensor &tensor) {
     std::memcpy(tensor.bytes.data(), (copy++)->data(), tensor.bytes.size());
   });
 }

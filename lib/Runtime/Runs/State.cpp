@@ -175,7 +175,7 @@ Result<void> Program::save(const std::string &path) const {
   for (const Port &port : plan.ports) {
     if (!isTrainingState(port.role))
       continue;
-    Tensor tensor = implementation->tensorOf(port, /*isToBeRead=*/true);
+    Tensor tensor = implementation->tensorOf(port, /*isReadOnly=*/true);
     stored.push_back({stateName(tensor.role, tensor.name),
                       tensor.dtype,
                       {tensor.shape.begin(), tensor.shape.end()},
