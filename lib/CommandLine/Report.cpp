@@ -56,11 +56,11 @@ void binade::printDevices(std::ostream &out, const DeviceList &list) {
         << device.multiprocessors << " multiprocessors at "
         << device.clockHz / 1000000 << " MHz, CUDA " << list.cudaVersion / 1000
         << "." << list.cudaVersion % 1000 / 10 << "\n";
-  if (!list.whyNoCuda)
+  if (!list.cudaError)
     return;
   out << (list.cuda.empty() ? "cuda    none: " : "cuda    no more: ")
-      << list.whyNoCuda->message << "\n";
-  for (const std::string &note : list.whyNoCuda->notes)
+      << list.cudaError->message << "\n";
+  for (const std::string &note : list.cudaError->notes)
     out << "        " << note << "\n";
 }
 

@@ -47,7 +47,7 @@ struct DeviceList {
   int cudaVersion = 0; ///< The driver's: 12030 is 12.3.
   std::vector<CudaDevice> cuda;
   /// Why no CUDA device, or no further one, was found.
-  std::optional<Error> whyNoCuda;
+  std::optional<Error> cudaError;
 };
 
 DeviceList listDevices();

@@ -26,14 +26,14 @@ DeviceList binade::listDevices() {
   list.memory = availableMemory();
   Result<cuda::Driver> driver = cuda::Driver::open();
   if (!driver) {
-    list.whyNoCuda = driver.takeError();
+    list.cudaError = driver.takeError();
     return list;
   }
   list.cudaVersion = driver->getVersion();
   for (int index = 0; index < driver->getDeviceCount(); ++index) {
     Result<CudaDevice> device = cuda::readProperties(*driver, index);
     if (!device) {
-      list.whyNoCuda = device.takeError();
+      list.cudaError = device.takeError();
       break;
     }
     list.cuda.push_back(*std::move(device));
