@@ -45,7 +45,7 @@ struct InspectCommand {
     if (ledger == "saved")
       return listSaved(model);
     ::binade::LoadOptions options;
-    options.needsNoDevice = true;
+    options.loadsPlanOnly = true;
     auto loaded = model.load(import, step, options);
     if (auto *code = std::get_if<int>(&loaded))
       return *code;

@@ -144,7 +144,7 @@ Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
   if (::binade::Result<void> legal = step.refuseCompiled(); !legal) {
     ::binade::Error error = legal.takeError();
     options.settings.clear();
-    options.needsNoDevice = true;
+    options.loadsPlanOnly = true;
     if (auto program = ::binade::Program::load(path, options))
       error = std::move(error).withNote(
           "--lr and --set change its hyper-parameters, which are " +

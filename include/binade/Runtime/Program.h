@@ -31,7 +31,7 @@ struct LoadOptions {
   /// The device to run on; must match the target of the bundle.
   DeviceChoice device;
   /// Loads the plan without opening its CUDA device; the program cannot run.
-  bool needsNoDevice = false;
+  bool loadsPlanOnly = false;
   /// Fills all memory that is not live between steps with NaN before each step,
   /// which exposes reads of uninitialized memory. Default: only in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
@@ -111,7 +111,7 @@ public:
   /// `x86-64-v4` or `sm_90`; empty for a plan without kernels.
   std::string_view getIsa() const;
   /// Returns "cpu" or "cuda:0 (NVIDIA H200)"; empty with
-  /// `LoadOptions::needsNoDevice`.
+  /// `LoadOptions::loadsPlanOnly`.
   std::string formatDevice() const;
   /// Returns the bytes of scratch memory outside the arena, which exists if
   /// this machine's library needs more than the plan reserved.

@@ -163,7 +163,7 @@ Program::Implementation::prepare(std::span<const std::byte> object,
 
 Result<void>
 Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
-  if (options.needsNoDevice)
+  if (options.loadsPlanOnly)
     return {};
   std::set<std::string> names;
   for (const ModuleImages &images : modules)
