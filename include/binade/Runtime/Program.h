@@ -162,7 +162,7 @@ public:
   /// `Plan::batches` batches calls it for all but the last one.
   Result<double> accumulate(const FillNext &fillNext = {});
   /// Resets the accumulators to 0.
-  Result<void> forgetBatches();
+  Result<void> resetAccumulators();
 
   /// Whether the plan has an evaluation program.
   bool hasEvaluation() const;

@@ -350,10 +350,10 @@ Result<void> Program::run(const FillNext &fillNext, bool observes) {
                         : RecordList::Step;
   if (auto done = implementation->execute(list, fillNext); !done)
     return done;
-  return forgetBatches();
+  return resetAccumulators();
 }
 
-Result<void> Program::forgetBatches() {
+Result<void> Program::resetAccumulators() {
   for (const Port *accumulator : implementation->accumulators)
     if (auto done = implementation->clear(*accumulator); !done)
       return done;

@@ -35,5 +35,5 @@ std::uint64_t StepRollback::getBytesOfStates() const {
 
 Result<void> StepRollback::rollBack() {
   copy.restore();
-  return program.forgetBatches();
+  return program.resetAccumulators();
 }
