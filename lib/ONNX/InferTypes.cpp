@@ -140,7 +140,7 @@ static bool readAll(int file, std::string &bytes) {
 /// long. ONNX's sources assume valid nodes: for a node with too few inputs, or
 /// one that reads the result of an unknown op, they access types that do not
 /// exist.
-static std::optional<std::string> inferApart(::onnx::ModelProto &model) {
+static std::optional<std::string> inferInChild(::onnx::ModelProto &model) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return std::nullopt;
@@ -173,7 +173,7 @@ mlir::binade::inferTypes(const ::onnx::ModelProto &model) {
   *copy->mutable_opset_import() = model.opset_import();
   *copy->mutable_functions() = model.functions();
   copyGraph(model.graph(), *copy->mutable_graph());
-  std::optional<std::string> inferred = inferApart(*copy);
+  std::optional<std::string> inferred = inferInChild(*copy);
   if (!inferred || !copy->ParseFromString(*inferred))
     return nullptr;
   return copy;

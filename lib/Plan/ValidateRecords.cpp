@@ -63,9 +63,9 @@ private:
                             std::span<const std::int64_t> sizes);
   /// Checks that a written view is disjoint in all iterations of the parallel
   /// loop.
-  Result<void> checkApart(const View &view, std::string_view what,
-                          std::span<const std::int64_t> strides,
-                          std::span<const std::int64_t> sizes);
+  Result<void> checkDisjoint(const View &view, std::string_view what,
+                             std::span<const std::int64_t> strides,
+                             std::span<const std::int64_t> sizes);
   Result<void> checkDense(const View &view, std::string_view what,
                           std::span<const std::int64_t> sizes);
   DType typeOf(const View &view) const {
@@ -367,8 +367,9 @@ RecordValidator::checkOperands(const std::vector<Operand> &operands) {
                  : operand.isWritten() ? checkWritten(view, what, sizes)
                                        : checkStrided(view, what, sizes));
     if (isDense && operand.isWritten())
-      BINADE_CHECK(checkApart(view, "the result", std::array{std::int64_t(1)},
-                              std::array{*countElements(sizes)}));
+      BINADE_CHECK(checkDisjoint(view, "the result",
+                                 std::array{std::int64_t(1)},
+                                 std::array{*countElements(sizes)}));
   }
   return {};
 }
@@ -399,17 +400,17 @@ RecordValidator::checkWritten(const View &view, std::string_view what,
       return fail(std::string(what) + " writes one element " +
                   std::to_string(sizes[d]) + " times along axis " +
                   std::to_string(d));
-  return checkApart(view, what, view.strides, sizes);
+  return checkDisjoint(view, what, view.strides, sizes);
 }
 
-Result<void> RecordValidator::checkApart(const View &view,
-                                         std::string_view what,
-                                         std::span<const std::int64_t> strides,
-                                         std::span<const std::int64_t> sizes) {
+Result<void>
+RecordValidator::checkDisjoint(const View &view, std::string_view what,
+                               std::span<const std::int64_t> strides,
+                               std::span<const std::int64_t> sizes) {
   const Buffer &buffer = plan.buffers[view.buffer];
   if (!parallel || buffer.slot != 0)
     return {};
-  if (!movesApart(view, strides, sizes, loops, parallel->depth))
+  if (!isDisjointByIteration(view, strides, sizes, loops, parallel->depth))
     return fail(std::string(what) +
                 " has elements that several iterations of a parallel loop "
                 "write");

@@ -48,9 +48,11 @@ plan::lastElement(const View &view, std::span<const std::int64_t> strides,
   return last;
 }
 
-bool plan::movesApart(const View &view, std::span<const std::int64_t> strides,
-                      std::span<const std::int64_t> sizes,
-                      std::span<const std::int64_t> counts, std::size_t depth) {
+bool plan::isDisjointByIteration(const View &view,
+                                 std::span<const std::int64_t> strides,
+                                 std::span<const std::int64_t> sizes,
+                                 std::span<const std::int64_t> counts,
+                                 std::size_t depth) {
   if (counts[depth] == 1)
     return true;
   struct Axis {

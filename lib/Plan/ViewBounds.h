@@ -23,9 +23,11 @@ std::optional<std::int64_t> lastElement(const View &view,
 /// Whether iterations of the loop at `depth` of `counts` access disjoint
 /// elements of `view` with valid `sizes` and `strides`. The check is
 /// conservative: it returns false if distances do not nest.
-bool movesApart(const View &view, std::span<const std::int64_t> strides,
-                std::span<const std::int64_t> sizes,
-                std::span<const std::int64_t> counts, std::size_t depth);
+bool isDisjointByIteration(const View &view,
+                           std::span<const std::int64_t> strides,
+                           std::span<const std::int64_t> sizes,
+                           std::span<const std::int64_t> counts,
+                           std::size_t depth);
 
 } // namespace binade::plan
 

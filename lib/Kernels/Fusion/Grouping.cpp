@@ -116,9 +116,9 @@ private:
         continue;
       // A group that depends on another one has a higher level, and that other
       // group is read.
-      bool isApart = group.level == other.level ||
-                     !isRead[group.level < other.level ? into : input];
-      if (!isApart)
+      bool isIndependent = group.level == other.level ||
+                           !isRead[group.level < other.level ? into : input];
+      if (!isIndependent)
         continue;
       merge(input, into);
       hasMerged = true;

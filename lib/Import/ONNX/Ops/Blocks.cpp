@@ -49,16 +49,16 @@ LogicalResult mlir::binade::importer::importCol2Im(Node &node) {
            << "] from blocks of [" << *kernel << "], at most " << kMaxPlaces
            << " elements each";
   int64_t batch = type.getDimSize(0), channels = type.getDimSize(1) / places;
-  SmallVector<int64_t> apart = {batch, channels, places};
+  SmallVector<int64_t> split = {batch, channels, places};
   SmallVector<int64_t> part = {batch, channels}, whole = {batch, channels};
-  llvm::append_range(apart, counts);
+  llvm::append_range(split, counts);
   llvm::append_range(part, counts);
   llvm::append_range(whole, padded);
   if (failed(getTensorType(node.getErrorLoc(), whole, type.getElementType())))
     return failure();
   bool isNarrow = type.getElementTypeBitWidth() < 32; // Round once, at the end.
   Type compute = isNarrow ? Type(b.getF32Type()) : type.getElementType();
-  Value x = buildReshape(b, buildCast(b, node.getInput(0), compute), apart);
+  Value x = buildReshape(b, buildCast(b, node.getInput(0), compute), split);
   SmallVector<int64_t> strides = {1, 1};
   llvm::append_range(strides, window->strides);
   Value sum;

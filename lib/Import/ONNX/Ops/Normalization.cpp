@@ -338,8 +338,8 @@ mlir::binade::importer::importMeanVarianceNormalization(Node &node) {
       return buildBroadcast(a.b, ReduceMeanOp::create(a.b, x, *axes), kept,
                             a.type.getShape());
     };
-    Value apart = a.sub(a.x, mean(a.x));
-    Value deviation = a.sqrt(mean(a.mul(apart, apart)));
-    return a.div(apart, a.add(deviation, 1e-9));
+    Value centered = a.sub(a.x, mean(a.x));
+    Value deviation = a.sqrt(mean(a.mul(centered, centered)));
+    return a.div(centered, a.add(deviation, 1e-9));
   });
 }

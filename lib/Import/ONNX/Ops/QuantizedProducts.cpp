@@ -164,12 +164,12 @@ LogicalResult mlir::binade::importer::importQLinearMatMul(Node &node) {
 static Value takeChannels(ImplicitLocOpBuilder &b, Value x, int64_t groups,
                           int64_t first, int64_t size) {
   SmallVector<int64_t> shape(cast<RankedTensorType>(x.getType()).getShape());
-  SmallVector<int64_t> apart = shape;
-  apart[1] /= groups;
-  apart.insert(apart.begin() + 1, groups);
+  SmallVector<int64_t> grouped = shape;
+  grouped[1] /= groups;
+  grouped.insert(grouped.begin() + 1, groups);
   shape[1] = groups * size;
   return buildReshape(
-      b, buildSlice(b, buildReshape(b, x, apart), 2, first, size), shape);
+      b, buildSlice(b, buildReshape(b, x, grouped), 2, first, size), shape);
 }
 
 /// Builds the convolution of input 0 with input `weight` in i32.

@@ -194,9 +194,10 @@ LogicalResult mlir::binade::importer::importReduceLogSumExp(Node &node) {
       b, size, buildSplat(b, size.getType(), INFINITY), Comparison::Less);
   Value zero = buildSplat(b, largest.getType(), 0.0);
   largest = SelectOp::create(b, isFinite, largest, zero);
-  Value apart =
+  Value centered =
       SubOp::create(b, x, buildBroadcast(b, largest, kept, type.getShape()));
-  Value sum = ReduceSumOp::create(b, ExpOp::create(b, apart), reduction->axes);
+  Value sum =
+      ReduceSumOp::create(b, ExpOp::create(b, centered), reduction->axes);
   Value y = AddOp::create(b, LogOp::create(b, sum), largest);
   return node.setResult(buildReshape(b, y, reduction->shape));
 }
