@@ -36,7 +36,8 @@ void ParallelWrites::add(const Buffer &buffer, const View &view,
   writes.push_back(std::move(write));
 }
 
-std::optional<std::pair<std::string, std::string>> ParallelWrites::findClash() {
+std::optional<std::pair<std::string, std::string>>
+ParallelWrites::findConflict() {
   std::sort(writes.begin(), writes.end(),
             [](const Write &a, const Write &b) { return a.begin < b.begin; });
   for (std::size_t i = 0, next; i < writes.size(); i = next) {

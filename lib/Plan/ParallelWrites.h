@@ -23,7 +23,7 @@ public:
   /// Returns two records of which one may write elements that the other writes
   /// in another iteration. The check is conservative: it also returns records
   /// whose views interleave without overlap.
-  std::optional<std::pair<std::string, std::string>> findClash();
+  std::optional<std::pair<std::string, std::string>> findConflict();
 
 private:
   struct Write {

@@ -126,7 +126,7 @@ Result<void> RecordValidator::check(const Loop &loop,
   loops.pop_back();
   if (!parallel || parallel->depth != loops.size())
     return {};
-  auto clash = parallel->writes.findClash();
+  auto clash = parallel->writes.findConflict();
   parallel.reset();
   if (clash) {
     part = clash->second;
