@@ -168,8 +168,8 @@ int CheckpointCommand::convert() const {
   if (!converted->initial.empty())
     std::cout << "with their initial values: "
               << ::binade::joinPrintable(converted->initial) << "\n";
-  if (!converted->leftOut.empty())
-    std::cout << "left out: " << ::binade::joinPrintable(converted->leftOut)
+  if (!converted->unused.empty())
+    std::cout << "left out: " << ::binade::joinPrintable(converted->unused)
               << "\n";
   return ExitCode::Ok;
 }

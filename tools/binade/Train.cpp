@@ -68,7 +68,7 @@ Result<void> TrainCommand::convert(Program &program) const {
             << ::binade::printable(converted->policyTo) << ", "
             << converted->tensors << " tensors, of which "
             << converted->requantized << " from codes or to codes; "
-            << converted->leftOut.size() << " left out, "
+            << converted->unused.size() << " left out, "
             << converted->initial.size() << " as at the start" << std::endl;
   return {};
 }

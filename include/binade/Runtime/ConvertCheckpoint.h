@@ -15,7 +15,7 @@ struct Converted {
   /// Training state that the checkpoint lacks and that keeps its initial value.
   std::vector<std::string> initial;
   /// Tensors of the old checkpoint that the program does not use.
-  std::vector<std::string> leftOut;
+  std::vector<std::string> unused;
   std::string policyFrom, policyTo;
 };
 

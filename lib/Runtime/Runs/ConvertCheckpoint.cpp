@@ -34,7 +34,7 @@ private:
   Result<void> read(Requantization &codes) const;
   Result<void> requantizeAll();
   Result<void> store(const Requantization &codes) const;
-  void findLeftOut();
+  void listUnused();
 
   Program &program;
   const TrainedState &state;
@@ -192,7 +192,7 @@ Result<void> Conversion::requantizeAll() {
 }
 
 /// Lists the tensors of the checkpoint that the program does not use.
-void Conversion::findLeftOut() {
+void Conversion::listUnused() {
   std::set<std::string> used = state.getCompanionNames();
   for (const Port *port : matches)
     used.insert(stateName(port->role, port->name));
@@ -203,7 +203,7 @@ void Conversion::findLeftOut() {
   }
   for (const std::string &name : state.getAllNames())
     if (!used.contains(name))
-      converted.leftOut.push_back(name);
+      converted.unused.push_back(name);
 }
 
 Result<void> Conversion::run() {
@@ -229,7 +229,7 @@ Result<void> Conversion::run() {
       return done;
   if (Result<void> done = requantizeAll(); !done)
     return done;
-  findLeftOut();
+  listUnused();
   converted.tensors = matches.size() + quantized.size();
   return {};
 }
