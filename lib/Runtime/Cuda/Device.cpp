@@ -38,7 +38,7 @@ Result<DeviceOptions> DeviceOptions::fromEnvironment() {
       return Error{"BINADE_CUDA_TIMEOUT",
                    "expected seconds, a number above 0, got " + quote(text),
                    ExitCode::Usage};
-    options.patience = std::chrono::duration<double>(seconds);
+    options.timeout = std::chrono::duration<double>(seconds);
   }
   if (const char *text = std::getenv("BINADE_CUDA_BLOCKING")) {
     std::string_view word = text;
@@ -346,10 +346,10 @@ Result<void> Device::poll(std::string_view call,
     if (status != status::NotReady)
       return judge(status, call);
     Seconds elapsed = Clock::now() - start;
-    if (elapsed > options.patience)
+    if (elapsed > options.timeout)
       return fail(
           Error{"", "the device has not finished its work for " +
-                        formatNumber(options.patience.count()) + " s"}
+                        formatNumber(options.timeout.count()) + " s"}
               .withNote("BINADE_CUDA_TIMEOUT sets the limit, in seconds"));
     if (elapsed < spinning)
       ::sched_yield();

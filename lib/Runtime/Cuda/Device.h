@@ -43,7 +43,7 @@ struct Work {
 
 struct DeviceOptions {
   /// Time limit for one wait, after which the device counts as lost.
-  std::chrono::duration<double> patience{300};
+  std::chrono::duration<double> timeout{300};
   /// Waits for each kernel, so that an error names the kernel that failed.
   /// Graphs are not used then.
   bool blocking = false;

@@ -71,7 +71,7 @@ TEST_F(DeviceFaultsTest, TheOneOfSeveralLaunchesThatFailedIsNamed) {
                               std::pair("hang_launch=3", "Add 'b'")}) {
     device.reset();
     DeviceOptions options;
-    options.patience = std::chrono::milliseconds(50);
+    options.timeout = std::chrono::milliseconds(50);
     open(settings, options);
     EXPECT_EQ(run(1), "");
     EXPECT_THAT(run(3), AllOf(HasSubstr(std::string("while kernel 'add' (") +
@@ -171,7 +171,7 @@ TEST_F(DeviceFaultsTest, AddressesOfTheHost) {
 
 TEST_F(DeviceFaultsTest, AKernelThatHangs) {
   DeviceOptions options;
-  options.patience = std::chrono::milliseconds(50);
+  options.timeout = std::chrono::milliseconds(50);
   open("hang_launch=2", options);
   EXPECT_THAT(run(2),
               AllOf(HasSubstr("has not finished its work for 0.05 s"),
@@ -181,7 +181,7 @@ TEST_F(DeviceFaultsTest, AKernelThatHangs) {
 
 TEST_F(DeviceFaultsTest, NobodyWaitsForEver) {
   DeviceOptions options;
-  options.patience = std::chrono::milliseconds(50);
+  options.timeout = std::chrono::milliseconds(50);
   open("hang_launch=1", options);
   Module kernels = load(kAdd);
   {
@@ -210,7 +210,7 @@ TEST_F(DeviceFaultsTest, OptionsOfTheEnvironment) {
   ::setenv("BINADE_CUDA_BLOCKING", "1", 1);
   auto options = DeviceOptions::fromEnvironment();
   ASSERT_TRUE(options);
-  EXPECT_EQ(options->patience.count(), 1.5);
+  EXPECT_EQ(options->timeout.count(), 1.5);
   EXPECT_TRUE(options->blocking);
   for (auto [name, text] : {std::pair("BINADE_CUDA_TIMEOUT", "soon"),
                             std::pair("BINADE_CUDA_TIMEOUT", "-1"),
