@@ -139,7 +139,7 @@ Result<void> Device::createMark() {
 
 Device::~Device() {
   const DriverTable &functions = driver.functions;
-  if (stream && settle())
+  if (stream && waitForPending())
     (void)call(functions.streamDestroy, stream);
   markMemory = {};
   if (context)
@@ -304,7 +304,7 @@ Result<void> Device::launch(CUfunc_st *kernel, const LaunchShape &shape,
   return note(label);
 }
 
-bool Device::settle() {
+bool Device::waitForPending() {
   if (!pending.empty() && !capturing)
     (void)wait();
   return !failure;

@@ -168,7 +168,7 @@ public:
   /// running.
   Error fail(Error error);
   /// Waits for pending work. Returns whether the device has not failed.
-  bool settle();
+  bool waitForPending();
 
 private:
   friend class Graph;
@@ -202,7 +202,7 @@ private:
 template <typename Handle, auto Release> Owned<Handle, Release>::~Owned() {
   // Wait first, because the driver's release functions wait for kernels without
   // a time limit. Errors cannot be reported here, but the device stores them.
-  if (handle != Handle{} && device->settle())
+  if (handle != Handle{} && device->waitForPending())
     (void)device->call(device->getDriver().functions.*Release, handle);
 }
 
