@@ -333,8 +333,8 @@ TrainArguments::listFiles(const Program &program, const std::string &model,
   return files;
 }
 
-static void warnOf(const std::vector<std::string> &names,
-                   std::string_view what) {
+static void warnAbout(const std::vector<std::string> &names,
+                      std::string_view what) {
   constexpr std::size_t kMax = 20;
   if (names.empty())
     return;
@@ -384,10 +384,12 @@ Result<void> TrainArguments::initialize(Program &program) const {
     return complete;
   std::cout << "start: " << restored->tensors << " tensors of "
             << printable(init) << "\n";
-  warnOf(restored->missing, "keep their initial values, because the file has "
-                            "none with their names");
-  warnOf(restored->unknown, "of the file are ignored, because the program has "
-                            "none with their names");
+  warnAbout(restored->missing,
+            "keep their initial values, because the file has "
+            "none with their names");
+  warnAbout(restored->unknown,
+            "of the file are ignored, because the program has "
+            "none with their names");
   return {};
 }
 
