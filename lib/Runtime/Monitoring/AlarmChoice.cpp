@@ -19,7 +19,7 @@ bool binade::isOnByDefault(const AlarmRule &rule) {
 }
 
 /// Checks that each of `words` is `all`, `off` or the name of a rule.
-static Result<void> checkWords(const std::vector<AlarmRule> &rules,
+static Result<void> checkNames(const std::vector<AlarmRule> &rules,
                                const std::vector<std::string> &words) {
   std::vector<std::string> names = {std::string(kAll), std::string(kOff)};
   for (const AlarmRule &rule : rules)
@@ -46,7 +46,7 @@ Result<AlarmSettings>
 binade::chooseAlarms(const AlarmSettings &known,
                      const std::vector<std::string> &words,
                      const std::string &action) {
-  if (Result<void> legal = checkWords(known.rules, words); !legal)
+  if (Result<void> legal = checkNames(known.rules, words); !legal)
     return legal.takeError();
   AlarmSettings chosen = known;
   auto has = [&](std::string_view word) {
