@@ -106,7 +106,7 @@ static void listAlarms() {
     auto print = [](StringRef what, const Twine &text) {
       llvm::outs() << "  " << llvm::left_justify(what, 10) << text << "\n";
     };
-    print("watches", isOfMetrics(rule)
+    print("watches", readsOnlyMetrics(rule)
                          ? "metrics alone; on unless --alarms off"
                          : "'" + llvm::join(rule.watch, "', '") + "'");
     if (!rule.watchByDefault.empty())

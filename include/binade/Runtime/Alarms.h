@@ -23,7 +23,7 @@ Result<AlarmSettings> chooseAlarms(const AlarmSettings &known,
                                    const std::string &action);
 
 /// Whether a rule reads only metrics and no statistics of the step.
-bool isOfMetrics(const AlarmRule &rule);
+bool readsOnlyMetrics(const AlarmRule &rule);
 /// Whether a rule is on by default.
 bool isOnByDefault(const AlarmRule &rule);
 

@@ -13,9 +13,11 @@ static Error usage(std::string_view option, std::string message) {
   return {std::string(option), std::move(message), ExitCode::Usage};
 }
 
-bool binade::isOfMetrics(const AlarmRule &rule) { return rule.watch.empty(); }
+bool binade::readsOnlyMetrics(const AlarmRule &rule) {
+  return rule.watch.empty();
+}
 bool binade::isOnByDefault(const AlarmRule &rule) {
-  return isOfMetrics(rule) || rule.isDefault;
+  return readsOnlyMetrics(rule) || rule.isDefault;
 }
 
 /// Checks that each of `words` is `all`, `off` or the name of a rule.
