@@ -141,7 +141,7 @@ private:
     AlarmSeries numbers;
     bool wasAlarmed = false;
     /// The step since which `when` has been false; 0 while it is true.
-    std::int64_t soundSince = 0;
+    std::int64_t inactiveSince = 0;
   };
 
   static std::set<std::string> listStatistics(const std::vector<Request> &);
@@ -300,14 +300,14 @@ void AlarmWatch::Rule::add(std::int64_t step, const AlarmNumbers &metrics,
             {"t", line.t}});
   double holds = when.evaluate();
   if (holds == 0 || std::isnan(holds)) {
-    if (one.soundSince == 0)
-      one.soundSince = step;
+    if (one.inactiveSince == 0)
+      one.inactiveSince = step;
     return;
   }
-  bool isNew = !one.wasAlarmed ||
-               (one.soundSince > 0 && step - one.soundSince >= rule.window);
+  bool isNew = !one.wasAlarmed || (one.inactiveSince > 0 &&
+                                   step - one.inactiveSince >= rule.window);
   one.wasAlarmed = true;
-  one.soundSince = 0;
+  one.inactiveSince = 0;
   if (!isNew)
     return;
   Alarm &alarm =
