@@ -57,7 +57,7 @@ static LogicalResult checkRule(YamlReader &reader, Node &node,
   return success();
 }
 
-static YamlSchema<AlarmRule> ruleForm() {
+static YamlSchema<AlarmRule> ruleSchema() {
   return yamlMapping<AlarmRule>(
       "a rule of alarms",
       {yamlKey("name", "Name of the alarm", &AlarmRule::name, yamlString()),
@@ -100,7 +100,7 @@ static YamlSchema<AlarmRule> ruleForm() {
 }
 
 static FailureOr<AlarmRules> parse(const DataFile &file, MLIRContext *context) {
-  return parseFile(file, "a list of rules of alarms", yamlList(ruleForm()),
+  return parseFile(file, "a list of rules of alarms", yamlList(ruleSchema()),
                    context);
 }
 

@@ -19,7 +19,7 @@ static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 
 static YamlSchema<double> rate() { return yamlNumber(0, kInfinity); }
 
-static YamlSchema<FormatRates> ratesForm() {
+static YamlSchema<FormatRates> ratesSchema() {
   auto check = [](YamlReader &reader, Node &node, FormatRates &rates) {
     bool isWhole = rates.format && rates.products > 0 && rates.elements > 0;
     return isWhole ? success()
@@ -52,7 +52,7 @@ const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
        yamlKey("launch", "Seconds to start a kernel", &TargetCosts::launch,
                rate()),
        yamlKey("formats", "How fast the target is in each format",
-               &TargetCosts::formats, yamlList(ratesForm()))},
+               &TargetCosts::formats, yamlList(ratesSchema()))},
       check);
   return form;
 }

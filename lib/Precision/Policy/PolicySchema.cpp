@@ -55,7 +55,7 @@ static LogicalResult checkLossScaling(YamlReader &reader, Node &node,
                                 ", is not within min and max");
 }
 
-static YamlSchema<LayerScaling> layerScalingForm() {
+static YamlSchema<LayerScaling> layerScalingSchema() {
   return yamlMapping<LayerScaling>(
       "per_layer",
       {yamlKey(
@@ -69,7 +69,7 @@ static YamlSchema<LayerScaling> layerScalingForm() {
                &LayerScaling::gathered, yamlNumber(1, kInfinity))});
 }
 
-static YamlSchema<LossScaling> lossScalingForm() {
+static YamlSchema<LossScaling> lossScalingSchema() {
   return yamlMapping<LossScaling>(
       "loss_scale",
       {yamlKey("static", "A scale that never changes", &LossScaling::fixed,
@@ -110,11 +110,11 @@ static YamlSchema<LossScaling> lossScalingForm() {
        yamlKey("per_layer",
                "Scales by which each layer with a weight multiplies the "
                "gradient that it passes to the layer before",
-               &LossScaling::layers, layerScalingForm())},
+               &LossScaling::layers, layerScalingSchema())},
       checkLossScaling);
 }
 
-static YamlSchema<EvidenceLimits> limitsForm() {
+static YamlSchema<EvidenceLimits> limitsSchema() {
   return yamlMapping<EvidenceLimits>(
       "evidence",
       {yamlKey("underflow",
@@ -218,12 +218,12 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
        yamlKey("rules", "Rules; the last that matches an op wins",
                &Policy::rules, yamlList(yamlRule())),
        yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
-               lossScalingForm()),
+               lossScalingSchema()),
        yamlKey("cut", "Choice of formats by minimum cost on a target",
                &Policy::cut, yamlCut()),
        yamlKey("evidence",
                "Limits that the recorded range of a narrow value must respect",
-               &Policy::limits, limitsForm()),
+               &Policy::limits, limitsSchema()),
        yamlKey("amax_half_life",
                "Steps after which a recorded magnitude counts half in delayed "
                "scales; replaces the histories of their formats",

@@ -27,7 +27,7 @@ YamlSchema<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
   return {read, std::move(word.schema)};
 }
 
-static YamlSchema<NameGlob> globForm() {
+static YamlSchema<NameGlob> globSchema() {
   auto read = [](YamlReader &reader, Node &node,
                  NameGlob &glob) -> LogicalResult {
     FailureOr<std::string> text = reader.readScalar(node, "a name");
@@ -44,9 +44,9 @@ static YamlSchema<NameGlob> globForm() {
 
 /// Returns the schema of a name that `find` resolves, described by `expected`.
 template <typename T>
-static YamlSchema<T> namedForm(StringRef expected,
-                               FailureOr<T> (*find)(StringRef name,
-                                                    Location location)) {
+static YamlSchema<T> namedSchema(StringRef expected,
+                                 FailureOr<T> (*find)(StringRef name,
+                                                      Location location)) {
   auto read = [expected, find](YamlReader &reader, Node &node,
                                T &value) -> LogicalResult {
     FailureOr<std::string> name = reader.readScalar(node, expected);
@@ -62,16 +62,16 @@ static YamlSchema<T> namedForm(StringRef expected,
 
 /// Parses one name, or two joined by '+': for states that may be negative, and
 /// for the others.
-static YamlSchema<StateFormats> stateForm() {
-  return namedForm("a format of states such as bf16 or e4m3x",
-                   findStateFormats);
+static YamlSchema<StateFormats> stateSchema() {
+  return namedSchema("a format of states such as bf16 or e4m3x",
+                     findStateFormats);
 }
 
-static YamlSchema<QuantizedAttr> tensorFormatForm() {
-  return namedForm<QuantizedAttr>("a format with scales such as e4m3-tensor",
-                                  [](StringRef name, Location location) {
-                                    return findTensorFormat(name, location);
-                                  });
+static YamlSchema<QuantizedAttr> tensorFormatSchema() {
+  return namedSchema<QuantizedAttr>("a format with scales such as e4m3-tensor",
+                                    [](StringRef name, Location location) {
+                                      return findTensorFormat(name, location);
+                                    });
 }
 
 /// Finds a float format, or a quantized one.
@@ -86,19 +86,19 @@ static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
   return failed(found) ? FailureOr<Attribute>() : Attribute(*found);
 }
 
-static YamlSchema<Attribute> savedForm() {
-  return namedForm("a format such as bf16 or coat-group", findSavedFormat);
+static YamlSchema<Attribute> savedSchema() {
+  return namedSchema("a format such as bf16 or coat-group", findSavedFormat);
 }
 
-static YamlSchema<OperandFormats> operandsForm() {
+static YamlSchema<OperandFormats> operandsSchema() {
   return yamlMapping<OperandFormats>(
       "formats of operands",
       {yamlKey("activation", "Of results of the forward pass",
-               &OperandFormats::activation, tensorFormatForm()),
+               &OperandFormats::activation, tensorFormatSchema()),
        yamlKey("weight", "Of parameters", &OperandFormats::weight,
-               tensorFormatForm()),
+               tensorFormatSchema()),
        yamlKey("gradient", "Of results of the backward pass",
-               &OperandFormats::gradient, tensorFormatForm())});
+               &OperandFormats::gradient, tensorFormatSchema())});
 }
 
 static bool isUpdate(OperationName name) {
@@ -115,7 +115,7 @@ static std::vector<std::string> getOpNames(MLIRContext *context) {
   return names;
 }
 
-static YamlSchema<std::string> opForm() {
+static YamlSchema<std::string> opSchema() {
   auto read = [](YamlReader &reader, Node &node,
                  std::string &op) -> LogicalResult {
     FailureOr<std::string> word = reader.readScalar(node, "the name of an op");
@@ -136,13 +136,13 @@ static YamlSchema<std::string> opForm() {
 // Rules
 //===----------------------------------------------------------------------===//
 
-static YamlSchema<PolicySelector> selectorForm() {
+static YamlSchema<PolicySelector> selectorSchema() {
   return yamlMapping<PolicySelector>(
       "match",
       {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
-               yamlOneOrMore(opForm())),
+               yamlOneOrMore(opSchema())),
        yamlKey("name", "Name of a node; * matches any characters",
-               &PolicySelector::name, globForm()),
+               &PolicySelector::name, globSchema()),
        yamlKey("phase", "Part of the training step", &PolicySelector::phase,
                yamlEnum(stringifyPhase, getMaxEnumValForPhase())),
        yamlKey("role", "Role of a tensor that the op reads or writes",
@@ -211,7 +211,7 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
   return yamlMapping<PolicyRule>(
       "a rule",
       {yamlKey("match", "The ops that the rule applies to", &PolicyRule::match,
-               selectorForm()),
+               selectorSchema()),
        settingKey(yamlKey("class",
                           "How well the ops tolerate the narrow format",
                           &PolicySettings::precisionClass,
@@ -228,11 +228,11 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("saved",
                           "Format in which the results are saved for the "
                           "backward pass",
-                          &PolicySettings::saved, savedForm())),
+                          &PolicySettings::saved, savedSchema())),
        settingKey(yamlKey("quantize",
                           "Formats to which operands of contractions are "
                           "quantized",
-                          &PolicySettings::quantize, operandsForm())),
+                          &PolicySettings::quantize, operandsSchema())),
        settingKey(yamlKey("parameter",
                           "Storage format of a parameter; for "
                           "optimizer_update",
@@ -244,7 +244,7 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("state",
                           "Storage format of optimizer states; for "
                           "optimizer_update",
-                          &PolicySettings::state, stateForm())),
+                          &PolicySettings::state, stateSchema())),
        settingKey(yamlKey("accumulator",
                           "Format of gradients accumulated over the batches of "
                           "a step; for optimizer_update",

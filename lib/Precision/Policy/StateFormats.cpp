@@ -45,7 +45,7 @@ struct FormatFile {
 };
 } // namespace
 
-static YamlSchema<BookFile> bookForm() {
+static YamlSchema<BookFile> bookSchema() {
   constexpr double kBound = std::numeric_limits<float>::max();
   return yamlMapping<BookFile>(
       "a code book",
@@ -75,19 +75,19 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
 }
 
 /// Returns the schema of an element format.
-static YamlSchema<FloatType> elementForm() {
+static YamlSchema<FloatType> elementSchema() {
   SmallVector<StringLiteral> names(kByteFloats.begin(), kByteFloats.end());
   names.append({"f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16"});
   return yamlFormat(names);
 }
 
-static YamlSchema<FormatFile> formatForm() {
+static YamlSchema<FormatFile> formatSchema() {
   return yamlMapping<FormatFile>(
       "a format",
       {yamlKey("summary", "What the format is", &FormatFile::summary,
                yamlString()),
        yamlKey("element", "Float format of at most 8 bits, or f16",
-               &FormatFile::element, elementForm()),
+               &FormatFile::element, elementSchema()),
        yamlKey("signed", "Code book of states that may be negative",
                &FormatFile::signedBook, yamlString()),
        yamlKey("unsigned", "Code book of states that may not",
@@ -129,7 +129,7 @@ static FailureOr<Attribute> findBook(StringRef name, StringRef reader,
   if (failed(file))
     return failure();
   FailureOr<BookFile> book =
-      parseFile(*file, "a code book", bookForm(), context);
+      parseFile(*file, "a code book", bookSchema(), context);
   if (failed(book))
     return failure();
   SmallVector<float> values(book->values.begin(), book->values.end());
@@ -223,7 +223,7 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
   if (failed(file))
     return failure();
   FailureOr<FormatFile> format =
-      parseFile(*file, "a format", formatForm(), context);
+      parseFile(*file, "a format", formatSchema(), context);
   if (failed(format))
     return failure();
   FailureOr<StateFormats> formats = build(*format, file->file, context);

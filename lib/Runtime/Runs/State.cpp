@@ -18,7 +18,7 @@ struct Match {
   const Port *port;
   Tensor tensor;
   const TensorInfo *info;
-  bool isOfFormat = true; ///< Whether the quantized formats are equal.
+  bool hasEqualFormat = true; ///< Whether the quantized formats are equal.
 
   /// Whether a weight is converted from another floating-point type.
   bool isConverted() const {
@@ -27,7 +27,7 @@ struct Match {
            isWeight(info->dtype) && isWeight(tensor.dtype);
   }
   bool fits() const {
-    return isOfFormat && (info->dtype == tensor.dtype || isConverted()) &&
+    return hasEqualFormat && (info->dtype == tensor.dtype || isConverted()) &&
            std::equal(info->shape.begin(), info->shape.end(),
                       tensor.shape.begin(), tensor.shape.end());
   }
@@ -64,7 +64,7 @@ static Result<std::vector<float>> readFloats(const Safetensors &file,
 static Error mismatch(const Safetensors &file,
                       const std::vector<Match> &mismatches) {
   auto explain = [](const Match &match) {
-    if (!match.isOfFormat)
+    if (!match.hasEqualFormat)
       return std::string("has another quantized format than the program's "
                          "state");
     return describe(match.info->dtype, match.info->shape) +
@@ -110,7 +110,7 @@ Result<Restored> Program::restore(const Safetensors &file) {
       continue;
     }
     Match match{&port, implementation->tensorOf(port), info};
-    match.isOfFormat =
+    match.hasEqualFormat =
         getFormat(*given, info->name) == getFormat(wanted, info->name);
     (match.fits() ? matches : mismatches).push_back(match);
     known.insert(info->name);
