@@ -61,15 +61,16 @@ static std::optional<double> readGradient(const Program &program,
                         std::string(parameter));
 }
 
-static std::optional<Extreme>
-findExtreme(const Program &program, std::string_view statistic, bool isMost) {
+static std::optional<Extreme> findExtreme(const Program &program,
+                                          std::string_view statistic,
+                                          bool wantsLargest) {
   std::string begin = std::string(statistic) + " gradient ";
   std::optional<Extreme> found;
   for (const Tensor &tensor : program.tensors(Role::Statistic)) {
     if (!tensor.name.starts_with(begin))
       continue;
     double value = *readScalar(program, Role::Statistic, tensor.name);
-    if (!found || (isMost ? value > found->value : value < found->value))
+    if (!found || (wantsLargest ? value > found->value : value < found->value))
       found = Extreme{std::string(tensor.name.substr(begin.size())), value};
   }
   return found;
