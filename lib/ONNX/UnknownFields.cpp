@@ -16,7 +16,7 @@ using google::protobuf::io::CodedInputStream;
 namespace {
 /// Visits messages until one has an unknown field. Each `visit` returns whether
 /// it has found one.
-class Walk {
+class UnknownFieldFinder {
 public:
   bool visit(const ::onnx::ModelProto &model) {
     return look(model) || visit(model.graph()) || each(model.functions()) ||
@@ -84,7 +84,7 @@ private:
 } // namespace
 
 std::string mlir::binade::findUnknownField(const ::onnx::ModelProto &model) {
-  Walk walk;
+  UnknownFieldFinder walk;
   walk.visit(model);
   return walk.found;
 }

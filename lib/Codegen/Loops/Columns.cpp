@@ -223,7 +223,7 @@ private:
       emitInMemory(e, item, own);
     if (chunks > 1)
       return;
-    e.endWalk();
+    e.endPass();
     // With one chunk the partial results are the totals.
     forColumns(e, item, [&](const Offset &column) {
       defineTotals(e, item.batch, column, own);

@@ -164,7 +164,7 @@ public:
   Value takeFrom(Value own, Value lane);
   /// Ends a pass over the elements. With `isForOthers`, a barrier lets other
   /// threads read what was stored.
-  void endWalk(bool isForOthers = true);
+  void endPass(bool isForOthers = true);
   /// Emits a barrier for the threads of the block; nothing on a CPU.
   void barrier();
   /// Combines `own` of all threads of the team that share an element. Each of

@@ -14,7 +14,7 @@ namespace {
 /// Emits a kernel of tiles for a GPU.
 class GpuTileKernel {
 public:
-  GpuTileKernel(const KernelSource &source, WalkPlan plan)
+  GpuTileKernel(const KernelSource &source, PassPlan plan)
       : source(source), plan(std::move(plan)), columns(loops.getColumns()),
         rows(loops.getReduced()), batches(loops.getKept() / columns),
         blocks(llvm::divideCeil(columns, this->plan.width)) {}
@@ -47,22 +47,23 @@ private:
         others.push_back(index);
     e.ownColumns(e.number(block * plan.width), columns, plan.group,
                  [&, batch = batch](const Offset &column) {
-                   for (const Walk &walk : plan.walks)
-                     emitWalk(walk, batch, column);
+                   for (const ElementPass &pass : plan.passes)
+                     emitPass(pass, batch, column);
                    e.setPlaces(std::nullopt, std::nullopt);
                    storeResults(e, ofColumns, batch * columns + column);
                  });
     emitOthers(e, others, counter);
   }
 
-  void emitWalk(const Walk &walk, const Offset &batch, const Offset &column) {
+  void emitPass(const ElementPass &pass, const Offset &batch,
+                const Offset &column) {
     Emitter &e = *emitter;
-    SmallVector<Reduction> reductions = walk.getReductions();
+    SmallVector<Reduction> reductions = pass.getReductions();
     SmallVector<Value> partials =
         e.rows(e.index(0), e.index(rows), rows, start(reductions),
                [&](const Offset &row, ValueRange now) {
                  Offset at = loops.getOffset(e.offsets(), batch, row, column);
-                 return emitElement(walk, at, now);
+                 return emitElement(pass, at, now);
                });
     for (auto [reduction, partial] : llvm::zip(reductions, partials)) {
       Value total = e.combineThreads(partial, [&](Value x, Value y) {
@@ -74,14 +75,14 @@ private:
   }
 
   /// Emits all steps of `walk` over the elements at `offset`.
-  SmallVector<Value> emitElement(const Walk &walk, const Offset &offset,
+  SmallVector<Value> emitElement(const ElementPass &pass, const Offset &offset,
                                  ValueRange carried) {
     Emitter &e = *emitter;
     SmallVector<Value> next;
     Offset group;
     if (plan.group > 0)
       group = e.offsets().divide(offset, plan.group).quotient;
-    for (const Step &step : walk.steps) {
+    for (const Step &step : pass.steps) {
       e.setPlaces(offset, std::nullopt);
       for (Reduction reduction : step.reductions)
         next.push_back(
@@ -96,9 +97,9 @@ private:
       storeResults(e, step.stores, offset);
       e.nextPass();
     }
-    if (!walk.groupStores.empty())
+    if (!pass.groupStores.empty())
       e.withinGroup(plan.group,
-                    [&] { storeResults(e, walk.groupStores, group); });
+                    [&] { storeResults(e, pass.groupStores, group); });
     return next;
   }
 
@@ -109,7 +110,7 @@ private:
   }
 
   KernelSource source;
-  const WalkPlan plan;
+  const PassPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
   int64_t columns, rows, batches, blocks;
@@ -118,6 +119,6 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitGpuTiles(const KernelSource &source,
-                                                 WalkPlan plan) {
+                                                 PassPlan plan) {
   return GpuTileKernel(source, std::move(plan)).emit();
 }

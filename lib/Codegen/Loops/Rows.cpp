@@ -1,7 +1,7 @@
 //===- Rows.cpp - Elementwise kernels and row reductions ------------------===//
 //
 // A work item is one entry of the kept axes: a row or, for statistics of a
-// channel, all its rows. `WalkPlan` decides how many passes over its elements
+// channel, all its rows. `PassPlan` decides how many passes over its elements
 // there are.
 //
 //===----------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ namespace {
 /// Emits an elementwise kernel, or one with reductions over rows.
 class RowKernel {
 public:
-  RowKernel(const KernelSource &source, WalkPlan plan)
+  RowKernel(const KernelSource &source, PassPlan plan)
       : source(source), plan(std::move(plan)) {}
 
   FailureOr<KernelInfo> emit() {
@@ -57,10 +57,10 @@ private:
     if (blocks > 1)
       std::tie(row, block) = e.offsets().divide(counter, blocks).asPair();
     e.setPlaces(Offset(), row);
-    for (const Walk &walk : plan.walks) {
-      emitWalk(walk, row, block);
+    for (const ElementPass &pass : plan.passes) {
+      emitPass(pass, row, block);
       // With groups, threads have other columns than with rows.
-      e.endWalk(plan.group > 0 && &walk != &plan.walks.back());
+      e.endPass(plan.group > 0 && &pass != &plan.passes.back());
     }
     SmallVector<unsigned> ofRows, others;
     for (auto [index, result] : llvm::enumerate(results))
@@ -75,11 +75,12 @@ private:
     placed.clear();
   }
 
-  void emitWalk(const Walk &walk, const Offset &row, const Offset &block) {
+  void emitPass(const ElementPass &pass, const Offset &row,
+                const Offset &block) {
     Emitter &e = *emitter;
-    if (walk.isOfGroups())
-      return emitGroups(walk, row);
-    for (const Step &step : walk.steps) {
+    if (pass.isOfGroups())
+      return emitGroups(pass, row);
+    for (const Step &step : pass.steps) {
       if (!step.isEmpty())
         emitStep(step, row, block);
       e.nextPass();
@@ -109,15 +110,15 @@ private:
   }
 
   /// Emits all steps over each group in turn.
-  void emitGroups(const Walk &walk, const Offset &row) {
+  void emitGroups(const ElementPass &pass, const Offset &row) {
     Emitter &e = *emitter;
-    SmallVector<Reduction> reductions = walk.getReductions();
+    SmallVector<Reduction> reductions = pass.getReductions();
     int64_t count = loops.getColumns() / plan.group;
     SmallVector<Value> partials = e.groups(
         e.index(count), count, plan.group, start(reductions),
         [&](const Offset &number, ValueRange carried) {
           SmallVector<Value> next;
-          for (const Step &step : walk.steps) {
+          for (const Step &step : pass.steps) {
             if (!step.isEmpty()) {
               SmallVector<Value> now(
                   carried.slice(next.size(), step.reductions.size()));
@@ -137,15 +138,15 @@ private:
             placeAll(step, row);
             e.nextPass();
           }
-          storeResults(e, walk.groupStores, row * count + number);
+          storeResults(e, pass.groupStores, row * count + number);
           return next;
         });
     finish(reductions, partials, row);
     // From here on the values are available regardless of the group.
-    for (const Step &step : walk.steps)
+    for (const Step &step : pass.steps)
       placeAll(step, row);
     if (plan.readsBack)
-      for (unsigned index : walk.groupStores)
+      for (unsigned index : pass.groupStores)
         place(results[index], e.resultBuffer(index), Offset());
   }
 
@@ -196,7 +197,7 @@ private:
   }
 
   const KernelSource source;
-  const WalkPlan plan;
+  const PassPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
   int64_t blocks = 1, blockSize = kBlock;
@@ -207,7 +208,7 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
-  FailureOr<WalkPlan> plan = WalkPlan::ofRows(source);
+  FailureOr<PassPlan> plan = PassPlan::ofRows(source);
   if (failed(plan))
     return failure();
   return RowKernel(source, std::move(*plan)).emit();

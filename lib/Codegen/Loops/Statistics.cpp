@@ -198,12 +198,12 @@ private:
       auto zeros = VectorType::get({e.lanes()}, b.getI32Type());
       e.storeOnce(shared, Words(b).constant(zeros, 0), bin);
     });
-    e.endWalk();
+    e.endPass();
     return shared;
   }
 
   void storeShared(Emitter &e, Value shared, const Offset &block) {
-    e.endWalk();
+    e.endPass();
     forBins(e, [&](const Offset &bin) {
       e.storeOnce(viewHistograms(e), e.loadNow(shared, bin),
                   block * kExponents + bin);

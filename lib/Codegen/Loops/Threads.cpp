@@ -335,7 +335,7 @@ void Emitter::forEach(Value begin, Value end,
   });
 }
 
-void Emitter::endWalk(bool isForOthers) {
+void Emitter::endPass(bool isForOthers) {
   nextPass();
   if (isForOthers)
     barrier();

@@ -3,7 +3,7 @@
 // Reductions that keep the last axis, and results that depend on them. A work
 // item has all rows of a few columns, so that what it reads again is in the
 // cache; groups of adjacent elements in its rows are reduced in the same pass.
-// `WalkPlan` decides how many passes over its elements there are.
+// `PassPlan` decides how many passes over its elements there are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,12 +16,12 @@ namespace {
 /// Emits a kernel of tiles for a CPU.
 class TileKernel {
 public:
-  TileKernel(const KernelSource &source, WalkPlan plan)
+  TileKernel(const KernelSource &source, PassPlan plan)
       : source(source), plan(std::move(plan)), columns(loops.getColumns()),
         rows(loops.getReduced()), batches(loops.getKept() / columns),
         blocks(llvm::divideCeil(columns, this->plan.width)) {
-    for (const Walk &walk : this->plan.walks)
-      for (Reduction reduction : walk.getReductions())
+    for (const ElementPass &pass : this->plan.passes)
+      for (Reduction reduction : pass.getReductions())
         cells.try_emplace(reduction.op, cells.size());
   }
 
@@ -57,12 +57,12 @@ private:
     Emitter &e = *emitter;
     auto [batch, block] = e.offsets().divide(counter, blocks).asPair();
     Item item = {batch, block};
-    for (const Walk &walk : plan.walks) {
-      SmallVector<Reduction> reductions = walk.getReductions();
-      if (walk.isOfGroups())
-        emitByRows(walk, reductions, item);
+    for (const ElementPass &pass : plan.passes) {
+      SmallVector<Reduction> reductions = pass.getReductions();
+      if (pass.isOfGroups())
+        emitByRows(pass, reductions, item);
       else
-        for (const Step &step : walk.steps)
+        for (const Step &step : pass.steps)
           if (!step.isEmpty())
             emitByColumns(step, item);
       finish(reductions, item);
@@ -131,7 +131,7 @@ private:
 
   /// Processes one row after the other, and in it one group after the other,
   /// with the partial results of columns in memory.
-  void emitByRows(const Walk &walk, ArrayRef<Reduction> reductions,
+  void emitByRows(const ElementPass &pass, ArrayRef<Reduction> reductions,
                   const Item &item) {
     Emitter &e = *emitter;
     forColumns(item, [&](const Column &column) {
@@ -144,17 +144,17 @@ private:
       int64_t count = plan.width / plan.group;
       e.loop(e.index(0), e.index(count), 1, {}, [&](Value entry, ValueRange) {
         Offset group = e.offsets().counter(entry, count, e.depth());
-        emitGroup(walk, item, row, group);
+        emitGroup(pass, item, row, group);
         return SmallVector<Value>();
       });
       return SmallVector<Value>();
     });
-    for (const Step &step : walk.steps)
+    for (const Step &step : pass.steps)
       leave(step);
   }
 
   /// Emits all steps over group `group` of a row.
-  void emitGroup(const Walk &walk, const Item &item, const Offset &row,
+  void emitGroup(const ElementPass &pass, const Item &item, const Offset &row,
                  const Offset &group) {
     Emitter &e = *emitter;
     Offset first = item.block * plan.width;
@@ -165,7 +165,7 @@ private:
             .quotient;
     Offset place = line * (columns / plan.group) +
                    item.block * (plan.width / plan.group) + group;
-    for (const Step &step : walk.steps) {
+    for (const Step &step : pass.steps) {
       if (!step.isEmpty()) {
         SmallVector<Value> partials = startLanes(step.groups);
         partials = e.columns(
@@ -190,7 +190,7 @@ private:
       }
       leave(step);
     }
-    storeResults(e, walk.groupStores, place);
+    storeResults(e, pass.groupStores, place);
   }
 
   /// Emits what `step` computes for an element. Returns the partial results of
@@ -291,7 +291,7 @@ private:
   }
 
   KernelSource source;
-  const WalkPlan plan;
+  const PassPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
   int64_t columns, rows, batches, blocks;
@@ -303,7 +303,7 @@ private:
 } // namespace
 
 FailureOr<KernelInfo> mlir::binade::emitTiles(const KernelSource &source) {
-  FailureOr<WalkPlan> plan = WalkPlan::ofTiles(source);
+  FailureOr<PassPlan> plan = PassPlan::ofTiles(source);
   if (failed(plan))
     return failure();
   if (plan->shape)

@@ -1,4 +1,4 @@
-//===- WalkPlan.cpp - Passes of a kernel with reductions ------------------===//
+//===- PassPlan.cpp - Passes of a kernel with reductions ------------------===//
 //
 // A reduction takes one pass over the elements of a work item; what depends on
 // it takes another. Results are stored in the first pass that can compute them,
@@ -42,14 +42,14 @@ void mlir::binade::storeElement(Emitter &emitter, const Step &step,
   }
 }
 
-SmallVector<Reduction> Walk::getReductions() const {
+SmallVector<Reduction> ElementPass::getReductions() const {
   SmallVector<Reduction> reductions;
   for (const Step &step : steps)
     llvm::append_range(reductions, step.reductions);
   return reductions;
 }
 
-WalkPlan::Per WalkPlan::per(Value value) const {
+PassPlan::Per PassPlan::per(Value value) const {
   if (auto entry = known.find(value); entry != known.end())
     return entry->second;
   int64_t count = getTensor(value).getNumElements();
@@ -62,11 +62,11 @@ WalkPlan::Per WalkPlan::per(Value value) const {
 namespace {
 /// When a value is known: the pass, and the step in it.
 struct Time {
-  unsigned walk = 0, step = 0;
+  unsigned pass = 0, step = 0;
 };
 
-/// Computes a `WalkPlan` for a kernel.
-class Planner : public WalkPlan {
+/// Computes a `PassPlan` for a kernel.
+class Planner : public PassPlan {
 public:
   explicit Planner(const KernelSource &source) : source(source) {
     results = source.getResults();
@@ -74,11 +74,11 @@ public:
     readsBack = !shape;
   }
 
-  FailureOr<WalkPlan> run(bool isOfTiles) {
+  FailureOr<PassPlan> run(bool isOfTiles) {
     if (failed(isOfTiles ? chooseTiles() : chooseRows()))
       return failure();
-    planWalks();
-    return WalkPlan(std::move(*this));
+    planPasses();
+    return PassPlan(std::move(*this));
   }
 
 private:
@@ -222,16 +222,16 @@ private:
     return per(op->getResult(0));
   }
 
-  Step &getStep(Time time) { return walks[time.walk].steps[time.step]; }
+  Step &getStep(Time time) { return passes[time.pass].steps[time.step]; }
 
-  void planWalks() {
-    unsigned lastWalk = 0, lastStep = 0;
+  void planPasses() {
+    unsigned lastPass = 0, lastStep = 0;
     SmallVector<Reduction> reductions;
     for (Operation &op : source.function.front().without_terminator()) {
       Time time;
       for (Value operand : op.getOperands()) {
         Time known = times.lookup(operand);
-        time.walk = std::max(time.walk, known.walk);
+        time.pass = std::max(time.pass, known.pass);
         time.step = std::max(time.step, known.step);
       }
       if (auto reduction = Reduction::from(&op)) {
@@ -239,7 +239,7 @@ private:
           ++time.step;
         } else {
           reductions.push_back(*reduction);
-          time = {time.walk + 1, 0};
+          time = {time.pass + 1, 0};
         }
       }
       Per each = findPer(&op);
@@ -247,12 +247,12 @@ private:
         times[result] = time;
         known[result] = each;
       }
-      lastWalk = std::max(lastWalk, time.walk);
+      lastPass = std::max(lastPass, time.pass);
       lastStep = std::max(lastStep, time.step);
     }
-    walks.resize(lastWalk + 1);
-    for (Walk &walk : walks)
-      walk.steps.resize(lastStep + 1);
+    passes.resize(lastPass + 1);
+    for (ElementPass &pass : passes)
+      pass.steps.resize(lastStep + 1);
     for (Reduction reduction : reductions)
       getStep(times.lookup(reduction.getInput()))
           .reductions.push_back(reduction);
@@ -261,17 +261,17 @@ private:
       if (isFull(result))
         getStep(time).stores.push_back(index);
       else if (isPerGroup(result))
-        walks[time.walk].groupStores.push_back(index);
+        passes[time.pass].groupStores.push_back(index);
     }
-    for (unsigned walk = 0; walk < walks.size(); ++walk) {
+    for (unsigned pass = 0; pass < passes.size(); ++pass) {
       for (unsigned step = 0; step <= lastStep; ++step) {
-        for (Reduction reduction : walks[walk].steps[step].reductions)
-          visit(reduction.getInput(), {walk, step});
-        for (unsigned index : walks[walk].steps[step].stores)
-          visit(results[index], {walk, step});
+        for (Reduction reduction : passes[pass].steps[step].reductions)
+          visit(reduction.getInput(), {pass, step});
+        for (unsigned index : passes[pass].steps[step].stores)
+          visit(results[index], {pass, step});
       }
-      for (unsigned index : walks[walk].groupStores)
-        visit(results[index], {walk, lastStep});
+      for (unsigned index : passes[pass].groupStores)
+        visit(results[index], {pass, lastStep});
     }
   }
 
@@ -286,17 +286,17 @@ private:
     auto reduction = Reduction::from(op);
     if (reduction && isInGroups(*reduction)) {
       // The reduction is repeated in each pass that needs it.
-      Time then = {now.walk, times.lookup(reduction->getInput()).step};
+      Time then = {now.pass, times.lookup(reduction->getInput()).step};
       SmallVector<Reduction> &groups = getStep(then).groups;
       if (llvm::none_of(groups, [&](Reduction r) { return r.op == op; }))
         groups.push_back(*reduction);
       return visit(reduction->getInput(), then);
     }
     if (isFull(value))
-      for (unsigned walk = 0; walk <= now.walk; ++walk)
-        for (unsigned step = 0; step < walks[walk].steps.size(); ++step) {
-          bool isEarlier = walk < now.walk || step < now.step;
-          if (isEarlier && isKept(value, walks[walk].steps[step]))
+      for (unsigned pass = 0; pass <= now.pass; ++pass)
+        for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {
+          bool isEarlier = pass < now.pass || step < now.step;
+          if (isEarlier && isKept(value, passes[pass].steps[step]))
             return;
         }
     for (Value operand : op->getOperands())
@@ -375,10 +375,10 @@ private:
 };
 } // namespace
 
-FailureOr<WalkPlan> WalkPlan::ofRows(const KernelSource &source) {
+FailureOr<PassPlan> PassPlan::ofRows(const KernelSource &source) {
   return Planner(source).run(/*isOfTiles=*/false);
 }
 
-FailureOr<WalkPlan> WalkPlan::ofTiles(const KernelSource &source) {
+FailureOr<PassPlan> PassPlan::ofTiles(const KernelSource &source) {
   return Planner(source).run(/*isOfTiles=*/true);
 }

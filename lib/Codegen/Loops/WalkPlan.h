@@ -1,4 +1,4 @@
-//===- WalkPlan.h - Passes of a kernel with reductions ----------*- C++ -*-===//
+//===- PassPlan.h - Passes of a kernel with reductions ----------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CODEGEN_LOOPS_WALKPLAN_H
 #define BINADE_LIB_CODEGEN_LOOPS_WALKPLAN_H
@@ -29,7 +29,7 @@ void storeElement(Emitter &emitter, const Step &step, const Offset &offset,
 
 /// One pass over a work item: its steps in sequence or, with groups, all steps
 /// over each group in turn.
-struct Walk {
+struct ElementPass {
   std::vector<Step> steps;
   SmallVector<unsigned> groupStores; ///< Results with an element per group.
 
@@ -42,7 +42,7 @@ struct Walk {
 };
 
 /// The passes of a kernel, and the shape of its work items.
-struct WalkPlan {
+struct PassPlan {
   /// What a value has one element for: each element of a work item, each entry
   /// of the kept axes, each group, or none of these.
   enum class Per { Element, Kept, Group, Other };
@@ -61,13 +61,13 @@ struct WalkPlan {
   bool readsBack = true;
   /// How threads of a GPU share a work item.
   std::optional<GpuShape> shape;
-  std::vector<Walk> walks;
+  std::vector<ElementPass> passes;
   DenseMap<Value, Per> known; ///< For all results of ops.
 
   /// Plans work items that are rows, or all rows of a channel.
-  static FailureOr<WalkPlan> ofRows(const KernelSource &source);
+  static FailureOr<PassPlan> ofRows(const KernelSource &source);
   /// Plans work items that are all rows of some columns.
-  static FailureOr<WalkPlan> ofTiles(const KernelSource &source);
+  static FailureOr<PassPlan> ofTiles(const KernelSource &source);
 
   Per per(Value value) const;
   bool isFull(Value value) const { return per(value) == Per::Element; }
@@ -78,7 +78,7 @@ struct WalkPlan {
 };
 
 /// Emits a kernel of tiles for a GPU.
-FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, WalkPlan plan);
+FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, PassPlan plan);
 
 /// On a CPU, the longest row without reductions that is not split into blocks.
 inline constexpr int64_t kLongRow = 8192;
