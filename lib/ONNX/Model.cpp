@@ -128,7 +128,7 @@ LogicalResult Model::parse(StringRef bytes) {
   bool isParsed = !bytes.empty() && proto->ParseFromCodedStream(&input) &&
                   input.ConsumedEntireMessage();
   if (!isParsed || !proto->has_graph())
-    return reportNoModel(bytes, isParsed);
+    return reportNotAModel(bytes, isParsed);
   if (std::string field = findUnknownField(*proto); !field.empty())
     mlir::emitWarning(getLoc()) << "has fields that ONNX " BINADE_ONNX_VERSION
                                    " does not know, the first is "
@@ -159,7 +159,8 @@ static SmallVector<std::string> findOpenNodes(const ::onnx::GraphProto &graph) {
   return nodes;
 }
 
-InFlightDiagnostic Model::reportNoModel(StringRef bytes, bool isParsed) const {
+InFlightDiagnostic Model::reportNotAModel(StringRef bytes,
+                                          bool isParsed) const {
   auto head = std::as_bytes(
       std::span(bytes.data(), std::min(bytes.size(), ::binade::kMagicBytes)));
   std::string_view kind = ::binade::recognizeMagic(head);

@@ -89,7 +89,7 @@ private:
   LogicalResult checkSize(uint64_t bytes);
   /// Reports that `bytes` are not a model, and what they are instead, if that
   /// can be recognized.
-  InFlightDiagnostic reportNoModel(StringRef bytes, bool isParsed) const;
+  InFlightDiagnostic reportNotAModel(StringRef bytes, bool isParsed) const;
   void findRawData(StringRef bytes);
 
   MLIRContext *context;
