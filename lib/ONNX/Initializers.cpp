@@ -177,9 +177,10 @@ Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
       failed(applyGlobs(choice.freeze, "--freeze", set(false, true))) ||
       failed(applyGlobs(choice.train, "--train", set(true, false))))
     return failure();
-  bool isSaid = metadata.trainable || trainsMatrices || !choice.fold.empty() ||
-                !choice.freeze.empty() || !choice.train.empty();
-  if (warns && !isSaid)
+  bool isSpecified = metadata.trainable || trainsMatrices ||
+                     !choice.fold.empty() || !choice.freeze.empty() ||
+                     !choice.train.empty();
+  if (warns && !isSpecified)
     warnOfUntrained();
   if (warns)
     warnOfShared(findForward(order, choice.lossOutput.empty()

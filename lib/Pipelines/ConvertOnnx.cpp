@@ -242,10 +242,10 @@ static bool hasStates(func::FuncOp function) {
 /// types the user sets.
 static void listStates(func::FuncOp function, const Policy &policy,
                        std::vector<std::string> &limits) {
-  bool isSaid = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+  bool isSpecified = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
     return bool(rule.settings.state);
   });
-  if (isSaid && hasStates(function))
+  if (isSpecified && hasStates(function))
     limits.push_back("states of the optimizer are not quantized: they are "
                      "inputs and outputs, whose types --io-types sets");
 }
