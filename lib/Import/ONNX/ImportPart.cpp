@@ -298,7 +298,7 @@ FailureOr<OwningOpRef<ModuleOp>> PartImporter::run() {
 
 /// Whether the file declares the types of all node outputs. If not, or if a
 /// node has subgraphs, types are inferred.
-static bool saysTypes(const ::onnx::GraphProto &graph) {
+static bool declaresAllTypes(const ::onnx::GraphProto &graph) {
   llvm::StringSet<> known;
   for (const auto *values : {&graph.value_info(), &graph.output()})
     for (const auto &value : *values)
@@ -348,7 +348,7 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
   }
   if (isSupported) {
     writeOutFunctions(model, partial);
-    if (!saysTypes(model.getGraph()))
+    if (!declaresAllTypes(model.getGraph()))
       partial.inferred = inferTypes(model.getProto());
   }
   forEachNode(model.getGraph(), [&](const ::onnx::NodeProto &node,
