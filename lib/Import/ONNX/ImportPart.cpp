@@ -124,14 +124,14 @@ void PartImporter::dropUnknownTensors(Level &level) {
 
 LogicalResult PartImporter::classify(const Level &level,
                                      Initializers &initializers) {
-  bool saysNothing =
+  bool isUnspecified =
       !metadata.trainable &&
       llvm::none_of(file.initializer(), [](const auto &tensor) {
         return tensor.data_location() == ::onnx::TensorProto::EXTERNAL;
       });
   ImportReport ignored;
   return initializers.classify(level.order, level.used, dimensions, tensors,
-                               options, ignored.unused, saysNothing,
+                               options, ignored.unused, isUnspecified,
                                /*warns=*/false);
 }
 
