@@ -313,7 +313,7 @@ static bool declaresAllTypes(const ::onnx::GraphProto &graph) {
 
 /// Inlines functions, so that each call gets its own formats. Functions that
 /// cannot be inlined remain.
-static void writeOutFunctions(Model &model, PartialImport &partial) {
+static void inlineCalls(Model &model, PartialImport &partial) {
   if (model.getProto().functions().empty())
     return;
   DiagnosticCollector ignored(model.getContext());
@@ -347,7 +347,7 @@ mlir::binade::importOnnxPart(StringRef path, const ImportOptions &options,
       partial.everything = describeError(errors);
   }
   if (isSupported) {
-    writeOutFunctions(model, partial);
+    inlineCalls(model, partial);
     if (!declaresAllTypes(model.getGraph()))
       partial.inferred = inferTypes(model.getProto());
   }
