@@ -17,7 +17,7 @@ using ::onnx::NodeProto;
 /// Tables with more bytes are not searched.
 static constexpr uint64_t kMaxBytes = uint64_t(256) << 20;
 
-static bool saysPadding(const NodeProto &node) {
+static bool hasPaddingMetadata(const NodeProto &node) {
   return llvm::any_of(node.metadata_props(), [](const auto &entry) {
     // PyTorch's record has the index, if there is padding.
     return entry.key() == "binade.padding_idx" ||
@@ -53,7 +53,7 @@ void mlir::binade::importer::remarkOnPadding(const Initializers &initializers,
           return attribute.name() == "axis" && attribute.i() != 0;
         });
     if (node.op_type() == "Gather" && node.input_size() == 2 && isAlongRows &&
-        !saysPadding(node))
+        !hasPaddingMetadata(node))
       lookedUp.insert(node.input(0));
   }
   // binade.export writes the metadata for every padding row.
