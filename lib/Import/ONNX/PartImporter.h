@@ -53,7 +53,7 @@ private:
                                         unsigned index);
   void importNodes(Graph &graph, const Level &level);
   void findRanks(Graph &graph, const ::onnx::NodeProto &node);
-  void findHandedOn(Graph &graph, const ::onnx::NodeProto &node);
+  void findPassedOn(Graph &graph, const ::onnx::NodeProto &node);
   void findWide(Graph &graph, const ::onnx::NodeProto &node, Operation *last);
   /// Notes that a node which is left out reads the value `name`.
   void keep(const Graph &graph, StringRef name);

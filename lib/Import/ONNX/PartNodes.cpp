@@ -108,7 +108,7 @@ void PartImporter::findWide(Graph &graph, const ::onnx::NodeProto &node,
   }
 }
 
-void PartImporter::findHandedOn(Graph &graph, const ::onnx::NodeProto &node) {
+void PartImporter::findPassedOn(Graph &graph, const ::onnx::NodeProto &node) {
   Value made = node.output().empty() ? Value() : graph.lookup(node.output(0));
   PartialImport::Node &found = getFound(node);
   for (const std::string &name : node.input())
@@ -169,6 +169,6 @@ void PartImporter::importNodes(Graph &graph, const Level &level) {
     if (isAssumed(node))
       for (const std::string &name : node.output())
         assumed.insert(name);
-    findHandedOn(graph, node);
+    findPassedOn(graph, node);
   }
 }
