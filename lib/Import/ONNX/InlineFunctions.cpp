@@ -14,7 +14,7 @@ using ::onnx::NodeProto;
 
 /// Limits of the depth of calls and the size of all nodes: inlining can expand
 /// a small file to more than memory holds.
-static constexpr unsigned kDeepest = 32;
+static constexpr unsigned kMaxCallDepth = 32;
 static constexpr size_t kMaxBytes = size_t(128) << 20;
 
 namespace {
@@ -205,9 +205,9 @@ LogicalResult Inliner::checkOpset(const FunctionProto &function,
 LogicalResult Inliner::call(const FunctionProto &function,
                             const NodeProto &node, const std::string &name,
                             unsigned depth, Nodes &nodes) {
-  if (depth == kDeepest)
+  if (depth == kMaxCallDepth)
     return model.emitUnsupported("node " + quote(name))
-           << "calls functions more than " << kDeepest << " deep";
+           << "calls functions more than " << kMaxCallDepth << " deep";
   if (failed(checkOpset(function, name)))
     return failure();
   if (node.input_size() > function.input_size() ||

@@ -25,11 +25,11 @@ struct Transform {
   /// be too large.
   LogicalResult setLength(Node &node, int64_t newLength) {
     // The matrix has the square of this many elements.
-    constexpr int64_t kLongest = 1 << 12;
+    constexpr int64_t kMaxLength = 1 << 12;
     length = newLength;
-    if (length < 1 || length > kLongest)
+    if (length < 1 || length > kMaxLength)
       return node.emitUnsupported() << "expected a dft_length of 1 to "
-                                    << kLongest << ", got " << length;
+                                    << kMaxLength << ", got " << length;
     int64_t half = length / 2 + 1;
     inputs = isInverse && isOneSided ? half : length;
     outputs = isOneSided && !isInverse ? half : length;

@@ -38,7 +38,7 @@ struct Taps {
 } // namespace
 
 /// The maximum number of elements of an axis.
-static constexpr double kLongest = 0x1p31;
+static constexpr double kMaxLength = 0x1p31;
 
 static bool isKnown(StringRef word, ArrayRef<StringRef> words) {
   return llvm::is_contained(words, word);
@@ -266,7 +266,7 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
         scales->empty()
             ? number
             : std::floor(from * resized.scale * (resized.end - resized.begin));
-    if (!(resized.scale > 0.0) || !(to >= 0.0) || to > kLongest)
+    if (!(resized.scale > 0.0) || !(to >= 0.0) || to > kMaxLength)
       return node.emitUnsupported()
              << "cannot resize axis " << *normal << " of " << node.getType(0)
              << " by " << number;
@@ -283,7 +283,8 @@ static FailureOr<SmallVector<Resized>> readAxes(Node &node,
     for (Resized &axis : result) {
       axis.scale = scale;
       double to = std::floor(scale * static_cast<double>(axis.from) + 0.5);
-      if (!(to <= kLongest)) // Also rejects NaN, from an axis without elements.
+      if (!(to <=
+            kMaxLength)) // Also rejects NaN, from an axis without elements.
         return node.emitUnsupported()
                << "cannot resize axis " << axis.axis << " of "
                << node.getType(0) << " by " << scale;
@@ -371,7 +372,7 @@ LogicalResult mlir::binade::importer::importUpsample(Node &node) {
     Resized resized{static_cast<int64_t>(axis), node.getShape(0)[axis]};
     resized.scale = scale;
     double to = std::floor(static_cast<double>(resized.from) * scale);
-    if (!(scale > 0.0) || !(to <= kLongest))
+    if (!(scale > 0.0) || !(to <= kMaxLength))
       return node.emitUnsupported() << "cannot resize axis " << axis << " of "
                                     << node.getType(0) << " by " << scale;
     resized.to = static_cast<int64_t>(to);

@@ -15,7 +15,7 @@ using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
 /// Up to this number, updates are applied one by one.
-static constexpr int64_t kFew = 8;
+static constexpr int64_t kMaxSequentialUpdates = 8;
 /// The maximum number of pairs of elements and updates to compare.
 static constexpr int64_t kMaxPairs = int64_t(1) << 30;
 
@@ -94,7 +94,7 @@ static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
 /// Fails if there are too many pairs of `targets` elements and `count` updates
 /// to compare.
 static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
-  if (count <= kFew || targets <= kMaxPairs / count)
+  if (count <= kMaxSequentialUpdates || targets <= kMaxPairs / count)
     return success();
   return node.emitUnsupported()
          << "compares each of " << targets << " elements with " << count
@@ -175,7 +175,7 @@ static Value scatterAlong(const Scatter &scatter, Value data, Value places,
                    scatter.combination == Combination::Min;
   if (isExtreme && isa<FloatType>(type.getElementType()))
     return takeExtreme(scatter, data, places, updates, axis);
-  if (count <= kFew) {
+  if (count <= kMaxSequentialUpdates) {
     Value own = buildPlaces(b, type, axis);
     for (int64_t k = 0; k < count; ++k) {
       auto spread = [&](Value x) {
@@ -340,7 +340,8 @@ LogicalResult mlir::binade::importer::importScatterND(Node &node) {
     numbers = buildReshape(b, numberRows(node, 1, counted, 0), count);
   if (isSum) {
     table = addRows(b, table, numbers, updates);
-  } else if (scatter->combination || (!known && count <= kFew)) {
+  } else if (scatter->combination ||
+             (!known && count <= kMaxSequentialUpdates)) {
     if (failed(requirePairs(node, data.getNumElements(), count)))
       return failure();
     // All elements of a row have the same place along axis 0.
