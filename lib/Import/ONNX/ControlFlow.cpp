@@ -147,12 +147,13 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
   Body body(node, "body");
   if (failed(body.readGraph()))
     return failure();
-  FailureOr<int64_t> most = std::numeric_limits<int64_t>::max(), goesOn = 1;
+  FailureOr<int64_t> most = std::numeric_limits<int64_t>::max(),
+                     keepsRunning = 1;
   if (node.hasInput(0))
     most = readNumber(node, 0, "trip count");
   if (node.hasInput(1))
-    goesOn = readNumber(node, 1, "condition");
-  if (failed(most) || failed(goesOn))
+    keepsRunning = readNumber(node, 1, "condition");
+  if (failed(most) || failed(keepsRunning))
     return failure();
   SmallVector<NamedValue> carried;
   for (unsigned index = 2; index < node.getNumInputs(); ++index)
@@ -169,15 +170,15 @@ LogicalResult mlir::binade::importer::importLoop(Node &node) {
                                       type, b.getIntegerAttr(element, value))),
             std::nullopt};
   };
-  for (int64_t run = 0; *goesOn && run < *most; ++run) {
+  for (int64_t run = 0; *keepsRunning && run < *most; ++run) {
     SmallVector<NamedValue> inputs = {scalar(b.getI64Type(), run),
                                       scalar(b.getI1Type(), 1)};
     llvm::append_range(inputs, carried);
     auto results = body.unroll(inputs, Twine(run));
     if (failed(results))
       return failure();
-    goesOn = readNumber(node, results->front().tensor, "next condition");
-    if (failed(goesOn))
+    keepsRunning = readNumber(node, results->front().tensor, "next condition");
+    if (failed(keepsRunning))
       return failure();
     auto returned = MutableArrayRef(*results).drop_front();
     carried.assign(returned.begin(), returned.begin() + carried.size());
