@@ -91,7 +91,7 @@ private:
   int64_t past = 0;
   /// The number of valid keys of each sample (input `nonpad_kv_seqlen`), or
   /// null. The queries are the last of them.
-  Value pasts;
+  Value keyCounts;
   bool isCausal = false, wantsScores = false;
   int64_t left = -1, right = -1, mode = 0;
   double scale = 1.0, softcap = 0.0;
@@ -222,23 +222,23 @@ LogicalResult Attention::readAttention() {
     return node.emitError()
            << "expected the number of keys of each batch, and no past, got "
            << node.getType(kLengths);
-  pasts = buildCast(b, node.getInput(kLengths), b.getI64Type());
+  keyCounts = buildCast(b, node.getInput(kLengths), b.getI64Type());
   return success();
 }
 
 bool Attention::isPlain() const {
-  return !bias && !allowed && !pasts && softcap == 0.0 && left < 0 &&
+  return !bias && !allowed && !keyCounts && softcap == 0.0 && left < 0 &&
          right < 0 && !wantsScores &&
          (!isCausal || (past == 0 && keys() == queries()));
 }
 
 /// Restricts `allowed` to keys that exist and are in the window of their query.
 void Attention::buildAllowed() {
-  if (!pasts && !isCausal && left < 0 && right < 0)
+  if (!keyCounts && !isCausal && left < 0 && right < 0)
     return;
   SmallVector<int64_t> shape = {typeOf(query).getDimSize(0), 1, queries(),
                                 keys()};
-  if (!pasts)
+  if (!keyCounts)
     shape[0] = 1;
   auto type = RankedTensorType::get(shape, b.getI64Type());
   Value own = buildPlaces(b, type, 2), place = buildPlaces(b, type, 3), found;
@@ -250,8 +250,8 @@ void Attention::buildAllowed() {
     return AddOp::create(b, x,
                          buildSplat(b, type, static_cast<double>(distance)));
   };
-  if (pasts) {
-    Value lengths = buildBroadcast(b, pasts, {0}, shape);
+  if (keyCounts) {
+    Value lengths = buildBroadcast(b, keyCounts, {0}, shape);
     require(place, Comparison::Less, lengths);
     own = AddOp::create(b, own, shift(lengths, -queries()));
   } else if (past != 0) {
