@@ -13,7 +13,7 @@ using namespace mlir::binade;
 /// Whether `op` is a view, but not a `save`.
 static bool isPlainView(Operation *op) { return isView(op) && isMovement(op); }
 
-bool mlir::binade::isSpread(Operation *op) {
+bool mlir::binade::isRecomputedBroadcast(Operation *op) {
   auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
   return kernelOp && kernelOp.isRecomputed() && op->getNumOperands() == 1 &&
          getNumElements(op->getOperand(0)) < getNumElements(op->getResult(0));
@@ -31,7 +31,8 @@ public:
   bool make(Operation *op) {
     if (found.contains(op))
       return true;
-    if (!isPlainView(op) && !isSpread(op) && (!isCheap(op) || left-- == 0))
+    if (!isPlainView(op) && !isRecomputedBroadcast(op) &&
+        (!isCheap(op) || left-- == 0))
       return false;
     for (Value operand : op->getOperands())
       if (!isAvailable(operand) && !make(operand.getDefiningOp()))

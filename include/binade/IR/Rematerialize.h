@@ -39,7 +39,7 @@ private:
 
 /// Whether `op` repeats the elements of its operand and is recomputed in each
 /// kernel that reads it, as a broadcast is. Returns false for null.
-bool isSpread(Operation *op);
+bool isRecomputedBroadcast(Operation *op);
 
 } // namespace mlir::binade
 

@@ -33,13 +33,13 @@ mlir::binade::findMoments(Reduction squares, ArrayRef<Reduction> reductions) {
   if (!product || product.getLhs() != product.getRhs())
     return std::nullopt;
   auto centred = product.getLhs().getDefiningOp<SubOp>();
-  auto spread =
+  auto broadcast =
       centred ? centred.getRhs().getDefiningOp<BroadcastOp>() : nullptr;
-  if (!spread)
+  if (!broadcast)
     return std::nullopt;
   for (Reduction sum : reductions)
     if (isa<ReduceSumOp>(sum.op) && sum.getInput() == centred.getLhs() &&
-        isMean(spread.getX(), sum.getResult(), sum.getLoops().getReduced()))
+        isMean(broadcast.getX(), sum.getResult(), sum.getLoops().getReduced()))
       return Moments{sum, squares, sum.getInput()};
   return std::nullopt;
 }

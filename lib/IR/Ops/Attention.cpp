@@ -331,7 +331,7 @@ static SmallVector<Value> buildBySamples(
 
 /// Broadcasts `x`, whose axes are all but the last of `like`, to the shape of
 /// `like`.
-static Value spreadRows(ImplicitLocOpBuilder &b, Value x, Value like) {
+static Value broadcastRows(ImplicitLocOpBuilder &b, Value x, Value like) {
   RankedTensorType type = getTensor(like);
   return buildBroadcast(
       b, x, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)),
@@ -358,7 +358,7 @@ static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
     return scores;
   auto indices = RankedTensorType::get(shape, b.getI32Type());
   Value row = positions
-                  ? spreadRows(b, positions, scores)
+                  ? broadcastRows(b, positions, scores)
                   : IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 2));
   Value column = IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 1));
   Value visible = CompareOp::create(b, column, row, Comparison::LessEqual);
@@ -372,10 +372,10 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   int64_t last = getTensor(scores).getRank() - 1;
   Value maximum = ReduceMaxOp::create(b, scores, last);
   Value e = ExpOp::create(
-      b, SubOp::create(b, scores, spreadRows(b, maximum, scores)));
+      b, SubOp::create(b, scores, broadcastRows(b, maximum, scores)));
   Value total = ReduceSumOp::create(b, e, last);
   Value share = ReciprocalOp::create(b, total);
-  Value p = MulOp::create(b, e, spreadRows(b, share, e));
+  Value p = MulOp::create(b, e, broadcastRows(b, share, e));
   Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
   Value narrow = buildRounded(b, p, compute);
   SmallVector<int64_t> shape(getTensor(scores).getShape());
@@ -448,7 +448,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
                                positions, precision);
     int64_t last = getTensor(scores).getRank() - 1;
     Value p = ExpOp::create(
-        b, SubOp::create(b, scores, spreadRows(b, perQuery[3], scores)));
+        b, SubOp::create(b, scores, broadcastRows(b, perQuery[3], scores)));
     // Partial gradients of keys, which are summed over tiles of queries, stay
     // f32.
     auto ofKeys = [&](Value whole) {
@@ -464,7 +464,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
                                           buildCast(b, y, b.getF32Type())),
                             last);
     Value ds =
-        MulOp::create(b, p, SubOp::create(b, dp, spreadRows(b, inner, dp)));
+        MulOp::create(b, p, SubOp::create(b, dp, broadcastRows(b, inner, dp)));
     ds = MulOp::create(
         b, ds, buildSplat(b, ds.getType(), getScale().convertToDouble()));
     ds = buildRounded(b, ds, compute);

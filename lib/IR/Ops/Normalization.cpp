@@ -62,11 +62,12 @@ FailureOr<SmallVector<Value>> LayerNormOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
   Value mean = n.mean(x);
-  Value centred = n.sub(x, n.spread(mean));
+  Value centred = n.sub(x, n.broadcast(mean));
   Value rstd = n.rstd(n.mean(n.mul(centred, centred)), getEpsilon());
-  Value y = n.mul(n.mul(centred, n.spread(rstd)), n.spreadLast(getScale()));
+  Value y =
+      n.mul(n.mul(centred, n.broadcast(rstd)), n.broadcastLast(getScale()));
   if (getBias())
-    y = n.add(y, n.spreadLast(getBias()));
+    y = n.add(y, n.broadcastLast(getBias()));
   return SmallVector<Value>{n.as(y, getY()), mean, rstd};
 }
 
@@ -111,11 +112,11 @@ std::optional<TensorRole> LayerNormGradOp::getOperandRole(unsigned index) {
 FailureOr<SmallVector<Value>>
 LayerNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
-  Value rstd = n.spread(getRstd());
-  Value normal = n.mul(n.sub(n.wide(getX()), n.spread(getMean())), rstd);
-  Value g = n.mul(n.wide(getGradient()), n.spreadLast(getScale()));
-  Value meanG = n.spread(n.mean(g));
-  Value meanGN = n.spread(n.mean(n.mul(g, normal)));
+  Value rstd = n.broadcast(getRstd());
+  Value normal = n.mul(n.sub(n.wide(getX()), n.broadcast(getMean())), rstd);
+  Value g = n.mul(n.wide(getGradient()), n.broadcastLast(getScale()));
+  Value meanG = n.broadcast(n.mean(g));
+  Value meanGN = n.broadcast(n.mean(n.mul(g, normal)));
   Value dx = n.mul(rstd, n.sub(n.sub(g, meanG), n.mul(normal, meanGN)));
   return SmallVector<Value>{n.as(dx, getDx())};
 }
@@ -144,8 +145,9 @@ FailureOr<SmallVector<Value>>
 LayerNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer rows = Normalizer::overRows(b, getX());
   Value dy = rows.wide(getGradient());
-  Value normal = rows.mul(rows.sub(rows.wide(getX()), rows.spread(getMean())),
-                          rows.spread(getRstd()));
+  Value normal =
+      rows.mul(rows.sub(rows.wide(getX()), rows.broadcast(getMean())),
+               rows.broadcast(getRstd()));
   Normalizer n = Normalizer::overAllBut(b, getX(), rows.reduced.front());
   return SmallVector<Value>{n.sum(n.mul(dy, normal)), n.sum(dy)};
 }
@@ -180,7 +182,7 @@ BatchNormStatisticsOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
   Value x = n.wide(getX());
   Value mean = n.mean(x);
-  Value centred = n.sub(x, n.spread(mean));
+  Value centred = n.sub(x, n.broadcast(mean));
   return SmallVector<Value>{mean, n.mean(n.mul(centred, centred))};
 }
 
@@ -254,9 +256,9 @@ FailureOr<SmallVector<Value>> BatchNormOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
   Value rstd = n.rstd(getVariance(), getEpsilon());
   Value factor = n.mul(rstd, n.wide(getScale()));
-  Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
-  Value y =
-      n.add(n.mul(centred, n.spread(factor)), n.spread(n.wide(getBias())));
+  Value centred = n.sub(n.wide(getX()), n.broadcast(getMean()));
+  Value y = n.add(n.mul(centred, n.broadcast(factor)),
+                  n.broadcast(n.wide(getBias())));
   return SmallVector<Value>{n.as(y, getY())};
 }
 
@@ -283,7 +285,7 @@ FailureOr<SmallVector<Value>>
 BatchNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
   Value dy = n.wide(getGradient());
-  Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
+  Value centred = n.sub(n.wide(getX()), n.broadcast(getMean()));
   Value dscale =
       n.mul(n.sum(n.mul(dy, centred)), n.rstd(getVariance(), getEpsilon()));
   return SmallVector<Value>{dscale, n.sum(dy)};
@@ -318,16 +320,16 @@ FailureOr<SmallVector<Value>>
 BatchNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overAllBut(b, getX(), getAxis());
   Value rstd = n.rstd(getVariance(), getEpsilon());
-  Value factor = n.spread(n.mul(rstd, n.wide(getScale())));
+  Value factor = n.broadcast(n.mul(rstd, n.wide(getScale())));
   Value dx = n.wide(getGradient());
   if (getTraining()) {
     Value share =
         n.number(getDbias(), static_cast<double>(n.type.getDimSize(getAxis())) /
                                  n.type.getNumElements());
-    Value centred = n.sub(n.wide(getX()), n.spread(getMean()));
+    Value centred = n.sub(n.wide(getX()), n.broadcast(getMean()));
     Value slope = n.mul(n.mul(getDscale(), share), rstd);
-    Value through = n.add(n.spread(n.mul(getDbias(), share)),
-                          n.mul(centred, n.spread(slope)));
+    Value through = n.add(n.broadcast(n.mul(getDbias(), share)),
+                          n.mul(centred, n.broadcast(slope)));
     dx = n.sub(dx, through);
   }
   return SmallVector<Value>{n.as(n.mul(factor, dx), getDx())};

@@ -71,9 +71,11 @@ struct Normalizer {
     return mul(total, number(total, 1.0 / count));
   }
   /// Broadcasts a statistic along the axes that it was reduced over.
-  Value spread(Value x) { return buildBroadcast(b, x, kept, type.getShape()); }
+  Value broadcast(Value x) {
+    return buildBroadcast(b, x, kept, type.getShape());
+  }
   /// Broadcasts a parameter that has one element per index of the last axis.
-  Value spreadLast(Value x) {
+  Value broadcastLast(Value x) {
     return buildBroadcast(b, wide(x), {type.getRank() - 1}, type.getShape());
   }
   /// Returns 1 / sqrt(variance + epsilon).

@@ -22,8 +22,8 @@ static Layouts chooseReduced(Operation *op, const Layouts &known,
 #include "binade/IR/Ops/Reduction.cpp.inc"
 
 /// Broadcasts `y`, the result of a reduction over `axes`, to the shape of `x`.
-static Value spread(ImplicitLocOpBuilder &b, Value y, Value x,
-                    ArrayRef<int64_t> axes) {
+static Value broadcastBack(ImplicitLocOpBuilder &b, Value y, Value x,
+                           ArrayRef<int64_t> axes) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(x.getType()).getShape();
   SmallVector<int64_t> kept;
   for (int64_t axis = 0, rank = shape.size(); axis < rank; ++axis)
@@ -43,14 +43,14 @@ static int64_t countReduced(Value x, ArrayRef<int64_t> axes) {
 
 SmallVector<Value> ReduceSumOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
-  return {spread(b, cotangents.front(), getX(), getAxes())};
+  return {broadcastBack(b, cotangents.front(), getX(), getAxes())};
 }
 
 SmallVector<Value> ReduceMeanOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                               ArrayRef<Value> cotangents) {
   Value dy = cotangents.front();
   Value count = buildSplat(b, dy.getType(), countReduced(getX(), getAxes()));
-  return {spread(b, DivOp::create(b, dy, count), getX(), getAxes())};
+  return {broadcastBack(b, DivOp::create(b, dy, count), getX(), getAxes())};
 }
 
 FailureOr<SmallVector<Value>> ReduceMeanOp::decompose(ImplicitLocOpBuilder &b) {
@@ -78,16 +78,16 @@ static Value countToEnd(ImplicitLocOpBuilder &b, Value x, Value hit) {
 
 SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
-  Value x = getX(), maximum = spread(b, getY(), x, getAxes());
+  Value x = getX(), maximum = broadcastBack(b, getY(), x, getAxes());
   Value hit = CompareOp::create(b, x, maximum, Comparison::Equal);
   if (getTies(*this) == Ties::First) {
     Value zero = buildSplat(b, x.getType(), 0.0);
     Value toEnd = countToEnd(b, x, hit);
     Value most = ReduceMaxOp::create(b, toEnd, getAxes());
-    Value isFirst = CompareOp::create(b, toEnd, spread(b, most, x, getAxes()),
-                                      Comparison::Equal);
+    Value isFirst = CompareOp::create(
+        b, toEnd, broadcastBack(b, most, x, getAxes()), Comparison::Equal);
     isFirst = AndOp::create(b, hit, isFirst);
-    Value dy = spread(b, cotangents.front(), x, getAxes());
+    Value dy = broadcastBack(b, cotangents.front(), x, getAxes());
     return {SelectOp::create(b, isFirst, dy, zero)};
   }
   Value one = buildSplat(b, x.getType(), 1.0);
@@ -95,7 +95,7 @@ SmallVector<Value> ReduceMaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
   Value mask = SelectOp::create(b, hit, one, zero);
   Value ties = ReduceSumOp::create(b, mask, getAxes());
   Value share = DivOp::create(b, cotangents.front(), ties);
-  return {MulOp::create(b, mask, spread(b, share, x, getAxes()))};
+  return {MulOp::create(b, mask, broadcastBack(b, share, x, getAxes()))};
 }
 
 FailureOr<SmallVector<Value>>

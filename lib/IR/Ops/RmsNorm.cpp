@@ -50,7 +50,7 @@ FailureOr<SmallVector<Value>> RmsNormOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
   Value rstd = n.rstd(n.mean(n.mul(x, x)), getEpsilon());
-  Value y = n.mul(n.mul(x, n.spread(rstd)), n.spreadLast(getScale()));
+  Value y = n.mul(n.mul(x, n.broadcast(rstd)), n.broadcastLast(getScale()));
   return SmallVector<Value>{n.as(y, getY()), rstd};
 }
 
@@ -92,10 +92,10 @@ std::optional<TensorRole> RmsNormGradOp::getOperandRole(unsigned index) {
 FailureOr<SmallVector<Value>>
 RmsNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
-  Value rstd = n.spread(getRstd());
+  Value rstd = n.broadcast(getRstd());
   Value normal = n.mul(n.wide(getX()), rstd);
-  Value g = n.mul(n.wide(getGradient()), n.spreadLast(getScale()));
-  Value mean = n.spread(n.mean(n.mul(g, normal)));
+  Value g = n.mul(n.wide(getGradient()), n.broadcastLast(getScale()));
+  Value mean = n.broadcast(n.mean(n.mul(g, normal)));
   Value dx = n.mul(rstd, n.sub(g, n.mul(normal, mean)));
   return SmallVector<Value>{n.as(dx, getDx())};
 }
@@ -121,7 +121,7 @@ FormatRole RmsNormScaleGradOp::getResultFormat(unsigned) {
 FailureOr<SmallVector<Value>>
 RmsNormScaleGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer rows = Normalizer::overRows(b, getX());
-  Value normal = rows.mul(rows.wide(getX()), rows.spread(getRstd()));
+  Value normal = rows.mul(rows.wide(getX()), rows.broadcast(getRstd()));
   Normalizer n = Normalizer::overAllBut(b, getX(), rows.reduced.front());
   return SmallVector<Value>{n.sum(n.mul(rows.wide(getGradient()), normal))};
 }

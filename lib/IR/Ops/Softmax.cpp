@@ -39,11 +39,11 @@ SmallVector<Value> SoftmaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
 FailureOr<SmallVector<Value>> SoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
-  Value e = n.exp(n.sub(x, n.spread(n.max(x))));
+  Value e = n.exp(n.sub(x, n.broadcast(n.max(x))));
   // One division per row instead of one per element. The sum is between 1 and
   // the length of a row, so that the reciprocal is in range.
   Value share = ReciprocalOp::create(b, n.sum(e));
-  return SmallVector<Value>{n.as(n.mul(e, n.spread(share)), getY())};
+  return SmallVector<Value>{n.as(n.mul(e, n.broadcast(share)), getY())};
 }
 
 LogicalResult SoftmaxGradOp::inferReturnTypes(MLIRContext *,
@@ -58,7 +58,7 @@ FailureOr<SmallVector<Value>>
 SoftmaxGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getY());
   Value dy = n.wide(getGradient()), y = n.wide(getY());
-  Value inner = n.spread(n.sum(n.mul(dy, y)));
+  Value inner = n.broadcast(n.sum(n.mul(dy, y)));
   return SmallVector<Value>{n.as(n.mul(y, n.sub(dy, inner)), getDx())};
 }
 
@@ -77,9 +77,10 @@ SmallVector<Value> LogSoftmaxOp::buildAdjoint(ImplicitLocOpBuilder &b,
 FailureOr<SmallVector<Value>> LogSoftmaxOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getX());
   Value x = n.wide(getX());
-  Value centred = n.sub(x, n.spread(n.max(x)));
+  Value centred = n.sub(x, n.broadcast(n.max(x)));
   Value logarithm = LogOp::create(b, n.sum(n.exp(centred)));
-  return SmallVector<Value>{n.as(n.sub(centred, n.spread(logarithm)), getY())};
+  return SmallVector<Value>{
+      n.as(n.sub(centred, n.broadcast(logarithm)), getY())};
 }
 
 LogicalResult LogSoftmaxGradOp::inferReturnTypes(
@@ -93,6 +94,6 @@ FailureOr<SmallVector<Value>>
 LogSoftmaxGradOp::decompose(ImplicitLocOpBuilder &b) {
   Normalizer n = Normalizer::overRows(b, getY());
   Value dy = n.wide(getGradient()), y = n.wide(getY());
-  Value total = n.spread(n.sum(dy));
+  Value total = n.broadcast(n.sum(dy));
   return SmallVector<Value>{n.as(n.sub(dy, n.mul(n.exp(y), total)), getDx())};
 }

@@ -29,7 +29,7 @@ static void keepNarrow(SaveOp save, Rematerializer &rematerializer) {
   while (isView(value.getDefiningOp()) && isMovement(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   Operation *user = findFirstUser(save.getResult());
-  if (isSpread(value.getDefiningOp()) && user)
+  if (isRecomputedBroadcast(value.getDefiningOp()) && user)
     rematerializer.keep(value.getDefiningOp()->getOperand(0), user);
 }
 

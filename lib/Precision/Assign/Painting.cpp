@@ -45,7 +45,7 @@ public:
   }
 
   std::vector<Choice> paint() const {
-    Region denied = spreadDeny();
+    Region denied = propagateDeny();
     Region allowed = joinAllow(denied);
     Region adjacent = allowed;
     grow(adjacent, Both, [&](unsigned node) {
@@ -124,7 +124,7 @@ private:
 
   /// Returns the deny ops, and the ops after them that lead to a deny or infer
   /// op through clear ops. Clear ops at the end of such a path stay clear.
-  Region spreadDeny() const {
+  Region propagateDeny() const {
     Region upstream =
         getClassRegion({PrecisionClass::Deny, PrecisionClass::Infer});
     grow(upstream, Inputs,

@@ -34,7 +34,7 @@ Value mlir::binade::importer::joinHeads(ImplicitLocOpBuilder &b, Value x) {
                       {shape[0], shape[2], width});
 }
 
-Value mlir::binade::importer::spreadHeads(ImplicitLocOpBuilder &b, Value x,
+Value mlir::binade::importer::repeatHeads(ImplicitLocOpBuilder &b, Value x,
                                           int64_t heads) {
   SmallVector<int64_t> shape(typeOf(x).getShape());
   int64_t own = shape[1];
@@ -72,7 +72,7 @@ private:
   LogicalResult readMask();
   bool isPlain() const;
   void buildAllowed();
-  Value spreadMask(Value x, int64_t keys) const;
+  Value broadcastMask(Value x, int64_t keys) const;
   int64_t queries() const { return typeOf(query).getDimSize(2); }
   int64_t keys() const { return typeOf(key).getDimSize(2); }
   LogicalResult reject() {
@@ -150,13 +150,13 @@ LogicalResult Attention::readOperands() {
   if (k[1] == 0 || q[1] % k[1] != 0)
     return node.emitError() << "has " << q[1] << " heads of queries and "
                             << k[1] << " of keys, expected a multiple";
-  key = spreadHeads(b, key, q[1]);
-  value = spreadHeads(b, value, q[1]);
+  key = repeatHeads(b, key, q[1]);
+  value = repeatHeads(b, value, q[1]);
   return success();
 }
 
 /// Broadcasts `x` to [batch, heads, queries, keys] by numpy's rules.
-Value Attention::spreadMask(Value x, int64_t keys) const {
+Value Attention::broadcastMask(Value x, int64_t keys) const {
   ArrayRef<int64_t> q = typeOf(query).getShape();
   return broadcastTo(b, x, {q[0], q[1], q[2], keys});
 }
@@ -189,7 +189,7 @@ LogicalResult Attention::readMask() {
     mask = ConcatOp::create(b, type.clone(shape), ValueRange{mask, rest},
                             shape.size() - 1, PrecisionAttr());
   }
-  (isBool ? allowed : bias) = spreadMask(mask, keys());
+  (isBool ? allowed : bias) = broadcastMask(mask, keys());
   return success();
 }
 
@@ -263,7 +263,7 @@ void Attention::buildAllowed() {
     require(place, Comparison::GreaterEqual, shift(own, -left));
   if (right >= 0)
     require(place, Comparison::LessEqual, shift(own, right));
-  found = spreadMask(found, keys());
+  found = broadcastMask(found, keys());
   allowed = allowed ? Value(AndOp::create(b, allowed, found)) : found;
 }
 

@@ -17,7 +17,7 @@ Value joinHeads(ImplicitLocOpBuilder &b, Value x);
 /// Repeats the heads of keys or values [batch, heads, length, size] for `heads`
 /// heads of queries, a multiple: consecutive query heads share one
 /// (grouped-query attention).
-Value spreadHeads(ImplicitLocOpBuilder &b, Value x, int64_t heads);
+Value repeatHeads(ImplicitLocOpBuilder &b, Value x, int64_t heads);
 
 /// Builds scale * query key^T in f32 or wider. Each side is multiplied by the
 /// square root of the scale, so that the product does not overflow.

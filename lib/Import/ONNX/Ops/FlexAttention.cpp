@@ -45,8 +45,8 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
     return node.emitError()
            << "cannot attend with queries " << node.getType(0) << ", keys "
            << node.getType(1) << " and values " << node.getType(2);
-  key = spreadHeads(b, key, q[1]);
-  value = spreadHeads(b, value, q[1]);
+  key = repeatHeads(b, key, q[1]);
+  value = repeatHeads(b, value, q[1]);
   double scale = 1.0 / std::sqrt(static_cast<double>(q[3]));
   if (node.hasAttribute("scale"))
     scale = node.getFloat("scale", 0.0f);

@@ -17,8 +17,8 @@ using namespace mlir::binade::importer;
 /// Broadcasts scales or zero points to the shape of input 0. `factors` has one
 /// element for the whole tensor, one per entry of axis `given`, or one per
 /// `block` entries of it.
-static FailureOr<Value> spreadFactors(Node &node, Value factors, int64_t given,
-                                      int64_t block) {
+static FailureOr<Value> broadcastFactors(Node &node, Value factors,
+                                         int64_t given, int64_t block) {
   ImplicitLocOpBuilder &b = node.b;
   auto type = cast<RankedTensorType>(factors.getType());
   ArrayRef<int64_t> shape = node.getShape(0);
@@ -147,7 +147,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
     codes = node.getElement(2);
   if (failed(requirePrecision(node, "precision", *compute)))
     return failure();
-  FailureOr<Value> scale = spreadFactors(
+  FailureOr<Value> scale = broadcastFactors(
       node, buildCast(b, node.getInput(1), *compute), axis, *block);
   if (failed(scale) || failed(requireCodes(node, *codes, 16)))
     return failure();
@@ -162,7 +162,7 @@ LogicalResult mlir::binade::importer::importQuantizeLinear(Node &node) {
   }
   x = buildCast(b, RoundOp::create(b, x), b.getF32Type());
   if (node.hasInput(2)) {
-    FailureOr<Value> zero = spreadFactors(
+    FailureOr<Value> zero = broadcastFactors(
         node, buildCast(b, node.getInput(2), b.getF32Type()), axis, *block);
     if (failed(zero))
       return failure();
@@ -186,7 +186,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
   if (!node.hasFloats(0)) {
     x = buildCast(b, x, b.getI32Type());
     if (node.hasInput(2)) {
-      FailureOr<Value> zero = spreadFactors(
+      FailureOr<Value> zero = broadcastFactors(
           node, buildCast(b, node.getInput(2), b.getI32Type()), axis, *block);
       if (failed(zero))
         return failure();
@@ -194,7 +194,7 @@ LogicalResult mlir::binade::importer::importDequantizeLinear(Node &node) {
     }
   }
   x = buildCast(b, x, b.getF32Type());
-  FailureOr<Value> scale = spreadFactors(
+  FailureOr<Value> scale = broadcastFactors(
       node, buildCast(b, node.getInput(1), b.getF32Type()), axis, *block);
   if (failed(scale))
     return failure();

@@ -20,8 +20,8 @@ static constexpr int64_t kMaxExactTerms = 256;
 
 /// Broadcasts input `index` to `shape`. It has one element, one per entry of
 /// `axis`, or a shape that broadcasts by numpy's rules.
-static FailureOr<Value> spread(Node &node, unsigned index,
-                               ArrayRef<int64_t> shape, int64_t axis) {
+static FailureOr<Value> broadcastInput(Node &node, unsigned index,
+                                       ArrayRef<int64_t> shape, int64_t axis) {
   ImplicitLocOpBuilder &b = node.b;
   Value x = node.getInput(index);
   RankedTensorType type = node.getType(index);
@@ -53,7 +53,8 @@ static FailureOr<Value> center(Node &node, unsigned index, unsigned zero,
     if (node.getElement(zero) != element)
       return node.emitError() << "expected zero points of " << element
                               << ", got " << node.getType(zero);
-    FailureOr<Value> zeros = spread(node, zero, node.getShape(index), axis);
+    FailureOr<Value> zeros =
+        broadcastInput(node, zero, node.getShape(index), axis);
     if (failed(zeros))
       return failure();
     x = SubOp::create(b, x, buildCast(b, *zeros, b.getI32Type()));
@@ -129,12 +130,12 @@ static LogicalResult requantize(Node &node, Value product, unsigned left,
   for (auto [index, axis] :
        {std::pair(left, leftAxis), std::pair(right, rightAxis),
         std::pair(scale, int64_t(0))}) {
-    FailureOr<Value> factor = spread(node, index, shape, axis);
+    FailureOr<Value> factor = broadcastInput(node, index, shape, axis);
     if (failed(factor) || failed(requireFloats(node, index)))
       return failure();
     factors.push_back(buildCast(b, *factor, b.getF32Type()));
   }
-  FailureOr<Value> zero = spread(node, scale + 1, shape, 0);
+  FailureOr<Value> zero = broadcastInput(node, scale + 1, shape, 0);
   if (failed(zero))
     return failure();
   Value factor =
@@ -218,7 +219,7 @@ LogicalResult mlir::binade::importer::importQLinearConv(Node &node) {
              << "expected a bias of int32 for each channel, got "
              << node.getType(8);
     auto type = cast<RankedTensorType>(sums->getType());
-    FailureOr<Value> bias = spread(node, 8, type.getShape(), 1);
+    FailureOr<Value> bias = broadcastInput(node, 8, type.getShape(), 1);
     if (failed(bias))
       return failure();
     sums = Value(AddOp::create(node.b, *sums, *bias));

@@ -71,8 +71,8 @@ static FailureOr<Scatter> readScatter(Node &node, Value &data, Value &updates) {
 
 /// Broadcasts `x` so that a new last axis lists, for every element of a tensor
 /// of `type`, the entries of `x` along `axis`.
-static Value spreadAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
-                         Value x, int64_t axis) {
+static Value broadcastAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
+                            Value x, int64_t axis) {
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape(type.getShape()), axes = getAxes(rank);
   shape.push_back(typeOf(x).getDimSize(axis));
@@ -86,7 +86,7 @@ static Value spreadAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
 /// `axis`, whether the element is at that place.
 static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
                         Value places, int64_t axis) {
-  Value spread = spreadAlong(b, type, places, axis);
+  Value spread = broadcastAlong(b, type, places, axis);
   return CompareOp::create(b, buildPlaces(b, typeOf(spread), axis), spread,
                            Comparison::Equal);
 }
@@ -153,7 +153,7 @@ static Value takeExtreme(const Scatter &scatter, Value data, Value places,
   Value isMeant = compareAll(b, type, places, axis);
   auto pairs = type.clone(typeOf(isMeant).getShape());
   Value terms =
-      SelectOp::create(b, isMeant, spreadAlong(b, type, flip(updates), axis),
+      SelectOp::create(b, isMeant, broadcastAlong(b, type, flip(updates), axis),
                        buildNeutral(b, Combination::Max, pairs));
   SmallVector<int64_t> shape(type.getShape());
   shape.push_back(1);
@@ -192,7 +192,7 @@ static Value scatterAlong(const Scatter &scatter, Value data, Value places,
     Value isMeant = compareAll(b, type, places, axis);
     auto pairs = type.clone(typeOf(isMeant).getShape());
     Value terms =
-        SelectOp::create(b, isMeant, spreadAlong(b, type, updates, axis),
+        SelectOp::create(b, isMeant, broadcastAlong(b, type, updates, axis),
                          buildNeutral(b, *scatter.combination, pairs));
     return scatter.apply(data,
                          combineAlong(b, *scatter.combination, terms, rank));

@@ -53,10 +53,10 @@ public:
   Value fma(Value x, Value y, Value z) const;
   Value exp(Value x) const;
   /// Broadcasts a value per row to the scores of the row.
-  Value spreadRows(Value two) const;
+  Value broadcastRows(Value two) const;
   /// Broadcasts f32 values in shared memory, one per column from `first` on, to
   /// the scores of the columns.
-  Value spreadColumns(Value numbers, int64_t first) const;
+  Value broadcastColumns(Value numbers, int64_t first) const;
   /// Reduces the thread's scores of each row to a value per row.
   Value sumRows(Value scores) const;
   Value maximizeRows(Value scores) const;

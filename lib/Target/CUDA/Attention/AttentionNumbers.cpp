@@ -24,12 +24,12 @@ Value AttentionBlock::fma(Value x, Value y, Value z) const {
 
 Value AttentionBlock::exp(Value x) const { return math::ExpOp::create(b, x); }
 
-Value AttentionBlock::spreadRows(Value two) const {
+Value AttentionBlock::broadcastRows(Value two) const {
   return vector::ShuffleOp::create(b, two, two,
                                    ArrayRef<int64_t>{0, 0, 1, 1, 0, 0, 1, 1});
 }
 
-Value AttentionBlock::spreadColumns(Value numbers, int64_t first) const {
+Value AttentionBlock::broadcastColumns(Value numbers, int64_t first) const {
   auto pair = VectorType::get({2}, b.getF32Type());
   auto load = [&](int64_t from) -> Value {
     return vector::LoadOp::create(b, pair, numbers,

@@ -42,9 +42,9 @@ static Value computeLse(AttentionBlock &block, ArrayRef<Value> query,
     for (Value own : ArrayRef(scores).drop_front())
       highest = maximize(highest, own);
     Value maximum = maximize(before[0], block.maximizeRows(highest));
-    Value spread = block.spreadRows(maximum), sum;
+    Value perScore = block.broadcastRows(maximum), sum;
     for (Value own : scores) {
-      Value e = block.exp(subtract(own, spread));
+      Value e = block.exp(subtract(own, perScore));
       sum = sum ? arith::AddFOp::create(b, sum, e).getResult() : e;
     }
     Value total = block.fma(before[1], block.exp(subtract(before[0], maximum)),
@@ -70,7 +70,7 @@ static void emitForward(ImplicitLocOpBuilder &b, const GpuAttention &attention,
   block.fill({{AttentionBlock::Query, &keys}}, block.firstRow);
   SmallVector<Value> query = block.loadOwn(keys);
   Value lse = computeLse(block, query, keys);
-  Value negative = block.spreadRows(block.scale(lse, -1)),
+  Value negative = block.broadcastRows(block.scale(lse, -1)),
         factor = block.splat(attention.scale, AttentionBlock::kScores);
   auto step = [&](Value tile, ValueRange before, bool isMasked) {
     block.fill(

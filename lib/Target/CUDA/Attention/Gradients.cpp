@@ -47,8 +47,8 @@ void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
   SmallVector<Value> query = block.loadOwn(keys), dy = block.loadOwn(values);
   Value sums = block.multiplyOwn(Dy, Y);
   block.storeRows(Inner, sums);
-  Value inner = block.spreadRows(block.scale(sums, -attention.scale)),
-        lse = block.spreadRows(block.scale(block.loadRows(Lse), -1));
+  Value inner = block.broadcastRows(block.scale(sums, -attention.scale)),
+        lse = block.broadcastRows(block.scale(block.loadRows(Lse), -1));
   auto step = [&](Value tile, ValueRange before, bool isMasked) {
     block.fill({{Key, &keys}, {Values, &values}}, block.at.scale(tile, kRows));
     SmallVector<Value> dquery(before);
@@ -100,8 +100,8 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
       Chunk own =
           computeChunk(block, block.multiplyRows(key, queries, chunk),
                        block.multiplyRows(value, dys, chunk),
-                       block.spreadColumns(numbers, chunk * kChunk),
-                       block.spreadColumns(numbers, kRows + chunk * kChunk),
+                       block.broadcastColumns(numbers, chunk * kChunk),
+                       block.broadcastColumns(numbers, kRows + chunk * kChunk),
                        tile, chunk, isMasked);
       block.addRows(block.round(own.p), dys, chunk, dvalue);
       block.addRows(block.round(own.ds), queries, chunk, dkey);
