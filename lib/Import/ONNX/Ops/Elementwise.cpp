@@ -118,8 +118,8 @@ LogicalResult mlir::binade::importer::importDiv(Node &node) {
 }
 
 /// Builds the remainder x - quotient * y.
-static Value buildRest(ImplicitLocOpBuilder &b, Value x, Value y,
-                       Value quotient) {
+static Value buildRemainder(ImplicitLocOpBuilder &b, Value x, Value y,
+                            Value quotient) {
   return SubOp::create(b, x, MulOp::create(b, quotient, y));
 }
 
@@ -131,7 +131,7 @@ static Value buildFloatRest(ImplicitLocOpBuilder &b, Value x, Value y) {
   Value isNegative = CompareOp::create(b, quotient, zero, Comparison::Less);
   quotient = SelectOp::create(b, isNegative, CeilOp::create(b, quotient),
                               FloorOp::create(b, quotient));
-  Value rest = buildRest(b, x, y, quotient);
+  Value rest = buildRemainder(b, x, y, quotient);
   // If y is infinite, the remainder is x.
   Value infinity = buildSplat(b, x.getType(), INFINITY);
   Value isInfinite =
@@ -154,7 +154,7 @@ LogicalResult mlir::binade::importer::importMod(Node &node) {
     x = buildCast(b, x, b.getF64Type()), y = buildCast(b, y, b.getF64Type());
     rest = buildFloatRest(b, x, y);
   } else {
-    rest = buildRest(b, x, y, DivOp::create(b, x, y));
+    rest = buildRemainder(b, x, y, DivOp::create(b, x, y));
   }
   if (!hasSignOfDividend) {
     // For the sign of the divisor, add y once if the signs differ.
