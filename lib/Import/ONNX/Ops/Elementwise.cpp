@@ -125,7 +125,7 @@ static Value buildRemainder(ImplicitLocOpBuilder &b, Value x, Value y,
 
 /// Builds the remainder in f64 with the sign of the dividend. It is exact for
 /// operands of at most 24 significant bits if the quotient is below 2^28.
-static Value buildFloatRest(ImplicitLocOpBuilder &b, Value x, Value y) {
+static Value buildFloatRemainder(ImplicitLocOpBuilder &b, Value x, Value y) {
   Value zero = buildSplat(b, x.getType(), 0.0);
   Value quotient = DivOp::create(b, x, y);
   Value isNegative = CompareOp::create(b, quotient, zero, Comparison::Less);
@@ -152,7 +152,7 @@ LogicalResult mlir::binade::importer::importMod(Node &node) {
   Value rest;
   if (node.hasFloats(0)) {
     x = buildCast(b, x, b.getF64Type()), y = buildCast(b, y, b.getF64Type());
-    rest = buildFloatRest(b, x, y);
+    rest = buildFloatRemainder(b, x, y);
   } else {
     rest = buildRemainder(b, x, y, DivOp::create(b, x, y));
   }
