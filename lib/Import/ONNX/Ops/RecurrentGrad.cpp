@@ -55,7 +55,7 @@ private:
   Value mul(Value lhs, Value rhs) { return MulOp::create(b, lhs, rhs); }
   Value add(Value lhs, Value rhs) { return AddOp::create(b, lhs, rhs); }
   /// x (1 - y)
-  Value mulRest(Value x, Value y) {
+  Value mulComplement(Value x, Value y) {
     Value one = buildSplat(b, y.getType(), 1.0);
     return mul(x, SubOp::create(b, one, y));
   }
@@ -142,13 +142,15 @@ Value LstmGrad::stepBack(int64_t step, Value &hiddenGrad, Value &cellGrad) {
   if (node.hasInput(kHiddensGrad))
     hiddenGrad = add(hiddenGrad, at(kHiddensGrad, step, hidden));
   Value shown = mul(hiddenGrad, out);
-  Value cell = add(cellGrad, mulRest(shown, mul(bounded, bounded)));
+  Value cell = add(cellGrad, mulComplement(shown, mul(bounded, bounded)));
   cellGrad = mul(cell, forget);
-  auto sigmoid = [&](Value dy, Value y) { return mulRest(mul(dy, y), y); };
+  auto sigmoid = [&](Value dy, Value y) {
+    return mulComplement(mul(dy, y), y);
+  };
   Value parts[] = {sigmoid(mul(cell, candidate), in),
                    sigmoid(mul(hiddenGrad, bounded), out),
                    sigmoid(mul(cell, before), forget),
-                   mulRest(mul(cell, in), mul(candidate, candidate))};
+                   mulComplement(mul(cell, in), mul(candidate, candidate))};
   auto type = RankedTensorType::get({batch, 4 * hidden}, node.getElement(kX));
   Value all = ConcatOp::create(b, type, parts, 1, PrecisionAttr());
   Value weight = buildReshape(b, node.getInput(kR), {4 * hidden, hidden});
