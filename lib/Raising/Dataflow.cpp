@@ -23,7 +23,7 @@ bool mlir::binade::isElementwise(Operation *op) {
   return isa<ElementwiseOpInterface>(op) && op->getNumResults() == 1;
 }
 
-Value mlir::binade::getShownNumber(Value value) {
+Value mlir::binade::getScalarSource(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getNumOperands() != 1 ||
       !(isMovement(op) || isa<BroadcastOp>(op)) ||
@@ -33,5 +33,5 @@ Value mlir::binade::getShownNumber(Value value) {
 }
 
 bool mlir::binade::isNumber(Value value) {
-  return getNumElements(value) == 1 || getShownNumber(value);
+  return getNumElements(value) == 1 || getScalarSource(value);
 }

@@ -20,7 +20,7 @@ bool isNumber(Value value);
 
 /// Returns the one-element operand of which `value` is a reshape or broadcast;
 /// null for other values.
-Value getShownNumber(Value value);
+Value getScalarSource(Value value);
 
 } // namespace mlir::binade
 

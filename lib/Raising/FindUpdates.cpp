@@ -24,7 +24,7 @@ bool mlir::binade::isKnown(Value value, ArrayRef<Value> numbers) {
     return false;
   if (auto constant = dyn_cast<ConstantOp>(op))
     return isa<SplatElementsAttr>(constant.getValue());
-  return (isElementwise(op) || getShownNumber(value)) &&
+  return (isElementwise(op) || getScalarSource(value)) &&
          llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isKnown(operand, numbers); });
 }
@@ -89,7 +89,7 @@ void StepFinder::collect(unsigned result) {
         continue;
       }
       if (forward.contains(value) ||
-          !(isElementwise(op) || getShownNumber(value)))
+          !(isElementwise(op) || getScalarSource(value)))
         continue;
       for (Value operand : op->getOperands())
         if (seen.insert(operand).second)

@@ -119,7 +119,7 @@ Value FormulaWriter::buildNumber(Value value) {
   if (Value built = numbers.lookup(value))
     return built;
   Value built;
-  if (Value shown = getShownNumber(value))
+  if (Value shown = getScalarSource(value))
     built = buildNumber(shown);
   else if (auto constant = value.getDefiningOp<ConstantOp>())
     built = buildConstant(constant);
@@ -135,7 +135,7 @@ Value FormulaWriter::buildElement(Value value) {
   if (Value built = elements.lookup(value))
     return built;
   Value built, number = value;
-  while (Value shown = getShownNumber(number))
+  while (Value shown = getScalarSource(number))
     number = shown;
   if (auto constant = number.getDefiningOp<ConstantOp>()) {
     built = buildConstant(constant);
