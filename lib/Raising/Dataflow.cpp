@@ -32,6 +32,6 @@ Value mlir::binade::getScalarSource(Value value) {
   return op->getOperand(0);
 }
 
-bool mlir::binade::isNumber(Value value) {
+bool mlir::binade::isScalar(Value value) {
   return getNumElements(value) == 1 || getScalarSource(value);
 }

@@ -16,7 +16,7 @@ DenseSet<Value> getCone(ValueRange roots);
 bool isElementwise(Operation *op);
 
 /// Whether `value` has one element, or is the broadcast of such a value.
-bool isNumber(Value value);
+bool isScalar(Value value);
 
 /// Returns the one-element operand of which `value` is a reshape or broadcast;
 /// null for other values.
