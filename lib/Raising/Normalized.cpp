@@ -322,7 +322,7 @@ SmallVector<Operation *> Normalized::findResults(Operation *root) {
   return found;
 }
 
-SmallVector<Value> Normalized::getAlike(ArrayRef<Value> values) const {
+SmallVector<Value> Normalized::withReshapes(ArrayRef<Value> values) const {
   SmallVector<Value> alike(values);
   for (size_t next = 0; next < alike.size(); ++next)
     for (Operation *user : alike[next].getUsers())

@@ -40,8 +40,8 @@ public:
 
   /// Return the values in the composite that are the mean or the variance, with
   /// one element per index of the other axes, in row-major order.
-  SmallVector<Value> getMeans() const { return getAlike(means); }
-  SmallVector<Value> getVariances() const { return getAlike(variances); }
+  SmallVector<Value> getMeans() const { return withReshapes(means); }
+  SmallVector<Value> getVariances() const { return withReshapes(variances); }
 
   Composite composite;
   const bool subtractsMean;
@@ -80,7 +80,7 @@ private:
   static bool isOther(const Term &term);
   Sum makeOther(const View &view) const;
 
-  SmallVector<Value> getAlike(ArrayRef<Value> values) const;
+  SmallVector<Value> withReshapes(ArrayRef<Value> values) const;
 
   Operation *result, *root;
   SmallVector<int64_t> frame, axes;
