@@ -25,17 +25,17 @@ public:
 
 private:
   /// Arguments and candidate gradients of one type, in order.
-  struct Alike {
+  struct TypeGroup {
     SmallVector<BlockArgument> arguments;
     SmallVector<unsigned> gradients;
   };
   void sort();
-  bool order(Alike &alike, ArrayRef<std::optional<unsigned>> found);
+  bool order(TypeGroup &alike, ArrayRef<std::optional<unsigned>> found);
 
   func::FuncOp function;
   unsigned loss;
   DenseSet<Value> forward;
-  llvm::MapVector<Type, Alike> types;
+  llvm::MapVector<Type, TypeGroup> types;
   StepParts parts;
 };
 } // namespace
@@ -58,7 +58,7 @@ void GradientFinder::sort() {
 /// Permutes `alike.arguments` to the order of their gradients; arguments
 /// without a gradient are dropped. `found` has the index of the argument of
 /// each gradient, if it is known; the others are assigned in order.
-bool GradientFinder::order(Alike &alike,
+bool GradientFinder::order(TypeGroup &alike,
                            ArrayRef<std::optional<unsigned>> found) {
   llvm::BitVector taken(alike.arguments.size());
   for (std::optional<unsigned> place : found)
