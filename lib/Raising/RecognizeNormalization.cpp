@@ -139,7 +139,7 @@ static int64_t findChannel(const Normalized &norm) {
 
 /// Whether no loss depends on `values` except through `norm`:
 /// `batch_norm_statistics` passes no gradient to other users.
-static bool areOnlyKept(const Normalized &norm, ArrayRef<Value> values) {
+static bool areUnusedByLoss(const Normalized &norm, ArrayRef<Value> values) {
   SetVector<Operation *> dependents;
   for (Value value : values)
     for (Operation *user : value.getUsers())
@@ -211,7 +211,7 @@ static bool isBatchNorm(const Normalized &norm, int64_t axis) {
   llvm::append_range(open, norm.getVariances());
   return axis >= 0 && getElementTypeOrSelf(norm.getX()).isF32() &&
          areAlong(norm, axis) && norm.composite.isClosed(open) &&
-         areOnlyKept(norm, open);
+         areUnusedByLoss(norm, open);
 }
 
 //===----------------------------------------------------------------------===//
