@@ -59,7 +59,7 @@ static bool doStatesReadRate(OptimizerOp rule) {
   });
 }
 
-bool mlir::binade::isByRate(OptimizerOp rule) {
+bool mlir::binade::hasLearningRate(OptimizerOp rule) {
   if (doStatesReadRate(rule))
     return false;
   constexpr double kRoundings = 0x1p-18;

@@ -18,7 +18,7 @@ bool keepsParameter(OptimizerOp rule);
 /// Whether the only hyper-parameter of `rule` acts as a learning rate: states
 /// do not depend on it, the parameter does not depend on gradient and states if
 /// it is 0, and otherwise its change is proportional to it.
-bool isByRate(OptimizerOp rule);
+bool hasLearningRate(OptimizerOp rule);
 
 } // namespace mlir::binade
 

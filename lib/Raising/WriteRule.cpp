@@ -220,7 +220,7 @@ OptimizerOp RuleWriter::write(func::FuncOp function, const StepParts &parts,
     return {};
   OptimizerOp &rule = written[print(*alone)];
   if (!rule) {
-    if (!sample.getHypers().empty() && !isByRate(sample))
+    if (!sample.getHypers().empty() && !hasLearningRate(sample))
       return {};
     std::string name = kName.str();
     if (written.size() > 1)
