@@ -101,8 +101,8 @@ static bool swapsFirstTwo(TransposeOp op) {
 
 /// Whether a convolution of `x` with `weight` has the shape of `y`. Its strides
 /// are the dilations of `swapped`, and its dilations are the strides.
-static bool makes(ConvOp swapped, ArrayRef<int64_t> x, ArrayRef<int64_t> weight,
-                  ArrayRef<int64_t> y) {
+static bool hasResultShape(ConvOp swapped, ArrayRef<int64_t> x,
+                           ArrayRef<int64_t> weight, ArrayRef<int64_t> y) {
   if (y[0] != x[0] || y[1] != weight[0] || weight[1] != x[1])
     return false;
   for (size_t i = 0; i + 2 < x.size(); ++i) {
@@ -136,8 +136,9 @@ static Value buildConvWeightGrad(ImplicitLocOpBuilder &b, Matched &matched,
   auto x = matched.get<TransposeOp>(conv.getX());
   auto dy = matched.get<TransposeOp>(conv.getWeight());
   if (!x || !dy || !swapsFirstTwo(x) || !swapsFirstTwo(dy) ||
-      !makes(conv, getTensor(x.getX()).getShape(), root.getType().getShape(),
-             getTensor(dy.getX()).getShape()))
+      !hasResultShape(conv, getTensor(x.getX()).getShape(),
+                      root.getType().getShape(),
+                      getTensor(dy.getX()).getShape()))
     return {};
   b.setLoc(FusedLoc::get(b.getContext(), matched.nodes));
   return ConvWeightGradOp::create(
