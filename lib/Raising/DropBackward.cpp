@@ -18,7 +18,7 @@ static constexpr double kTolerance = 0x1p-22;
 
 /// Smaller gradients, relative to the largest, count as 0: they are rounding
 /// errors of f64.
-static constexpr double kNothing = 1e-12;
+static constexpr double kZeroTolerance = 1e-12;
 
 /// Ranges of random values: the first is small enough for an epsilon of 1e-8 to
 /// matter, the second large enough for functions such as ReLU6 to saturate.
@@ -112,7 +112,7 @@ private:
         return "autodiff has no gradient of '" + name + "'";
       double norm = getNorm(get(own->index)),
              distance = getDistance(get(index), get(own->index));
-      if (!(distance <= kTolerance * norm + kNothing * largest))
+      if (!(distance <= kTolerance * norm + kZeroTolerance * largest))
         return llvm::formatv("its gradient of '{0}' differs from autodiff's by "
                              "{1:e1}, whose norm is {2:e1}",
                              name, distance, norm);
