@@ -274,7 +274,7 @@ LogicalResult Exporter::openData() {
   }
   isTooLarge = options.weights == ExportOptions::Weights::External ||
                bytes > kMaxInlineBytes;
-  if (options.weights == ExportOptions::Weights::Inside) {
+  if (options.weights == ExportOptions::Weights::Inline) {
     if (isTooLarge)
       return model.emitError() << "has " << bytes << " bytes of weights: too "
                                << "many for --weights inside";

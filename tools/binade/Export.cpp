@@ -105,7 +105,7 @@ int ExportCommand::execute() {
   if (!state)
     return diagnostics.fail(state.error());
   options.weights = llvm::StringSwitch<ExportOptions::Weights>(weights)
-                        .Case("inside", ExportOptions::Weights::Inside)
+                        .Case("inside", ExportOptions::Weights::Inline)
                         .Case("beside", ExportOptions::Weights::External)
                         .Default(ExportOptions::Weights::Auto);
   TrainedValues values;
