@@ -37,7 +37,7 @@ struct ExportOptions {
   /// Where weights are stored: in the file, or as external data. Auto stores
   /// them as external data if the original has external data or if they take
   /// more than 1 GiB.
-  enum class Weights { Auto, Inside, External };
+  enum class Weights { Auto, Inline, External };
   Weights weights = Weights::Auto;
 };
 
