@@ -78,7 +78,7 @@ private:
   QuantizedInput findCodes(const NodeProto &node, unsigned input,
                            const NodeFormats &formats) const;
   void planQuantized(PlannedNode &planned, const NodeFormats &formats);
-  void planWaiting(PlannedNode &planned, const SavedFormat &saved);
+  void planSaved(PlannedNode &planned, const SavedFormat &saved);
 
   const ElementTypes &types;
   const OperatorSets &sets;
@@ -164,7 +164,7 @@ void NodePlanner::planQuantized(PlannedNode &planned,
     planned.operands = std::move(inputs);
 }
 
-void NodePlanner::planWaiting(PlannedNode &planned, const SavedFormat &saved) {
+void NodePlanner::planSaved(PlannedNode &planned, const SavedFormat &saved) {
   const NodeProto &node = *planned.node;
   if (!saved || types.get(node.output(0)) != TensorProto::FLOAT)
     return;
@@ -186,7 +186,7 @@ void NodePlanner::planWaiting(PlannedNode &planned, const SavedFormat &saved) {
   FloatType format = saved.format;
   int32_t type = getOnnxType(format);
   if (isOnly && format.getWidth() == 16 && canCast(sets, type))
-    planned.waitingType = type;
+    planned.savedType = type;
   else
     limits.add(llvm::formatv(
         "tensors saved for backward are not rounded to {0}", format));
@@ -197,7 +197,7 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isMovement = formats.isMovement;
   planned.movesAll = formats.movesAll;
   planned.same = formats.same;
-  planWaiting(planned, formats.saved);
+  planSaved(planned, formats.saved);
   const NodeProto &node = *planned.node;
   planned.isContraction = static_cast<bool>(formats.accumulate);
   if (!formats.compute && !formats.isMovement)

@@ -51,7 +51,7 @@ struct PlannedNode {
   /// How the only output is saved for the backward pass: quantized, or rounded
   /// to a type. If both are unset, backward nodes read the value itself.
   QuantizedInput saved;
-  int32_t waitingType = ::onnx::TensorProto::UNDEFINED;
+  int32_t savedType = ::onnx::TensorProto::UNDEFINED;
   /// The input that its first output is equal to; empty if there is none.
   std::string same;
   bool isBackward = false;

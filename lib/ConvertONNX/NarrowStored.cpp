@@ -69,7 +69,7 @@ private:
 
   bool movesStored(const PlannedNode &node) const {
     if (!node.isMovement || !node.isPlanned() || node.isNarrow() ||
-        node.saved || node.waitingType || node.node->output_size() != 1 ||
+        node.saved || node.savedType || node.node->output_size() != 1 ||
         outside.contains(node.node->output(0)))
       return false;
     return llvm::all_of(node.node->input(), [&](const std::string &name) {

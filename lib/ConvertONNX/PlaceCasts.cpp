@@ -36,7 +36,7 @@ private:
   };
   /// A value that is saved for the backward pass in another format, and its
   /// producer.
-  struct Waiting {
+  struct SavedValue {
     std::string name;
     const PlannedNode *maker;
   };
@@ -77,8 +77,8 @@ private:
   std::string readRounded(const std::string &name, int32_t through);
   std::string readQuantized(const std::string &name,
                             const QuantizedInput &format);
-  std::string readWaiting(const Waiting &value);
-  void noteWaiting(const PlannedNode &node);
+  std::string readSaved(const SavedValue &value);
+  void noteSaved(const PlannedNode &node);
   SmallVector<Known, 3> define(PlannedNode &node, unsigned output);
   void cast(const std::string &from, const std::string &to, int32_t type,
             const std::string &original);
@@ -106,7 +106,7 @@ private:
   /// Dequantized values that were moved.
   llvm::StringSet<> moved;
   /// Values saved for backward.
-  llvm::StringMap<Waiting> saved;
+  llvm::StringMap<SavedValue> saved;
   llvm::StringMap<const TensorProto *> constants; ///< Small constants.
   llvm::StringSet<> outputs;                      ///< Outputs of a subgraph.
   SmallVector<TensorProto> copies;
@@ -339,21 +339,21 @@ std::string CastPlacer::readQuantized(const std::string &name,
 }
 
 /// Returns a name of the saved `value` in f32, as the backward pass reads it.
-std::string CastPlacer::readWaiting(const Waiting &value) {
+std::string CastPlacer::readSaved(const SavedValue &value) {
   const PlannedNode &maker = *value.maker;
   return maker.saved ? readQuantized(value.name, maker.saved)
-                     : readRounded(value.name, maker.waitingType);
+                     : readRounded(value.name, maker.savedType);
 }
 
 /// Notes saved values. A forward node that passes on a saved value saves the
 /// same; backward nodes read the saved value already.
-void CastPlacer::noteWaiting(const PlannedNode &node) {
-  if (node.saved || node.waitingType) {
+void CastPlacer::noteSaved(const PlannedNode &node) {
+  if (node.saved || node.savedType) {
     const std::string &name = node.node->output(0);
     saved[name] = {name, &node};
   } else if (!node.same.empty() && !node.isBackward) {
     if (auto value = saved.find(node.same); value != saved.end()) {
-      Waiting handed = value->second;
+      SavedValue handed = value->second;
       saved[node.node->output(0)] = std::move(handed);
     }
   }
@@ -412,7 +412,7 @@ void CastPlacer::readInputs(PlannedNode &node) {
     }
     auto value = saved.find(name);
     if (node.isBackward && value != saved.end())
-      name = readWaiting(value->second);
+      name = readSaved(value->second);
     int32_t type = getWanted(node, input);
     bool isRounded = node.readsChosen(input) && node.operand != node.compute &&
                      !isMoved(name);
@@ -430,7 +430,7 @@ void CastPlacer::run() {
     readInputs(node);
     for (PlannedGraph &inner : node.graphs)
       CastPlacer(inner, placement, stored, report, this).run();
-    noteWaiting(node);
+    noteSaved(node);
     if (node.makesDecoded)
       moved.insert(node.node->output(0));
     SmallVector<SmallVector<Known, 3>> outputs;

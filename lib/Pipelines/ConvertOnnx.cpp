@@ -151,9 +151,9 @@ static SavedFormat getSavedFormat(SaveOp save) {
 
 /// Sets the saved formats of nodes. A saved value belongs to a node if one of
 /// its ops produces the value and none of its other ops reads it.
-static void addWaiting(ArrayRef<SaveOp> saves, const NodeOps &ops,
-                       const PartialImport &partial,
-                       std::vector<NodeFormats> &formats) {
+static void addSavedFormats(ArrayRef<SaveOp> saves, const NodeOps &ops,
+                            const PartialImport &partial,
+                            std::vector<NodeFormats> &formats) {
   // If several nodes became one op, the last one has its result.
   llvm::DenseMap<Operation *, unsigned> makers;
   for (auto [index, node] : llvm::enumerate(partial.nodes))
@@ -299,7 +299,7 @@ static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
       formats[index] = {};
     else
       formats[index].isBackward = true;
-  addWaiting(saves, ops, partial, formats);
+  addSavedFormats(saves, ops, partial, formats);
   return success();
 }
 

@@ -115,9 +115,9 @@ public:
             }))
           fromRoots.insert_range(op.getResults());
       b.setInsertionPoint(end);
-      Value waiting = wait(end->getOperand(0));
-      changes = waiting != update.getArgument(kParameter);
-      end->setOperand(0, waiting);
+      Value kept = wait(end->getOperand(0));
+      changes = kept != update.getArgument(kParameter);
+      end->setOperand(0, kept);
     }
     for (auto [root, state] : roots) {
       b.setInsertionPointAfterValue(root);

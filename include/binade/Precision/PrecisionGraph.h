@@ -17,7 +17,7 @@ struct PrecisionNode {
   /// For a `save`: the rule of the value's producer that sets the saved format.
   const PolicyRule *savedRule = nullptr;
   /// For a `save`: the quantized format in which the value is saved, or null.
-  QuantizedAttr waits;
+  QuantizedAttr savedFormat;
   /// The rule's class, else the op's own.
   PrecisionClass precisionClass = PrecisionClass::Unlisted;
   /// Whether a user wrote the decision into the module.
@@ -127,7 +127,7 @@ private:
   void addReaders();
   void settle(unsigned node);
   std::optional<unsigned> findMaker(const PrecisionInput &input) const;
-  void settleWaiting(unsigned node);
+  void settleSavedFormat(unsigned node);
   void applyUnsuitable(unsigned node);
 
   const Policy &policy;

@@ -86,8 +86,8 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
       formats.compute.getFPMantissaWidth() < wide.getFPMantissaWidth();
   if (op.accumulates() && isNarrow && node.rule)
     formats.operands = quantizeOperands(op, node.rule->settings.quantize);
-  if (node.waits)
-    formats.operands = ArrayAttr::get(op.getContext(), {node.waits});
+  if (node.savedFormat)
+    formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});
   // A saved value was clamped by its producer.
   bool makes = !node.fitsNowhere && !isa<SaveOp>(*op);
   if (makes && node.rule && node.rule->settings.clamp)

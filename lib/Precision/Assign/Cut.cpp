@@ -107,7 +107,7 @@ private:
     PrecisionOpInterface op = node.op;
     double traffic = countTraffic(op);
     std::optional<int64_t> products = op.countMacs();
-    bool waits = isa<SaveOp>(*op) && !node.result;
+    bool isSaved = isa<SaveOp>(*op) && !node.result;
     for (unsigned i = 0; i < chosen; ++i) {
       if (!node.fits(formats[i]))
         continue;
@@ -116,14 +116,14 @@ private:
         seconds += *products / rates[i].products;
       if (node.precisionClass == PrecisionClass::Infer && i > 0)
         seconds += getPenalty(formats[i]);
-      if (waits)
-        seconds += getWaitingCost(op->getResult(0), formats[i]);
+      if (isSaved)
+        seconds += getSavedCost(op->getResult(0), formats[i]);
       prices[i] = toCost(seconds);
     }
   }
 
   /// Returns the cost, in seconds, of the memory of a value saved for backward.
-  double getWaitingCost(Value value, FloatType format) const {
+  double getSavedCost(Value value, FloatType format) const {
     constexpr double kGiB = 1 << 30;
     return policy.cut->memory / kGiB *
            llvm::divideCeil(format.getIntOrFloatBitWidth(), 8) *

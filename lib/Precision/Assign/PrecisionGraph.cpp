@@ -267,7 +267,7 @@ PrecisionGraph::findMaker(const PrecisionInput &input) const {
 
 /// Sets the saved format of a `save`: the rule of the value's producer decides
 /// it.
-void PrecisionGraph::settleWaiting(unsigned index) {
+void PrecisionGraph::settleSavedFormat(unsigned index) {
   for (const PrecisionInput &input : getInputs(index))
     if (std::optional<unsigned> maker = findMaker(input);
         const PolicyRule *made = maker ? nodes[*maker].rule : nullptr) {
@@ -278,7 +278,7 @@ void PrecisionGraph::settleWaiting(unsigned index) {
       if (format && !isChosen(input.value))
         continue;
       nodes[index].savedRule = made;
-      nodes[index].waits = format;
+      nodes[index].savedFormat = format;
       if (auto type = dyn_cast<TypeAttr>(made->settings.saved))
         nodes[index].result = cast<FloatType>(type.getValue());
     }
@@ -290,7 +290,7 @@ void PrecisionGraph::settle(unsigned index) {
   const PolicySettings &settings =
       node.rule && !node.isPinned ? node.rule->settings : kNone;
   node.savedRule = nullptr;
-  node.waits = {};
+  node.savedFormat = {};
   node.precisionClass =
       settings.precisionClass.value_or(node.op.getPrecisionClass());
   node.compute = settings.compute;
@@ -302,7 +302,7 @@ void PrecisionGraph::settle(unsigned index) {
     node.accumulate = pin.getAccumulate();
     node.result = pin.getResult();
   } else if (isa<SaveOp>(*node.op) && !node.result) {
-    settleWaiting(index);
+    settleSavedFormat(index);
   }
   applyUnsuitable(index);
   bool isRead = node.result && !isa<SaveOp>(*node.op);
@@ -324,5 +324,5 @@ void PrecisionGraph::applyUnsuitable(unsigned index) {
   if (node.fitsNowhere)
     node.precisionClass = PrecisionClass::Deny;
   if (node.fitsNowhere || !node.fits(node.compute) || !node.fits(node.result))
-    node.compute = node.accumulate = node.result = {}, node.waits = {};
+    node.compute = node.accumulate = node.result = {}, node.savedFormat = {};
 }

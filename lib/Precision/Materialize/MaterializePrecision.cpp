@@ -129,8 +129,8 @@ private:
       return result;
     b.setLoc(value.getLoc());
     Operation *producer = value.getDefiningOp();
-    bool waits = isa_and_present<SaveOp>(producer);
-    if (waits)
+    bool isSaved = isa_and_present<SaveOp>(producer);
+    if (isSaved)
       b.setInsertionPoint(operand.getOwner());
     else
       b.setInsertionPointAfterValue(value);
@@ -142,7 +142,7 @@ private:
     if (producer)
       for (Operation *op = result.getDefiningOp(); op != producer;
            op = op->getOperand(0).getDefiningOp())
-        setPhase(op, getPhase(waits ? operand.getOwner() : producer));
+        setPhase(op, getPhase(isSaved ? operand.getOwner() : producer));
     return result;
   }
 

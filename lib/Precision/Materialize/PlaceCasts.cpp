@@ -136,18 +136,18 @@ struct Ascent {
 /// values are not widened before they are saved.
 llvm::MapVector<Rounding, Ascent> getAscents(Mover mover) {
   Value y = mover.getResult();
-  bool waits = isa<SaveOp>(mover.op), isShared = false;
+  bool isSaved = isa<SaveOp>(mover.op), isShared = false;
   llvm::MapVector<Rounding, Ascent> ascents;
   for (Operation *user : y.getUsers()) {
     std::optional<Rounding> rounding = getRounding(user);
     if (rounding &&
-        !(waits && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
+        !(isSaved && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
       ascents.try_emplace(*rounding, Ascent{mover, {}})
           .first->second.casts.push_back(user);
     else
       isShared = true;
   }
-  if ((isShared || ascents.size() > 1) && (waits || !mover.isView()))
+  if ((isShared || ascents.size() > 1) && (isSaved || !mover.isView()))
     ascents.clear();
   return ascents;
 }

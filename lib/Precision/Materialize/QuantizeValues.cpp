@@ -89,14 +89,14 @@ SmallVector<Value> ValueQuantizer::quantize(Value value, QuantizedAttr format) {
 }
 
 Value ValueQuantizer::savePart(Value part) {
-  Value &waiting = saves[part];
-  if (waiting)
-    return waiting;
+  Value &savedPart = saves[part];
+  if (savedPart)
+    return savedPart;
   b.setLoc(part.getLoc());
   b.setInsertionPointAfterValue(part);
   auto save = SaveOp::create(b, part, PrecisionAttr());
   made.push_back(save);
-  return waiting = save;
+  return savedPart = save;
 }
 
 Value ValueQuantizer::decode(Value like, ValueRange parts, QuantizedAttr format,
