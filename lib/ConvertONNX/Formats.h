@@ -59,7 +59,7 @@ struct PlannedNode {
   bool isMovement = false, movesAll = false;
   /// Whether its operand is dequantized, so that readers do not round the
   /// result.
-  bool makesDecoded = false;
+  bool isDequantized = false;
 
   /// Types of values at boundaries of `If`, `Loop` and `Scan`, 0 for f32 (see
   /// Boundaries.h).

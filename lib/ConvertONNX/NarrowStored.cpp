@@ -105,7 +105,7 @@ private:
     if (!hasOneScale || !node.movesAll)
       return;
     node.operands.assign(1, format.codes);
-    node.makesDecoded = true;
+    node.isDequantized = true;
     for (auto [reader, input] : format.readers)
       reader->operands[input] = QuantizedInput();
   }

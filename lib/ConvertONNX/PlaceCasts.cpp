@@ -431,7 +431,7 @@ void CastPlacer::run() {
     for (PlannedGraph &inner : node.graphs)
       CastPlacer(inner, placement, stored, report, this).run();
     noteSaved(node);
-    if (node.makesDecoded)
+    if (node.isDequantized)
       moved.insert(node.node->output(0));
     SmallVector<SmallVector<Known, 3>> outputs;
     for (unsigned output = 0; output < unsigned(node.node->output_size());
