@@ -28,7 +28,8 @@ static constexpr int64_t kChunk = 16;
 
 namespace {
 /// Transposes four vectors of four elements.
-SmallVector<Value> turnWords(ImplicitLocOpBuilder &b, ArrayRef<Value> rows) {
+SmallVector<Value> transposeWords(ImplicitLocOpBuilder &b,
+                                  ArrayRef<Value> rows) {
   auto pick = [&](Value x, Value y, ArrayRef<int64_t> lanes) -> Value {
     return vector::ShuffleOp::create(b, x, y, lanes);
   };
@@ -60,7 +61,7 @@ public:
     for (auto [index, result] : llvm::enumerate(results)) {
       Operation *op = result.getDefiningOp();
       if (findTransposedCopy(op) == matrices)
-        turned.push_back(index);
+        transposed.push_back(index);
       else if (getTensor(result).getNumElements() == elements)
         plain.push_back(index);
       else
@@ -116,13 +117,13 @@ private:
     auto [rest, column] = e.offsets().divide(counter, across).asPair();
     auto [batch, row] = e.offsets().divide(rest, down).asPair();
     Tile tile = {batch, e.number(row * height), e.number(column * width)};
-    SmallVector<Value> memories(turned.size());
+    SmallVector<Value> memories(transposed.size());
     for (Value &memory : memories)
       memory = e.share(height * width);
     SmallVector<Value> partials = emitRows(e, tile, memories);
     reductions.store(e, partials, counter);
     e.barrier();
-    for (auto [index, memory] : llvm::zip(turned, memories))
+    for (auto [index, memory] : llvm::zip(transposed, memories))
       emitColumns(e, tile, index, memory);
     if (reductions.get().empty())
       emitOthers(e, others, counter);
@@ -157,7 +158,7 @@ private:
         offsets.push_back(first + Offset(i * matrices.columns));
       for (const Offset &offset : offsets)
         partials = reductions.accumulate(e, partials, offset);
-      for (auto [index, memory] : llvm::zip(turned, memories)) {
+      for (auto [index, memory] : llvm::zip(transposed, memories)) {
         Value codes = results[index].getDefiningOp()->getOperand(0);
         storeWords(e,
                    llvm::map_to_vector(offsets,
@@ -192,7 +193,7 @@ private:
         rows.push_back(vector::ExtractStridedSliceOp::create(
             b, arith::BitcastOp::create(b, bytes, row), ArrayRef<int64_t>{lane},
             ArrayRef<int64_t>{kWord}, ArrayRef<int64_t>{1}));
-      for (auto [index, column] : llvm::enumerate(turnWords(b, rows)))
+      for (auto [index, column] : llvm::enumerate(transposeWords(b, rows)))
         vector::StoreOp::create(
             b, column, memory,
             add(e, place,
@@ -249,7 +250,7 @@ private:
   const Matrices matrices;
   SmallVector<Value> results;
   FullReductions reductions;
-  SmallVector<unsigned> plain, turned, others; ///< Indices of results.
+  SmallVector<unsigned> plain, transposed, others; ///< Indices of results.
   int64_t lanes;
   GpuShape shape;
   int64_t height = 0, width = 0; ///< Of a tile, in elements.

@@ -180,7 +180,7 @@ LogicalResult ScaledMatmulOp::verify() {
 }
 
 /// Swaps the last two axes of `value`.
-static Value turn(ImplicitLocOpBuilder &b, Value value) {
+static Value swapLastAxes(ImplicitLocOpBuilder &b, Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::swap(order[rank - 2], order[rank - 1]);
@@ -421,7 +421,7 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, QuantizedOperand side,
   if (side.isTransposed != areSummandsFirst)
     scales = isLine ? buildReshape(b, scales,
                                    {type.getDimSize(1), type.getDimSize(0)})
-                    : turn(b, scales);
+                    : swapLastAxes(b, scales);
   if (areSummandsFirst)
     return scales;
   type = cast<RankedTensorType>(scales.getType());
@@ -445,7 +445,7 @@ static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
   for (auto [index, side] : llvm::enumerate(sides)) {
     DequantizeOp decoded = side.decoded;
     Value codes = decoded.getParts()[0];
-    operands.push_back(side.isTransposed ? turn(b, codes) : codes);
+    operands.push_back(side.isTransposed ? swapLastAxes(b, codes) : codes);
     operands.push_back(block.empty()
                            ? getScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));

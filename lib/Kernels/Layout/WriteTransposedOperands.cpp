@@ -48,17 +48,18 @@ bool isReadLater(Value codes, Phase phase, TransposeOp transpose) {
   });
 }
 
-void turnWhereMade(TransposeOp transpose) {
+void transposeAtProducer(TransposeOp transpose) {
   std::optional<Matrices> matrices = findTransposedCopy(transpose);
   if (!matrices)
     return;
   Value codes = findBase(transpose.getX());
-  auto maker = codes.getDefiningOp<KernelOpInterface>();
-  if (!maker || maker->getBlock() != transpose->getBlock() ||
-      maker.getSchedule() != Schedule::Elementwise || maker.isRecomputed())
+  auto producer = codes.getDefiningOp<KernelOpInterface>();
+  if (!producer || producer->getBlock() != transpose->getBlock() ||
+      producer.getSchedule() != Schedule::Elementwise ||
+      producer.isRecomputed())
     return;
   // Otherwise both copies would be saved.
-  Phase phase = getPhase(maker);
+  Phase phase = getPhase(producer);
   if (getPhase(transpose) != phase && isReadLater(codes, phase, transpose))
     return;
   ArrayRef<int64_t> shape = getTensor(codes).getShape();
@@ -69,18 +70,18 @@ void turnWhereMade(TransposeOp transpose) {
   std::rotate(order.begin() + axes->rows, order.begin() + axes->columns,
               order.end());
   ImplicitLocOpBuilder b(transpose.getLoc(), transpose.getContext());
-  b.setInsertionPointAfter(maker);
-  Value turned = TransposeOp::create(b, codes, order);
-  setPhase(turned.getDefiningOp(), phase);
-  turned = buildReshape(b, turned, getTensor(transpose).getShape());
-  setPhase(turned.getDefiningOp(), phase);
+  b.setInsertionPointAfter(producer);
+  Value transposed = TransposeOp::create(b, codes, order);
+  setPhase(transposed.getDefiningOp(), phase);
+  transposed = buildReshape(b, transposed, getTensor(transpose).getShape());
+  setPhase(transposed.getDefiningOp(), phase);
   // A value that was saved for the backward pass is still saved.
   for (Value value = transpose.getX(); value != codes;
        value = value.getDefiningOp()->getOperand(0))
     if (auto save = value.getDefiningOp<SaveOp>())
-      turned =
-          SaveOp::create(b, turned.getType(), turned, save.getPrecisionAttr());
-  transpose->replaceAllUsesWith(ValueRange(turned));
+      transposed = SaveOp::create(b, transposed.getType(), transposed,
+                                  save.getPrecisionAttr());
+  transpose->replaceAllUsesWith(ValueRange(transposed));
   transpose->erase();
 }
 
@@ -89,7 +90,7 @@ struct WriteTransposedOperandsPass
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
       if (getTarget(program))
-        program.walk(turnWhereMade);
+        program.walk(transposeAtProducer);
   }
 };
 } // namespace

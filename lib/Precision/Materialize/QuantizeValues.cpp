@@ -16,7 +16,7 @@ static bool isDecoded(Value value, QuantizedAttr format) {
 }
 
 /// Returns `format` with scales along the axis that is summed for `operand`.
-static QuantizedAttr turnFor(OpOperand &operand, QuantizedAttr format) {
+static QuantizedAttr orientScales(OpOperand &operand, QuantizedAttr format) {
   auto op = cast<PrecisionOpInterface>(operand.getOwner());
   if (op.getSummedAxis(operand.getOperandNumber()) != -2)
     return format;
@@ -32,7 +32,7 @@ static Phase getPhaseOf(Value value) {
 
 void ValueQuantizer::read(OpOperand &operand, QuantizedAttr format) {
   Value value = operand.get();
-  format = turnFor(operand, format);
+  format = orientScales(operand, format);
   if (isDecoded(value, format))
     return;
   // Quantizes the value before it was saved, not the saved copy.
