@@ -16,7 +16,7 @@ void SharedBytes::forget() { visits.assign(bytes.size(), Byte()); }
 
 bool SharedBytes::Visit::isUnordered(const Accessor &who,
                                      AccessKind access) const {
-  if (block == kNobody || (isUpdate && access == AccessKind::Update))
+  if (block == kNoThread || (isUpdate && access == AccessKind::Update))
     return false;
   if (block != who.block)
     return true; // Blocks run in any order.
@@ -38,7 +38,8 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
         .str();
   bool isWrite = access != AccessKind::Read;
   for (Byte &byte : MutableArrayRef(visits).slice(first, count)) {
-    if (access != AccessKind::Write && !isKnown && byte.write.block == kNobody)
+    if (access != AccessKind::Write && !isKnown &&
+        byte.write.block == kNoThread)
       return llvm::formatv("{0} byte {1}, which no thread wrote",
                            getVerb(access), &byte - visits.data())
           .str();
@@ -59,7 +60,7 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
     Visit now = {who.block, who.thread, who.epoch,
                  access == AccessKind::Update};
     Visit &last = isWrite ? byte.write : byte.read;
-    bool isAnotherBlock = last.block != kNobody && last.block != who.block;
+    bool isAnotherBlock = last.block != kNoThread && last.block != who.block;
     bool isAnotherThread = last.block == who.block && last.epoch == who.epoch &&
                            last.thread != who.thread;
     // Only updates and reads remain.

@@ -44,9 +44,9 @@ public:
   char *at(uint64_t first) { return bytes.data() + first; }
 
 private:
-  static constexpr int32_t kNobody = -1, kSeveral = -2;
+  static constexpr int32_t kNoThread = -1, kSeveral = -2;
   struct Visit {
-    int32_t block = kNobody, thread = kNobody;
+    int32_t block = kNoThread, thread = kNoThread;
     uint32_t epoch = 0;
     bool isUpdate = false;
     /// Whether no barrier orders this access and the one of `who`.
