@@ -49,7 +49,7 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
       return llvm::formatv(
                  "{0} byte {1}, which {2} {3} without a barrier between",
                  getVerb(access), &byte - visits.data(),
-                 other.thread == kSeveral
+                 other.thread == kSeveralThreads
                      ? std::string("several threads")
                      : llvm::formatv("thread {0} of block {1}", other.thread,
                                      other.block)
@@ -65,9 +65,9 @@ std::optional<std::string> SharedBytes::check(const Accessor &who,
                            last.thread != who.thread;
     // Only updates and reads remain.
     if (isAnotherBlock)
-      now.block = now.thread = kSeveral;
+      now.block = now.thread = kSeveralThreads;
     else if (isAnotherThread)
-      now.thread = kSeveral;
+      now.thread = kSeveralThreads;
     last = now;
   }
   return std::nullopt;

@@ -44,7 +44,7 @@ public:
   char *at(uint64_t first) { return bytes.data() + first; }
 
 private:
-  static constexpr int32_t kNoThread = -1, kSeveral = -2;
+  static constexpr int32_t kNoThread = -1, kSeveralThreads = -2;
   struct Visit {
     int32_t block = kNoThread, thread = kNoThread;
     uint32_t epoch = 0;
