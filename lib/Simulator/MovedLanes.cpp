@@ -11,9 +11,9 @@ uint32_t mlir::binade::countLanes(Type type) {
   return vector ? vector.getNumElements() : 1;
 }
 
-std::optional<SmallVector<MovedLane>>
-mlir::binade::findMovedLanes(Operation *op) {
-  SmallVector<MovedLane> lanes;
+std::optional<SmallVector<LaneSource>>
+mlir::binade::findLaneSources(Operation *op) {
+  SmallVector<LaneSource> lanes;
   auto lane = [&](unsigned operand, int64_t index) {
     lanes.push_back({operand, static_cast<uint32_t>(index)});
   };

@@ -12,14 +12,14 @@ namespace mlir::binade {
 uint32_t countLanes(Type type);
 
 /// A lane of an operand.
-struct MovedLane {
+struct LaneSource {
   unsigned operand;
   uint32_t lane;
 };
 
 /// Returns the source of each lane of the result of `op`; nothing for an op
 /// that computes, or whose movement is not supported.
-std::optional<SmallVector<MovedLane>> findMovedLanes(Operation *op);
+std::optional<SmallVector<LaneSource>> findLaneSources(Operation *op);
 
 } // namespace mlir::binade
 

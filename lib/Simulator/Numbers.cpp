@@ -63,7 +63,7 @@ LogicalResult ProgramBuilder::emitLanes(Operation *op) {
     });
     return success();
   }
-  if (std::optional<SmallVector<MovedLane>> lanes = findMovedLanes(op)) {
+  if (std::optional<SmallVector<LaneSource>> lanes = findLaneSources(op)) {
     SmallVector<uint32_t> from;
     for (auto [operand, lane] : *lanes)
       from.push_back(get(op->getOperand(operand)).first + lane);

@@ -161,7 +161,7 @@ public:
   /// `kind`. Each of them gets the result.
   Value combineNeighbours(Value own, int64_t count, vector::CombiningKind kind);
   /// Returns the 32-bit value `own` of the thread `lane` of the warp.
-  Value takeFrom(Value own, Value lane);
+  Value readLane(Value own, Value lane);
   /// Ends a pass over the elements. With `isForOthers`, a barrier lets other
   /// threads read what was stored.
   void endPass(bool isForOthers = true);

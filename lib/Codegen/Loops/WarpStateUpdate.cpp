@@ -153,7 +153,7 @@ SmallVector<Value> StateGroups::handOut(const Slots &slots,
   if (slots.threads < kWarp)
     from = arith::AddIOp::create(b, slots.first, from);
   return llvm::map_to_vector(
-      own, [&](FloatLanes number) { return e.takeFrom(number.value, from); });
+      own, [&](FloatLanes number) { return e.readLane(number.value, from); });
 }
 
 /// Returns what is needed to decode the group that this thread computes. The

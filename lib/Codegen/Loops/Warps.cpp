@@ -35,7 +35,7 @@ Value Emitter::combineNeighbours(Value own, int64_t count,
   return own;
 }
 
-Value Emitter::takeFrom(Value own, Value lane) {
+Value Emitter::readLane(Value own, Value lane) {
   Value number = arith::IndexCastOp::create(b, b.getI32Type(), lane);
   Value width = arith::ConstantIntOp::create(b, kWarp, 32);
   return gpu::ShuffleOp::create(b, own, number, width, gpu::ShuffleMode::IDX)
