@@ -78,7 +78,7 @@ private:
   void emitPass(const ElementPass &pass, const Offset &row,
                 const Offset &block) {
     Emitter &e = *emitter;
-    if (pass.isOfGroups())
+    if (pass.hasGroups())
       return emitGroups(pass, row);
     for (const Step &step : pass.steps) {
       if (!step.isEmpty())

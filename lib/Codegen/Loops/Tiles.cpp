@@ -59,7 +59,7 @@ private:
     Item item = {batch, block};
     for (const ElementPass &pass : plan.passes) {
       SmallVector<Reduction> reductions = pass.getReductions();
-      if (pass.isOfGroups())
+      if (pass.hasGroups())
         emitByRows(pass, reductions, item);
       else
         for (const Step &step : pass.steps)

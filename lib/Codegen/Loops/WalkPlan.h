@@ -33,7 +33,7 @@ struct ElementPass {
   std::vector<Step> steps;
   SmallVector<unsigned> groupStores; ///< Results with an element per group.
 
-  bool isOfGroups() const {
+  bool hasGroups() const {
     return !groupStores.empty() || llvm::any_of(steps, [](const Step &step) {
       return !step.groups.empty();
     });
