@@ -74,8 +74,8 @@ public:
     readsBack = !shape;
   }
 
-  FailureOr<PassPlan> run(bool isOfTiles) {
-    if (failed(isOfTiles ? chooseTiles() : chooseRows()))
+  FailureOr<PassPlan> run(bool plansTiles) {
+    if (failed(plansTiles ? chooseTiles() : chooseRows()))
       return failure();
     planPasses();
     return PassPlan(std::move(*this));
@@ -376,9 +376,9 @@ private:
 } // namespace
 
 FailureOr<PassPlan> PassPlan::ofRows(const KernelSource &source) {
-  return Planner(source).run(/*isOfTiles=*/false);
+  return Planner(source).run(/*plansTiles=*/false);
 }
 
 FailureOr<PassPlan> PassPlan::ofTiles(const KernelSource &source) {
-  return Planner(source).run(/*isOfTiles=*/true);
+  return Planner(source).run(/*plansTiles=*/true);
 }
