@@ -114,7 +114,7 @@ private:
     int64_t outer = hasReductions ? loops.getReduced() / width : 1;
     *shape =
         shape->fit(source.chooseLanes(std::gcd(width, group)), width, outer);
-    mostBytes = kSharedBytes / shape->countItems();
+    maxBytes = kSharedBytes / shape->countItems();
   }
 
   LogicalResult chooseTiles() {
@@ -323,7 +323,7 @@ private:
     Type storage = getStorageType(getTensor(value).getElementType());
     int64_t bytes =
         llvm::divideCeil(storage.getIntOrFloatBitWidth(), 8) * bufferElements;
-    if (bufferBytes + bytes > mostBytes)
+    if (bufferBytes + bytes > maxBytes)
       return false;
     bufferBytes += bytes;
     return true;
@@ -369,7 +369,7 @@ private:
 
   KernelSource source;
   int64_t bufferElements = 0; ///< Per work item; 0: nothing is kept.
-  int64_t bufferBytes = 0, mostBytes = kBufferBytes;
+  int64_t bufferBytes = 0, maxBytes = kBufferBytes;
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
 };
