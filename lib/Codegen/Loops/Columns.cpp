@@ -439,7 +439,7 @@ private:
     for (auto [index, result] : llvm::enumerate(results))
       if (!isFull(result) && !isPerColumn(result))
         others.push_back(index);
-    emitOthers(e, others, item);
+    emitSmallResults(e, others, item);
   }
 
   void emitFinish(Emitter &e) {

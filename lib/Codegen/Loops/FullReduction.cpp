@@ -84,7 +84,7 @@ LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,
       reduction.define(
           e, reduction.combineAll(e, view(e, index), Offset(), 1, extent),
           Offset());
-    emitOthers(e, results, Offset());
+    emitSmallResults(e, results, Offset());
   });
   setInPlace(items, info, &e);
   return success(succeeded(items.status()) && succeeded(e.status()));

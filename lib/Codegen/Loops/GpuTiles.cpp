@@ -52,7 +52,7 @@ private:
                    e.setPlaces(std::nullopt, std::nullopt);
                    storeResults(e, ofColumns, batch * columns + column);
                  });
-    emitOthers(e, others, counter);
+    emitSmallResults(e, others, counter);
   }
 
   void emitPass(const ElementPass &pass, const Offset &batch,

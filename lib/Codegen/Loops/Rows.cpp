@@ -69,7 +69,7 @@ private:
       else if (!plan.isFull(result) && !plan.isPerGroup(result))
         others.push_back(index);
     storeResults(e, ofRows, row);
-    emitOthers(e, others, counter);
+    emitSmallResults(e, others, counter);
     for (Value value : placed)
       e.unplace(value);
     placed.clear();

@@ -47,8 +47,8 @@ void storeResults(Emitter &emitter, ArrayRef<unsigned> results,
 
 /// Stores results whose size differs from the loops', such as a copy of a few
 /// elements. Work item 0 does it.
-void emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
-                const Offset &item);
+void emitSmallResults(Emitter &emitter, ArrayRef<unsigned> results,
+                      const Offset &item);
 
 /// Kernels without a reduction, or with reductions over the last axes: one work
 /// item per row, or per block of a long row.

@@ -92,8 +92,9 @@ void mlir::binade::storeResults(Emitter &emitter, ArrayRef<unsigned> results,
     emitter.storeResult(index, value, offset);
 }
 
-void mlir::binade::emitOthers(Emitter &emitter, ArrayRef<unsigned> results,
-                              const Offset &item) {
+void mlir::binade::emitSmallResults(Emitter &emitter,
+                                    ArrayRef<unsigned> results,
+                                    const Offset &item) {
   if (results.empty())
     return;
   Value isFirst =

@@ -78,7 +78,7 @@ private:
         e.setPlaces(std::nullopt, std::nullopt);
         storeResults(e, ofColumns, getPlace(item, column.whole));
       });
-    emitOthers(e, others, counter);
+    emitSmallResults(e, others, counter);
     for (Value value : placed)
       e.unplace(value);
     placed.clear();

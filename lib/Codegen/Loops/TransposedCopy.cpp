@@ -126,7 +126,7 @@ private:
     for (auto [index, memory] : llvm::zip(transposed, memories))
       emitColumns(e, tile, index, memory);
     if (reductions.get().empty())
-      emitOthers(e, others, counter);
+      emitSmallResults(e, others, counter);
   }
 
   /// Processes the thread's vectors: stores the plain results, and the words of
