@@ -247,7 +247,7 @@ public:
   /// executes it.
   void guarded(llvm::function_ref<void()> store);
   /// Does the same as `store` in memory that belongs to the team.
-  void storeKept(Value memory, Value element, const Offset &offset);
+  void storeForTeam(Value memory, Value element, const Offset &offset);
   /// Adds the integer `value` to element `place` of `memory`, atomically on a
   /// GPU.
   void addTo(Value memory, Value place, Value value);

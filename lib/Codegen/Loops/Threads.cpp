@@ -432,7 +432,7 @@ void Emitter::guarded(llvm::function_ref<void()> store) {
   storeIf(condition, store);
 }
 
-void Emitter::storeKept(Value memory, Value element, const Offset &offset) {
+void Emitter::storeForTeam(Value memory, Value element, const Offset &offset) {
   (void)number(offset); // Computed outside of the branch.
   // A team without a work item has memory of its own, too.
   storeIf(hasPlace, [&] { store(memory, element, offset); });

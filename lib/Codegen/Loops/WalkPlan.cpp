@@ -38,7 +38,7 @@ void mlir::binade::storeElement(Emitter &emitter, const Step &step,
     Value &buffer = buffers[value];
     if (!buffer)
       buffer = emitter.allocate(count, getTensor(value).getElementType());
-    emitter.storeKept(buffer, element, own);
+    emitter.storeForTeam(buffer, element, own);
   }
 }
 
