@@ -231,7 +231,7 @@ public:
   void defineDecoding(Value scale, const Offset &place, ArrayRef<Value> known);
   /// Records that `value` is stored in `memory`, at `offset` - `base`.
   void place(Value value, Value memory, const Offset &base);
-  void unplace(Value value) { homes.erase(value); }
+  void forgetPlace(Value value) { homes.erase(value); }
   /// Whether pulling `value` again loads it from the memory of `place`.
   bool isPlaced(Value value) const { return homes.contains(value); }
 

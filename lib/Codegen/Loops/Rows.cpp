@@ -71,7 +71,7 @@ private:
     storeResults(e, ofRows, row);
     emitSmallResults(e, others, counter);
     for (Value value : placed)
-      e.unplace(value);
+      e.forgetPlace(value);
     placed.clear();
   }
 

@@ -80,7 +80,7 @@ private:
       });
     emitSmallResults(e, others, counter);
     for (Value value : placed)
-      e.unplace(value);
+      e.forgetPlace(value);
     placed.clear();
     kept.clear();
   }
