@@ -93,7 +93,7 @@ private:
   void emitSpan(const Span &span);
   Offset getColumn(const Span &span, int64_t vector);
   Value getExistence(const Span &span, const Offset &element);
-  Offset stayInside(const Offset &offset);
+  Offset keepInBranch(const Offset &offset);
   /// Returns the operands with a state's scales and, if any, powers and
   /// centres.
   ValueRange getFactors(const State &state) {

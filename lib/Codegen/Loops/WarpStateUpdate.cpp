@@ -140,7 +140,7 @@ SmallVector<StateGroups::Slots> StateGroups::getSlots(const Span &span) {
 
 /// Returns the same offset, but such that nothing is loaded outside of the
 /// current branch.
-Offset StateGroups::stayInside(const Offset &offset) {
+Offset StateGroups::keepInBranch(const Offset &offset) {
   Offset uniform = e.offsets().counter(e.number(offset), kMany, e.depth());
   return offset.variesOverLanes() ? uniform + e.offsets().lanes(e.lanes())
                                   : uniform;
@@ -164,7 +164,7 @@ LaneCodec::Shared StateGroups::loadFactors(const Slots &slots) {
   SmallVector<Value> loaded(format.countFactors(), one);
   for (auto [index, exists] : llvm::zip_equal(slots.states, slots.exists))
     loaded = e.conditional(exists, loaded, [&, index = index] {
-      Offset group = stayInside(slots.group);
+      Offset group = keepInBranch(slots.group);
       return llvm::map_to_vector(getFactors(states[index]), [&](Value factor) {
         return e.widen(e.pull(factor, group).value);
       });
@@ -293,7 +293,7 @@ void StateGroups::emitSpan(const Span &span) {
     SmallVector<Value> found;
     if (Value exists = getExistence(span, column)) {
       found = e.conditional(exists, none, [&] {
-        Offset inside = stayInside(column);
+        Offset inside = keepInBranch(column);
         auto [values, now] = compute(inside);
         store(values, inside);
         return now;
