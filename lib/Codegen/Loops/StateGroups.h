@@ -101,8 +101,8 @@ private:
   }
   SmallVector<Slots> getSlots(const Span &span);
   /// Returns the values `own` of thread `member` of those that share a group.
-  SmallVector<Value> handOut(const Slots &slots, ArrayRef<FloatLanes> own,
-                             int64_t member);
+  SmallVector<Value> broadcastFactors(const Slots &slots,
+                                      ArrayRef<FloatLanes> own, int64_t member);
   LaneCodec::Shared loadFactors(const Slots &slots);
   Value combine(const Slots &slots, ArrayRef<Value> words,
                 vector::CombiningKind kind);

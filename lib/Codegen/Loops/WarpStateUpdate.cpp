@@ -146,9 +146,9 @@ Offset StateGroups::keepInBranch(const Offset &offset) {
                                   : uniform;
 }
 
-SmallVector<Value> StateGroups::handOut(const Slots &slots,
-                                        ArrayRef<FloatLanes> own,
-                                        int64_t member) {
+SmallVector<Value> StateGroups::broadcastFactors(const Slots &slots,
+                                                 ArrayRef<FloatLanes> own,
+                                                 int64_t member) {
   Value from = e.index(member);
   if (slots.threads < kWarp)
     from = arith::AddIOp::create(b, slots.first, from);
@@ -232,7 +232,7 @@ void StateGroups::encodeSpan(const Span &span, const Slots &slots,
   member = 0;
   for (unsigned index : slots.states)
     for (int64_t slot = 0; slot < slots.count; ++slot, ++member) {
-      SmallVector<Value> shared = handOut(slots, own, member);
+      SmallVector<Value> shared = broadcastFactors(slots, own, member);
       for (int64_t part = 0; part < slots.vectors; ++part) {
         int64_t vector = slot * slots.vectors + part;
         Offset column = getColumn(span, vector);
@@ -265,9 +265,10 @@ void StateGroups::emitSpan(const Span &span) {
     for (auto [some, shared] : llvm::zip_equal(slots, own))
       for (auto [number, index] : llvm::enumerate(some.states))
         if (vector % some.vectors == 0)
-          decodings[index] = handOut(some, shared,
-                                     static_cast<int64_t>(number) * some.count +
-                                         vector / some.vectors);
+          decodings[index] =
+              broadcastFactors(some, shared,
+                               static_cast<int64_t>(number) * some.count +
+                                   vector / some.vectors);
   };
   // Returns the plain results, then the new states.
   auto compute = [&](const Offset &column) {
