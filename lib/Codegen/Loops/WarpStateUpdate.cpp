@@ -261,7 +261,7 @@ void StateGroups::emitSpan(const Span &span) {
   };
   // What the current vector of each state is decoded with.
   SmallVector<SmallVector<Value>> decodings(states.size());
-  auto handOutAll = [&](int64_t vector) {
+  auto broadcastAllFactors = [&](int64_t vector) {
     for (auto [some, shared] : llvm::zip_equal(slots, own))
       for (auto [number, index] : llvm::enumerate(some.states))
         if (vector % some.vectors == 0)
@@ -289,7 +289,7 @@ void StateGroups::emitSpan(const Span &span) {
   SmallVector<Value> none(states.size(), zero);
   SmallVector<SmallVector<Value>> numbers(states.size()), results;
   for (int64_t vector = 0; vector < span.vectors; ++vector) {
-    handOutAll(vector);
+    broadcastAllFactors(vector);
     Offset column = getColumn(span, vector);
     SmallVector<Value> found;
     if (Value exists = getExistence(span, column)) {
