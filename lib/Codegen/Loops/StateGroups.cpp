@@ -35,7 +35,7 @@ StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
 }
 
 void StateGroups::emit() {
-  if (fitsSpans())
+  if (fitsWarpSpans())
     emitSpans();
   else
     emitBlocks();

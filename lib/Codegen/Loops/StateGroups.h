@@ -88,7 +88,7 @@ private:
   bool hasExpansion();
   int64_t countVectors();
   int64_t countResidentBlocks();
-  bool fitsSpans();
+  bool fitsWarpSpans();
   void emitSpans();
   void emitSpan(const Span &span);
   Offset getColumn(const Span &span, int64_t vector);

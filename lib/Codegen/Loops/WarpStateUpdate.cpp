@@ -19,7 +19,7 @@ bool StateGroups::hasExpansion() {
 }
 
 /// 4-bit elements are excluded, because adjacent ones share a byte.
-bool StateGroups::fitsSpans() {
+bool StateGroups::fitsWarpSpans() {
   int64_t vectors = countVectors();
   return e.isOnGpu() && llvm::all_of(states, [&](const State &state) {
            return !state.kept.format.isPacked() &&
