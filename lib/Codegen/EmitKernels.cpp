@@ -18,7 +18,7 @@ namespace mlir::binade {
 
 /// Erases the programs, whose launches are in the plan, and the optimizer
 /// rules, whose formulas were inlined into the kernels.
-static void eraseOthers(ModuleOp module) {
+static void eraseProgramsAndRules(ModuleOp module) {
   SmallVector<Operation *> others;
   for (Operation &op : module.getOps()) {
     if (auto function = dyn_cast<func::FuncOp>(op);
@@ -49,7 +49,7 @@ static LogicalResult replaceKernels(
       return failure();
   for (func::FuncOp kernel : kernels)
     kernel.erase();
-  eraseOthers(module);
+  eraseProgramsAndRules(module);
   return success();
 }
 
