@@ -75,7 +75,7 @@ public:
         return SmallVector<Value>();
       });
       // A result in place of its operand needs no copy.
-      Value moves = arith::AndIOp::create(b, condition, isMoved(update));
+      Value moves = arith::AndIOp::create(b, condition, isOutOfPlace(update));
       emitter.conditional(moves, {}, [&] {
         if (groups)
           groups->emitCopies();
@@ -103,7 +103,7 @@ private:
   }
 
   /// Whether a result of `update` has memory of its own.
-  Value isMoved(OptimizerUpdateOp update) {
+  Value isOutOfPlace(OptimizerUpdateOp update) {
     ImplicitLocOpBuilder &b = emitter.builder();
     auto addressOf = [&](Value memory) -> Value {
       return memref::ExtractAlignedPointerAsIndexOp::create(b, memory);
