@@ -24,7 +24,7 @@ static bool isElementwise(Operation *op) {
 }
 
 /// Saves the operand of a broadcast instead of its result.
-static void keepNarrow(SaveOp save, Rematerializer &rematerializer) {
+static void saveBeforeBroadcast(SaveOp save, Rematerializer &rematerializer) {
   Value value = save.getX();
   while (isView(value.getDefiningOp()) && isMovement(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
@@ -43,7 +43,7 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
   static void recompute(Block &body) {
     Rematerializer rematerializer(body);
     for (auto save : llvm::make_early_inc_range(body.getOps<SaveOp>())) {
-      keepNarrow(save, rematerializer);
+      saveBeforeBroadcast(save, rematerializer);
       SmallVector<Operation *> ops =
           rematerializer.find(save, /*most=*/1, isElementwise);
       // Views of a saved value need no memory, so that recomputing them saves
