@@ -42,7 +42,7 @@ Value clonePiece(OpBuilder &b, Operation *op, IRMapping &pieces,
 }
 
 /// Moves the producer of operand `index` into the tile.
-bool takeProducer(TileOp tile, unsigned index) {
+bool moveProducerInside(TileOp tile, unsigned index) {
   Value operand = tile.getOperands()[index];
   Operation *producer = operand.getDefiningOp();
   auto isTile = [&](Operation *user) { return user == tile; };
@@ -128,7 +128,7 @@ TileOp takeConsumer(TileOp tile, Operation *consumer) {
 
 void grow(TileOp tile) {
   for (unsigned index = 0; index < tile.getSlices();)
-    if (!takeProducer(tile, index))
+    if (!moveProducerInside(tile, index))
       ++index;
   for (unsigned index = 0; index < tile->getNumResults();) {
     Operation *consumer = findConsumer(tile, tile->getResult(index));
