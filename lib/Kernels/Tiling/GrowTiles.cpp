@@ -95,7 +95,7 @@ Operation *findConsumer(TileOp tile, OpResult result) {
 
 /// Moves `consumer` into the tile, whose results it replaces. Returns the tile
 /// that replaces `tile`.
-TileOp takeConsumer(TileOp tile, Operation *consumer) {
+TileOp moveConsumerInside(TileOp tile, Operation *consumer) {
   Operation *yield = tile.getYield();
   IRMapping pieces;
   for (Value operand : consumer->getOperands())
@@ -133,7 +133,7 @@ void grow(TileOp tile) {
   for (unsigned index = 0; index < tile->getNumResults();) {
     Operation *consumer = findConsumer(tile, tile->getResult(index));
     if (consumer)
-      tile = takeConsumer(tile, consumer);
+      tile = moveConsumerInside(tile, consumer);
     index = consumer ? 0 : index + 1;
   }
 }
