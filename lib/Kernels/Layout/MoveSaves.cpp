@@ -55,7 +55,8 @@ public:
     if (isa<BlockArgument>(root)) {
       replace([&](ImplicitLocOpBuilder &) { return root; }, nullptr);
     } else if (isRootKept && copy != all.end()) {
-      replace([&](ImplicitLocOpBuilder &b) { return goBack(b, *copy); }, copy);
+      replace([&](ImplicitLocOpBuilder &b) { return recomputeRoot(b, *copy); },
+              copy);
     } else if (isRootKept || getCopiedElements() >= getNumElements(root)) {
       OpBuilder b(root.getContext());
       b.setInsertionPointAfterValue(root);
@@ -76,7 +77,7 @@ private:
 
   /// Recomputes the root from a saved value. The adjoint of a movement that
   /// drops no element is its inverse.
-  static Value goBack(ImplicitLocOpBuilder &b, const Kept &kept) {
+  static Value recomputeRoot(ImplicitLocOpBuilder &b, const Kept &kept) {
     Value value = kept.value;
     for (Operation *step : llvm::reverse(kept.steps))
       value =
