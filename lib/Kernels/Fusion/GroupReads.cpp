@@ -6,18 +6,18 @@ using namespace mlir;
 using namespace mlir::binade;
 
 bool mlir::binade::isRecomputed(Operation *op) {
-  auto saysSo = [](Operation *op) {
+  auto isMarkedRecomputed = [](Operation *op) {
     auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
     return kernelOp && kernelOp.isRecomputed();
   };
-  if (saysSo(op))
+  if (isMarkedRecomputed(op))
     return true;
   // Index arithmetic, from which masks are computed.
   return isa_and_nonnull<ElementwiseOpInterface>(op) &&
          op->getNumResults() == 1 &&
          isa<IntegerType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
-           return saysSo(operand.getDefiningOp());
+           return isMarkedRecomputed(operand.getDefiningOp());
          });
 }
 
