@@ -77,7 +77,8 @@ private:
     if (into && mergeInputs(inputs, *into))
       inputs = getInputs(op);
     // Equal multi-tensor ops share a launch, unless one depends on the other.
-    bool canShareLaunch = schedule == Schedule::MultiTensor && !sumsTensors(op);
+    bool canShareLaunch =
+        schedule == Schedule::MultiTensor && !reducesTensors(op);
     if (canShareLaunch)
       if (auto found = multiTensorGroups.find(op->getName());
           found != multiTensorGroups.end() &&
@@ -333,7 +334,7 @@ private:
 
   /// Whether a multi-tensor op combines all tensors to a scalar. A launch can
   /// return only one such scalar of each kind.
-  static bool sumsTensors(Operation *op) {
+  static bool reducesTensors(Operation *op) {
     return llvm::any_of(op->getResults(),
                         [](Value result) { return getShape(result).empty(); });
   }
