@@ -49,7 +49,7 @@ private:
 
   void place(Operation *op) {
     position[op] = position.size();
-    moments[op] = findMoment(op);
+    moments[op] = findPosition(op);
     if (isRecomputed(op))
       return; // Grouped once something other than a kernel reads it.
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
@@ -384,7 +384,7 @@ private:
   /// Returns when `op` is executed, in program order. Ops that observe the step
   /// follow it in the program, but should be executed when their operands are
   /// known.
-  unsigned findMoment(Operation *op) const {
+  unsigned findPosition(Operation *op) const {
     if (!findEvery(op))
       return position.lookup(op);
     unsigned moment = 0;
