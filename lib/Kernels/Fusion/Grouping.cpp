@@ -393,7 +393,7 @@ private:
     return moment;
   }
 
-  unsigned getMoment(const FusionGroup &group) const {
+  unsigned getPosition(const FusionGroup &group) const {
     unsigned moment = 0;
     for (Operation *op : group.ops)
       moment = std::max(moment, moments.lookup(op));
@@ -419,10 +419,10 @@ private:
     for (unsigned index = groups.size(); index-- > 0;) {
       if (groups[index].ops.empty())
         continue;
-      key[index] = 2 * getMoment(groups[index]) + 1;
+      key[index] = 2 * getPosition(groups[index]) + 1;
       if (missing[index] == 0)
         for (unsigned reader : readers[index]) {
-          unsigned other = 2 * getMoment(groups[reader]);
+          unsigned other = 2 * getPosition(groups[reader]);
           key[index] = reader == readers[index].front()
                            ? other
                            : std::min(key[index], other);
