@@ -86,14 +86,14 @@ StorageMap::StorageMap(ArrayRef<Program> programs, const PlanOptions &options)
     reuse(function);
     orderCopies(program);
     categorize(function);
-    keepNumbers(program);
+    keepScalars(program);
     ends.back().position = end++;
   }
 }
 
 /// Gives metrics and statistics, which the host reads after each step,
 /// persistent memory of their own.
-void StorageMap::keepNumbers(const Program &program) {
+void StorageMap::keepScalars(const Program &program) {
   func::FuncOp function = program.function;
   for (Role role : {Role::Metric, Role::Statistic})
     for (const Port &port : getResults(function, role)) {

@@ -96,7 +96,7 @@ private:
   void reuse(func::FuncOp function);
   void orderCopies(const Program &program);
   void categorize(func::FuncOp function);
-  void keepNumbers(const Program &program);
+  void keepScalars(const Program &program);
 
   /// How a program ends.
   struct End {
