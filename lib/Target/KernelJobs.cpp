@@ -32,8 +32,8 @@ static SmallVector<Operation *> getNamed(ModuleOp module, func::FuncOp kernel) {
       [&](Operation *op) { return named.contains(op); }));
 }
 
-std::string mlir::binade::printAlone(ModuleOp module, func::FuncOp kernel,
-                                     StringRef name) {
+std::string mlir::binade::printStandalone(ModuleOp module, func::FuncOp kernel,
+                                          StringRef name) {
   OwningOpRef<ModuleOp> alone = ModuleOp::create(kernel.getLoc());
   for (Operation *op : getNamed(module, kernel))
     alone->push_back(op->clone());
@@ -143,8 +143,9 @@ KernelJob &KernelJobs::add(std::string text, StringRef suffix,
 void KernelJobs::addAll(ModuleOp module) {
   for (auto kernel : module.getOps<func::FuncOp>())
     if (kernel->hasAttr(kKernelAttr))
-      kernels.push_back({kernel, &add(printAlone(module, kernel, kKernelName),
-                                      "", nameByOps(kernel), kernel.getLoc())});
+      kernels.push_back(
+          {kernel, &add(printStandalone(module, kernel, kKernelName), "",
+                        nameByOps(kernel), kernel.getLoc())});
 }
 
 LogicalResult

@@ -10,7 +10,8 @@ namespace mlir::binade {
 
 /// Prints a module that contains `kernel`, under the name `name`, and the
 /// functions and optimizers that it refers to.
-std::string printAlone(ModuleOp module, func::FuncOp kernel, StringRef name);
+std::string printStandalone(ModuleOp module, func::FuncOp kernel,
+                            StringRef name);
 
 /// Parses the module `text` in an MLIR context of its own and calls `body`, so
 /// that several threads can do it. Diagnostics are appended to `errors`, one

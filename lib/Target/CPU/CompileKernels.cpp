@@ -48,7 +48,7 @@ mlir::binade::printKernels(ModuleOp module, CpuLevel level, CpuText text) {
       continue;
     std::string errors;
     FailureOr<EmittedCode> emitted = emitCode(
-        printAlone(module, kernel, kernel.getName()), level,
+        printStandalone(module, kernel, kernel.getName()), level,
         text == CpuText::LLVM ? CpuOutput::LLVM : CpuOutput::Assembly, errors);
     if (failed(emitted))
       return emitError(kernel.getLoc(), "cannot compile this kernel: ")
