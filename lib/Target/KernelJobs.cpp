@@ -48,9 +48,9 @@ std::string mlir::binade::printStandalone(ModuleOp module, func::FuncOp kernel,
 }
 
 LogicalResult
-mlir::binade::parseAlone(StringRef text, const DialectRegistry &registry,
-                         std::string &errors,
-                         function_ref<LogicalResult(ModuleOp)> body) {
+mlir::binade::parseStandalone(StringRef text, const DialectRegistry &registry,
+                              std::string &errors,
+                              function_ref<LogicalResult(ModuleOp)> body) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   ScopedDiagnosticHandler collect(&context, [&](Diagnostic &diagnostic) {

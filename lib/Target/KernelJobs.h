@@ -16,9 +16,9 @@ std::string printStandalone(ModuleOp module, func::FuncOp kernel,
 /// Parses the module `text` in an MLIR context of its own and calls `body`, so
 /// that several threads can do it. Diagnostics are appended to `errors`, one
 /// per line.
-LogicalResult parseAlone(StringRef text, const DialectRegistry &registry,
-                         std::string &errors,
-                         function_ref<LogicalResult(ModuleOp)> body);
+LogicalResult parseStandalone(StringRef text, const DialectRegistry &registry,
+                              std::string &errors,
+                              function_ref<LogicalResult(ModuleOp)> body);
 
 /// Replaces the kernel of `module`, and all its other functions, by what `emit`
 /// adds.

@@ -113,7 +113,7 @@ FailureOr<EmittedCode> mlir::binade::emitCode(StringRef text, CpuLevel level,
                                               std::string &errors) {
   static const DialectRegistry registry = getRegistry();
   FailureOr<EmittedCode> code = failure();
-  (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
+  (void)parseStandalone(text, registry, errors, [&](ModuleOp module) {
     code = emitModule(module, level, output);
     return LogicalResult(code);
   });

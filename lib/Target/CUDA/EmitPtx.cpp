@@ -191,7 +191,7 @@ FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
                                                 std::string &errors) {
   static const DialectRegistry registry = getRegistry();
   FailureOr<EmittedCode> code = failure();
-  (void)parseAlone(text, registry, errors, [&](ModuleOp module) {
+  (void)parseStandalone(text, registry, errors, [&](ModuleOp module) {
     FailureOr<KernelInfo> info = emitOrFind(module);
     if (failed(info))
       return failure();
