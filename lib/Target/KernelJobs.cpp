@@ -168,7 +168,7 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
         job.code = std::move(*code);
         continue;
       }
-      job.isWrong = true;
+      job.hasFailed = true;
       next = missing.size();
     }
   };
@@ -180,7 +180,7 @@ KernelJobs::run(const ObjectCache &cache, unsigned threadCount,
   for (std::thread &thread : threads)
     thread.join();
   for (KernelJob *job : missing) {
-    if (job->isWrong)
+    if (job->hasFailed)
       return emitError(job->location, "cannot compile this kernel: ")
              << StringRef(job->errors).trim();
     if (job->code)

@@ -36,7 +36,7 @@ struct KernelJob {
   std::string key, symbol, errors;
   Location location;
   std::optional<EmittedCode> code;
-  bool isWrong = false; ///< Whether the compilation failed.
+  bool hasFailed = false; ///< Whether the compilation failed.
 };
 
 /// All kernels of a module.
