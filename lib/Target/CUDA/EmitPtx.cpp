@@ -176,7 +176,7 @@ std::string mlir::binade::joinPtx(ArrayRef<GpuCode> codes) {
 
 /// Emits the kernel of binade ops in `module`, unless it already contains
 /// kernels of the gpu dialect.
-static FailureOr<KernelInfo> emitOrFind(ModuleOp module) {
+static FailureOr<KernelInfo> emitIfNeeded(ModuleOp module) {
   KernelInfo info;
   module.walk([&](gpu::GPUFuncOp kernel) {
     info.symbol = kernel.getName().split('.').first.str();
@@ -192,7 +192,7 @@ FailureOr<EmittedCode> mlir::binade::compilePtx(StringRef text,
   static const DialectRegistry registry = getRegistry();
   FailureOr<EmittedCode> code = failure();
   (void)parseStandalone(text, registry, errors, [&](ModuleOp module) {
-    FailureOr<KernelInfo> info = emitOrFind(module);
+    FailureOr<KernelInfo> info = emitIfNeeded(module);
     if (failed(info))
       return failure();
     PassManager passes(module.getContext());
