@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static std::string findBeneath(StringRef root) {
+static std::string findInRoot(StringRef root) {
   SmallString<128> path(root);
   llvm::sys::path::append(path, "bin", "ptxas");
   bool isThere = !root.empty() && llvm::sys::fs::can_execute(path);
@@ -19,8 +19,8 @@ static std::string findBeneath(StringRef root) {
 std::string mlir::binade::findPtxas() {
   // If the variable is set, no other place is searched.
   if (const char *root = ::getenv("BINADE_CUDA_ROOT"); root && *root)
-    return findBeneath(root);
-  std::string path = findBeneath(BINADE_CUDA_ROOT);
+    return findInRoot(root);
+  std::string path = findInRoot(BINADE_CUDA_ROOT);
   if (!path.empty())
     return path;
   llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ptxas");
