@@ -46,7 +46,7 @@ private:
   Value findSteps(Value split);
   Fetched fetch(Value step) const;
   void put(const Fetched &fetched, Value stage) const;
-  SmallVector<Value> sumUp(Value steps);
+  SmallVector<Value> sumSteps(Value steps);
   SmallVector<Value> sumBetween(Value begin, Value end, Value last) const;
   SmallVector<Value> addScaled(ValueRange totals, ValueRange sums, Value term);
   void store(const Results &results, ValueRange sums) const;
@@ -131,7 +131,7 @@ SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
 
 /// Returns sums over `steps` steps; those of each `scaledSteps` steps are
 /// multiplied by their scales.
-SmallVector<Value> ContractionEmitter::sumUp(Value steps) {
+SmallVector<Value> ContractionEmitter::sumSteps(Value steps) {
   Value last = arith::SubIOp::create(b, steps, at.constant(1));
   put(fetch(at.constant(0)), at.constant(0));
   gpu::BarrierOp::create(b);
@@ -222,7 +222,7 @@ void ContractionEmitter::emit(StringRef name) {
   lhs->start(thread, firstRow, left);
   rhs->start(thread, firstColumn, right);
   math->start(thread);
-  SmallVector<Value> sums = sumUp(findSteps(split));
+  SmallVector<Value> sums = sumSteps(findSteps(split));
   if (tiling.splits > 1)
     storeParts(split, sums);
   else
