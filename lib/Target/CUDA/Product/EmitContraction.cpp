@@ -45,7 +45,7 @@ private:
   Value findTile();
   Value findSteps(Value split);
   Fetched fetch(Value step) const;
-  void put(const Fetched &fetched, Value stage) const;
+  void storeStep(const Fetched &fetched, Value stage) const;
   SmallVector<Value> sumSteps(Value steps);
   SmallVector<Value> sumBetween(Value begin, Value end, Value last) const;
   SmallVector<Value> addScaled(ValueRange totals, ValueRange sums, Value term);
@@ -101,7 +101,7 @@ ContractionEmitter::Fetched ContractionEmitter::fetch(Value step) const {
   return {std::move(left), rhs->load(first)};
 }
 
-void ContractionEmitter::put(const Fetched &fetched, Value stage) const {
+void ContractionEmitter::storeStep(const Fetched &fetched, Value stage) const {
   lhs->store(fetched.lhs, lhs->tile.findStage(at, stage));
   rhs->store(fetched.rhs, rhs->tile.findStage(at, stage));
 }
@@ -123,7 +123,7 @@ SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
   SmallVector<Value> sums =
       math->multiply(lhs->tile, lhs->tile.findStage(at, stage), rhs->tile,
                      rhs->tile.findStage(at, stage), loop.getRegionIterArgs());
-  put(fetched, at.divide(at.add(step, 1), 2).second);
+  storeStep(fetched, at.divide(at.add(step, 1), 2).second);
   gpu::BarrierOp::create(b);
   scf::YieldOp::create(b, sums);
   return llvm::to_vector_of<Value>(loop.getResults());
@@ -133,7 +133,7 @@ SmallVector<Value> ContractionEmitter::sumBetween(Value begin, Value end,
 /// multiplied by their scales.
 SmallVector<Value> ContractionEmitter::sumSteps(Value steps) {
   Value last = arith::SubIOp::create(b, steps, at.constant(1));
-  put(fetch(at.constant(0)), at.constant(0));
+  storeStep(fetch(at.constant(0)), at.constant(0));
   gpu::BarrierOp::create(b);
   if (contraction.scaledTerms == 0)
     return sumBetween(at.constant(0), steps, last);
