@@ -46,7 +46,7 @@ public:
 
   std::vector<Choice> paint() const {
     Region denied = propagateDeny();
-    Region allowed = joinAllow(denied);
+    Region allowed = connectAllow(denied);
     Region adjacent = allowed;
     grow(adjacent, Both, [&](unsigned node) {
       return classes[node] == PrecisionClass::Clear && !denied.contains(node);
@@ -136,7 +136,7 @@ private:
   }
 
   /// Returns the allow ops, and the infer and clear ops on paths between them.
-  Region joinAllow(const Region &denied) const {
+  Region connectAllow(const Region &denied) const {
     Region downstream = getClassRegion(PrecisionClass::Allow);
     grow(downstream, Readers, [&](unsigned node) {
       return (classes[node] == PrecisionClass::Infer ||
