@@ -37,7 +37,7 @@ struct SavedValue {
 /// and views of a value are views of the saved value. Bytes are for `format`.
 std::vector<SavedValue> collectSaved(Block &body, QuantizedAttr format);
 /// Erases `save`; its users read the value itself.
-void forgetSave(SaveOp save);
+void eraseSave(SaveOp save);
 
 /// Chooses what happens to each of `values`, which are in the order of their
 /// definitions, so that the saved bytes fit into `budget`. Recomputes values

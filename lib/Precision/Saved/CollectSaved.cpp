@@ -101,7 +101,7 @@ private:
         if (!views.empty())
           rematerializer.replace(save, views);
         else if (isa<BlockArgument>(save.getX()))
-          forgetSave(save);
+          eraseSave(save);
       }
     }
   }
@@ -174,7 +174,7 @@ private:
 };
 } // namespace
 
-void mlir::binade::forgetSave(SaveOp save) {
+void mlir::binade::eraseSave(SaveOp save) {
   save.replaceAllUsesWith(save.getX());
   save->erase();
 }

@@ -92,7 +92,7 @@ private:
         quantizer.save(value.save, format,
                        value.save.getType().getElementType());
       else if (value.choice == SavedChoice::Keep && value.isImplicit)
-        forgetSave(value.save);
+        eraseSave(value.save);
   }
 
   func::FuncOp step;
