@@ -126,7 +126,7 @@ private:
   void addUnsuitable(unsigned node);
   void addReaders();
   void settle(unsigned node);
-  std::optional<unsigned> findMaker(const PrecisionInput &input) const;
+  std::optional<unsigned> findProducer(const PrecisionInput &input) const;
   void settleSavedFormat(unsigned node);
   void applyUnsuitable(unsigned node);
 

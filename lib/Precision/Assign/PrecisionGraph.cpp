@@ -251,7 +251,7 @@ static bool isChosen(Value value) {
 
 /// Returns the node that computed a saved value, before its shape was changed.
 std::optional<unsigned>
-PrecisionGraph::findMaker(const PrecisionInput &input) const {
+PrecisionGraph::findProducer(const PrecisionInput &input) const {
   std::optional<unsigned> maker = input.producer;
   while (maker && !nodes[*maker].rule) {
     auto kernel = dyn_cast<KernelOpInterface>(*nodes[*maker].op);
@@ -269,7 +269,7 @@ PrecisionGraph::findMaker(const PrecisionInput &input) const {
 /// it.
 void PrecisionGraph::settleSavedFormat(unsigned index) {
   for (const PrecisionInput &input : getInputs(index))
-    if (std::optional<unsigned> maker = findMaker(input);
+    if (std::optional<unsigned> maker = findProducer(input);
         const PolicyRule *made = maker ? nodes[*maker].rule : nullptr) {
       if (!made->settings.saved)
         continue;
