@@ -121,7 +121,7 @@ private:
   void addNode(PrecisionOpInterface op, ValueNumbers &numbers);
   void addStorage(OptimizerUpdateOp op);
   Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
-                         bool isMeant);
+                         bool isSelected);
   void override(StorageNode &node);
   void addUnsuitable(unsigned node);
   void addReaders();

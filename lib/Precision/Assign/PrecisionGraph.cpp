@@ -90,13 +90,13 @@ bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
 /// parameters that are not embeddings, and of parameters that a rule selects by
 /// name or role.
 Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
-                                       OptimizerUpdateOp op, bool isMeant) {
+                                       OptimizerUpdateOp op, bool isSelected) {
   auto isQuantized = [](Attribute format) {
     return isa<QuantizedAttr>(format);
   };
   bool quantizes =
       isQuantized(formats.ofSigned) || isQuantized(formats.ofUnsigned);
-  if (quantizes && !isMeant) {
+  if (quantizes && !isSelected) {
     auto parameter = cast<RankedTensorType>(op.getParameter().getType());
     quantizes = parameter.getNumElements() >= kMinQuantized &&
                 !matcher.getRoles().has(op, TensorRole::Embedding);
@@ -110,8 +110,8 @@ void PrecisionGraph::override(StorageNode &node) {
   for (const StateOverride &said : llvm::reverse(policy.states)) {
     if (said.name.pattern && !said.name.matches(getNodeName(op)))
       continue;
-    bool isMeant = said.name.pattern.has_value();
-    Attribute states = chooseStates(said.formats, op, isMeant);
+    bool isSelected = said.name.pattern.has_value();
+    Attribute states = chooseStates(said.formats, op, isSelected);
     StorageAttr base = node.decision;
     node.decision = StorageAttr::get(
         op.getContext(), base ? base.getParameter() : FloatType(),
