@@ -33,8 +33,8 @@ static std::vector<unsigned> findUpdates(const Explanation &first,
                                          const Explanation &second) {
   std::vector<unsigned> updates;
   for (unsigned i = 0, e = first.getGraph().getStorages().size(); i < e; ++i)
-    if (!areAlike(first.getGraph().getStorages()[i].decision,
-                  second.getGraph().getStorages()[i].decision))
+    if (!areEquivalent(first.getGraph().getStorages()[i].decision,
+                       second.getGraph().getStorages()[i].decision))
       updates.push_back(i);
   return updates;
 }

@@ -71,7 +71,7 @@ struct StorageNode {
 
 /// Whether two decisions, which may be null, store everything in the same
 /// formats.
-bool areAlike(StorageAttr lhs, StorageAttr rhs);
+bool areEquivalent(StorageAttr lhs, StorageAttr rhs);
 
 /// The ops of a training step whose formats are chosen, in order, and the data
 /// flow between them. Built in linear time.

@@ -69,7 +69,7 @@ void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {
   settle(index);
 }
 
-bool mlir::binade::areAlike(StorageAttr lhs, StorageAttr rhs) {
+bool mlir::binade::areEquivalent(StorageAttr lhs, StorageAttr rhs) {
   auto getFormats = [](StorageAttr decision) {
     auto unlessWide = [](FloatType format) {
       return !format || format.isF32() ? FloatType() : format;

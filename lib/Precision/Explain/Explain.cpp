@@ -187,7 +187,7 @@ mlir::binade::getRuleCosts(func::FuncOp step, const Explanation &explanation) {
     for (auto [node, otherNode] :
          llvm::zip(explanation.getGraph().getStorages(),
                    other->getGraph().getStorages()))
-      cost.changed += !areAlike(node.decision, otherNode.decision);
+      cost.changed += !areEquivalent(node.decision, otherNode.decision);
     cost.narrowOps = with.narrowOps - without.narrowOps;
     cost.casts = with.total.casts - without.total.casts;
     cost.castBytes = with.total.castBytes - without.total.castBytes;
