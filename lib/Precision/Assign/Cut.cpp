@@ -44,8 +44,10 @@ public:
     for (FloatType format : formats) {
       const FormatRates *found = target.find(format);
       rates.push_back(found ? *found : wide);
-      rates.back().products = judge(rates.back().products, wide.products);
-      rates.back().elements = judge(rates.back().elements, wide.elements);
+      rates.back().products =
+          discardNoise(rates.back().products, wide.products);
+      rates.back().elements =
+          discardNoise(rates.back().elements, wide.elements);
     }
   }
 
@@ -71,7 +73,7 @@ public:
 private:
   /// Returns the wide format's rate if `rate` exceeds it by less than the noise
   /// of measurements, else `rate`.
-  static double judge(double rate, double wide) {
+  static double discardNoise(double rate, double wide) {
     constexpr double kNoise = 0.1;
     return rate > wide && rate < (1 + kNoise) * wide ? wide : rate;
   }
