@@ -114,7 +114,7 @@ bool isNarrower(Type lhs, Type rhs) {
 }
 
 /// Equal casts of a mover's result that can be moved before the mover.
-struct Ascent {
+struct UpwardMove {
   Mover mover;
   SmallVector<Operation *> casts;
 
@@ -134,15 +134,15 @@ struct Ascent {
 /// Returns the casts that can move up, by their rounding. All readers must cast
 /// alike; a view may also have other readers, and two kinds of casts. Saved
 /// values are not widened before they are saved.
-llvm::MapVector<Rounding, Ascent> getAscents(Mover mover) {
+llvm::MapVector<Rounding, UpwardMove> getUpwardMoves(Mover mover) {
   Value y = mover.getResult();
   bool isSaved = isa<SaveOp>(mover.op), isShared = false;
-  llvm::MapVector<Rounding, Ascent> ascents;
+  llvm::MapVector<Rounding, UpwardMove> ascents;
   for (Operation *user : y.getUsers()) {
     std::optional<Rounding> rounding = getRounding(user);
     if (rounding &&
         !(isSaved && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
-      ascents.try_emplace(*rounding, Ascent{mover, {}})
+      ascents.try_emplace(*rounding, UpwardMove{mover, {}})
           .first->second.casts.push_back(user);
     else
       isShared = true;
@@ -167,11 +167,11 @@ bool moveUp(Value x) {
   if (!wide)
     return false;
   bool changed = false;
-  llvm::MapVector<Rounding, SmallVector<Ascent>> groups;
+  llvm::MapVector<Rounding, SmallVector<UpwardMove>> groups;
   for (OpOperand &use : x.getUses())
     if (std::optional<Mover> mover = Mover::get(use.getOwner());
         mover && mover->operand == &use)
-      for (auto &[rounding, ascent] : getAscents(*mover))
+      for (auto &[rounding, ascent] : getUpwardMoves(*mover))
         groups[rounding].push_back(ascent);
   for (auto &[rounding, group] : groups) {
     Type narrow = rounding.first;
@@ -181,7 +181,7 @@ bool moveUp(Value x) {
     auto there = found == x.user_end() ? CastOp() : cast<CastOp>(*found);
     int64_t before = 0;
     int64_t after = there ? 0 : getCastBits(x, wide, narrow);
-    for (const Ascent &ascent : group) {
+    for (const UpwardMove &ascent : group) {
       const Mover &mover = ascent.mover;
       before +=
           mover.getBits(wide) + getCastBits(mover.getResult(), wide, narrow);
@@ -197,7 +197,7 @@ bool moveUp(Value x) {
     if (isa_and_present<SaveOp>(producer)) {
       // A saved value is cast at its first use.
       origin = group.front().mover.op;
-      for (const Ascent &ascent : group)
+      for (const UpwardMove &ascent : group)
         if (ascent.mover.op->isBeforeInBlock(origin))
           origin = ascent.mover.op;
       if (there && there->isBeforeInBlock(origin))
@@ -209,7 +209,7 @@ bool moveUp(Value x) {
                          origin ? getPhase(origin) : Phase::Forward);
     else if (b.getInsertionPoint() != there->getIterator())
       there->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
-    for (const Ascent &ascent : group) {
+    for (const UpwardMove &ascent : group) {
       Mover mover = ascent.split();
       mover.setOperand(there);
       for (Operation *op : ascent.casts) {
