@@ -104,8 +104,8 @@ private:
       largest = MaxOp::create(b, own, halfLife ? decay(before) : before);
     }
     if (history && halfLife == 0)
-      results.push_back(
-          {Role::Buffer, "amax_history/" + one.name, moveOn(history, own)});
+      results.push_back({Role::Buffer, "amax_history/" + one.name,
+                         shiftHistory(history, own)});
     // A checkpoint may contain a history with an infinity.
     Value isUsable = AndOp::create(
         b, CompareOp::create(b, largest, zero, Comparison::Greater),
@@ -174,7 +174,7 @@ private:
   }
 
   /// Returns `history` without its first step and with `own` appended.
-  Value moveOn(Value history, Value own) {
+  Value shiftHistory(Value history, Value own) {
     auto type = cast<RankedTensorType>(history.getType());
     Value last = buildReshape(b, own, {1});
     int64_t kept = type.getDimSize(0) - 1;
