@@ -112,7 +112,7 @@ private:
         AndOp::create(b, isKnown, isFinite(largest)));
     if (halfLife > 0)
       results.push_back({Role::Buffer, "amax_history/" + one.name,
-                         remember(history, isKnown, largest)});
+                         updateHistory(history, isKnown, largest)});
     results.push_back({Role::Buffer, "amax/" + one.name,
                        SelectOp::create(b, isUsable, largest, amax)});
     for (Operation *made = op->getNextNode(); made != end;
@@ -168,7 +168,7 @@ private:
 
   /// Returns the history of one magnitude: `largest`, unless the magnitude of
   /// the current step is not finite.
-  Value remember(Value history, Value isKnown, Value largest) {
+  Value updateHistory(Value history, Value isKnown, Value largest) {
     Value before = buildReshape(b, history, {});
     return buildReshape(b, SelectOp::create(b, isKnown, largest, before), {1});
   }
