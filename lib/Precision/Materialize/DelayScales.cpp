@@ -123,7 +123,7 @@ private:
 
   /// Whether the kernel that computes `x` may iterate over rows: one of the ops
   /// that lead to `x` element by element is a row reduction.
-  static bool isMadeByRows(Value x) {
+  static bool isComputedByRows(Value x) {
     llvm::SetVector<Value> pending;
     pending.insert(x);
     for (unsigned next = 0; next < pending.size(); ++next) {
@@ -146,7 +146,7 @@ private:
     x = findBase(x);
     Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
     int64_t rank = getTensor(x).getRank();
-    if (isMadeByRows(x))
+    if (isComputedByRows(x))
       magnitude = ReduceMaxOp::create(b, magnitude, ArrayRef<int64_t>{--rank});
     if (rank > 0)
       magnitude = ReduceMaxOp::create(
