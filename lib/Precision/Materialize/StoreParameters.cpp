@@ -86,7 +86,7 @@ public:
 
   LogicalResult run() {
     step.walk([&](OptimizerUpdateOp op) {
-      if (isOpen(op))
+      if (isPending(op))
         updates.push_back(op);
     });
     for (OptimizerUpdateOp op : updates)
@@ -112,7 +112,7 @@ public:
 
 private:
   /// Whether the types do not have the decided formats yet.
-  static bool isOpen(OptimizerUpdateOp op) {
+  static bool isPending(OptimizerUpdateOp op) {
     StorageAttr storage = op.getStorageAttr();
     if (!storage)
       return false;
