@@ -225,7 +225,7 @@ LogicalResult UpdateWriter::write() {
   for (ValueRange more : {op.getScalars(), op.getValues()})
     for (Value value : more)
       arguments.push_back(w.getWide(value));
-  if (drawsNumber(formula))
+  if (drawsRandomValue(formula))
     arguments.push_back(getRandom(0, kFormulaStream));
   auto results = writeFormula(w, formula, arguments);
   if (failed(results))

@@ -13,7 +13,7 @@ static std::string getPrepareName(OptimizerOp rule) {
   return (rule.getSymName() + ".prepare").str();
 }
 
-bool mlir::binade::drawsNumber(func::FuncOp formula) {
+bool mlir::binade::drawsRandomValue(func::FuncOp formula) {
   unsigned count = formula.getNumArguments();
   auto role = count > 0
                   ? formula.getArgAttrOfType<RoleAttr>(count - 1, kRoleAttr)

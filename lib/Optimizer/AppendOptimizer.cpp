@@ -202,7 +202,7 @@ private:
       prepare = FlatSymbolRefAttr::get(function);
     b.setLoc(parameter.getLoc());
     SmallVector<Value> random;
-    if (drawsNumber(findFormula(rule, ".update")))
+    if (drawsRandomValue(findFormula(rule, ".update")))
       random = buildUpdateRandom(b, getRandomState(function),
                                  cast<BlockArgument>(parameter).getArgNumber());
     auto update = OptimizerUpdateOp::create(

@@ -129,7 +129,7 @@ public:
     if (rate == hypers.end())
       return rule.emitError("has no setting '")
              << kRate << "', which '" << kUpdateCap << "' multiplies";
-    if (drawsNumber(update))
+    if (drawsRandomValue(update))
       return update.emitError("draws random values, which '")
              << kUpdateCap << "' cannot reproduce";
     afterScalars = 2 + scalars.getNumResults();

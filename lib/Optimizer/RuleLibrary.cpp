@@ -70,7 +70,7 @@ static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
   if (!function)
     return optimizer.emitError("needs a function '@") << name << "'";
   TypeRange taken = function.getArgumentTypes();
-  if (taken.drop_back(drawsNumber(function)) != inputs)
+  if (taken.drop_back(drawsRandomValue(function)) != inputs)
     return function.emitError("takes ") << taken << ", expected " << inputs;
   if (!outputs.empty() && TypeRange(function.getResultTypes()) != outputs)
     return function.emitError("returns ")

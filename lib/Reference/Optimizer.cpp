@@ -115,7 +115,7 @@ static LogicalResult evaluateUpdate(OptimizerUpdateOp op, Evaluation &e) {
   for (Value value : op.getValues())
     values.push_back(&e[value]);
   size_t firstValue = arguments.size();
-  bool draws = drawsNumber(lookUpFormula(op));
+  bool draws = drawsRandomValue(lookUpFormula(op));
   arguments.resize(firstValue + values.size() + draws);
   for (int64_t i = 0, count = parameter.getNumElements(); i < count; ++i) {
     arguments[0].real = storage.decode(parameter, companion, i);

@@ -16,7 +16,7 @@ inline bool hasDefault(SettingAttr setting) {
 }
 
 /// Whether the last argument of `formula` is a random value.
-bool drawsNumber(func::FuncOp formula);
+bool drawsRandomValue(func::FuncOp formula);
 /// The offset of the random stream of a formula from that of the update.
 inline constexpr int64_t kFormulaStream = int64_t(1) << 30;
 

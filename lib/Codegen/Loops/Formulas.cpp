@@ -137,7 +137,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     where = std::max(where, offset.depth());
 
   At at(*this, where);
-  if (drawsNumber(formula))
+  if (drawsRandomValue(formula))
     arguments.push_back(drawNumber(op, kFormulaStream, 0, offset).value);
   arguments[0] = storage.decode(parameter, companion);
   for (Value &argument : MutableArrayRef(arguments).drop_front())

@@ -198,7 +198,7 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return failure();
     return verifyPrepare(*this, rule, prepared->second);
   }
-  bool draws = roundsRandomly() || drawsNumber(function);
+  bool draws = roundsRandomly() || drawsRandomValue(function);
   if (size_t numbers = draws ? 2 : 0; getRandom().size() != numbers) // C4
     return emitOpError("has ")
            << getRandom().size() << " random numbers, expected " << numbers;
@@ -209,7 +209,7 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << states << " states, optimizer " << getOptimizerAttr() << " has "
            << rule.getStates().size();
   size_t expected = 2 + states + getScalars().size() + getValues().size() +
-                    drawsNumber(function);
+                    drawsRandomValue(function);
   if (function.getNumArguments() != expected)
     return emitOpError("passes ")
            << expected << " values to '@" << getFormula().getValue()

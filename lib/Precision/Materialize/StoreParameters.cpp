@@ -203,7 +203,7 @@ private:
   }
 
   /// Whether the update rounds stochastically.
-  static bool drawsNumbers(OptimizerUpdateOp op) {
+  static bool roundsStochastically(OptimizerUpdateOp op) {
     StorageAttr storage = op.getStorageAttr();
     return storage.getMaster() == Master::Stochastic ||
            llvm::any_of(op.getKeptStates(), [&](const KeptState &state) {
@@ -229,7 +229,7 @@ private:
     b.setInsertionPoint(op);
     Operation *before = op->getPrevNode();
     SmallVector<Value> random(op.getRandom());
-    if (random.empty() && drawsNumbers(op))
+    if (random.empty() && roundsStochastically(op))
       random = buildUpdateRandom(b, getRandomState(step), getPort(op)->index);
     auto keep = [&](Value value, FloatType format) {
       if (format)
