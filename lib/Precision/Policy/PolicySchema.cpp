@@ -145,7 +145,7 @@ static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
 }
 
 /// A text with its location in the file.
-static YamlSchema<AlarmRequest> yamlAlarmWord() {
+static YamlSchema<AlarmRequest> yamlAlarmRequest() {
   YamlSchema<std::string> text = yamlString();
   return {
       [read = text.read](YamlReader &reader, Node &node, AlarmRequest &word) {
@@ -156,7 +156,7 @@ static YamlSchema<AlarmRequest> yamlAlarmWord() {
 }
 
 static YamlSchema<AlarmRequest> yamlAlarmAction() {
-  YamlSchema<AlarmRequest> word = yamlAlarmWord();
+  YamlSchema<AlarmRequest> word = yamlAlarmRequest();
   word.schema["pattern"] = ("^(warn|stop|" + kSwitchWord + ".+)$").str();
   word.read = [read = word.read](YamlReader &reader, Node &node,
                                  AlarmRequest &action) -> LogicalResult {
@@ -175,7 +175,7 @@ static YamlSchema<AlarmRequest> yamlAlarmAction() {
 static YamlKey<Policy> alarmsKey() {
   return {
       "alarms",
-      [read = yamlOneOrMore(yamlAlarmWord()).read](
+      [read = yamlOneOrMore(yamlAlarmRequest()).read](
           YamlReader &reader, Node &node, Policy &policy) -> LogicalResult {
         std::vector<AlarmRequest> &words = policy.alarms.rules;
         if (failed(read(reader, node, words)))
@@ -185,7 +185,7 @@ static YamlKey<Policy> alarmsKey() {
             return emitError(word.location) << "'off' stands alone";
         return success();
       },
-      describe(yamlOneOrMore(yamlAlarmWord()).schema,
+      describe(yamlOneOrMore(yamlAlarmRequest()).schema,
                "Alarms of runs, in the syntax of --alarms: names of 'binade "
                "list alarms', all, off, or files of rules next to this "
                "one")};
