@@ -99,8 +99,9 @@ static bool isFloat(Value value) {
   return type && isa<FloatType>(type.getElementType());
 }
 
-SmallVector<Carried, 1> mlir::binade::findCarried(Value value) {
-  SmallVector<Carried, 1> found;
+SmallVector<PropagatedConstant, 1>
+mlir::binade::findPropagatedConstants(Value value) {
+  SmallVector<PropagatedConstant, 1> found;
   using Make = std::function<double(double)>;
   SmallVector<std::pair<Value, Make>> worklist = {
       {value, [](double number) { return number; }}};

@@ -17,7 +17,7 @@ bool isMask(OpOperand &use, double number);
 
 /// A constant c that some elements of a value are equal to, or are computed
 /// from alone: x + c where x is 0, max(x, c), a selection, padding.
-struct Carried {
+struct PropagatedConstant {
   Value constant;
   OpOperand *use; ///< The operand through which it enters the value.
   /// Maps an element of the constant to an element of the value.
@@ -25,7 +25,7 @@ struct Carried {
 };
 
 /// Returns the constants that elements of `value` are computed from alone.
-SmallVector<Carried, 1> findCarried(Value value);
+SmallVector<PropagatedConstant, 1> findPropagatedConstants(Value value);
 
 } // namespace mlir::binade
 

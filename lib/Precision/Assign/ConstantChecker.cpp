@@ -93,7 +93,8 @@ SmallVector<UnsuitableFormat, 1> ConstantChecker::find(OpOperand &operand) {
       add(format, explain(value, *numbers, format, operand));
     return found;
   }
-  for (const Carried &carried : findCarried(operand.get())) {
+  for (const PropagatedConstant &carried :
+       findPropagatedConstants(operand.get())) {
     const std::optional<StoredNumbers> &numbers = read(carried.constant);
     if (!numbers)
       continue;
