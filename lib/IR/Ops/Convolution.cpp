@@ -146,8 +146,8 @@ LogicalResult ConvWeightGradOp::verify() {
 /// Builds `Op`, another of the three convolution ops, with the geometry of
 /// `op`.
 template <typename Op, typename Like>
-static Value buildSister(ImplicitLocOpBuilder &b, Like op, Type type, Value lhs,
-                         Value rhs) {
+static Value buildRelatedConv(ImplicitLocOpBuilder &b, Like op, Type type,
+                              Value lhs, Value rhs) {
   return Op::create(b, type, lhs, rhs, op.getStrides(), op.getPaddingLow(),
                     op.getPaddingHigh(), op.getDilations(), op.getGroups(),
                     op.getChannelsLast(), PrecisionAttr());
@@ -166,9 +166,10 @@ SmallVector<Value> ConvOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                         ArrayRef<Value> cotangents) {
   Value dy = cotangents.front();
   SmallVector<Value> gradients = {
-      buildSister<ConvInputGradOp>(b, *this, getX().getType(), dy, getWeight()),
-      buildSister<ConvWeightGradOp>(b, *this, getWeight().getType(), dy,
-                                    getX())};
+      buildRelatedConv<ConvInputGradOp>(b, *this, getX().getType(), dy,
+                                        getWeight()),
+      buildRelatedConv<ConvWeightGradOp>(b, *this, getWeight().getType(), dy,
+                                         getX())};
   if (getBias()) {
     int64_t rank = cast<RankedTensorType>(dy.getType()).getRank();
     SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -182,16 +183,16 @@ SmallVector<Value> ConvInputGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                                  ArrayRef<Value> cotangents) {
   Value dx = cotangents.front();
   return {buildConv(b, *this, getGradient().getType(), dx, getWeight()),
-          buildSister<ConvWeightGradOp>(b, *this, getWeight().getType(),
-                                        getGradient(), dx)};
+          buildRelatedConv<ConvWeightGradOp>(b, *this, getWeight().getType(),
+                                             getGradient(), dx)};
 }
 
 SmallVector<Value> ConvWeightGradOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                                   ArrayRef<Value> cotangents) {
   Value dweight = cotangents.front();
   return {buildConv(b, *this, getGradient().getType(), getX(), dweight),
-          buildSister<ConvInputGradOp>(b, *this, getX().getType(),
-                                       getGradient(), dweight)};
+          buildRelatedConv<ConvInputGradOp>(b, *this, getX().getType(),
+                                            getGradient(), dweight)};
 }
 
 FailureOr<SmallVector<Value>>
