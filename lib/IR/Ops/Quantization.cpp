@@ -124,8 +124,8 @@ static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
 }
 
 /// Reshapes quantized rows to the shape of the tensor, without padding.
-static Value takeBack(ImplicitLocOpBuilder &b, Value codes,
-                      ArrayRef<int64_t> shape, QuantizedAttr format) {
+static Value restoreShape(ImplicitLocOpBuilder &b, Value codes,
+                          ArrayRef<int64_t> shape, QuantizedAttr format) {
   int64_t count = ShapedType::getNumElements(shape);
   int64_t padded = cast<RankedTensorType>(codes.getType()).getNumElements();
   if (format.getGranularity() == Granularity::PerBlock) {
@@ -304,7 +304,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
       b, RankedTensorType::get(::getShape(x), format.getCodeType()), x,
       chosen.getFactor(), rest, inside, getSaturate());
   if (rows)
-    codes = takeBack(b, codes, shape, format);
+    codes = restoreShape(b, codes, shape, format);
   SmallVector<Value> parts = {format.isPacked()
                                   ? pack(b, codes)
                                   : buildReshape(b, codes, ::getShape(getX()))};
