@@ -87,7 +87,7 @@ private:
                     "must be "
                  << kSkip << " or " << kContinue;
         if (!prepare && !getPrepares(rule).empty())
-          return emitIsForNo(function.getLoc(), rule, trained);
+          return emitUnsupportedKind(function.getLoc(), rule, trained);
       }
     return success();
   }

@@ -90,7 +90,7 @@ private:
     for (size_t index = 0; index < rules.size(); ++index)
       if (isFor(rules[index], parameter.kind))
         return index;
-    return emitIsForNo(location, rules.front(), parameter)
+    return emitUnsupportedKind(location, rules.front(), parameter)
            << ", and names no other for them";
   }
 
@@ -221,8 +221,8 @@ private:
 } // namespace
 
 InFlightDiagnostic
-mlir::binade::emitIsForNo(Location location, OptimizerOp rule,
-                          const TrainedParameter &parameter) {
+mlir::binade::emitUnsupportedKind(Location location, OptimizerOp rule,
+                                  const TrainedParameter &parameter) {
   return emitError(location, "optimizer '")
          << rule.getSymName() << "' does not update "
          << stringifyParameterKind(parameter.kind) << " parameters such as '"

@@ -22,8 +22,8 @@ struct TrainedParameter {
 };
 
 /// Emits an error that `rule` does not update parameters of this kind.
-InFlightDiagnostic emitIsForNo(Location location, OptimizerOp rule,
-                               const TrainedParameter &parameter);
+InFlightDiagnostic emitUnsupportedKind(Location location, OptimizerOp rule,
+                                       const TrainedParameter &parameter);
 
 /// Parameters that share a rule and its hyper-parameters.
 struct Group {
