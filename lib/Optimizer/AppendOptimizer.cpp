@@ -276,7 +276,7 @@ struct AppendOptimizerPass
     SmallVector<OptimizerOp> rules = *chosen;
     if (onNonfinite == kShrink)
       for (OptimizerOp one : rules)
-        takeUpdate(one, onNonfinite);
+        replaceUpdate(one, onNonfinite);
     if (isCapped())
       for (OptimizerOp one : rules)
         if (failed(capUpdates(one)))
@@ -391,7 +391,7 @@ struct AppendOptimizerPass
   }
 
   /// Replaces the usual `update` by the one of this mode, if the rule has it.
-  static void takeUpdate(OptimizerOp rule, StringRef mode) {
+  static void replaceUpdate(OptimizerOp rule, StringRef mode) {
     func::FuncOp usual = findFormula(rule, ".update");
     func::FuncOp own = findFormula(rule, (".update." + mode).str());
     if (!own)
