@@ -38,7 +38,7 @@ static Value findRunning(func::FuncOp function, Value statistic) {
 }
 
 /// Replaces ops that behave differently in training by their evaluation.
-static void leaveTraining(func::FuncOp function) {
+static void replaceTrainingOps(func::FuncOp function) {
   ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
   auto getRunning = [&](Value statistic) {
     return findRunning(function, statistic);
@@ -72,7 +72,7 @@ struct ExtractEvaluationPass
       return;
     IRMapping mapping;
     func::FuncOp function = copyStep(step, kEvaluationName, mapping);
-    leaveTraining(function);
+    replaceTrainingOps(function);
     replaceResults(function, {{Role::Metric, "eval_loss",
                                getResultValue(function, loss->index)}});
   }
