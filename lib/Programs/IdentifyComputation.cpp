@@ -24,7 +24,7 @@ static PrecisionAttr getBare(PrecisionAttr decision) {
 
 /// Removes who decided, but keeps what is computed. Decisions about storage are
 /// removed, because the types of ports show the storage formats.
-static void forgetDecisions(ModuleOp module) {
+static void eraseDecisions(ModuleOp module) {
   module.walk([](Operation *op) {
     for (NamedAttribute attribute : llvm::to_vector(op->getAttrs())) {
       if (isa<StorageAttr>(attribute.getValue()))
@@ -51,7 +51,7 @@ struct IdentifyComputationPass
     for (func::FuncOp program : getPrograms(*bare))
       for (unsigned index = 0; index < program.getNumArguments(); ++index)
         program.removeArgAttr(index, kInitAttr);
-    forgetDecisions(*bare);
+    eraseDecisions(*bare);
     std::string text;
     llvm::raw_string_ostream stream(text);
     bare->print(stream, OpPrintingFlags().useLocalScope());
