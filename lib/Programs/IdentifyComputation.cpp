@@ -10,7 +10,7 @@ namespace mlir::binade {
 
 /// Returns `decision` without the rule that decided; null if everything is f32,
 /// as without a decision.
-static PrecisionAttr getBare(PrecisionAttr decision) {
+static PrecisionAttr getWithoutRule(PrecisionAttr decision) {
   auto isWide = [](FloatType type) { return !type || type.isF32(); };
   if (isWide(decision.getCompute()) && isWide(decision.getAccumulate()) &&
       isWide(decision.getResult()) && !decision.getOperands() &&
@@ -32,7 +32,7 @@ static void eraseDecisions(ModuleOp module) {
       auto decision = dyn_cast<PrecisionAttr>(attribute.getValue());
       if (!decision)
         continue;
-      if (PrecisionAttr bare = getBare(decision))
+      if (PrecisionAttr bare = getWithoutRule(decision))
         op->setAttr(attribute.getName(), bare);
       else
         op->removeAttr(attribute.getName());
