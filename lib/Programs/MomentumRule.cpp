@@ -115,7 +115,7 @@ public:
             }))
           fromRoots.insert_range(op.getResults());
       b.setInsertionPoint(end);
-      Value kept = wait(end->getOperand(0));
+      Value kept = keepUntilLast(end->getOperand(0));
       changes = kept != update.getArgument(kParameter);
       end->setOperand(0, kept);
     }
@@ -269,13 +269,13 @@ private:
 
   /// Returns the parameter after a batch that is not the last, if it were
   /// `value` after the last.
-  Value wait(Value value) {
+  Value keepUntilLast(Value value) {
     Value parameter = update.getArgument(kParameter);
     auto select = value.getDefiningOp<arith::SelectOp>();
     if (!select || !fromMarks.contains(select.getCondition()))
       return parameter;
     auto choose = [&](Value part) {
-      return fromRoots.contains(part) ? wait(part) : part;
+      return fromRoots.contains(part) ? keepUntilLast(part) : part;
     };
     Value left = choose(select.getTrueValue()),
           right = choose(select.getFalseValue());
