@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Whether statistics of the elements of `op` can be fused into its kernel.
-static bool takesIn(Operation *op) {
+static bool fusesStatistics(Operation *op) {
   auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
   return kernelOp && kernelOp.getSchedule() == Schedule::Elementwise;
 }
@@ -25,7 +25,7 @@ static Value findShown(Value value) {
   auto isShown = [](Operation *op) { return isView(op) && isMovement(op); };
   while (isShown(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
-  if (takesIn(value.getDefiningOp()))
+  if (fusesStatistics(value.getDefiningOp()))
     return value;
   SmallVector<Value> shown = {value};
   Operation *first = nullptr;
@@ -35,7 +35,8 @@ static Value findShown(Value value) {
         continue;
       if (isShown(reader))
         shown.push_back(reader->getResult(0));
-      else if (takesIn(reader) && (!first || reader->isBeforeInBlock(first))) {
+      else if (fusesStatistics(reader) &&
+               (!first || reader->isBeforeInBlock(first))) {
         first = reader;
         value = shown[i];
       }
