@@ -34,7 +34,7 @@ public:
         visit(&op);
     for (const auto &[node, output] : outputs)
       if (!entering.contains(node) && !hasOps.contains(node))
-        passOn(node, output);
+        propagate(node, output);
     NodeOutputs found;
     for (const auto &[node, output] : outputs)
       if (Value gradient = entering.lookup(node);
@@ -109,7 +109,7 @@ private:
 
   /// The gradient of a node's output equals that of an operand that only this
   /// node reads.
-  void passOn(StringRef node, Value output) {
+  void propagate(StringRef node, Value output) {
     for (Value operand : output.getDefiningOp()->getOperands()) {
       Value made = getOnlyRead(operand);
       if (!made || !made.getDefiningOp())
