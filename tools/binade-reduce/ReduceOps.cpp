@@ -61,7 +61,7 @@ size_t forwardOperands(ModuleOp module, size_t begin, size_t count) {
 }
 
 /// Replaces each result of the ops by zeros.
-size_t putZeros(ModuleOp module, size_t begin, size_t count) {
+size_t replaceByZeros(ModuleOp module, size_t begin, size_t count) {
   SmallVector<Operation *> ops = listOps(module);
   for (Operation *op : ArrayRef(ops).drop_front(begin).take_front(count)) {
     OpBuilder b(op);
@@ -136,7 +136,7 @@ struct ReduceOpsPass : PassWrapper<ReduceOpsPass, OperationPass<ModuleOp>> {
       isSmaller = false;
       for (Reduction reduction :
            {Reduction(eraseFunctions), Reduction(eraseResults),
-            Reduction(putZeros), Reduction(forwardOperands),
+            Reduction(replaceByZeros), Reduction(forwardOperands),
             Reduction(eraseArguments)})
         isSmaller |= reduce(reduction);
     }
