@@ -191,8 +191,8 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
     Master master = companion.getMaster();
     if (master == Master::None || master == Master::Stochastic)
       return op->emitOpError()
-             << "initializes argument " << index << " by #binade.beside, but '"
-             << stringifyMaster(master)
+             << "initializes argument " << index
+             << " by #binade.companion, but '" << stringifyMaster(master)
              << "' stores nothing in addition to the parameter";
     return success();
   }
@@ -213,7 +213,7 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
   }
   return op->emitOpError() << "expects '" << kInitAttr
                            << "' to be elements, #binade.external, "
-                              "#binade.random or #binade.beside, got "
+                              "#binade.random or #binade.companion, got "
                            << value;
 }
 

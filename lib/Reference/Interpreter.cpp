@@ -58,7 +58,7 @@ private:
     if (!port || getType(port->index).getShape() != type.getShape())
       return function.emitError("no parameter '")
              << name << "' of shape " << type
-             << ", to which '#binade.beside' refers";
+             << ", to which '#binade.companion' refers";
     Tensor kept(type);
     StoredParameter storage(init.getMaster(), getFormat(port->index));
     auto keep = [&](const Tensor &parameter) {

@@ -42,14 +42,14 @@ func.func @initial_rounded(%x: tensor<2xbf16> {binade.init = dense<0.0> : tensor
 
 // -----
 
-// expected-error@+1 {{initializes argument 0 by #binade.beside, but 'stochastic' stores nothing in addition to the parameter}}
-func.func @initial_beside(%x: tensor<2xf32> {binade.init = #binade.beside<"w", stochastic>}) {
+// expected-error@+1 {{initializes argument 0 by #binade.companion, but 'stochastic' stores nothing in addition to the parameter}}
+func.func @initial_beside(%x: tensor<2xf32> {binade.init = #binade.companion<"w", stochastic>}) {
   return
 }
 
 // -----
 
-// expected-error@+1 {{expects 'binade.init' to be elements, #binade.external, #binade.random or #binade.beside, got "zeros"}}
+// expected-error@+1 {{expects 'binade.init' to be elements, #binade.external, #binade.random or #binade.companion, got "zeros"}}
 func.func @initial_word(%x: tensor<2xf32> {binade.init = "zeros"}) {
   return
 }

@@ -36,9 +36,9 @@ func.func @update(%p: tensor<8xf32>, %g: tensor<8xbf16>, %last: tensor<8xf32>, %
 }
 
 // CHECK-LABEL: func.func @kept
-// CHECK-SAME:    %[[R:[^:]*]]: tensor<8xi16> {binade.init = #binade.beside<"p", split_round>}
+// CHECK-SAME:    %[[R:[^:]*]]: tensor<8xi16> {binade.init = #binade.companion<"p", split_round>}
 func.func @kept(%p: tensor<8xbf16>, %g: tensor<8xf32>, %last: tensor<8xf16>, %lr: tensor<f32>,
-                %rest: tensor<8xi16> {binade.init = #binade.beside<"p", split_round>}, %n: tensor<i64>) {
+                %rest: tensor<8xi16> {binade.init = #binade.companion<"p", split_round>}, %n: tensor<i64>) {
   // CHECK-NEXT: binade.optimizer_update @plain %arg0, %arg1 states(%arg2, %[[R]]) scalars(%arg3) {master = #binade.master<split_round>, storage = #binade.storage<parameter = bf16, master = split_round, states = f16, rule = "a.yaml:4">}
   %new:3 = binade.optimizer_update @plain %p, %g states(%last, %rest) scalars(%lr)
     {master = #binade.master<split_round>, storage = #binade.storage<parameter = bf16, master = split_round, states = f16, rule = "a.yaml:4">}

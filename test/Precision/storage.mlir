@@ -27,8 +27,8 @@
 // CHECK-SAME:    %[[MB:[^:]*]]: tensor<3xf32> {{{[^}]*}}binade.name = "momentum_buffer/fc.bias"
 // CHECK-SAME:    %[[MN:[^:]*]]: tensor<3xf16> {{{[^}]*}}binade.name = "momentum_buffer/norm"
 // CHECK-SAME:    %[[MS:[^:]*]]: tensor<3xf32> {{{[^}]*}}binade.name = "momentum_buffer/shift"
-// CHECK-SAME:    %[[R:[^:]*]]: tensor<4x3xi16> {binade.init = #binade.beside<"fc.weight", split_round>, binade.name = "remainder/fc.weight", binade.role = #binade.role<state>}
-// CHECK-SAME:    %[[C:[^:]*]]: tensor<3xbf16> {binade.init = #binade.beside<"fc.bias", kahan>, binade.name = "compensation/fc.bias", binade.role = #binade.role<state>}
+// CHECK-SAME:    %[[R:[^:]*]]: tensor<4x3xi16> {binade.init = #binade.companion<"fc.weight", split_round>, binade.name = "remainder/fc.weight", binade.role = #binade.role<state>}
+// CHECK-SAME:    %[[C:[^:]*]]: tensor<3xbf16> {binade.init = #binade.companion<"fc.bias", kahan>, binade.name = "compensation/fc.bias", binade.role = #binade.role<state>}
 // CHECK-SAME:    %[[RNG:[^:]*]]: tensor<2xi64> {binade.name = "rng", binade.role = #binade.role<rng>}
 // CHECK-SAME:    -> (tensor<4x3xbf16> {{{[^}]*}}"fc.weight"{{[^}]*}}}, tensor<4x3xbf16> {{{[^}]*}}"momentum_buffer/fc.weight"
 // CHECK-SAME:    tensor<2xi64> {binade.name = "rng"

@@ -265,7 +265,7 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
   }];
 }
 
-def Binade_CompanionAttr : Binade_Attr<"Beside", "beside"> {
+def Binade_CompanionAttr : Binade_Attr<"Companion", "companion"> {
   let summary = "the initial value of a master weight, remainder or compensation";
   let description = [{
     The initial value of the state that `master` stores in addition to the parameter with
@@ -275,7 +275,7 @@ def Binade_CompanionAttr : Binade_Attr<"Beside", "beside"> {
     Example:
 
     ```mlir
-    #binade.beside<"fc1.weight", split_round>
+    #binade.companion<"fc1.weight", split_round>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$parameter,

@@ -16,7 +16,7 @@ namespace mlir::binade {
 inline constexpr StringLiteral kRoleAttr = "binade.role";
 inline constexpr StringLiteral kNameAttr = "binade.name";
 /// The initial value of an argument: elements, #binade.external, #binade.random
-/// or #binade.beside.
+/// or #binade.companion.
 inline constexpr StringLiteral kInitAttr = "binade.init";
 inline constexpr StringLiteral kPhaseAttr = "binade.phase";
 inline constexpr StringLiteral kPolicyAttr = "binade.policy";
