@@ -1,6 +1,6 @@
 //===- StreamMatmul.cpp - Matmuls on a stream -----------------------------===//
 
-#include "LibraryProduct.h"
+#include "LibraryMatmul.h"
 
 namespace binade::cuda {
 

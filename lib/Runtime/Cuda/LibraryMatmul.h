@@ -1,7 +1,7 @@
 //===- LibraryMatmul.h - Lowering of matmuls to cuBLASLt -------*- C++ -*-===//
 
-#ifndef BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
-#define BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
+#ifndef BINADE_LIB_RUNTIME_CUDA_LIBRARYMATMUL_H
+#define BINADE_LIB_RUNTIME_CUDA_LIBRARYMATMUL_H
 
 #include "CublasLtMatmul.h"
 #include "StreamOperation.h"
@@ -27,4 +27,4 @@ Result<LibraryMatmul> toLibrary(const plan::Matmul &matmul,
 
 } // namespace binade::cuda
 
-#endif // BINADE_RUNTIME_CUDA_LIBRARYPRODUCT_H
+#endif // BINADE_LIB_RUNTIME_CUDA_LIBRARYMATMUL_H

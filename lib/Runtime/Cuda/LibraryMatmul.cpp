@@ -1,6 +1,6 @@
 //===- LibraryMatmul.cpp - Lowering of matmuls to cuBLASLt ---------------===//
 
-#include "LibraryProduct.h"
+#include "LibraryMatmul.h"
 #include <algorithm>
 #include <numeric>
 
