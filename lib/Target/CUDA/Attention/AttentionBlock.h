@@ -13,7 +13,7 @@
 #define BINADE_LIB_TARGET_CUDA_ATTENTION_ATTENTIONBLOCK_H
 
 #include "../Product/Gather.h"
-#include "../Product/WarpProduct.h"
+#include "../Product/WarpMma.h"
 
 namespace mlir::binade {
 

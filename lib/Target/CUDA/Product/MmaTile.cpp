@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WarpProduct.h"
+#include "WarpMma.h"
 
 using namespace mlir;
 using namespace mlir::binade;

@@ -1,6 +1,6 @@
 //===- WarpMma.cpp - Matrix instructions of a warp --------------------===//
 
-#include "WarpProduct.h"
+#include "WarpMma.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
