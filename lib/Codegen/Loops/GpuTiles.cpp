@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WalkPlan.h"
+#include "PassPlan.h"
 
 using namespace mlir;
 using namespace mlir::binade;

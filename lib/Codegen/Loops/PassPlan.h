@@ -1,7 +1,7 @@
 //===- PassPlan.h - Passes of a kernel with reductions ----------*- C++ -*-===//
 
-#ifndef BINADE_LIB_CODEGEN_LOOPS_WALKPLAN_H
-#define BINADE_LIB_CODEGEN_LOOPS_WALKPLAN_H
+#ifndef BINADE_LIB_CODEGEN_LOOPS_PASSPLAN_H
+#define BINADE_LIB_CODEGEN_LOOPS_PASSPLAN_H
 
 #include "Reduction.h"
 #include "Schedules.h"
@@ -85,4 +85,4 @@ inline constexpr int64_t kLongRow = 8192;
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_CODEGEN_LOOPS_WALKPLAN_H
+#endif // BINADE_LIB_CODEGEN_LOOPS_PASSPLAN_H

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "WalkPlan.h"
+#include "PassPlan.h"
 #include "binade/IR/Build.h"
 #include <numeric>
 
