@@ -1,7 +1,7 @@
 //===- Numbers.cpp - Arithmetic of kernels --------------------------------===//
 
 #include "Arithmetic.h"
-#include "MovedLanes.h"
+#include "LaneMovement.h"
 #include "ProgramBuilder.h"
 
 using namespace mlir;

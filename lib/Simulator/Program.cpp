@@ -1,7 +1,7 @@
 //===- Program.cpp - Kernels as lists of instructions ---------------------===//
 
 #include "Arithmetic.h"
-#include "MovedLanes.h"
+#include "LaneMovement.h"
 #include "ProgramBuilder.h"
 #include "llvm/ADT/TypeSwitch.h"
 

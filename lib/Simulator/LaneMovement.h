@@ -1,7 +1,8 @@
-//===- MovedLanes.h - Ops that only move lanes ------------------*- C++ -*-===//
+//===- LaneMovement.h - Ops that only move lanes ------------------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_SIMULATOR_MOVEDLANES_H
-#define BINADE_LIB_SIMULATOR_MOVEDLANES_H
+#ifndef BINADE_LIB_SIMULATOR_LANEMOVEMENT_H
+#define BINADE_LIB_SIMULATOR_LANEMOVEMENT_H
 
 #include "mlir/IR/Operation.h"
 #include <optional>
@@ -23,4 +24,4 @@ std::optional<SmallVector<LaneSource>> findLaneSources(Operation *op);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_SIMULATOR_MOVEDLANES_H
+#endif // BINADE_LIB_SIMULATOR_LANEMOVEMENT_H

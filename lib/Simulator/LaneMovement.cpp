@@ -1,6 +1,7 @@
-//===- MovedLanes.cpp - Ops that only move lanes --------------------------===//
+//===- LaneMovement.cpp - Ops that only move lanes
+//--------------------------===//
 
-#include "MovedLanes.h"
+#include "LaneMovement.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
