@@ -331,7 +331,7 @@ LogicalResult importCol2Im(Node &node);
 // LinearAttention.cpp
 LogicalResult importLinearAttention(Node &node);
 
-// QuantizedProducts.cpp
+// IntegerContractions.cpp
 LogicalResult importConvInteger(Node &node);
 LogicalResult importMatMulInteger(Node &node);
 LogicalResult importQLinearConv(Node &node);
