@@ -2,7 +2,7 @@
 
 #include "Weights.h"
 #include "ElementTypes.h"
-#include "Numbers.h"
+#include "RoundWeights.h"
 #include "TensorCodes.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/STLFunctionalExtras.h"

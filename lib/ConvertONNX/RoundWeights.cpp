@@ -1,6 +1,7 @@
-//===- Numbers.cpp - Rounding of f32 weights to 16 bits -------------------===//
+//===- RoundWeights.cpp - Rounding of f32 weights to 16 bits
+//-------------------===//
 
-#include "Numbers.h"
+#include "RoundWeights.h"
 #include "binade/Container/FloatConversion.h"
 #include "onnx-ml.pb.h"
 #include <algorithm>

@@ -1,7 +1,8 @@
-//===- Numbers.h - Rounding of f32 weights to 16 bits -----------*- C++ -*-===//
+//===- RoundWeights.h - Rounding of f32 weights to 16 bits -----------*- C++
+//-*-===//
 
-#ifndef BINADE_LIB_CONVERTONNX_NUMBERS_H
-#define BINADE_LIB_CONVERTONNX_NUMBERS_H
+#ifndef BINADE_LIB_CONVERTONNX_ROUNDWEIGHTS_H
+#define BINADE_LIB_CONVERTONNX_ROUNDWEIGHTS_H
 
 #include <cstdint>
 #include <span>
@@ -14,4 +15,4 @@ void encode(std::span<const float> from, int32_t type, char *to);
 
 } // namespace mlir::binade::convert
 
-#endif // BINADE_LIB_CONVERTONNX_NUMBERS_H
+#endif // BINADE_LIB_CONVERTONNX_ROUNDWEIGHTS_H
