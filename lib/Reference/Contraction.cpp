@@ -1,7 +1,7 @@
 //===- Contraction.cpp - Matmuls ------------------------------------------===//
 
 #include "Families.h"
-#include "Products.h"
+#include "Matmul.h"
 #include "binade/Reference/Interpreter.h"
 #include <cmath>
 

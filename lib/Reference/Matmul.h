@@ -1,7 +1,7 @@
-//===- Products.h - Matmul in f64 -------------------------------*- C++ -*-===//
+//===- Matmul.h - Matmul in f64 -------------------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_REFERENCE_PRODUCTS_H
-#define BINADE_LIB_REFERENCE_PRODUCTS_H
+#ifndef BINADE_LIB_REFERENCE_MATMUL_H
+#define BINADE_LIB_REFERENCE_MATMUL_H
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -15,4 +15,4 @@ void accumulateMatmul(llvm::ArrayRef<double> lhs, llvm::ArrayRef<double> rhs,
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_REFERENCE_PRODUCTS_H
+#endif // BINADE_LIB_REFERENCE_MATMUL_H

@@ -1,11 +1,11 @@
-//===- Products.cpp - Matmul in f64 ---------------------------------------===//
+//===- Matmul.cpp - Matmul in f64 ---------------------------------------===//
 //
 // Fast enough to evaluate models of a hundred million parameters: tiles of sums
 // stay in registers, in vectors as wide as the CPU's.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Products.h"
+#include "Matmul.h"
 #include <algorithm>
 #include <vector>
 
