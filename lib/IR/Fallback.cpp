@@ -1,6 +1,6 @@
 //===- Fallback.cpp - Deviations of a target from a decision --------------===//
 
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;

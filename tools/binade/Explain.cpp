@@ -8,7 +8,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Pipelines/Fallbacks.h"
 #include "binade/Precision/Describe.h"

@@ -2,7 +2,7 @@
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
 

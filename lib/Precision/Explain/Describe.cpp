@@ -1,7 +1,7 @@
 //===- Describe.cpp - Decisions as text -----------------------------------===//
 
 #include "binade/Precision/Describe.h"
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"

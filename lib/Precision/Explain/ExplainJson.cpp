@@ -2,7 +2,7 @@
 
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/Precision/Describe.h"
 #include "llvm/Support/ScopedPrinter.h"
 

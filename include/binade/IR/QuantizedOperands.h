@@ -1,7 +1,8 @@
-//===- Products.h - Formats of quantized contractions -----------*- C++ -*-===//
+//===- QuantizedOperands.h - Formats of quantized contractions -----------*- C++
+//-*-===//
 
-#ifndef BINADE_IR_PRODUCTS_H
-#define BINADE_IR_PRODUCTS_H
+#ifndef BINADE_IR_QUANTIZEDOPERANDS_H
+#define BINADE_IR_QUANTIZEDOPERANDS_H
 
 #include "binade/IR/Binade.h"
 
@@ -30,4 +31,4 @@ FloatType getComputed(PrecisionAttr decision);
 
 } // namespace mlir::binade
 
-#endif // BINADE_IR_PRODUCTS_H
+#endif // BINADE_IR_QUANTIZEDOPERANDS_H

@@ -1,6 +1,7 @@
-//===- Products.cpp - Formats of quantized contractions -------------------===//
+//===- QuantizedOperands.cpp - Formats of quantized contractions
+//-------------------===//
 
-#include "binade/IR/Products.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
