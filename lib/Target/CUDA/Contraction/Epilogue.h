@@ -1,7 +1,7 @@
 //===- Epilogue.h - Epilogue of contractions --------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_EPILOGUE_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_EPILOGUE_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_EPILOGUE_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_EPILOGUE_H
 
 #include "Gather.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -58,4 +58,4 @@ void emitFinish(ImplicitLocOpBuilder &b, StringRef name,
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_EPILOGUE_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_EPILOGUE_H

@@ -1,7 +1,7 @@
 //===- Indices.h - Index arithmetic in kernels ------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_INDICES_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_INDICES_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_INDICES_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_INDICES_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -42,4 +42,4 @@ struct Indices {
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_INDICES_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_INDICES_H

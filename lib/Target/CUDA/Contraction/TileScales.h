@@ -1,7 +1,7 @@
 //===- TileScales.h - Scales of an operand's tile ---------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_TILESCALES_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_TILESCALES_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_TILESCALES_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_TILESCALES_H
 
 #include "Gather.h"
 
@@ -39,4 +39,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_TILESCALES_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_TILESCALES_H

@@ -1,7 +1,7 @@
 //===- Fetch.h - Load tiles to shared memory --------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_FETCH_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_FETCH_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_FETCH_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_FETCH_H
 
 #include "Tile.h"
 
@@ -49,4 +49,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_FETCH_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_FETCH_H

@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_CONTRACTION_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_CONTRACTION_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_CONTRACTION_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_CONTRACTION_H
 
 #include "binade/Target/GpuContractions.h"
 #include "mlir/Support/LLVM.h"
@@ -90,4 +90,4 @@ int64_t getWorkspaceBytes(const Contraction &contraction);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_CONTRACTION_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_CONTRACTION_H

@@ -1,7 +1,7 @@
 //===- Gather.h - Access to the elements of an operand ----------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_GATHER_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_GATHER_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_GATHER_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_GATHER_H
 
 #include "Contraction.h"
 #include "Indices.h"
@@ -63,4 +63,4 @@ private:
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_GATHER_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_GATHER_H

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_WARPMMA_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_WARPMMA_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_WARPMMA_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_WARPMMA_H
 
 #include "Tile.h"
 
@@ -49,4 +49,4 @@ struct WarpMma {
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_WARPMMA_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_WARPMMA_H

@@ -1,7 +1,7 @@
 //===- Tile.h - Tiles in shared memory --------------------------*- C++ -*-===//
 
-#ifndef BINADE_LIB_TARGET_CUDA_PRODUCT_TILE_H
-#define BINADE_LIB_TARGET_CUDA_PRODUCT_TILE_H
+#ifndef BINADE_LIB_TARGET_CUDA_CONTRACTION_TILE_H
+#define BINADE_LIB_TARGET_CUDA_CONTRACTION_TILE_H
 
 #include "Gather.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -60,4 +60,4 @@ std::unique_ptr<TileMath> createMmaTile(Indices at, const Tiling &tiling);
 
 } // namespace mlir::binade
 
-#endif // BINADE_LIB_TARGET_CUDA_PRODUCT_TILE_H
+#endif // BINADE_LIB_TARGET_CUDA_CONTRACTION_TILE_H
