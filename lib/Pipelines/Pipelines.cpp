@@ -41,7 +41,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   switch (phase) {
   case CompilerPhase::Import:
     pm.addPass(createRecoverStepPass());
-    pm.addPass(createIdentifyRulesPass());
+    pm.addPass(createMatchOptimizerRulesPass());
     pm.addPass(createDropBackwardPass());
     pm.addPass(createRecognizeGradientsPass());
     // Without the backward pass, intermediate values of composites have no

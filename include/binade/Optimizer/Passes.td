@@ -5,7 +5,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def IdentifyRulesPass : Pass<"binade-identify-rules", "::mlir::ModuleOp"> {
+def MatchOptimizerRulesPass : Pass<"binade-match-optimizer-rules", "::mlir::ModuleOp"> {
   let summary = "Replace imported optimizer rules by the equal rules of the library";
   let description = [{
     A graph that was exported with its optimizer step has the update written out op by op,

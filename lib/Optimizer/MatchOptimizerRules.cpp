@@ -1,4 +1,5 @@
-//===- IdentifyRules.cpp - Identify imported rules ------------------------===//
+//===- MatchOptimizerRules.cpp - Identify imported rules
+//------------------------===//
 
 #include "ImportedRules.h"
 #include "MatchPattern.h"
@@ -11,14 +12,15 @@
 #include <string_view>
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_IDENTIFYRULESPASS
+#define GEN_PASS_DEF_MATCHOPTIMIZERRULESPASS
 #include "binade/Optimizer/Passes.h.inc"
 
 using DataFiles = std::vector<std::pair<std::string_view, std::string_view>>;
 const DataFiles &getPatternFiles();
 
 namespace {
-struct IdentifyRulesPass : impl::IdentifyRulesPassBase<IdentifyRulesPass> {
+struct MatchOptimizerRulesPass
+    : impl::MatchOptimizerRulesPassBase<MatchOptimizerRulesPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry
         .insert<arith::ArithDialect, func::FuncDialect, math::MathDialect>();
