@@ -42,7 +42,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   case CompilerPhase::Import:
     pm.addPass(createRecoverStepPass());
     pm.addPass(createMatchOptimizerRulesPass());
-    pm.addPass(createDropBackwardPass());
+    pm.addPass(createRemoveImportedBackwardPass());
     pm.addPass(createRecognizeGradientsPass());
     // Without the backward pass, intermediate values of composites have no
     // other users.

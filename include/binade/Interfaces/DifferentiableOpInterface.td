@@ -12,7 +12,7 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
     as ops of this dialect. Ops of the forward pass implement it: elementwise ops,
     casts, contractions, convolutions, reductions, data movement, normalization,
     attention, lookups, losses and dropout. `binade-build-gradient` and
-    `binade-drop-backward` call it. Ops without a gradient have the trait
+    `binade-remove-imported-backward` call it. Ops without a gradient have the trait
     `NotDifferentiable`; another op between a parameter and the loss is an error.
   }];
   let methods = [

@@ -66,7 +66,7 @@ def RecognizeCompositesPass
   let options = [
     Option<"dropped", "dropped", "bool", "false",
            "Visit only functions whose imported backward pass was removed by "
-           "binade-drop-backward: values that it read may be intermediate values of "
+           "binade-remove-imported-backward: values that it read may be intermediate values of "
            "a composite now.">
   ];
 }
@@ -180,7 +180,7 @@ def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
   }];
 }
 
-def DropBackwardPass : Pass<"binade-drop-backward", "::mlir::ModuleOp"> {
+def RemoveImportedBackwardPass : Pass<"binade-remove-imported-backward", "::mlir::ModuleOp"> {
   let summary = "Remove an imported backward pass that autodiff would derive equally";
   let description = [{
     The backward pass of an exported training step is decomposed into elementary ops. If
@@ -284,7 +284,7 @@ def RecognizeGradientsPass
     ```
 
     Requires: `@gradient` with ops of the phase `backward` (`binade-recover-step`). Run
-    after `binade-drop-backward`.
+    after `binade-remove-imported-backward`.
 
     Preserves: the gradients as functions of real numbers. The location of the new op
     lists all nodes that it replaces.

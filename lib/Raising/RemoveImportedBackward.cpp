@@ -1,4 +1,5 @@
-//===- DropBackward.cpp - Removal of derivable backward passes ------------===//
+//===- RemoveImportedBackward.cpp - Removal of derivable backward passes
+//------------===//
 
 #include "RandomPoint.h"
 #include "binade/Autodiff/Differentiate.h"
@@ -9,7 +10,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_DROPBACKWARDPASS
+#define GEN_PASS_DEF_REMOVEIMPORTEDBACKWARDPASS
 #include "binade/Raising/Passes.h.inc"
 
 /// How much equal gradients may differ, relative to their norm: a few constants
@@ -124,7 +125,8 @@ private:
   func::FuncOp copy;
 };
 
-struct DropBackwardPass : impl::DropBackwardPassBase<DropBackwardPass> {
+struct RemoveImportedBackwardPass
+    : impl::RemoveImportedBackwardPassBase<RemoveImportedBackwardPass> {
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kGradientName);
     if (!function)
