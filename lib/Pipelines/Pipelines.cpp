@@ -40,7 +40,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
                                  const CompileOptions &options) {
   switch (phase) {
   case CompilerPhase::Import:
-    pm.addPass(createRecoverStepPass());
+    pm.addPass(createSplitTrainingStepPass());
     pm.addPass(createMatchOptimizerRulesPass());
     pm.addPass(createRemoveImportedBackwardPass());
     pm.addPass(createRecognizeGradientsPass());

@@ -21,7 +21,7 @@ def ElementwiseOpInterface : OpInterface<"ElementwiseOpInterface"> {
         result; f64 and i1 are passed as they are. Integers are signless (the
         types of the tensors say whether they are unsigned), and those of 2 and
         4 bits are passed as i8. `binade-emit-kernels` and
-        `binade-emit-gpu-kernels` call it, and `binade-recover-step` to write
+        `binade-emit-gpu-kernels` call it, and `binade-split-training-step` to write
         optimizer rules.
       }],
       "::mlir::Value", "buildScalar",

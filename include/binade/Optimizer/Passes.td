@@ -9,7 +9,7 @@ def MatchOptimizerRulesPass : Pass<"binade-match-optimizer-rules", "::mlir::Modu
   let summary = "Replace imported optimizer rules by the equal rules of the library";
   let description = [{
     A graph that was exported with its optimizer step has the update written out op by op,
-    in f32, with hyper-parameters as constants. `binade-recover-step` turns such an update
+    in f32, with hyper-parameters as constants. `binade-split-training-step` turns such an update
     into a rule of the module (`binade.optimizer`). Most of these rules are optimizers that
     Binade ships: with the shipped rule, hyper-parameters can be changed and precision
     policies know the optimizer states.
@@ -92,7 +92,7 @@ def MatchOptimizerRulesPass : Pass<"binade-match-optimizer-rules", "::mlir::Modu
     }
     ```
 
-    Requires: `binade-recover-step`. Run before `binade-append-optimizer`.
+    Requires: `binade-split-training-step`. Run before `binade-append-optimizer`.
 
     Preserves: the update as a function of real numbers. Its rounding changes: the library
     computes scalars such as 1 - 0.999^t in f64, the imported formula in f32.

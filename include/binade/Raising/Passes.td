@@ -71,7 +71,7 @@ def RecognizeCompositesPass
   ];
 }
 
-def RecoverStepPass : Pass<"binade-recover-step", "::mlir::ModuleOp"> {
+def SplitTrainingStepPass : Pass<"binade-split-training-step", "::mlir::ModuleOp"> {
   let summary = "Split an exported training step into forward, backward and update";
   let description = [{
     A framework can export a whole training step as one graph: forward pass, backward pass
@@ -233,7 +233,7 @@ def RemoveImportedBackwardPass : Pass<"binade-remove-imported-backward", "::mlir
     }
     ```
 
-    Requires: `binade-recover-step`; a module in f32.
+    Requires: `binade-split-training-step`; a module in f32.
 
     Preserves: the forward ops.
   }];
@@ -283,7 +283,7 @@ def RecognizeGradientsPass
     }
     ```
 
-    Requires: `@gradient` with ops of the phase `backward` (`binade-recover-step`). Run
+    Requires: `@gradient` with ops of the phase `backward` (`binade-split-training-step`). Run
     after `binade-remove-imported-backward`.
 
     Preserves: the gradients as functions of real numbers. The location of the new op

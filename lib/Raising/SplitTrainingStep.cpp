@@ -1,4 +1,5 @@
-//===- RecoverStep.cpp - Recovery of the parts of a training step ---------===//
+//===- SplitTrainingStep.cpp - Recovery of the parts of a training step
+//---------===//
 
 #include "Dataflow.h"
 #include "FindGradients.h"
@@ -14,7 +15,7 @@
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_RECOVERSTEPPASS
+#define GEN_PASS_DEF_SPLITTRAININGSTEPPASS
 #include "binade/Raising/Passes.h.inc"
 
 namespace {
@@ -237,7 +238,8 @@ private:
   SmallVector<OptimizerOp> given;
 };
 
-struct RecoverStepPass : impl::RecoverStepPassBase<RecoverStepPass> {
+struct SplitTrainingStepPass
+    : impl::SplitTrainingStepPassBase<SplitTrainingStepPass> {
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<arith::ArithDialect, math::MathDialect>();
   }
