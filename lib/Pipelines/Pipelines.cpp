@@ -76,7 +76,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
     if (!options.budget.empty()) {
-      pm.addPass(createMoveSavesPass());
+      pm.addPass(createDeduplicateSavesPass());
       pm.addPass(createRecomputePass());
       pm.addPass(createFitBudgetPass({options.budget}));
     }
@@ -103,7 +103,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     if (!options.target.empty())
       addTargetPasses(pm, options.target);
     pm.addPass(createFoldEmptyPass());
-    pm.addPass(createMoveSavesPass());
+    pm.addPass(createDeduplicateSavesPass());
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());
     pm.addPass(createChooseLayoutsPass());

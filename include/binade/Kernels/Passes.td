@@ -155,7 +155,7 @@ def ChooseLayoutsPass : Pass<"binade-choose-layouts", "::mlir::ModuleOp"> {
   }];
 }
 
-def MoveSavesPass : Pass<"binade-move-saves", "::mlir::ModuleOp"> {
+def DeduplicateSavesPass : Pass<"binade-deduplicate-saves", "::mlir::ModuleOp"> {
   let summary = "Save a value for backward once instead of its slices and transposes";
   let description = [{
     The backward pass often reads a value and a transpose of it, or all slices of it. If
@@ -273,7 +273,7 @@ def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
     }
     ```
 
-    Requires: `@step` with `binade.save`. Run after `binade-move-saves`.
+    Requires: `@step` with `binade.save`. Run after `binade-deduplicate-saves`.
 
     Preserves: every value, bit for bit. Matmuls and reductions are not recomputed.
   }];

@@ -277,7 +277,7 @@ def FitBudgetPass : Pass<"binade-fit-budget", "::mlir::ModuleOp"> {
     ```
 
     Requires: `binade-materialize-precision`, so that sizes are those of the chosen
-    formats. Run `binade-move-saves` and `binade-recompute` before: they save memory at no
+    formats. Run `binade-deduplicate-saves` and `binade-recompute` before: they save memory at no
     cost, and a budget in percent refers to what they leave. A budget that cannot be met is
     an error.
 

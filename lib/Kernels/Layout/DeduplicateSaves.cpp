@@ -1,4 +1,5 @@
-//===- MoveSaves.cpp - Save a value instead of its permutations -----------===//
+//===- DeduplicateSaves.cpp - Save a value instead of its permutations
+//-----------===//
 //
 // The backward pass may read several slices and transposes of one value, such
 // as query, key and value of one matmul, which contain the same elements.
@@ -15,7 +16,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_MOVESAVESPASS
+#define GEN_PASS_DEF_DEDUPLICATESAVESPASS
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
@@ -112,7 +113,8 @@ private:
   ArrayRef<Kept> all;
 };
 
-struct MoveSavesPass : impl::MoveSavesPassBase<MoveSavesPass> {
+struct DeduplicateSavesPass
+    : impl::DeduplicateSavesPassBase<DeduplicateSavesPass> {
   void runOnOperation() override {
     auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName);
     if (!step)
