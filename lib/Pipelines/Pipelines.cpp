@@ -109,7 +109,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createChooseLayoutsPass());
     addCleanup(pm);
     pm.addPass(createTileRowsPass());
-    pm.addPass(createGrowTilesPass());
+    pm.addPass(createFuseMovementIntoTilesPass());
     pm.addPass(createWriteTransposedOperandsPass());
     pm.addPass(createElideMovementPass());
     pm.addPass(createFormKernelsPass());

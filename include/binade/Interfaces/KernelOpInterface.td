@@ -75,7 +75,7 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
         time: which operands are cut and whether the partial results are added
         or joined. Nothing if it cannot be. By default elementwise ops can.
         Matmuls, losses and data movement have rules of their own.
-        `binade-tile-rows` and `binade-grow-tiles` ask for it.
+        `binade-tile-rows` and `binade-fuse-movement-into-tiles` ask for it.
       }],
       "::std::optional<::mlir::binade::Rows>", "getRows", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{

@@ -336,7 +336,7 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
   ];
 }
 
-def GrowTilesPass : Pass<"binade-grow-tiles", "::mlir::ModuleOp"> {
+def FuseMovementIntoTilesPass : Pass<"binade-fuse-movement-into-tiles", "::mlir::ModuleOp"> {
   let summary = "Move slices and transposes into the tiles that read or write them";
   let description = [{
     A slice or transpose outside a `binade.tile` is a copy of a whole tensor in memory.

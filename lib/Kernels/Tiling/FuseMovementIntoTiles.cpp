@@ -1,4 +1,5 @@
-//===- GrowTiles.cpp - Movement inside tiles ------------------------------===//
+//===- FuseMovementIntoTiles.cpp - Movement inside tiles
+//------------------------------===//
 //
 // Slices and transposes that produce an operand of a tile, or that consume its
 // result, can be applied to each piece instead: the copies are then small, stay
@@ -12,7 +13,7 @@
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_GROWTILESPASS
+#define GEN_PASS_DEF_FUSEMOVEMENTINTOTILESPASS
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
@@ -138,7 +139,8 @@ void grow(TileOp tile) {
   }
 }
 
-struct GrowTilesPass : impl::GrowTilesPassBase<GrowTilesPass> {
+struct FuseMovementIntoTilesPass
+    : impl::FuseMovementIntoTilesPassBase<FuseMovementIntoTilesPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
       for (auto tile :
