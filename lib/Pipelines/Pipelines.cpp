@@ -111,7 +111,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createTileRowsPass());
     pm.addPass(createFuseMovementIntoTilesPass());
     pm.addPass(createWriteTransposedOperandsPass());
-    pm.addPass(createElideMovementPass());
+    pm.addPass(createFoldMovementIntoAttentionPass());
     pm.addPass(createFormKernelsPass());
     break;
   case CompilerPhase::Plan:

@@ -440,7 +440,7 @@ def WriteTransposedOperandsPass : Pass<"binade-write-transposed-operands", "::ml
   }];
 }
 
-def ElideMovementPass : Pass<"binade-elide-movement", "::mlir::ModuleOp"> {
+def FoldMovementIntoAttentionPass : Pass<"binade-fold-movement-into-attention", "::mlir::ModuleOp"> {
   let summary = "Let attention kernels read and write strided tensors";
   let description = [{
     Queries, keys and values are often slices or transposes of one tensor. The attention

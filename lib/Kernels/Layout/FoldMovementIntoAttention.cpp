@@ -1,4 +1,5 @@
-//===- ElideMovement.cpp - Slices and transposes as strides ---------------===//
+//===- FoldMovementIntoAttention.cpp - Slices and transposes as strides
+//---------------===//
 //
 // Attention heads are columns that a reshape and a transpose extract, and
 // query, key and value may be slices of one matmul. With strides, attention
@@ -14,11 +15,12 @@
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_ELIDEMOVEMENTPASS
+#define GEN_PASS_DEF_FOLDMOVEMENTINTOATTENTIONPASS
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-struct ElideMovementPass : impl::ElideMovementPassBase<ElideMovementPass> {
+struct FoldMovementIntoAttentionPass
+    : impl::FoldMovementIntoAttentionPassBase<FoldMovementIntoAttentionPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation())) {
       elideWrites(program);
