@@ -78,7 +78,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     if (!options.budget.empty()) {
       pm.addPass(createDeduplicateSavesPass());
       pm.addPass(createRecomputePass());
-      pm.addPass(createFitBudgetPass({options.budget}));
+      pm.addPass(createFitMemoryBudgetPass({options.budget}));
     }
     break;
   case CompilerPhase::Programs: {

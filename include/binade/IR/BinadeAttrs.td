@@ -286,7 +286,7 @@ def Binade_CompanionAttr : Binade_Attr<"Companion", "companion"> {
 def Binade_SavedAttr : Binade_Attr<"Saved", "saved"> {
   let summary = "how a value that the backward pass reads gets there";
   let description = [{
-    What `binade-fit-budget` chose for the value of type `type` that the op `name` computes:
+    What `binade-fit-memory-budget` chose for the value of type `type` that the op `name` computes:
     to keep it, to quantize it to `format`, or to recompute it. The module's attribute
     `binade.saved` is the list of all choices.
 

@@ -27,7 +27,7 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
         instead of reading it from memory. True for `constant`, `iota`,
         `broadcast`, `dequantize` and widening casts. `binade-form-kernels` and
         `binade-choose-layouts` clone such ops, and `binade-recompute` and
-        `binade-fit-budget` do not save them.
+        `binade-fit-memory-budget` do not save them.
       }],
       "bool", "isRecomputed", (ins), /*methodBody=*/"",
       /*defaultImplementation=*/"return false;">,

@@ -221,7 +221,7 @@ def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
-def FitBudgetPass : Pass<"binade-fit-budget", "::mlir::ModuleOp"> {
+def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
   let summary = "Recompute or quantize saved values to meet a memory budget";
   let description = [{
     The values that are saved for backward take most of the memory of a training step.

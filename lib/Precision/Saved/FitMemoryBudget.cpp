@@ -1,4 +1,5 @@
-//===- FitBudget.cpp - Limit the memory of saved values -------------------===//
+//===- FitMemoryBudget.cpp - Limit the memory of saved values
+//-------------------===//
 
 #include "../Materialize/QuantizeValues.h"
 #include "ChooseSaved.h"
@@ -13,7 +14,7 @@
 using ::binade::formatBytes;
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_FITBUDGETPASS
+#define GEN_PASS_DEF_FITMEMORYBUDGETPASS
 #include "binade/Precision/Passes.h.inc"
 
 /// COAT's format for values that nonlinear ops save.
@@ -101,7 +102,8 @@ private:
   std::vector<SavedValue> values;
 };
 
-struct FitBudgetPass : impl::FitBudgetPassBase<FitBudgetPass> {
+struct FitMemoryBudgetPass
+    : impl::FitMemoryBudgetPassBase<FitMemoryBudgetPass> {
   using Base::Base;
 
   void runOnOperation() override {
