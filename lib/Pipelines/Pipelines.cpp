@@ -71,7 +71,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   }
   case CompilerPhase::Materialize:
     pm.addPass(createMaterializePrecisionPass());
-    pm.addPass(createDelayScalesPass());
+    pm.addPass(createUseDelayedScalingPass());
     pm.addNestedPass<func::FuncOp>(createPlaceCastsPass());
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());

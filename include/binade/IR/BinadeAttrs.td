@@ -139,7 +139,7 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     NaN are not changed.
 
     With `history = N`, A is the largest absmax of the previous N steps, which the step
-    stores (`binade-delay-scales`), so that a scale is known before its tensor. With
+    stores (`binade-use-delayed-scaling`), so that a scale is known before its tensor. With
     `margin = N`, the rules `inverse` and `inverse_power` use F / 2^N in place of F, which
     leaves room for growth.
 

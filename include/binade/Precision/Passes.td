@@ -139,7 +139,7 @@ def MaterializePrecisionPass
   }];
 }
 
-def DelayScalesPass : Pass<"binade-delay-scales", "::mlir::ModuleOp"> {
+def UseDelayedScalingPass : Pass<"binade-use-delayed-scaling", "::mlir::ModuleOp"> {
   let summary = "Compute quantization scales from the magnitudes of previous steps";
   let description = [{
     A scale that follows from the tensor itself needs two passes over the tensor: one for

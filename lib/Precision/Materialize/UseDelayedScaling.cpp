@@ -1,4 +1,5 @@
-//===- DelayScales.cpp - Scales from the amax of earlier steps ------------===//
+//===- UseDelayedScaling.cpp - Scales from the amax of earlier steps
+//------------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
@@ -10,7 +11,7 @@
 #include <cmath>
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_DELAYSCALESPASS
+#define GEN_PASS_DEF_USEDELAYEDSCALINGPASS
 #include "binade/Precision/Passes.h.inc"
 
 namespace {
@@ -192,7 +193,8 @@ private:
   SmallVector<NewResult> results;
 };
 
-struct DelayScalesPass : impl::DelayScalesPassBase<DelayScalesPass> {
+struct UseDelayedScalingPass
+    : impl::UseDelayedScalingPassBase<UseDelayedScalingPass> {
   using Base::Base;
 
   void runOnOperation() override {
