@@ -94,9 +94,9 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     InsertStatisticsPassOptions insert;
     insert.statistics = options.statistics;
     pm.addPass(createInsertStatisticsPass(std::move(insert)));
-    pm.addPass(
-        createWatchValuesPass({llvm::join(options.watch, ";"),
-                               llvm::join(options.watchForAlarms, ";")}));
+    pm.addPass(createInsertRequestedStatisticsPass(
+        {llvm::join(options.watch, ";"),
+         llvm::join(options.watchForAlarms, ";")}));
     break;
   }
   case CompilerPhase::Kernels:

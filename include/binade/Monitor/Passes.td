@@ -53,7 +53,7 @@ def InsertStatisticsPass : Pass<"binade-insert-statistics", "::mlir::ModuleOp"> 
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
-def WatchValuesPass : Pass<"binade-watch-values", "::mlir::ModuleOp"> {
+def InsertRequestedStatisticsPass : Pass<"binade-insert-requested-statistics", "::mlir::ModuleOp"> {
   let summary = "Compute the statistics that a user or the policy requests";
   let description = [{
     Alarms and plots need statistics of single values, such as the largest weight of a

@@ -1,4 +1,5 @@
-//===- WatchValues.cpp - Requested statistics of a step -------------------===//
+//===- InsertRequestedStatistics.cpp - Requested statistics of a step
+//-------------------===//
 //
 // All ops are inserted after the step's own ops. Kernels are formed from these
 // as without statistics, and then statistics are fused into kernels that have
@@ -14,7 +15,7 @@
 #include <numeric>
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_WATCHVALUESPASS
+#define GEN_PASS_DEF_INSERTREQUESTEDSTATISTICSPASS
 #include "binade/Monitor/Passes.h.inc"
 
 namespace {
@@ -158,7 +159,8 @@ private:
   llvm::StringMap<bool> built;
 };
 
-struct WatchValuesPass : impl::WatchValuesPassBase<WatchValuesPass> {
+struct InsertRequestedStatisticsPass
+    : impl::InsertRequestedStatisticsPassBase<InsertRequestedStatisticsPass> {
   using Base::Base;
 
   void runOnOperation() override {
