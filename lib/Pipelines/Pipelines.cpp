@@ -87,7 +87,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     else
       pm.addPass(createAccumulateGradientsPass({options.batches}));
     pm.addPass(createExtractEvaluationPass());
-    pm.addPass(createIdentifyComputationPass());
+    pm.addPass(createHashComputationPass());
     break;
   }
   case CompilerPhase::Monitor: {

@@ -359,8 +359,8 @@ def ExtractEvaluationPass
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
-def IdentifyComputationPass
-    : Pass<"binade-identify-computation", "::mlir::ModuleOp"> {
+def HashComputationPass
+    : Pass<"binade-hash-computation", "::mlir::ModuleOp"> {
   let summary = "Attach a hash of the computation to the module";
   let description = [{
     A run must not continue from the checkpoint of another computation, and a search over

@@ -1,11 +1,11 @@
-//===- IdentifyComputation.cpp - Hash of what a step computes -------------===//
+//===- HashComputation.cpp - Hash of what a step computes -------------===//
 
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
 #include "binade/Programs/Passes.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_IDENTIFYCOMPUTATIONPASS
+#define GEN_PASS_DEF_HASHCOMPUTATIONPASS
 #include "binade/Programs/Passes.h.inc"
 
 /// Returns `decision` without the rule that decided; null if everything is f32,
@@ -41,8 +41,8 @@ static void eraseDecisions(ModuleOp module) {
 }
 
 namespace {
-struct IdentifyComputationPass
-    : impl::IdentifyComputationPassBase<IdentifyComputationPass> {
+struct HashComputationPass
+    : impl::HashComputationPassBase<HashComputationPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OwningOpRef<ModuleOp> bare = module.clone();
