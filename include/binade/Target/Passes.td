@@ -5,7 +5,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def NarrowFloatsToBitsPass : Pass<"binade-narrow-floats-to-bits", "::mlir::ModuleOp"> {
+def BitcastNarrowFloatsPass : Pass<"binade-bitcast-narrow-floats", "::mlir::ModuleOp"> {
   let summary = "Hold floats of 16 bits or less as integers";
   let description = [{
     LLVM moves some values of narrow float types (loads, selects, shuffles) through f32: by
@@ -162,7 +162,7 @@ def SelectConversionsPass : Pass<"binade-select-conversions"> {
     }
     ```
 
-    Requires: `binade-narrow-floats-to-bits`.
+    Requires: `binade-bitcast-narrow-floats`.
 
     Preserves: every value, except for the sign and the payload of NaNs.
   }];
@@ -343,7 +343,7 @@ def LowerToNVVMPass : Pass<"binade-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
     ```
 
     Requires: kernels without structured control flow (`convert-scf-to-cf`) and without
-    narrow floats (`binade-narrow-floats-to-bits`).
+    narrow floats (`binade-bitcast-narrow-floats`).
 
     Preserves: the values that the kernels store.
   }];

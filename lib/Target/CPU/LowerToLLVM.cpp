@@ -18,7 +18,7 @@
 using namespace mlir;
 
 void mlir::binade::buildTargetCpuPipeline(OpPassManager &passes) {
-  passes.addPass(createNarrowFloatsToBitsPass());
+  passes.addPass(createBitcastNarrowFloatsPass());
   passes.addPass(createLowerTransposesPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());

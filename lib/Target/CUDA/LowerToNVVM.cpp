@@ -138,7 +138,7 @@ struct CudaPipelineOptions : PassPipelineOptions<CudaPipelineOptions> {
 
 void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
                                            StringRef chip) {
-  passes.addPass(createNarrowFloatsToBitsPass());
+  passes.addPass(createBitcastNarrowFloatsPass());
   passes.addPass(createSelectConversionsPass({chip.str()}));
   passes.addPass(createExpandFloatCastsPass());
   passes.addPass(createCanonicalizerPass());

@@ -1,4 +1,5 @@
-//===- NarrowFloatsToBits.cpp - Narrow floats as integers -----------------===//
+//===- BitcastNarrowFloats.cpp - Narrow floats as integers
+//-----------------===//
 
 #include "binade/Codegen/IntegerCasts.h"
 #include "binade/Target/Passes.h"
@@ -7,7 +8,7 @@
 #include "mlir/IR/AttrTypeSubElements.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_NARROWFLOATSTOBITSPASS
+#define GEN_PASS_DEF_BITCASTNARROWFLOATSPASS
 #include "binade/Target/Passes.h.inc"
 
 namespace {
@@ -26,8 +27,8 @@ Type withElement(Type type, Type element) {
   return element;
 }
 
-struct NarrowFloatsToBitsPass
-    : impl::NarrowFloatsToBitsPassBase<NarrowFloatsToBitsPass> {
+struct BitcastNarrowFloatsPass
+    : impl::BitcastNarrowFloatsPassBase<BitcastNarrowFloatsPass> {
   void runOnOperation() override {
     splitIntegerCasts(getOperation());
     AttrTypeReplacer replacer;
