@@ -175,7 +175,7 @@ def SelectConversionsPass : Pass<"binade-select-conversions"> {
       "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
-def SelectClampsPass : Pass<"binade-select-clamps"> {
+def CombineClampsPass : Pass<"binade-combine-clamps"> {
   let summary = "Replace compare and select by minimum and maximum";
   let description = [{
     A clamp that is written as a comparison and a select takes two instructions; a minimum

@@ -143,7 +143,7 @@ void mlir::binade::buildTargetCudaPipeline(OpPassManager &passes,
   passes.addPass(createExpandFloatCastsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  passes.addPass(createSelectClampsPass());
+  passes.addPass(createCombineClampsPass());
   passes.addPass(createLowerVectorsPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addNestedPass<gpu::GPUModuleOp>(createLowerToNVVMPass({chip.str()}));

@@ -1,4 +1,5 @@
-//===- SelectClamps.cpp - Clamps as minima and maxima ---------------------===//
+//===- CombineClamps.cpp - Clamps as minima and maxima
+//---------------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -6,7 +7,7 @@
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_SELECTCLAMPSPASS
+#define GEN_PASS_DEF_COMBINECLAMPSPASS
 #include "binade/Target/Passes.h.inc"
 } // namespace mlir::binade
 
@@ -42,8 +43,8 @@ struct SelectClamp : OpRewritePattern<arith::SelectOp> {
   }
 };
 
-struct SelectClampsPass
-    : mlir::binade::impl::SelectClampsPassBase<SelectClampsPass> {
+struct CombineClampsPass
+    : mlir::binade::impl::CombineClampsPassBase<CombineClampsPass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
     set.add<SelectClamp>(context);
