@@ -72,7 +72,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   case CompilerPhase::Materialize:
     pm.addPass(createMaterializePrecisionPass());
     pm.addPass(createUseDelayedScalingPass());
-    pm.addNestedPass<func::FuncOp>(createPlaceCastsPass());
+    pm.addNestedPass<func::FuncOp>(createMoveCastsPass());
     pm.addPass(createSimplifyCastsPass());
     pm.addPass(createCSEPass());
     if (!options.budget.empty()) {

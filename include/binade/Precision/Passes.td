@@ -329,7 +329,7 @@ def SimplifyCastsPass : Pass<"binade-simplify-casts", "::mlir::ModuleOp"> {
   }];
 }
 
-def PlaceCastsPass : Pass<"binade-place-casts", "::mlir::func::FuncOp"> {
+def MoveCastsPass : Pass<"binade-move-casts", "::mlir::func::FuncOp"> {
   let summary = "Move casts across data movement to where they move fewer bytes";
   let description = [{
     A cast commutes with an op that only moves elements: reshape, transpose, slice, pad,

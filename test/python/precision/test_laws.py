@@ -252,7 +252,7 @@ def test_placing_casts_changes_no_bit_and_moves_less(case, get_step):
     policy = choose(case, ["bf16-amp", "fp16-amp", "grappler-bf16"])
     passes = [assign(policy), "--binade-materialize-precision", "--cse"]
     before = opt(str(get_step(case)), *passes)
-    place = "--pass-pipeline=builtin.module(func.func(binade-place-casts))"
+    place = "--pass-pipeline=builtin.module(func.func(binade-move-casts))"
     after = opt(before, place)
     assert count_bits(Step(after)) <= count_bits(Step(before))
     expected = reference.evaluate(before, case.draw())

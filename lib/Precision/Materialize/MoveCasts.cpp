@@ -1,4 +1,4 @@
-//===- PlaceCasts.cpp - Placement of casts where the fewest bytes move ----===//
+//===- MoveCasts.cpp - Placement of casts where the fewest bytes move ----===//
 //
 // A cast and an op that only moves data give the same bits in either order. One
 // traversal, from the end, moves casts up; another moves them down. Each move
@@ -13,7 +13,7 @@
 #include "binade/Precision/Policy.h"
 
 namespace mlir::binade {
-#define GEN_PASS_DEF_PLACECASTSPASS
+#define GEN_PASS_DEF_MOVECASTSPASS
 #include "binade/Precision/Passes.h.inc"
 
 namespace {
@@ -263,7 +263,7 @@ bool moveDown(Mover mover) {
   return true;
 }
 
-struct PlaceCastsPass : impl::PlaceCastsPassBase<PlaceCastsPass> {
+struct MoveCastsPass : impl::MoveCastsPassBase<MoveCastsPass> {
   void runOnOperation() override {
     if (getOperation().isExternal())
       return;

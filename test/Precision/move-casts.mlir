@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --pass-pipeline='builtin.module(func.func(binade-place-casts))' | FileCheck %s
+// RUN: binade-opt %s --pass-pipeline='builtin.module(func.func(binade-move-casts))' | FileCheck %s
 
 #d = #binade.precision<compute = f32, result = f32, rule = "class clear">
 #n = #binade.precision<compute = bf16, result = bf16, rule = "class clear">
