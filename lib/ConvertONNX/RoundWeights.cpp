@@ -1,5 +1,4 @@
-//===- RoundWeights.cpp - Rounding of f32 weights to 16 bits
-//-------------------===//
+//===- RoundWeights.cpp - Rounding of f32 weights to 16 bits --------------===//
 
 #include "RoundWeights.h"
 #include "binade/Container/FloatConversion.h"

@@ -1,5 +1,4 @@
-//===- RoundWeights.h - Rounding of f32 weights to 16 bits -----------*- C++
-//-*-===//
+//===- RoundWeights.h - Rounding of f32 weights to 16 bits ------*- C++ -*-===//
 
 #ifndef BINADE_LIB_CONVERTONNX_ROUNDWEIGHTS_H
 #define BINADE_LIB_CONVERTONNX_ROUNDWEIGHTS_H

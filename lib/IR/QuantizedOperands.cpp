@@ -1,5 +1,4 @@
-//===- QuantizedOperands.cpp - Formats of quantized contractions
-//-------------------===//
+//===- QuantizedOperands.cpp - Formats of quantized contractions ----------===//
 
 #include "binade/IR/QuantizedOperands.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,5 +1,4 @@
-//===- InsertRequestedStatistics.cpp - Requested statistics of a step
-//-------------------===//
+//===- InsertRequestedStatistics.cpp - Requested statistics of a step -----===//
 //
 // All ops are inserted after the step's own ops. Kernels are formed from these
 // as without statistics, and then statistics are fused into kernels that have

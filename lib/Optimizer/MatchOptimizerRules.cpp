@@ -1,5 +1,4 @@
-//===- MatchOptimizerRules.cpp - Identify imported rules
-//------------------------===//
+//===- MatchOptimizerRules.cpp - Identify imported rules ------------------===//
 
 #include "ImportedRules.h"
 #include "MatchPattern.h"

@@ -1,4 +1,4 @@
-//===- HashComputation.cpp - Hash of what a step computes -------------===//
+//===- HashComputation.cpp - Hash of what a step computes -----------------===//
 
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"

@@ -1,5 +1,4 @@
-//===- RemoveImportedBackward.cpp - Removal of derivable backward passes
-//------------===//
+//===- RemoveImportedBackward.cpp - Removal of derivable backward passes --===//
 
 #include "RandomPoint.h"
 #include "binade/Autodiff/Differentiate.h"

@@ -1,5 +1,4 @@
-//===- SplitTrainingStep.cpp - Recovery of the parts of a training step
-//---------===//
+//===- SplitTrainingStep.cpp - Recovery of the parts of a training step ---===//
 
 #include "Dataflow.h"
 #include "FindGradients.h"

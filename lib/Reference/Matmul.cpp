@@ -1,4 +1,4 @@
-//===- Matmul.cpp - Matmul in f64 ---------------------------------------===//
+//===- Matmul.cpp - Matmul in f64 -----------------------------------------===//
 //
 // Fast enough to evaluate models of a hundred million parameters: tiles of sums
 // stay in registers, in vectors as wide as the CPU's.

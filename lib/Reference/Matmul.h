@@ -1,4 +1,4 @@
-//===- Matmul.h - Matmul in f64 -------------------------------*- C++ -*-===//
+//===- Matmul.h - Matmul in f64 ---------------------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_REFERENCE_MATMUL_H
 #define BINADE_LIB_REFERENCE_MATMUL_H

@@ -1,5 +1,4 @@
-//===- LaneMovement.cpp - Ops that only move lanes
-//--------------------------===//
+//===- LaneMovement.cpp - Ops that only move lanes ------------------------===//
 
 #include "LaneMovement.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,5 +1,4 @@
-//===- LaneMovement.h - Ops that only move lanes ------------------*- C++
-//-*-===//
+//===- LaneMovement.h - Ops that only move lanes ----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_SIMULATOR_LANEMOVEMENT_H
 #define BINADE_LIB_SIMULATOR_LANEMOVEMENT_H

@@ -1,5 +1,4 @@
-//===- BitcastNarrowFloats.cpp - Narrow floats as integers
-//-----------------===//
+//===- BitcastNarrowFloats.cpp - Narrow floats as integers ----------------===//
 
 #include "binade/Codegen/IntegerCasts.h"
 #include "binade/Target/Passes.h"

@@ -1,5 +1,4 @@
-//===- QuantizedOperands.h - Formats of quantized contractions -----------*- C++
-//-*-===//
+//===- QuantizedOperands.h - Formats of quantized contractions --*- C++ -*-===//
 
 #ifndef BINADE_IR_QUANTIZEDOPERANDS_H
 #define BINADE_IR_QUANTIZEDOPERANDS_H

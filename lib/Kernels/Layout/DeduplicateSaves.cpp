@@ -1,5 +1,4 @@
-//===- DeduplicateSaves.cpp - Save a value instead of its permutations
-//-----------===//
+//===- DeduplicateSaves.cpp - Save a value instead of its permutations ----===//
 //
 // The backward pass may read several slices and transposes of one value, such
 // as query, key and value of one matmul, which contain the same elements.

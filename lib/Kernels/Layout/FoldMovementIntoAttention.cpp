@@ -1,5 +1,4 @@
-//===- FoldMovementIntoAttention.cpp - Slices and transposes as strides
-//---------------===//
+//===- FoldMovementIntoAttention.cpp - Movement as strides of operands ----===//
 //
 // Attention heads are columns that a reshape and a transpose extract, and
 // query, key and value may be slices of one matmul. With strides, attention

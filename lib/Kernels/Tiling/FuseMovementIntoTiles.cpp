@@ -1,5 +1,4 @@
-//===- FuseMovementIntoTiles.cpp - Movement inside tiles
-//------------------------------===//
+//===- FuseMovementIntoTiles.cpp - Movement inside tiles ------------------===//
 //
 // Slices and transposes that produce an operand of a tile, or that consume its
 // result, can be applied to each piece instead: the copies are then small, stay

@@ -1,4 +1,4 @@
-//===- MoveCasts.cpp - Placement of casts where the fewest bytes move ----===//
+//===- MoveCasts.cpp - Placement of casts where the fewest bytes move -----===//
 //
 // A cast and an op that only moves data give the same bits in either order. One
 // traversal, from the end, moves casts up; another moves them down. Each move

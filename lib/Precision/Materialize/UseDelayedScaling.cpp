@@ -1,5 +1,4 @@
-//===- UseDelayedScaling.cpp - Scales from the amax of earlier steps
-//------------===//
+//===- UseDelayedScaling.cpp - Scales from the amax of earlier steps ------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"

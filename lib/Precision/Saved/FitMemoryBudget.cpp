@@ -1,5 +1,4 @@
-//===- FitMemoryBudget.cpp - Limit the memory of saved values
-//-------------------===//
+//===- FitMemoryBudget.cpp - Limit the memory of saved values -------------===//
 
 #include "../Materialize/QuantizeValues.h"
 #include "ChooseSaved.h"

@@ -1,4 +1,4 @@
-//===- LibraryMatmul.cpp - Lowering of matmuls to cuBLASLt ---------------===//
+//===- LibraryMatmul.cpp - Lowering of matmuls to cuBLASLt ----------------===//
 
 #include "LibraryMatmul.h"
 #include <algorithm>

@@ -1,4 +1,4 @@
-//===- LibraryMatmul.h - Lowering of matmuls to cuBLASLt -------*- C++ -*-===//
+//===- LibraryMatmul.h - Lowering of matmuls to cuBLASLt --------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CUDA_LIBRARYMATMUL_H
 #define BINADE_LIB_RUNTIME_CUDA_LIBRARYMATMUL_H

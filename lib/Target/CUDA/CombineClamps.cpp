@@ -1,5 +1,4 @@
-//===- CombineClamps.cpp - Clamps as minima and maxima
-//---------------------===//
+//===- CombineClamps.cpp - Clamps as minima and maxima --------------------===//
 
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

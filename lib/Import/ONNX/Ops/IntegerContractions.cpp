@@ -1,5 +1,4 @@
-//===- IntegerContractions.cpp - Import of integer matmuls
-//------------------===//
+//===- IntegerContractions.cpp - Import of integer matmuls ----------------===//
 //
 // Imports MatMulInteger, ConvInteger and their variants with scales. 8-bit
 // values minus their zero points have at most 8 bits and a sign, so sums of 256

@@ -1,4 +1,4 @@
-//===- WarpMma.cpp - Matrix instructions of a warp --------------------===//
+//===- WarpMma.cpp - Matrix instructions of a warp ------------------------===//
 
 #include "WarpMma.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"

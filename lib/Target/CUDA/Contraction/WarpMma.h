@@ -1,4 +1,4 @@
-//===- WarpMma.h - Matrix instructions of a warp ------------*- C++ -*-===//
+//===- WarpMma.h - Matrix instructions of a warp ----------------*- C++ -*-===//
 //
 // Tensor cores multiply 16 x 16 by 16 x 8 matrices of f16 or bf16 with sums in
 // f32. ldmatrix loads four 8 x 8 matrices from shared memory at a time.
