@@ -18,6 +18,7 @@ using namespace mlir::binade;
 #include "binade/IR/BinadeDialect.cpp.inc"
 #include "binade/IR/DelayedScales.h"
 
+#include "binade/Interfaces/AlgebraOpInterface.cpp.inc"
 #include "binade/Interfaces/DifferentiableOpInterface.cpp.inc"
 #include "binade/Interfaces/ElementwiseOpInterface.cpp.inc"
 #include "binade/Interfaces/KernelOpInterface.cpp.inc"

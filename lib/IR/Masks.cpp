@@ -26,15 +26,20 @@ struct Masked {
 };
 } // namespace
 
-/// Returns the factor, 1 or -1, by which the operand `use` enters the result of
-/// its op as a term or as an element; none for other ops.
+/// As AlgebraOpInterface::getSign; 1 for ops that only move elements.
 static std::optional<double> getSign(OpOperand &use) {
-  Operation *op = use.getOwner();
-  if (isa<NegOp>(op) || (isa<SubOp>(op) && use.getOperandNumber() == 1))
-    return -1.0;
-  if (isMovement(op) || isa<SaveOp, CastOp, AddOp, SubOp, SelectOp>(op))
+  if (isMovement(use.getOwner()))
     return 1.0;
-  return std::nullopt;
+  auto op = dyn_cast<AlgebraOpInterface>(use.getOwner());
+  return op ? op.getSign(use.getOperandNumber()) : std::nullopt;
+}
+
+/// Whether `op` multiplies its operands element by element.
+static bool isElementwiseProduct(Operation *op) {
+  auto algebra = dyn_cast<AlgebraOpInterface>(op);
+  auto reader = dyn_cast<PrecisionOpInterface>(op);
+  return algebra && algebra.getLinearity() == Linearity::Product && reader &&
+         reader.isFactor(0);
 }
 
 /// Returns the result of the op of `use`, an operand with a mask, if the result
@@ -46,14 +51,15 @@ static std::optional<Masked> follow(OpOperand &use, bool isNegative,
     return std::nullopt;
   if (std::optional<double> sign = getSign(use))
     return Masked{op->getResult(0), isNegative != (*sign < 0)};
-  if (isa<MulOp>(op) && magnitude >= kMinFactor)
+  if (isElementwiseProduct(op) && magnitude >= kMinFactor)
     return Masked{op->getResult(0), isNegative};
   return std::nullopt;
 }
 
 bool mlir::binade::isMask(OpOperand &use, double number) {
   double magnitude = std::abs(number);
-  if (isa<MaxOp, MinOp>(use.getOwner()) && magnitude >= kUnbounded)
+  auto algebra = dyn_cast<AlgebraOpInterface>(use.getOwner());
+  if (algebra && algebra.isBound() && magnitude >= kUnbounded)
     return true;
   SmallVector<std::pair<OpOperand *, bool>> worklist = {{&use, number < 0}};
   llvm::SmallPtrSet<Operation *, 16> seen;
@@ -79,18 +85,13 @@ bool mlir::binade::isMask(OpOperand &use, double number) {
 /// The maximum number of ops between a value and such constants.
 static constexpr unsigned kMaxCarriers = 32;
 
-/// Returns the map from an element of the operand `use` to the element of the
-/// result that is computed from it alone; null if there is no such element.
-static std::function<double(double)> getCarrying(OpOperand &use) {
-  Operation *op = use.getOwner();
-  if (std::optional<double> sign = getSign(use))
-    return [sign = *sign](double number) { return sign * number; };
-  if (isa<MaxOp, MinOp, ReluOp, AbsOp, PadOp, ConcatOp>(op))
-    return [](double number) { return number; };
-  if (isa<SqrtOp>(op))
-    return [](double number) { return std::sqrt(number); };
-  if (isa<ReciprocalOp>(op))
-    return [](double number) { return 1.0 / number; };
+/// As AlgebraOpInterface::getElementMap; the identity for ops that only move
+/// elements.
+static std::function<double(double)> getElementMap(OpOperand &use) {
+  if (isMovement(use.getOwner()))
+    return multiplyBy(1.0);
+  if (auto op = dyn_cast<AlgebraOpInterface>(use.getOwner()))
+    return op.getElementMap(use.getOperandNumber());
   return {};
 }
 
@@ -112,7 +113,7 @@ mlir::binade::findPropagatedConstants(Value value) {
     if (!op || op->getNumResults() != 1 || !seen.insert(next).second)
       continue;
     for (OpOperand &operand : op->getOpOperands()) {
-      Make inner = isFloat(operand.get()) ? getCarrying(operand) : Make();
+      Make inner = isFloat(operand.get()) ? getElementMap(operand) : Make();
       if (!inner)
         continue;
       Make make = [outer, inner](double number) {

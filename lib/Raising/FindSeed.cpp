@@ -16,14 +16,6 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// How the degree of a result depends on those of the float operands.
-enum class Scaling {
-  Same,    ///< Equal to that of all operands, except zeros.
-  Product, ///< Degree 1 if exactly one of two operands has it.
-  First,   ///< Equal to that of the first; the others have 0.
-  None     ///< All operands and results have 0.
-};
-
 /// A value or, for a constant that is added to others, one use of it: each use
 /// may have another degree.
 using Place = llvm::PointerUnion<Value, OpOperand *>;
@@ -72,9 +64,9 @@ static bool isZero(Value value) {
 /// the seed. A constant factor of a product has degree 0.
 static bool isAddedConstant(OpOperand &operand) {
   Operation *op = operand.get().getDefiningOp();
-  return op && op->hasTrait<OpTrait::ConstantLike>() &&
-         isa<AddOp, SubOp, SelectOp, ConcatOp>(operand.getOwner()) &&
-         isFloat(operand.get()) && !isZero(operand.get());
+  auto reader = dyn_cast<AlgebraOpInterface>(operand.getOwner());
+  return op && op->hasTrait<OpTrait::ConstantLike>() && reader &&
+         reader.hasTerms() && isFloat(operand.get()) && !isZero(operand.get());
 }
 
 static Place getPlace(OpOperand &operand) {
@@ -83,19 +75,15 @@ static Place getPlace(OpOperand &operand) {
   return operand.get();
 }
 
-static Scaling getScaling(Operation *op) {
-  if (isa<MulOp, MatmulOp, ConvInputGradOp, ConvWeightGradOp, ConvOp>(op))
-    return llvm::count_if(op->getOperands(), isFloat) == 2 ? Scaling::Product
-                                                           : Scaling::None;
-  if (isa<DivOp, ReluGradOp, GeluGradOp, SiluGradOp, SoftmaxGradOp,
-          LogSoftmaxGradOp, LayerNormGradOp, LayerNormParamGradOp,
-          RmsNormGradOp, RmsNormScaleGradOp, CrossEntropyGradOp>(op))
-    return Scaling::First;
-  if (isa<AddOp, SubOp, NegOp, CastOp, SelectOp, BroadcastOp, SliceOp, PadOp,
-          ConcatOp, GatherOp, GatherGradOp, ReduceSumOp>(op) ||
-      isMovement(op))
-    return Scaling::Same;
-  return Scaling::None;
+/// Returns in which operands `op` is linear. Products with other than two
+/// floating-point operands, such as a matmul with a bias, count as not linear.
+static Linearity getLinearity(Operation *op) {
+  auto algebra = dyn_cast<AlgebraOpInterface>(op);
+  Linearity linearity = algebra ? algebra.getLinearity() : Linearity::None;
+  if (linearity == Linearity::Product &&
+      llvm::count_if(op->getOperands(), isFloat) != 2)
+    return Linearity::None;
+  return linearity;
 }
 
 SeedFinder::SeedFinder(func::FuncOp function) : function(function) {
@@ -136,16 +124,20 @@ bool SeedFinder::set(Degrees &degrees, Place place, bool degree,
 bool SeedFinder::propagate(Degrees &degrees, Operation *op,
                            bool &changed) const {
   SmallVector<Place> values, results;
-  Scaling scaling = getScaling(op);
+  Linearity linearity = getLinearity(op);
   for (OpOperand &operand : op->getOpOperands())
     if (isFloat(operand.get()) &&
-        !(scaling == Scaling::Same && isZero(operand.get())))
+        !(linearity == Linearity::Joint && isZero(operand.get())))
       values.push_back(getPlace(operand));
   for (Value result : op->getResults())
     if (isFloat(result))
       results.push_back(result);
-  switch (scaling) {
-  case Scaling::Same: {
+  // A joint result has the degree of all operands but zeros. A product has
+  // degree 1 if exactly one factor has it. A result that is linear in the first
+  // operand has its degree; the others have 0, as has everything if there is no
+  // linearity.
+  switch (linearity) {
+  case Linearity::Joint: {
     llvm::append_range(values, results);
     for (Place value : values)
       if (std::optional<bool> degree = get(degrees, value))
@@ -154,7 +146,7 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
         });
     return true;
   }
-  case Scaling::Product: {
+  case Linearity::Product: {
     Place lhs = values[0], rhs = values[1], y = results[0];
     std::optional<bool> left = get(degrees, lhs), right = get(degrees, rhs),
                         product = get(degrees, y);
@@ -172,7 +164,7 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
       return set(degrees, rhs, !*left, changed);
     return !right || set(degrees, lhs, !*right, changed);
   }
-  case Scaling::First: {
+  case Linearity::First: {
     for (Place other : ArrayRef(values).drop_front())
       if (!set(degrees, other, false, changed))
         return false;
@@ -186,13 +178,13 @@ bool SeedFinder::propagate(Degrees &degrees, Operation *op,
     }
     return true;
   }
-  case Scaling::None:
+  case Linearity::None:
     llvm::append_range(values, results);
     return llvm::all_of(values, [&](Place value) {
       return set(degrees, value, false, changed);
     });
   }
-  llvm_unreachable("all scalings are listed");
+  llvm_unreachable("all cases are listed");
 }
 
 /// Propagates degrees to a fixed point; returns false on a contradiction.

@@ -36,9 +36,10 @@ static bool sums(func::FuncOp kernel) {
       changed = true;
     }
   }
-  return llvm::any_of(parts->front(),
-                      llvm::IsaPred<ReduceSumOp, ReduceMeanOp, GatherGradOp,
-                                    GradientStatisticsOp>);
+  return llvm::any_of(parts->front(), [](Operation &op) {
+    auto primitive = dyn_cast<KernelOpInterface>(op);
+    return primitive && primitive.sumsElements();
+  });
 }
 
 /// Whether `judge` knows records of this kind. Those of other kinds have the

@@ -51,6 +51,17 @@ struct Rows {
   bool added = false;
 };
 
+/// How the results of an op depend on its floating-point operands.
+enum class Linearity : uint8_t {
+  None,
+  Joint,   ///< Linear in all operands together, such as a sum.
+  Product, ///< Linear in each of two operands.
+  First ///< Linear in the first operand, such as a gradient in the cotangent.
+};
+
+/// Returns the function that multiplies by `sign`; null if there is none.
+std::function<double(double)> multiplyBy(std::optional<double> sign);
+
 /// The elements that a reduction combines: all along `axes`, or each `group`
 /// consecutive elements of the last axis.
 struct Reduced {
@@ -109,6 +120,7 @@ LogicalResult expectShape(std::optional<Location> location, StringRef what,
 
 } // namespace mlir::binade
 
+#include "binade/Interfaces/AlgebraOpInterface.h.inc"
 #include "binade/Interfaces/DifferentiableOpInterface.h.inc"
 #include "binade/Interfaces/ElementwiseOpInterface.h.inc"
 #include "binade/Interfaces/KernelOpInterface.h.inc"

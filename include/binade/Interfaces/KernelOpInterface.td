@@ -44,6 +44,14 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
         return ::mlir::binade::Reduced{{type.getRank() - 1}};
       }]>,
     InterfaceMethod<[{
+        Returns whether a primitive adds elements of an operand, in an order that
+        each target chooses, so that results of targets may differ. The `reduce_sum`
+        and `reduce_mean` ops, `gather_grad` and `gradient_statistics` do. Used by
+        the verification of records.
+      }],
+      "bool", "sumsElements", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
         Returns the number of tensors of a multi-tensor op, among which its
         operands are divided evenly; 1 by default. `gradient_statistics` has more.
         `binade-form-kernels` makes one kernel of a segment.

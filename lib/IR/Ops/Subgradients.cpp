@@ -3,7 +3,6 @@
 #include "Subgradients.h"
 #include "binade/IR/Subgradient.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -149,6 +148,53 @@ bool mlir::binade::isBounded(Value x) {
 // Norms
 //===----------------------------------------------------------------------===//
 
+using IsMagnitude = llvm::function_ref<bool(Value)>;
+
+static bool isPositive(Value x) {
+  return isConstantBetweenZeroAnd(x, INFINITY);
+}
+
+static bool isEven(Value exponent) {
+  std::optional<double> number = getNumber(exponent);
+  return number && *number > 0.0 && std::fmod(*number, 2.0) == 0.0;
+}
+
+bool AbsOp::isMagnitude(IsMagnitude) { return true; }
+
+bool MulOp::isMagnitude(IsMagnitude holds) {
+  Value lhs = getLhs(), rhs = getRhs();
+  return lhs == rhs || (isPositive(lhs) && holds(rhs)) ||
+         (isPositive(rhs) && holds(lhs)) || (holds(lhs) && holds(rhs));
+}
+
+bool DivOp::isMagnitude(IsMagnitude holds) {
+  return isPositive(getRhs()) && holds(getLhs());
+}
+
+bool PowOp::isMagnitude(IsMagnitude holds) {
+  return isEven(getRhs()) || (isPositive(getRhs()) && holds(getLhs()));
+}
+
+bool AddOp::isMagnitude(IsMagnitude holds) {
+  return llvm::all_of((*this)->getOperands(), [&](Value side) {
+    return holds(side) || getNumber(side).value_or(-1.0) >= 0.0;
+  });
+}
+
+/// A distance by the expansion of its square, (x - y)^2 = x^2 - 2 x y + y^2:
+/// negative rounding errors are clamped to 0.
+bool MaxOp::isMagnitude(IsMagnitude holds) {
+  return getNumber(getRhs()) == 0.0 &&
+         (isa_and_present<MatmulOp>(getLhs().getDefiningOp()) ||
+          holds(getLhs()));
+}
+
+bool ConcatOp::isMagnitude(IsMagnitude holds) {
+  return llvm::all_of(getInputs(), [&](Value part) {
+    return getNumber(part) == 0.0 || holds(part);
+  });
+}
+
 namespace {
 /// Visits the ops that compute a value, each once.
 class Magnitudes {
@@ -157,61 +203,13 @@ public:
     auto [known, isNew] = seen.try_emplace(x, false);
     if (!isNew)
       return known->second;
-    bool result = compute(x);
+    auto op = x.getDefiningOp<AlgebraOpInterface>();
+    bool result =
+        op && op.isMagnitude([this](Value operand) { return holds(operand); });
     return seen[x] = result;
   }
 
 private:
-  static bool isPositive(Value x) {
-    return isConstantBetweenZeroAnd(x, INFINITY);
-  }
-
-  static bool isEven(Value exponent) {
-    std::optional<double> number = getNumber(exponent);
-    return number && *number > 0.0 && std::fmod(*number, 2.0) == 0.0;
-  }
-
-  bool compute(Value x) {
-    Operation *op = x.getDefiningOp();
-    if (!op)
-      return false;
-    return llvm::TypeSwitch<Operation *, bool>(op)
-        .Case<AbsOp>([](AbsOp) { return true; })
-        .Case([&](MulOp mul) {
-          Value lhs = mul.getLhs(), rhs = mul.getRhs();
-          return lhs == rhs || (isPositive(lhs) && holds(rhs)) ||
-                 (isPositive(rhs) && holds(lhs)) || (holds(lhs) && holds(rhs));
-        })
-        .Case([&](DivOp div) {
-          return isPositive(div.getRhs()) && holds(div.getLhs());
-        })
-        .Case([&](PowOp pow) {
-          return isEven(pow.getRhs()) ||
-                 (isPositive(pow.getRhs()) && holds(pow.getLhs()));
-        })
-        .Case([&](AddOp add) {
-          return llvm::all_of(op->getOperands(), [&](Value side) {
-            return holds(side) || getNumber(side).value_or(-1.0) >= 0.0;
-          });
-        })
-        // A distance by the expansion of its square, (x - y)^2 = x^2 - 2 x y +
-        // y^2: negative rounding errors are clamped to 0.
-        .Case([&](MaxOp max) {
-          return getNumber(max.getRhs()) == 0.0 &&
-                 (isa_and_present<MatmulOp>(max.getLhs().getDefiningOp()) ||
-                  holds(max.getLhs()));
-        })
-        .Case<ReduceSumOp, ReduceMeanOp, ReshapeOp, TransposeOp, BroadcastOp,
-              SliceOp, PadOp, CastOp>(
-            [&](auto moved) { return holds(moved->getOperand(0)); })
-        .Case([&](ConcatOp concat) {
-          return llvm::all_of(concat.getInputs(), [&](Value part) {
-            return getNumber(part) == 0.0 || holds(part);
-          });
-        })
-        .Default(false);
-  }
-
   DenseMap<Value, bool> seen;
 };
 } // namespace

@@ -5,6 +5,7 @@
 
 include "binade/IR/BinadeAttrs.td"
 include "binade/IR/BinadeDialect.td"
+include "binade/Interfaces/AlgebraOpInterface.td"
 include "binade/Interfaces/DifferentiableOpInterface.td"
 include "binade/Interfaces/ElementwiseOpInterface.td"
 include "binade/Interfaces/KernelOpInterface.td"
@@ -51,6 +52,7 @@ def OneKindOfElements : NativeOpTrait<"OneKindOfElements"> {
 class Binade_PrecisionOp<string mnemonic, string precisionClass,
                          list<Trait> traits = []>
     : Binade_Op<mnemonic, !listconcat(traits, [
+          DeclareOpInterfaceMethods<AlgebraOpInterface>,
           DeclareOpInterfaceMethods<PrecisionOpInterface>])> {
   code classDefinition = [{
     PrecisionClass $cppClass::getPrecisionClass() {

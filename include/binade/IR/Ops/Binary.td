@@ -10,6 +10,12 @@ include "binade/IR/Ops/ElementwiseBase.td"
 //===----------------------------------------------------------------------===//
 
 def Binade_AddOp : Binade_BinaryOp<"add", "Infer", (ins), [Commutative]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool hasTerms() { return true; }
+    ::std::optional<double> getSign(unsigned) { return 1.0; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   let summary = "elementwise sum";
   let semantics = [{
     `y = lhs + rhs`. Infinities of opposite signs give NaN. Integers wrap around. Both
@@ -20,6 +26,13 @@ def Binade_AddOp : Binade_BinaryOp<"add", "Infer", (ins), [Commutative]> {
 }
 
 def Binade_SubOp : Binade_BinaryOp<"sub", "Infer"> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool hasTerms() { return true; }
+    ::std::optional<double> getSign(unsigned index) {
+      return index == 1 ? -1.0 : 1.0;
+    }
+  }];
   let summary = "elementwise difference";
   let semantics = [{
     `y = lhs - rhs`. Infinities of equal signs give NaN. Integers wrap around. The gradients
@@ -35,7 +48,11 @@ def Binade_MulOp : Binade_BinaryOp<"mul", "Infer", (ins), [Commutative]> {
     `y = lhs rhs`. 0 times an infinity is NaN. Integers wrap around. The gradients are `dy
     rhs` and `dy lhs`.
   }];
-  let extraClassDeclaration = "bool isFactor(unsigned) { return true; }";
+  let extraClassDeclaration = [{
+    bool isFactor(unsigned) { return true; }
+    Linearity getLinearity() { return Linearity::Product; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   let scalar = [{ return buildBinary<arith::MulFOp, arith::MulIOp>(b, lhs, rhs); }];
   let adjoint = [{
     return {MulOp::create(b, dy, rhs), MulOp::create(b, dy, lhs)};
@@ -51,6 +68,8 @@ def Binade_DivOp : Binade_BinaryOp<"div", "Infer"> {
   }];
   let extraClassDeclaration = [{
     bool isSingularAtZero(unsigned index) { return index == 1; }
+    Linearity getLinearity() { return Linearity::First; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
   }];
   let scalar = [{
     return buildQuotient(b, lhs, rhs, isUnsigned(getLhs().getType()));
@@ -76,7 +95,10 @@ def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
     result is rounded once to its format, to nearest, ties to even. Empty tensors give an
     empty tensor.
   }];
-  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
+  let extraClassDeclaration = [{
+    bool isSingularAtZero(unsigned) { return true; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   // d lhs = dy rhs lhs^(rhs - 1), 0 where rhs is 0, and at 0 where the power is a
   // norm; d rhs = dy y log(lhs), 0 where lhs is 0 and rhs is not negative.
   let adjoint = [{
@@ -101,6 +123,11 @@ def Binade_PowOp : Binade_BinaryOp<"pow", "Deny", (ins), [], FloatTensor> {
 }
 
 def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
+  let extraClassDeclaration = [{
+    bool isBound() { return true; }
+    ::std::function<double(double)> getElementMap(unsigned);
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   let summary = "elementwise maximum";
   let semantics = [{
     NaN if either side is NaN. The gradient goes to the larger side. Equal sides share it,
@@ -117,6 +144,10 @@ def Binade_MaxOp : Binade_BinaryOp<"max", "Clear", (ins), [Commutative]> {
 }
 
 def Binade_MinOp : Binade_BinaryOp<"min", "Clear", (ins), [Commutative]> {
+  let extraClassDeclaration = [{
+    bool isBound() { return true; }
+    ::std::function<double(double)> getElementMap(unsigned);
+  }];
   let summary = "elementwise minimum";
   let semantics = [{
     NaN if either side is NaN. The gradient goes to the smaller side. Equal sides share it,
@@ -263,6 +294,11 @@ def Binade_SelectOp : Binade_ElementwiseOp<"select", "Clear",
     (ins BoolTensor:$condition, Tensor:$lhs, Tensor:$rhs),
     "Value condition = operands[0], lhs = operands[1], rhs = operands[2];",
     [OneKindOfElements]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool hasTerms() { return true; }
+    ::std::optional<double> getSign(unsigned) { return 1.0; }
+  }];
   let summary = "elementwise choice";
   let semantics = [{
     `lhs` where `condition` is true, otherwise `rhs`. Elements are not changed, unless the

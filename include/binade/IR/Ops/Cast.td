@@ -12,6 +12,13 @@ def Binade_CastOp : Binade_Op<"cast", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "isRecomputed", "keepsIntegers"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    ::std::optional<double> getSign(unsigned) { return 1.0; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds) {
+      return holds(getX());
+    }
+  }];
   let summary = "elementwise conversion to another number format";
   let description = [{
     Converts every element to the element type of the result. Operand and result have one
@@ -118,6 +125,8 @@ def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>,
     NotDifferentiable]> {
+  let extraClassDeclaration =
+      "::std::optional<double> getSign(unsigned) { return 1.0; }";
   let summary = "marks a forward value that is saved for backward";
   let description = [{
     Every forward value that a backward op reads, other than arguments and constants,

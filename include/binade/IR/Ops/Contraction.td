@@ -14,6 +14,8 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getRows", "decompose",
                                "buildWithoutElements"]>]> {
+  let extraClassDeclaration =
+      "Linearity getLinearity() { return Linearity::Product; }";
   let summary = "batched matmul, optionally with a bias";
   let description = [{
     `lhs rhs + bias` over the last two axes. `transpose_lhs` and `transpose_rhs` transpose

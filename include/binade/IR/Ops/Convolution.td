@@ -28,6 +28,8 @@ class Binade_ConvolutionOp<string mnemonic, list<Trait> traits = []>
   bit givesActivation = 1;
   let results = (outs FloatTensor:$y);
   let hasVerifier = 1;
+  let extraClassDeclaration =
+      "Linearity getLinearity() { return Linearity::Product; }";
   let extraClassDefinition = classDefinition # [{
     std::optional<int64_t> $cppClass::countMacs() {
       return countConvolutionMacs(*this);

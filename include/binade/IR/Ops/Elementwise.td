@@ -6,6 +6,10 @@
 include "binade/IR/Ops/ElementwiseBase.td"
 
 def Binade_NegOp : Binade_UnaryOp<"neg", "Clear"> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    ::std::optional<double> getSign(unsigned) { return -1.0; }
+  }];
   let summary = "elementwise negation";
   let semantics = [{
     `y = -x`: flips the sign bit, also that of a NaN. The gradient is `-dy`.
@@ -15,6 +19,10 @@ def Binade_NegOp : Binade_UnaryOp<"neg", "Clear"> {
 }
 
 def Binade_AbsOp : Binade_UnaryOp<"abs", "Clear"> {
+  let extraClassDeclaration = [{
+    ::std::function<double(double)> getElementMap(unsigned);
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   let summary = "elementwise magnitude";
   let semantics = [{
     `y = |x|`: clears the sign bit, also that of a NaN. The gradient is `dy sign(x)`; at 0
@@ -156,7 +164,10 @@ def Binade_SqrtOp : Binade_UnaryOp<"sqrt", "Infer"> {
     infinite at 0. If the operand is a sum of squares or of magnitudes, so that the root is
     a norm, the gradient at 0 is 0.
   }];
-  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
+  let extraClassDeclaration = [{
+    bool isSingularAtZero(unsigned) { return true; }
+    ::std::function<double(double)> getElementMap(unsigned);
+  }];
   let scalar = [{ return math::SqrtOp::create(b, x); }];
   let adjoint = [{
     Value half = buildSplat(b, y.getType(), 0.5);
@@ -171,7 +182,10 @@ def Binade_ReciprocalOp : Binade_UnaryOp<"reciprocal", "Deny"> {
     `y = 1 / x`. A zero gives an infinity of its sign, an infinity a zero. The gradient is
     `-dy y^2`.
   }];
-  let extraClassDeclaration = "bool isSingularAtZero(unsigned) { return true; }";
+  let extraClassDeclaration = [{
+    bool isSingularAtZero(unsigned) { return true; }
+    ::std::function<double(double)> getElementMap(unsigned);
+  }];
   let scalar = [{ return arith::DivFOp::create(b, splat(b, x, 1.0), x); }];
   let adjoint = [{
     Value square = MulOp::create(b, y, y);
@@ -242,6 +256,8 @@ def Binade_SoftplusOp : Binade_UnaryOp<"softplus", "Deny"> {
 }
 
 def Binade_ReluOp : Binade_UnaryOp<"relu", "Clear"> {
+  let extraClassDeclaration =
+      "::std::function<double(double)> getElementMap(unsigned);";
   let summary = "elementwise rectifier";
   let semantics = [{
     0 for negative elements, otherwise x; a NaN stays a NaN. The gradient is `relu_grad`,

@@ -120,6 +120,8 @@ class Binade_UnaryGradOp<string mnemonic, string precisionClass,
           !con((ins FloatTensor:$gradient, FloatTensor:$saved), attributes),
           "Value gradient = operands[0], saved = operands[1];",
           [NotDifferentiable]> {
+  let extraClassDeclaration =
+      "Linearity getLinearity() { return Linearity::First; }";
   let example = [{
     Example:
 

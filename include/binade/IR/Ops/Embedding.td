@@ -12,6 +12,7 @@ def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange",
                                "buildWithoutElements"]>]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::Joint; }";
   let summary = "lookup of rows of a table";
   let description = [{
     `y[i..., :] = table[indices[i...], :]`. Negative indices count from the end. An index
@@ -40,6 +41,10 @@ def Binade_GatherGradOp : Binade_PrecisionOp<"gather_grad", "Deny", [
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getIndexRange"]>]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool sumsElements() { return true; }
+  }];
   let summary = "gradient of gather: sums rows by index";
   let description = [{
     `dtable[r, :]` is the sum of `gradient[i, :]` over all i with `indices[i] = r`, in

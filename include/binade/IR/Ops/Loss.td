@@ -52,6 +52,7 @@ def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny",
                               ["getSchedule", "getIndexRange", "getRows",
                                "decompose"]>,
     NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{
     `dlogits[i, j] = gradient[i] (exp((logits[i, j] - maximum[i]) - logarithm[i]) - [j =

@@ -49,6 +49,7 @@ def Binade_SoftmaxOp : Binade_NormalizationOp<"softmax", "Infer", [
 
 def Binade_SoftmaxGradOp : Binade_NormalizationOp<"softmax_grad", "Infer",
     [NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of softmax: y (dy - sum(dy y))";
   let description = [{
     `dx = y (gradient - sum(gradient y))` for each row, where `y` is the result of
@@ -91,6 +92,7 @@ def Binade_LogSoftmaxOp : Binade_NormalizationOp<"log_softmax", "Deny", [
 
 def Binade_LogSoftmaxGradOp : Binade_NormalizationOp<"log_softmax_grad", "Deny",
     [NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of log_softmax: dy - exp(y) sum(dy)";
   let description = [{
     `dx = gradient - exp(y) sum(gradient)` for each row, where `y` is the result of
@@ -152,6 +154,7 @@ def Binade_LayerNormGradOp : Binade_NormalizationOp<"layer_norm_grad", "Infer", 
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getOperandFormat", "getOperandRole"]>,
     NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of layer_norm with respect to its input";
   let description = [{
     With `n = (x - mean) rstd` and `g = gradient scale`, for each row:
@@ -178,6 +181,7 @@ def Binade_LayerNormParamGradOp
           DeclareOpInterfaceMethods<PrecisionOpInterface,
                                     ["getOperandFormat", "getResultFormat"]>,
           NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradients of layer_norm with respect to scale and bias";
   let description = [{
     `dscale = sum(gradient (x - mean) rstd)` and `dbias = sum(gradient)` over all rows, in
@@ -237,6 +241,7 @@ def Binade_RmsNormGradOp : Binade_NormalizationOp<"rms_norm_grad", "Infer", [
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getOperandFormat", "getOperandRole"]>,
     NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of rms_norm with respect to its input";
   let description = [{
     With `n = x rstd` and `g = gradient scale`, for each row: `dx = rstd (g - n mean(g n))`.
@@ -260,6 +265,7 @@ def Binade_RmsNormScaleGradOp
           DeclareOpInterfaceMethods<PrecisionOpInterface,
                                     ["getOperandFormat", "getResultFormat"]>,
           NotDifferentiable]> {
+  let extraClassDeclaration = "Linearity getLinearity() { return Linearity::First; }";
   let summary = "gradient of rms_norm with respect to its scale";
   let description = [{
     `dscale = sum(gradient x rstd)` over all rows, in f32 and in a fixed order. Without

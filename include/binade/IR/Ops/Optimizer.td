@@ -133,6 +133,7 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
     DeclareOpInterfaceMethods<KernelOpInterface,
                               ["getSchedule", "getSegments",
                                "buildWithoutElements"]>]> {
+  let extraClassDeclaration = "bool sumsElements() { return true; }";
   let summary = "sum of squares and overflow check of all gradients";
   let description = [{
     One pass over all gradients. `squares` is the sum of the squares of all elements, in f64

@@ -44,6 +44,13 @@ class Binade_ReduceOp<string mnemonic, string precisionClass>
 }
 
 def Binade_ReduceSumOp : Binade_ReduceOp<"reduce_sum", "Deny"> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool sumsElements() { return true; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds) {
+      return holds(getX());
+    }
+  }];
   let summary = "sum over axes, which are removed";
   let description = [{
     Partial sums are f32 (f64 for f64), in a fixed order: 16 virtual lanes, then a tree. So
@@ -77,6 +84,10 @@ def Binade_ReduceMeanOp : Binade_ReduceOp<"reduce_mean", "Deny"> {
   }];
   let extraClassDeclaration = [{
     FailureOr<SmallVector<Value>> decompose(ImplicitLocOpBuilder &b);
+    bool sumsElements() { return true; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds) {
+      return holds(getX());
+    }
   }];
 }
 

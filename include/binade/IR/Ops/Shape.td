@@ -37,6 +37,12 @@ class Binade_MovementOp<string mnemonic, list<string> kernelMethods = [],
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface,
               !listconcat(["getSchedule", "getRows"], kernelMethods)>])> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds) {
+      return holds((*this)->getOperand(0));
+    }
+  }];
   let results = (outs Tensor:$y);
   let hasVerifier = 1;
 }
@@ -138,6 +144,13 @@ def Binade_SliceOp : Binade_MovementOp<"slice", [], [
 
 def Binade_PadOp : Binade_MovementOp<"pad", [], [
     DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    ::std::function<double(double)> getElementMap(unsigned) { return multiplyBy(1.0); }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds) {
+      return holds(getX());
+    }
+  }];
   let summary = "a tensor as a strided box in zeros";
   let description = [{
     Per axis, element `offset + i stride` of the result is element i of the operand; all
@@ -169,6 +182,12 @@ def Binade_PadOp : Binade_MovementOp<"pad", [], [
 
 def Binade_ConcatOp : Binade_MovementOp<"concat", ["buildWithoutElements"], [
     DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
+  let extraClassDeclaration = [{
+    Linearity getLinearity() { return Linearity::Joint; }
+    bool hasTerms() { return true; }
+    ::std::function<double(double)> getElementMap(unsigned) { return multiplyBy(1.0); }
+    bool isMagnitude(::llvm::function_ref<bool(::mlir::Value)> holds);
+  }];
   let summary = "concatenation along an axis";
   let description = [{
     Elements are copied bit for bit, so that NaNs keep their payload. Operands and result
