@@ -40,9 +40,10 @@ def test_an_output_named_loss_that_is_no_float_scalar(folder, output, type_):
     model = write(
         folder / "m.onnx", body, output=output, weights=weights, trainable=["w"]
     )
-    words = ["'loss' has to be one floating-point number, it is", type_]
-    check(train(model), 3, *words, "--loss-output NAME")
-    check(train(model, "--loss-output", "loss"), 3, *words)
+    found = "'loss' has to be one floating-point number, it is"
+    check(train(model), 3, found, type_, "--loss-output NAME")
+    found = "'loss' has to have one floating-point element, but its type is"
+    check(train(model, "--loss-output", "loss"), 3, found, type_)
 
 
 def test_a_model_without_a_loss_lists_its_outputs(folder):

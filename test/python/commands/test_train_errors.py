@@ -145,54 +145,6 @@ def test_damaged_rule_and_policy_files(kind, data, tmp_path):
         assert file.name in process.stderr and not out.exists()
 
 
-def test_wrong_batch(step, data, tmp_path):
-    out = tmp_path / "run"
-    process = train(step, data, "--window", WINDOW, "--batch", 4, out=out)
-    refuse(process, 3, "4", "16", out=out)
-
-
-def test_wrong_init_files(step, data, tmp_path):
-    other, out = tmp_path / "other.safetensors", tmp_path / "run"
-    for tensors, words in (
-        ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
-        ({"token.weight": np.zeros((94, 3), np.float32)}, ["F32 [94, 3]", "[94, 128]"]),
-        (
-            {"token.weight": np.zeros((94, 128), np.int32)},
-            ["I32 [94, 128]", "F32 [94, 128]"],
-        ),
-        (
-            {
-                "head.weight": np.zeros((2, 3), np.float32),
-                "token.weight": np.zeros((94, 3), np.float32),
-            },
-            [
-                "'token.weight': error: F32 [94, 3]",
-                "also tensor 'head.weight': F32 [2, 3]",
-            ],
-        ),
-    ):
-        safetensors.save(other, tensors)
-        process = train(step, data, "--window", WINDOW, "--init", other, out=out)
-        refuse(process, 3, "other.safetensors", *words, out=out)
-
-
-def test_numbers_stop_a_run(step, data, tmp_path):
-    """Exit code 4, and the last good state is kept."""
-    final = tmp_path / "run" / "final.safetensors"
-    train(step, data, "--window", WINDOW, out=tmp_path / "run")
-    state = safetensors.load(final)
-    state["head.weight"][0, 0] = np.inf
-    broken = tmp_path / "broken.safetensors"
-    safetensors.save(broken, state)
-    out = tmp_path / "second"
-    process = train(step, data, "--window", WINDOW, "--init", broken, out=out)
-    assert process.returncode == 4, process.stderr
-    assert "step 1" in process.stderr and "final.safetensors" in process.stderr
-    kept = safetensors.load(out / "final.safetensors")
-    np.testing.assert_array_equal(kept["head.weight"], state["head.weight"])
-    np.testing.assert_array_equal(kept["token.weight"], state["token.weight"])
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_after_its_step(number, step, data, tmp_path):
     out = tmp_path / "run"

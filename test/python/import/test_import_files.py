@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not 
 
 FILES = {
     "empty": (b"", "expected an ONNX model, got an empty file"),
-    "text": (b"hello, this is no model at all", "expected an ONNX model, but the bytes are none"),
+    "text": (b"hello, this is no model at all", "but the bytes cannot be parsed as one"),
     "gzip": (b"\x1f\x8b\x08\x00" + bytes(60), "got a gzip file\nm.onnx: note: decompress it first"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(60), "got a PNG image"),
     "safetensors": (
@@ -162,8 +162,8 @@ def test_parameters_that_the_model_holds_are_not_left_out_silently(tmp_path):
     both = warnings({"w": "fc.weight", "b": "fc.bias", "c": "out.bias"})
     assert (
         "m.onnx:initializer 'fc.bias': warning: is not trained, the first of 2 that the "
-        "model holds: without metadata 'binade.trainable' what has external data is; "
-        "--train '*' trains all\n" in both
+        "model holds: without metadata 'binade.trainable' only initializers with "
+        "external data are trained; --train '*' trains all\n" in both
     )
     assert "'fc.bias': warning: is not trained: " in warnings({"b": "fc.bias"})
     assert warnings({}) == ""
@@ -177,7 +177,7 @@ METADATA = {
     "not_a_list": ({"binade.trainable": {}}, "expected a list of names"),
     "name": (
         {"binade.trainable": ["w", "v"]},
-        "names 'v', which is no initializer or input of the graph",
+        "names 'v', which is neither an initializer nor an input",
     ),
     "buffer": (
         {"binade.buffers": {"w": {"kind": "sum"}}},

@@ -79,4 +79,4 @@ def test_wrong_formats(tmp_path):
         tmp_path / "f.yaml", "-o", tmp_path / "m.bnd",
     )  # fmt: skip
     assert process.returncode == 3
-    assert "of the scale of a whole tensor" in process.stderr
+    assert "a history needs at least one step, and one scale per tensor" in process.stderr

@@ -56,7 +56,7 @@ def test_tiger_in_half_precision(policy, lost, tmp_path):
                      "-o", tmp_path / "x.mlir")  # fmt: skip
     bound = 1e-4 * 2.0 ** -int(lost[2:])
     assert f"loses updates below {lost} of it" in process.stderr
-    said = f"lr = 0.0001 beside elements beyond {bound:.3g} root mean squares"
+    said = f"lr = 0.0001 on elements beyond {bound:.3g} root mean squares"
     assert said in process.stderr
     remedy = tmp_path / "remedy.yaml"
     remedy.write_text(
@@ -131,7 +131,7 @@ def test_nothing_is_rounded_to_f32(tmp_path):
     process = binade("compile", Mlp(tmp_path).model, "--loss", LOSS, "--states",
                      "f32:stochastic", "-o", tmp_path / "x.bnd")  # fmt: skip
     assert process.returncode == 3
-    assert "'f32' is that of what is computed" in process.stderr
+    assert "'f32' rounds no value" in process.stderr
 
 
 def test_noise_where_tiger_shrinks(tmp_path):

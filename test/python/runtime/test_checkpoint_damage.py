@@ -109,7 +109,7 @@ def test_where_all_are_damaged_a_run_starts_anew(runs, saved):
         flip(saved / "checkpoints" / name / "state.safetensors", 999)
     process = runs.train("--resume", saved)
     assert process.stderr.count("is damaged") == 2
-    assert "starts anew" in process.stdout
+    assert "starting from the first step" in process.stdout
     check_equal(saved, runs.unbroken())
 
 
