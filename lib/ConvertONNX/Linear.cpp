@@ -43,7 +43,7 @@ static bool addsUpdates(const NodeProto &node) {
   });
 }
 
-Linearity mlir::binade::convert::getLinearity(const NodeProto &node) {
+LinearInputs mlir::binade::convert::getLinearInputs(const NodeProto &node) {
   if (!node.domain().empty() && node.domain() != "ai.onnx")
     return {};
   switch (getKind(node.op_type())) {

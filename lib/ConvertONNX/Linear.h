@@ -10,12 +10,12 @@ namespace mlir::binade::convert {
 /// The inputs in which a node is linear. Multiplying all of `inputs` by a
 /// number multiplies the outputs by it; for a product, multiplying one of them
 /// does. Empty if the node is not linear.
-struct Linearity {
+struct LinearInputs {
   SmallVector<unsigned> inputs;
   bool isProduct = false;
 };
 
-Linearity getLinearity(const ::onnx::NodeProto &node);
+LinearInputs getLinearInputs(const ::onnx::NodeProto &node);
 
 /// Whether the node is a contraction of its first two inputs: a matmul or a
 /// convolution.

@@ -138,7 +138,7 @@ SmallVector<unsigned> GradientScaler::chooseSlots(unsigned index) const {
   });
   if (!makesNumbers)
     return chosen;
-  Linearity linear = getLinearity(node);
+  LinearInputs linear = getLinearInputs(node);
   for (unsigned input : linear.inputs)
     if (types.get(node.input(input)) == TensorProto::FLOAT &&
         !zeros.contains(node.input(input)))

@@ -1,7 +1,7 @@
 //===- AttentionBlock.cpp - Common parts of attention kernels -------------===//
 
 #include "AttentionBlock.h"
-#include "../Product/Epilogue.h"
+#include "../Contraction/Epilogue.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;

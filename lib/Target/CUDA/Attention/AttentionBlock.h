@@ -12,8 +12,8 @@
 #ifndef BINADE_LIB_TARGET_CUDA_ATTENTION_ATTENTIONBLOCK_H
 #define BINADE_LIB_TARGET_CUDA_ATTENTION_ATTENTIONBLOCK_H
 
-#include "../Product/Gather.h"
-#include "../Product/WarpMma.h"
+#include "../Contraction/Gather.h"
+#include "../Contraction/WarpMma.h"
 
 namespace mlir::binade {
 

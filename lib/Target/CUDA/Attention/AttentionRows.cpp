@@ -1,6 +1,6 @@
 //===- AttentionRows.cpp - Rows of attention in registers -----------------===//
 
-#include "../Product/Epilogue.h"
+#include "../Contraction/Epilogue.h"
 #include "AttentionBlock.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
