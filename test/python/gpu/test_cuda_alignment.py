@@ -1,4 +1,4 @@
-"""Pieces of a tile whose bytes are no multiple of what kernels read at once."""
+"""Tiles whose size in bytes is not a multiple of a kernel's vector loads."""
 
 import json
 
@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 from support.cuda_runs import need_simulated_driver, run
 from support.reference import safetensors
 
-# Attention is done for one of these samples at a time: the scores' rows of one are
-# 7 * 31 numbers, its queries 7 * 31 * 3.
+# Attention is tiled to one sample at a time, which has 7 * 31 rows of scores and
+# 7 * 31 * 3 elements of queries.
 SAMPLES, HEADS, LENGTH, WIDTH = 10, 7, 31, 3
 
 
@@ -37,13 +37,13 @@ def make_attention(path):
         node("MatMul", ["x", "w" + name], name)
         node("Reshape", [name, "heads"], name + "_heads")
         axes = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
-        node("Transpose", [name + "_heads"], name + "_turned", perm=axes)
-    node("MatMul", ["q_turned", "k_turned"], "scores")
+        node("Transpose", [name + "_heads"], name + "_transposed", perm=axes)
+    node("MatMul", ["q_transposed", "k_transposed"], "scores")
     node("Mul", ["scores", "scale"], "scaled")
     node("Softmax", ["scaled"], "weights", axis=-1)
-    node("MatMul", ["weights", "v_turned"], "mixed")
-    node("Transpose", ["mixed"], "turned", perm=[0, 2, 1, 3])
-    node("Reshape", ["turned", "joined"], "prediction")
+    node("MatMul", ["weights", "v_transposed"], "mixed")
+    node("Transpose", ["mixed"], "merged_heads", perm=[0, 2, 1, 3])
+    node("Reshape", ["merged_heads", "joined"], "prediction")
     value = helper.make_tensor_value_info
     shape = [SAMPLES, LENGTH, width]
     graph = helper.make_graph(
@@ -67,9 +67,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
-def test_kernels_are_compiled_for_the_addresses_that_they_get(policy, folder):
+def test_kernels_assume_the_alignment_of_their_operands(policy, folder):
     losses = {}
-    # In pieces for a CPU's cache: a GPU's are larger than what a test can run.
+    # Tiled for a CPU's cache: a GPU's tiles are too large for a test.
     module = folder / f"{policy}.mlir"
     run("binade", "compile", folder / "model.onnx", "--loss", "mse(prediction, y)",
         "--policy", policy, "--optimizer", "sgd", "--to=kernels", "-o", module)  # fmt: skip
@@ -82,12 +82,12 @@ def test_kernels_are_compiled_for_the_addresses_that_they_get(policy, folder):
             "--out", out, "--device", target, BINADE_SIMULATED_KERNELS=str(folder))  # fmt: skip
         lines = (out / "metrics.jsonl").read_text().splitlines()
         losses[target] = [json.loads(line)["loss"] for line in lines]
-    # Sums in another order, of numbers that are rounded to 8 bits.
+    # The targets sum in different orders; bf16 rounds to 8 significant bits.
     allowed = 1e-6 if policy == "fp32" else 1e-2
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=allowed)
     plan = json.loads(safetensors.load(folder / "cuda.bnd")["plan"].tobytes())
     found = [
         a for kernel in plan["device_kernels"] for a in kernel.get("alignments", [])
     ]
-    # Rows of 217 and 651 numbers.
+    # Tiles begin at multiples of 217 and 651 elements, which are odd.
     assert min(found) == (4 if policy == "fp32" else 2)

@@ -1,4 +1,4 @@
-"""Bundles for CUDA train as those for the CPU do, on the simulated driver."""
+"""Bundles for CUDA, run on the simulated driver, train as bundles for the CPU do."""
 
 import json
 import re
@@ -36,11 +36,11 @@ def final(out):
 
 
 def check_close(out, expected, optimizer):
-    """Sums of at most 32 products in f32, in another order: 64 units of the largest.
+    """Allows 64 units in the last place of the largest value, because dot products of at
+    most 32 terms are summed in f32 in another order.
 
-    In narrow formats too: no operand here lies so near to a tie that a sum's last bits
-    would make another number of it. AdamW divides by roots of what may be next to
-    nothing.
+    Narrow formats need no larger bound: no operand here is so close to a tie that the
+    last bits of a sum change its rounding. AdamW divides by roots that may be almost 0.
     """
 
     def allowed(values):
@@ -69,8 +69,8 @@ def test_a_device_trains_as_the_cpu_does(policy, optimizer, bundles, tmp_path):
     check_close(tmp_path / "cuda", tmp_path / "cpu", optimizer)
 
 
-def test_batches_that_are_read_ahead_come_in_order(bundles, tmp_path):
-    """Two of each update, and one that is held out behind it: five, again and again."""
+def test_prefetched_batches_arrive_in_order(bundles, tmp_path):
+    """Each step reads two batches to train on, then evaluates held-out samples."""
     for target in ("cpu", "cuda"):
         bundle = bundles.compile(target, "fp32", "sgd", batches=2)
         bundles.train(bundle, ["--out", tmp_path / target], "--device", target,
@@ -87,8 +87,9 @@ def count_copied(bundles, bundle, out, steps, *more):
     return np.array(found, int)
 
 
-def test_a_step_copies_what_is_small(bundles, tmp_path):
-    """Not parameters, states or sums of gradients; a checkpoint only reads these."""
+def test_a_step_copies_only_small_tensors(bundles, tmp_path):
+    """A step copies no parameters, states or accumulators. A checkpoint copies them from
+    the device only."""
     bundle = bundles.compile("cuda", "fp32", "adamw", batches=2)
     plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
     parameters = sum(plan["buffers"][port["buffer"]]["bytes"]
@@ -96,7 +97,7 @@ def test_a_step_copies_what_is_small(bundles, tmp_path):
     few = count_copied(bundles, bundle, tmp_path / "few", 2)
     many = count_copied(bundles, bundle, tmp_path / "many", 5)
     batch = BATCH * (16 * 4 + 8)
-    # Small ports lie at multiples of 64 bytes, and move with both runs of a step.
+    # Small ports start at multiples of 64 bytes. Both programs of a step copy them.
     small = 64 * sum(
         port["role"] in ("hyper", "metric", "step") for port in plan["ports"]
     )
@@ -106,8 +107,8 @@ def test_a_step_copies_what_is_small(bundles, tmp_path):
     assert saved[1] >= many[1] + 3 * parameters
 
 
-def test_small_ports_move_as_one(bundles, tmp_path):
-    """And the batch as another, which is read ahead."""
+def test_small_ports_share_one_copy(bundles, tmp_path):
+    """The batch, which is prefetched, is a second copy."""
     bundle, counts = bundles.compile("cuda", "fp16-amp"), []
     plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
     roles = [port["role"] for port in plan["ports"]]
@@ -121,7 +122,7 @@ def test_small_ports_move_as_one(bundles, tmp_path):
 
 
 def test_scratch_memory_of_the_library_is_in_the_arena(bundles):
-    """Room for eight parts of the sum, at most 32 MiB."""
+    """The scratch buffer has room for eight partial sums (split-K), at most 32 MiB."""
     plan = json.loads(run("binade", "inspect", bundles.compile(), "--json").stdout)
     found = [r for r in plan["records"] if r["kind"] == "matmul"]
     assert len(found) >= 5
@@ -138,14 +139,14 @@ def test_steps_that_cannot_be_captured_run_without_a_graph(status, bundles, tmp_
     bundles.train(bundle, ["--out", tmp_path / "graph"])
     done = bundles.train(bundle, ["--out", tmp_path / "run"], "--eval-fraction", 0.2,
                          "--eval-every", 1, steps=4, settings=f"capture={status}")  # fmt: skip
-    said = [line for line in done.stderr.splitlines() if "one by one" in line]
-    assert len(said) == 1 and "the step cannot be put into a graph" in said[0]
-    assert "cublasLtMatmul failed" in said[0]
+    warnings = [line for line in done.stderr.splitlines() if "one by one" in line]
+    assert len(warnings) == 1 and "the step cannot be put into a graph" in warnings[0]
+    assert "cublasLtMatmul failed" in warnings[0]
     assert (losses(tmp_path / "run") == losses(tmp_path / "graph")[:4]).all()
 
 
-def test_a_run_says_what_multiplied(bundles, tmp_path):
-    """The library with its algorithm, the same each time; or why it did not."""
+def test_run_json_names_the_matmul_implementations(bundles, tmp_path):
+    """It names the library's algorithm, the same in each run, or why there is none."""
     bundle, found = bundles.compile("cuda", "bf16-amp"), []
     for name, settings in (("first", ""), ("second", ""), ("old", "refuse=1")):
         done = bundles.train(bundle, ["--out", tmp_path / name], settings=settings)
@@ -161,7 +162,7 @@ def test_a_run_says_what_multiplied(bundles, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp8-current", "fp8-block"])
-def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
+def test_own_kernels_compute_matmuls_without_a_library(policy, bundles, tmp_path):
     library_path, out = tmp_path / "lib", ["--out", tmp_path / "run"]
     library_path.mkdir()
     (library_path / "libcuda.so.1").symlink_to(SIMULATED / "libcuda.so.1")
@@ -177,8 +178,8 @@ def test_without_a_library_kernels_multiply(policy, bundles, tmp_path):
     assert (losses(tmp_path / "own") == losses(tmp_path / "run")).all()
 
 
-def products(plan):
-    """Operand types of a plan's products, whether they have scales, and of what."""
+def list_matmuls(plan):
+    """Yields the operand types of each matmul, whether it has scales, and its blocks."""
     types = [buffer["dtype"] for buffer in plan["buffers"]]
     for record in plan["records"]:
         if record["kind"] == "matmul":
@@ -187,8 +188,9 @@ def products(plan):
             yield (*sides, has_scales, *record.get("block", []))
 
 
-# Forward, by the weight, by the input.
-MULTIPLIED = {
+# Operands of the FP8 matmuls (the output and the gradients of weight and input), and a
+# chip that lacks these matmuls.
+FP8_MATMULS = {
     "fp8-current": ({("F8_E4M3", "F8_E4M3", True), ("F8_E5M2", "F8_E4M3", True),
                      ("F8_E4M3", "F8_E5M2", True)}, "sm_80"),
     "fp8-block": ({("F8_E4M3", "F8_E4M3", True, 1, 128, 128),
@@ -196,19 +198,19 @@ MULTIPLIED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", MULTIPLIED)
-def test_codes_are_multiplied_as_they_are(policy, tmp_path):
-    """Forward and both gradients, where lengths are multiples of 16."""
-    multiplied, without = MULTIPLIED[policy]
+@pytest.mark.parametrize("policy", FP8_MATMULS)
+def test_matmuls_read_fp8_operands_directly(policy, tmp_path):
+    """Holds for the output and both gradients, if extents are multiples of 16."""
+    multiplied, without = FP8_MATMULS[policy]
     model, found = Model("gpt2-tiny", tmp_path), {}
     given = [tmp_path / "loss.onnx", "--policy", policy]
     for name, target in (("cpu", []), (without, ["--target", f"cuda:{without}"]),
                          ("sm_90", CUDA)):  # fmt: skip
         out = tmp_path / f"{name}.json"
         run("binade", "compile", *given, *target, "--to", "plan", "-o", out)
-        found[name] = set(products(json.loads(out.read_text())))
+        found[name] = set(list_matmuls(json.loads(out.read_text())))
     assert not any("F8" in side for sides in (found["cpu"], found[without])
-                   for product in sides for side in product[:2])  # fmt: skip
+                   for matmul in sides for side in matmul[:2])  # fmt: skip
     assert {p for p in found["sm_90"] if p[0].startswith("F8")} == multiplied
     losses_ = []
     for target in ("cpu", "cuda"):
@@ -232,7 +234,7 @@ def test_runs_of_a_device_are_deterministic(bundles, tmp_path):
 
 
 def test_a_model_trains_as_its_bundle_does(bundles, tmp_path):
-    """The same modules come out of `binade train`, which keeps none of them."""
+    """`binade train` compiles the same modules, but writes none of them."""
     bundles.train(bundles.compile(), ["--out", tmp_path / "bundle"])
     run(
         "binade", "train", MODEL, "--loss", LOSS, "--optimizer", "adamw", "--lr", RATE,
@@ -245,7 +247,7 @@ def test_a_model_trains_as_its_bundle_does(bundles, tmp_path):
 
 
 @pytest.mark.parametrize("first, second", [("cpu", "cuda"), ("cuda", "cpu")])
-def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
+def test_a_run_resumes_on_another_target(first, second, bundles, tmp_path):
     unbroken, out = tmp_path / "unbroken", tmp_path / "run"
     bundles.train(bundles.compile(second), ["--out", unbroken])
     bundles.train(bundles.compile(first), ["--out", out], "--save-every", 2, steps=2)
@@ -255,7 +257,7 @@ def test_a_run_goes_on_elsewhere(first, second, bundles, tmp_path):
 
 
 def test_a_run_resumes_on_a_target_with_other_in_place_buffers(bundles, tmp_path):
-    """Targets choose it: in a language model they differ."""
+    """Each target chooses which buffers share memory; in a language model they differ."""
     model, out = Model("gpt2-tiny", tmp_path), tmp_path / "run"
     for target, more in (("cpu", ["--out", out]), ("cuda", ["--resume", out])):
         bundle = tmp_path / f"{target}.bnd"

@@ -11,8 +11,8 @@ from support.reference import safetensors
 
 BATCH, STEPS, CLASSES = 4, 2, 5
 IMAGE = (6, 9, 7)  # Channels, height and width.
-# Kernel, strides, padding and groups, and channels before and behind; the second is
-# wide enough for matrix units.
+# Kernel, strides, padding, groups, input channels and output channels. The second layer
+# is wide enough for tensor cores.
 LAYERS = [
     ((3, 3), (1, 1), (1, 0, 1, 2), 2, 6, 24),
     ((3, 3), (2, 2), (1, 1, 1, 1), 1, 24, 32),
@@ -57,7 +57,7 @@ def make_model(path):
     )
     opset = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=8)
-    # What lies outside of the file is trained.
+    # Weights in external data are trained.
     onnx.save(model, path, save_as_external_data=True, size_threshold=0)
 
 
@@ -101,7 +101,7 @@ def train(folder, target, policy, libraries=SIMULATED):
                          ids=["kernels", "cudnn"])  # fmt: skip
 @pytest.mark.parametrize("policy, unit", [("fp32", 2.0**-24), ("bf16-amp", 2.0**-8)])
 def test_a_device_trains_as_the_cpu_does(policy, unit, libraries, folder):
-    """Sums in another order: in bf16 now and then another neighbour is the nearest."""
+    """Sums in another order may round differently, in bf16 by a whole unit."""
     expected, _ = train(folder, "cpu", policy)
     found, by = train(folder, "cuda", policy, libraries)
     has_cudnn = any(text.startswith("cudnn 9.24.0 algorithm") for text in by)
@@ -112,7 +112,7 @@ def test_a_device_trains_as_the_cpu_does(policy, unit, libraries, folder):
     }
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        # What a parameter gains is what the network computed.
+        # A parameter's change shows what the network computed.
         gain = np.abs(value - start.get(name, 0)).max()
         assert gain > 0 and (found[name].shape == value.shape)
         bound = 64 * unit * gain + 2.0**-23 * np.abs(value).max()

@@ -1,4 +1,4 @@
-"""What keeps a bundle from running has an error that says what to do, and an exit code."""
+"""A bundle that cannot run reports why and what to do, with an exit code."""
 
 import re
 
@@ -13,21 +13,21 @@ def bundles(tmp_path_factory):
     return Bundles(tmp_path_factory.mktemp("bundles"))
 
 
-@pytest.mark.parametrize("built, asked, said", [
+@pytest.mark.parametrize("built, device, messages", [
     ("cuda", "cpu", ["its kernels are for cuda:sm_90",
                      "to run on the CPU, compile without --target"]),
     ("cpu", "cuda", ["its kernels are for the CPU",
                      "compile with --target cuda:sm_90"]),
 ])  # fmt: skip
-def test_a_bundle_for_something_else(built, asked, said, bundles, tmp_path):
+def test_a_bundle_for_another_target(built, device, messages, bundles, tmp_path):
     bundle, out = bundles.compile(built), ["--out", tmp_path / "run"]
-    done = bundles.train(bundle, out, "--device", asked, code=6)
-    error, note = said
+    done = bundles.train(bundle, out, "--device", device, code=6)
+    error, note = messages
     assert done.stderr == f"{bundle}: error: {error}\n{bundle}: note: {note}\n"
 
 
 def test_no_driver(bundles, tmp_path):
-    # Found before the system's, on machines that have one.
+    # The loader finds this file before the system's driver, if there is one.
     (tmp_path / "libcuda.so.1").write_text("no library")
     done = bundles.train(
         bundles.compile(), ["--out", tmp_path / "run"], code=6, library_path=tmp_path
@@ -36,17 +36,17 @@ def test_no_driver(bundles, tmp_path):
     assert "nvidia-smi" in done.stderr
 
 
-@pytest.mark.parametrize("settings, said", [
+@pytest.mark.parametrize("settings, message", [
     ("version=11040", "the driver is too old: it has CUDA 11.4"),
     ("init=100", "cuInit failed: CUDA_ERROR_NO_DEVICE (100)"),
     ("capability=75",
      "cuda:0 (Simulated H200) has compute capability 7.5, the kernels are for compute_90"),
 ])  # fmt: skip
-def test_no_device_that_fits(settings, said, bundles, tmp_path):
+def test_no_suitable_device(settings, message, bundles, tmp_path):
     done = bundles.train(
         bundles.compile(), ["--out", tmp_path / "run"], settings=settings, code=6
     )
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize("settings", ["memory=4096", "allocate=4096"])
@@ -58,7 +58,7 @@ def test_too_little_memory(settings, bundles, tmp_path):
     assert who == "cuda:0 (Simulated H200):"
     first, *notes = (line.removeprefix(f"{who} note: ") for line in rest.splitlines())
     assert re.fullmatch(r"needs [\d.]+ KiB of memory; of .*, .* are free", first)
-    # What AdamW keeps of each parameter is two numbers.
+    # AdamW keeps two states per parameter.
     assert any(re.fullmatch(r"[\d.]+ KiB for state", note) for note in notes)
     assert notes.count("a smaller batch or a narrower policy needs less") == 1
 
@@ -67,7 +67,7 @@ def test_a_kernel_that_fails_is_named(bundles, tmp_path):
     done = bundles.train(
         bundles.compile(), ["--out", tmp_path / "run"], settings="fail_launch=3", code=6,
     )  # fmt: skip
-    # The products before are the library's.
+    # Earlier records are matmuls of the library, which are not kernels of the bundle.
     third = [r for r in Bundle(bundles.compile()).plan["records"] if "segments" in r][2]
     assert "LAUNCH_FAILED (719)" in done.stderr
     assert re.search(
@@ -76,15 +76,15 @@ def test_a_kernel_that_fails_is_named(bundles, tmp_path):
 
 
 def test_kernels_of_a_graph_are_named(bundles, tmp_path):
-    """The first and the last, as far as is known of one launch; and the one that failed,
-    where the work of graphs runs one by one."""
+    """A failed graph names its first and last kernel, because no more is known. With
+    BINADE_CUDA_BLOCKING=1, launches run one by one, and the error names the kernel."""
     bundle, kernels = bundles.compile(), bundles.compile()
     records = Bundle(kernels).plan["records"]
     launched = [record for record in records if "segments" in record]
     entries = {k["name"]: len(k["entries"])
                for k in Bundle(kernels).plan["device_kernels"]}  # fmt: skip
     counts = [entries[record["kernel"]] for record in launched]
-    # The second step's third kernel: the first that runs is number 1.
+    # The third kernel of the second step; launches are counted from 1.
     settings = f"fail_launch={sum(counts) + 3}"
     done = bundles.train(
         bundle, ["--out", tmp_path / "graph"], settings=settings, code=6
@@ -100,7 +100,7 @@ def test_kernels_of_a_graph_are_named(bundles, tmp_path):
     assert f"({third}) ran\n" in done.stderr and "after it" not in done.stderr
 
 
-def test_a_device_that_hangs_is_given_up(bundles, tmp_path):
+def test_a_hanging_device_times_out(bundles, tmp_path):
     done = bundles.train(
         bundles.compile(), ["--out", tmp_path / "run"], settings="hang_launch=2", code=6,
         BINADE_CUDA_TIMEOUT="0.2",
@@ -118,7 +118,7 @@ def test_a_driver_that_is_older_than_the_code(bundles, tmp_path):
 
 
 @pytest.mark.parametrize("program, more", [("binade-run", []), ("binade", ["train"])])
-def test_a_device_of_no_name(program, more, bundles):
+def test_an_unknown_device(program, more, bundles):
     done = run(program, *more, bundles.compile("cpu"), "--device", "gpu", code=2)
     assert "expected auto, cpu, cuda or cuda:NUMBER, got 'gpu'" in done.stderr
 
@@ -127,7 +127,7 @@ def test_a_device_of_no_name(program, more, bundles):
     ("cuda:sm_12", "; did you mean 'cuda:sm_80'?"), ("foo", ""), ("", ""),
 ])  # fmt: skip
 @pytest.mark.parametrize("command", ["compile", "train"])
-def test_a_target_of_no_name(command, target, meant, tmp_path):
+def test_an_unknown_target(command, target, meant, tmp_path):
     more = ["-o", tmp_path / "b"]
     if command == "train":
         more = ["--data", tmp_path / "d", "--steps", 1, "--out", tmp_path / "run"]
@@ -139,7 +139,7 @@ def test_a_target_of_no_name(command, target, meant, tmp_path):
     )
 
 
-def test_a_table_that_fills_the_memory(bundles, tmp_path):
+def test_a_launch_with_too_many_blocks(bundles, tmp_path):
     bundle, changed = Bundle(bundles.compile()), tmp_path / "changed.bnd"
     [update] = [
         record
@@ -153,7 +153,7 @@ def test_a_table_that_fills_the_memory(bundles, tmp_path):
     assert "has more than 16777216 blocks of 1 items" in done.stderr
 
 
-def test_a_kernel_in_no_module(bundles, tmp_path):
+def test_a_kernel_in_an_absent_module(bundles, tmp_path):
     bundle, changed = Bundle(bundles.compile()), tmp_path / "changed.bnd"
     bundle.plan["device_kernels"][0]["module"] = 1000
     bundle.write(changed, bundle.plan)

@@ -1,4 +1,5 @@
-"""What is not a number on a device: poisoned memory, and the op that made it."""
+"""A device detects reads of poisoned memory, and reports the op that computes the first
+value that is not finite."""
 
 import re
 
@@ -16,7 +17,7 @@ def bundles(tmp_path_factory):
 
 
 def without(bundle, label, path):
-    """The bundle, but for the first record of this label."""
+    """Writes the bundle without the first record that has this label."""
     changed = Bundle(bundle)
     records = changed.plan["records"]
     records.remove(next(record for record in records if record["label"] == label))
@@ -33,7 +34,7 @@ def test_reads_of_unwritten_memory_are_found(target, bundles, tmp_path):
     assert "NaN" in done.stderr
 
 
-def test_a_whole_plan_reads_nothing_that_is_poisoned(bundles, tmp_path):
+def test_an_intact_plan_reads_no_poisoned_memory(bundles, tmp_path):
     bundle = bundles.compile("cuda", "fp8-delayed")
     finals = []
     for poison in "01":
@@ -44,11 +45,11 @@ def test_a_whole_plan_reads_nothing_that_is_poisoned(bundles, tmp_path):
         np.testing.assert_array_equal(value, finals[1][name], err_msg=name)
 
 
-def test_a_device_names_what_first_was_not_finite(bundles, tmp_path):
+def test_a_device_names_the_first_value_that_is_not_finite(bundles, tmp_path):
     draw = np.random.default_rng(5)
     samples = BATCH * STEPS
     x = draw.standard_normal((samples, 16), np.float32)
-    # Beyond the numbers of f16 in the first product.
+    # The first matmul overflows f16.
     x[:] *= 3e5
     data = tmp_path / "data.safetensors"
     safetensors.save(data, {"x": x, "labels": draw.integers(0, 4, samples)})
@@ -69,8 +70,8 @@ def test_a_device_names_what_first_was_not_finite(bundles, tmp_path):
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory):
-    """A model with running statistics and dropout, and data whose third batch and all after
-    it hold an infinity."""
+    """A model with running statistics and dropout, and data with infinities from the third
+    batch on."""
     need_simulated_driver()
     runs = Runs(tmp_path_factory.mktemp("net"))
     data = safetensors.load(runs.data)
@@ -85,10 +86,10 @@ def net(tmp_path_factory):
     [("bf16", [], 2), ("watched", ["--max-skipped", 2], 3)],
     ids=["stop", "skip"],
 )
-def test_the_saved_state_is_that_before_the_step(
+def test_the_saved_state_precedes_the_failed_step(
     policy, more, before, target, net, tmp_path
 ):
-    """As if the run had been told to end there, with the bits of the statistics."""
+    """The state, running statistics included, has the bits of a run that ended there."""
     bundle = net.folder / f"{target}-{policy}.bnd"
     run("binade", "compile", net.model, "--policy", net.folder / f"{policy}.yaml",
         "--optimizer", "sgd", "--set", "momentum=0.9", "-o", bundle,

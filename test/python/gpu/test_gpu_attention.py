@@ -1,4 +1,4 @@
-"""Attention as kernels: their PTX, run, and what it takes."""
+"""The PTX of fused attention computes attention and stays within its budgets."""
 
 import json
 
@@ -17,7 +17,7 @@ BUDGETS = json.loads((ROOT / "test/data/gpu-attention-budgets.json").read_text()
 
 
 def compile_attention(folder, shape, causal):
-    """Of query, key and value that are the input times a weight each."""
+    """Compiles attention whose query, key and value are the input times a weight each."""
     names = ["query", "key", "value"]
     nodes = [helper.make_node("Mul", ["x", f"w.{name}"], [name]) for name in names]
     nodes.append(
@@ -50,7 +50,7 @@ SCALE = 0.3
 
 
 def attend(query, key, value, causal):
-    """Probabilities in f64, and those that are multiplied."""
+    """Returns the probabilities in f64, the same rounded to bf16, and log-sum-exp."""
     scores = SCALE * query @ key.swapaxes(-1, -2)
     if causal:
         scores[..., ~np.tri(*scores.shape[-2:], dtype=bool)] = -np.inf
@@ -60,7 +60,7 @@ def attend(query, key, value, causal):
 
 
 @pytest.mark.parametrize("causal", [0, 1])
-def test_ptx_attends(causal, tmp_path):
+def test_ptx_computes_attention(causal, tmp_path):
     shape = (1, 2, 80, 32)
     forward, backward = compile_attention(tmp_path, shape, causal)
     assert "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16" in forward.ptx
@@ -76,7 +76,7 @@ def test_ptx_attends(causal, tmp_path):
         memory[:] = tensor.ravel()
     run_ptx(forward.entries[0], [memory.view(np.uint8) for memory in memories])
     np.testing.assert_allclose(memories[4].reshape(lse.shape), lse, atol=1e-5)
-    # One of the weights may be rounded to its other neighbour, and so may the result.
+    # A probability and the result may each be off by one unit of bf16.
     y = rounded @ wide[2]
     bound = 2.0**-8 * (p @ abs(wide[2])) + 2.0**-8 * abs(y)
     assert (abs(memories[3].reshape(shape).astype(float) - y) <= bound).all()
@@ -90,7 +90,7 @@ def test_ptx_attends(causal, tmp_path):
     dp = wide[3] @ wide[2].swapaxes(-1, -2)
     products = wide[3] * memories[3].reshape(shape).astype(float)
     ds = SCALE * p * (dp - products.sum(-1, keepdims=True))
-    # Sums of f32 that nearly cancel each other.
+    # f32 sums that nearly cancel: the error is relative to their terms.
     size = abs(wide[3]) @ abs(wide[2]).swapaxes(-1, -2)
     size += abs(products).sum(-1, keepdims=True)
     error = 2.0**-7 * abs(ds) + 2.0**-20 * SCALE * p * size
@@ -107,8 +107,8 @@ def test_ptx_attends(causal, tmp_path):
 
 
 @pytest.mark.parametrize("width", BUDGETS)
-def test_attention_holds_its_budgets(width, tmp_path):
-    """Instructions of PTX for each score of the innermost loops, and registers."""
+def test_attention_stays_within_its_budgets(width, tmp_path):
+    """Limits PTX instructions per score in the innermost loops, and registers."""
     forward, backward = compile_attention(tmp_path, (2, 2, 1024, int(width)), 1)
     used = {}
     if find_ptxas():

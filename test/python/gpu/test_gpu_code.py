@@ -1,9 +1,9 @@
-"""Code of kernels for a GPU: exact instructions, registers, and how many it takes.
+"""PTX of GPU kernels uses only exact instructions, and stays within budgets.
 
-Budgets are upper bounds, of the instructions of PTX in the innermost loops by element, of
-the divisions and roots among them, rare cases included, and of what the assembler
-reports; `lanes` is how many elements a thread takes at a time; `pytest -s` prints what
-there is. Templates spill nothing.
+A budget is an upper bound per kernel: PTX instructions per element in the innermost loops,
+divisions and roots among them (rare branches included), registers, spills and shared
+memory. `lanes` is the number of elements that a thread processes at a time. `pytest -s`
+prints the counts. Templates do not spill.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DATA = ROOT / "test/data"
 
 UPDATES = json.loads((DATA / "gpu-update-budgets.json").read_text())
 
-# Bytes that kernels are known to spill, on some chips: these are to become fewer.
+# Bytes that kernels are known to spill on some chips. Lower them, never raise them.
 SPILLS = {"abs_encode": 8}
 
 needs_ptxas = pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
@@ -45,7 +45,7 @@ def templates():
     return process.stdout
 
 
-def test_templates_hold_their_budgets(templates, tmp_path):
+def test_templates_stay_within_their_budgets(templates, tmp_path):
     budgets = json.loads((DATA / "gpu-budgets.json").read_text())
     entries = parse(templates)
     for entry in entries:
@@ -79,19 +79,19 @@ def test_templates_hold_their_budgets(templates, tmp_path):
     assert not over, over
 
 
-def test_templates_are_of_every_schedule():
+def test_every_schedule_has_a_template():
     source = (ROOT / "include/binade/IR/BinadeEnums.td").read_text()
     cases = re.search(r"Binade_Schedule : (.*?)\]>;", source, re.DOTALL)[1]
     schedules = set(re.findall(r'\d+, "(\w+)">', cases))
     text = (DATA / "gpu-kernels.mlir").read_text()
     found = set(re.findall(r"#binade\.schedule<(\w+)>", text))
-    # Updates are of many tensors; views and calls of libraries have no kernel of a group.
+    # Updates are multi-tensor kernels; views and library calls have no fused kernel.
     assert schedules - found == {"multi_tensor", "view", "library"}
 
 
 @pytest.mark.parametrize("policy", UPDATES)
-def test_updates_hold_their_budgets(policy, tmp_path):
-    """Of the whole kernel; the most that a kernel of the kind takes."""
+def test_updates_stay_within_their_budgets(policy, tmp_path):
+    """Budgets apply to whole kernels; of each kind, the largest counts."""
     found = {}
     for name, text in read_kernels(policy).items():
         kind = re.sub(r"_\d+$", "", name)
@@ -131,7 +131,7 @@ def test_targets_are_listed(monkeypatch, tmp_path):
     )
 
 
-def test_without_an_assembler_there_is_ptx(monkeypatch, tmp_path):
+def test_ptx_needs_no_assembler(monkeypatch, tmp_path):
     monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
     (tmp_path / "one.mlir").write_text(
         re.search(
@@ -169,8 +169,8 @@ def test_templates_assemble(chip, tmp_path):
         for policy in ("fp32", "coat", "mxfp8", "8bit-optimizer") for chip in CHIPS
     ],
 )  # fmt: skip
-def test_kernels_of_a_step_are_one_file_for_the_assembler(policy, chip, tmp_path):
-    """The text as it is printed, with code books and other constants of many kernels."""
+def test_kernels_of_a_step_assemble_as_one_file(policy, chip, tmp_path):
+    """The printed PTX contains code books and other constants of many kernels."""
     module = tmp_path / "step.mlir"
     done = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--policy", policy,
                   "--loss", "cross_entropy(prediction, labels)", "--optimizer=adamw",
@@ -195,7 +195,7 @@ def test_kernels_of_a_step_are_one_file_for_the_assembler(policy, chip, tmp_path
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
-def test_profilers_see_the_ops_of_kernels(policy, tmp_path):
+def test_kernel_symbols_name_ops_for_profilers(policy, tmp_path):
     done = binade("compile", ROOT / "examples/char-gpt/mini.onnx", "--policy", policy,
                   "--optimizer=adamw", "--target", "cuda:sm_90", "-o", tmp_path / "a.bnd")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -256,14 +256,14 @@ def test_kernels_of_policies_assemble(policy, chip, tmp_path):
     usage = assemble(ptx, chip, tmp_path)
     assert {entry.symbol for entry in entries} == set(usage)
     for entry in entries:
-        # Divisions of f64 are subroutines of the assembler's.
+        # The assembler implements f64 divisions as subroutines.
         if not any(".f64" in line for line in entry.instructions()):
             used, op = usage[entry.symbol], re.sub(r"_\d+$", "", entry.kernel)
             assert used.spills <= SPILLS.get(op, 0), f"{entry.kernel}: {used}"
 
 
 @needs_ptxas
-def test_the_assembler_is_asked_once_what_it_is(monkeypatch, tmp_path):
+def test_the_version_of_the_assembler_is_queried_once(monkeypatch, tmp_path):
     real, calls = find_ptxas(), tmp_path / "calls"
     program = tmp_path / "bin/ptxas"
     program.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Products and convolutions as kernels: their PTX, run, and what it takes."""
+"""The PTX of matmuls computes the expected bits. That of convolutions has budgets."""
 
 import json
 
@@ -19,7 +19,7 @@ BUDGETS = json.loads((ROOT / "test/data/gpu-contraction-budgets.json").read_text
 
 
 def find(folder, *sizes):
-    """The kernel whose first operands have so many elements."""
+    """Finds the kernel whose first operands have these numbers of elements."""
     for kernel in read_saved(folder):
         if [size for size, _ in kernel.arguments[: len(sizes)]] == list(sizes):
             return kernel
@@ -27,7 +27,7 @@ def find(folder, *sizes):
 
 
 def compile_layer(folder, policy, nodes, x, y, weights):
-    """From "x" to "y", with what is trained."""
+    """Compiles a graph that computes "y" from "x" and trains the weights."""
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
         nodes,
@@ -54,7 +54,8 @@ def compile_linear(folder, m, n, k):
 
 
 def multiply(x, w, first, end, step=16):
-    """Sums of f32, of 16 products each: exact ones, added one by one in f64."""
+    """Computes x @ w.T over the columns from first to end: adds `step` exact products in
+    f64 to the f32 sum, rounds it, and repeats."""
     x, w = x.astype(float), w.astype(float)
     sums = np.zeros((len(x), len(w)), np.float32)
     for begin in range(first, end, step):
@@ -68,8 +69,9 @@ def multiply(x, w, first, end, step=16):
 @pytest.mark.parametrize("m, n, k, parts", [
     (48, 24, 40, 1), (33, 21, 45, 1), (40, 72, 640, 2),
 ])  # fmt: skip
-def test_ptx_multiplies(m, n, k, parts, tmp_path):
-    """To the bits of matrix units that add products one by one, as the simulator's."""
+def test_ptx_computes_matmuls(m, n, k, parts, tmp_path):
+    """The bits are those of tensor cores that add products one by one, which is how the
+    simulator defines them."""
     kernel = compile_linear(tmp_path, m, n, k)
     assert len(kernel.entries) == min(parts, 2)
     random = np.random.default_rng(9)
@@ -86,8 +88,8 @@ def test_ptx_multiplies(m, n, k, parts, tmp_path):
     np.testing.assert_array_equal(found.reshape(m, n), expected.astype(found.dtype))
 
 
-def compile_product_of_blocks(folder, m, n, k):
-    """Of activations by weights; the last layer is not quantized."""
+def compile_block_scaled_matmul(folder, m, n, k):
+    """Compiles a matmul of activations by weights, and a last layer without FP8."""
     nodes = [
         helper.make_node("Gemm", ["x", "w"], ["h"], transB=1),
         helper.make_node("Gemm", ["h", "v"], ["y"], transB=1),
@@ -100,9 +102,9 @@ def compile_product_of_blocks(folder, m, n, k):
 
 
 @pytest.mark.parametrize("m, n, k", [(48, 32, 272), (132, 144, 256), (8, 32, 272)])
-def test_ptx_multiplies_codes_of_blocks(m, n, k, tmp_path):
-    """Sums of 128 products, times both of their scales: powers of two, as they are."""
-    kernel = compile_product_of_blocks(tmp_path, m, n, k)
+def test_ptx_computes_block_scaled_matmuls(m, n, k, tmp_path):
+    """Sums over 128 columns are multiplied by both scales, which are powers of two."""
+    kernel = compile_block_scaled_matmul(tmp_path, m, n, k)
     assert [dtype for _, dtype in kernel.arguments[:2]] == ["f8E4M3FN"] * 2
     random = np.random.default_rng(12)
     tensors = [
@@ -111,7 +113,7 @@ def test_ptx_multiplies_codes_of_blocks(m, n, k, tmp_path):
     ]
     for scales in tensors[3:5]:
         scales[:] = np.exp2(random.integers(-9, 9, len(scales)))
-    # The last case is in parts, each of whole blocks: two of them, and one.
+    # The last case splits k into parts of whole blocks: two blocks and one.
     for entry in kernel.entries:
         run_ptx(entry, [tensor.view(np.uint8) for tensor in tensors])
     x, w, found = tensors[0].reshape(m, k), tensors[1].reshape(n, k), tensors[2]
@@ -126,9 +128,9 @@ def test_ptx_multiplies_codes_of_blocks(m, n, k, tmp_path):
     np.testing.assert_array_equal(found.reshape(m, n), total.astype(found.dtype))
 
 
-def test_registers_of_a_product_of_blocks(tmp_path):
-    """Two sums of each result, and a tile of 128 x 128, are not too much."""
-    kernel = compile_product_of_blocks(tmp_path, 2048, 1536, 768)
+def test_registers_of_a_block_scaled_matmul(tmp_path):
+    """Two sums per result and a tile of 128 x 128 do not spill."""
+    kernel = compile_block_scaled_matmul(tmp_path, 2048, 1536, 768)
     check_instructions(kernel.entries)
     if find_ptxas():
         used = assemble(kernel.ptx, "sm_90", tmp_path)[kernel.entries[0].symbol]
@@ -137,21 +139,21 @@ def test_registers_of_a_product_of_blocks(tmp_path):
 
 
 def test_innermost_loop(tmp_path):
-    """Loads of 16 bytes, matrices four at a time, and little beside the products."""
+    """Loads read 16 bytes and `ldmatrix` four matrices; most of the loop is `mma`."""
     (entry,) = compile_linear(tmp_path, 1536, 1536, 256).entries
     counts = {
         name: sum(line.startswith(name) for line in entry.hot())
         for name in ("mma.sync", "ldmatrix.sync.aligned.m8n8.x4", "ld.global", "bar")
     }
-    # A warp has 64 x 32 of the tile: 4 x 4 products, twice in a step.
+    # A warp computes 64 x 32 of the tile: 4 x 4 `mma`, twice per iteration.
     assert list(counts.values()) == [32, 12, 4, 1], counts
     loads = [line for line in entry.hot() if line.startswith("ld.global")]
     assert all(".v4.b32" in line for line in loads)
 
 
 @pytest.mark.parametrize("policy", BUDGETS)
-def test_convolutions_hold_their_budgets(policy, tmp_path):
-    """Instructions of PTX for each product of the innermost loop, and registers."""
+def test_convolutions_stay_within_their_budgets(policy, tmp_path):
+    """Limits PTX instructions per `mma` or `fma` in the innermost loop, and registers."""
     batch, inputs, outputs, side = 32, 64, 128, 32
     nodes = [
         helper.make_node("Mul", ["x", "s"], ["z"]),

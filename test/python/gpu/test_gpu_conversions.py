@@ -1,4 +1,4 @@
-"""Casts of narrow floats in kernels of the gpu dialect: every code, every tie."""
+"""Kernels of the gpu dialect cast narrow floats exactly: all values and all ties."""
 
 import numpy as np
 import pytest
@@ -31,14 +31,14 @@ def test_every_tie_rounds_to_even(name, saturate):
 
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2"])
-def test_codes_of_8_bits_are_the_cpus(name, saturate):
+def test_casts_to_8_bits_equal_those_of_the_cpu(name, saturate):
     x, form = edges(name), "{saturate}" if saturate else ""
     on_cpu = words(cast(x, "f32", name, "cpu", form))
     assert (words(cast(x, "f32", name, "simulator", form)) == on_cpu).all()
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_code_is_decoded(name):
+def test_every_narrow_value_is_widened(name):
     codes = all_codes(name)
     got = cast(codes, name, "f32", "simulator")
     expected = codes.astype(F32)

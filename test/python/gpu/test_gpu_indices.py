@@ -1,4 +1,4 @@
-"""Indices in range are not reported on a GPU, whichever threads read them."""
+"""On a GPU, no thread reports an index that is in range."""
 
 import json
 
@@ -9,21 +9,21 @@ from onnx import helper
 from support.cuda_runs import CUDA, run
 
 
-def picking_model(path):
-    """One number of each row, named by labels that are computed: places lie where those
-    were, and there are fewer than a block has threads for."""
+def make_gather_model(path):
+    """Writes a model that gathers one element of each row at an index computed from the
+    label. Labels and indices share memory, and a block has more threads than rows."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["logits"]),
-        helper.make_node("Equal", ["labels", "none"], ["is_none"]),
-        helper.make_node("Where", ["is_none", "zero", "labels"], ["safe"]),
+        helper.make_node("Equal", ["labels", "ignored"], ["is_ignored"]),
+        helper.make_node("Where", ["is_ignored", "zero", "labels"], ["safe"]),
         helper.make_node("Unsqueeze", ["safe", "last"], ["places"]),
         helper.make_node("GatherElements", ["logits", "places"], ["picked"], axis=1),
         helper.make_node("Squeeze", ["picked", "last"], ["row"]),
-        helper.make_node("Where", ["is_none", "nothing", "row"], ["kept"]),
+        helper.make_node("Where", ["is_ignored", "nothing", "row"], ["kept"]),
         helper.make_node("ReduceMean", ["kept"], ["loss"], keepdims=0),
     ]
     constants = {"w": np.ones((4, 10), np.float32), "last": np.array([-1]),
-                 "none": np.array(-100), "zero": np.array(0),
+                 "ignored": np.array(-100), "zero": np.array(0),
                  "nothing": np.array(0, np.float32)}  # fmt: skip
     kinds = {"x": (onnx.TensorProto.FLOAT, [32, 4]),
              "labels": (onnx.TensorProto.INT64, [32])}  # fmt: skip
@@ -38,8 +38,8 @@ def picking_model(path):
 
 
 def test_indices_in_range_are_not_reported(tmp_path):
-    """By threads that have no row, either, once a row is overwritten."""
-    picking_model(tmp_path / "m.onnx")
+    """Threads without a row report nothing either, after a label was overwritten."""
+    make_gather_model(tmp_path / "m.onnx")
     bundle = tmp_path / "m.bnd"
     run("binade", "compile", tmp_path / "m.onnx", "--train", "w", *CUDA, "-o", bundle)
     done = run("binade", "verify", bundle, "--device", "simulator", "--json")

@@ -1,4 +1,5 @@
-"""Kernels of the gpu dialect, run thread by thread: the reference's values, and no race."""
+"""In the simulator, kernels of the gpu dialect compute the values of the reference and
+have no race."""
 
 import numpy as np
 import pytest
@@ -46,14 +47,14 @@ def test_values_are_within_their_bounds(op, shape):
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("kept", ["per_row", "per_block<1, 32>", "per_group<16>"])
+@pytest.mark.parametrize("grouping", ["per_row", "per_block<1, 32>", "per_group<16>"])
 @pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2"])
-def test_codes_are_the_references(element, kept):
+def test_quantized_values_equal_those_of_the_reference(element, grouping):
     shape = (37, 96)
     scales = {"per_row": (37,), "per_block<1, 32>": (37, 3), "per_group<16>": (222,)}[
-        kept
+        grouping
     ]
-    form = f"format = #binade.quantized<{element}, {kept}, scale = f32>"
+    form = f"format = #binade.quantized<{element}, {grouping}, scale = f32>"
     wide, codes = tensor_type(shape, "f32"), tensor_type(shape, element)
     scale = tensor_type(scales, "f32")
     module = f"""func.func @f(%x: {wide}) -> ({codes}, {scale}) {{
@@ -75,7 +76,7 @@ def test_codes_are_the_references(element, kept):
 
 @pytest.mark.parametrize("different", [1, 3, 40, 2000])
 @pytest.mark.parametrize("count", [31, 700])
-def test_rows_are_added_up_in_order(count, different):
+def test_gradient_rows_are_accumulated_in_order(count, different):
     rows, width = 2000, 70
     random = np.random.default_rng(count + different)
     indices = random.integers(0, different, count)
@@ -117,7 +118,7 @@ def test_tensors_without_elements(case, backend):
         return %y : {y}
       }}"""
     found = evaluate(module, {"arg0": np.zeros(before, F32)}, "--backend", backend)
-    # numpy: a sum of nothing is 0, the largest of nothing -inf.
+    # The sum of no elements is 0, their maximum is -inf.
     expected = np.full(after, -np.inf if op == "reduce_max" else 0, F32)
     np.testing.assert_array_equal(found["result0"], expected)
 

@@ -1,9 +1,8 @@
-"""Every shared model in every policy becomes kernels that assemble, exact all of them.
+"""Kernels of every shared model in every policy assemble and use only exact instructions.
 
-One pair of ten always, the others at night, as the other chips, graphs that have gradients
-or a whole step in them, and the models of which there are graphs without weights. That
-kernels compute what they should is said by `binade verify` in test_verify.py, of the same
-models, and for each op in test_gpu_ops.py.
+One pair of ten runs always. The others are nightly tests, as are other chips, graphs that
+contain gradients or a whole step, and models whose graphs have no weights. test_verify.py
+checks the results of these kernels with `binade verify`, test_gpu_ops.py those of each op.
 """
 
 import itertools
@@ -20,7 +19,7 @@ SMALL = ["mlp-digits", "gpt2-tiny", "llama-tiny", "resnet18-cifar-w8", "lstm-cha
          "clip-tiny", "detector-tiny"]  # fmt: skip
 WITHOUT_WEIGHTS = ["gpt2-124m", "resnet18-imagenet", "gpt2-xl"]
 
-# Why a graph is no step, for any target.
+# Errors of graphs that cannot become a step for any target.
 NO_IMPORT = ["has ops that cannot be imported", "has no parameter to train"]
 
 
@@ -30,7 +29,7 @@ def check_kernels(model, policy, chip, folder, file="loss.onnx"):
     if not graph.exists():
         pytest.skip(f"{graph} is absent; BINADE_MODELS names its folder")
     weights = source / "weights.json"
-    if weights.exists():  # Zeros will do, of which a file has none.
+    if weights.exists():  # Only sizes matter: a sparse file of zeros replaces them.
         graph = folder / file
         graph.write_bytes((source / file).read_bytes())
         with (folder / "weights.bin").open("wb") as file:
@@ -84,7 +83,7 @@ def test_kernels_assemble_for_other_chips(model, policy, chip, tmp_path):
 @pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
 @pytest.mark.parametrize("model", SMALL)
 def test_kernels_of_exported_gradients_assemble(model, file, policy, tmp_path):
-    """Recovered, or kept as they are."""
+    """Import recovers the gradients of the file or keeps them."""
     check_kernels(model, policy, "sm_90", tmp_path, file)
 
 

@@ -1,5 +1,5 @@
-"""Every op of the dialect has kernels for a GPU: they assemble for each chip, and have the
-reference's values in the simulator."""
+"""Every op of the dialect has GPU kernels, which assemble for each chip and compute the
+values of the reference in the simulator."""
 
 import json
 import re
@@ -11,9 +11,10 @@ from support.op_examples import EXAMPLES, MADE, list_ops, write, write_all
 from support.reference import run as evaluate
 from support.reference import safetensors
 
-# All ops whose kernels have divisions that the assembler makes a sequence of, with a longer
-# one for rare operands: how many, and why they are no products with a reciprocal.
-OF_A_ROW = "one of a row, a channel or a group, none of an element"
+# All ops whose kernels contain divisions, which the assembler expands to a sequence with a
+# slow path for rare operands. Each entry has the number of divisions and the reason why
+# they are not multiplications by a reciprocal.
+OF_A_ROW = "one per row, channel or group, none per element"
 OWN = "each element has a divisor of its own"
 DIVISIONS = {
     "abs_encode": (2, OF_A_ROW),
@@ -22,7 +23,7 @@ DIVISIONS = {
     "batch_norm_param_grad": (1, OF_A_ROW),
     "choose_scale": (4, OF_A_ROW),
     "div": (1, OWN),
-    "encode": (9, "a reciprocal; eight elements that are far beyond their scale"),
+    "encode": (9, "the reciprocal of the scale; eight elements on the slow path"),
     "label_weight": (1, OF_A_ROW),
     "layer_norm": (1, OF_A_ROW),
     "reciprocal": (1, OWN),
@@ -41,7 +42,7 @@ def test_every_op_has_an_example():
 
 
 @pytest.mark.parametrize("op", EXAMPLES)
-def test_kernels_have_the_references_values(op):
+def test_kernels_compute_the_values_of_the_reference(op):
     module, inputs = write(op)
     process, _ = evaluate(module, inputs, "--backend", "simulator", "--check")
     assert process.returncode == 0, process.stdout + process.stderr
@@ -68,7 +69,8 @@ def read_ptx(tensors, module, chip):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_kernels_assemble(chip, folder):
-    """As PTX and, where the assembler is at hand, as machine code; exact, all of them."""
+    """Bundles contain PTX and, if ptxas is available, machine code. All instructions are
+    exact."""
     tensors = safetensors.load(compile_all(folder, chip))
     version = chip.removeprefix("sm_")
     images = {f"compute_{version}", *([chip] if find_ptxas() else [])}
@@ -89,8 +91,8 @@ def test_kernels_assemble(chip, folder):
         assert not FORBIDDEN.search(ptx), ptx
 
 
-def test_records_keep_to_their_bounds(folder):
-    """Products, convolutions and attention too, which the evaluator has no kernels for."""
+def test_records_stay_within_their_bounds(folder):
+    """Includes matmuls, convolutions and attention, which the evaluator cannot run."""
     bundle = compile_all(folder, "sm_90")
     done = run("binade", "verify", bundle, "--device", "simulator", "--json")
     report = json.loads(done.stdout)

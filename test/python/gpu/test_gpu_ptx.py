@@ -1,4 +1,4 @@
-"""PTX of kernels, run: the bits that the simulator has of what it was made from."""
+"""PTX, run in an interpreter, computes the same bits as its gpu dialect source."""
 
 import math
 import re
@@ -16,26 +16,27 @@ KERNELS = {
     re.search(r"@(\w+)", text)[1]: text
     for text in re.findall(r"^func.*?^}", TEXT, re.DOTALL | re.MULTILINE)
 }
-# What memory holds before it is written.
+# The byte that fills memory before it is written.
 POISON = 0xFF
 TENSOR = re.compile(r"tensor<(?:([\dx]+)x)?(\w+)>")
 
 
 def draw(shape, dtype, random):
-    if not dtype.startswith(("f", "bf")):  # Indices and labels, all of them good.
+    if not dtype.startswith(("f", "bf")):  # Indices and labels, all in range.
         return random.integers(0, 2, shape).astype(ELEMENTS[dtype])
     return (random.standard_normal(shape) * 3).astype(ELEMENTS[dtype])
 
 
 def check(text, chip, path, ends=False):
-    """Runs the code of one kernel, of which two blocks will do; whether it has any."""
+    """Runs the PTX of one kernel and compares its results with the simulator's. With
+    `ends`, runs only the first and last block. Returns False if it cannot be run."""
     path.write_text(text)
     process = compile_ptx(path, chip)
     if "has no schedule for a GPU" in process.stderr:
         return False
     assert process.returncode == 0, process.stderr
     entries = parse(process.stdout)
-    if any(entry.grid == 0 for entry in entries):  # Of many tensors: by a table.
+    if any(entry.grid == 0 for entry in entries):  # Multi-tensor kernels need a table.
         return False
     operands = text[: text.index("attributes")].split("->")[0]
     random = np.random.default_rng(7)
@@ -95,7 +96,7 @@ def test_scalars_of_adamw(tmp_path):
     assert process.returncode == 0, process.stderr
     (entry,) = parse(process.stdout)
     hypers = {"lr": 3e-4, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "decay": 0.1}
-    for t in [1, 2, 1000, 54321]:  # What comes in is how many steps are done.
+    for t in [1, 2, 1000, 54321]:  # The input is the number of completed steps.
         memories = [
             np.array([t - 1], np.int64),
             *(np.array([v]) for v in hypers.values()),

@@ -1,5 +1,5 @@
-"""Codes of quotients on a GPU, which are products with a reciprocal: those of a division,
-in the PTX that is assembled, of hard cases, of all ranges and of what is no number."""
+"""GPU kernels quantize quotients by multiplying with a reciprocal. In the assembled PTX,
+the result equals that of a division: near ties, in all ranges, for NaN and infinity."""
 
 import ml_dtypes
 import numpy as np
@@ -13,16 +13,16 @@ FORMATS = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 
 def list_hard():
-    """All integers S, X of 24 bits for which X / S is within 2^-22 of a unit in the last
-    place of half a unit beside a number of five bits: where codes change."""
+    """Lists integers S, X of 24 bits for which X / S is within 2^-21 units in the last
+    place of the midpoint between a tie of E4M3 and a neighbor of the tie in f32."""
     found = []
     for near in range(8, 17):
         for scale in range((near << 20) - 8, (near << 20) + 9):
             for middle in range(16, 33):  # Below 32 units are half as large.
-                for beside in ((middle << 20) - 1, (middle << 20) + 1):
+                for midpoint in ((middle << 20) - 1, (middle << 20) + 1):
                     for shift in (24, 25):
-                        x = round(scale * beside / 2**shift)
-                        off = (x << shift) - scale * beside
+                        x = round(scale * midpoint / 2**shift)
+                        off = (x << shift) - scale * midpoint
                         bits = {value.bit_length() for value in (scale, x)}
                         if bits == {24} and abs(off) <= 8:
                             found.append((scale, x))
@@ -30,7 +30,7 @@ def list_hard():
 
 
 def compile_quotients(path, element):
-    """Codes of the elements of a row, divided by the row's scale."""
+    """Compiles a kernel that divides each row by its scale and quantizes the result."""
     wide, row = f"tensor<{ROWS}x{COLUMNS}xf32>", f"tensor<{ROWS}xf32>"
     codes = f"tensor<{ROWS}x{COLUMNS}x{element}>"
     path.write_text(f"""
@@ -62,13 +62,13 @@ def encode(x, scales, element):
 
 
 def draw(scales, seed):
-    """Numbers whose quotients are of all sizes that a code tells apart, and others."""
+    """Draws values whose quotients cover the range of the format, and values near ties."""
     random = np.random.default_rng(seed)
     shape = (ROWS, COLUMNS)
     spread = np.ldexp(F32(1), random.integers(-22, 22, shape)).astype(F32)
     with np.errstate(all="ignore"):
         x = random.standard_normal(shape).astype(F32) * spread * scales[:, None]
-        # Codes and what is between two of them, and the numbers beside those.
+        # Values of the format, midpoints between two of them, and their f32 neighbors.
         middle = random.integers(16, 32, shape) * np.ldexp(
             F32(1), random.integers(-16, 8, shape)
         )
@@ -78,19 +78,20 @@ def draw(scales, seed):
 
 
 @pytest.mark.parametrize("element", FORMATS)
-def test_codes_are_those_of_quotients(element, tmp_path):
+def test_quantized_quotients_equal_those_of_a_division(element, tmp_path):
     entry = compile_quotients(tmp_path / "divide.mlir", element)
     assert sum("div.rn.f32" in line for line in entry.lines) == 1 + 8
     random = np.random.default_rng(3)
     exponents = random.integers(-70, 70, ROWS)
     scales = np.ldexp(1 + random.random(ROWS), exponents).astype(F32)
-    # Where divisors get another unit, both ends of those that products are for, and beyond.
+    # Scales at which prescaling changes (2^32, 2^64), at both ends of the range in which
+    # the reciprocal is used, and outside of it.
     ends = [np.ldexp(F32(1), e) for e in (32, 64, -126, 127)]
     ends += [np.nextafter(end, F32(0)) for end in ends[:3]]
     ends += [np.inf, np.nan, 0, 1e-40, -1.5]
     scales[: len(ends)] = ends
     x = draw(scales, 4)
-    # A row of usual scale, too, has vectors with these.
+    # Rows of ordinary scale contain vectors with these as well.
     special = [
         0.0,
         -0.0,

@@ -1,5 +1,5 @@
-"""Roots divided by one number on a GPU, as updates do, have all bits of IEEE quotients:
-by the PTX that is assembled, and for all divisors by the quotients next to a tie."""
+"""GPU kernels that divide roots by one scalar, as updates do, round as IEEE 754 does.
+Checked in the assembled PTX, and for all divisors on the quotients next to a tie."""
 
 import numpy as np
 import pytest
@@ -32,13 +32,14 @@ def entry(tmp_path_factory):
     process = compile_ptx(path)
     assert process.returncode == 0, process.stderr
     (entry,) = parse(process.stdout)
-    # Of the divisor; of a vector that is not what products are for; of the last numbers.
+    # One for the reciprocal of the divisor, four for a vector on the slow path, one for
+    # the remaining elements.
     assert sum("div.rn.f32" in line for line in entry.lines) == 1 + 4 + 1
     return entry
 
 
 def divide(entry, g, by):
-    """sqrt(g) / by, by a block of the kernel over one tensor."""
+    """Computes sqrt(g) / by with one block of the kernel, on one tensor."""
     places = np.array([0, 4 * COUNT, 8 * COUNT, 8 * COUNT + 16], np.int64)
     arena = np.zeros(12 * COUNT + 16, np.uint8)
     arena[places[1] :][: 4 * COUNT] = g.view(np.uint8)
@@ -49,10 +50,10 @@ def divide(entry, g, by):
 
 
 EDGES = [2.0**-60, 2.0**24, np.nextafter(F32(2.0**24), F32(0)), 2.0**-61]
-NONE = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -0.25]
+OUTSIDE = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -0.25]
 
 
-@pytest.mark.parametrize("by", [1.0, 0.03162278, 0.99949986, 3e-9, *EDGES, *NONE])
+@pytest.mark.parametrize("by", [1.0, 0.03162278, 0.99949986, 3e-9, *EDGES, *OUTSIDE])
 def test_quotients_have_the_bits_of_a_division(by, entry):
     random = np.random.default_rng(5)
     g = np.ldexp(1 + random.random(COUNT), random.integers(-149, 128, COUNT))
@@ -70,13 +71,13 @@ def test_quotients_have_the_bits_of_a_division(by, entry):
 
 
 def list_near_ties(shift, off, divisors):
-    """All x of 24 bits for which x 2^shift / divisor differs from an odd number of 25
-    bits, where roundings change, by off / divisor."""
+    """Yields all x of 24 bits for which x 2^shift / divisor differs by off / divisor from
+    an odd integer of 25 bits, which is a tie."""
     lowest = divisors & -divisors
     divisors, lowest = (a[off % lowest == 0] for a in (divisors, lowest))
     odd = divisors // lowest
     inverse = odd
-    for _ in range(5):  # Each step doubles the bits that are right.
+    for _ in range(5):  # Each iteration doubles the number of correct bits.
         inverse = inverse * (2 - odd * inverse) & (1 << 26) - 1
     period = (1 << shift) // lowest
     tie = (-(off // lowest) * inverse) % period
@@ -91,9 +92,9 @@ def list_near_ties(shift, off, divisors):
 
 @pytest.mark.nightly
 def test_no_quotient_next_to_a_tie_is_rounded_the_other_way():
-    """The last step adds what is left of x, with an error below 2^-23 of 1.5 units in the
-    last place. A quotient that differs from a tie by n / divisor units of 2^-25 is that
-    far away for n above 6: all others are tried, of all divisors."""
+    """The last step adds a correction whose error is below 2^-23 of 1.5 units in the last
+    place. A quotient that differs from a tie by n / divisor units of 2^-25 is farther
+    from it than this error if n is above 6. All others are tested, for all divisors."""
     tried = 0
     for shift in (24, 25):
         for off in (n for n in range(-8, 9) if n):
