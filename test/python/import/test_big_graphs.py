@@ -1,11 +1,11 @@
-"""What graphs of many nodes take grows as they do, not faster."""
+"""Time and memory of each phase grow linearly with the number of nodes."""
 
 import onnx
 import pytest
 from support.big_graphs import write_big_graph
 from support.processes import measure
 
-# By phase: what reads `big.onnx`, or what the phase before wrote.
+# The command of each phase. It reads `big.onnx` or the result of the phase before it.
 PHASES = {
     "import": ["binade-translate", "--import-onnx", "big.onnx", "-o", "forward.mlir"],
     "autodiff": ["binade-opt", "--binade-autodiff-pipeline", "forward.mlir", "-o", "gradient.mlir"],
@@ -19,7 +19,7 @@ PHASES = {
 
 
 def measure_all(folder, nodes):
-    """Seconds and bytes by phase."""
+    """Returns the seconds and the peak memory in bytes of each phase."""
     folder.mkdir()
     write_big_graph(folder / "big.onnx", nodes)
     names = {path for command in PHASES.values() for path in command if "." in path}
@@ -30,12 +30,12 @@ def measure_all(folder, nodes):
 
 
 def test_memory_is_linear(tmp_path):
-    """Between two sizes, so that what the programs themselves take does not count. A
-    function's type that is made anew for each of its arguments takes 80 KiB a node."""
+    """Compares two sizes, so that the constant memory of the tools does not count. For
+    example, rebuilding a function's type for each of its arguments takes 80 KiB a node."""
     few, many = (measure_all(tmp_path / str(n), n) for n in (3_000, 9_000))
     for phase in PHASES:
         assert (many[phase][1] - few[phase][1]) / 6_000 < 20 << 10, phase
-    # The last two nodes are there.
+    # The last nodes have been exported.
     assert onnx.load(tmp_path / "9000" / "grads.onnx").graph.output[0].name == "loss"
 
 
@@ -45,5 +45,5 @@ def test_a_hundred_thousand_nodes(tmp_path):
     for phase in PHASES:
         for what, start in ((0, 0.1), (1, 80 << 20)):
             ratio = (many[phase][what] - start) / (few[phase][what] - start)
-            # Caches hold less of the larger one; with squares it would be 16.
+            # Caches cover less of the larger graph. Quadratic growth would give 16.
             assert ratio < 2 * 4, (phase, what)

@@ -1,8 +1,8 @@
-"""ONNX's node tests with an axis of length 0, as onnxruntime computes them.
+"""ONNX's node tests with an axis of length 0, compared with onnxruntime.
 
-Of each test, and each length in its inputs, a variant in which that length is 0 wherever
-it stands in an input. Where onnxruntime takes it, Binade imports it and has the same values,
-but for what is listed.
+For each test and each length in its inputs, a variant replaces that length with 0 in all
+inputs. If onnxruntime runs the variant, Binade imports it and computes the same values,
+except in the cases listed here.
 """
 
 import os
@@ -25,31 +25,31 @@ from support.onnx_nodes import (
 
 PARTS = 16
 TESTS = sorted(set(load_tests()) - set(read_page()))
-# Where onnxruntime has other values, by names of tests.
+# Names of tests for which onnxruntime computes other values. Comments say Binade's first.
 OTHER_VALUES = {
-    # The scale of nothing is that of zeros, not 1.
+    # The scale of a tensor without elements is that of zeros, not 1.
     r"dynamicquantizelinear",
-    # A mean over nothing is NaN, as in numpy and PyTorch, not 0.
+    # The mean of no elements is NaN, as in numpy and PyTorch, not 0.
     r"layer_normalization.*_expanded|nllloss|sce_|group_normalization|mvn",
     r"reduce_mean",
-    # A sum over nothing is 0, whose code is the zero point, not 0.
+    # The sum of no elements is 0, which is quantized to the zero point, not to 0.
     r"qlinearmatmul|matmulinteger",
 }
-# Where onnxruntime has another shape than numpy: it keeps a reduced axis of length 0, and
-# broadcasts leading axes of products over nothing to the left side's alone.
+# Tests for which onnxruntime's shape differs from numpy's: it keeps a reduced axis of
+# length 0, and broadcasts batch axes of empty contractions to those of the left side only.
 OTHER_SHAPES = r"reduce_\w*keep_?dims|matmul_bcast"
-# What Binade says of models that onnxruntime takes.
+# Errors of Binade for models that onnxruntime runs.
 REFUSALS = [
-    # numpy and PyTorch refuse an extreme of nothing too.
+    # numpy and PyTorch also reject the extreme of no elements.
     r"\(Arg(Max|Min)\): error: expected 1 to 2\^24 elements",
-    # The standard wants other axes to be equal.
+    # The standard requires other axes to be equal.
     r"\(Concat\): error: cannot join",
     r"'binade.conv_input_grad' op kernel reaches",
     r"\(QuantizeLinear\): error: expected scales above 0",
     r"\(DFT\): error: expected a dft_length of 1",
     r"\(Det\): error: expected square matrices of 1",
     r"\((RNN|GRU|LSTM)\): error: expected sequences of a step or more",
-    # Inputs of one number, or one for each output, are not what the standard says.
+    # The standard requires inputs of one element, or of one per output.
     r"\((NonMaxSuppression|Split|GatherND)\): error: ",
 ]
 
@@ -74,7 +74,7 @@ def set_shape(value, shape):
 
 
 def reshape_model(model, arrays):
-    """The model for other shapes of its inputs; those of its outputs are not said."""
+    """Returns the model with new input shapes and without output shapes."""
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
     names = find_inputs(changed)
@@ -88,9 +88,9 @@ def reshape_model(model, arrays):
     return changed
 
 
-def run_peer(model, arrays):
-    """What onnxruntime gives, or None where it gives nothing; some of these models end its
-    process by a signal."""
+def run_onnxruntime(model, arrays):
+    """Returns the results of onnxruntime, or None if it fails. Runs it in a process of its
+    own, because some of these models crash it."""
     ort = pytest.importorskip("onnxruntime")
     with tempfile.NamedTemporaryFile() as file:
         child = os.fork()
@@ -115,9 +115,9 @@ def run_peer(model, arrays):
 
 
 def find_difference(name, test, arrays):
-    """What is wrong with a variant, or None."""
+    """Describes how Binade differs from onnxruntime for a variant, or returns None."""
     model = reshape_model(test.model, arrays)
-    expected = run_peer(model, arrays)
+    expected = run_onnxruntime(model, arrays)
     if expected is None:
         return None
     for value, array in zip(model.graph.output, expected):
@@ -157,7 +157,7 @@ DAILY = ["test_hardmax_axis_0", "test_resize_downsample_scales_linear_align_corn
 
 
 @pytest.mark.parametrize("name", DAILY)
-def test_some_nodes(name):
+def test_selected_nodes_with_an_axis_of_length_0(name):
     test = load_tests()[name]
     wrong = [find_difference(name, test, arrays) for arrays in list_variants(test)]
     assert wrong and not any(wrong), wrong

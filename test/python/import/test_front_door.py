@@ -1,6 +1,6 @@
-"""A file that ONNX does not allow is refused by every command, and by Python's functions, in
-the same words, with exit code 3 and nothing written; what is valid and not read is left as it
-is by `convert`."""
+"""All commands and Python functions reject an invalid ONNX file with the same message and
+exit code 3, and write nothing. `convert` leaves valid nodes that Binade cannot import as
+they are."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ def run(folder, command, *arguments):
 
 
 def write(model, folder):
-    """`m.onnx`, data of a parameter beside it, and data to train with."""
+    """Writes `m.onnx`, its external data, and data to train with. Returns all file names."""
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     (folder / "w.bin").write_bytes(bytes(48))
     safetensors.save(folder / "data.safetensors", {"x": np.zeros((8, 4), "f4")})
@@ -45,12 +45,12 @@ def write(model, folder):
 
 
 def errors(text):
-    """The lines of an error and its notes; warnings are not of interest."""
+    """Returns the lines of the text that are not warnings."""
     return [line for line in text.splitlines() if "warning: " not in line]
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_every_command_refuses_an_invalid_file(name, tmp_path):
+def test_every_command_rejects_an_invalid_file(name, tmp_path):
     make, place = INVALID[name]
     files = write(make(), tmp_path)
     code, expected, _ = run(tmp_path, "binade", "import", "m.onnx", "-o", "out")
@@ -71,7 +71,7 @@ def test_every_command_refuses_an_invalid_file(name, tmp_path):
     not (BUILD / "python" / "binade").exists(), reason="the extension is not built"
 )
 @pytest.mark.parametrize("name", INVALID)
-def test_python_refuses_an_invalid_file(name, tmp_path, monkeypatch):
+def test_python_rejects_an_invalid_file(name, tmp_path, monkeypatch):
     import binade
 
     make, _ = INVALID[name]
@@ -79,25 +79,25 @@ def test_python_refuses_an_invalid_file(name, tmp_path, monkeypatch):
     files = write(model, tmp_path)
     monkeypatch.chdir(tmp_path)
     _, expected, _ = run(tmp_path, "binade", "import", "m.onnx", "-o", "out")
-    ways = {
+    calls = {
         "compile": lambda: binade.compile("m.onnx", policy="fp16-amp"),
         "compile bytes": lambda: binade.compile(
             model.SerializeToString(), policy="fp16-amp"
         ),
         "convert": lambda: binade.convert("m.onnx", policy="fp16-amp", output="out"),
     }
-    for way, call in ways.items():
+    for name, call in calls.items():
         with pytest.raises(raised.RejectedError) as caught:
             call()
         text = re.sub(r"(?<!\.)\./", "", str(caught.value))
         text = text.replace("model.onnx", "m.onnx")
-        assert errors(text) == errors(expected), way
+        assert errors(text) == errors(expected), name
         assert caught.value.exit_code == 3
-        assert sorted(path.name for path in tmp_path.iterdir()) == files, way
+        assert sorted(path.name for path in tmp_path.iterdir()) == files, name
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_convert_leaves_what_is_valid_and_not_read(name, tmp_path):
+def test_convert_leaves_valid_nodes_that_cannot_be_imported(name, tmp_path):
     make, place = UNREAD[name]
     model = make()
     write(model, tmp_path)
@@ -116,18 +116,18 @@ def test_convert_leaves_what_is_valid_and_not_read(name, tmp_path):
     assert len(onnx.load(tmp_path / "out.onnx").graph.node) >= len(model.graph.node)
 
 
-def test_a_symbolic_length_that_is_given_is_one(tmp_path):
-    """Without a number a contradiction may be one with the assumption."""
+def test_a_length_from_dim_is_validated(tmp_path):
+    """Without --dim, a contradiction may only be due to the length that is assumed."""
     write(UNREAD["baked_batch"][0](), tmp_path)
     options = ["convert", "m.onnx", "--policy", "fp16-amp", "-o", "out.onnx"]
-    code, said, _ = run(tmp_path, "binade", *options, "--dim", "batch=4")
-    assert code == 3 and "node 'shape' (Reshape): error: cannot reshape" in said
-    code, said, _ = run(tmp_path, "binade", *options, "--dim", "batch=6")
-    assert code == 0, said
+    code, text, _ = run(tmp_path, "binade", *options, "--dim", "batch=4")
+    assert code == 3 and "node 'shape' (Reshape): error: cannot reshape" in text
+    code, text, _ = run(tmp_path, "binade", *options, "--dim", "batch=6")
+    assert code == 0, text
 
 
-def test_the_table_is_invalid_to_onnx():
-    """Where the checker of ONNX knows better, the table would be wrong."""
+def test_models_that_cannot_be_imported_are_valid():
+    """ONNX's checker accepts all of them but the one that lists an output twice."""
     for name, (make, _) in UNREAD.items():
         if name != "output_listed_twice":
             onnx.checker.check_model(make())

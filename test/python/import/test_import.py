@@ -1,8 +1,7 @@
-"""What imported graphs compute, against the evaluator of the onnx package.
+"""Imported graphs compute the values of the onnx package's reference evaluator.
 
-Every case is a small graph. The evaluator computes its outputs from random
-inputs; the reference interpreter computes the imported module's, and how far a
-correct result may be from them.
+Every case is a small graph with random inputs. The reference interpreter computes
+the outputs of the imported module and bounds by which a correct result may differ.
 """
 
 import shutil
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # name: (opset, graph). Integer inputs are drawn below the number in their name
-# ("labels_below_5"), boolean ones at random, floats from a normal distribution.
+# ("labels_below_5"), booleans at random, floats from a normal distribution.
 CASES = {
     "unary": (
         20,
@@ -59,7 +58,7 @@ CASES = {
         15,
         """g (float[4] x) => (float[4] y) <int64 three = {3}> { y = Pow(x, three) }""",
     ),
-    # Of many elements a few, picked one by one; all pairs are compared of the others.
+    # A small k of many elements is selected one by one; otherwise, all pairs are compared.
     "few_of_many": (
         13,
         """g (float[2,90] x, float[90,2] y) => (float[2,2] a, int64[2,2] i, float[2,2] b,
@@ -268,7 +267,7 @@ def test_outputs(name, tmp_path):
     ],
 )
 def test_loss_of_exported_model(name, tmp_path):
-    """The first loss and prediction, against those of PyTorch."""
+    """The first loss and prediction equal those of PyTorch."""
     folder = MODELS / name
     inputs = np.load(folder / "inputs.npz")
     reference = np.load(folder / "reference.npz")

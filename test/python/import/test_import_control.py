@@ -1,5 +1,5 @@
-"""If, Loop and Scan: branches that are chosen at import, bodies that stand there as often as
-they run. The values are ONNX Runtime's."""
+"""If, Loop and Scan: import selects branches and unrolls loops. ONNX Runtime computes the
+expected values."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 18, "local" : 1]>\n'
 X = np.linspace(-2.0, 3.0, 12, dtype=np.float32).reshape(3, 4)
 
 GRAPHS = {
-    # The length of an axis decides; the branches read names from around them.
+    # The length of an axis selects the branch, which reads names of the outer graph.
     "branch": """g (float[3, 4] x) => (y) {
         s = Shape(x)  zero = Constant <value_int = 0> ()  n = Gather(s, zero)
         three = Constant <value_int = 3> ()  is = Equal(n, three)
@@ -38,7 +38,7 @@ GRAPHS = {
               more = Identity(go)  f = Cast <to = 1> (i)  s = Add(v, x)
               w = Mul(s, f)  kept = ReduceSum <keepdims = 0> (w) }>
         }""",
-    # The condition ends it, and another loop is in it.
+    # The condition ends the outer loop, which contains another loop.
     "condition": """g (float[3, 4] x) => (y) <bool yes = {1}, int64 two = {2}> {
         y = Loop (, yes, x) <body = b (int64 i, bool go, float[3, 4] v) => (more, w) {
               more = Less(i, two)
@@ -67,7 +67,7 @@ GRAPHS = {
               body = b (float[3] v, float[3] e) => (float[3] w, float[3] out)
                 { w = Add(v, e)  out = Mul(w, e) }> (zero, x)
         }""",
-    # A constant that a sequence goes through.
+    # A constant that passes through a sequence.
     "split": """g (float[3, 4] x) => (y) <int64[2] c = {6, 1}, int64 one = {1}> {
         s = SplitToSequence <axis = 0> (c)  a = SequenceAt(s, one)
         two = Constant <value_ints = [2]> ()  h = Mul(a, two)
@@ -91,8 +91,8 @@ choose <factor> (p, which) => (q) {
 }"""
 
 
-def convert(text, folder):
-    """binade-translate on a graph in text; its process."""
+def import_graph(text, folder):
+    """Imports a graph given as text with binade-translate and returns the process."""
     onnx.save(onnx.parser.parse_model(HEADER + text), folder / "m.onnx")
     return subprocess.run(
         [TRANSLATE, "--import-onnx", folder / "m.onnx", "-o", folder / "m.mlir"],
@@ -101,7 +101,7 @@ def convert(text, folder):
 
 
 def check(text, folder, expected):
-    process = convert(text, folder)
+    process = import_graph(text, folder)
     assert process.returncode == 0, process.stderr
     found = evaluate((folder / "m.mlir").read_text(), {"x": X})
     for name, value in expected.items():
@@ -110,8 +110,8 @@ def check(text, folder, expected):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_values_are_onnx_runtimes(name, tmp_path):
-    # It refuses ops that it does not know in a branch that is never taken.
+def test_values_equal_those_of_onnx_runtime(name, tmp_path):
+    # ONNX Runtime rejects unknown ops even in a branch that is never taken.
     known = GRAPHS[name].replace("NoSuchOp", "Identity")
     model = onnx.parser.parse_model(HEADER + known)
     session = ort.InferenceSession(
@@ -122,7 +122,7 @@ def test_values_are_onnx_runtimes(name, tmp_path):
     check(GRAPHS[name], tmp_path, expected)
 
 
-def test_functions_hold_branches_and_branches_call_functions(tmp_path):
+def test_functions_contain_branches_and_branches_call_functions(tmp_path):
     check(FUNCTIONS, tmp_path, {"y": X * 2 * 2 * 3 * 2})
 
 
@@ -205,6 +205,6 @@ ERRORS = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_loops_that_cannot_be_unrolled_are_rejected(name, tmp_path):
     text, expected = ERRORS[name]
-    process = convert(text, tmp_path)
+    process = import_graph(text, tmp_path)
     assert process.returncode == 1 and not (tmp_path / "m.mlir").exists()
     assert expected in process.stderr

@@ -1,4 +1,4 @@
-"""DynamicQuantizeLinear as ONNX's evaluator has it, where the range of the elements is special."""
+"""DynamicQuantizeLinear on unusual ranges, compared with the reference evaluator of ONNX."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ TENSORS = {
     "above": np.linspace(3, 8, 12, dtype=F32),
     "below": np.linspace(-8, -3, 12, dtype=F32).reshape(3, 4),
     "zeros": np.zeros((2, 3), F32),
-    "one number": np.array(-2.5, F32),
+    "one element": np.array(-2.5, F32),
     "ties": np.arange(-4, 251.5, 0.5, dtype=F32),  # A scale of 1.
     "tiny": np.array([1e-38, 3e-39], F32),
 }
@@ -24,7 +24,7 @@ TENSORS = {
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("case", TENSORS)
-def test_codes_scale_and_zero(case, backend, tmp_path):
+def test_quantized_values_scale_and_zero_point(case, backend, tmp_path):
     x = TENSORS[case]
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 20]>\n'
@@ -46,7 +46,7 @@ def test_codes_scale_and_zero(case, backend, tmp_path):
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
-def test_other_elements(tmp_path):
+def test_other_element_types_are_rejected(tmp_path):
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 20]>\n'
         "g (double[4] x) => (uint8[4] y, float s, uint8 z) "

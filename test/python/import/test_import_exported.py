@@ -1,4 +1,4 @@
-"""Models that `binade.export` wrote, imported and run, against PyTorch."""
+"""Models that `binade.export` writes compute PyTorch's values after import."""
 
 import copy
 import re
@@ -49,7 +49,7 @@ def evaluate(folder, batch):
         (lambda: models.ConvNet().eval(), models.images),
     ],
 )
-def test_loss_prediction_and_buffers_are_those_of_torch(
+def test_loss_prediction_and_buffers_equal_those_of_torch(
     tmp_path, make_model, make_batch
 ):
     torch.manual_seed(0)
@@ -79,7 +79,7 @@ def test_attention_and_gelu_are_one_op_each(tmp_path):
     assert ops.count("attention") == 1
     assert ops.count("gelu") == 1
     assert ops.count("softmax") == 0
-    # One linear layer per weight, with its bias; the head has none and is tied.
+    # One linear layer per weight, with its bias. The head has no bias and is tied.
     assert ops.count("matmul") == 5
     assert "tanh>" in text and "{causal" in text
 
@@ -92,7 +92,7 @@ def test_constants_keep_their_bits(tmp_path):
     np.testing.assert_allclose(
         found["prediction"], model(batch["x"]).detach(), rtol=1e-6, atol=1e-7
     )
-    # `weight` alone is trained: the other tensors are constants.
+    # Only `weight` is trained; the other tensors are constants.
     assert text.count("binade.role<parameter>") == 1
     assert 'binade.name = "weight"' in text
 
@@ -125,7 +125,7 @@ def test_dropout_draws_from_the_generator_of_the_step(tmp_path):
     rng = np.array([7, 3])
     found = evaluate(tmp_path, {**batch, "rng": torch.tensor(rng)})
     np.testing.assert_array_equal(found["rng"], rng + [0, 1])
-    # 0 with probability 1/4, else 4/3 of what the linear layer gives.
+    # 0 with probability 1/4, otherwise 4/3 of the result of the linear layer.
     weights = safetensors.load(tmp_path / "m.safetensors")
     linear = batch["x"].numpy() @ weights["fc.weight"].T + weights["fc.bias"]
     kept = found["prediction"] != 0

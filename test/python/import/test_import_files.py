@@ -1,5 +1,4 @@
-"""Files, external data and metadata that are rejected at import, with the message that says
-why."""
+"""Import rejects invalid files, external data and metadata with a message that says why."""
 
 import json
 import os
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not 
 
 FILES = {
     "empty": (b"", "expected an ONNX model, got an empty file"),
-    "text": (b"hello, this is no model at all", "but the bytes cannot be parsed as one"),
+    "text": (b"hello, this is not a model", "but the bytes cannot be parsed as one"),
     "gzip": (b"\x1f\x8b\x08\x00" + bytes(60), "got a gzip file\nm.onnx: note: decompress it first"),
     "png": (b"\x89PNG\r\n\x1a\n" + bytes(60), "got a PNG image"),
     "safetensors": (
@@ -42,7 +41,7 @@ def test_file(name, tmp_path):
 
 
 def test_damaged_models_are_rejected_or_imported(tmp_path):
-    """Cut and changed bytes never crash the importer."""
+    """Files that are cut short or corrupted never crash the importer."""
     graph = """g (float[4,6] x, int64[4] t) => (float loss)
       <float[6,3] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9}, int64[2] s = {4, 3}> {
       h = MatMul(x, w)  r = Reshape(h, s)  loss = SoftmaxCrossEntropyLoss(r, t) }"""
@@ -68,7 +67,7 @@ def test_two_gibibytes_are_refused(tmp_path):
 
 
 WEIGHT = """g (float[4] x) => (float[4] y) <float[4] w = [{}]> {{ y = Add(x, w) }}"""
-# entries, the content of w.bin, message
+# Name: (entries, content of w.bin, message).
 PLACES = {
     "no_file": (
         '"location": "w.bin"', None, "w.bin: cannot open: No such file or directory",
@@ -138,8 +137,9 @@ def test_unknown_key_of_external_data_is_a_warning(tmp_path):
     )
 
 
-def test_parameters_that_the_model_holds_are_not_left_out_silently(tmp_path):
-    """PyTorch stores small ones so. What has no dot in its name is no attribute."""
+def test_embedded_initializers_that_are_not_trained_are_reported(tmp_path):
+    """PyTorch embeds small parameters in the file. Names without a dot are not warned
+    about, because they are not attributes of a module."""
     (tmp_path / "w.bin").write_bytes(bytes(16))
     path = tmp_path / "m.onnx"
 
@@ -242,7 +242,7 @@ def test_tensor_data_of_wrong_size(tmp_path):
 @pytest.mark.skipif(not EVAL.exists(), reason="the tool is not built")
 @pytest.mark.parametrize("typed", [False, True])
 def test_large_constants_stay_in_the_model_file(tmp_path, typed):
-    """A constant over 64 KiB is read from where the ONNX file has it."""
+    """A constant of more than 64 KiB is not copied, but read from the ONNX file."""
     table = np.random.default_rng(3).normal(size=(64, 300)).astype(np.float32)
     model = parse("g (int64[5] i) => (float[5,300] y) { y = Gather(w, i) }")
     small = onnx.numpy_helper.from_array(np.float32([1]), "unused")

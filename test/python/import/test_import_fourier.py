@@ -1,5 +1,5 @@
-"""DFT against numpy's transforms: signals that are cut and padded, halves of spectra, frames of
-signals, and what is refused."""
+"""DFT and STFT compute numpy's transforms: of signals that are cut or padded, of one-sided
+spectra and of frames. Invalid nodes are rejected."""
 
 import numpy as np
 import onnx.parser
@@ -55,7 +55,7 @@ CASES = {
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("case", CASES)
-def test_transforms_are_numpys(case, backend):
+def test_dft_equals_that_of_numpy(case, backend):
     x, attributes, length, axis, transform = CASES[case]
     expected = transform(split(x))
     model = parse(x.shape, expected.shape, attributes, length, axis)
@@ -97,7 +97,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("case", FRAMES)
-def test_frames_are_numpys(case):
+def test_stft_equals_that_of_numpy(case):
     x, attributes, step, length, window = FRAMES[case]
     size = length or (x.shape[1] if window is None else len(window))
     weights = 1.0 if window is None else window
@@ -124,7 +124,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_no_transform(case):
+def test_rejected_transforms(case):
     model, message = BAD[case]
     x = np.zeros(
         [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim], "f4"

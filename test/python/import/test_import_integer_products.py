@@ -1,5 +1,5 @@
-"""Products and convolutions of integers are exact, however long their sums: numpy's, and
-ONNX Runtime's where codes are rounded."""
+"""Integer matmuls and convolutions are exact for sums of any length. numpy computes the
+expected values, or ONNX Runtime if results are quantized."""
 
 import subprocess
 
@@ -51,9 +51,9 @@ def widen(x, zero):
 @pytest.mark.parametrize(
     "dtypes", [(np.uint8, np.int8), (np.int8, np.int8), (np.uint8, np.uint8)]
 )
-def test_matrices(dtypes, backend, tmp_path):
+def test_matmuls(dtypes, backend, tmp_path):
     a, b = draw((2, 3, 700), dtypes[0]), draw((700, 5), dtypes[1], seed=1)
-    # The largest sum there is, of odd products: no f32 has it.
+    # The largest possible sum, of odd products; f32 cannot represent it.
     a[0, 0], b[:, 0] = np.iinfo(dtypes[0]).max, np.iinfo(dtypes[1]).max
     zeros = draw(5, dtypes[1], seed=2)
     zeros[0] = np.iinfo(dtypes[1]).min
@@ -97,7 +97,7 @@ QUANTIZED = {
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", QUANTIZED)
-def test_codes_are_rounded_and_kept_in_range(name, backend, tmp_path):
+def test_quantized_results_are_rounded_and_saturated(name, backend, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     node, (left, left_type, right, right_type) = QUANTIZED[name]
     scales = np.random.default_rng(5).uniform(0.01, 0.02, 6).astype(np.float32)
@@ -115,6 +115,6 @@ def test_codes_are_rounded_and_kept_in_range(name, backend, tmp_path):
     (expected,) = session.run(["y"], inputs)
     assert found.dtype == expected.dtype
     assert len(np.unique(expected)) > 10
-    # f32 has no product of a sum and a scale exactly: by a half it is either code.
+    # The sum times the scale is rounded to f32. Close to a tie, either neighbor is right.
     assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
     assert np.mean(found == expected) > 0.98

@@ -1,4 +1,4 @@
-"""Every kind of graph that is rejected, with the message that says why."""
+"""Import rejects invalid graphs and options with a message that says why."""
 
 import re
 
@@ -13,7 +13,7 @@ TRANSLATE = BUILD / "bin" / "binade-translate"
 pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not built")
 
 RELU = "g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }"
-# graph, flags, message; an opset other than 20 precedes the graph.
+# Graph, flags, message. "opset N" before a graph replaces opset 20.
 GRAPHS = {
     "missing_dimension": (
         "g (float[batch,3] x, float[time] z) => (float[batch,3] y) { y = Relu(x) }",

@@ -1,11 +1,11 @@
-"""Ops with operands or attributes that are rejected, with the message that says why."""
+"""Import rejects invalid operands and attributes with a message that says why."""
 
 import pytest
 from support.invalid_imports import TRANSLATE, check_rejected
 
 pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not built")
 
-# graph, flags, message; an opset other than 20 precedes the graph.
+# Graph, flags, message. "opset N" before a graph replaces opset 20.
 GRAPHS = {
     "unknown_attribute": (
         "g (float[2] x) => (float[2] y) { [n] y = Relu <slope = 1.0> (x) }",

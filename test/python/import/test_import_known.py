@@ -1,6 +1,6 @@
-"""Ops whose results are known at import: those whose number depends on elements, matrices of
-bands, and whether an optional value is there. NumPy and ONNX Runtime compute the expected
-values."""
+"""Ops that import folds because their inputs are constant: NonZero, Unique,
+NonMaxSuppression, MelWeightMatrix, Binarizer, and ops on optional values. NumPy and ONNX
+Runtime compute the expected values."""
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ DRAW = np.random.default_rng(5)
 
 
 def parse(text, known=None, results="y", opset=20, inputs="float[2] x"):
-    """A model of nodes on initializers."""
+    """Parses a model whose constant inputs are `known`."""
     model = onnx.parser.parse_model(
         f'<ir_version: 9, opset_import: ["" : {opset}]> '
         f"g ({inputs}) => ({results}) {{ {text} }}"
@@ -33,7 +33,7 @@ def run(model, x=np.float32([1.5, -2.0])):
      DRAW.integers(0, 2, (2, 3, 4)).astype(bool)],
     ids=["floats", "none", "flags"],
 )  # fmt: skip
-def test_places_that_are_not_zero(x):
+def test_nonzero(x):
     (found,) = run(parse("y = NonZero(c)", {"c": x}))
     np.testing.assert_array_equal(found, np.nonzero(x))
 
@@ -49,7 +49,7 @@ UNIQUE = {
 
 
 @pytest.mark.parametrize("case", UNIQUE)
-def test_unique_entries_are_numpys(case):
+def test_unique_equals_that_of_numpy(case):
     x, axis = UNIQUE[case]
     form = "" if axis is None else f"<axis = {axis}>"
     model = parse(f"y, i, j, n = Unique {form} (c)", {"c": x}, "y, i, j, n")
@@ -58,7 +58,7 @@ def test_unique_entries_are_numpys(case):
         np.testing.assert_array_equal(found, value.reshape(found.shape))
 
 
-def test_unique_entries_in_their_order():
+def test_unsorted_unique():
     x = np.int64([5, 2, 5, 9, 2, 5])
     model = parse("y, i, j, n = Unique <sorted = 0> (c)", {"c": x}, "y, i, j, n")
     expected = [5, 2, 9], [0, 1, 3], [0, 1, 0, 2, 1, 0], [3, 2, 1]
@@ -67,18 +67,18 @@ def test_unique_entries_in_their_order():
 
 
 @pytest.mark.parametrize("is_centered", [0, 1])
-@pytest.mark.parametrize("least", [None, 0.4])
-def test_chosen_boxes_are_onnx_runtimes(is_centered, least):
+@pytest.mark.parametrize("threshold", [None, 0.4])
+def test_non_max_suppression(is_centered, threshold):
     known = {
         "b": DRAW.random((2, 40, 4), np.float32),
         "s": np.round(DRAW.random((2, 3, 40), np.float32), 1),  # Some are equal.
         "n": np.int64(7),
         "t": np.float32(0.3),
     }
-    if least:
-        known["l"] = np.float32(least)
+    if threshold:
+        known["l"] = np.float32(threshold)
     form = f"<center_point_box = {is_centered}>"
-    text = f"y = NonMaxSuppression {form} (b, s, n, t{', l' if least else ''})"
+    text = f"y = NonMaxSuppression {form} (b, s, n, t{', l' if threshold else ''})"
     model = parse(text, known, "int64[k, 3] y")
     session = onnxruntime.InferenceSession(model.SerializeToString())
     (expected,) = session.run(None, {"x": np.zeros(2, np.float32)})
@@ -90,7 +90,7 @@ def test_chosen_boxes_are_onnx_runtimes(is_centered, least):
 @pytest.mark.parametrize(
     "bands, low, high", [(8, 0.0, 8000.0), (20, 300.0, 3400.0), (1, 0.0, 1.0)]
 )
-def test_bands_are_onnx_runtimes(bands, low, high):
+def test_mel_weight_matrix(bands, low, high):
     known = {"m": np.int64(bands), "n": np.int64(64), "r": np.int64(16000),
              "l": np.float32(low), "h": np.float32(high)}  # fmt: skip
     model = parse("y = MelWeightMatrix(m, n, r, l, h)", known, "float[33, k] y")
@@ -100,9 +100,8 @@ def test_bands_are_onnx_runtimes(bands, low, high):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_what_is_there_is_known():
-    """An optional value inside a graph: one that is there and is taken, one that is not, and
-    one that is a sequence."""
+def test_optional_values():
+    """Optional values inside a graph: present, absent, and a sequence."""
     text = """some = Optional(x)  none = Optional <type = tensor(float)> ()
         c = OptionalHasElement(some)  d = OptionalHasElement(none)
         e = OptionalHasElement()
@@ -118,7 +117,7 @@ def test_what_is_there_is_known():
     np.testing.assert_array_equal(found[4], [-1.5, 2.0])
 
 
-def test_numbers_above_a_threshold():
+def test_binarizer():
     model = onnx.parser.parse_model(
         """<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 4]>
         g (int64[3] i, float[3] x) => (y, z) {
@@ -150,7 +149,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_not_known(case):
+def test_rejected_folds(case):
     text, known, message = BAD[case]
     with pytest.raises(Refused, match=message):
         model = parse(

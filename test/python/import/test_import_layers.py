@@ -1,5 +1,5 @@
-"""What imported layers compute (products, convolutions, pools, norms, losses, attention),
-against the evaluator of the onnx package."""
+"""Imported layers (matmuls, convolutions, pools, norms, losses, attention) compute the
+values of the onnx package's reference evaluator."""
 
 import pytest
 from support.imported_graphs import EVAL, TRANSLATE, check_outputs
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # name: (opset, graph). Integer inputs are drawn below the number in their name
-# ("labels_below_5"), boolean ones at random, floats from a normal distribution.
+# ("labels_below_5"), booleans at random, floats from a normal distribution.
 CASES = {
     "gemm": (
         13,
@@ -162,7 +162,7 @@ CASES = {
           d = NegativeLogLikelihoodLoss <ignore_index = 3> (l, n_below_5)
         }""",
     ),
-    "attention_spelled_out": (
+    "attention_decomposed": (
         20,
         """g (float[2,3,4,5] q, float[2,3,4,5] k, float[2,3,4,6] v) => (float[2,3,4,6] y)
           <int64[2] shape = {4, 4}, float low = {-3.0e38}, float root = {2.2360679775}> {

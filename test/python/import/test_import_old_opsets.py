@@ -1,5 +1,5 @@
-"""Ops as opsets before 13 have them: attributes that became inputs, axes that are taken
-together, bounds by default. ONNX Runtime computes the expected values."""
+"""Ops of opsets before 13: attributes that became inputs later, flattened axes, default
+bounds. ONNX Runtime computes the expected values."""
 
 import subprocess
 
@@ -16,7 +16,7 @@ X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32) * 3
 IMAGE = np.random.default_rng(1).standard_normal((1, 2, 5, 5)).astype(np.float32)
 MATRIX, ROW = X[0], X[1, 0]
 
-# The opsets to try, the node, and its inputs.
+# name: (opsets, node, inputs of the node in the order in which it names them).
 CASES = {
     "softmax": ((7, 11, 12), "y = Softmax(a)", [X]),
     "softmax_of_all": ((11,), "y = Softmax <axis = 0> (a)", [X]),
@@ -48,7 +48,7 @@ NAMES = {np.dtype(np.float32): "float", np.dtype(np.int64): "int64"}
 
 
 def build(opset, text, inputs):
-    """A model of one node whose inputs are, in their order, those that it names."""
+    """Builds a model of one node. Returns it and the names of the node's inputs."""
     node = text[text.index("(", text.rindex("> (") if "> (" in text else 0) + 1 : -1]
     names = [name.strip() for name in node.split(",")]
     declared = ", ".join(
@@ -66,7 +66,7 @@ def build(opset, text, inputs):
 @pytest.mark.parametrize(
     "name, opset", [(name, opset) for name, case in CASES.items() for opset in case[0]]
 )
-def test_old_opsets_are_read(name, opset, tmp_path):
+def test_values_equal_those_of_onnx_runtime(name, opset, tmp_path):
     _, text, inputs = CASES[name]
     model, names = build(opset, text, inputs)
     source, module = tmp_path / "m.onnx", tmp_path / "m.mlir"
@@ -84,7 +84,7 @@ def test_old_opsets_are_read(name, opset, tmp_path):
         np.testing.assert_allclose(found[key], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_infinity_is_clipped_to_the_largest_number(tmp_path):
+def test_clip_without_bounds_clips_infinity(tmp_path):
     model, _ = build(7, "y = Clip(a)", [ROW])
     onnx.save(model, tmp_path / "m.onnx")
     module = tmp_path / "m.mlir"

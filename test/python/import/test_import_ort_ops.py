@@ -1,7 +1,7 @@
-"""The gradient ops of ONNX Runtime that no shared training model holds, against PyTorch's.
+"""Gradient ops of ONNX Runtime that no shared training model contains, against PyTorch.
 
-Each graph gets the weights of a record of test/data/adjoints.json as the gradient of its
-result, and its outputs g0, g1, ... are the gradients of the inputs.
+Each graph reads the gradient of its result, which is the same as for the record in
+test/data/adjoints.json. Its outputs g0, g1, ... are the gradients of the inputs.
 """
 
 import json
@@ -24,7 +24,7 @@ GRADIENTS = {
     "slices": "n = Shape(x0)  g0 = com.microsoft.GatherNDGrad (n, i, dy)",
     "quick_gelu": "g0 = com.microsoft.QuickGeluGrad (dy, x0)",
 }
-# Of the training models that test_import_ort_training.py runs.
+# Ops of the training models that test_import_ort_training.py runs.
 IN_MODELS = """ConcatTraining FastGelu FastGeluGrad FusedMatMul GatherGrad GeluGrad
     InPlaceAccumulatorV2 LSTMGrad LSTMTraining LayerNormalizationGrad QuickGelu
     QuickGeluGrad ReluGrad Scale SoftmaxCrossEntropyLossGrad SoftmaxGrad_13
@@ -32,7 +32,7 @@ IN_MODELS = """ConcatTraining FastGelu FastGeluGrad FusedMatMul GatherGrad GeluG
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_are_pytorchs(name, tmp_path):
+def test_gradients_equal_those_of_pytorch(name, tmp_path):
     record = RECORDS[name]
     inputs = {f"x{i}": read(x, np.float32) for i, x in enumerate(record["inputs"])}
     count = len(inputs)
@@ -63,7 +63,7 @@ def test_gradients_are_pytorchs(name, tmp_path):
         np.testing.assert_allclose(found[f"g{i}"], expected, rtol=2e-5, atol=atol)
 
 
-def test_every_op_of_the_models_is_here():
+def test_every_ort_op_is_tested():
     operators = json.loads((ROOT / "test/data/onnx-operators.json").read_text())
     missing = set(operators["com.microsoft"]) - set(IN_MODELS)
     assert all(any(op in graph for graph in GRADIENTS.values()) for op in missing)

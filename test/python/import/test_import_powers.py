@@ -1,5 +1,5 @@
-"""Casts to and from powers of two (`float8e8m0`), which scales of blocks are, in all three
-directions of rounding."""
+"""Casts to and from powers of two (`float8e8m0`), the format of block scales, in all three
+rounding modes."""
 
 import ml_dtypes
 import numpy as np
@@ -7,12 +7,12 @@ import onnx
 import pytest
 from support.onnx_nodes import BinadeBackend, Refused
 
-# Powers, what stands between two of them, halfway too, and numbers next to these.
+# Powers of two, values between two of them, one of them halfway, and their neighbors.
 NEAR = np.float32([1.0, 1.25, 1.5, 1.75, 2.0])
 NEAR = np.concatenate(
     [NEAR, np.nextafter(NEAR, np.float32(0)), np.nextafter(NEAR, np.float32(9))]
 )
-NUMBERS = np.concatenate([NEAR * np.float32(2.0**k) for k in (-125, -20, 0, 3, 125)])
+VALUES = np.concatenate([NEAR * np.float32(2.0**k) for k in (-125, -20, 0, 3, 125)])
 
 
 def cast(x, mode, saturate, backend="reference", kind="float"):
@@ -35,18 +35,18 @@ def round_to_power(x, mode):
 @pytest.mark.parametrize("mode", ["up", "down", "nearest"])
 @pytest.mark.parametrize("saturate", [0, 1])
 def test_values_are_rounded_to_powers_of_two(mode, saturate, backend):
-    found = cast(NUMBERS, mode, saturate, backend)
-    np.testing.assert_array_equal(found, round_to_power(NUMBERS, mode))
+    found = cast(VALUES, mode, saturate, backend)
+    np.testing.assert_array_equal(found, round_to_power(VALUES, mode))
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_the_smallest_and_the_largest_power(backend):
-    """As the table of the specification has it, for what it calls the common cases."""
+    """Follows the specification's table of common cases."""
     x = np.float32([0.0, 1e-45, 2.0**-127, 2.0**127, 3e38, np.inf, np.nan])
-    least, most, nan = 2.0**-127, 2.0**127, np.nan
-    expected = [least, least, least, most, most, most, nan]
+    low, high, nan = 2.0**-127, 2.0**127, np.nan
+    expected = [low, low, low, high, high, high, nan]
     np.testing.assert_array_equal(cast(x, "up", 1, backend), expected)
-    expected = [nan, nan, least, most, nan, nan, nan]
+    expected = [nan, nan, low, high, nan, nan, nan]
     np.testing.assert_array_equal(cast(x, "nearest", 0, backend), expected)
 
 
@@ -64,7 +64,7 @@ def test_an_unknown_rounding_direction():
 
 
 def test_scales_that_are_powers_of_two():
-    """Blocks of codes, there and back: numpy with ml_dtypes."""
+    """Quantizes and dequantizes blocks. numpy and ml_dtypes compute the expected values."""
     x = np.random.default_rng(0).standard_normal((3, 8)).astype("f4") * 40
     scales = np.float32([[0.25, 8.0], [1.0, 2.0**-20], [4.0, 0.5]])
     form = "axis = 1, block_size = 4"
@@ -75,10 +75,10 @@ def test_scales_that_are_powers_of_two():
           q = QuantizeLinear <{form}, precision = 1, output_dtype = 17> (x, p)
           y = DequantizeLinear <{form}, output_dtype = 1> (q, p) }}"""
     )
-    spread = scales.repeat(4, axis=1)
-    codes = np.clip(x / spread, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    factors = scales.repeat(4, axis=1)
+    codes = np.clip(x / factors, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     found = BinadeBackend.prepare(model, "reference").run([x, scales])[0]
-    np.testing.assert_array_equal(found, codes.astype("f4") * spread)
+    np.testing.assert_array_equal(found, codes.astype("f4") * factors)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_scales_that_are_powers_of_two():
         ("DequantizeLinear(p, s)", "expected quantized values that are floats of 4"),
     ],
 )
-def test_powers_of_two_are_no_precision_and_no_codes(node, message):
+def test_powers_of_two_as_precision_or_quantized_values_are_rejected(node, message):
     model = onnx.parser.parse_model(
         f"""<ir_version: 12, opset_import: ["" : 25]>
         g (float[3] x, int8[3] c) => (y) <float s = {{2.0}}> {{

@@ -1,4 +1,4 @@
-"""Random numbers of ONNX's nodes: the step's generator, whose definition is philox.py's."""
+"""ONNX's random ops draw from the random state of the step, as philox.py defines it."""
 
 import subprocess
 
@@ -44,7 +44,7 @@ def test_uniform(tmp_path):
 
 
 def test_normal(tmp_path):
-    """Box & Muller's transformation of two draws."""
+    """The Box-Muller transform of two uniform values."""
     found = run(
         """a = RandomNormal <shape = [3, 4], mean = 2.0, scale = 0.5> ()
            b = RandomNormalLike (x)""",
@@ -66,14 +66,14 @@ def test_bernoulli(tmp_path):
     np.testing.assert_array_equal(found["b"], uniform(1) < P)
 
 
-def test_the_mask_of_dropout(tmp_path):
+def test_dropout_returns_its_mask(tmp_path):
     nodes = """r = Constant <value = float {0.25}> ()  t = Constant <value = bool {1}> ()
         y, mask = Dropout(x, r, t)"""
     found = run(nodes, ["y", "mask"], tmp_path)
     kept = uniform(0) >= 0.25
     np.testing.assert_array_equal(found["mask"], kept)
     np.testing.assert_allclose(found["y"], np.where(kept, P / 0.75, 0), rtol=1e-6)
-    # Where nothing is dropped the mask is of ones.
+    # Outside of training, the mask consists of ones.
     nodes = nodes.replace("{1}", "{0}")
     found = run(nodes, ["y", "mask"], tmp_path)
     assert found["mask"].all() and np.array_equal(found["y"], P)

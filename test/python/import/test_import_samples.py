@@ -1,6 +1,6 @@
-"""Ops that sample an image, or put it together again: regions, moved places, upsampled and
-unpooled images. ONNX Runtime, the evaluator of the `onnx` package or NumPy
-computes the expected values."""
+"""Ops that sample images: RoiAlign, DeformConv, Resize and Upsample, and MaxUnpool. ONNX
+Runtime, the reference evaluator of the `onnx` package or NumPy computes the expected
+values."""
 
 import numpy as np
 import onnx
@@ -12,7 +12,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 DRAW = np.random.default_rng(11)
 IMAGE = DRAW.standard_normal((2, 4, 6, 7), np.float32)
-# Inside, across the border, outside, of no size and turned around.
+# Inside, across the border, outside, of size 0, and with corners swapped.
 REGIONS = np.float32([
     [1.2, 0.4, 9.1, 7.3], [-3.0, -2.0, 4.5, 15.0], [30.0, 2.0, 40.0, 9.0],
     [3.3, 2.2, 3.3, 2.2], [9.0, 8.0, 2.0, 1.0],
@@ -23,7 +23,7 @@ KINDS = {np.dtype(np.float32): "float", np.dtype(np.int64): "int64",
 
 
 def parse(text, inputs, known=(), opset=22, results="y"):
-    """A model of nodes whose inputs are arrays, those of `known` as initializers."""
+    """Parses a model whose inputs have the types of `inputs`; `known` are initializers."""
     declared = ", ".join(
         f"{KINDS[x.dtype]}[{', '.join(map(str, x.shape))}] {name}"
         for name, x in inputs.items()
@@ -54,7 +54,7 @@ ROI = {"x": IMAGE, "rois": REGIONS, "i": IMAGES}
 HALF = 'coordinate_transformation_mode = "half_pixel"'
 WHOLE = 'coordinate_transformation_mode = "output_half_pixel"'
 BINS = "output_height = 3, output_width = 2, spatial_scale = 0.5"
-# By name: opset, nodes, inputs, names of constants.
+# name: (opset, nodes, inputs, names of constants).
 CASES = {
     "regions": (16, f"y = RoiAlign <{BINS}, sampling_ratio = 2> (x, rois, i)", ROI, ""),
     "regions of pixels": (16, f"y = RoiAlign <{BINS}, sampling_ratio = 3, {WHOLE}> (x, rois, i)", ROI, ""),
@@ -70,15 +70,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_samples_are_onnx_runtimes(case):
+def test_samples_equal_those_of_onnx_runtime(case):
     opset, text, inputs, known = CASES[case]
     model = parse(text, inputs, known, opset)
     for found, expected in zip(run(model, inputs), expect(model, inputs), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-# ONNX Runtime takes the largest interpolated sample, the specification's evaluator the
-# largest product.
+# ONNX Runtime returns the largest interpolated sample; the reference evaluator returns the
+# largest of the weighted pixels.
 MAXIMUM = f'y = RoiAlign <mode = "max", {BINS}, sampling_ratio = 2> (x, rois, i)'
 MOVED = {
     "x": IMAGE,
@@ -95,7 +95,7 @@ CONVOLUTION = """y = DeformConv <group = 2, offset_group = 2, strides = [2, 2],
 @pytest.mark.parametrize(
     "text, inputs", [(MAXIMUM, ROI), (CONVOLUTION, MOVED)], ids=["maximum", "moved"]
 )
-def test_samples_are_those_of_the_specification(text, inputs, backend):
+def test_samples_equal_those_of_the_onnx_evaluator(text, inputs, backend):
     model = parse(text, inputs)
     (expected,) = ReferenceEvaluator(model).run(None, inputs)
     (found,) = run(model, inputs, backend)
@@ -103,8 +103,8 @@ def test_samples_are_those_of_the_specification(text, inputs, backend):
 
 
 @pytest.mark.parametrize("rank", [1, 3])
-def test_places_that_do_not_move_are_a_convolutions(rank):
-    """With one and three spatial axes, of which the evaluator has none."""
+def test_zero_offsets_give_a_convolution(rank):
+    """Tests one and three spatial axes, which the reference evaluator does not support."""
     kernel = [2, 3, 2][:rank]
     inputs = {
         "x": DRAW.standard_normal((1, 4, *[6, 5, 4][:rank]), np.float32),
@@ -121,7 +121,7 @@ def test_places_that_do_not_move_are_a_convolutions(rank):
 
 
 def unpool(x, kernel, stride):
-    """Each maximum where it is, by the definition."""
+    """Puts the maximum of each window where it comes from, and 0 elsewhere."""
     y = np.zeros_like(x)
     for n, c in np.ndindex(x.shape[:2]):
         for i in range(0, x.shape[2] - kernel + 1, stride):
@@ -134,8 +134,8 @@ def unpool(x, kernel, stride):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("kernel, stride", [(2, 2), (3, 2), (3, 1)])
-def test_maxima_go_back(kernel, stride, backend):
-    """Of windows beside each other, and of such as overlap, whose maximum may be the same."""
+def test_unpooling_restores_the_places_of_maxima(kernel, stride, backend):
+    """Tests adjacent windows, and windows that overlap and may share their maximum."""
     inputs = {"x": DRAW.standard_normal((2, 3, 7, 7), np.float32)}
     x = inputs["x"] = inputs["x"][:, :, : 6 + kernel % 2, : 6 + kernel % 2].copy()
     form = f"kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}]"
@@ -162,7 +162,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_no_sample(case):
+def test_rejected_samples(case):
     text, inputs, message = BAD[case]
     with pytest.raises(Refused, match=message):
         run(parse(text, inputs), inputs)

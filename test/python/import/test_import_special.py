@@ -1,5 +1,5 @@
-"""Ops of exported graphs on NaN, infinities and zeros, on one number and on none: what the
-evaluator of the `onnx` package computes."""
+"""Ops of exported graphs on NaN, infinities, zeros, scalars and empty tensors compute the
+values of the `onnx` package's reference evaluator."""
 
 import subprocess
 import warnings
@@ -19,15 +19,15 @@ UNARY = """Abs Cos Erf Exp Gelu Identity IsNaN Log Neg Reciprocal Relu Sigmoid S
 BINARY = """Add Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mul Pow
     Sub""".split()
 INTEGERS = "Add Div Equal Greater Max Min Mul Sub".split()
-# Of which one axis may be as long as it likes, or have no element.
+# Ops along one axis, which may be empty.
 OVER_AXES = """s{0} = ReduceSum <keepdims = 0> ({0}, last)
     p{0} = Softmax({0})  l{0} = LogSoftmax({0})
     c{0} = Concat <axis = -1> ({0}, {0})  t{0} = Transpose({0})"""
 
 
 def write_graph():
-    """All ops in one graph, on x and y of all pairs of special values, on 0-d and empty
-    tensors, and on integers."""
+    """Writes one graph with all ops: on x and y, which contain all pairs of special
+    values, on 0-d and empty tensors, and on integers."""
     nodes, outputs = ["last = Constant <value_ints = [-1]> ()"], []
 
     def add(name, text):
@@ -46,7 +46,7 @@ def write_graph():
     for op in INTEGERS:
         add(f"{op}i", f"{op}(i, j)")
     add("clipped", "Clip(x, low, high)")
-    add("spread", "Add(x0, e2)")
+    add("broadcast", "Add(x0, e2)")
     return "\n".join(nodes), outputs
 
 
@@ -62,7 +62,7 @@ def make_inputs():
 
 
 def run(text, inputs, backend, folder):
-    """The model of a graph, and what Binade computes of it."""
+    """Returns the model of a graph and the results that Binade computes."""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {text}')
     source, module = folder / "m.onnx", folder / "m.mlir"
     onnx.save(model, source)
@@ -73,7 +73,7 @@ def run(text, inputs, backend, folder):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_values_are_those_of_onnx(backend, tmp_path):
+def test_values_equal_those_of_onnx(backend, tmp_path):
     nodes, outputs = write_graph()
     inputs = {name: np.asarray(value) for name, value in make_inputs().items()}
     kinds = {"f": "float", "i": "int32"}
@@ -98,8 +98,8 @@ def test_values_are_those_of_onnx(backend, tmp_path):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_powers_of_integers(backend, tmp_path):
-    """To a negative power only 1 and -1 are not 0, though squares of others wrap to 1;
-    to the power of a float they are NumPy's."""
+    """A negative power is 0 except for bases 1 and -1, even if a square wraps to 1. A
+    power with a float exponent equals NumPy's."""
     near, most = np.int8([127, -127, 1, -1, 2]), 2**31 - 1
     inputs = {
         "a": near, "b": np.int32([most, -most, 1, -1, 2]),

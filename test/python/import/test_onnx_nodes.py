@@ -1,4 +1,4 @@
-"""ONNX's node tests: those that the page of coverage does not list are passed."""
+"""ONNX's node tests pass, except those that the page about coverage lists."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from support.onnx_nodes import check, check_together, load_tests, read_page
 from support.paths import ROOT
 
 PARTS = 24
-TOGETHER = 50  # Tests whose models are compiled as one.
+TOGETHER = 50  # Number of tests that are compiled as one module.
 TESTS = sorted(load_tests())
 NOT_OF_THE_OP = {"element type", "opset", "random", "no tensor"}
 
@@ -46,28 +46,27 @@ def test_compiled_code_passes_all():
     check_compiled(1)
 
 
-def test_every_test_is_known_and_counted():
-    """A list that grows or shrinks is told to users: whoever writes the page again puts the
-    number that it ends up with into the line of CHANGELOG.md, and says there what no longer
-    passes."""
+def test_the_changelog_has_the_number_of_passing_tests():
+    """When the list on the page changes, update the number in CHANGELOG.md, and mention
+    there what no longer passes."""
     listed = read_page()
     assert set(listed) <= set(TESTS)
     passed = len(TESTS) - len(listed)
-    (told,) = re.findall(
+    (stated,) = re.findall(
         r"passes (\d+) of ONNX's (\d+)\s+node tests",
         (ROOT / "CHANGELOG.md").read_text(),
     )
-    assert tuple(map(int, told)) == (passed, len(TESTS))
+    assert tuple(map(int, stated)) == (passed, len(TESTS))
 
 
 def list_operators():
-    """The standard ops that exported training graphs hold."""
+    """Lists the standard ops that exported training graphs contain."""
     groups = json.loads((ROOT / "test/data/onnx-operators.json").read_text())
     return {op for name, ops in groups.items() if name != "com.microsoft" for op in ops}
 
 
 def collect_ops(graph):
-    """Those of `graph`, and of graphs in its nodes."""
+    """Returns the types of the ops in `graph` and in the subgraphs of its nodes."""
     ops = set()
     for node in graph.node:
         ops.add(node.op_type)
@@ -78,7 +77,7 @@ def collect_ops(graph):
 
 
 def test_ops_of_exported_graphs_pass_all_their_tests():
-    """But for elements and opsets that are not read, and random numbers."""
+    """Except tests with unsupported element types or opsets, or with random values."""
     listed, operators, tried, wrong = read_page(), list_operators(), set(), []
     for name, test in load_tests().items():
         ops = collect_ops(test.model.graph)
@@ -87,7 +86,7 @@ def test_ops_of_exported_graphs_pass_all_their_tests():
         elif ops <= operators and listed[name] not in NOT_OF_THE_OP:
             wrong.append(f"{name}: {listed[name]}")
     assert not wrong, "\n".join(wrong)
-    # test_import_ort_ops.py and test_import_control.py have these: one is of ONNX Runtime
-    # alone, the tests of the others have sequences as inputs and outputs.
+    # test_import_ort_ops.py and test_import_control.py test these: the first is an op of
+    # ONNX Runtime only; ONNX's tests of the others have sequences as inputs and outputs.
     elsewhere = {"SimplifiedLayerNormalization", "SequenceAt", "SplitToSequence"}
     assert operators - tried == elsewhere
