@@ -1,4 +1,4 @@
-"""Groups along columns, alone and beside groups along rows, against numpy."""
+"""Kernels that quantize in groups along columns and along rows, compared with numpy."""
 
 import ml_dtypes
 import numpy as np
@@ -6,19 +6,19 @@ import pytest
 from support.reference import evaluate, run, tensor_type
 
 E4M3, F32 = ml_dtypes.float8_e4m3fn, np.float32
-# Rows, columns, neighbours in a column and in a row.
+# Name: (rows, columns, size of groups in a column, size of groups in a row).
 SIZES = {
     "128": (256, 384, 128, 128), "32": (64, 96, 32, 32), "16": (48, 112, 16, 16),
     "long": (16, 512, 8, 256), "parts of a vector": (24, 40, 12, 20),
     "one column": (64, 1, 32, 1), "one group": (32, 48, 32, 48),
-    "rows apart": (50, 64, 32, 32), "columns apart": (64, 50, 32, 32),
+    "partial group of rows": (50, 64, 32, 32), "partial group of columns": (64, 50, 32, 32),
     "one row": (1, 128, 1, 64), "three vectors": (16, 96, 16, 12),
     "more than a warp": (8, 576, 4, 192),
 }  # fmt: skip
 
 
 def quantize(x, size):
-    """Codes of `x` whose `size` neighbours in a row share a scale, and scales."""
+    """Quantizes groups of `size` elements of a row. Returns values and scales."""
     rows, columns = x.shape
     groups = -(-columns // size)
     padded = np.pad(x, ((0, 0), (0, groups * size - columns)))
@@ -40,47 +40,47 @@ def form(down, across):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-@pytest.mark.parametrize("made", ["from memory", "by its kernel", "behind a view"])
+@pytest.mark.parametrize("source", ["memory", "fused op", "view of a fused op"])
 @pytest.mark.parametrize("name", SIZES)
-def test_both_layouts(name, made, backend):
+def test_both_layouts(name, source, backend):
     rows, columns, down, across = SIZES[name]
     shape = before = (rows, columns)
-    if made == "behind a view":
+    if source == "view of a fused op":
         before = (2, rows // 2, columns) if rows % (2 * down) == 0 else (1, *shape)
     a = draw(before)
-    wide, source = tensor_type(shape, "f32"), tensor_type(before, "f32")
+    wide, given = tensor_type(shape, "f32"), tensor_type(before, "f32")
     codes = tensor_type(shape, "f8E4M3FN")
     low = tensor_type((-(-rows // down), columns), "f32")
     side = tensor_type((rows, -(-columns // across)), "f32")
-    results = [codes, low, codes, side, source]
-    body = f"%x = binade.mul %a, %a : ({source}, {source}) -> {source}"
+    results = [codes, low, codes, side, given]
+    body = f"%x = binade.mul %a, %a : ({given}, {given}) -> {given}"
     value = "%x"
-    if made == "from memory":
+    if source == "memory":
         body, value = "", "%a"
     if before != shape:
-        body += f"\n%v = binade.reshape %x : ({source}) -> {wide}"
+        body += f"\n%v = binade.reshape %x : ({given}) -> {wide}"
         value = "%v"
     module = f"""
-      func.func @f(%a: {source}) -> ({", ".join(results)}) {{
+      func.func @f(%a: {given}) -> ({", ".join(results)}) {{
         {body}
         %p:2 = binade.quantize {value} {{{form(down, 1)}, saturate}} : ({wide}) -> ({codes}, {low})
         %q:2 = binade.quantize {value} {{{form(1, across)}, saturate}} : ({wide}) -> ({codes}, {side})
-        %y = binade.neg %a : ({source}) -> {source}
+        %y = binade.neg %a : ({given}) -> {given}
         return %p#0, %p#1, %q#0, %q#1, %y : {", ".join(results)}
       }}"""
     process, got = run(module, {"arg0": a}, "--backend", backend)
     assert process.returncode == 0, process.stderr
-    x = (a if made == "from memory" else a * a).reshape(shape)
-    turned, low_scales = quantize(np.ascontiguousarray(x.T), down)
+    x = (a if source == "memory" else a * a).reshape(shape)
+    transposed, low_scales = quantize(np.ascontiguousarray(x.T), down)
     plain, side_scales = quantize(x, across)
-    expected = [turned.T, low_scales.T, plain, side_scales, -a]
+    expected = [transposed.T, low_scales.T, plain, side_scales, -a]
     for index, value in enumerate(expected):
         np.testing.assert_array_equal(got[f"result{index}"], value, str(index))
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def test_expensive_values_are_stored_between_passes_over_the_rows(backend):
-    """Values of a function: both layouts are of the same bits."""
+    """Both layouts quantize the same results of an expensive op."""
     shape, wide = (64, 96), tensor_type((64, 96), "f32")
     codes = tensor_type(shape, "f8E4M3FN")
     low, side = tensor_type((2, 96), "f32"), tensor_type((64, 3), "f32")

@@ -1,7 +1,7 @@
-"""Casts are no kernels of their own: who makes a value or reads it casts it.
+"""Casts are fused into the kernel that computes or reads the value.
 
-The kernels of the example's models are read in the IR; only a kernel that casts a
-weight may do nothing else, for no other kernel makes it.
+Reads the kernels of the examples' models in the IR. Only casts of weights may have kernels
+of their own, because no kernel computes a weight.
 """
 
 import re
@@ -14,7 +14,7 @@ EXAMPLE = ROOT / "examples" / "char-gpt"
 KERNEL = re.compile(r"func\.func private @(\w+)\((.*?)\n  \}", re.DOTALL)
 OP = re.compile(r"^    (?:%\S+(?:, %\S+)* = )?(binade\.\w+)", re.MULTILINE)
 LAUNCH = re.compile(r"^ +(%.*) = binade\.launch \[([^]]*)\]\(([^)]*)\)", re.MULTILINE)
-# What only moves data.
+# Ops that only move data.
 MOVES = {
     f"binade.{op}"
     for op in ("reshape", "transpose", "slice", "concat", "broadcast", "pad")
@@ -24,7 +24,7 @@ WEIGHT = re.compile(r"(%arg\d+): [^%]*?binade\.role = #binade\.role<parameter>")
 
 
 class Kernels:
-    """What a module after the phase `kernels` launches."""
+    """The kernels and launches of a module after the phase `kernels`."""
 
     def __init__(self, text):
         step = text[text.index("func.func @step") :]
@@ -49,7 +49,7 @@ class Kernels:
 
 @pytest.mark.parametrize("model", ["char-gpt", "mini"])
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
-def test_no_kernel_only_casts_but_those_of_weights(model, policy, tmp_path):
+def test_only_casts_of_weights_have_their_own_kernels(model, policy, tmp_path):
     path = tmp_path / "kernels.mlir"
     process = binade(
         "compile", EXAMPLE / f"{model}.onnx", "--policy", policy, "--to=kernels", "-o", path
@@ -63,10 +63,10 @@ def test_no_kernel_only_casts_but_those_of_weights(model, policy, tmp_path):
         if not all(map(kernels.reads_weight, operands))
     ]
     assert not others
-    # One for each matrix that is multiplied with: four in each block, and the head.
+    # One for each weight of a matmul: four in each block, and the head.
     blocks = {"char-gpt": 6, "mini": 4}[model]
     assert len(casts) == 4 * blocks + 1
-    # And casts there are, in kernels that do more.
+    # Other casts are in kernels with other ops.
     assert any(
         "binade.cast" in kernels.ops[kernel] and not kernels.only_casts(kernel)
         for kernel, _ in kernels.launches

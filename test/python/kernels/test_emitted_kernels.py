@@ -1,5 +1,5 @@
-"""The loops of a model's kernels are valid IR, whatever the policy: a bundle is made
-without checking that again."""
+"""The kernels of a model are lowered to valid IR under each policy. Compiling a bundle
+does not verify this IR again."""
 
 import subprocess
 

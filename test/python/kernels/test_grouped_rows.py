@@ -1,4 +1,5 @@
-"""Rows and groups of neighbours in them, reduced in one kernel, against numpy."""
+"""One kernel reduces rows and groups of their elements. numpy computes the expected
+values."""
 
 import ml_dtypes
 import numpy as np
@@ -68,7 +69,7 @@ def test_rows_and_their_groups(name, backend):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", SIZES)
-def test_groups_of_sums_with_a_row(name, backend):
+def test_groups_after_a_bias(name, backend):
     size, columns = SIZES[name]
     shape = (3, 4, columns)
     generator = np.random.default_rng(size)
@@ -132,8 +133,8 @@ def test_sums_over_other_axes(backend):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_results_of_rows_that_share_memory(backend):
-    """The sum may lie where its operand was, but is read after it."""
+def test_row_results_that_share_memory(backend):
+    """The difference may reuse the memory of its operand, which is returned as well."""
     a, b = np.random.default_rng(3).integers(-9, 9, (2, 16, 16)).astype(F32)
     module = """
       func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>)
@@ -152,7 +153,7 @@ def test_results_of_rows_that_share_memory(backend):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_numbers_of_rows_spread_over_groups(backend):
+def test_row_results_are_broadcast_over_groups(backend):
     x = np.random.default_rng(4).integers(-9, 9, (5, 48)).astype(F32)
     module = """
       func.func @f(%x: tensor<5x48xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>) {
@@ -172,8 +173,8 @@ def test_numbers_of_rows_spread_over_groups(backend):
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_numbers_of_other_rows(backend):
-    """In a square matrix the maximum of row j may meet column j."""
+def test_row_results_are_broadcast_along_columns(backend):
+    """In a square matrix, the maximum of row j may be subtracted from column j."""
     x = np.random.default_rng(6).integers(-9, 9, (4, 4)).astype(F32)
     module = """
       func.func @f(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {

@@ -1,8 +1,8 @@
-"""Results go where the arguments of their name are, and every value that is read after
-the step is the one that the IR names, whatever was overwritten on the way.
+"""A step stores each result in the memory of the argument that it replaces, and no value
+is overwritten before its last use.
 
-Steps are written by hand, compiled, and run twice through the C interface; NumPy says
-what each tensor holds then.
+Steps are written by hand, compiled, and run twice through the C interface. NumPy
+computes the expected tensors.
 """
 
 import json
@@ -23,8 +23,8 @@ def port(role, name):
 
 
 def compile_step(folder, arguments, body, results):
-    """Arguments as names; results as {name: value and type}: those that are no
-    argument's are outputs."""
+    """Compiles a step and returns the program and the plan. `arguments` are names and
+    `results` is {name: (value, type)}. Results without an argument become outputs."""
     inputs = ", ".join(f"%{n}: {ROW} {port('buffer', n)}" for n in arguments)
     outputs = ", ".join(
         f"{type_} {port('buffer' if name in arguments else 'output', name)}"
@@ -52,8 +52,8 @@ def compile_step(folder, arguments, body, results):
 NEG = f"  %n = binade.neg %a : ({ROW}) -> {ROW}"
 VIEW = f"  %v = binade.reshape %a : ({ROW}) -> {SQUARE}"
 SUM = f"  %s = binade.add %a, %b : ({ROW}, {ROW}) -> {ROW}"
-# Each: what the step computes, its results as (value, type), their values in NumPy, and
-# how many copies there have to be.
+# Name: (body of the step, results as {name: (value, type)}, their values in NumPy,
+# number of copies in the plan).
 STEPS = {
     "swap": (
         "",
@@ -77,9 +77,9 @@ STEPS = {
         "",
         {"a": ("%c", ROW), "b": ("%a", ROW), "c": ("%a", ROW)},
         lambda a, b, c, d: {"a": c, "b": a, "c": a},
-        3,  # What b received is there for c too.
+        3,  # c is copied from b, without a temporary.
     ),
-    "swap_beside_a_sum": (
+    "swap_next_to_a_sum": (
         SUM,
         {"a": ("%b", ROW), "b": ("%a", ROW), "c": ("%s", ROW), "sum": ("%s", ROW)},
         lambda a, b, c, d: {"a": b, "b": a, "c": a + b, "sum": a + b},
@@ -97,7 +97,7 @@ STEPS = {
         lambda a, b, c, d: {"old": a.reshape(2, 2), "a": -a, "again": a},
         3,
     ),
-    "two_circles": (
+    "two_cycles": (
         "",
         {"b": ("%d", ROW), "a": ("%c", ROW), "c": ("%a", ROW), "d": ("%b", ROW)},
         lambda a, b, c, d: {"a": c, "b": d, "c": a, "d": b},
@@ -119,7 +119,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("kind", STEPS)
-def test_every_value_is_the_one_that_is_named(kind, tmp_path):
+def test_no_value_is_overwritten_before_its_last_use(kind, tmp_path):
     body, results, expected, copies = STEPS[kind]
     program, plan = compile_step(tmp_path, "abcd", body, results)
     labels = [r["label"] for r in plan["records"] if r["kind"] == "copy"]
@@ -141,9 +141,9 @@ def test_every_value_is_the_one_that_is_named(kind, tmp_path):
 
 
 LONG = "tensor<64xf32>"
-# Each: types and ports of the arguments, of the results, which argument all of these
-# return, and what is wrong.
-UNFIT = {
+# Name: (arguments and results as (type, role, name), the argument that all results
+# return, the error).
+INVALID = {
     "other_type": (
         [(ROW, "buffer", "a"), (LONG, "batch", "x")],
         [(LONG, "buffer", "a")],
@@ -172,9 +172,9 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("kind", UNFIT)
-def test_a_result_fits_the_argument_that_it_replaces(kind, tmp_path):
-    arguments, results, returned, message = UNFIT[kind]
+@pytest.mark.parametrize("kind", INVALID)
+def test_a_result_must_match_the_argument_that_it_replaces(kind, tmp_path):
+    arguments, results, returned, message = INVALID[kind]
     inputs = ", ".join(
         f"%{i}: {type_} {port(role, name)}"
         for i, (type_, role, name) in enumerate(arguments)
@@ -196,7 +196,7 @@ def test_a_result_fits_the_argument_that_it_replaces(kind, tmp_path):
 
 
 def test_many_ports_take_no_quadratic_time(tmp_path):
-    """8000 arguments take 0.3 s of CPU time, and 12 s where each one is searched for."""
+    """8000 arguments take 0.3 s of CPU time; a linear search for each one takes 12 s."""
     count = 8000
     names = [f"b{i}" for i in range(count)]
     inputs = ", ".join(f"%{n}: {ROW} {port('buffer', n)}" for n in names)

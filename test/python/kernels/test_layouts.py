@@ -1,7 +1,7 @@
-"""Convolutions run with the channel last, and whatever surrounds them follows.
+"""Convolutions run with the channel last, and the ops around them use the same layout.
 
-The values are compared with the reference, which knows no layouts. Every axis has its
-own length, so that a wrong one does not fit or gives other numbers.
+Values are compared with the reference, which ignores layouts. Every axis has a length of
+its own, so that a wrong axis causes an error or other values.
 """
 
 import re
@@ -22,8 +22,8 @@ X, W, Y = "tensor<2x3x5x7xT>", "tensor<4x3x3x3xT>", "tensor<2x4x5x7xT>"
 C = "tensor<4xf32>"
 PARAMETERS = {"x": X, "w": W, "d": Y, "c": C, "e": "tensor<4x5xT>"}
 
-# Each: ops that read the convolution %a (and %x, %w, %d, %c, %e), the result's name and
-# its type.
+# Name: (ops that compute %r from the convolution %a and from %x, %w, %d, %c, %e, the type
+# of %r).
 READERS = {
     "elementwise": (f"%r = binade.mul %a, %d : ({Y}, {Y}) -> {Y}", Y),
     "save_and_broadcast": (
@@ -118,7 +118,7 @@ def test_values_do_not_depend_on_the_layout(reader, dtype, tmp_path):
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "fp16-amp"])
 def test_a_resnet_has_one_transpose(policy):
-    """That of the image; all 59 convolutions have their channels last."""
+    """The only transpose is that of the image. All 59 convolutions have channels last."""
     model = MODELS / "resnet18-cifar-w8" / "loss.onnx"
     if not model.exists():
         pytest.skip(f"{model} is absent; BINADE_MODELS names the models' folder")

@@ -1,5 +1,5 @@
-"""Values in the memory of a step while it runs: quantized where a policy says so, as
-computed here in numpy."""
+"""The memory of a step contains saved values and optimizer states quantized as the policy
+says. numpy computes the expected bytes."""
 
 import json
 
@@ -16,17 +16,17 @@ F32, BF16, E4M3 = np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 
 
 class Net:
-    """A model whose first product is exact in f32, whatever the order of its sums: all
-    numbers are 0, the largest, or a half or a quarter of that."""
+    """A model whose first matmul is exact in f32, in any order of summation: every element
+    is 0, the largest magnitude, or a half or a quarter of that."""
 
     def __init__(self, folder):
         draw = np.random.default_rng(4)
 
-        def numbers(*shape):
+        def draw_steps(*shape):
             steps = np.array([-1, -0.5, -0.25, 0, 0.25, 0.5, 1], F32)
             return steps[draw.integers(0, 7, shape)]
 
-        self.x, self.up = F32(1.7) * numbers(24, 40), F32(0.3) * numbers(40, 48)
+        self.x, self.up = F32(1.7) * draw_steps(24, 40), F32(0.3) * draw_steps(40, 48)
         values = {"up": self.up, "middle": draw.standard_normal((48, 64), F32) / 8,
                   "down": draw.standard_normal((64, 3), F32)}  # fmt: skip
         model = onnx.parser.parse_model(GRAPH)
@@ -40,8 +40,8 @@ class Net:
         self.batch = {"x": self.x, "labels": np.arange(24) % 3}
 
 
-def keep_whole(x):
-    """The same of a whole tensor, as COAT keeps operands: codes by the scale in bf16."""
+def quantize_whole(x):
+    """Quantizes a tensor with one scale in bf16, as COAT stores operands of matmuls."""
     scale = (np.abs(x).max() / F32(448)).astype(BF16)
     codes = np.clip(x / scale.astype(F32), F32(-448), F32(448)).astype(E4M3)
     return codes.reshape(1, -1), scale.reshape(1, 1)
@@ -53,28 +53,28 @@ def test_saved_values_are_quantized(tmp_path):
     forward = bundle.plan["records"][: bundle.find_record("cross_entropy")]
     arena = bundle.load(forward).run(net.batch)
 
-    # A whole tensor shares a scale where products read it.
-    codes, scales = zip(*(keep_whole(v) for v in (net.x, net.up)))
+    # Operands of matmuls have one scale per tensor.
+    codes, scales = zip(*(quantize_whole(v) for v in (net.x, net.up)))
     assert find_saved(bundle, arena, codes[0])
     assert find_saved(bundle, arena, scales[0])
-    middle, scale = keep_whole(net.values["middle"].astype(F32))
+    middle, scale = quantize_whole(net.values["middle"].astype(F32))
     assert find_saved(bundle, arena, middle) and find_saved(bundle, arena, scale)
 
-    # Sixteen numbers do where a GELU reads them again.
+    # Operands of GELU's backward pass have one scale per 16 elements.
     product = codes[0].reshape(24, 40).astype(F32) @ codes[1].reshape(40, 48).astype(
         F32
     )
     a = (product * (scales[0].astype(F32) * scales[1].astype(F32))).astype(BF16)
     codes, scales = keep(a.astype(F32).reshape(-1, 16))
     assert find_saved(bundle, arena, codes) and find_saved(bundle, arena, scales)
-    # What is rounded to those codes is nowhere.
+    # The values before quantization are not stored.
     wide = a.astype(F32).tobytes(), a.tobytes()
     assert not any(text in arena.memory().tobytes() for text in wide)
 
 
-def test_nothing_is_saved_in_a_wide_format(tmp_path):
-    """Of what a policy quantizes: all that waits in 16 or 32 bits belongs to the last
-    layer and the loss, which coat leaves alone, or is scales."""
+def test_quantized_values_are_not_saved_in_wide_formats(tmp_path):
+    """Only scales, and values of the last layer and the loss, which the policy coat does
+    not quantize, are saved in 16 or 32 bits. All of them are small here."""
     net = Net(tmp_path)
     bundle = compile_bundle(net.path, tmp_path, "--policy", "coat")
     large = [bundle.plan["buffers"][i] for i in bundle.buffers("saved")
@@ -85,8 +85,8 @@ def test_nothing_is_saved_in_a_wide_format(tmp_path):
 
 @pytest.mark.parametrize("policy", ["fp32", "coat"])
 @pytest.mark.parametrize("states", ["e4m3", "e4m3x", "dyn8", "dyn4", "e5m2x"])
-def test_states_are_codes(policy, states, tmp_path):
-    """Of AdamW's first step, whose new moments follow from gradients alone."""
+def test_states_are_quantized(policy, states, tmp_path):
+    """Runs the first step of AdamW, whose new moments depend only on the gradients."""
     net = Net(tmp_path)
     bundle = compile_bundle(net.path, tmp_path, "--policy", policy, "--optimizer",
                             "adamw", "--states", f"*:{states}")  # fmt: skip
@@ -121,7 +121,7 @@ def test_states_are_codes(policy, states, tmp_path):
     ("lion", "exp_avg", True, -0.3), ("lion", "exp_avg", True, 1e-30),
     ("adagrad", "sum", False, 0.7), ("adagrad", "sum", False, 0.0),
 ])  # fmt: skip
-def test_states_start_from_what_their_rule_says(rule, state, signed, start, states,
+def test_states_start_with_the_initial_value_of_their_rule(rule, state, signed, start, states,
                                                 tmp_path):  # fmt: skip
     net, text = Net(tmp_path), (ROOT / f"lib/Optimizer/Rules/{rule}.mlir").read_text()
     assert f'"{state}" = 0.0' in text
@@ -142,7 +142,7 @@ def test_states_start_from_what_their_rule_says(rule, state, signed, start, stat
         np.testing.assert_array_equal(
             form.unpack(codes, value.size), form.encode(expected, parts[1:])[0]
         )
-        # dyn4 has no code at -1 for negative numbers, nor at 0 for others.
+        # The signed code book of dyn4 has no -1, the unsigned one no 0.
         rtol = 0.12 if form.packed else 0.01
         found = form.decode([codes, *parts[1:]], value.size)
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-38)

@@ -1,4 +1,4 @@
-"""The memory of a step is what the ledger of its plan says."""
+"""The ledger of a plan states the memory that its step uses."""
 
 import subprocess
 import sys
@@ -25,17 +25,17 @@ def find_buffers(value):
 
 
 def place_of(buffer):
-    """Another shape of the same memory is another buffer of the plan."""
+    """Identifies the memory of a buffer, which other buffers have in other shapes."""
     return buffer["offset"], buffer["bytes"], buffer["category"]
 
 
 def find_places(plan, *records):
-    """The memory that records read or write."""
+    """Returns the memory that records read or write."""
     return {place_of(plan["buffers"][i]) for i in find_buffers(list(records))}
 
 
 def count_bytes(places):
-    """Of all together, once where they overlap."""
+    """Counts the bytes of all places. Overlapping bytes count once."""
     total = end = 0
     for start, size, _ in sorted(places):
         total += max(start + size - max(start, end), 0)
@@ -47,7 +47,7 @@ KEPT = {"parameter", "buffer", "state", "batch", "constant", "scalar"}
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "coat", "8bit-optimizer"])
-def test_the_ledger_counts_what_lives_at_the_fullest_moment(policy, tmp_path):
+def test_the_ledger_counts_live_buffers_at_peak_memory(policy, tmp_path):
     plan = compile_bundle(MINI, tmp_path, "--policy", policy).plan
     first, last = {}, {}
     for moment, record in enumerate(plan["records"]):
@@ -59,10 +59,10 @@ def test_the_ledger_counts_what_lives_at_the_fullest_moment(policy, tmp_path):
         return [place for place in first if place[2] in categories
                 and first[place] <= moment <= last[place]]  # fmt: skip
 
-    fleeting = {place[2] for place in first} - KEPT
-    fullest = max(range(len(plan["records"])),
-                  key=lambda moment: count_bytes(live(moment, *fleeting)))  # fmt: skip
-    saved = count_bytes(live(fullest, "saved"))
+    temporary = {place[2] for place in first} - KEPT
+    peak = max(range(len(plan["records"])),
+                  key=lambda moment: count_bytes(live(moment, *temporary)))  # fmt: skip
+    saved = count_bytes(live(peak, "saved"))
     assert abs(saved / plan["ledger"]["saved"] - 1) < 0.01
     states = [
         plan["buffers"][p["buffer"]] for p in plan["ports"] if p["role"] == "state"
@@ -93,7 +93,7 @@ print(loaded, resident(arena.start))
 
 
 def measure(bundle):
-    """Bytes of the arena that the system gave to a process: loaded, and after a step."""
+    """Returns the resident bytes of the arena after loading and after a step."""
     process = subprocess.run(
         [sys.executable, "-c", MEASURE, str(bundle.path)], capture_output=True,
         text=True, cwd=ROOT / "test/python", check=False,
@@ -102,7 +102,7 @@ def measure(bundle):
     return map(int, process.stdout.split())
 
 
-def test_the_system_gives_what_the_ledger_says(tmp_path):
+def test_resident_memory_equals_the_ledger(tmp_path):
     found = {}
     for states in ("f32", "dyn8"):
         bundle = compile_bundle(MINI, tmp_path, "--policy", "coat", "--states", states)
@@ -112,14 +112,14 @@ def test_the_system_gives_what_the_ledger_says(tmp_path):
         kept = sum(ledger.get(category, 0) for category in KEPT)
         assert abs(loaded - kept) <= 0.01 * kept + 8 * 4096
         found[states] = loaded, ledger["state"]
-    less, said = (a - b for a, b in zip(found["f32"], found["dyn8"]))
-    assert abs(less / said - 1) < 0.01 and said > 4e6
+    measured, stated = (a - b for a, b in zip(found["f32"], found["dyn8"]))
+    assert abs(measured / stated - 1) < 0.01 and stated > 4e6
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
-def test_the_backward_part_needs_what_is_saved_alone(policy, tmp_path):
-    """The second half of a step, in memory where all else is NaN, ends with the bits of
-    the whole."""
+def test_the_backward_pass_needs_only_saved_values(policy, tmp_path):
+    """Runs the second half of a step on memory in which everything but saved values is
+    NaN. The results have the bits of the whole step."""
     bundle = compile_bundle(MINI, tmp_path, "--policy", policy)
     plan, cut = bundle.plan, bundle.find_record("cross_entropy")
     draw = np.random.default_rng(1)
@@ -135,7 +135,7 @@ def test_the_backward_part_needs_what_is_saved_alone(policy, tmp_path):
     halves = plan["records"][:cut], plan["records"][cut:]
     before, after = (find_places(plan, *half) for half in halves)
     saved = {place for place in before & after if place[2] == "saved"}
-    # Logits, and what was decoded for the last layer, are on their way.
+    # Logits and the dequantized operands of the last layer also pass between the halves.
     passed = set(find_buffers(halves[0])) & set(find_buffers(halves[1]))
     others = {place_of(plan["buffers"][index]) for index in passed} - saved
     kept = {place_of(plan["buffers"][port["buffer"]]) for port in plan["ports"]}

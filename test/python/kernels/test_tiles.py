@@ -1,7 +1,7 @@
-"""What is large and short-lived is done in pieces: logits of many classes, attention.
+"""Large short-lived values are computed in tiles: logits of many classes, attention.
 
-Losses and gradients are compared with numpy in float64, and the plan is searched for
-buffers that hold more than a piece.
+Losses and gradients are compared with numpy in float64, and no buffer of the plan may be
+larger than a tile.
 """
 
 import json
@@ -82,10 +82,10 @@ def records(plan):
         yield from records(record.get("body", []))
 
 
-# Relative to the largest; logits of magnitude 10 in bf16 are off by up to 0.03, and
-# so, relatively, are their exponentials.
+# Tolerances relative to the largest value. In bf16, logits of magnitude 10 have errors of
+# up to 0.03, and so, relatively, have their exponentials.
 @pytest.mark.parametrize(("policy", "allowed"), [("fp32", 1e-5), ("bf16-amp", 5e-2)])
-def test_logits_in_pieces(model, policy, allowed, tmp_path):
+def test_loss_and_gradient_of_tiled_logits(model, policy, allowed, tmp_path):
     folder, weight, data = model
     run(
         "train", folder / "model.onnx", "--data", folder / "data.safetensors",
@@ -100,7 +100,7 @@ def test_logits_in_pieces(model, policy, allowed, tmp_path):
     assert np.abs(found - exact).max() <= allowed * np.abs(exact).max()
 
 
-def test_the_plan_holds_no_logits(model):
+def test_the_plan_stores_only_a_tile_of_the_logits(model):
     folder, *_ = model
     text = run("inspect", folder / "model.onnx", "--optimizer", "sgd", "--json")
     plan = json.loads(text)
@@ -113,8 +113,8 @@ def test_the_plan_holds_no_logits(model):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
-def test_statistics_leave_every_bit(model, policy, tmp_path):
-    """Watched logits are made in the same pieces, and their statistics are of all rows."""
+def test_statistics_change_no_bit(model, policy, tmp_path):
+    """Watched logits are computed in the same tiles; statistics cover all rows."""
     folder, weight, data = model
     runs, loops = [], []
     for name, watched in {
@@ -156,7 +156,7 @@ def test_statistics_leave_every_bit(model, policy, tmp_path):
 
 
 def views(record):
-    """Everything in a record, and in those inside of it, that names a buffer."""
+    """Yields all parts of a record and of its nested records that refer to a buffer."""
     if isinstance(record, dict):
         if "buffer" in record:
             yield record
@@ -168,7 +168,7 @@ def views(record):
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
 def test_threads_of_a_parallel_loop_share_no_memory(policy):
-    """One iteration may be anywhere in the body while another is somewhere else."""
+    """Iterations run concurrently, each at any point of the loop's body."""
     mini = ROOT / "examples" / "char-gpt" / "mini.onnx"
     plan = json.loads(
         run("inspect", mini, "--json", "--policy", policy, "--threads", 3)
@@ -183,7 +183,7 @@ def test_threads_of_a_parallel_loop_share_no_memory(policy):
         last = max(buffer["offset"] + buffer["bytes"] for buffer in own)
         assert {buffer["slot"] for buffer in own} == {own[0]["slot"]}
         assert last - first <= own[0]["slot"]
-        # And nobody else has this memory while the loop runs.
+        # No other buffer that the loop uses overlaps this memory.
         end = first + 3 * own[0]["slot"]
         for buffer in map(plan["buffers"].__getitem__, used):
             if "slot" not in buffer:

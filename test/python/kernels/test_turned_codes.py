@@ -1,4 +1,5 @@
-"""Codes in both orders from one kernel, against numpy: tiles and parts of tiles."""
+"""One kernel writes a quantized operand and its transposed copy, in whole and partial
+tiles. numpy computes the expected values."""
 
 import ml_dtypes
 import numpy as np
@@ -7,11 +8,12 @@ from support.reference import evaluate, tensor_type
 
 F32, BF16 = np.float32, ml_dtypes.bfloat16
 FORMATS = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
-# A tile is of 128 rows of 64 columns, or of 32 where vectors have four.
+# A tile has 128 rows and 64 columns, or 32 columns if vectors have four elements.
 SHAPES = {
     "one tile": (128, 64), "several": (384, 192), "a word": (4, 4),
-    "part of a tile": (52, 40), "rows apart": (148, 64), "columns apart": (128, 72),
-    "vectors of four": (160, 100), "pieces of eight": (136, 48), "long rows": (8, 2048),
+    "part of a tile": (52, 40), "some rows of a tile": (148, 64),
+    "some columns of a tile": (128, 72), "vectors of four": (160, 100),
+    "vectors of eight": (136, 48), "long rows": (8, 2048),
     "long columns": (1024, 8), "no words": (33, 70),
 }  # fmt: skip
 TARGET = (
@@ -27,7 +29,7 @@ def draw(shape, seed=0):
 
 
 def encode(x, factor, name):
-    """Codes by their bits; what is too large saturates, NaN is 0x7f."""
+    """Returns the bits of quantized values. Large values saturate, NaN is 0x7f."""
     dtype = FORMATS[name]
     y = x.astype(F32) * F32(factor)
     largest = F32(ml_dtypes.finfo(dtype).max)
@@ -36,12 +38,12 @@ def encode(x, factor, name):
 
 
 def get_bits(codes):
-    """With one NaN."""
+    """Returns the bits of quantized values, with 0x7f for every NaN."""
     return np.where(np.isnan(codes.astype(F32)), np.uint8(0x7F), codes.view(np.uint8))
 
 
 def run(x, before, body, results, target, backend, **inputs):
-    """Results of `body`, which reads %x in bf16."""
+    """Returns the results of `body`, which reads %x in bf16."""
     arguments = "".join(
         f", %{name}: {tensor_type(value.shape, 'f32')}"
         for name, value in inputs.items()
@@ -70,9 +72,8 @@ BACKENDS = pytest.mark.parametrize(
 @BACKENDS
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("made", ["alone", "with amax", "from a larger rank"])
-def test_codes_in_both_orders(name, made, target, backend):
-    """By a factor that is known; a matrix with a NaN, infinities, zeros, and numbers
-    that are too large for a code."""
+def test_quantized_operand_and_transposed_copy(name, made, target, backend):
+    """Quantizes by a given factor: NaN, infinities, zeros and values that saturate."""
     rows, columns = SHAPES[name]
     element = "f8E5M2" if rows == 384 else "f8E4M3FN"
     before = (
@@ -85,15 +86,15 @@ def test_codes_in_both_orders(name, made, target, backend):
     factor = F32(300.0)
     source, wide = tensor_type(before, "bf16"), tensor_type(before, "f32")
     codes, flat = tensor_type(before, element), tensor_type((rows, columns), element)
-    turned, one = tensor_type((columns, rows), element), "tensor<f32>"
+    transposed, one = tensor_type((columns, rows), element), "tensor<f32>"
     form = f"#binade.quantized<{element}, per_tensor, scale = f32, rule = inverse>"
     body = f"""
         %n = binade.neg %x : ({source}) -> {source}
         %w = binade.cast %n : ({source}) -> {wide}
         %c = binade.encode %w, %by {{format = {form}, saturate}} : ({wide}, {one}) -> {codes}
         %r = binade.reshape %c : ({codes}) -> {flat}
-        %t = binade.transpose %r {{permutation = array<i64: 1, 0>}} : ({flat}) -> {turned}"""
-    results = [("c", codes), ("t", turned), ("n", source)]
+        %t = binade.transpose %r {{permutation = array<i64: 1, 0>}} : ({flat}) -> {transposed}"""
+    results = [("c", codes), ("t", transposed), ("n", source)]
     if made == "with amax":
         axes = ", ".join(map(str, range(len(before))))
         body += f"""
@@ -113,8 +114,9 @@ def test_codes_in_both_orders(name, made, target, backend):
 
 @BACKENDS
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
-def test_a_scale_of_the_tensor_itself(value, target, backend):
-    """Transformer Engine's current scaling: what is not finite leaves a scale of 1."""
+def test_current_scaling(value, target, backend):
+    """In Transformer Engine's current scaling, an amax of 0, NaN or infinity gives a scale
+    of 1."""
     shape = (132, 72)
     x = draw(shape)
     if value == 0.0:
@@ -122,12 +124,12 @@ def test_a_scale_of_the_tensor_itself(value, target, backend):
     else:
         x[7, 8] = value
     source, codes = tensor_type(shape, "bf16"), tensor_type(shape, "f8E4M3FN")
-    turned = tensor_type(shape[::-1], "f8E4M3FN")
+    transposed = tensor_type(shape[::-1], "f8E4M3FN")
     form = "#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>"
     body = f"""
         %c, %s = binade.quantize %x {{format = {form}, saturate}} : ({source}) -> ({codes}, tensor<f32>)
-        %t = binade.transpose %c {{permutation = array<i64: 1, 0>}} : ({codes}) -> {turned}"""
-    results = [("c", codes), ("t", turned), ("s", "tensor<f32>")]
+        %t = binade.transpose %c {{permutation = array<i64: 1, 0>}} : ({codes}) -> {transposed}"""
+    results = [("c", codes), ("t", transposed), ("s", "tensor<f32>")]
     found = run(x, shape, body, results, target, backend)
     np.testing.assert_array_equal(get_bits(found[0]), encode(x, 1.0, "f8E4M3FN"))
     np.testing.assert_array_equal(get_bits(found[1]), encode(x, 1.0, "f8E4M3FN").T)
@@ -136,7 +138,7 @@ def test_a_scale_of_the_tensor_itself(value, target, backend):
 
 @BACKENDS
 def test_matrices_of_a_batch(target, backend):
-    """A kernel that only turns, of matrices one after the other."""
+    """Transposes each matrix of a batch."""
     x = draw((3, 20, 36)).astype(F32).astype(FORMATS["f8E5M2"])
     before, after = tensor_type(x.shape, "f8E5M2"), tensor_type((3, 36, 20), "f8E5M2")
     attributes = f"attributes {{{TARGET}}} " if target else ""
@@ -153,20 +155,21 @@ def test_matrices_of_a_batch(target, backend):
     )
 
 
-def test_more_than_shared_memory_holds():
-    """Of seven quantizations of a tensor some have a kernel that turns."""
+def test_transposed_copies_that_exceed_shared_memory():
+    """Of seven quantizations of a tensor, some are transposed by a kernel of their own."""
     shape, factors = (128, 64), np.arange(1, 8).astype(F32)
     x = draw(shape)
     source, wide = tensor_type(shape, "bf16"), tensor_type(shape, "f32")
     codes = tensor_type(shape, "f8E4M3FN")
-    turned = tensor_type(shape[::-1], "f8E4M3FN")
+    transposed = tensor_type(shape[::-1], "f8E4M3FN")
     form = "#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>"
     body = f"%w = binade.cast %x : ({source}) -> {wide}"
     for index in range(len(factors)):
         body += f"""
         %c{index} = binade.encode %w, %by{index} {{format = {form}, saturate}} : ({wide}, tensor<f32>) -> {codes}
-        %t{index} = binade.transpose %c{index} {{permutation = array<i64: 1, 0>}} : ({codes}) -> {turned}"""
-    results = [(f"t{index}", turned) for index in range(len(factors))]
+        %t{index} = binade.transpose %c{index} {{permutation = array<i64: 1, 0>}}
+          : ({codes}) -> {transposed}"""
+    results = [(f"t{index}", transposed) for index in range(len(factors))]
     inputs = {f"by{index}": np.array(value) for index, value in enumerate(factors)}
     found = run(x, shape, body, results, True, "simulator", **inputs)
     for value, factor in zip(found, factors):
