@@ -13,7 +13,7 @@ SHAPES = {
     "one tile": (128, 64), "several": (384, 192), "a word": (4, 4),
     "part of a tile": (52, 40), "some rows of a tile": (148, 64),
     "some columns of a tile": (128, 72), "vectors of four": (160, 100),
-    "vectors of eight": (136, 48), "long rows": (8, 2048),
+    "multiples of eight": (136, 48), "long rows": (8, 2048),
     "long columns": (1024, 8), "no words": (33, 70),
 }  # fmt: skip
 TARGET = (

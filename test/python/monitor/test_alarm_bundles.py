@@ -1,4 +1,4 @@
-"""Alarms of compiled steps: `binade-run`, `binade train` of a bundle, and Python."""
+"""Alarms of compiled steps, run by `binade-run`, by `binade train` and from Python."""
 
 import logging
 
@@ -53,7 +53,7 @@ def train_bundle(*words):
 
 @pytest.fixture(scope="module")
 def bundle(folder):
-    """With all rules, and one of a file."""
+    """A bundle with all built-in rules and one rule from a file."""
     rules = folder / "rules.yaml"
     rules.write_text(
         '- {name: each, watch: "weight:norm", value: norm, when: "value > 0", '
@@ -74,7 +74,7 @@ def test_a_bundle_has_the_alarms_of_the_model(program, folder, bundle, tmp_path)
     assert f"step {COLLAPSE}: alarm scale-collapse: " in process.stderr
 
 
-def test_which_alarms_of_a_bundle(folder, bundle, tmp_path):
+def test_alarms_of_a_bundle_are_selected_by_option(folder, bundle, tmp_path):
     metrics = {"scale-collapse"}
     for words, rules in [
         (["off"], set()),
@@ -92,7 +92,7 @@ def test_which_alarms_of_a_bundle(folder, bundle, tmp_path):
         )  # fmt: skip
 
 
-def test_a_bundle_stops(folder, bundle, tmp_path):
+def test_an_alarm_stops_a_bundle(folder, bundle, tmp_path):
     process = run_bundle(
         folder, bundle, tmp_path / "run", "--alarms", "zero-gradient", "--on-alarm",
         "stop", code=4,
@@ -112,13 +112,14 @@ def test_a_bundle_stops(folder, bundle, tmp_path):
         (["--alarms", "off", "--on-alarm", "stop"], "needs alarms"),
     ],
 )
-def test_bad_choices(folder, bundle, tmp_path, words, message):
+def test_invalid_alarm_options(folder, bundle, tmp_path, words, message):
     process = run_bundle(folder, bundle, tmp_path / "run", *words, code=2)
     assert message in process.stderr and not (tmp_path / "run").exists()
 
 
 def test_a_bundle_of_a_policy_that_switches(folder, tmp_path):
-    """It stops, and what it leaves can go on under the other policy."""
+    """A bundle stops instead. Its checkpoint can be converted to resume under the other
+    policy."""
     policy = write_policy(tmp_path / "mine.yaml", "on_alarm: switch:bf16-amp\n")
     bundle, other, run = (tmp_path / name for name in ("a.bnd", "b.bnd", "run"))
     compiled = compile_bundle(folder, bundle, policy=policy)
@@ -145,7 +146,9 @@ def test_a_bundle_of_a_policy_that_switches(folder, tmp_path):
         ({"scope": "none"}, "scope 'none' is not known"),
     ],
 )
-def test_rules_of_a_changed_bundle(folder, bundle, tmp_path, change, message):
+def test_invalid_rules_in_a_bundle_are_rejected(
+    folder, bundle, tmp_path, change, message
+):
     def break_rule(plan):
         plan["alarms"]["rules"][0].update(change)
 
@@ -179,7 +182,7 @@ def compile_step(folder, **options):
 
 @needs_extension
 @pytest.mark.parametrize("how", ["compile", "load"])
-def test_steps_in_python_have_the_alarms_of_a_run(
+def test_steps_in_python_raise_the_alarms_of_a_run(
     how,
     folder,
     bundle,
@@ -220,13 +223,13 @@ def test_alarms_stop_a_step_in_python(folder):
     assert isinstance(raised.value, NumericError) and raised.value.exit_code == 4
     assert [alarm.rule for alarm in raised.value.alarms] == ["scale-collapse"]
     assert step.alarms == raised.value.alarms
-    # The step is done, and whoever wants to goes on; hard batches are skipped.
+    # The step is complete, and the caller may continue. Steps that overflow are skipped.
     assert step.updates == COLLAPSE - (COLLAPSE - HARD[0] + 1)
     step(batches[COLLAPSE])
 
 
 @needs_extension
-def test_which_alarms_in_python(folder, tmp_path):
+def test_alarms_are_selected_from_python(folder, tmp_path):
     import binade as package
     from binade.errors import UsageError
 

@@ -1,4 +1,4 @@
-"""A run that is killed while it changes its policy goes on as one that was not."""
+"""A run that is killed while it switches its policy resumes with the same bits."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def execute(command, fault):
 
 
 def resume(folder, run):
-    """The same command with --resume, which has to end."""
+    """Runs the same command with --resume, which must succeed."""
     words = ["--on-alarm", f"switch:{folder / 'other.yaml'}", "--save-every", 2]
     train(folder, run, *words, resume=True)
 
@@ -72,7 +72,8 @@ def check_same(run, unbroken):
 
 @pytest.fixture(scope="module")
 def moments(folder, switched, shim, tmp_path_factory):
-    """How many calls a run has made when it is alarmed, and at its next step."""
+    """Returns the numbers of two file-system calls: the first on alarms.jsonl, and the
+    one that records the next step."""
     place = tmp_path_factory.mktemp("moments")
     run, trace = place / "runs" / "run", place / "trace"
     run.parent.mkdir()
@@ -86,13 +87,13 @@ def moments(folder, switched, shim, tmp_path_factory):
     steps = [i for i, (_, path) in enumerate(calls) if path.endswith("metrics.jsonl")]
     after = next(i for i in steps if i > alarmed and calls[i][0] == "write")
     inside = calls[alarmed:after]
-    # Two checkpoints: that of the old policy, and the same converted.
+    # Two checkpoints: one of the old policy, and the same one converted.
     assert sum(path.endswith("manifest.json") for _, path in inside) == 2
     return alarmed + 1, after + 1
 
 
 def kill_at(at, folder, shim, run):
-    """Kills a run in the call of that number, and resumes it."""
+    """Kills a run in its file-system call number `at`, and resumes it."""
     fault = make_fault(shim, run, "any", at, "KILL")
     assert execute(make_command(folder, run), fault) == -signal.SIGKILL
     resume(folder, run)
@@ -118,8 +119,10 @@ def test_a_run_killed_in_each_call_of_a_switch(
         check_same(run, switched)
 
 
-def test_a_run_killed_while_it_compiles_the_other_step(folder, switched, tmp_path):
-    """From outside, as soon as the checkpoint is there that the switch begins with."""
+def test_a_run_killed_while_it_compiles_for_the_other_policy(
+    folder, switched, tmp_path
+):
+    """Kills the process as soon as the checkpoint that starts the switch exists."""
     run = tmp_path / "run"
     process = subprocess.Popen(
         make_command(folder, run), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""Alarms that a policy asks for: its keys, what the command line says instead, errors."""
+"""Alarms of a policy: its keys, options that override them, and errors."""
 
 import json
 
@@ -15,7 +15,7 @@ from support.reference import binade, safetensors
 
 pytest.importorskip("onnx")
 
-# True in each step, so that where it is chosen shows.
+# A rule that fires in the first step, so that runs show whether it was selected.
 RULE = '{name: %s, value: loss, when: "value == value", says: "the loss is {value}"}\n'
 
 
@@ -45,14 +45,14 @@ def test_a_policy_chooses_rules_and_action(folder, tmp_path):
     }
 
 
-def test_the_command_line_says_otherwise(folder, tmp_path):
+def test_the_command_line_overrides_the_policy(folder, tmp_path):
     policy = write_policy(tmp_path / "mine.yaml", "alarms: all\non_alarm: stop\n")
     warned, silent, other = (tmp_path / name for name in ("warned", "silent", "other"))
     train(folder, warned, "--on-alarm", "warn", policy=policy)
     assert "scale-collapse" in rules_of(warned)
     train(folder, silent, "--alarms", "off", policy=policy)
     assert not rules_of(silent) and not (silent / "stats.jsonl").exists()
-    # Rules of the command line, and the policy's action.
+    # The rules are those of the command line, the action is that of the policy.
     train(folder, other, "--alarms", "zero-gradient", policy=policy, code=4)
     assert {tuple(x) for x in read_lines(other / "stats.jsonl")} == {
         ("step", "kind", "layer", "zeros")
@@ -74,7 +74,8 @@ def test_a_derived_policy_adds_its_alarms(folder, tmp_path):
 
 
 def test_a_policy_switches_to_another(folder, tmp_path):
-    """As --on-alarm does, to a policy beside it, and a resumed run knows."""
+    """The key works like --on-alarm, with a path relative to the policy, and also in a
+    resumed run."""
     rule = "{match: {op: optimizer_update}, state: bf16}"
     write_policy(tmp_path / "other.yaml", f"rules: [{rule}]\n", "bf16-amp")
     policy = write_policy(tmp_path / "mine.yaml", "on_alarm: switch:other.yaml\n")
@@ -92,8 +93,8 @@ def test_a_policy_switches_to_another(folder, tmp_path):
     assert len(set(states)) == 1
 
 
-def test_a_module_keeps_them(folder, tmp_path):
-    """From phase to phase, without the file that a policy names."""
+def test_a_module_contains_its_alarms(folder, tmp_path):
+    """Later phases do not read the file of rules that the policy names."""
     rules = tmp_path / "rules.yaml"
     rules.write_text("- " + RULE % "each")
     policy = write_policy(
@@ -160,7 +161,7 @@ def test_errors_of_a_rule_file_name_the_file(folder, tmp_path):
     assert "rules.yaml:1:4: error: alarm 'x': " in process.stderr, process.stderr
 
 
-def test_what_is_shown(tmp_path):
+def test_policy_show_lists_alarms(tmp_path):
     policy = write_policy(
         tmp_path / "mine.yaml", "alarms: range\non_alarm: switch:bf16-amp\n"
     )
@@ -175,7 +176,7 @@ def test_what_is_shown(tmp_path):
     ).stdout  # fmt: skip
 
 
-def test_editors_know_the_keys():
+def test_the_schema_has_the_keys_of_alarms():
     jsonschema = pytest.importorskip("jsonschema")
     schema = json.loads(binade("policy", "schema").stdout)
     check = jsonschema.Draft202012Validator(schema).is_valid

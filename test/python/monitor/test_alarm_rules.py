@@ -1,5 +1,5 @@
-"""Rules of alarms on planted series: each fires at its step, and not for a step or a
-percent less."""
+"""Alarm rules on synthetic series: each fires at its step, and does not fire for values
+just below its threshold."""
 
 import re
 
@@ -15,7 +15,7 @@ from support.planted_series import (
 )
 from support.reference import binade
 
-# Of each rule: what makes it fire, at which step, and what nearly does.
+# Rule: (series that makes it fire, the step, series that nearly makes it fire).
 CASES = {
     "scale-collapse": (
         {"steps": 260, "loss_scale": scale_of([60, 110, 159])}, 159,
@@ -35,18 +35,19 @@ CASES["underflow"] = (
     {"steps": 300, "statistics": zeros(EARLY(0.05, 100))}, 120,
     {"steps": 300, "statistics": zeros(EARLY(0.04, 100), of=25)},
 )  # fmt: skip
-# Nobody lost what leaves a gap above f16's end, as in the rows of an embedding.
+# Zeros are not underflow if no element is near f16's smallest value, as with the rows of
+# an embedding that no token selects.
 CASES["underflow-gap"] = (
     {"steps": 300, "statistics": zeros(EARLY(0.05, 100))}, 120,
     {"steps": 300, "statistics": zeros(EARLY(0.5, 100), lowest=-21)},
 )  # fmt: skip
-# Of what is 0 throughout nothing is left to say.
+# Without nonzero elements, the rule needs no exponents.
 CASES["underflow-all"] = (
     {"steps": 300, "statistics": value_of("scaled_gradient/w", 10, "zeros", lambda step: 1.0)},
     30,
     {"steps": 300, "statistics": value_of("scaled_gradient/w", 10, "zeros", lambda step: 0.99)},
 )  # fmt: skip
-# A thousand steps are the beginning.
+# The rule applies to the first 1000 steps.
 CASES["underflow-late"] = (
     {"steps": 1100, "statistics": zeros(EARLY(0.05, 980))}, 1000,
     {"steps": 1100, "statistics": zeros(EARLY(0.05, 990))},
@@ -54,8 +55,8 @@ CASES["underflow-late"] = (
 
 
 def spans(bits, top=0):
-    """Gradients from 2^top down to 2^-(bits - 1), from step 50 on; 5 binades before. One
-    element in 128 lies below the lowest that counts."""
+    """Gradients from 2^top down to 2^-(bits - 1) from step 50 on, and 5 binades before.
+    One nonzero element in 128 is smaller, which is within the 1 % that rules ignore."""
 
     def of(step):
         low = 1 - bits if step >= 50 else -4
@@ -70,7 +71,7 @@ CASES["range"] = (
 CASES["room"] = (
     {"steps": 200, "statistics": spans(23)}, 70, {"steps": 200, "statistics": spans(22)},
 )  # fmt: skip
-# The scale may fall as far as it has risen.
+# The rule needs room for 15 doublings of the scale above the gradients.
 CASES["room-above"] = (
     {"steps": 200, "statistics": spans(23)}, 70,
     {"steps": 200, "statistics": spans(23, top=1)},
@@ -88,8 +89,8 @@ for rule, place, statistic, enough, less in [
 
 
 def exceed(excess):
-    """From step 40 on the newest magnitude of a history in E4M3 is so far below its
-    largest."""
+    """From step 40 on, the newest magnitude of a history in E4M3 is the largest one
+    divided by 2^excess."""
     return {"steps": 120, "statistics": [
         *value_of("history/batch 'x' in f8E4M3FN", 10, "excess", SINCE_40(excess, 0.0)),
         *value_of("history/batch 'x' in f8E4M3FN", 10, "room", lambda step: 14.807),
@@ -100,8 +101,8 @@ CASES["scale-outlier"] = (exceed(9.81), 60, exceed(9.8))
 
 
 def stall(idle, burst):
-    """Gradients are 0 from step 100 on for `idle` observations; then the update is
-    `burst` times what it was."""
+    """Gradients are 0 from step 100 on for `idle` observations. The next updates are
+    `burst` times as large as before."""
     end = 100 + 10 * idle
     stalled = lambda step: 100 <= step < end
     return [
@@ -143,7 +144,7 @@ def get_rule(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_rule_fires_at_its_step_and_no_earlier(tmp_path, case):
+def test_a_rule_fires_at_its_step_and_not_just_below_its_threshold(tmp_path, case):
     rule = get_rule(case)
     plant, step, nearly = CASES[case]
     write_run(tmp_path, **plant)

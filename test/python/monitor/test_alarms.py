@@ -1,5 +1,5 @@
-"""What alarms say, forecast and repeat; rules of users. Slopes and their t values are those
-of numpy."""
+"""Messages, forecasts and repetition of alarms, and user-defined rules. numpy computes the
+expected slopes and t values."""
 
 import re
 
@@ -20,7 +20,7 @@ from support.reference import binade
 
 
 def fit(steps, values):
-    """Slope, t value and the end of the line, by numpy."""
+    """Fits a line with numpy. Returns its slope, the slope's t value and the last value."""
     (slope, origin), residual, *_ = np.polyfit(steps, values, 1, full=True)
     x = np.array(steps, float)
     error = np.sqrt(residual[0] / (len(x) - 2) / np.sum((x - x.mean()) ** 2))
@@ -28,8 +28,8 @@ def fit(steps, values):
 
 
 def test_a_rising_share_and_its_forecast(tmp_path):
-    """Noise with a trend: the alarm comes with the first t value above 2 of 20 or more
-    observations of the last 1000 steps."""
+    """A trend with noise. The alarm is raised at the first t value above 2 of at least 20
+    observations in the last 1000 steps."""
     rng = np.random.default_rng(3)
     shares = {10 * i: int(x) / 100 for i, x in
               enumerate(2.5 + 0.02 * np.arange(301) + rng.uniform(-2, 2, 301))}  # fmt: skip
@@ -56,7 +56,7 @@ def test_a_rising_share_and_its_forecast(tmp_path):
     assert "underflow-rising" not in find(tmp_path, "underflow-rising")
 
 
-def test_an_alarm_says_where_since_when_and_what_helps(tmp_path):
+def test_an_alarm_names_the_layer_the_first_step_and_a_remedy(tmp_path):
     write_run(tmp_path, 100, value_of("input/mlp", 10, "saturated", SINCE_40(0.5, 0.0)))
     text = find(tmp_path, "saturation")
     assert text.startswith("step 60: alarm saturation: 50 % of the elements are at the "
@@ -69,19 +69,20 @@ def test_an_alarm_says_where_since_when_and_what_helps(tmp_path):
     assert process.returncode == 0, process.stderr
 
 
-def test_once_until_it_was_sound_for_a_window(tmp_path):
-    # There are ten skips in the window until step 149.
+def test_an_alarm_repeats_only_after_a_window_without_its_condition(tmp_path):
+    # The window contains ten skips until step 149.
     for begin, expected in [(240, [49]), (241, [49, 250])]:
         bad = [*range(40, 60), *range(begin, begin + 20)]
         write_run(tmp_path, 300, skipped=lambda step: step in bad)
         assert [s for s, _ in alarms(tmp_path, "repeated-skips")] == expected
-    # Never sound for so long: one alarm.
+    # The condition never ends for a whole window: one alarm.
     write_run(tmp_path, 400, skipped=lambda step: step % 5 == 0)
     assert [s for s, _ in alarms(tmp_path, "repeated-skips")] == [50]
 
 
-def test_the_search_for_a_first_scale_is_no_collapse(tmp_path):
-    """As fp16-amp goes about it on a char-GPT, after 49 good steps; after 50 it is one."""
+def test_the_search_for_an_initial_scale_raises_no_alarm(tmp_path):
+    """Three falls of the scale after 49 good steps are part of the search, as in fp16-amp
+    on a char-GPT. After 50 good steps, they are a collapse."""
     for first, expected in [(50, []), (51, [54])]:
         falls = [*range(first + 1, first + 4)]
         write_run(tmp_path, 99, skipped=lambda s: s + 1 in falls,
@@ -89,7 +90,7 @@ def test_the_search_for_a_first_scale_is_no_collapse(tmp_path):
         assert [s for s, _ in alarms(tmp_path, "scale-collapse")] == expected
 
 
-OWN = """
+USER_RULE = """
 - name: spike
   value: "loss"
   window: 10
@@ -99,14 +100,14 @@ OWN = """
 """
 
 
-def test_a_rule_of_ones_own(tmp_path):
+def test_a_user_defined_rule(tmp_path):
     rules = tmp_path / "mine.yaml"
-    rules.write_text(OWN)
+    rules.write_text(USER_RULE)
     write_run(tmp_path, 20, loss=lambda step: 4.0 if step == 12 else 1.0)
     text = find(tmp_path, rules)
     assert read_alarms(text) == [(12, "spike", "the loss is 4")]
-    # One with a name that is known takes its place.
-    rules.write_text(OWN.replace("spike", "scale-below-one"))
+    # A rule with the name of a built-in rule replaces it.
+    rules.write_text(USER_RULE.replace("spike", "scale-below-one"))
     assert read_alarms(find(tmp_path, rules)) == [
         (12, "scale-below-one", "the loss is 4")
     ]
@@ -125,9 +126,9 @@ def test_a_rule_of_ones_own(tmp_path):
         ("window: 10", "scope: some", 4, "each, share, all or layer"),
     ],
 )  # fmt: skip
-def test_bad_rules(tmp_path, old, new, line, message):
+def test_invalid_rules(tmp_path, old, new, line, message):
     rules = tmp_path / "mine.yaml"
-    rules.write_text(OWN.replace(old, new))
+    rules.write_text(USER_RULE.replace(old, new))
     write_run(tmp_path, 3)
     process = binade("alarms", tmp_path, "--alarms", rules)
     assert process.returncode == 3
@@ -141,12 +142,12 @@ def test_bad_rules(tmp_path, old, new, line, message):
         (["off", "all"], "'off' stands alone"),
     ],
 )
-def test_bad_words(tmp_path, words, message):
+def test_invalid_options(tmp_path, words, message):
     process = binade("alarms", tmp_path, *(w for x in words for w in ("--alarms", x)))
     assert process.returncode == 2 and message in process.stderr
 
 
-def test_the_documentation_knows_every_rule():
+def test_the_documentation_lists_every_rule():
     page = (ROOT / "docs" / "Monitoring.md").read_text()
     table = page.partition("| rule | finds |")[2].partition("\n\n")[0]
     listed = binade("list", "alarms").stdout
@@ -160,7 +161,7 @@ def test_damaged_files(tmp_path):
     write_run(tmp_path, 3)
     whole = (tmp_path / "metrics.jsonl").read_text()
     (tmp_path / "metrics.jsonl").write_text(whole + '{"step": 4, "lo')
-    assert find(tmp_path) == "no alarm\n"  # A line without an end.
+    assert find(tmp_path) == "no alarm\n"  # An incomplete last line is ignored.
     (tmp_path / "metrics.jsonl").write_text(whole + '{"loss": 4}\n')
     process = binade("alarms", tmp_path)
     assert process.returncode == 3 and "metrics.jsonl:4: error" in process.stderr

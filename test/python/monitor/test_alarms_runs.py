@@ -1,4 +1,4 @@
-"""Alarms of runs: told, written down, and what a run does about them."""
+"""Alarms of runs: they are printed and recorded, and may stop a run or switch its policy."""
 
 import json
 import shutil
@@ -88,7 +88,7 @@ def test_a_run_stops_with_a_checkpoint(folder, tmp_path):
     assert (run / "checkpoints" / f"step-{COLLAPSE:06d}").is_dir()
     (line,) = read_lines(run / "alarms.jsonl")
     assert line["action"] == "stop"
-    # Who goes on has decided so: the same trouble stops no second time.
+    # A user who resumes accepts the alarm: the same condition does not stop the run again.
     train(folder, run, "--on-alarm", "stop", resume=True)
     assert len(read_lines(run / "metrics.jsonl")) == STEPS
     whole = tmp_path / "whole"
@@ -97,7 +97,7 @@ def test_a_run_stops_with_a_checkpoint(folder, tmp_path):
     assert states[0].tobytes() == states[1].tobytes()
 
 
-def test_a_resumed_run_has_the_alarms_of_an_unbroken_one(folder, tmp_path):
+def test_a_resumed_run_has_the_alarms_of_an_uninterrupted_run(folder, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(folder, whole)
     for stop in (5, 56, 60):
@@ -116,7 +116,7 @@ def test_a_resumed_run_has_the_alarms_of_an_unbroken_one(folder, tmp_path):
         (["--on-alarm", "stop", "--alarms", "off"], "needs alarms"),
     ],
 )
-def test_bad_actions(folder, tmp_path, words, message):
+def test_invalid_actions(folder, tmp_path, words, message):
     process = train(folder, tmp_path / "run", *words, code=2)
     assert message in process.stderr and not (tmp_path / "run").exists()
 
@@ -132,12 +132,12 @@ def test_a_switch_converts_the_state(folder, switched):
         safetensors.load(checkpoints / f"step-{step:06d}" / "state.safetensors")
         for step in (COLLAPSE - 1, COLLAPSE, STEPS)
     )
-    # Skipped steps change nothing: the state is that of the step before.
+    # A skipped step changes nothing: the state is that of the previous step.
     assert np.array_equal(before["weight"], after["weight"])
     assert before["state/exp_avg/weight"].dtype == F32
     codes, scale = (after[f"state/exp_avg/weight{x}"] for x in ("", ".scale"))
     assert codes.dtype == ml_dtypes.float8_e4m3fn
-    # Half a step of E4M3, of which normal numbers have 3 bits.
+    # Half a unit in the last place of E4M3, whose normal values have 3 fraction bits.
     scale = scale[:, None]
     exact = before["state/exp_avg/weight"].reshape(-1, 128)
     error = np.abs(codes.astype(F32).reshape(-1, 128) * scale - exact)
@@ -155,7 +155,7 @@ def test_a_switch_converts_the_state(folder, switched):
     assert (line["step"], line["action"]) == (COLLAPSE, "switch")
 
 
-def test_nothing_is_left_to_switch_after_the_last_step(folder, tmp_path):
+def test_no_switch_after_the_last_step(folder, tmp_path):
     run = tmp_path / "run"
     train(folder, run, "--on-alarm", "switch:bf16-amp", steps=COLLAPSE)
     assert json.loads((run / "run.json").read_text())["policy"] == "fp16-amp"
@@ -163,7 +163,7 @@ def test_nothing_is_left_to_switch_after_the_last_step(folder, tmp_path):
     assert line["step"] == COLLAPSE
 
 
-def test_a_switch_is_a_conversion_by_hand(folder, switched, tmp_path):
+def test_a_switch_equals_a_conversion_by_command(folder, switched, tmp_path):
     train(folder, tmp_path / "stopped", "--on-alarm", "stop", code=4)
     bundle = tmp_path / "other.bnd"
     for words in [
@@ -181,7 +181,7 @@ def test_a_switch_is_a_conversion_by_hand(folder, switched, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [40, COLLAPSE, COLLAPSE + 3])
-def test_a_switch_is_resumed(folder, switched, tmp_path, stop):
+def test_a_run_with_a_switch_is_resumed(folder, switched, tmp_path, stop):
     run, words = tmp_path / "run", ["--on-alarm", f"switch:{folder / 'other.yaml'}"]
     train(folder, run, *words, "--stop-after", stop)
     train(folder, run, *words, resume=True)
@@ -192,7 +192,7 @@ def test_a_switch_is_resumed(folder, switched, tmp_path, stop):
 
 @pytest.mark.parametrize("checkpoints", ["all", "before"])
 def test_a_step_after_a_switch_is_replayed(switched, tmp_path, checkpoints):
-    """From a checkpoint behind the switch, and through it."""
+    """Replays from a checkpoint after the switch, and from one before it."""
     run = tmp_path / "run"
     shutil.copytree(switched, run)
     if checkpoints == "before":
@@ -206,7 +206,7 @@ def test_a_step_after_a_switch_is_replayed(switched, tmp_path, checkpoints):
 
 @pytest.mark.parametrize("step", [COLLAPSE, STEPS])
 def test_a_step_that_alarms_stopped_is_replayed(folder, tmp_path, step):
-    """By the command or by the policy, once more and through it."""
+    """The policy stops the run. Replays the step that stopped, and a later one through it."""
     policy = tmp_path / "stops.yaml"
     policy.write_text("name: stops\nextends: fp16-amp\non_alarm: stop\n")
     run = tmp_path / "run"

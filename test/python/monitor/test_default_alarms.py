@@ -1,5 +1,5 @@
-"""Alarms that cost nothing are on without being asked for: weights of 16 bits that never
-change, and delayed scales that follow from an outlier. Healthy runs have none."""
+"""Alarms that cost nothing are on by default: for 16-bit weights that never change, and for
+delayed scales that an outlier determines. Healthy runs raise none."""
 
 import json
 
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def write(folder, nodes, inputs, weights):
-    """A model that trains all of its weights."""
+    """Writes a model all of whose weights are trained."""
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
@@ -50,13 +50,13 @@ def read_alarms(out):
 
 
 #
-# Updates that are lost.
+# Lost updates.
 #
 
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory):
-    """A weight that the file has in bf16, all 1: the update is far below half an ulp."""
+    """A weight of ones, stored in bf16. Its updates are far below half an ulp."""
     folder = tmp_path_factory.mktemp("narrow")
     node = helper.make_node
     write(folder, [
@@ -86,7 +86,7 @@ def test_weights_that_never_change_are_reported(narrow, tmp_path):
     before = np.ones((4, 3), ml_dtypes.bfloat16)
     after = safetensors.load(tmp_path / "run/final.safetensors")["w"]
     assert after.tobytes() == before.tobytes()
-    # Only what was looked at is written, in the steps in which it was.
+    # Only the watched statistic is written, for the steps in which it was computed.
     lines = (tmp_path / "run/stats.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [10, 20, 30, 40, 50, 60]
 
@@ -98,7 +98,7 @@ def test_an_alarm_may_stop_the_run(narrow, tmp_path):
 
 @pytest.fixture(scope="module")
 def wide(narrow, tmp_path_factory):
-    """The same weight in f32; a policy says how it is kept."""
+    """The same weight in f32. The policy chooses how it is stored."""
     folder = tmp_path_factory.mktemp("wide")
     node = helper.make_node
     write(folder, [
@@ -121,18 +121,18 @@ def test_only_weights_that_lose_updates_are_watched(master, wide, tmp_path):
     assert (tmp_path / "run/stats.jsonl").exists() == (master == "none")
 
 
-def test_weights_that_change_are_no_alarm(narrow, tmp_path):
+def test_weights_that_change_raise_no_alarm(narrow, tmp_path):
     train(narrow, tmp_path / "run", "bf16-amp", lr=0.1)
     assert not read_alarms(tmp_path / "run")
 
 
-def test_off_is_off(narrow, tmp_path):
+def test_alarms_off(narrow, tmp_path):
     train(narrow, tmp_path / "run", "bf16-amp", "--alarms", "off")
     assert not read_alarms(tmp_path / "run")
     assert not (tmp_path / "run/stats.jsonl").exists()
 
 
-def test_bundles_have_them(narrow, tmp_path):
+def test_bundles_have_default_alarms(narrow, tmp_path):
     process = binade("compile", narrow / "model.onnx", "--policy", "bf16-amp", "--lr",
                      1e-6, "-o", tmp_path / "m.bnd")  # fmt: skip
     assert process.returncode == 0, process.stderr
@@ -144,7 +144,7 @@ def test_bundles_have_them(narrow, tmp_path):
 
 
 #
-# Scales that follow from an outlier.
+# Scales that an outlier determines.
 #
 
 SIZE, BATCH, OUTLIER = 32, 16, 3
@@ -152,7 +152,7 @@ SIZE, BATCH, OUTLIER = 32, 16, 3
 
 @pytest.fixture(scope="module")
 def delayed(tmp_path_factory):
-    """Two layers, and data of which one element in the third batch is 1e6."""
+    """Three layers, and data with one element of 1e6 in the third batch."""
     folder = tmp_path_factory.mktemp("delayed")
     node = helper.make_node
     weights = {
@@ -197,7 +197,7 @@ def test_an_outlier_is_reported_with_its_step(delayed, tmp_path):
         f"from a magnitude of step {OUTLIER}, which is 2^{excess:.4g} times"
         in (batch["message"])
     )
-    # Once for each place; a run that is resumed does not tell them again.
+    # One alarm per tensor; a resumed run does not repeat them.
     assert len({alarm["where"] for alarm in alarms}) == len(alarms)
     run(delayed, tmp_path / "parts", "fp8-delayed", "outlier", "--stop-after", 60)
     train(delayed, tmp_path / "unused", "fp8-delayed", data="outlier", steps=1, lr=1e-3)
@@ -211,31 +211,31 @@ def test_an_outlier_is_reported_with_its_step(delayed, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp8-delayed", "decay"])
-def test_healthy_scales_are_no_alarm(policy, delayed, tmp_path):
+def test_healthy_scales_raise_no_alarm(policy, delayed, tmp_path):
     name = policy if policy == "fp8-delayed" else delayed / "decay.yaml"
     run(delayed, tmp_path / "run", name, "clean")
     assert not read_alarms(tmp_path / "run")
 
 
-def test_a_memory_that_fades_mends_it(delayed, tmp_path):
-    """What the alarm advises: the loss comes to within 1 % of that without the outlier,
-    from which a history of 1024 steps keeps it away."""
-    fades, clean, keeps = (
+def test_a_decaying_history_recovers_from_an_outlier(delayed, tmp_path):
+    """With the remedy of the alarm, the loss comes within 5 % of that without the outlier.
+    With a history of 1024 steps, it does not."""
+    decayed, clean, kept = (
         np.mean(run(delayed, tmp_path / name, policy, data)[-20:])
         for name, policy, data in [
-            ("fades", delayed / "decay.yaml", "outlier"),
+            ("decayed", delayed / "decay.yaml", "outlier"),
             ("clean", delayed / "decay.yaml", "clean"),
-            ("keeps", "fp8-delayed", "outlier"),
+            ("kept", "fp8-delayed", "outlier"),
         ]
     )
-    assert abs(fades / clean - 1) < 0.05 < keeps / clean - 1
-    assert not read_alarms(tmp_path / "fades")
+    assert abs(decayed / clean - 1) < 0.05 < kept / clean - 1
+    assert not read_alarms(tmp_path / "decayed")
 
 
 @pytest.mark.skipif(
     not (BUILD / "bin" / "binade-run").exists(), reason="binade-run is not built"
 )
-def test_the_runtime_alone_tells_it(delayed, tmp_path):
+def test_binade_run_reports_an_outlier(delayed, tmp_path):
     bundle = tmp_path / "m.bnd"
     process = binade("compile", delayed / "model.onnx", "--policy", "fp8-delayed", "--lr",
                      1e-3, "-o", bundle)  # fmt: skip

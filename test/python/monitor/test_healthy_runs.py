@@ -1,4 +1,4 @@
-"""No alarm on runs that nothing is wrong with, with all rules."""
+"""Healthy runs with all rules raise no alarm."""
 
 import os
 import subprocess
@@ -9,10 +9,11 @@ import pytest
 from support.paths import MODELS, ROOT
 from support.reference import binade, safetensors
 
-SECONDS = 3600  # Of the longest run, on a machine that does other things too.
+SECONDS = 3600  # Timeout of the longest run, on a busy machine.
 DATA = {
     "mlp-digits": (1000, 3e-3), "detector-tiny": (150, 1e-3),
-    # The gradient of a key's bias is rounding, and most rows of an embedding have none.
+    # The gradient of a key's bias is 0 up to rounding, and most rows of an embedding
+    # have no gradient.
     "gpt2-tiny": (300, 1e-3), "lstm-char": (150, 1e-3),
 }  # fmt: skip
 
@@ -25,7 +26,7 @@ def train(model, data, policy, out, steps, lr, *more):
     assert process.returncode == 0, process.stderr
     assert "alarm" not in process.stderr
     assert not (out / "alarms.jsonl").exists()
-    # Rules have had something to look at.
+    # The rules had statistics to evaluate.
     assert binade("alarms", out, "--alarms", "all").stdout == "no alarm\n"
     assert (out / "stats.jsonl").stat().st_size > 0
 
@@ -43,11 +44,11 @@ def train(model, data, policy, out, steps, lr, *more):
         pytest.param("lstm-char", "fp16-amp", marks=pytest.mark.nightly),
     ],
 )
-def test_models_with_data_of_their_own(tmp_path, name, policy):
+def test_shared_models(tmp_path, name, policy):
     if not (MODELS / name).is_dir():
         pytest.skip(f"no {name} in $BINADE_MODELS")
     inputs = np.load(MODELS / name / "inputs.npz")
-    # Ten batches: samples in one file.
+    # Ten batches become the samples of one file.
     samples = {k: v.reshape(-1, *v.shape[2:]) for k, v in inputs.items()}
     safetensors.save(tmp_path / "data.safetensors", samples)
     steps, lr = DATA[name]

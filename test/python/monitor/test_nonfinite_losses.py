@@ -1,5 +1,5 @@
-"""A loss that is not finite is noticed in each step, as gradients are: with a loss scale or
-without, in any batch of a step, whichever of the three values it is."""
+"""A loss that is not finite is detected in each step, as such gradients are: with and
+without a loss scale, in any batch of a step, for NaN and both infinities."""
 
 import json
 
@@ -10,7 +10,7 @@ from support.reference import binade, safetensors
 onnx = pytest.importorskip("onnx")
 
 F32 = np.float32
-# The gradient of `w` does not depend on `t`: the loss alone is not finite.
+# The gradient of `w` does not depend on `t`, so that only the loss becomes non-finite.
 MODEL = """
 <ir_version: 10, opset_import: ["" : 18]>
 g (float[4, 8] x, float[4] t) => (float loss) <float[8, 2] w = {WEIGHT}> {
@@ -45,7 +45,7 @@ def folder(tmp_path_factory):
 
 
 def train(folder, out, policy, *more, t=None, x=None, steps=STEPS, lr=0.1):
-    """Trains on twelve batches, of which some elements are replaced."""
+    """Trains on twelve batches. `t` and `x` replace elements of the data."""
     random = np.random.default_rng(1)
     data = {"x": random.standard_normal((12 * BATCH, 8)).astype(F32),
             "t": np.zeros(12 * BATCH, F32)}  # fmt: skip
@@ -65,23 +65,23 @@ def count_steps(out):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("value", VALUES)
-def test_a_run_stops_and_says_where(value, policy, folder, tmp_path):
-    """In the third batch, whose samples are 8 to 11."""
+def test_a_run_stops_and_names_the_batch(value, policy, folder, tmp_path):
+    """The third batch, with samples 8 to 11, contains the value."""
     out = tmp_path / "run"
     process = train(folder, out, policy, t={9: VALUES[value]})
     assert process.returncode == 4, process.stderr
     assert f"step 3: error: the loss is {value} in batch 3\n" in process.stderr
     assert "batch 3 has samples 8 to 11 of " in process.stderr
     assert count_steps(out) == 3
-    # Its gradients are finite, so the update of the step is sound.
+    # Its gradients are finite, so that the update of the step is finite, too.
     final = safetensors.load(out / "final.safetensors")
     assert final["step"] == 3 and np.isfinite(final["w"]).all()
 
 
 @pytest.mark.parametrize("policy", ["fp32", "dynamic"])
 @pytest.mark.parametrize("place", range(3))
-def test_each_batch_of_a_step_is_looked_at(place, policy, folder, tmp_path):
-    """The second step has batches 4 to 6."""
+def test_the_loss_of_each_batch_of_a_step_is_checked(place, policy, folder, tmp_path):
+    """The second step reads batches 4 to 6."""
     batch = 4 + place
     out = tmp_path / "run"
     process = train(folder, out, policy, "--accumulate", 3,
@@ -92,12 +92,12 @@ def test_each_batch_of_a_step_is_looked_at(place, policy, folder, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "dynamic"])
-def test_skip_warns_and_goes_on(policy, folder, tmp_path):
+def test_skip_warns_and_continues(policy, folder, tmp_path):
     out = tmp_path / "run"
     bad = {9: np.inf, 13: -np.inf}
     process = train(folder, out, policy, "--on-nonfinite", "skip", t=bad)
     assert process.returncode == 0, process.stderr
-    # Once for steps in a row, and at the end.
+    # One warning for consecutive steps, and a summary at the end.
     assert process.stderr.count("the loss is ") == 1
     assert "step 3: the loss is infinity in batch 3; the step was applied" in (
         process.stderr
@@ -115,7 +115,7 @@ def test_continue_warns(folder, tmp_path):
 
 @pytest.mark.parametrize("options", [[], ["--on-nonfinite", "skip"]])
 def test_a_skipped_step_names_its_loss(options, folder, tmp_path):
-    """Where the gradients are not finite either a loss scale is no excuse for silence."""
+    """A step that the loss scale skips because of its gradients still reports its loss."""
     out = tmp_path / "run"
     process = train(folder, out, "dynamic", *options, x={9: np.inf})
     assert process.returncode == 0, process.stderr
@@ -125,19 +125,19 @@ def test_a_skipped_step_names_its_loss(options, folder, tmp_path):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_run_that_is_finite_is_not_warned_of(policy, folder, tmp_path):
+def test_a_finite_run_has_no_warning(policy, folder, tmp_path):
     process = train(folder, tmp_path / "run", policy)
     assert process.returncode == 0 and "the loss" not in process.stderr
 
 
-def test_samples_are_those_of_the_file_that_was_injected(folder, tmp_path):
-    safetensors.save(tmp_path / "loud.safetensors",
+def test_samples_of_an_injected_file_are_named(folder, tmp_path):
+    safetensors.save(tmp_path / "bad.safetensors",
                      {"x": np.ones((4, 8), F32), "t": np.full(4, np.inf, F32)})  # fmt: skip
     process = train(folder, tmp_path / "run", "dynamic", "--inject",
-                    f"{tmp_path / 'loud.safetensors'}@2")  # fmt: skip
+                    f"{tmp_path / 'bad.safetensors'}@2")  # fmt: skip
     assert process.returncode == 4
     assert "batch 2 has samples 0 to 3 of" in process.stderr
-    assert "loud.safetensors" in process.stderr
+    assert "bad.safetensors" in process.stderr
 
 
 #
@@ -145,7 +145,7 @@ def test_samples_are_those_of_the_file_that_was_injected(folder, tmp_path):
 #
 
 
-def test_a_run_does_not_end_well_with_weights_that_are_not_finite(folder, tmp_path):
+def test_a_run_that_ends_with_non_finite_weights_fails(folder, tmp_path):
     out = tmp_path / "run"
     process = train(folder, out, "fp32", "--on-nonfinite", "continue", "--save-every", 1,
                     "--keep", 1, x={(5, 0): np.nan})  # fmt: skip
@@ -153,7 +153,7 @@ def test_a_run_does_not_end_well_with_weights_that_are_not_finite(folder, tmp_pa
     words = "1 parameter is not finite: 'w' (2 of 16 elements)"
     assert f"step 2: {words}" in process.stderr
     assert f"final.safetensors, after step 4: {words}" in process.stderr
-    # The newest of the good checkpoints stays.
+    # The newest finite checkpoint is kept in addition.
     names = sorted(path.name for path in (out / "checkpoints").iterdir())
     assert names == ["step-000001", "step-000004"]
     verified = binade("ckpt", "verify", out)

@@ -1,5 +1,5 @@
-"""Gradients of what nodes compute, watched in a step, against those that PyTorch keeps for
-the outputs of modules."""
+"""Watched gradients of the outputs of nodes equal those that PyTorch retains for the
+outputs of modules."""
 
 import copy
 
@@ -14,12 +14,12 @@ from binade.errors import RejectedError  # noqa: E402
 from support.watched_modules import CROSS, MODULES, make  # noqa: E402
 
 STATS = ["output_gradient,scaled_output_gradient:norm,absmax,mean", "output:norm"]
-# Of the gradients under a policy, beside those of f32, by their norm.
+# Errors of gradients under each policy, relative to the norm of those in f32.
 POLICIES = {"fp32": 2e-5, "bf16-amp": 0.05, "fp16-amp": 0.02, "fp8-current": 0.3}
 
 
 def keep_gradients(module, batch):
-    """The gradients of the outputs of all modules inside, by name."""
+    """Returns (gradient, norm of the output) for the output of each submodule."""
     outputs = {}
 
     def keep(name):
@@ -44,7 +44,7 @@ def keep_gradients(module, batch):
 
 
 def match(statistics, kind, names):
-    """Statistics by module: of the node that alone has its name."""
+    """Returns the statistics of each module that has exactly one node."""
     layers = {key.split("/", 1)[1].rsplit("/", 1)[0] for key in statistics
               if key.startswith(f"{kind}/")}  # fmt: skip
     found = {}
@@ -60,8 +60,8 @@ def match(statistics, kind, names):
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", MODULES)
-def test_gradients_of_outputs_are_pytorchs(name, policy):
-    module, batch, least = make(name)
+def test_gradients_of_outputs_equal_those_of_pytorch(name, policy):
+    module, batch, count = make(name)
     step = binade.torch.capture(
         copy.deepcopy(module), CROSS, batch, policy=policy, stats=STATS
     )
@@ -70,7 +70,7 @@ def test_gradients_of_outputs_are_pytorchs(name, policy):
     found = match(step.statistics, "output_gradient", expected)
     stored = match(step.statistics, "scaled_output_gradient", expected)
     outputs = match(step.statistics, "output", expected)
-    assert len(found) >= least and found.keys() == stored.keys()
+    assert len(found) >= count and found.keys() == stored.keys()
     assert (metrics.scale > 1) == (policy == "fp16-amp")
     for layer, one in found.items():
         (values, output), bound = expected[layer], POLICIES[policy]
@@ -80,7 +80,7 @@ def test_gradients_of_outputs_are_pytorchs(name, policy):
         assert one["absmax"] == pytest.approx(np.abs(values).max(), rel=2 * bound), (
             layer
         )
-        # The mean is small beside what is summed.
+        # The mean is small compared with the terms of its sum.
         assert abs(one["mean"] - values.mean()) <= bound * norm / np.sqrt(values.size)
         for statistic, value in one.items():
             assert stored[layer][statistic] == pytest.approx(
@@ -89,22 +89,22 @@ def test_gradients_of_outputs_are_pytorchs(name, policy):
 
 
 def test_gradients_are_those_of_the_last_batch_and_its_loss():
-    """Without the mean over the batches, which is none of theirs."""
-    module, batch, least = make("blocks")
+    """They are not divided by the number of batches."""
+    module, batch, count = make("blocks")
     _, other, _ = make("blocks", seed=5)
     step = binade.torch.capture(copy.deepcopy(module), CROSS, batch, policy="fp16-amp",
                                 accumulate=2, stats=STATS)  # fmt: skip
     step([other, batch])
     expected = keep_gradients(module, batch)
     found = match(step.statistics, "output_gradient", expected)
-    assert len(found) >= least
+    assert len(found) >= count
     for layer, one in found.items():
         assert one["norm"] == pytest.approx(
             np.linalg.norm(expected[layer][0]), rel=0.02
         )
 
 
-def test_scales_of_layers_leave_only_what_is_stored():
+def test_per_layer_scales_allow_only_scaled_gradients():
     module, batch, _ = make("blocks")
     policy = {"name": "layers", "extends": "fp16-amp",
               "loss_scale": {"static": 1.0, "per_layer": {}}}  # fmt: skip
@@ -120,7 +120,7 @@ def test_scales_of_layers_leave_only_what_is_stored():
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp", "fp8-delayed", "coat",
                                     "grappler-bf16"])  # fmt: skip
 @pytest.mark.parametrize("name", ["blocks", "images"])
-def test_who_looks_changes_nothing(name, policy):
+def test_statistics_change_no_parameter(name, policy):
     ends = []
     for stats in ((), "*:absmax", "output_gradient:norm,zeros,exponents"):
         module, batch, _ = make(name)

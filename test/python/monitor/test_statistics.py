@@ -1,4 +1,4 @@
-"""Statistics that a step computes beside: what numpy counts, on every backend."""
+"""Statistics that a step computes equal those of numpy, on every backend."""
 
 import subprocess
 
@@ -29,7 +29,7 @@ EXACT = ["min", "max", "absmax", "zeros", "nonfinite", *SHARES]
 
 
 def watch(module, *requests):
-    """The module with the statistics of `requests`."""
+    """Returns the module with the statistics of `requests`."""
     text = subprocess.run(
         [BUILD / "bin" / "binade-opt", "-", f"--binade-watch-values=requests={';'.join(requests)}"],
         input=module, capture_output=True, text=True, check=True,
@@ -38,7 +38,7 @@ def watch(module, *requests):
 
 
 def write_step(x):
-    """A step that negates x, a state, in a kernel of its own."""
+    """Returns a step that negates the state x in one kernel."""
     kind = type_of(x)
     attributes = '{binade.role = #binade.role<state>, binade.name = "m"}'
     return f"""
@@ -48,13 +48,13 @@ func.func @step(%x: {kind} {attributes}) -> ({kind} {attributes}) {{
 }}"""
 
 
-def becomes(x, dtype):
+def round_to(x, dtype):
     with np.errstate(over="ignore", invalid="ignore"):
         return x.astype(dtype).astype(F64)
 
 
-def recount(x):
-    """By numpy, in f64."""
+def compute_expected(x):
+    """Computes all statistics with numpy in f64."""
     x = np.asarray(x).astype(F64)
     with np.errstate(all="ignore"):
         counts = {
@@ -65,7 +65,7 @@ def recount(x):
             "zeros": np.mean(x == 0), "nonfinite": np.mean(~np.isfinite(x)),
         }  # fmt: skip
         for name, dtype in FORMATS.items():
-            y = becomes(x.astype(F32), dtype)
+            y = round_to(x.astype(F32), dtype)
             largest = float(ml_dtypes.finfo(dtype).max)
             vanished = np.sum((y == 0) & (x != 0))
             counts[f"underflow({name})"] = vanished / np.sum(x != 0)
@@ -105,18 +105,18 @@ def samples():
         "edges",
         np.array(edges + [np.nextafter(F32(e), F32(np.inf)) for e in edges], F32),
     )
-    yield "one number", np.array(-3e-5, F32)
+    yield "one element", np.array(-3e-5, F32)
     yield "zeros", np.zeros((2, 3), F32)
 
 
 @pytest.mark.parametrize("kind", ["state/m", "output/node"])
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("x", [pytest.param(x, id=name) for name, x in samples()])
-def test_statistics_are_a_recount(x, backend, kind):
+def test_statistics_equal_those_of_numpy(x, backend, kind):
     names = NUMBERS + SHARES
     module = watch(write_step(x), f"{kind}:{','.join(names)}")
     outputs = evaluate(module, {"m": x}, "--function", "step", "--backend", backend)
-    expected = recount(-x if kind == "output/node" else x)
+    expected = compute_expected(-x if kind == "output/node" else x)
     for name in names:
         found = outputs[f"{kind}/{name}"]
         if name in EXACT:
@@ -126,8 +126,8 @@ def test_statistics_are_a_recount(x, backend, kind):
 
 
 @pytest.mark.nightly
-def test_counts_beyond_those_of_f32():
-    """Of 2^24 + 2 elements one is a NaN and all others, 2^24 + 1, are 0."""
+def test_counts_that_f32_cannot_represent():
+    """2^24 + 2 elements: one NaN, and 2^24 + 1 zeros."""
     x = np.zeros(2**24 + 2, F16)
     x[12345] = np.nan
     module = watch(write_step(x), "state/m:zeros,nonfinite")
@@ -137,7 +137,8 @@ def test_counts_beyond_those_of_f32():
 
 
 def spread_exponents():
-    """Bits of f32 that have all exponents, a few, or one; short, and beyond a block."""
+    """Yields bits of f32 with all exponents, a few, or one, in less and more than a block
+    of elements."""
     random = np.random.default_rng(5)
     for size in (1, 16, 63, 1024, 1025, 16384, 40007):
         yield f"all of {size}", random.integers(0, 2**32, size, np.uint32)
@@ -145,7 +146,7 @@ def spread_exponents():
     yield "few", normal
     yield "few, 0", np.where(random.random(normal.shape) < 0.4, 0, normal)
     for name, bits in {
-        "0": 0, "subnormal": 0x80000001, "least": 0x00800000, "greatest": 0xFF7FFFFF,
+        "0": 0, "subnormal": 0x80000001, "smallest": 0x00800000, "largest": 0xFF7FFFFF,
         "infinite": 0x7F800000, "nan": 0xFFC00000,
     }.items():  # fmt: skip
         yield name, np.full((3, 700), bits, np.uint32)
@@ -158,7 +159,7 @@ def spread_exponents():
 @pytest.mark.parametrize(
     "bits", [pytest.param(x, id=name) for name, x in spread_exponents()]
 )
-def test_exponents_are_a_recount(bits):
+def test_exponents_equal_those_of_numpy(bits):
     x = bits.astype(np.uint32).view(F32)
     module = watch(write_step(x), "state/m:exponents")
     outputs = evaluate(module, {"m": x}, "--function", "step", "--backend", "cpu")
@@ -169,7 +170,8 @@ def test_exponents_are_a_recount(bits):
 
 
 def patterns(size):
-    """All kinds of bits: numbers, zeros of both signs, infinities, NaN of both signs."""
+    """Yields all kinds of bits: normal and subnormal values, zeros, infinities and NaN of
+    both signs."""
     random = np.random.default_rng(size)
     special = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001,
                0xFF800001, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 1, 0x80000001]  # fmt: skip
@@ -183,8 +185,8 @@ def patterns(size):
 
 
 @pytest.mark.parametrize("size", [40007])
-def test_extrema_are_those_of_numpy(size):
-    """NaN where one is; of zeros, +0 is the larger."""
+def test_extrema_equal_those_of_numpy(size):
+    """NaN propagates, and +0 is larger than -0."""
     x = np.stack([bits.view(F32) for bits in patterns(size)])
     names = ["min", "max", "absmax"]
     rows = "".join(

@@ -1,5 +1,5 @@
-"""Statistics of a run: in stats.jsonl and for TensorBoard, of the steps that were asked
-for, and without a trace in what is trained."""
+"""Statistics of a run are in stats.jsonl and TensorBoard's events, for the requested
+steps, and do not change what is trained."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
 
 
 def values(run, kind, layer, statistic):
-    """By step."""
+    """Returns {step: value}."""
     return {
         line["step"]: line[statistic]
         for line in read_statistics(run)
@@ -43,13 +43,13 @@ def run(folder):
 
 
 def weights(run):
-    """Before each step."""
+    """Returns the weight before each step, and after the last one."""
     states = sorted((run / "checkpoints").glob("step-*/state.safetensors"))
     found = [safetensors.load(path) for path in states]
     return [WEIGHT, *(state["weight"] for state in found)]
 
 
-def test_statistics_are_those_of_the_tensors(run):
+def test_statistics_equal_those_of_the_saved_tensors(run):
     before = weights(run)
     assert len(before) == STEPS + 1
     norms = values(run, "weight", "weight", "norm")
@@ -67,7 +67,7 @@ def test_statistics_are_those_of_the_tensors(run):
     assert values(run, "loss", "loss", "mean") == pytest.approx(losses, rel=1e-7)
 
 
-def test_layers_are_the_models_nodes(run):
+def test_layers_are_named_after_the_nodes_of_the_model(run):
     layers = {(line["kind"], line["layer"]) for line in read_statistics(run)}
     outputs = {"hidden", "square", "mean"}
     assert {layer for kind, layer in layers if kind == "output"} == outputs
@@ -86,7 +86,7 @@ def test_updates_in_some_steps(run):
     assert set(values(run, "weight", "weight", "lost").values()) == {0.0}
 
 
-def test_who_looks_changes_nothing(folder, run):
+def test_statistics_change_no_parameter(folder, run):
     plain = train(folder, folder / "plain")
     assert not (plain / "stats.jsonl").exists()
     assert read_statistics(plain) == []
@@ -95,7 +95,7 @@ def test_who_looks_changes_nothing(folder, run):
 
 
 @pytest.mark.parametrize(
-    "master, beside, lr",
+    "master, companions, lr",
     [
         ("none", [], 3e-3),
         ("f32", ["state/master/weight"], 1e-7),
@@ -105,9 +105,9 @@ def test_who_looks_changes_nothing(folder, run):
         ("stochastic", [], 3e-3),
     ],
 )
-def test_lost_updates_are_counted(master, beside, lr, folder, tmp_path):
-    """Of a weight in bf16 and what is kept beside it, by steps too short for some of the
-    elements; one in four has no gradient."""
+def test_lost_updates_are_counted(master, companions, lr, folder, tmp_path):
+    """Steps are too short for some elements of a weight in bf16 with its companions. One
+    element in four has no gradient."""
     policy = tmp_path / "narrow.yaml"
     policy.write_text(
         "name: narrow\nextends: bf16-amp\nrules:\n"
@@ -124,17 +124,19 @@ def test_lost_updates_are_counted(master, beside, lr, folder, tmp_path):
         safetensors.load(run / f"checkpoints/step-{step:06d}/state.safetensors")
         for step in range(1, STEPS + 1)
     ]
-    assert all({"weight", *beside} <= state.keys() for state in states)
+    assert all({"weight", *companions} <= state.keys() for state in states)
     lost = values(run, "weight", "weight", "lost")
     assert len(lost) == STEPS and 0.1 < max(lost.values()) and min(lost.values()) < 1
     for step, (old, new) in enumerate(zip(states, states[1:]), 2):
         gradient = safetensors.load(run / f"grads-{step:06d}.safetensors")["weight"]
-        same = np.all([old[name] == new[name] for name in ("weight", *beside)], axis=0)
+        same = np.all(
+            [old[name] == new[name] for name in ("weight", *companions)], axis=0
+        )
         assert np.count_nonzero(gradient) == 12
         assert lost[step] == np.mean(same[gradient != 0])
 
 
-def test_noise_of_a_cast(folder, tmp_path):
+def test_signal_to_noise_ratio_of_a_cast(folder, tmp_path):
     run = train(folder, tmp_path / "run", "--stats", "weight:sqnr", policy="bf16-amp")
     exact = WEIGHT.astype(np.float64)
     error = exact - WEIGHT.astype(BF16).astype(np.float64)
@@ -142,7 +144,7 @@ def test_noise_of_a_cast(folder, tmp_path):
     assert values(run, "weight", "weight", "sqnr")[1] == pytest.approx(expected)
 
 
-def test_tensorboard_reads_them(run):
+def test_tensorboard_reads_statistics(run):
     accumulators = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
     )
@@ -162,7 +164,7 @@ def test_tensorboard_reads_them(run):
         assert found == {str(int(k)): n for k, n in zip(keys, numbers)}
 
 
-def test_a_torn_line_is_survived(folder, tmp_path):
+def test_an_incomplete_line_is_ignored(folder, tmp_path):
     run = train(folder, tmp_path / "run", *ALL, "--save-every", 2, steps=4)
     path = run / "stats.jsonl"
     whole = path.read_bytes()
@@ -175,8 +177,8 @@ def test_a_torn_line_is_survived(folder, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "stats.jsonl"])
-def test_a_pipe_is_no_record_of_a_run(folder, tmp_path, name):
-    """Nobody waits for its other end."""
+def test_a_pipe_in_a_run_directory_is_rejected(folder, tmp_path, name):
+    """The run does not block on opening it."""
     more = ["--stats", "weight:norm"]
     path = train(folder, tmp_path / "run", *more, "--stop-after", 2) / name
     path.unlink()
@@ -210,7 +212,7 @@ def test_damage_is_reported(tmp_path):
         ("weight/a;b:norm", "a request must not contain ';'"),
     ],
 )
-def test_bad_requests(folder, text, message):
+def test_invalid_requests(folder, text, message):
     process = binade("compile", folder / "model.onnx", "--stats", text, "-o", "x.bnd")
     assert process.returncode == 2
     assert f"--stats '{text}': error: " in process.stderr and message in process.stderr

@@ -1,4 +1,4 @@
-"""Statistics of states that are quantized: of what their codes stand for, which numpy
+"""Statistics of quantized states are those of the dequantized values, which numpy
 decodes from the checkpoints of the run."""
 
 import numpy as np
@@ -9,7 +9,7 @@ from support.reference import ONE_WEIGHT, binade, safetensors, write_model
 
 pytest.importorskip("onnx")
 F32 = np.float32
-# No multiple of a group, or of a pair of codes.
+# Neither a multiple of a group nor of the two elements of a byte.
 SHAPE = (39, 65)
 STEPS = 4
 PARTS = ("", ".scale", ".power", ".centre")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name in formats(True) if name != "f32"])
-def test_a_quantized_state_is_what_its_codes_stand_for(folder, tmp_path, name):
+def test_statistics_are_those_of_dequantized_states(folder, tmp_path, name):
     process = binade(
         "train", folder / "model.onnx", "--data", folder / "data.safetensors",
         "--optimizer", "adamw", "--steps", STEPS, "--save-every", 1, "--keep", 9,
@@ -53,7 +53,7 @@ def test_a_quantized_state_is_what_its_codes_stand_for(folder, tmp_path, name):
             ]
             x = codec.decode(parts, count)
             line = found[step, state]
-            # With expansion there is a power in it, of which a last bit may differ.
+            # Range expansion computes a power, whose last bits may differ.
             rtol = 1e-5 if codec.expand else 0
             np.testing.assert_allclose(line["absmax"], np.abs(x).max(), rtol=rtol)
             assert line["zeros"] == np.mean(x == 0)

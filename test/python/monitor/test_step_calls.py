@@ -1,4 +1,4 @@
-"""Statistics and schedules of steps that Python calls."""
+"""Statistics and schedules of steps that are called from Python."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def capture(**options):
     return binade.torch.capture(module, CROSS, batch, **options), batch
 
 
-def test_statistics_come_when_they_are_due(tmp_path):
+def test_statistics_are_returned_when_they_are_due(tmp_path):
     requests = ["weight/0.weight:norm,exponents", "gradient/0.bias:absmax@every=3"]
     step, batch = capture(stats=requests, keep_gradients=True)
     assert step.statistics == {}
@@ -36,7 +36,7 @@ def test_statistics_come_when_they_are_due(tmp_path):
             assert step.statistics["gradient/0.bias/absmax"] == expected
         assert step.calls == call
     assert seen == [False, False, True] * 2
-    # A bundle has them; the number of calls is whoever goes on to say.
+    # A bundle contains the requests. A caller that resumes sets the number of calls.
     step.write(tmp_path / "s.bnd")
     other = binade.load(tmp_path / "s.bnd")
     other.calls = 2
@@ -56,8 +56,8 @@ def test_invalid_requests(stats, error):
         capture(stats=stats)
 
 
-def test_a_schedule_is_pytorchs(tmp_path):
-    """And a bundle's, and that of a loop which goes on."""
+def test_a_schedule_equals_that_of_pytorch(tmp_path):
+    """Tests a captured step, and a loaded bundle that resumes after 4 calls."""
     module, batch, _ = make("blocks")
     schedule = {"lr": "base * warmup(step, 3) * cosine(step - 3, steps - 3)"}
     step, _ = capture(schedule=schedule, steps=9)
@@ -116,7 +116,7 @@ def test_invalid_schedules(options, words):
         capture(**options)
 
 
-def test_a_value_that_a_setting_cannot_have_ends_the_call():
+def test_an_invalid_value_of_a_schedule_raises_before_the_step():
     step, batch = capture(schedule={"lr": "1 - step"})
     step(batch), step(batch)
     before = step.parameters["0.weight"].copy()

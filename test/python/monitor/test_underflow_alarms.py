@@ -1,6 +1,6 @@
-"""Early warning in the runs of docs/Underflow.md: which alarms there are, and when.
+"""The runs of docs/Underflow.md raise the expected alarms at the expected steps.
 
-clip-tiny and detector-tiny lie outside of the repository, where BINADE_MODELS says.
+The models clip-tiny and detector-tiny are not in the repository but in BINADE_MODELS.
 """
 
 import json
@@ -16,7 +16,7 @@ HEALTHY = [
 
 
 def find_alarms(folder, regime, policy):
-    """The steps of the alarms of a run that is made, by rule."""
+    """Trains, and returns the steps of the alarms of each rule."""
     underflow.train(folder, regime, policy, 0, ["--alarms", "all"])
     file = folder / f"{regime}.{policy}.0" / "alarms.jsonl"
     lines = map(json.loads, file.read_text().splitlines() if file.exists() else [])
@@ -27,7 +27,7 @@ def find_alarms(folder, regime, policy):
 
 
 def test_a_collapse_raises_an_alarm_at_its_step(tmp_path, monkeypatch):
-    # A collapse is one after 50 good steps.
+    # Only falls of the scale after 50 good steps are a collapse.
     short = regimes.Regime(90, 1e-4, 20, hard=1024, first=61)
     monkeypatch.setitem(regimes.REGIMES, "short", short)
     found = find_alarms(tmp_path, "short", "torch-cuda-fp16")
@@ -38,7 +38,7 @@ def test_a_collapse_raises_an_alarm_at_its_step(tmp_path, monkeypatch):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("regime", ["memo-raw", "late-raw"])
-def test_the_range_raises_an_alarm_before_the_collapse(tmp_path, regime):
+def test_the_rule_room_raises_an_alarm_before_the_collapse(tmp_path, regime):
     found = find_alarms(tmp_path, regime, "fp16-amp")
     first = regimes.REGIMES[regime].first
     assert found["room"][0] < first - 50
