@@ -1,5 +1,5 @@
-"""Single values that were computed by hand or by the original programs, and the table of
-errors of COAT, on the reference and on compiled kernels."""
+"""The reference and compiled kernels reproduce values that were computed by hand or by
+the original programs, and COAT's table of errors."""
 
 import itertools
 import json
@@ -44,10 +44,10 @@ EXPANDED_PARTS = [((4,), "f8E4M3FN"), *3 * [((1,), "f32")]]
 @pytest.mark.parametrize("name, x", [
     ("coat_1_2_4_8", [1, 2, 4, 8]),
     ("coat_zero_in_group", [0, 1e-3, -2e-3, 4e-3]),
-    # The power of 8.25 of what is not divided by the group's centre is no f32.
+    # The power 8.25 underflows f32 if elements are not divided by the group's center.
     ("coat_literal_underflow", [1e-12, 4e-12, 4e-12, 4e-12]),
 ])  # fmt: skip
-def test_four_numbers_with_expanded_range(name, x, backend):
+def test_four_elements_with_expanded_range(name, x, backend):
     case, x = HAND[name], np.array(x, F32)
     (codes, _, power, _), back = quantize(x, EXPANDED, EXPANDED_PARTS, backend)
     expected = [
@@ -56,7 +56,7 @@ def test_four_numbers_with_expanded_range(name, x, backend):
     assert codes.view(np.uint8).tolist() == expected
     assert power == case["k"]
     if "decoded" in case:
-        # What powers of expanded elements promise: docs/decisions/0021.
+        # The error bound of powers of expanded elements: docs/decisions/0021.
         np.testing.assert_allclose(back, case["decoded"], rtol=8e-6)
 
 
@@ -72,7 +72,7 @@ def test_four_activations_of_coat(backend):
 
 
 @backends
-def test_what_narrow_formats_make_of_eps(backend):
+def test_eps_in_narrow_formats(backend):
     case = MISC["eps_f16"]
     x = floats(case["eps"])
     (found,) = apply("cast", [(x, "f32")], [(x.shape, "f16")], "", backend)
@@ -122,7 +122,7 @@ FORMATS = {
 
 @backends
 def test_errors_of_pairs_of_formats(backend):
-    """COAT's Table 1 in small: mean squared errors of m / sqrt(v)."""
+    """Mean squared errors of m / sqrt(v), as in Table 1 of COAT, on smaller tensors."""
     table = json.loads((GOLDEN / "coat.json").read_text())["cases"]["mse_table"][
         "table"
     ]

@@ -1,5 +1,6 @@
-"""Updates of quantized states: every rule with every format, step by step against the
-rule on f32 states and the formats in numpy; recorded traces of other implementations."""
+"""Updates of quantized states, for every rule with every format. The rule on f32 states and
+the formats in numpy give the expected values of each step. Other tests follow recorded
+traces of other implementations."""
 
 import json
 
@@ -11,7 +12,7 @@ from support.reference import evaluate
 from support.rules import Rule, update_module
 
 F32 = np.float32
-# What comes after lr among the hyper-parameters.
+# Values of the hyper-parameters after lr.
 HYPERS = {
     "sgd": [0.9, 0, 0, 0], "adam": [0.9, 0.999, 1e-8, 0.01],
     "adamw": [0.9, 0.95, 1e-8, 0.1], "adamw_amsgrad": [0.9, 0.95, 1e-8, 0.1],
@@ -23,21 +24,21 @@ HYPERS = {
     "lars": [0.9, 0.1, 0.02], "adafactor_vector": [-0.8, 1e-7, 1e-3, 1, 0],
     "muon": [0.9, 0.1, 1, 1e-7, 0],
 }  # fmt: skip
-# What is never negative.
+# States that are never negative.
 UNSIGNED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "variance")
 PAIRS = [("e4m3", "f32"), ("dyn8", "e4m3x")]
-# Formats whose code paths the others have too: same kinds of elements, scales and powers.
+# Formats whose kinds of elements, scales and powers are tested by the other formats.
 SIMILAR = ("e5m2", "e5m2x", "dyn8x", "dyn8-2048")
 
 
 def as_inputs(index, form, parts, shape):
-    """Parts under their names, typed as the module has them."""
+    """Returns the parts of a state by name, with the types of the module."""
     if not form:
         return {f"s{index}": parts[0]}
     typed = {f"s{index}.{part}": value for part, value in enumerate(parts)}
     element = np.int8 if form.is_book else FLOATS[form.element]
     codes = parts[0].view(element)
-    whole = codes.size == np.prod(shape)  # Else two of them share a byte.
+    whole = codes.size == np.prod(shape)  # Otherwise two elements share a byte.
     typed[f"s{index}.0"] = codes.reshape(shape) if whole else codes
     return typed
 
@@ -68,8 +69,8 @@ def run_step(module, kept, parts, p, g, step, backend, **more):
 
 
 def cells(rule, whole, similar):
-    """Each format for all states, and pairs of formats; f32 for states that are not
-    `whole`. With `similar` those of SIMILAR, else the others."""
+    """Yields each format for all states, and pairs of formats. States that are not `whole`
+    use f32. `similar` selects the formats of SIMILAR or the others."""
     signs = [name not in UNSIGNED for name in Rule(rule).states]
     names = [name for name in formats(True)
              if name != "f32" and (name in SIMILAR) == similar]  # fmt: skip
@@ -97,7 +98,7 @@ def test_every_rule_with_similar_formats(rule, backend):
 
 
 def check_rule(rule, backend, similar):
-    # Groups of all sizes, the last of them short and odd.
+    # For each group size, the last group is partial.
     shape = (25, 100) if rule == "muon" else (2500,)
     prepare = "" if Rule(rule).prepares else None
     shapes = Rule(rule).state_shapes(shape, prepare)
@@ -117,7 +118,7 @@ def check_rule(rule, backend, similar):
             wanted, states = run_step(plain, none, before, p, g, step, "reference")
             p, parts = run_step(module, kept, parts, p, g, step, backend)
             rtol = 1e-5 if any(form and form.expand for form in kept) else 1e-6
-            # A last bit of bf16 is enough to be that far off.
+            # Muon computes in bf16, whose last bit causes such errors.
             atol = 1e-4 if rule == "muon" else 1e-6
             np.testing.assert_allclose(p, wanted, rtol=rtol, atol=atol, err_msg=name)
             for form, part, (state,) in zip(kept, parts, states):
@@ -181,7 +182,7 @@ def test_trace_of_8_bit_adam(backend):
         p, parts = run_step(
             module, kept, parts, p, from_bits(record["grad"]), step, backend
         )
-        # Its kernels decay after the update, where AdamW decays before.
+        # bitsandbytes decays weights after the update, AdamW before it.
         np.testing.assert_allclose(p, from_bits(record["param"]), rtol=1e-6, atol=1e-7)
         for part, key in zip(parts, "12"):
             np.testing.assert_allclose(
@@ -193,11 +194,11 @@ def test_trace_of_8_bit_adam(backend):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", ["e4m3", "dyn8"])
-def test_codes_are_those_of_the_divided_number(name, backend):
+def test_quantized_values_equal_those_of_the_quotient(name, backend):
     form = formats(True)[name]
     generator = np.random.default_rng(7)
     groups = 512
-    # Scales over the whole range, and numbers next to where codes change.
+    # Scales over the whole range, and elements next to ties between quantized values.
     exponents = np.linspace(-126, 127, groups).astype(int)[:, None]
     bits = generator.integers(0, 1 << 23, (groups, 1))
     x = np.zeros((groups, form.group), F32)
@@ -213,7 +214,7 @@ def test_codes_are_those_of_the_divided_number(name, backend):
     module = update_module("sgd", [0.0, 0.0, 0, 0, 0], x.size, [form])
     parts = start([form], [x.shape])
     _, (part,) = run_step(module, [form], parts, np.zeros_like(x), x, 1, backend)
-    kept = F32(0) + x  # Momentum keeps no sign of zero.
+    kept = F32(0) + x  # Momentum loses the sign of zero.
     np.testing.assert_array_equal(part[1], form.choose(kept)[0])
     codes = form.round(form.scaled(kept, part[1:]))
     np.testing.assert_array_equal(form.unpack(part[0], x.size), codes)

@@ -1,7 +1,7 @@
-"""Learning rates that change with the step, against PyTorch's schedulers.
+"""Learning-rate schedules equal PyTorch's schedulers.
 
-The loss is the weight itself, so that SGD takes off the rate in each step: the series of
-losses is the series of rates.
+The gradient of the loss is constant, so that each step of SGD lowers the loss in
+proportion to the learning rate. The series of losses thus shows the series of rates.
 """
 
 import json
@@ -39,7 +39,7 @@ def warm(optimizer):
     )
 
 
-# Each: the expression, and PyTorch's scheduler.
+# Name: (expression, PyTorch's scheduler).
 SCHEDULES = {
     "constant": ("base", lambda o: lr_scheduler.ConstantLR(o, 1)),
     "linear": (
@@ -129,7 +129,7 @@ def train_with_pytorch(make_scheduler, rates=(LR, LR)):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_rates_are_those_of_pytorch(kind, files, tmp_path):
+def test_rates_equal_those_of_pytorch(kind, files, tmp_path):
     expression, make_scheduler = SCHEDULES[kind]
     process = files.train(tmp_path / "run", "--schedule", f"lr={expression}")
     assert process.returncode == 0, process.stderr
@@ -138,8 +138,8 @@ def test_rates_are_those_of_pytorch(kind, files, tmp_path):
     assert kind == "constant" or len(set(np.diff(losses).round(6))) > 1
 
 
-def test_rates_are_those_that_tigers_author_has(files, tmp_path):
-    """The weight moves in recorded steps alone, and in those the rates are that far."""
+def test_rates_equal_those_recorded_from_tiger(files, tmp_path):
+    """Batches are 0 except around the recorded steps, where the loss shows the rate."""
     golden = json.loads((ROOT / "test/data/golden/tiger.json").read_text())["cases"]
     case = golden["schedule"]
     steps = np.array(case["t"])
@@ -168,7 +168,7 @@ def test_groups_keep_their_own_base(files, tmp_path):
         lambda o: lr_scheduler.LinearLR(o, 1, 0, STEPS), (LR, 0.05)
     )
     np.testing.assert_allclose(read_losses(tmp_path / "run"), expected, rtol=2e-6)
-    # One that is named itself has a schedule of its own, in any order.
+    # The schedule of a group overrides the general one, in any order of the options.
     schedules = ["--schedule", "lr@1=base", "--schedule", "lr=0"]
     process = files.train(tmp_path / "own", *options, *schedules)
     assert process.returncode == 0, process.stderr
@@ -192,7 +192,7 @@ def test_an_expression_in_a_file(files, tmp_path):
     assert run["schedules"] == {"lr": text}
 
 
-def test_a_resumed_run_goes_on_where_its_schedule_was(files, tmp_path):
+def test_a_resumed_run_continues_its_schedule(files, tmp_path):
     schedule = ["--schedule", "lr=base * cosine(step, 16)", "--save-every", 5]
     process = files.train(tmp_path / "whole", *schedule)
     assert process.returncode == 0, process.stderr
@@ -202,7 +202,7 @@ def test_a_resumed_run_goes_on_where_its_schedule_was(files, tmp_path):
         )
         assert process.returncode == 0, process.stderr
     assert read_losses(tmp_path / "parts") == read_losses(tmp_path / "whole")
-    # Another schedule is another run; so is one of another number of steps.
+    # A run cannot resume with another schedule, or with another --steps that it reads.
     other = ["--schedule", "lr=base * linear(step, 16)"]
     process = files.train(tmp_path / "parts", *other, begin=("--resume",))
     assert process.returncode == 3 and "schedule lr" in process.stderr
@@ -230,7 +230,7 @@ def test_a_resumed_run_goes_on_where_its_schedule_was(files, tmp_path):
         ("lr=base / step", ["for step 1", "finite"]),
     ],
 )
-def test_wrong_schedules(schedule, words, files, tmp_path):
+def test_invalid_schedules(schedule, words, files, tmp_path):
     process = files.train(tmp_path / "run", "--schedule", schedule)
     assert process.returncode == 2, process.stderr
     for word in words:
@@ -238,7 +238,7 @@ def test_wrong_schedules(schedule, words, files, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_wrong_files(files, tmp_path):
+def test_invalid_schedule_files(files, tmp_path):
     schedule = tmp_path / "schedule.txt"
     process = files.train(tmp_path / "run", "--schedule", f"lr=@{schedule}")
     assert process.returncode == 3 and f"{schedule}: error" in process.stderr

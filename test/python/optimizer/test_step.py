@@ -1,8 +1,8 @@
 """Whole training steps, built by the passes and run by the reference.
 
-The loss is the sum of parameter times batch, so that the batch is the gradient, and
-what PyTorch recorded for a sequence of gradients can be followed through the pipelines:
-settings, groups, clipping, loss scaling, skipped steps, the step count.
+The loss is the sum of parameter times batch, so that the batch is the gradient. Steps
+follow results of PyTorch that are recorded for a sequence of gradients. Tests cover
+settings, groups, clipping, loss scaling, skipped steps and the step count.
 """
 
 import json
@@ -21,7 +21,7 @@ F32 = np.float32
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_optimizers_follow_pytorch(name, tmp_path):
-    """Both parameters do: one of six elements, one of the same in two rows."""
+    """Tests a parameter of six elements, and one of the same elements in two rows."""
     optimizer, settings = SETTINGS[name]
     step = Step(tmp_path, f"optimizer={optimizer} settings={settings}")
     for number, record in enumerate(OPTIM["grads"]):
@@ -48,7 +48,7 @@ def test_groups_have_their_own_settings(tmp_path):
 
 @pytest.mark.parametrize("scale, clips", [(1.0, False), (100.0, True)])
 def test_clipping_by_the_global_norm(scale, clips, tmp_path):
-    """As torch.nn.utils.clip_grad_norm_: factor min(1, limit / (norm + 1e-6))."""
+    """Uses the factor of torch.nn.utils.clip_grad_norm_: min(1, limit / (norm + 1e-6))."""
     limit = 2.0
     step = Step(tmp_path, f"optimizer=sgd settings=lr=1 clip={limit}")
     gw = F32(scale) * from_bits(OPTIM["grads"][0])
@@ -64,7 +64,7 @@ def test_clipping_by_the_global_norm(scale, clips, tmp_path):
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_step_with_a_bad_gradient_changes_nothing(bad, tmp_path):
-    """Not even of the parameter whose own gradient is good, nor the step count."""
+    """Parameters with finite gradients and the step count stay unchanged, too."""
     step = Step(tmp_path, "optimizer=adamw settings=lr=0.1")
     g = from_bits(OPTIM["grads"][0])
     first = step(P0, P0.reshape(2, 3), g, g.reshape(2, 3))
@@ -84,8 +84,8 @@ def test_a_step_with_a_bad_gradient_changes_nothing(bad, tmp_path):
 
 
 def test_the_loss_scale_follows_grad_scaler(tmp_path):
-    """PyTorch's trace, with overflows made by gradients that only the scale lifts
-    beyond f32; what is not skipped is updated as without a scale."""
+    """Follows a recorded trace of PyTorch. Steps overflow because the loss scale raises
+    their gradients beyond f32. Other steps update as without a scale."""
     policy = tmp_path / "scaled.yaml"
     policy.write_text("{name: p, narrow: f16, wide: f32, loss_scale: {interval: 3}}")
     step = Step(tmp_path, "optimizer=sgd settings=lr=0.5", policy)
@@ -106,8 +106,8 @@ def test_the_loss_scale_follows_grad_scaler(tmp_path):
     assert outputs["step"] == rows - len(golden["overflow_steps"])
 
 
-def test_gradients_in_f16_overflow_where_pytorch_has_them_in_f16(tmp_path):
-    """A product's gradient is rounded to f16 before the optimizer sees it in f32."""
+def test_gradients_of_matmuls_overflow_in_f16(tmp_path):
+    """A matmul's gradient is rounded to f16 before the optimizer reads it in f32."""
     source = tmp_path / "matmul.mlir"
     source.write_text("""
 func.func @forward(
@@ -130,6 +130,6 @@ func.func @forward(
             "w": np.zeros((2, 2), F32), "x": np.ones((2, 2), F32), "scale": F32(scale),
         }  # fmt: skip
         outputs = evaluate(module, inputs, "--function", "step")
-        # Each entry of the scaled gradient is twice the scale; f16 ends at 65504.
+        # Each element of the scaled gradient is twice the scale; f16's maximum is 65504.
         assert outputs["found_inf"] == overflows, scale
         np.testing.assert_array_equal(outputs["w"], 0 if overflows else -2)

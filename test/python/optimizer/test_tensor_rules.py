@@ -1,4 +1,4 @@
-"""Rules whose updates depend on whole tensors: recorded traces, PyTorch's optimizers,
+"""Rules whose updates depend on whole tensors equal recorded traces, PyTorch's optimizers
 and formulas in numpy."""
 
 import json
@@ -68,7 +68,7 @@ def torch():
 
 
 def follow(torch, optimizer, p, gradients):
-    """What `optimizer` makes of a parameter, step by step."""
+    """Yields the parameter after each step of PyTorch's `optimizer`."""
     weight = torch.nn.Parameter(torch.from_numpy(p.copy()))
     torch_optimizer = optimizer([weight])
     for g in gradients:
@@ -109,8 +109,8 @@ def orthogonalize(x):
 @pytest.mark.parametrize("match", ["original", "match_rms_adamw"])
 @pytest.mark.parametrize("shape, form", [((16, 48), ""), ((48, 16), "tall")])
 def test_muon_follows_pytorch(shape, form, match, backend, torch):
-    """Up to roundings in bf16, which the iteration makes much of: either is a few
-    percent from what it gives in f64."""
+    """The iteration amplifies roundings in bf16, so that both results differ from those in
+    f64 by a few percent."""
     generator = np.random.default_rng(5)
     hypers = [0.02, 0.95, 0.1, 1, 1e-7, float(match != "original")]
     module = update_module("muon", hypers, shape, form=form)
@@ -136,8 +136,8 @@ def test_muon_follows_pytorch(shape, form, match, backend, torch):
 @pytest.mark.parametrize("master, kept", [("split_round", "i16"), ("split_trunc", "i16"),
                                           ("f32", "f32")])  # fmt: skip
 @pytest.mark.parametrize("rule, form", [("tiger", ""), ("lamb", ""), ("lars", "")])
-def test_a_kept_parameter_is_what_is_measured(rule, form, master, kept, backend):
-    """Norms are those of all 32 bits: then a run in halves is one in f32."""
+def test_norms_include_the_companion_of_a_parameter(rule, form, master, kept, backend):
+    """Norms are those of all 32 bits, so that a run with a companion equals one in f32."""
     generator = np.random.default_rng(6)
     hypers = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
               "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0]}[rule]  # fmt: skip
@@ -179,9 +179,9 @@ CELLS = [(rule, form) for rule in ("tiger", "tiger_sgd", "lamb", "lars", "adafac
 
 @BACKENDS
 @pytest.mark.parametrize("rule, form", CELLS)
-def test_factors_and_skips(rule, form, backend):
-    """A gradient is unscaled before anything is measured, and a skipped step changes
-    no bit."""
+def test_gradients_are_unscaled_and_steps_skipped(rule, form, backend):
+    """A gradient is unscaled before norms are computed, and a skipped step changes no
+    bit."""
     generator = np.random.default_rng(7)
     shape = {"tall": (24, 8), "vector": (24,), "shift": (24,), "scale": (24,)}.get(
         form, (24,) if rule.endswith("vector") else (8, 24)

@@ -1,4 +1,5 @@
-"""Tiger: recorded traces, values computed by hand, and its formula in numpy."""
+"""The optimizer Tiger equals recorded traces, values computed by hand, and its formula
+in numpy."""
 
 import json
 
@@ -19,9 +20,9 @@ TRACES = [t for t in TIGER["traces"] if t["accum"] == 1]
 @BACKENDS
 @pytest.mark.parametrize("trace", TRACES, ids=lambda t: f"{t['kind']}-{t['dtype']}")
 def test_tiger_follows_its_traces(trace, backend):
-    """A gradient that is not finite among them: the form that answers to it. The traces
-    in f16 round after each operation, and we once: then 4 ulp are those of the largest
-    number."""
+    """Traces contain a gradient that is not finite, at which the form `shrink` shrinks
+    the parameter. The traces in f16 round after each operation, Binade rounds once per
+    step, so that 4 ulp of the largest value are allowed."""
     shape, dtype = tuple(trace["shape"]), np.dtype(trace["dtype"].replace("f", "float"))
     form = ".".join([FORMS[trace["kind"]], "shrink"]).lstrip(".")
     hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"], 0.0]
@@ -55,7 +56,7 @@ def test_tiger_follows_its_traces(trace, backend):
         ("embedding_zero_row", [[3, 4], [0, 0]], 0, [[1, 1], [1, 1]], "embedding"),
     ],
 )
-def test_tiger_follows_values_by_hand(name, p, m, g, form, backend):
+def test_tiger_equals_values_computed_by_hand(name, p, m, g, form, backend):
     p, g = np.array(p, F32), np.array(g, F32)
     module = update_module("tiger", [1e-3, 0.965, 0.01, 0, 0.99, 0], p.shape, form=form)
     state = start("tiger", p, form) | {"s0": np.array(m, F32) + np.zeros_like(p)}
@@ -70,8 +71,8 @@ def test_tiger_follows_values_by_hand(name, p, m, g, form, backend):
 
 
 @BACKENDS
-def test_an_infinite_gradient_is_bad_too(backend):
-    """The authors' code tests for NaN alone, and an infinity stays in the mean."""
+def test_an_infinite_gradient_shrinks_the_parameter(backend):
+    """The authors' code only tests for NaN: an infinity stays in its momentum."""
     p = np.array([[3, 4]], F32)
     module = update_module("tiger", [1e-3, 0.9, 0, 0, 0.5, 0], p.shape, form="shrink")
     g = np.array([[np.inf, 1]], F32)
@@ -83,7 +84,7 @@ def test_an_infinite_gradient_is_bad_too(backend):
 @BACKENDS
 @pytest.mark.parametrize("form", ["shrink", "scale.shrink", "embedding.shrink"])
 def test_tiger_shrinks_with_noise(form, backend):
-    """As the formula says, from the numbers that seed, step and element give."""
+    """The noise follows the formula, from random values of seed, step and element."""
     shape = (3001,) if form == "scale.shrink" else (23, 131)
     centre = 1 if form == "scale.shrink" else 0
     noise = 0.25
@@ -91,7 +92,7 @@ def test_tiger_shrinks_with_noise(form, backend):
     p = draw(np.random.default_rng(4), *shape)
     g = np.ones(shape, F32)
     calm = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
-    assert (calm["p"] < p).all()  # Where gradients are finite, nothing is added.
+    assert (calm["p"] < p).all()  # Finite gradients cause no noise.
     g.flat[5] = np.nan
     state = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0))
     stream = (PLACE >> 32) % 2**32 + 2**30
@@ -103,7 +104,7 @@ def test_tiger_shrinks_with_noise(form, backend):
     # Uniform in [-noise, noise): a variance of noise^2 / 3, a mean of 0.
     assert abs(moved.mean()) < 5 * noise / np.sqrt(3 * moved.size)
     assert abs(moved.var() / (noise**2 / 3) - 1) < 5 * np.sqrt(0.8 / moved.size)
-    # Another step draws others.
+    # Another step draws other values.
     other = run(module, start("tiger", p, form), backend, g=g, step=np.int64(0),
                 place=np.int64(PLACE + 1))  # fmt: skip
     assert (other["p"] != state["p"]).mean() > 0.99
@@ -127,8 +128,8 @@ def test_tiger_by_dimension_and_with_a_floor(backend):
 @pytest.mark.parametrize(
     "case", TIGER["sign_to_sgd"], ids=lambda case: str(case["gamma"])
 )
-def test_the_sign_of_tiger_has_an_exponent(case, backend):
-    """Steps of a vector are half of lr."""
+def test_tiger_sgd_raises_magnitudes_to_an_exponent(case, backend):
+    """lr is 2, because the step of a vector is half of lr."""
     m = from_bits(case["m"])
     hypers = [2.0, 0.5, 0, case["gamma"]]
     module = update_module("tiger_sgd", hypers, m.shape, form="vector")
@@ -145,7 +146,7 @@ def test_the_sign_of_tiger_has_an_exponent(case, backend):
     ("tiger_sgd", [1e-3, 0.9, 0.1, 1.0], "vector"),
 ])  # fmt: skip
 def test_the_sign_of_nan_is_nan(rule, hypers, form, backend):
-    """As in numpy: a run whose mean is lost does not walk on by a NaN's sign bit."""
+    """As in numpy, the parameter becomes NaN. It does not move by NaN's sign bit."""
     p, g = np.ones(4, F32), np.array([np.nan, -np.nan, 1, -0.0], F32)
     module = update_module(rule, hypers, p.shape, form=form)
     state = run(module, start(rule, p, form), backend, g=g, step=np.int64(0))
@@ -154,7 +155,7 @@ def test_the_sign_of_nan_is_nan(rule, hypers, form, backend):
 
 @BACKENDS
 @pytest.mark.parametrize("form", ["", "embedding"])
-def test_all_else_is_as_in_tiger(form, backend):
+def test_tiger_sgd_with_gamma_1_equals_tiger(form, backend):
     generator = np.random.default_rng(8)
     p, g = draw(generator, 8, 40), draw(generator, 8, 40)
     rules = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "tiger_sgd": [0.1, 0.9, 0.1, 1]}

@@ -1,5 +1,5 @@
-"""Updates no longer than a parameter is: bitsandbytes' cap (`max_unorm`) on any rule,
-against its formula in numpy."""
+"""The cap of an update's norm relative to that of its parameter (`max_update_norm`, in
+bitsandbytes `max_unorm`), for every rule. numpy computes the expected values."""
 
 import subprocess
 
@@ -46,8 +46,8 @@ def append(rule, settings, groups=""):
     return process
 
 
-# One step from the state s (a list): the change without the rate, then new states. Of
-# decay, what each rule adds to its step.
+# Each function computes one step from the list of states s, with the weight decay d as the
+# rule applies it. It returns the change without the learning rate, and the new states.
 def momentum(p, g, s, t, d):
     g = g + d * p
     return g if t == 1 else 0.9 * s[0] + g, [g if t == 1 else 0.9 * s[0] + g]
@@ -87,7 +87,7 @@ RULES = {
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("cap", [1e3, 1.0, 0.02])
 @pytest.mark.parametrize("rule", RULES)
-def test_each_rule_of_bitsandbytes(rule, cap, backend):
+def test_rules_of_bitsandbytes(rule, cap, backend):
     formula, names, more = RULES[rule]
     lr, decay = 0.05, 0.1
     process = append(rule, [f"lr={lr}", f"weight_decay={decay}",
@@ -95,7 +95,7 @@ def test_each_rule_of_bitsandbytes(rule, cap, backend):
     assert process.returncode == 0, process.stderr
     generator = np.random.default_rng(7)
     p = {name: generator.standard_normal(shape) for name, shape in SHAPES.items()}
-    p["vector"] *= 40  # So that it is capped more rarely.
+    p["vector"] *= 40  # So that it is capped less often.
     states = {name: [np.zeros(shape) for _ in names] for name, shape in SHAPES.items()}
     held = {name: value.astype(F32) for name, value in p.items()}
     held |= {f"{state}/{name}": value.astype(F32)
@@ -122,7 +122,7 @@ def test_each_rule_of_bitsandbytes(rule, cap, backend):
                                            atol=2e-6)  # fmt: skip
         held = {name: found[name] for name in held}
     assert capped == 0 if cap == 1e3 else capped > (5 if cap == 0.02 else 0)
-    # What is not capped keeps every bit.
+    # Without an effective cap, every bit is the same.
     if capped == 0:
         plain = append(rule, [f"lr={lr}", f"weight_decay={decay}", *more]).stdout
         wanted = evaluate(plain, inputs, "--function", "step", "--backend", backend)
@@ -132,15 +132,15 @@ def test_each_rule_of_bitsandbytes(rule, cap, backend):
 
 @pytest.mark.parametrize("rule", ["adam", "ademamix", "rmsprop_centered", "signum", "tiger",
                                   "tiger_sgd", "lamb", "lars", "adafactor", "muon"])  # fmt: skip
-def test_every_other_rule(rule):
-    """A cap leaves the direction, and shortens the way to what it says."""
+def test_other_rules(rule):
+    """The cap keeps the direction of a change and reduces its length to the limit."""
     cap, lr = 5e-4, 0.05
     generator = np.random.default_rng(8)
     held = {name: generator.standard_normal(shape).astype(F32)
             for name, shape in SHAPES.items()}  # fmt: skip
     g = {f"g_{name}": generator.standard_normal(shape).astype(F32)
          for name, shape in SHAPES.items()}  # fmt: skip
-    ways = []
+    changes = []
     for settings in ([f"lr={lr}"], [f"lr={lr}", f"max_update_norm={cap}"]):
         process = append(rule, settings)
         assert process.returncode == 0, process.stderr
@@ -150,9 +150,9 @@ def test_every_other_rule(rule):
             np.testing.assert_allclose(
                 *(run[name] for run in found), rtol=1e-4, atol=1e-6
             )
-        ways.append({name: found[1][name] - held[name] for name in SHAPES})
+        changes.append({name: found[1][name] - held[name] for name in SHAPES})
     for name in SHAPES:
-        free, short = (way[name].ravel().astype(float) for way in ways)
+        free, short = (change[name].ravel().astype(float) for change in changes)
         if not free.any():
             continue
         length = np.linalg.norm(short)
@@ -184,7 +184,7 @@ def test_a_run_with_8_bit_states(tmp_path):
     assert end["state/exp_avg/fc1_weight"].dtype == np.int8
 
 
-def test_groups_have_their_own():
+def test_groups_have_their_own_cap():
     process = append("sgd", ["lr=0.1"], "vector:max_update_norm=0.01")
     assert process.returncode == 0, process.stderr
     held = {name: np.ones(shape, F32) for name, shape in SHAPES.items()}
