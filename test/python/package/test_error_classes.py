@@ -1,5 +1,5 @@
-"""One kind of fault has one class of error, whoever meets it: binade.compile, load, convert,
-Policy, the readers and writers of files, and binade.torch."""
+"""Each kind of fault raises one class of error in all functions of the package: compile,
+load, convert, Policy, the readers and writers of files, and commands."""
 
 import os
 import resource
@@ -35,7 +35,7 @@ def compile_model(model=MODEL, **options):
     return binade.compile(model, **{"loss": "mse(y, t)", "train": ["w"]} | options)
 
 
-# Each reads the file at a path.
+# Name: function that reads the file at a path.
 READERS = {
     "compile": lambda path: compile_model(path),
     "convert": lambda path: binade.convert(path, policy="bf16-amp"),
@@ -58,11 +58,11 @@ READERS = {
     "npz": lambda path: data.convert_npz(path, f"{path}.out"),
     "vocabulary": data.read_vocabulary,
 }
-# A text is one whatever it holds.
+# Readers that accept any content.
 READERS_OF_ANYTHING = {
     "text": lambda path: data.convert_text(path, f"{path}.out", vocabulary="bytes")
 }
-# Each makes what writes a file at a path.
+# Name: function that returns a writer of a file at a path.
 WRITERS = {
     "save": lambda: compile_model().save,
     "write": lambda: compile_model().write,
@@ -78,7 +78,7 @@ WRITERS = {
 
 
 def find_named(path):
-    """The file that a reader of `path` opens: with what it adds to it."""
+    """Returns the files that readers of `path` may open, with the suffixes that they add."""
     return [path, *(path.with_name(path.name + end) for end in (".yaml", ".mlir"))]
 
 
@@ -90,7 +90,7 @@ def catch(body, path):
 
 
 @pytest.mark.parametrize("name", {**READERS, **READERS_OF_ANYTHING})
-def test_a_path_that_leads_to_no_file_is_rejected(name, tmp_path):
+def test_a_missing_file_is_rejected(name, tmp_path):
     body = {**READERS, **READERS_OF_ANYTHING}[name]
     error = catch(body, tmp_path / "missing")
     assert type(error) is RejectedError and error.exit_code == 3
@@ -103,15 +103,15 @@ def test_a_file_of_another_kind_is_rejected(name, held, tmp_path):
     for path in find_named(tmp_path / "garbage"):
         path.write_bytes(held)
     error = catch(READERS[name], tmp_path / "garbage")
-    # The text of a schedule is an argument, wherever it is kept.
+    # A file with an invalid schedule is rejected, too.
     assert type(error) is RejectedError and error.exit_code == 3
 
 
 @pytest.mark.parametrize("name", {**READERS, **READERS_OF_ANYTHING})
-def test_a_directory_is_no_file(name, tmp_path):
+def test_a_directory_in_place_of_a_file_is_rejected(name, tmp_path):
     for path in find_named(tmp_path / "folder"):
         path.mkdir()
-    if name == "trained":  # The directory of a run, which lacks its file.
+    if name == "trained":  # It accepts the directory of a run, and misses a file in it.
         assert type(catch(trained.load_state, tmp_path / "folder")) is RejectedError
         return
     error = catch({**READERS, **READERS_OF_ANYTHING}[name], tmp_path / "folder")
@@ -119,7 +119,7 @@ def test_a_directory_is_no_file(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", {**READERS, **READERS_OF_ANYTHING})
-def test_a_file_that_may_not_be_read(name, tmp_path):
+def test_a_file_without_read_permission(name, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("the superuser may read everything")
     for path in find_named(tmp_path / "secret"):
@@ -130,7 +130,7 @@ def test_a_file_that_may_not_be_read(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_nothing_is_written_into_a_folder_that_is_missing(name, tmp_path):
+def test_writing_into_a_missing_folder_fails(name, tmp_path):
     path = tmp_path / "no" / "out.yaml"
     with pytest.raises(FileError) as caught:
         WRITERS[name]()(path)
@@ -138,8 +138,8 @@ def test_nothing_is_written_into_a_folder_that_is_missing(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_file_that_may_not_grow(name, tmp_path):
-    """As on a full disk: the system refuses."""
+def test_a_failed_write(name, tmp_path):
+    """A limit of the file size makes writes fail, as on a full disk."""
     write = WRITERS[name]()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
@@ -162,7 +162,7 @@ def test_a_file_that_may_not_grow(name, tmp_path):
     lambda: compile_model(dims={"N": 3}),
     lambda: binade.convert(MODEL, policy="bf16-amp", dims={"N": 3}),
 ])  # fmt: skip
-def test_a_name_that_fits_nothing_is_rejected(body):
+def test_an_unknown_name_is_rejected(body):
     with pytest.raises(RejectedError):
         body()
 
@@ -183,13 +183,13 @@ def test_a_name_that_fits_nothing_is_rejected(body):
     lambda: binade.convert(MODEL, policy="bf16-amp", loss_scale=0),
     lambda: binade.convert(MODEL, policy="bf16-amp", loss_scale="x"),
 ])  # fmt: skip
-def test_an_argument_that_is_none_is_a_usage_error(body):
+def test_an_invalid_argument_is_a_usage_error(body):
     with pytest.raises(UsageError):
         body()
 
 
 @pytest.mark.parametrize("kind", ["missing", "a folder"])
-def test_commands_end_by_the_same_rule(kind, tmp_path, capsys):
+def test_commands_return_the_exit_code_of_the_error(kind, tmp_path, capsys):
     path = tmp_path / "in"
     if kind != "missing":
         path.mkdir()

@@ -1,4 +1,4 @@
-"""Installs the build, and builds a project against it with find_package(Binade)."""
+"""The build can be installed, and a project finds it with find_package(Binade)."""
 
 import os
 import subprocess
@@ -83,13 +83,13 @@ def test_installed_tools_run(installed):
         assert (installed / "share" / name).exists()
 
 
-def test_nothing_installed_names_the_source_tree(installed):
+def test_installed_files_do_not_refer_to_the_source_tree(installed):
     for path in installed.rglob("*.cmake"):
         assert str(ROOT) not in path.read_text(), path
 
 
 def test_the_installed_driver_lists_runs(installed, tmp_path):
-    """With the first Python on PATH, and nothing of the source tree."""
+    """`binade runs` uses the first Python on PATH and no file of the source tree."""
     data = tmp_path / "data.safetensors"
     safetensors.save(
         data,

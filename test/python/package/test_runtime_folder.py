@@ -1,4 +1,4 @@
-"""`utils/build_runtime.sh`: a folder that runs bundles where nothing else is."""
+"""`utils/build_runtime.sh` builds a folder that runs bundles on a bare system."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from support.paths import BUILD, ROOT
 from support.reference import binade, safetensors
 
 SCRIPT = ROOT / "utils" / "build_runtime.sh"
-# What the loader of a bare system has.
+# Libraries of a bare system.
 SYSTEM = re.compile(
     r"linux-vdso|ld-linux|lib(?:c|m|dl|pthread|rt|gcc_s)\.so|libstdc\+\+"
 )
@@ -29,7 +29,7 @@ def build(*arguments):
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory):
-    """The folder, moved after it was made."""
+    """The built folder, moved to another place."""
     folder = tmp_path_factory.mktemp("runtime")
     done = build(folder / "made")
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def bundle(tmp_path_factory):
 
 
 def list_linked(file, **environment):
-    """(name, path) of the libraries that the loader finds for a file."""
+    """Returns (name, path) of the libraries that the loader finds for a file."""
     done = subprocess.run(
         ["ldd", file], env=environment, capture_output=True, text=True, check=True
     )
@@ -60,7 +60,7 @@ def list_linked(file, **environment):
     return re.findall(r"^\s*(\S+) => (\S+)", done.stdout, re.MULTILINE)
 
 
-def test_it_links_the_system_and_itself(runtime):
+def test_the_runtime_links_only_the_system_and_itself(runtime):
     for file in ("bin/binade-run", "lib/libbinade_runtime.so"):
         for name, path in list_linked(runtime / file):
             assert not re.search(r"LLVM|MLIR|python|cuda", name), f"{file}: {name}"
@@ -68,7 +68,7 @@ def test_it_links_the_system_and_itself(runtime):
             assert SYSTEM.search(name) or within, f"{file}: {path}"
 
 
-def test_it_says_what_it_needs(runtime):
+def test_needs_txt_states_the_requirements(runtime):
     text = (runtime / "NEEDS.txt").read_text()
     (needed,) = re.findall(r"glibc +(2\.\d+) or newer", text)
     here = os.confstr("CS_GNU_LIBC_VERSION").split()[1]
@@ -81,7 +81,7 @@ def test_it_says_what_it_needs(runtime):
 
 
 def copy_system(runtime, root):
-    """The loader and the libraries of a bare system, and the folder, in `root`."""
+    """Copies the loader, the libraries of a bare system, and the folder to `root`."""
     shutil.copytree(runtime, root / "opt/binade", symlinks=True)
     paths = {path for _, path in list_linked(runtime / "bin/binade-run")}
     loader = "/lib64/ld-linux-x86-64.so.2"
@@ -95,8 +95,8 @@ def arguments(folder, out):
             "--out", out, "--seed", 1]  # fmt: skip
 
 
-def test_it_runs_without_an_environment(runtime, bundle, tmp_path):
-    """To the bits of `binade train`, whose products are its own here too."""
+def test_the_runtime_runs_without_an_environment(runtime, bundle, tmp_path):
+    """Computes the bits of `binade train`. Both use Binade's own matmuls."""
     done = subprocess.run(
         [runtime / "bin/binade-run", *map(str, arguments(bundle, tmp_path / "run"))],
         env={"BINADE_CONTRACTION": "own"}, cwd="/",
@@ -115,11 +115,11 @@ def test_it_runs_without_an_environment(runtime, bundle, tmp_path):
     assert found == expected
 
 
-def test_it_runs_on_a_bare_system(runtime, bundle, tmp_path):
+def test_the_runtime_runs_on_a_bare_system(runtime, bundle, tmp_path):
     copy_system(runtime, tmp_path)
     shutil.copytree(bundle, tmp_path / "data")
     (tmp_path / "proc").mkdir()
-    # In a file system of its own; the kernel's /proc says where a program lies.
+    # The new root needs /proc, which contains the path of a program.
     enter = 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"'
     system = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     start = ["unshare", "--mount", "sh", "-c", enter, tmp_path]
@@ -149,7 +149,7 @@ def test_it_runs_on_a_bare_system(runtime, bundle, tmp_path):
         ([ROOT / "utils"], 1, "utils exists; name a folder that does not"),
     ],
 )
-def test_errors_are_named(given, code, message):
+def test_invalid_command_lines(given, code, message):
     done = build(*given)
     assert done.returncode == code
     assert message in done.stderr

@@ -1,4 +1,4 @@
-"""A compiled step says what it holds, and its hyper-parameters are set when it is run."""
+"""Hyper-parameters of a compiled step are set when it runs, and shown by `binade inspect`."""
 
 import json
 
@@ -20,7 +20,7 @@ g (float[4, 2] x, int64[4] labels) => (float loss)
 """
 IMPORT = ["--loss-output", "loss", "--train", "*"]
 GROUP = ["--group", "bias:weight_decay=0,beta1=0.5"]
-# More digits than a short form of a number keeps.
+# A value with more digits than a shortened number has.
 CHANGES = ["--lr", "0.0001234567891", "--set", "weight_decay=0.1"]
 
 
@@ -50,7 +50,7 @@ def losses(run):
     return [json.loads(line)["loss"] for line in lines]
 
 
-def test_a_bundle_with_other_settings_gives_the_bits_of_the_model_with_them(
+def test_a_bundle_with_changed_settings_equals_a_model_with_these_settings(
     folder, tmp_path
 ):
     model, bundle, plain = (tmp_path / name for name in ("model", "bundle", "plain"))
@@ -68,13 +68,13 @@ def test_a_bundle_with_other_settings_gives_the_bits_of_the_model_with_them(
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
     settings = json.loads((bundle / "run.json").read_text())["settings"]
     assert settings == json.loads((model / "run.json").read_text())["settings"]
-    # Both the parameters of the group and the others, but for what the group set.
+    # Changes apply to all groups, except for settings that a group sets itself.
     assert settings["lr"] == settings["lr@1"] == 0.0001234567891
     assert (settings["weight_decay"], settings["weight_decay@1"]) == (0.1, 0)
 
 
 def test_a_learning_rate_of_zero_keeps_every_parameter(folder, tmp_path):
-    """As the rule says, whatever was compiled."""
+    """The bundle was compiled with another learning rate."""
     assert train(folder, "step.bnd", tmp_path / "none", steps=0).returncode == 0
     assert train(folder, "step.bnd", tmp_path / "still", "--lr", 0).returncode == 0
     first = safetensors.load(tmp_path / "none" / "final.safetensors")
@@ -85,7 +85,7 @@ def test_a_learning_rate_of_zero_keeps_every_parameter(folder, tmp_path):
             np.testing.assert_array_equal(last[name], first[name], err_msg=name)
 
 
-REFUSED = {
+INVALID = {
     "unknown": (["--set", "weight_dekay=1"], 3, ["did you mean 'weight_decay'?"]),
     "negative": (["--lr", "-1"], 3, ["lr must be at least 0, got -1"]),
     "nan": (["--lr", "nan"], 2, ["--lr", "must be finite"]),
@@ -101,9 +101,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", INVALID)
 def test_invalid_settings_are_rejected(kind, folder, tmp_path):
-    arguments, code, words = REFUSED[kind]
+    arguments, code, words = INVALID[kind]
     process = train(folder, "step.bnd", tmp_path / "run", *arguments)
     assert process.returncode == code, process.stderr
     for word in words:
@@ -136,14 +136,14 @@ def test_inspect_shows_settings(folder):
     )
 
 
-def test_every_record_names_the_node_it_comes_from(folder):
+def test_every_record_names_its_node(folder):
     plan = json.loads(binade("inspect", folder / "step.bnd", "--json").stdout)
     labels = [record["label"].split(" ", 1) for record in plan["records"]]
     assert all(len(label) == 2 for label in labels), labels
     nodes = {label[1].split(" +")[0] for label in labels}
     assert nodes <= {
         *("MatMul_0", "Add_1", "SoftmaxCrossEntropyLoss_2"),
-        *("weight", "bias", "g"),  # Parameters, and the graph for the rest of the step.
+        *("weight", "bias", "g"),  # Parameters, and the graph itself.
     }
     # One launch updates both parameters.
     update = [rest for kernel, rest in labels if kernel.startswith("optimizer_update")]

@@ -1,6 +1,6 @@
 """The Python package: steps from models and bundles, their memory, and errors.
 
-Expected values are NumPy's: gradient descent on a linear model written out.
+NumPy computes the expected values: gradient descent on a linear model.
 """
 
 import gc
@@ -27,7 +27,7 @@ MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
 
 
 def descend(weight, bias, x, target, rate=RATE):
-    """One step in f64: the loss, and what the parameters become."""
+    """Computes one step in f64. Returns the loss and the new parameters."""
     error = x.astype(np.float64) @ weight + bias - target
     gradient = 2 * error / error.size
     return (
@@ -69,7 +69,7 @@ def test_arrays_are_the_memory_of_the_step():
     np.testing.assert_array_equal(kept, expected)
 
 
-def test_several_batches_make_one_step():
+def test_a_step_of_several_batches():
     weight, bias, x, target = make_values()
     _, _, more, others = make_values(1)
     step = compile_linear(weight, bias, accumulate=2)
@@ -81,7 +81,7 @@ def test_several_batches_make_one_step():
         step({"x": x, "target": target})
 
 
-def test_a_loop_shows_its_loss(capsys, caplog):
+def test_a_training_loop_shows_its_loss(capsys, caplog):
     weight, bias, x, target = make_values()
     batches = [{"x": x, "target": target}] * 3
     step, other = (compile_linear(weight, bias, policy="fp16-amp") for _ in range(2))
@@ -96,8 +96,8 @@ def test_a_loop_shows_its_loss(capsys, caplog):
     assert capsys.readouterr().err == ""
 
 
-def test_statistics_of_some_steps_are_those_of_each():
-    """A loop of one's own numbers no steps."""
+def test_every_call_computes_all_statistics():
+    """The port of a statistic has a new value after each call, even with `@every=100`."""
     weight, bias, x, target = make_values()
     policy = {"name": "watched", "extends": "fp32",
               "statistics": ["weight/w:norm@every=100"]}  # fmt: skip
@@ -109,7 +109,7 @@ def test_statistics_of_some_steps_are_those_of_each():
         np.testing.assert_allclose(found, norm, rtol=1e-9)
 
 
-def test_tensors_of_other_libraries_are_taken():
+def test_tensors_of_other_libraries_are_accepted():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     weight, bias, x, target = make_values()
     narrow = torch.from_numpy(x).to(torch.bfloat16)
@@ -121,7 +121,8 @@ def test_tensors_of_other_libraries_are_taken():
 
 
 class Elsewhere:
-    """An array that says it is on a GPU, and has what its library copies it by."""
+    """An array that claims to be on a GPU, with the methods by which its library copies it
+    to the CPU."""
 
     def __init__(self, **copies):
         self.__dict__ |= copies
@@ -152,7 +153,7 @@ def test_arrays_of_a_device_are_copied():
         compile_linear(weight, bias)({"x": Elsewhere(), "target": target})
 
 
-def test_a_bundle_is_the_same_step(tmp_path):
+def test_a_loaded_bundle_computes_the_same_step(tmp_path):
     weight, bias, x, target = make_values()
     step = compile_linear(weight, bias, optimizer="adamw", states="dyn8")
     step.write(tmp_path / "step.bnd")
@@ -174,7 +175,7 @@ def test_a_bundle_is_the_same_step(tmp_path):
         other.explain()
 
 
-def test_explanation_and_plan_are_the_drivers(tmp_path):
+def test_explanation_and_plan_equal_those_of_the_command(tmp_path):
     options = ["--policy", "bf16-amp", "--optimizer", "adamw"]
     driver = reference.BUILD / "bin" / "binade"
     printed = subprocess.run(

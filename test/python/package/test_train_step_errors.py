@@ -1,4 +1,4 @@
-"""Errors of steps in Python: batches, options and values that do not fit."""
+"""Steps in Python reject invalid batches, options and values."""
 
 import logging
 
@@ -20,7 +20,7 @@ from support.linear_step import INPUTS, ROWS, compile_linear, make_model, make_v
 MINI = ROOT / "examples" / "char-gpt" / "mini.onnx"
 
 
-def test_non_finite_weights_are_warned_of_or_rejected(caplog, tmp_path):
+def test_non_finite_weights_cause_a_warning_or_an_error(caplog, tmp_path):
     weight, bias, *_ = make_values()
     weight[2, 0] = weight[2, 1] = np.nan
     text = "2 values that are not finite, the first as element 4"
@@ -52,7 +52,7 @@ def test_non_finite_weights_are_warned_of_or_rejected(caplog, tmp_path):
         ),
     ],
 )
-def test_a_batch_that_does_not_fit_is_refused(batch, message):
+def test_an_invalid_batch_is_rejected(batch, message):
     weight, bias, x, target = make_values()
     if "lacks" not in message:
         batch = {"x": x, "target": target} | batch
@@ -70,7 +70,7 @@ def test_a_batch_that_does_not_fit_is_refused(batch, message):
     ({"threads": 1.5}, "option 'threads' cannot be 1.5"),
     ({"clip": "a"}, "option 'clip' cannot be 'a'"),
 ])  # fmt: skip
-def test_options_of_another_type_are_refused(options, words):
+def test_options_of_another_type_are_rejected(options, words):
     weight, bias, _, _ = make_values()
     with pytest.raises(binade.errors.UsageError, match=words):
         compile_linear(weight, bias, **options)
@@ -96,7 +96,7 @@ def test_arguments_of_wrong_types():
     assert step.updates == 1
 
 
-def test_integers_have_to_fit():
+def test_integer_batches_must_be_integers_in_range():
     step = binade.compile(MINI)
     tokens = np.zeros(step.batch["input_ids"].shape, np.int64)
     step({"input_ids": tokens.astype(np.uint8), "labels": tokens.tolist()})
@@ -106,7 +106,7 @@ def test_integers_have_to_fit():
         step({"input_ids": tokens.astype(np.float32), "labels": tokens})
 
 
-def test_errors_have_the_compilers_words(tmp_path, caplog):
+def test_errors_contain_the_messages_of_the_compiler(tmp_path, caplog):
     weight, bias, _, _ = make_values()
     model = make_model(weight, bias)
     with pytest.raises(binade.errors.RejectedError, match="bf16-amp") as caught:

@@ -1,4 +1,4 @@
-"""The package's types, as a type checker of its users sees them."""
+"""A type checker accepts the package and sees its types in user code."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from support.paths import BUILD, ROOT
 pytest.importorskip("mypy", reason="mypy is not installed: utils/setup.sh --with wheel")
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-# What users call; what exports models is typed as loosely as the exporter is.
+# Modules that users call, except the exporter, whose types are as loose as PyTorch's.
 MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "errors",
            "metrics", "models", "options", "policies", "ports", "train_step",
            "torch/__init__", "torch/capturing", "torch/groups", "torch/modules",
@@ -51,7 +51,7 @@ def check(folder, *arguments):
     return done.stdout
 
 
-def test_types_hold_in_the_package_and_for_its_users(tmp_path):
+def test_types_of_the_package_and_of_user_code(tmp_path):
     text = check(tmp_path, *(f"binade/{name}.py" for name in MODULES))
     assert "Success: no issues found in 19 source files" in text
     (tmp_path / "user.py").write_text(USER)

@@ -1,5 +1,5 @@
-"""`utils/build_release.sh`: a wheel that compiles and trains where there is nothing but
-Python, and the runtime beside it. Expected are the results of what was built here."""
+"""`utils/build_release.sh` builds a wheel that compiles and trains on a machine with only
+Python, and the runtime. Expected results are those of the local build."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ for tool in ("auditwheel", "scikit_build_core", "wheel"):
 
 pytestmark = pytest.mark.nightly  # Three minutes.
 
-# What the wheel has to do without: where it was built, LLVM and oneDNN of the system.
+# Folders that the wheel must not need: the system's LLVM, and where it was built.
 HIDDEN = [pathlib.Path("/usr/lib/llvm-22"), ROOT]
 LIBRARIES = (
     "libLLVM*.so*",
@@ -65,7 +65,7 @@ def release(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """A model and data."""
+    """A folder with a model, data and the script to run."""
     folder = tmp_path_factory.mktemp("work")
     shutil.copy(ROOT / "examples/mlp/mlp.onnx", folder)
     x = np.random.default_rng(0).standard_normal((64, 16), np.float32)
@@ -77,7 +77,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(release, tmp_path_factory):
-    """An empty virtual environment with the wheel, entered where nothing else is."""
+    """A virtual environment with only the wheel. `enter.sh` hides all other libraries."""
     place = tmp_path_factory.mktemp("installed")
     subprocess.run(["/usr/bin/python3", "-m", "venv", place / "venv"], check=True)
     (wheel,) = release.glob("*.whl")
@@ -141,7 +141,7 @@ def test_a_release_has_wheel_runtime_and_checksums(release):
     assert {"binade-run", "libbinade_runtime.so", "libdnnl.so.2", "LICENSE"} <= names
 
 
-def test_the_licence_of_each_library_is_in_the_wheel(release):
+def test_the_license_of_each_library_is_in_the_wheel(release):
     (wheel,) = release.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     licences = {pathlib.PurePath(name).name for name in names if "/licenses/" in name}
@@ -150,7 +150,7 @@ def test_the_licence_of_each_library_is_in_the_wheel(release):
     assert {"binade/py.typed", "binade/_core.pyi"} <= set(names)
 
 
-def test_it_compiles_and_trains_without_llvm(run, work):
+def test_the_wheel_compiles_and_trains_without_llvm(run, work):
     found = run("python", "step.py")
     here = subprocess.run(
         [sys.executable, "-c", STEP.partition("opened")[0]], cwd=work, text=True,
@@ -190,7 +190,7 @@ SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scrip
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_each_command_starts(name, run):
-    """Under its own name, and those of `binade` as its commands."""
+    """Each script starts under its own name, and `binade-NAME` also as `binade NAME`."""
     assert "usage: " in run(name, "--help").lower()
     program, _, command = name.partition("-")
     if command and command != "run":
@@ -198,7 +198,7 @@ def test_each_command_starts(name, run):
 
 
 def test_commands_find_each_other_off_the_path(run, work):
-    """As `venv/bin/binade-shadow`, called by its path."""
+    """`venv/bin/binade-shadow` finds `binade` if PATH does not contain it."""
     run("binade", "train", "mlp.onnx", *LOSS, "--data", "train.safetensors", "--steps", 3,
         "--policy", "fp16-amp", "--out", "seen", path="")  # fmt: skip
     assert "step 2 under fp16-amp and in f64" in run(
@@ -210,7 +210,7 @@ def test_commands_find_each_other_off_the_path(run, work):
 
 
 @pytest.mark.parametrize("script", ["build_wheel", "build_release"])
-def test_wrong_command_lines_are_named(script):
+def test_invalid_command_lines(script):
     for given, message in (([], "folder is expected"), (["--what"], "--what")):
         done = subprocess.run(
             [ROOT / f"utils/{script}.sh", *given], capture_output=True, text=True
