@@ -1,4 +1,4 @@
-"""Updates by the mean of the gradients of several batches, against PyTorch's idiom."""
+"""Gradient accumulation: updates by the mean gradient of several batches equal PyTorch's."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_a_step_of_several_batches(policy, tolerance, files, tmp_path):
     np.testing.assert_allclose([m["loss"] for m in metrics], losses, rtol=tolerance)
     np.testing.assert_allclose([m["grad_norm"] for m in metrics], norms, rtol=tolerance)
     final = safetensors.load(tmp_path / "run" / "final.safetensors")
-    for name in state.keys() & final.keys():  # Tied ones have one name.
+    for name in state.keys() & final.keys():  # Tied parameters have one name.
         np.testing.assert_allclose(
             final[name], state[name], rtol=tolerance, atol=tolerance, err_msg=name
         )
@@ -52,7 +52,7 @@ def test_a_step_of_several_batches(policy, tolerance, files, tmp_path):
     assert final["step"] == STEPS
 
 
-def test_gradients_are_those_of_one_large_batch(mlp, tmp_path):
+def test_gradients_equal_those_of_one_large_batch(mlp, tmp_path):
     mlp.train(tmp_path / "run", "--save-grads", 1, steps=1)
     found = safetensors.load(tmp_path / "run" / "grads-000001.safetensors")
     net = models.MLP()
@@ -64,7 +64,7 @@ def test_gradients_are_those_of_one_large_batch(mlp, tmp_path):
 
 
 def test_accumulated_gradients_have_the_format_of_the_policy(mlp, tmp_path):
-    """In bf16 they take half of the bytes, and each is rounded but the last."""
+    """In bf16, accumulators take half of the bytes, and all sums but the last are rounded."""
     policy = tmp_path / "narrow.yaml"
     policy.write_text(
         "name: narrow\nextends: fp32\nrules:\n"
@@ -87,7 +87,7 @@ def test_accumulated_gradients_have_the_format_of_the_policy(mlp, tmp_path):
         total = parts[0][name].astype(ml_dtypes.bfloat16).astype(np.float32)
         total = (total + parts[1][name]).astype(ml_dtypes.bfloat16).astype(np.float32)
         total = (total + parts[2][name]) / BATCHES
-        # Gradients that differ in their last bit may round to neighbours.
+        # Gradients that differ in their last bit may round to adjacent values.
         unit = 2.0**-8 * np.abs(total).max()
         np.testing.assert_allclose(found[name], total, atol=unit / 2, err_msg=name)
         assert np.abs(found[name] - total).mean() < unit / 100
@@ -101,7 +101,7 @@ def test_accumulated_gradients_have_the_format_of_the_policy(mlp, tmp_path):
     assert ledgers[0]["gradient"] - ledgers[1]["gradient"] == 2 * elements
 
 
-def test_dropout_draws_anew_for_each_batch_and_runs_resume(tmp_path):
+def test_dropout_draws_a_new_mask_for_each_batch_and_resumes(tmp_path):
     torch.manual_seed(0)
     batch = models.vectors()
     export.export_onnx(
@@ -135,8 +135,8 @@ def test_dropout_draws_anew_for_each_batch_and_runs_resume(tmp_path):
 
 def test_a_step_that_overflows_in_any_batch_is_skipped(mlp, tmp_path):
     data = {name: value.copy() for name, value in mlp.data.items()}
-    data["x"][2] = 1e6  # Of the first of three batches.
-    path = tmp_path / "loud.safetensors"
+    data["x"][2] = 1e6  # In the first of three batches.
+    path = tmp_path / "overflow.safetensors"
     safetensors.save(path, data)
     process = binade(
         "train", mlp.model, "--data", path, "--order", "sequential", "--optimizer",
@@ -146,7 +146,7 @@ def test_a_step_that_overflows_in_any_batch_is_skipped(mlp, tmp_path):
     assert process.returncode == 0, process.stderr
     metrics = read_metrics(tmp_path / "run")
     assert [line["skipped"] for line in metrics] == [True, False]
-    assert metrics[1]["grad_norm"] is not None  # Nothing of it is left in the sums.
+    assert metrics[1]["grad_norm"] is not None  # The accumulators were reset.
 
 
 def test_c_interface(mlp, tmp_path):
@@ -180,7 +180,7 @@ def test_c_interface(mlp, tmp_path):
     assert "one batch per step" in runtime.error()
 
 
-def test_wrong_requests(mlp, tmp_path):
+def test_invalid_options(mlp, tmp_path):
     process = mlp.train(tmp_path / "run", batches=0, status=2)
     assert "--accumulate" in process.stderr
     process = binade(

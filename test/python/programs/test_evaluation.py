@@ -1,7 +1,7 @@
-"""The loss of held-out samples, against PyTorch's model in evaluation mode.
+"""The loss of held-out samples equals that of PyTorch's model in evaluation mode.
 
-The model drops activations and normalizes by statistics of the batch while it trains;
-evaluated, it does neither. That it was evaluated changes no bit of what it learns.
+In training, the model applies dropout and normalizes by statistics of the batch; in
+evaluation, it does neither. Evaluation changes no bit of the trained parameters.
 """
 
 import json
@@ -22,7 +22,7 @@ from torch import nn
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason=f"{LIBRARY} is not built")
 
 STEPS, EVERY, BATCH = 6, 3, 4
-SAMPLES, HELD_OUT = 35, 10  # Two batches, and two samples that fill none.
+SAMPLES, HELD_OUT = 35, 10  # Two batches held out, and two samples less than a batch.
 
 
 class Net(nn.Module):
@@ -113,7 +113,7 @@ def evaluate_with_pytorch(files, state, part=slice(-HELD_OUT, None)):
 @pytest.mark.parametrize(
     ("policy", "tolerance"), [("fp32", 1e-5), ("bf16-amp", 2e-2), ("fp16-amp", 2e-3)]
 )
-def test_held_out_loss_is_that_of_pytorch(policy, tolerance, files, tmp_path):
+def test_held_out_loss_equals_that_of_pytorch(policy, tolerance, files, tmp_path):
     run = tmp_path / "run"
     process = train(
         files, run, "--eval-fraction", HELD_OUT / SAMPLES, "--eval-every", EVERY,
@@ -140,8 +140,8 @@ def test_held_out_loss_is_that_of_pytorch(policy, tolerance, files, tmp_path):
     assert f"eval_loss {losses[STEPS]:.4f} after step {STEPS}\n" in process.stdout
 
 
-def test_a_file_of_its_own_gives_the_same(files, tmp_path):
-    """And training has the bits that it has without an evaluation."""
+def test_a_separate_file_gives_the_same_loss(files, tmp_path):
+    """Training has the same bits as without evaluation."""
     runs = {
         "fraction": ([], files.all, ["--eval-fraction", HELD_OUT / SAMPLES]),
         "file": ([], files.first, ["--eval-data", files.last]),
@@ -162,14 +162,14 @@ def test_a_file_of_its_own_gives_the_same(files, tmp_path):
     assert None not in series["file"] and series["none"] == [None] * STEPS
 
 
-def test_a_run_says_what_it_held_out(files, tmp_path):
+def test_a_run_records_its_held_out_samples(files, tmp_path):
     train(files, tmp_path / "run", "--eval-fraction", 0.25)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    # A quarter of 35 is 9, of which two batches can be made.
+    # A quarter of 35 is 9, which are two batches of 4.
     assert (run["samples"], run["eval_samples"]) == (26, 8)
     (invocation,) = run["invocations"]
     assert set(invocation["files"]) == {"model", "data", "weights net.safetensors"}
-    # What is trained on is part of what a run is.
+    # A run cannot resume with other training samples.
     process = train(
         files, tmp_path / "saved", "--eval-fraction", 0.25, "--save-every", 3, steps=3
     )
@@ -187,8 +187,9 @@ def test_a_run_says_what_it_held_out(files, tmp_path):
     assert read_metrics(tmp_path / "saved")[-1]["eval_loss"] is not None
 
 
-def test_windows_held_out_share_nothing_with_training(tmp_path):
-    """Windows of 8 + 1 tokens, one every 2: the last 5 reach back over 4 others."""
+def test_held_out_windows_do_not_overlap_training_windows(tmp_path):
+    """Windows of 8 + 1 tokens start at every second token. The held-out ones are the last
+    5, which 4 others overlap."""
     onnx = pytest.importorskip("onnx")
     graph = """
     <ir_version: 9, opset_import: ["" : 20]>
@@ -240,7 +241,7 @@ def test_windows_held_out_share_nothing_with_training(tmp_path):
         (["--eval-data", "absent.safetensors"], 3, "absent.safetensors"),
     ],
 )  # fmt: skip
-def test_wrong_requests(options, status, message, files, tmp_path):
+def test_invalid_options(options, status, message, files, tmp_path):
     options = [files.last if option == "LAST" else option for option in options]
     process = train(files, tmp_path / "run", *options, status=status)
     assert message in process.stderr
@@ -258,7 +259,7 @@ def test_labels_out_of_range_are_found_before_training(files, tmp_path):
 
 
 def test_c_interface(files, tmp_path):
-    """One batch at a time, between steps; a program without a loss says so."""
+    """Evaluates one batch at a time, between steps."""
     process = binade(
         "compile", files.model, "--optimizer", "sgd", "-o", tmp_path / "net.bnd"
     )

@@ -1,4 +1,4 @@
-"""The program `evaluate` that is derived from a step."""
+"""The program `evaluate` of a module must match its step."""
 
 import pytest
 from support.reference import binade
@@ -34,7 +34,7 @@ LOSS = '{binade.role = #binade.role<metric>, binade.name = "eval_loss"}'
          "expected one result, metric 'eval_loss' of type tensor<f32>"),
     ],
 )  # fmt: skip
-def test_evaluation_programs_that_do_not_fit_the_step_are_rejected(
+def test_evaluation_programs_that_do_not_match_the_step_are_rejected(
     argument, type_, attributes, message, tmp_path
 ):
     (tmp_path / "step.mlir").write_text(
@@ -49,7 +49,7 @@ def test_evaluation_programs_that_do_not_fit_the_step_are_rejected(
     assert not (tmp_path / "s.bnd").exists()
 
 
-def test_a_program_without_a_loss_has_no_evaluation(tmp_path):
+def test_a_step_without_a_loss_has_no_evaluation(tmp_path):
     (tmp_path / "step.mlir").write_text(STEP)
     process = binade(
         "compile", tmp_path / "step.mlir", "--from", "monitor", "-o", tmp_path / "s.bnd"

@@ -1,4 +1,4 @@
-"""Updates by several batches whose gradients the optimizer's states take in."""
+"""Steps of several batches that add each gradient to the optimizer's states."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def from_bits(record, dtype):
 
 
 def derive(text, batches):
-    """`@accumulate` and `@step` of a module of one update, each to be run alone."""
+    """Derives `@accumulate` and `@step` from a module of one update."""
     for name, role in ROLES.items():
         text = text.replace(
             f'{{binade.name = "{name}"}}',
@@ -46,26 +46,26 @@ def derive(text, batches):
 
 
 class Accumulation:
-    """What one batch leaves to the next."""
+    """Runs the batches of a step and passes their state from one to the next."""
 
     def __init__(self, module, backend, **state):
         self.module, self.backend, self.state = module, backend, state
         self.counters = {}
-        self.taken = {
+        self.reads = {
             function: set(re.findall(r'binade.name = "(.*?)"', head))
             for function, head in re.findall(
                 r"func.func @(accumulate|step)\((.*)", module
             )
         }
 
-    def take(self, is_last, **inputs):
-        """The parameter and what stands beside it after one more batch."""
+    def run_batch(self, is_last, **inputs):
+        """Runs one batch. Returns the parameter and its state."""
         function = "step" if is_last else "accumulate"
         start = {"batches": np.float64(0), "found_inf": np.bool_(False)}
         random = {"seed": np.int64(7), "place": np.int64(1)}
         given = start | random | self.counters | self.state | inputs
         outputs = evaluate(
-            self.module, {k: v for k, v in given.items() if k in self.taken[function]},
+            self.module, {k: v for k, v in given.items() if k in self.reads[function]},
             "--function", function, "--backend", self.backend,
         )  # fmt: skip
         self.state |= {k: v for k, v in outputs.items() if k in self.state}
@@ -80,10 +80,9 @@ TRACES = [t for t in TIGER["traces"] if t["accum"] > 1]
 @BACKENDS
 @pytest.mark.parametrize("trace", TRACES, ids=lambda t: f"{t['kind']}-{t['dtype']}")
 def test_tiger_follows_its_traces(trace, backend):
-    """Among the gradients is one that is not finite: it drops what it would have done,
-    which in the first batch is the decay, too, and shrinks the parameter at once. The
-    traces in f16 round after each operation, and we once: then 4 ulp are those of the
-    largest number."""
+    """One gradient is not finite. It is dropped, in the first batch together with the
+    decay of the state, and shrinks the parameter at once. The traces in f16 round after
+    each operation, Binade rounds once: 4 ulp of the largest value are allowed."""
     shape, dtype = tuple(trace["shape"]), np.dtype(trace["dtype"].replace("f", "float"))
     form = ".".join([FORMS[trace["kind"]], "shrink"]).lstrip(".")
     hypers = [trace["lr"], trace["beta"], trace["wd"], 0.0, trace["shrink"], 0.0]
@@ -97,7 +96,7 @@ def test_tiger_follows_its_traces(trace, backend):
     for step in trace["steps"]:
         g = from_bits(step["g"], dtype).reshape(shape)
         bad += not np.isfinite(g).all()
-        state = run.take(
+        state = run.run_batch(
             step["t"] % k == k - 1, g=g, f0=F32(1 / k), step=np.int64(step["t"] // k)
         )
         for name, wanted in [("p", step["p"]), ("s0", step["m"])]:
@@ -119,12 +118,12 @@ def test_tiger_equals_one_step_on_the_mean(backend):
                          form="", factors=1)  # fmt: skip
     run = Accumulation(derive(text, k), backend, p=case["p0"], s0=0 * case["p0"])
     for index, own in enumerate(g):
-        state = run.take(index == k - 1, g=own, f0=F32(1 / k), step=np.int64(0))
+        state = run.run_batch(index == k - 1, g=own, f0=F32(1 / k), step=np.int64(0))
         if index < k - 1:
             np.testing.assert_array_equal(state["p"], case["p0"])
-    for way in ("accum", "mean"):
-        np.testing.assert_allclose(state["p"], case[f"p_{way}"], rtol=1e-6)
-        np.testing.assert_allclose(state["s0"], case[f"m_{way}"], rtol=1e-6)
+    for method in ("accum", "mean"):
+        np.testing.assert_allclose(state["p"], case[f"p_{method}"], rtol=1e-6)
+        np.testing.assert_allclose(state["s0"], case[f"m_{method}"], rtol=1e-6)
 
 
 RULES = {
@@ -141,8 +140,8 @@ RULES = {
     [("reference", k) for k in range(2, 9)] + [("cpu", 3), ("cpu", 8)],
 )
 def test_states_equal_those_of_the_mean(rule, k, backend):
-    """Two steps of `k` batches against the rule itself on the mean, which other tests
-    hold to PyTorch and to numpy."""
+    """Compares two steps of `k` batches with the rule on the mean gradient. Other tests
+    compare the rule with PyTorch and numpy."""
     hypers, form = RULES[rule]
     draw = np.random.default_rng(k)
     p = draw.standard_normal(33).astype(F32)
@@ -157,10 +156,10 @@ def test_states_equal_those_of_the_mean(rule, k, backend):
                          "--function", "step")  # fmt: skip
         for index, g in enumerate(gradients):
             before = run.state["p"]
-            state = run.take(index == k - 1, g=g, f0=F32(1 / k), **common)
+            state = run.run_batch(index == k - 1, g=g, f0=F32(1 / k), **common)
             if index < k - 1:
                 np.testing.assert_array_equal(state["p"], before)
-        # Signs agree where the mean is not next to nothing.
+        # Signs agree where the mean is not almost 0.
         sure = np.abs(whole["s0"]) > 1e-6
         assert sure.mean() > 0.9
         np.testing.assert_allclose(state["s0"], whole["s0"], rtol=1e-5, atol=1e-6)
@@ -175,7 +174,7 @@ def files(tmp_path_factory):
 IN_MOMENTUM = "--accumulate-in-momentum"
 
 
-def test_training_equals_pytorch_and_keeps_no_sum(files, tmp_path):
+def test_training_equals_pytorch_without_accumulators(files, tmp_path):
     files.train(tmp_path / "run", IN_MOMENTUM)
     metrics = read_metrics(tmp_path / "run")
     losses, _, state = files.train_with_pytorch()
@@ -195,8 +194,8 @@ def test_training_equals_pytorch_and_keeps_no_sum(files, tmp_path):
     assert trained and gradients[1] - gradients[0] == trained - 17  # Three counters.
 
 
-def test_the_norm_is_the_mean_of_the_batches(files, tmp_path):
-    """Of the first step, whose batches have the parameters of the model."""
+def test_the_gradient_norm_is_the_mean_over_the_batches(files, tmp_path):
+    """Tests the first step, in which all batches use the model's initial parameters."""
     torch = pytest.importorskip("torch")
     files.train(tmp_path / "run", IN_MOMENTUM, steps=1)
     (metrics,) = read_metrics(tmp_path / "run")
@@ -210,13 +209,13 @@ def test_the_norm_is_the_mean_of_the_batches(files, tmp_path):
         models.cross_entropy(net(x), labels).backward()
         norms.append(torch.nn.utils.clip_grad_norm_(net.parameters(), 1e30).item())
     assert metrics["grad_norm"] == pytest.approx(np.mean(norms), rel=1e-4)
-    assert np.ptp(norms) > 1e-2 * np.mean(norms)  # The last is another.
+    assert np.ptp(norms) > 1e-2 * np.mean(norms)  # The last norm is not the mean.
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
 @pytest.mark.parametrize("states", ["f32", "e4m3x", "dyn8"])
 def test_formats_of_parameters_and_states(policy, states, files, tmp_path):
-    """Losses are those of sums of gradients but for what the formats round."""
+    """Losses equal those with accumulators, up to rounding in the formats."""
     options = ["--policy", policy, "--states", states]
     files.train(tmp_path / "sums", *options)
     files.train(tmp_path / "run", *options, IN_MOMENTUM)
@@ -238,10 +237,10 @@ def test_runs_resume(files, tmp_path):
 
 @pytest.mark.parametrize("bad", range(BATCHES))
 def test_batches_that_overflow_are_skipped(bad, files, tmp_path):
-    """The mean keeps what batches before it added, and parameters wait."""
+    """The momentum contains the earlier batches, and parameters do not change."""
     data = {name: value.copy() for name, value in files.data.items()}
     data["x"][files.batch * bad] = np.inf
-    path = tmp_path / "loud.safetensors"
+    path = tmp_path / "infinite.safetensors"
     safetensors.save(path, data)
     process = binade(
         "train", files.model, "--data", path, "--order", "sequential", "--optimizer",
@@ -271,7 +270,7 @@ def test_batches_that_overflow_are_skipped(bad, files, tmp_path):
     ],
     ids=lambda value: str(value[-1]),
 )
-def test_what_cannot_be(options, words, files, tmp_path):
+def test_unsupported_rules_and_options_are_rejected(options, words, files, tmp_path):
     process = binade(
         "train", files.model, "--data", files.path, "--steps", 1, "--accumulate", 2,
         IN_MOMENTUM, *options, "--out", tmp_path / "run",
@@ -283,7 +282,7 @@ def test_what_cannot_be(options, words, files, tmp_path):
 
 
 @pytest.mark.parametrize("rule", ["lion", "adamw", "rmsprop"])
-def test_the_line_that_stands_against_it_is_named(rule, files, tmp_path):
+def test_the_error_names_the_unsupported_line_of_a_rule(rule, files, tmp_path):
     process = binade(
         "compile", files.model, "--accumulate", 2, IN_MOMENTUM, "--optimizer", rule,
         "-o", tmp_path / "net.bnd",

@@ -1,6 +1,6 @@
-"""A signal, or the end of `--max-seconds`, inside of a step of many batches: the batch in hand
-is finished, the step that is not is dropped, and the run goes on from the last whole step with
-the bits of an unbroken one."""
+"""A signal or the end of `--max-seconds` inside a step of many batches: the current batch
+is finished and the incomplete step is dropped. The run resumes after the last complete
+step with the bits of an uninterrupted run."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from support.checkpoint_runs import Runs, check_equal, checkpoints, metrics
 from support.paths import BUILD
 from support.reference import binade, safetensors
 
-BATCHES = 2000  # So that a signal comes inside of a step.
-WAYS = {
+BATCHES = 2000  # So many that the signal arrives inside a step.
+METHODS = {
     "sums": [],
     "states": [
         "--optimizer",
@@ -27,18 +27,18 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Of a model with running statistics and dropout: both change with each batch."""
+    """Runs of a model with running statistics and dropout, which change with each batch."""
     return Runs(tmp_path_factory.mktemp("stop"))
 
 
-def command(runs, policy, way, *more, batches=BATCHES, steps=2):
+def command(runs, policy, method, *more, batches=BATCHES, steps=2):
     return ["train", runs.model, "--data", runs.data, "--policy",
             runs.folder / f"{policy}.yaml", "--accumulate", batches, "--steps", steps,
-            "--threads", 1, *WAYS[way], *more]  # fmt: skip
+            "--threads", 1, *METHODS[method], *more]  # fmt: skip
 
 
 def interrupt(arguments, run, number):
-    """Sends a signal once the first step is done; the exit code, and the seconds."""
+    """Sends a signal after the first step, and returns the exit code."""
     words = [str(word) for word in [BUILD / "bin" / "binade", *arguments]]
     process = subprocess.Popen(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -51,33 +51,37 @@ def interrupt(arguments, run, number):
     return process.wait(120)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("policy", ["f16", "bf16"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_unfinished_step_is_dropped(number, policy, way, runs, tmp_path):
+def test_an_incomplete_step_is_dropped(number, policy, method, runs, tmp_path):
     run, whole = tmp_path / "run", tmp_path / "whole"
-    code = interrupt(command(runs, policy, way, "--out", run, steps=1000), run, number)
+    code = interrupt(
+        command(runs, policy, method, "--out", run, steps=1000), run, number
+    )
     assert code == 128 + number
     done = len(metrics(run))
     assert 1 <= done < 1000
     assert checkpoints(run)[-1] == f"step-{done:06d}"
-    # As if the run had been told to end there.
-    process = binade(*command(runs, policy, way, "--stop-after", done, "--out", whole,
+    # The state equals that of a run that stopped after this step.
+    process = binade(*command(runs, policy, method, "--stop-after", done, "--out", whole,
                               steps=1000))  # fmt: skip
     assert process.returncode == 0, process.stderr
     check_equal(run, whole)
     for one in (run, whole):
-        process = binade(*command(runs, policy, way, "--resume", one, steps=done + 1))
+        process = binade(
+            *command(runs, policy, method, "--resume", one, steps=done + 1)
+        )
         assert process.returncode == 0, process.stderr
     check_equal(run, whole)
     assert safetensors.load(run / "final.safetensors")["step"] <= done + 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_step_without_an_end_is_answered_at_once(way, runs, tmp_path):
-    """Here no step is whole: nothing is kept of it."""
+@pytest.mark.parametrize("method", METHODS)
+def test_a_signal_ends_a_very_long_step_at_once(method, runs, tmp_path):
+    """No step is complete, so that the state is the initial one."""
     run, at_start = tmp_path / "run", tmp_path / "start"
-    words = command(runs, "f16", way, "--out", run, batches=10**9)
+    words = command(runs, "f16", method, "--out", run, batches=10**9)
     process = subprocess.Popen(
         [str(word) for word in [BUILD / "bin" / "binade", *words]],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -91,25 +95,25 @@ def test_a_step_without_an_end_is_answered_at_once(way, runs, tmp_path):
     assert process.returncode == 128 + signal.SIGTERM
     assert "stopped after step 0; " in out
     assert "one step reads the data more than once" in err and "has 6 batches" in err
-    binade(*command(runs, "f16", way, "--out", at_start, batches=2, steps=0))
+    binade(*command(runs, "f16", method, "--out", at_start, batches=2, steps=0))
     ends = [safetensors.load(one / "final.safetensors") for one in (run, at_start)]
     assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[1])
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_time_ends_a_step_without_an_end(way, runs, tmp_path):
+@pytest.mark.parametrize("method", METHODS)
+def test_a_time_limit_ends_a_very_long_step(method, runs, tmp_path):
     run, at_start = tmp_path / "run", tmp_path / "start"
-    words = command(runs, "f16", way, "--out", run, batches=10**9)
+    words = command(runs, "f16", method, "--out", run, batches=10**9)
     process = binade(*words, "--max-seconds", 0.5)
     assert process.returncode == 0, process.stderr
     assert "stopped after step 0; " in process.stdout
     assert metrics(run) == []
-    binade(*command(runs, "f16", way, "--out", at_start, batches=2, steps=0))
+    binade(*command(runs, "f16", method, "--out", at_start, batches=2, steps=0))
     ends = [safetensors.load(one / "final.safetensors") for one in (run, at_start)]
     assert all(ends[0][name].tobytes() == ends[1][name].tobytes() for name in ends[1])
 
 
-def test_data_that_suffice_are_not_warned_of(runs, tmp_path):
+def test_sufficient_data_cause_no_warning(runs, tmp_path):
     process = binade(
         *command(runs, "f16", "sums", "--out", tmp_path / "run", batches=6)
     )
