@@ -5,7 +5,7 @@
 // All ops that ONNX cannot express are counted.
 
 //--- op.mlir
-// CHECK: op.mlir:{{[0-9]+}}:{{[0-9]+}}: error: has ops without a form in ONNX: arith.addf (2)
+// CHECK: op.mlir:{{[0-9]+}}:{{[0-9]+}}: error: has ops that cannot be written as ONNX: arith.addf (2)
 func.func @step(%x: tensor<2xf32> {binade.name = "x"})
     -> (tensor<2xf32> {binade.name = "y"}) {
   %0 = arith.addf %x, %x : tensor<2xf32>

@@ -52,5 +52,5 @@ func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row,
 
 // -----
 
-// expected-error@+1 {{a margin of 0 to 32 is}}
+// expected-error@+1 {{expected a margin of 0 to 32}}
 func.func private @f() attributes {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = inverse, margin = 33>}

@@ -141,7 +141,7 @@ def test_wrong_init_files(step, data, tmp_path):
             },
             [
                 "'token.weight': error: F32 [94, 3]",
-                "so is tensor 'head.weight': F32 [2, 3]",
+                "also tensor 'head.weight': F32 [2, 3]",
             ],
         ),
     ):

@@ -30,7 +30,7 @@ def test_outputs_of_the_exported_model(tmp_path):
     assert outputs("--training") == [["x", "labels"], ["logits", "loss"]]
     assert outputs("--only", "loss") == [["x", "labels"], ["loss"]]
     assert outputs("--only", "loss", "--only", "logits")[1] == ["loss", "logits"]
-    for wrong, message in {"logit": "'logits'?", "product": "needs a type"}.items():
+    for wrong, message in {"logit": "'logits'?", "product": "need a declared type"}.items():
         done = plain.export("--only", wrong)
         assert done.returncode == 3 and message in done.stderr
     # With its type, any value will do; what only others need is left out.

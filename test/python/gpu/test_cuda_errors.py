@@ -14,10 +14,10 @@ def bundles(tmp_path_factory):
 
 
 @pytest.mark.parametrize("built, device, messages", [
-    ("cuda", "cpu", ["its kernels are for cuda:sm_90",
+    ("cuda", "cpu", ["its kernels are for cuda:sm_90, the selected device is the CPU",
                      "to run on the CPU, compile without --target"]),
-    ("cpu", "cuda", ["its kernels are for the CPU",
-                     "compile with --target cuda:sm_90"]),
+    ("cpu", "cuda", ["its kernels are for the CPU, the selected device is a GPU",
+                     "to run on a GPU, compile with --target cuda:sm_90"]),
 ])  # fmt: skip
 def test_a_bundle_for_another_target(built, device, messages, bundles, tmp_path):
     bundle, out = bundles.compile(built), ["--out", tmp_path / "run"]

@@ -155,7 +155,7 @@ BAD = {
     "many samples": ("y = RoiAlign <sampling_ratio = 1000> (x, rois, i)", SMALL, "takes 1000 samples of a bin"),
     "other offsets": (CONVOLUTION, MOVED | {"offset": MOVED["offset"][:, :23]}, "expected offsets of type 'tensor<2x24x3x3xf32>', got 'tensor<2x23x3x3xf32>'"),
     "other masks": (CONVOLUTION, MOVED | {"mask": MOVED["mask"][:1]}, "expected a mask of type"),
-    "three groups": ("y = DeformConv <offset_group = 3> (x, w, offset)", MOVED | {"w": MOVED["w"][:, [0, 1, 0, 1]]}, "in 3 groups"),
+    "three groups": ("y = DeformConv <offset_group = 3> (x, w, offset)", MOVED | {"w": MOVED["w"][:, [0, 1, 0, 1]]}, "in 3 offset groups"),
     "a small image": ("s = Constant <value_ints = [2, 4, 5, 5]> () y = MaxUnpool <kernel_shape = [1, 1]> (x, i, s)", PARTS, r"into images of \[2, 4, 5, 5\]: its windows cover \[2, 4, 6, 7\]"),
     "other indices": ("y = MaxUnpool <kernel_shape = [1, 1]> (x, i)", PARTS | {"i": PARTS["i"][:1]}, "as many indices"),
 }  # fmt: skip

@@ -122,7 +122,7 @@ def test_metrics_are_cut_back(runs, tmp_path):
 def test_wrong_commands(runs, saved):
     before = {p: p.read_bytes() for p in saved.rglob("*") if p.is_file()}
     process = runs.train("--out", saved, code=3)
-    assert "holds checkpoints" in process.stderr and "--resume" in process.stderr
+    assert "contains checkpoints" in process.stderr and "--resume" in process.stderr
     process = runs.train("--resume", saved, code=2, steps=7)
     assert "has done 10 steps, more than 7" in process.stderr
     process = runs.train("--resume", saved, "--out", saved, code=2)

@@ -43,9 +43,9 @@ TEST(Report, ADeviceIsALine) {
 TEST(Report, WhyThereIsNoDeviceOfCudaIsSaid) {
   DeviceList list;
   list.cores = 1;
-  list.whyNoCuda = Error{"", "no driver"}.withNote("install one");
+  list.cudaError = Error{"", "no driver"}.withNote("install one");
   std::string text = print(list);
-  EXPECT_EQ(text.find("cpu     1 core, older than x86-64-v3: runs nothing, "),
+  EXPECT_EQ(text.find("cpu     1 core, older than x86-64-v3: not supported, "),
             0u);
   EXPECT_NE(text.find("cuda    none: no driver\n        install one\n"),
             std::string::npos);
