@@ -1,4 +1,5 @@
-"""`--budget`: what waits for the backward part fits, at first without changing a bit."""
+"""`--budget` limits the memory of values saved for backward: it recomputes values, which
+changes no bit, before it quantizes any."""
 
 import json
 
@@ -25,7 +26,7 @@ def count(values, key="bytes"):
 
 
 def measure(bundle):
-    """Bytes of memory in which something waits: views share it."""
+    """Bytes of memory that saved values occupy; views of a buffer count once."""
     buffers = [bundle.plan["buffers"][i] for i in bundle.buffers("saved")]
     end = total = 0
     for start, stop in sorted((b["offset"], b["offset"] + b["bytes"]) for b in buffers):
@@ -61,10 +62,10 @@ def test_saved_values_fit_the_budget_and_the_plan_agrees(policy, percents, tmp_p
         assert len(values) >= len(whole)
         assert count(values, "bytes_as_is") == count(whole)
         assert count(whole) * percent / 100 >= count(values)
-        # A budget is used: a value kept as it is would not have fitted.
+        # No value is changed without need: keeping any one of them would exceed the budget.
         changed = [value for value in values if value["choice"] != "keep"]
-        least = min(value["bytes_as_is"] - value["bytes"] for value in changed)
-        assert count(values) + least > count(whole) * percent / 100
+        smallest = min(value["bytes_as_is"] - value["bytes"] for value in changed)
+        assert count(values) + smallest > count(whole) * percent / 100
         bundle = compile_bundle(
             MINI, tmp_path, "--policy", policy, "--budget", str(count(values))
         )
@@ -83,7 +84,7 @@ def test_rematerialized_values_have_the_same_bits(policy, flags, tmp_path):
 
 
 class Net:
-    """Products exact in f32, as in `test_memory.Net`, of more elements."""
+    """A network whose first matmul is exact in f32, of two GELUs and a classifier."""
 
     def __init__(self, folder):
         draw = np.random.default_rng(4)
@@ -103,7 +104,7 @@ class Net:
         onnx.save(model, self.path)
 
     def gradients(self, a_read_again):
-        """By PyTorch in f64, with this in the place of `a` in the backward part."""
+        """Computed by PyTorch in f64; the backward pass reads `a_read_again` instead of `a`."""
         values = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
                   for name, value in self.values.items()}  # fmt: skip
         a = torch.tensor(self.x, dtype=torch.float64) @ values["up"]
@@ -124,7 +125,7 @@ def test_quantized_values_are_saved_quantized(tmp_path):
     net = Net(tmp_path)
     values = choose(net.path, "--budget", "70%")
     [quantized] = [value for value in values if value["choice"] == "quantize"]
-    # Of two values whose errors spread, that which is read last.
+    # Of two values whose errors reach other gradients, the one that is read last.
     assert quantized["value"].startswith("matmul") and "96x48" in quantized["type"]
     bundle = compile_bundle(net.path, tmp_path, "--budget", "70%")
     batch = {"x": net.x, "labels": net.labels}
@@ -161,13 +162,13 @@ def test_invalid_memory_budgets(text):
     assert text in error
 
 
-def test_what_does_not_fit():
+def test_a_budget_that_is_too_small_is_an_error():
     error = refuse(MINI, "--policy", "bf16-amp", "--budget", "1MiB", code=3)
     assert "a budget of 1.0 MiB is too small" in error
     assert "at least" in error and "the largest value that must stay as it is" in error
 
 
-def test_a_bundle_has_its_budget(tmp_path):
+def test_the_budget_of_a_bundle_cannot_be_changed(tmp_path):
     bundle = compile_bundle(MINI, tmp_path)
     error = refuse(bundle.path, "--budget", "60%", code=2)
     assert "--budget belongs to phase 'materialize'" in error

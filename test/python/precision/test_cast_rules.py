@@ -1,9 +1,9 @@
-"""Which casts may be merged: the pass against conversions of its own.
+"""Merging of casts by binade-simplify-casts changes no value.
 
-A cast of a cast may become one cast when that changes no value. Here every pair
-of casts between formats is put to the pass, and both what it was given and what
-it made of that is computed for all values of the first format (of 8 and 16 bits),
-or for a large sample with all ties, neighbours and special values (wider ones).
+The pass may replace a cast of a cast by one cast if every value stays the same. The test
+runs it on every pair of casts between formats and evaluates the casts before and after
+the pass, with conversions written in numpy: on all values of a source format of 8 or
+16 bits, and on a large sample with ties, neighbours and special values of a wider one.
 """
 
 import collections
@@ -19,8 +19,8 @@ from support.paths import BUILD
 from support.reference import evaluate, evaluate_op
 
 Format = collections.namedtuple("Format", "dtype precision low largest inf nan zeros")
-# Bits of the significand, least exponent, largest number, infinity, NaN, and
-# whether zeros have a sign.
+# Bits of the significand, smallest exponent of normal values, largest value, and whether
+# the format has infinities, NaN and signed zeros.
 FORMATS = {
     "f64": Format(np.float64, 53, -1022, np.finfo("f8").max, True, True, True),
     "f32": Format(np.float32, 24, -126, float(np.finfo("f4").max), True, True, True),
@@ -36,10 +36,11 @@ FORMATS = {
     "f8E4M3B11FNUZ": Format(ml_dtypes.float8_e4m3b11fnuz, 4, -10, 30.0, False, True, False),
     "f4E2M1FN": Format(ml_dtypes.float4_e2m1fn, 2, 0, 6.0, False, False, True),
 }  # fmt: skip
-# What the project computes in: for these the table of what is missed is complete.
+# The formats that Binade computes in. For these, MISSED lists all pairs of casts that
+# could be merged but are not.
 CORE = ["f64", "f32", "tf32", "bf16", "f16", "f8E5M2", "f8E4M3FN"]
 
-MISSED = {  # And for how many of the four pairs of flags.
+MISSED = {  # The value is the number of pairs of `saturate` flags, of four.
     ("bf16", "f16", "f8E4M3FN"): 4,
     ("bf16", "f16", "f8E5M2"): 4,
     ("tf32", "f16", "f8E4M3FN"): 4,
@@ -47,7 +48,7 @@ MISSED = {  # And for how many of the four pairs of flags.
 
 
 def convert(x, name, saturate):
-    """`x` (f64) in a format, as f64: one rounding to the nearest, ties to even."""
+    """Rounds `x` (f64) to a format, to nearest even, and returns the values as f64."""
     f = FORMATS[name]
     with np.errstate(all="ignore"):
         exponent = np.maximum(np.frexp(x)[1] - 1, f.low)
@@ -71,7 +72,7 @@ def convert(x, name, saturate):
 
 @functools.cache
 def values(name):
-    """All values of a format, or where it has too many, those that matter."""
+    """Returns all values of a format of at most 16 bits, and a sample of a wider one."""
     dtype = FORMATS[name].dtype
     if dtype is not None and np.dtype(dtype).itemsize <= 2:
         unsigned = np.uint8 if np.dtype(dtype).itemsize == 1 else np.uint16
@@ -111,7 +112,7 @@ def chain(source, middle, target, first, second):
 
 
 def same(x, y):
-    """Equal numbers, zeros with their signs; NaN is NaN."""
+    """Compares values and the signs of zeros; all NaNs are equal."""
     return np.array_equal(
         np.where(np.isnan(x), np.nan, x), np.where(np.isnan(y), np.nan, y), equal_nan=True
     ) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0]))  # fmt: skip
@@ -130,8 +131,8 @@ def function(number, formats, flags):
 
 @pytest.fixture(scope="module")
 def table():
-    """What the pass makes of every pair of casts: for formats and flags the
-    casts that are left, as pairs of a format and a flag.
+    """Maps each pair of casts (formats, flags) to the casts that the pass leaves, as
+    pairs of a format and a flag.
     """
     rows = list(
         itertools.product(
@@ -155,7 +156,7 @@ def table():
 
 
 def test_conversions_agree_with_ml_dtypes():
-    """The conversions of this test are those of another library, too."""
+    """An independent library confirms the conversions that this test uses."""
     x = values("f32")
     for name, f in FORMATS.items():
         if f.dtype is None or name in ("f64", "f4E2M1FN"):
@@ -181,7 +182,7 @@ COMPILED = ["f64", "f32", "f16", "bf16"]
 
 
 def test_compiled_casts_agree_with_the_reference():
-    """All casts, those that only saturate included, in one step."""
+    """One step contains all casts, including those that only saturate."""
     casts = list(itertools.product(COMPILED, COMPILED, (False, True)))
     casts = [(s, t, flag) for s, t, flag in casts if s != t or flag]
     inputs = {}
@@ -214,14 +215,14 @@ BYTES = [n for n, f in FORMATS.items() if f.dtype and np.dtype(f.dtype).itemsize
 
 @pytest.mark.parametrize("byte", [name for name in BYTES if name != "f4E2M1FN"])
 def test_compiled_casts_of_bytes_agree_with_the_reference(byte):
-    """From what is computed in, and back: all codes."""
+    """Casts from and to each format that kernels compute in, for all codes of the byte."""
     casts = list(itertools.product(COMPILED, [byte], (False, True)))
     casts += [(byte, name, False) for name in COMPILED]
     inputs, arguments = {}, []
     for number, name in enumerate([*COMPILED, byte]):
         with np.errstate(all="ignore"):
             x = values(name).astype(FORMATS[name].dtype)
-        # Files know two of the formats, and hold codes of the others.
+        # Safetensors files have types for two of the formats; others are stored as bytes.
         is_code = name == byte and name not in CORE
         inputs[f"arg{number}"] = np.arange(256, dtype=np.uint8) if is_code else x
         arguments.append(f"%{name}: tensor<{x.size}x{name}>")
@@ -261,8 +262,8 @@ def test_merged_casts_change_no_value(table):
 
 
 def test_casts_that_could_be_merged_and_are_not(table):
-    """Of the formats that the project computes in: the rule asks whether the
-    format in the middle holds every value, not whether the last one could tell.
+    """The rule checks whether the format in the middle holds every value of the first
+    one, not whether a difference would survive the last cast.
     """
     missed = collections.defaultdict(set)
     for (formats, flags), left in table.items():

@@ -1,4 +1,5 @@
-"""Clamps after named ops, constants beyond the range of a format, and sums in f32."""
+"""Policies clamp the results of named ops, saturate constants beyond the range of a format,
+and accumulate in f32."""
 
 import json
 
@@ -28,7 +29,7 @@ func.func @step(%x: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.n
 
 
 def materialize(folder, policy, step=STEP):
-    """The module with types and casts, and what the tool said."""
+    """Returns the module after materialize and the messages of the tool."""
     (folder / "policy.yaml").write_text(policy)
     (folder / "step.mlir").write_text(step.replace("BODY", "").replace("OTHERS", ""))
     done = opt(
@@ -52,14 +53,14 @@ def inputs(peak, poison=None):
     return {"x": x, "w": random.standard_normal((4, 5)).astype(F32)}
 
 
-def product(tensors):
+def matmul(tensors):
     with np.errstate(over="ignore", invalid="ignore"):
         x, w = (tensors[n].astype(F16).astype(np.float64) for n in ("x", "w"))
         return (x @ w).astype(F16)
 
 
 def clamp_of_t5(h):
-    """HuggingFace's modeling_t5, retold; torch.clamp rounds its bounds to f16."""
+    """The clamp of HuggingFace's modeling_t5; torch.clamp rounds its bounds to f16."""
     torch = pytest.importorskip("torch")
     h, largest = torch.from_numpy(h), torch.finfo(torch.float16).max
     bound = largest - 1000 if torch.isinf(h).any() else largest
@@ -81,12 +82,12 @@ def test_values_that_overflow_are_clamped(remedy, peak, poison, backend, tmp_pat
     module, _ = materialize(tmp_path, policy(rule))
     tensors = inputs(peak, poison)
     found = evaluate(module, tensors, "--backend", backend)["y"]
-    h = product(tensors)
+    h = matmul(tensors)
     assert np.isinf(h).any() == (peak > 1)
     expected = REMEDIES[remedy](h)
     assert not np.isinf(found).any()
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    # Sums of products may differ in the last bit; bounds may not.
+    # Results of the matmul may differ in the last bit; bounds may not.
     np.testing.assert_allclose(found, expected.astype(F32), rtol=2**-10)
     bound = np.nanmax(np.abs(expected))
     assert (peak == 1) or np.nanmax(np.abs(found)) == bound
@@ -103,7 +104,7 @@ func.func @step(%x: tensor<7xf32> {binade.role = #binade.role<batch>, binade.nam
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("remedy", REMEDIES)
-def test_recorded_numbers_are_clamped(remedy, backend, tmp_path):
+def test_recorded_values_are_clamped(remedy, backend, tmp_path):
     case = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"]
     given, wanted = (
         np.array([int(x, 16) for x in case["t5_clamp"][key]["x"]], np.uint16).view(F16)
@@ -125,7 +126,7 @@ def test_formats_with_the_range_of_f32_are_not_clamped(narrow, tmp_path):
     assert "binade.max" not in module and "binade.min" not in module
 
 
-def test_a_clamp_is_made_once(tmp_path):
+def test_materializing_twice_adds_no_second_clamp(tmp_path):
     rule = "{match: {name: ffn}, clamp: tensor}"
     module, _ = materialize(tmp_path, policy(rule))
     (tmp_path / "once.mlir").write_text(module)
@@ -133,7 +134,7 @@ def test_a_clamp_is_made_once(tmp_path):
     assert again.stdout == module and module.count("binade.reduce_max") == 1
 
 
-def test_a_clamp_is_part_of_what_is_explained_and_compared(tmp_path):
+def test_explain_and_diff_report_clamps(tmp_path):
     pytest.importorskip("onnx")
     model = write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT)
     (tmp_path / "plain.yaml").write_text(policy("{match: {op: matmul}, class: allow}"))
@@ -168,7 +169,7 @@ MASKED = STEP.replace(
 
 
 @pytest.mark.parametrize(
-    "mask, least",
+    "mask, smallest",
     [
         ("dense<-1.0e+09>", -65504),
         ("dense<-65000.0>", -64992),
@@ -176,24 +177,24 @@ MASKED = STEP.replace(
         ("dense<[" + ", ".join(["[0.0, -3.3e+38, 0.0, 0.0, 1.0]"] * 3) + "]>", -65504),
     ],
 )
-def test_masks_stay_finite_where_they_were(mask, least, tmp_path):
-    """A rule keeps the sum in f16; without one a constant that f16 lacks keeps it wide."""
+def test_finite_masks_stay_finite(mask, smallest, tmp_path):
+    """A rule forces the addition to f16. Without it, a constant beyond f16 keeps it wide."""
     keep = "{match: {name: masked}, class: allow}"
-    module, said = materialize(tmp_path, policy(keep), MASKED.replace("MASK", mask))
-    overflows = least == -65504
-    assert ("constant is beyond the range of 'f16'" in said) == overflows
-    assert "warning" in said if overflows else not said
+    module, log = materialize(tmp_path, policy(keep), MASKED.replace("MASK", mask))
+    overflows = smallest == -65504
+    assert ("constant is beyond the range of 'f16'" in log) == overflows
+    assert "warning" in log if overflows else not log
     tensors = inputs(1)
     tensors["w"][:] = 0
     found = evaluate(module, tensors)["y"]
-    assert np.min(found) == F16(least)
-    wide, said = materialize(tmp_path, policy("", "bf16"), MASKED.replace("MASK", mask))
-    assert not said
-    assert np.isfinite(evaluate(wide, tensors)["y"]).all() == (least > -np.inf)
+    assert np.min(found) == F16(smallest)
+    wide, log = materialize(tmp_path, policy("", "bf16"), MASKED.replace("MASK", mask))
+    assert not log
+    assert np.isfinite(evaluate(wide, tensors)["y"]).all() == (smallest > -np.inf)
 
 
 @pytest.mark.parametrize("wide", ["f32", "f16"])
-def test_sums_are_f32_unless_a_rule_says_otherwise(wide, tmp_path):
+def test_matmuls_accumulate_in_f32_unless_a_rule_decides(wide, tmp_path):
     rule = "{match: {op: matmul}, class: allow}"
     module, _ = materialize(tmp_path, policy(rule, wide=wide))
     assert "compute = f16, accumulate = f32" in module

@@ -1,4 +1,5 @@
-"""Codes of every book at its middles, beside them, and all over the range."""
+"""Encoding with code books: at the midpoints between values, next to them, and over the
+whole range of f32."""
 
 import numpy as np
 import pytest
@@ -26,12 +27,13 @@ def find_probes(values, middles):
     cells = (np.arange(0x7F80, dtype=np.uint32) << 16).view(F32)
     around = np.concatenate([middles, values, cells, -cells, ends])
     with np.errstate(over="ignore"):
-        beside = [np.nextafter(around, F32(end)) for end in (np.inf, -np.inf)]
-    return np.concatenate([around, *beside])
+        neighbors = [np.nextafter(around, F32(end)) for end in (np.inf, -np.inf)]
+    return np.concatenate([around, *neighbors])
 
 
 def expect(x, values, middles):
-    """The nearest value's code; of two as near the even one; a sign stays."""
+    """Returns the code of the nearest value, the even one at a tie. If the book has 0 and
+    negative values, negative inputs get a negative value."""
     code = np.searchsorted(middles, x, side="left")
     tied = np.isin(x, middles)
     code = np.where(tied & (code % 2 == 1), code + 1, code)
@@ -43,7 +45,7 @@ def expect(x, values, middles):
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("name", BOOKS)
-def test_codes(name, backend):
+def test_codes_are_those_of_the_nearest_values(name, backend):
     values = BOOKS[name]
     assert (np.diff(values) > 0).all()
     middles = (values[1:] + values[:-1]) * F32(0.5)

@@ -1,5 +1,5 @@
-"""Constants of particular values, in a format that does not hold them: small ones, masks,
-weights and the epsilon of norms."""
+"""Converted models with constants that a narrow format does not represent: small constants
+that prevent division by 0, masks, small weights, and the epsilon of norms."""
 
 import numpy as np
 import pytest
@@ -26,8 +26,8 @@ ENDS = {
 
 @pytest.mark.parametrize("policy", ["fp16-amp", "autocast-onnx", "torch-cuda-fp16"])
 @pytest.mark.parametrize("end", ENDS)
-def test_small_constants_protect(tmp_path, end, policy):
-    """Results are finite and those of f32, in runtimes with and without optimizations."""
+def test_small_constants_keep_results_finite(tmp_path, end, policy):
+    """Results are finite and close to f32, with and without the runtime's optimizations."""
     for value in (1e-8, 1e-12):
         if end == "padded":
             value = 1e6
@@ -78,9 +78,10 @@ def test_masks_stay_narrow(tmp_path, mask, value):
 
 
 def test_small_weights_stay_wide(tmp_path):
-    """Inside of the file and beside it; one small element among others is no reason."""
+    """Holds for weights inside the file and in external data. A single small element does
+    not keep a weight wide."""
     rng = np.random.default_rng(0)
-    for scale, beside in ((1e-7, False), (1e-7, True), (1.0, False), (1.0, True)):
+    for scale, is_external in ((1e-7, False), (1e-7, True), (1.0, False), (1.0, True)):
         weight = rng.standard_normal((64, 32)).astype("f4") * np.float32(scale)
         weight[0, 0] = 1e-9
         model = parse(
@@ -88,7 +89,7 @@ def test_small_weights_stay_wide(tmp_path):
         )
         model.graph.initializer.append(tensor("w", weight))
         outside = {"save_as_external_data": True, "location": "w.bin"}
-        save = {**outside, "size_threshold": 0} if beside else {}
+        save = {**outside, "size_threshold": 0} if is_external else {}
         converted, text = convert(model, tmp_path, "fp16-amp", **save)
         assert find_reasons(converted)["mm"].startswith("f16") == (scale == 1.0), text
         assert ("kept in f32: node 'mm': parameter 'w'" in text) == (scale != 1.0)
@@ -96,7 +97,8 @@ def test_small_weights_stay_wide(tmp_path):
             path.unlink()
 
 
-# Norms n of h, of shape [2, 4], with an epsilon; the operator sets that have them.
+# Nodes that compute a norm n with an epsilon, and the operator set that has them. They read
+# h, of shape [2, 4], or its reshaped copy t.
 NORMS = {
     "LayerNormalization": ("n = {} <epsilon = {}> (h, four, half)", 20),
     "RMSNormalization": ("n = {} <epsilon = {}> (h, four)", 23),
@@ -122,8 +124,8 @@ SHARED = {
 @pytest.mark.parametrize("policy", ["autocast-onnx", "fp16-amp", "torch-cuda-fp16"])
 @pytest.mark.parametrize("op", NORMS)
 def test_epsilon_attributes(tmp_path, op, policy):
-    """An epsilon below f16 is added in f32: to a variance of 0, and to one that f16 has in
-    few bits."""
+    """An epsilon too small for f16 is added in f32: to a variance of 0, and to a variance
+    that is subnormal in f16."""
     body, version = NORMS[op]
     for epsilon in (1e-8, 1e-12):
         axes = "planes" if op == "LRN" else "pairs"
@@ -144,7 +146,7 @@ def test_epsilon_attributes(tmp_path, op, policy):
         for optimizes in (False, True):
             found = run(tmp_path / "out.onnx", x, optimizes)["y"]
             assert np.allclose(found, expected, rtol=2e-3, atol=1e-3), reason
-        # ONNX's reference rounds where the file does, but knows no `stash_type`.
+        # ONNX's reference rounds where the file does, but does not support `stash_type`.
         if op not in ("LayerNormalization", "RMSNormalization", "LRN"):
             found = evaluate(tmp_path / "out.onnx", x)["y"]
             assert np.allclose(found, expected, rtol=2e-3, atol=1e-3), reason

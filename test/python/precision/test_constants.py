@@ -1,5 +1,5 @@
-"""A narrow format that does not hold a constant keeps what reads it wide: over formats,
-places where a constant stands, ops that read it, and values."""
+"""An op stays wide if the narrow format does not represent a constant that it reads: for
+several formats, places where an ONNX graph defines a constant, ops, and values."""
 
 import json
 import re
@@ -24,7 +24,7 @@ VALUES = [
 
 
 def is_held(value, dtype):
-    """Whether the format has a number within 1 % or its own rounding."""
+    """Whether the relative error of rounding is at most 2^-7, or that of the format's precision."""
     largest = float(ml_dtypes.finfo(dtype).max)
     rounded = float(np.clip(value, -largest, largest).astype(dtype))
     own = float(ml_dtypes.finfo(dtype).eps) / 2
@@ -39,7 +39,7 @@ def node(op, inputs, output, **attributes):
     return helper.make_node(op, inputs, [output], name=f"{op}_{output}", **attributes)
 
 
-# Nodes and initializers that make the constant `c`.
+# Nodes and initializers that define the constant `c`.
 PLACES = {
     "initializer": lambda v: ([], [tensor("c", f(v))]),
     "list_of_one": lambda v: ([], [tensor("c", [f(v)])]),
@@ -59,7 +59,7 @@ PLACES = {
         [node("Expand", ["d", "s"], "c")], [tensor("d", f(v)), tensor("s", [2, 3])],
     ),
 }  # fmt: skip
-# Nodes that read `c` and `h`, and the one whose format is asked for.
+# Nodes that read `c` and `h`; the test checks the format of the last one.
 READERS = {
     "add": [node("Add", ["h", "c"], "y")],
     "sub": [node("Sub", ["c", "h"], "y")],
@@ -71,7 +71,8 @@ READERS = {
 
 
 def make(place, reader, value):
-    """A product, so that what follows is narrow by the operand rule, and a reader."""
+    """A model with a matmul, which makes the next op narrow by the operand rule, and the
+    op that reads the constant."""
     nodes, tensors = PLACES[place](value)
     weights = [tensor("w", np.eye(4, 3, dtype="f4")), tensor("zero", f(0))]
     graph = helper.make_graph(
@@ -89,8 +90,8 @@ def make(place, reader, value):
 
 @pytest.mark.parametrize("format", POLICIES)
 @pytest.mark.parametrize("reader", READERS)
-def test_readers_of_constants(tmp_path, format, reader):
-    """The node is narrow exactly where the format holds the constant."""
+def test_ops_that_read_constants(tmp_path, format, reader):
+    """The node is narrow if and only if the format represents the constant."""
     places = list(PLACES)
     for index, value in enumerate(VALUES):
         model = make(places[index % len(places)], reader, value)
@@ -99,7 +100,7 @@ def test_readers_of_constants(tmp_path, format, reader):
         reason = find_reasons(converted)[name]
         held = is_held(value, FORMATS[format])
         assert (f"node '{name}': constant" in text) != held, (value, text)
-        if reader != "max":  # The policy has it compute in f32 anyway.
+        if reader != "max":  # The policy computes Max in f32 in any case.
             assert reason.startswith(format) == held, (value, reason)
         else:
             assert held or "constant" in reason
@@ -114,8 +115,7 @@ def test_places_of_constants(tmp_path, place):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_formats(tmp_path, format):
-    """What `explain` says of an addition, by a policy with the format."""
+def test_explain_names_constants_that_a_format_lacks(tmp_path, format):
     (tmp_path / "p.yaml").write_text(f"name: p\nextends: bf16\nnarrow: {format}\n")
     for value in VALUES:
         onnx.save(make("initializer", "add", value), tmp_path / "m.onnx")
@@ -129,7 +129,8 @@ def test_formats(tmp_path, format):
         assert ("constant 'c' is" in json.dumps(op)) != is_held(value, FORMATS[format])
 
 
-# `sum` adds c to a product inside of the node, or of the function, that makes y.
+# The node `sum` adds c to a matmul, in a graph inside the node or in the function that
+# computes y.
 INSIDE = {
     "If": """
   y = If (flag) <
@@ -153,7 +154,7 @@ f (h, r{1}) => (o) {{ {0} m = MatMul(h, r) [sum] o = Add(m, c) }}"""
 
 
 def make_inside(kind, is_inner, value):
-    """The constant is a node next to its reader, or of the graph around."""
+    """The constant is a node of the inner graph, or belongs to the graph around it."""
     made = f"c = Constant <value_float = {value!r}> ()" if is_inner else ""
     given = "" if is_inner else ", c"
     head = '<ir_version: 10, opset_import: ["" : 20, "own" : 1]>\ng (float[2, 4] x)'
@@ -171,7 +172,7 @@ def make_inside(kind, is_inner, value):
 
 
 def find_inner_reasons(graph):
-    """Those of nodes of all graphs, by name."""
+    """Reasons of nodes by name, including the nodes of inner graphs."""
     found = {}
     for node in graph.node:
         for entry in node.metadata_props:
@@ -185,8 +186,8 @@ def find_inner_reasons(graph):
 
 @pytest.mark.parametrize("base", ["autocast-onnx", "fp8-current"])
 @pytest.mark.parametrize("kind", INSIDE)
-def test_constants_inside_of_nodes(tmp_path, kind, base):
-    """In graphs inside of nodes and in functions, also where products are those of FP8."""
+def test_constants_of_inner_graphs(tmp_path, kind, base):
+    """Covers graphs inside nodes and functions, also if a policy quantizes matmuls to FP8."""
     policy = tmp_path / "p.yaml"
     policy.write_text(f"name: p\nextends: {base}\nnarrow: f16\n")
     for is_inner in (False, True):
@@ -199,7 +200,7 @@ def test_constants_inside_of_nodes(tmp_path, kind, base):
             assert ("kept in f32" in text and "which becomes" in text) == (value != 0.5)
 
 
-def test_a_rule_of_the_user_goes_first(tmp_path):
+def test_a_users_rule_overrides_the_constant(tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         "name: mine\nextends: fp16-amp\nrules:\n- { match: { op: add }, class: allow }\n"
@@ -221,7 +222,7 @@ def train(folder, policy):
     return [json.loads(line)["loss"] for line in lines if '"loss"' in line]
 
 
-def test_training_has_the_loss_of_f32(tmp_path):
+def test_losses_of_training_match_f32(tmp_path):
     from binade import safetensors
 
     model = parse("""
@@ -239,16 +240,16 @@ g (float[8, 4] x) => (float loss) {
     onnx.save(model, tmp_path / "m.onnx")
     batch = -np.abs(rng.standard_normal((64, 4))).astype("f4")
     safetensors.save(tmp_path / "d.safetensors", {"x": batch})
-    # Steps that a dynamic scale skips would be others.
+    # A static scale, because a dynamic one may skip steps.
     (tmp_path / "p.yaml").write_text(
         "name: p\nextends: fp16-amp\nloss_scale: { static: 8 }\n"
     )
     exact, narrow = train(tmp_path, "fp32"), train(tmp_path, "p.yaml")
     assert len(exact) >= 5
     assert np.allclose(exact, narrow, rtol=1e-2)
-    said = re.compile("constant 'c' is 1e-08, which becomes 0 in f16")
+    message = re.compile("constant 'c' is 1e-08, which becomes 0 in f16")
     done = subprocess.run(
         [BUILD / "bin" / "binade", "explain", "m.onnx", "--policy", "fp16-amp"],
         check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60,
     )  # fmt: skip
-    assert said.search(done.stdout)
+    assert message.search(done.stdout)

@@ -1,4 +1,5 @@
-"""Delayed scales in runs: state of checkpoints, accumulated batches, explanations."""
+"""Training with delayed scales: checkpoints contain the amax histories, accumulated batches
+update them, and explain names them."""
 
 import json
 import re
@@ -28,7 +29,7 @@ def train(model, out, *more, policy="fp8-delayed", steps=4, begin="--out"):
     return [json.loads(line)["loss"] for line in lines]
 
 
-def test_magnitudes_are_state_of_the_run(model, tmp_path):
+def test_checkpoints_contain_amax_histories(model, tmp_path):
     whole = train(model, tmp_path / "whole")
     train(model, tmp_path / "parts", steps=2)
     assert train(model, tmp_path / "parts", begin="--resume") == whole
@@ -40,7 +41,7 @@ def test_magnitudes_are_state_of_the_run(model, tmp_path):
     kept = {name: v for name, v in final.items() if name.startswith("amax_history/")}
     weights = {n: v for n, v in kept.items() if "parameter" in n}
     assert weights and len(kept) > len(weights)
-    # The first of four steps read the weights of the model itself.
+    # The first of four steps read the initial weights of the model.
     start = {n: p.detach().numpy() for n, p in model.net.named_parameters()}
     for name, history in weights.items():
         assert history.shape == (1023,) and not history[:-4].any()
@@ -48,14 +49,14 @@ def test_magnitudes_are_state_of_the_run(model, tmp_path):
         assert history[-4] == np.abs(start[parameter]).max()
 
 
-def test_losses_are_those_of_current_scales_but_for_rounding(model, tmp_path):
+def test_losses_are_close_to_those_of_current_scales(model, tmp_path):
     delayed = train(model, tmp_path / "run")
     current = train(model, tmp_path / "current", policy="fp8-current")
     np.testing.assert_allclose(delayed, current, rtol=2e-2)
 
 
-def test_sums_of_batches_and_evaluation(model, tmp_path):
-    """Each batch moves the history on, an evaluation does not."""
+def test_accumulated_batches_enter_the_history(model, tmp_path):
+    """Each accumulated batch adds an entry to the history; evaluation adds none."""
     train(model, tmp_path / "run", "--accumulate", 2, "--eval-data", model.path,
           "--eval-every", 1, steps=2)  # fmt: skip
     final = safetensors.load(tmp_path / "run/final.safetensors")
@@ -63,14 +64,14 @@ def test_sums_of_batches_and_evaluation(model, tmp_path):
     assert kept and all(np.count_nonzero(v) == 4 for v in kept)
 
 
-def test_explanations_say_so(model):
+def test_explain_names_delayed_scales(model):
     process = binade("explain", model.model, "--policy", "fp8-delayed")
     assert process.returncode == 0, process.stderr
     operands = "operands f8E5M2 per tensor delayed x f8E4M3FN per tensor delayed"
     assert operands in process.stdout
 
 
-def test_wrong_formats(tmp_path):
+def test_a_history_with_a_scale_per_group_is_rejected(tmp_path):
     (tmp_path / "f.yaml").write_text(
         "summary: s\nelement: f8E4M3FN\ngroup: 128\nhistory: 16\n"
     )

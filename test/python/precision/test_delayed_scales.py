@@ -1,4 +1,4 @@
-"""Scales that follow from the largest magnitudes of steps before."""
+"""Delayed scales: computed from the largest magnitudes of earlier steps (amax histories)."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def delay(text, *passes):
 
 
 def find_buffers(module):
-    """Names and initial values."""
+    """Maps the names of the amax buffers to their initial values."""
     found = re.findall(
         r"tensor<(\d*)x?f32> \{binade.init = dense<(.*?)> : [^}]*"
         r'binade.name = "(amax.*?)", binade.role = #binade.role<buffer>',
@@ -49,10 +49,10 @@ def find_buffers(module):
 @pytest.mark.parametrize(
     "trace", GOLDEN["delayed"], ids=lambda t: f"{t['algo']}-{t['len']}-{t['fmax']:g}"
 )
-def test_scales_follow_traces(trace, backend):
-    """Of Transformer Engine's rule; its history has one more place, which is 0 between
-    steps, and its `most_recent` is a history of one step. An infinity stays in its history,
-    and is 0 in Binade's."""
+def test_scales_match_transformer_engine(trace, backend):
+    """Transformer Engine's history has one more element, which is 0 between steps, and its
+    `most_recent` is a history of one step. It keeps an infinity in its history; Binade
+    stores 0 instead."""
     margin = f", margin = {trace['margin']}" if trace["margin"] else ""
     steps = 1 if trace["algo"] == "most_recent" else trace["len"]
     text = f"""
@@ -67,7 +67,7 @@ func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.r
     module = delay(text)
     state = find_buffers(module)
     assert len(state) == 1 + (steps > 1)
-    factor = F32(1)  # What codes were multiplied with.
+    factor = F32(1)  # By which the last step multiplied the elements.
     for amax, wanted in zip(trace["amax_seq"], trace["trace"]):
         x = np.zeros((2, 4), F32)
         x[1, 2] = -float(amax)
@@ -86,7 +86,7 @@ func.func @step(%x: tensor<2x4xf32> {{binade.name = "x", binade.role = #binade.r
 @pytest.mark.parametrize("steps", [1, 2, 4])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_non_finite_values_do_not_freeze_a_scale(bad, steps, backend):
-    """The scale stays in that step, and the next one takes no notice of it."""
+    """A step with such a value leaves the scale unchanged and enters 0 in the history."""
     module = delay(f"""
 func.func @step(%x: tensor<6x32xf32> {{binade.name = "x", binade.role = #binade.role<batch>}})
     -> (tensor<f32> {{binade.name = "scale", binade.role = #binade.role<output>}}) {{
@@ -121,7 +121,7 @@ func.func @step(%x: tensor<6x32xf32> {{binade.name = "x", binade.role = #binade.
 
 
 class Scaled:
-    """Quantizes by the largest magnitude of `steps` steps before."""
+    """Quantizes by the largest magnitude of the last `steps` steps."""
 
     def __init__(self, dtype, steps, margin):
         self.dtype, self.steps = dtype, steps
@@ -140,7 +140,7 @@ class Scaled:
 
 
 class Fading(Scaled):
-    """The same by the largest magnitude of all steps, which halves in `half_life`."""
+    """Quantizes by a maximum over all steps that halves every `half_life` steps."""
 
     def __init__(self, dtype, half_life):
         super().__init__(dtype, 1, 0)
@@ -155,8 +155,8 @@ class Fading(Scaled):
 @BACKENDS
 @pytest.mark.parametrize("half_life", [1, 3])
 def test_magnitudes_fade(half_life, backend, tmp_path):
-    """An outlier in the second step and an infinity in the fourth; the scale of the fifth
-    does not know of that. Each scale is compared, and what products make of it."""
+    """The second step contains an outlier and the fourth an infinity, which does not affect
+    the scale of the fifth. Compares scales and the results of matmuls."""
     policy = tmp_path / "p.yaml"
     policy.write_text(
         f"name: p\nextends: fp8-delayed\namax_half_life: {half_life}\nrules:\n"
@@ -189,7 +189,7 @@ def test_magnitudes_fade(half_life, backend, tmp_path):
 
 @BACKENDS
 @pytest.mark.parametrize("margin", [0, 1])
-def test_products_over_several_steps(margin, backend, tmp_path):
+def test_matmuls_over_several_steps(margin, backend, tmp_path):
     more = f"margin: {margin}\n" if margin else ""
     for kind, dtype in [("e4", "f8E4M3FN"), ("e5", "f8E5M2")]:
         (tmp_path / f"{kind}.yaml").write_text(
@@ -217,14 +217,14 @@ rules:
         v = draw(step, size)
         v["x"] *= F32(size)
         outputs = evaluate(module, state | v, "--backend", backend)
-        reads = iter([h.read, w.read])  # As `compute` asks for them.
+        reads = iter([h.read, w.read])  # In the order of `compute`.
         check(outputs, compute(v, lambda x: next(reads)(x), dy.read))
         for scaled, x in [(h, -v["x"]), (w, v["w"]), (dy, -v["g"])]:
             scaled.see(x)
         state = {name: outputs[name] for name in state}
 
 
-def test_a_tensor_with_nan_counts_as_nothing():
+def test_a_tensor_with_nan_enters_zero_in_the_history():
     module = delay(
         STEP, "--binade-assign-precision=policy=fp8-delayed",
         "--binade-materialize-precision",

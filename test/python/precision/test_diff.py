@@ -1,5 +1,5 @@
-"""`binade diff` names the ops whose formats differ, and why; remarks of the compiler say
-the same."""
+"""`binade diff` lists the ops whose formats differ, with the reason, and the remarks of the
+compiler agree with `binade explain`."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from support.reference import binade
 MINI = ROOT / "examples/char-gpt/mini.onnx"
 
 
-def test_only_ops_of_a_name_are_shown_with_their_casts():
+def test_explain_op_shows_the_named_ops_and_their_casts():
     done = binade(
         "explain", MINI, "--policy", "bf16-amp", "--op", "blocks.0.attention.qkv/Add"
     )
@@ -30,7 +30,7 @@ def test_only_ops_of_a_name_are_shown_with_their_casts():
     assert bad.returncode == 2 and "is not a glob" in bad.stderr
 
 
-def test_diff_names_what_differs_and_why(tmp_path):
+def test_diff_lists_changed_ops_and_the_cause(tmp_path):
     same = binade("diff", MINI, "--policy", "bf16-amp", "--policy", "bf16-amp")
     assert same.returncode == 0 and "ops that differ" in same.stdout
     a, b = explain(MINI, "bf16-amp"), explain(MINI, "grappler-bf16")
@@ -48,7 +48,7 @@ def test_diff_names_what_differs_and_why(tmp_path):
     assert one.returncode == 2 and "compares two policies" in one.stderr
 
 
-def test_remarks_say_the_same(tmp_path):
+def test_remarks_agree_with_explain(tmp_path):
     step = tmp_path / "step.mlir"
     assert not binade("compile", MINI, "--to=optimizer", "-o", step).returncode
     report = explain(MINI, "bf16-amp")

@@ -1,4 +1,4 @@
-"""Assignment heeds the recorded ranges of values."""
+"""Assignment keeps values wide whose recorded range (`--ranges`) a narrow format lacks."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_without_evidence_nothing_changes(x, tmp_path):
     record(tmp_path, x)
     flags = ["compile", tmp_path / "model.onnx", "--to=assign", "--policy", "fp16-amp"]
     plain = binade(*flags, "-o", "-")
-    # Limits that nothing passes are as good as none.
+    # With limits that no value exceeds, the evidence changes no decision.
     policy = write_policy(tmp_path, "evidence: {underflow: 1, overflow: 1}")
     ranges = binade(
         *flags[:-1], policy, "--ranges", tmp_path / "ranges.json", "-o", "-"
@@ -65,19 +65,19 @@ def test_a_value_that_underflows_is_kept_wide(x, tmp_path):
     ranges = "--ranges", tmp_path / "ranges.json"
     op = explain(tmp_path, "fp16-amp", *ranges)[name]
     assert (op["format"], op["result"]) == ("f32", "f32")
-    # The first value that does not fit gives the reason: here the result. The share
-    # is that of numpy's own rounding.
-    product = steps_of(x)[name]
-    flushed = np.sum((product != 0) & (product.astype(F16) == 0)) / np.sum(product != 0)
+    # The reason names the first value that does not fit: here the result. The share of
+    # elements that underflow is counted by numpy.
+    result = steps_of(x)[name]
+    flushed = np.sum((result != 0) & (result.astype(F16) == 0)) / np.sum(result != 0)
     assert 0.01 < flushed < 0.5
     seen = op["evidence"][0]
     assert seen["underflow"] == flushed and seen["overflow"] == 0
     assert op["rule"].startswith(f"ranges.json: {100 * flushed:.3g}% of matmul")
     assert "underflows in f16, more than 1%" in op["rule"]
-    # A limit above the share allows it again.
+    # A limit above that share allows f16.
     policy = write_policy(tmp_path, f"evidence: {{underflow: {flushed + 0.3}}}")
     assert explain(tmp_path, policy, *ranges)[name]["format"] == "f16"
-    # bf16 has the range.
+    # The range of bf16 suffices.
     assert explain(tmp_path, "bf16-amp", *ranges)[name]["format"] == "bf16"
 
 
@@ -86,15 +86,15 @@ def test_a_value_that_overflows_is_kept_wide(x, tmp_path):
     record(tmp_path, x)
     ops = explain(tmp_path, "fp16-amp", "--ranges", tmp_path / "ranges.json")
     assert "overflows in f16, more than 0%" in ops["forward matmul hidden"]["rule"]
-    product = steps_of(x)["forward matmul hidden"]
+    result = steps_of(x)["forward matmul hidden"]
     with np.errstate(over="ignore"):
-        share = np.mean(~np.isfinite(product.astype(F16)))
+        share = np.mean(~np.isfinite(result.astype(F16)))
     seen = ops["forward matmul hidden"]["evidence"][0]
     assert 0 < seen["overflow"] <= share
     assert ops["forward matmul hidden"]["format"] == "f32"
 
 
-def test_a_users_rule_goes_before_evidence(x, tmp_path):
+def test_a_users_rule_overrides_the_evidence(x, tmp_path):
     record(tmp_path, x)
     rule = "rules: [{match: {op: matmul, phase: forward}, class: allow}]"
     ops = explain(tmp_path, write_policy(tmp_path, rule), "--ranges",
@@ -102,7 +102,7 @@ def test_a_users_rule_goes_before_evidence(x, tmp_path):
     assert ops["forward matmul hidden"]["format"] == "f16"
 
 
-def test_the_printed_change_overrules_the_evidence(x, tmp_path):
+def test_the_printed_flip_overrides_the_evidence(x, tmp_path):
     record(tmp_path, x)
     ranges = "--ranges", tmp_path / "ranges.json"
     before = explain(tmp_path, "fp16-amp", *ranges)
@@ -138,7 +138,7 @@ formats:
         ("{format: f16}, {format: bf16}", "bf16", "reason"),
     ],
 )
-def test_a_cut_has_the_formats_that_fit_left(formats, chosen, reason, x, tmp_path):
+def test_a_cut_chooses_among_the_formats_that_fit(formats, chosen, reason, x, tmp_path):
     record(tmp_path, x)
     policy = tmp_path / "cut.yaml"
     policy.write_text(CUT.format(formats=formats))
@@ -150,7 +150,7 @@ def test_a_cut_has_the_formats_that_fit_left(formats, chosen, reason, x, tmp_pat
     assert "of matmul at 'hidden' underflows in f16, more than 1%" in op[reason]
 
 
-def test_gradients_are_judged_at_the_scale_of_the_loss(tmp_path):
+def test_ranges_of_gradients_are_multiplied_by_the_loss_scale(tmp_path):
     x = np.full((4, 4), 2.0**-12, F32)
     record(tmp_path, x)
     ranges = "--ranges", tmp_path / "ranges.json"
@@ -205,7 +205,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_file_is_refused(text, tmp_path):
+def test_an_invalid_file_is_rejected(text, tmp_path):
     (tmp_path / "ranges.json").write_text(text)
     done = binade("explain", write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT), "--policy", "fp16-amp", "--ranges",
                   tmp_path / "ranges.json")  # fmt: skip

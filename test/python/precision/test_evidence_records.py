@@ -1,4 +1,4 @@
-"""Ranges of values that a run records."""
+"""`binade train --record ranges=FILE` records the ranges of values of a run."""
 
 import collections
 import json
@@ -46,13 +46,13 @@ def compare(found, expected, tolerance=1e-5):
         assert range == wanted, name
 
 
-def test_a_run_records_what_its_values_were(x, tmp_path):
+def test_recorded_ranges_match_numpy(x, tmp_path):
     ranges = record(tmp_path, x)
     assert (ranges["policy"], ranges["steps"]) == ("fp32", 5)
     compare(ranges, steps_of(x))
 
 
-def test_a_bundle_records_when_it_was_compiled_so(x, tmp_path):
+def test_a_bundle_compiled_with_record_records_ranges(x, tmp_path):
     model = write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT)
     for flags in [("--record", "ranges"), ()]:
         done = binade("compile", model, "--optimizer", "sgd", *flags, "-o",
@@ -66,7 +66,7 @@ def test_a_bundle_records_when_it_was_compiled_so(x, tmp_path):
     assert "compile it with --record ranges" in done.stderr
 
 
-def test_gradients_are_recorded_as_if_the_loss_had_no_scale(x, tmp_path):
+def test_gradients_are_recorded_without_the_loss_scale(x, tmp_path):
     policy = tmp_path / "scaled.yaml"
     policy.write_text("{name: p, narrow: f32, wide: f32, loss_scale: {init: 4096}}")
     plain = record(tmp_path, x)
@@ -94,7 +94,7 @@ def test_recorded_ranges_are_kept_when_a_non_finite_loss_ends_the_run(x, tmp_pat
     assert json.loads((tmp_path / "ranges.json").read_text())["steps"] == 3
 
 
-def test_a_record_has_a_kind(x, tmp_path):
+def test_record_needs_a_kind(x, tmp_path):
     safetensors.save(tmp_path / "data.safetensors", {"x": x})
     done = binade("train", write_model(tmp_path, ONE_WEIGHT, ["weight"], WEIGHT), "--data",
                   tmp_path / "data.safetensors", "--steps", 1, "--out", tmp_path / "run",

@@ -1,4 +1,4 @@
-"""Statistics of values, counted as numpy counts them."""
+"""`binade.statistics` counts what numpy counts."""
 
 import json
 
@@ -33,7 +33,7 @@ func.func @f(%x: {type_of(x)}) -> ({results}) {{
 
 
 def recount(x):
-    """By numpy alone; the exponents are those of the bits of f32."""
+    """The statistics by numpy; exponents are the exponent fields of f32."""
     x = np.asarray(x).astype(F32)
     magnitudes = np.abs(x)
     nonzero = magnitudes[magnitudes > 0]
@@ -66,7 +66,7 @@ def samples():
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 @pytest.mark.parametrize("x", [pytest.param(x, id=name) for name, x in samples()])
-def test_statistics_are_a_recount(x, backend):
+def test_statistics_match_numpy(x, backend):
     outputs = evaluate(module(x, MEMBERS), {"arg0": x}, "--backend", backend)
     expected = recount(x)
     for index, member in enumerate(MEMBERS):
@@ -81,7 +81,7 @@ def load_gradients():
 
 
 def sized(text, g):
-    """A module of 1000 elements, for as many as were recorded."""
+    """Replaces the size 1000 in a module by the number of recorded gradients."""
     return text.replace("<1000x", f"<{g.size}x")
 
 
@@ -102,8 +102,8 @@ func.func @f(%g: tensor<1000x1xf32>)
 def test_moments_of_recorded_gradients(backend):
     case, g = load_gradients()
     outputs = evaluate(sized(MOMENTS, g), {"arg0": g[:, None]}, "--backend", backend)
-    largest, least, mean, variance = (outputs[f"result{i}"] for i in range(4))
-    assert (largest, -least) == (F32(case["max"]), F32(case["min"]))
+    largest, negated, mean, variance = (outputs[f"result{i}"] for i in range(4))
+    assert (largest, -negated) == (F32(case["max"]), F32(case["min"]))
     np.testing.assert_allclose(mean, case["mean"], rtol=1e-6)
     np.testing.assert_allclose(np.sqrt(variance), case["std_pop"], rtol=1e-6)
     unbiased = np.sqrt(variance * g.size / (g.size - 1))
@@ -134,7 +134,7 @@ func.func @f(%g: tensor<1000xf32>, %scale: tensor<f32>)
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("scale", [1, 65536])
 def test_recorded_gradients_in_narrow_formats(scale, backend):
-    """All of them, as they are and in f16 and bf16 behind a scale."""
+    """Multiplies the gradients by a loss scale and rounds them to f16 and bf16."""
     case, g = load_gradients()
     wanted = case["by_scale"][str(scale)]
     outputs = evaluate(
@@ -150,7 +150,7 @@ def test_recorded_gradients_in_narrow_formats(scale, backend):
     assert half - zeros == wanted["flushed_to_zero_f16"]
     assert infinite == wanted["overflow_f16"]
     assert brain - zeros == wanted["flushed_to_zero_bf16"]
-    # Normal numbers of f16 begin at 2^-14, the others at 2^-24.
+    # Normal values of f16 begin at 2^-14, subnormal ones at 2^-24.
     assert in_half[: 127 - 14].sum() - half == wanted["subnormal_f16"]
     assert given[: 127 - 24].sum() - zeros == wanted["below_min_sub"]
 
@@ -158,7 +158,7 @@ def test_recorded_gradients_in_narrow_formats(scale, backend):
 @pytest.mark.parametrize(
     "members", [["exponents"], ["zeros", "nonfinite"], ["smallest"]]
 )
-def test_some_statistics(members):
+def test_subsets_of_the_statistics(members):
     x = np.float32([[0, 1, -2.5], [np.inf, 1e-30, 0]])
     outputs = evaluate(module(x, members), {"arg0": x}, "--backend", "cpu")
     for index, member in enumerate(members):

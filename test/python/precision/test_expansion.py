@@ -1,5 +1,5 @@
-"""Formats that expand the range of groups: all backends have the same bits, and these are
-close to the function that is meant. docs/decisions/0058-range-expansion-bits.md."""
+"""Formats with range expansion: all backends compute the same bits, and these are close to
+the exact formulas. docs/decisions/0058-range-expansion-bits.md."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ def test_backends_have_the_bits_of_the_reference(name, backend):
 
 
 def exact(name, x):
-    """The formulas in f64: power, centre, scale, and the elements over their scale."""
+    """The formulas in f64. Returns amax, the power before it is rounded down (in 16ths), the
+    power, centre, scale, and the elements divided by their scale."""
     form = FORMATS[name]
     rows = form.rows(x).astype(np.float64)
     magnitude = np.abs(rows)
     amax = magnitude.max(1)
     with np.errstate(all="ignore"):
-        least = np.where(magnitude == 0, np.inf, magnitude).min(1)
-        steps = np.log2(float(form.bound)) / np.log2(amax / least) * 16
+        smallest = np.where(magnitude == 0, np.inf, magnitude).min(1)
+        steps = np.log2(float(form.bound)) / np.log2(amax / smallest) * 16
         power = np.where(
-            amax / least <= 1 + 2**-12, 1, np.maximum(np.floor(steps), 1) / 16
+            amax / smallest <= 1 + 2**-12, 1, np.maximum(np.floor(steps), 1) / 16
         )
-        centre = np.sqrt(amax) * np.sqrt(least)
+        centre = np.sqrt(amax) * np.sqrt(smallest)
         scale = (amax / centre) ** power / float(form.largest)
         y = np.sign(rows) * (magnitude / centre[:, None]) ** power[:, None]
     return amax, steps, power, centre, scale, y / scale[:, None]
@@ -47,23 +48,23 @@ def exact(name, x):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_bits_are_close_to_the_formulas(name):
-    """Against f64: bounds of docs/decisions/0058-range-expansion-bits.md."""
+    """The bounds are those of docs/decisions/0058-range-expansion-bits.md."""
     x = draw_groups(name, 3)
     parts = quantize(name, x, "reference")
     amax, steps, power, centre, scale, _ = exact(name, x)
     some = (amax > 0) & (np.arange(len(amax)) < len(amax) - 1)
-    # A power is another one where the quotient is an integer but for its last bits.
+    # The power may differ where the quotient is within rounding errors of an integer.
     with np.errstate(invalid="ignore"):
         near = np.abs(steps - np.rint(steps)) < 1e-5 * np.maximum(steps, 1)
     same = parts["power"] == power
     assert (same | near)[some].all() and same[some & (power <= 16)].mean() > 0.95
     kept = some & same
     np.testing.assert_allclose(parts["centre"][kept], centre[kept], rtol=2**-22)
-    # Magnitudes count up to 2^127 times the centre.
+    # The bound holds for magnitudes up to 2^127 times the centre.
     normal = kept & (scale > 2.0**-126) & (power <= 16) & (amax / centre < 2.0**127)
     np.testing.assert_allclose(parts["scale"][normal], scale[normal], rtol=2e-6)
     assert normal.mean() > 0.5
-    # What codes stand for, from the parts as they are.
+    # Decodes the elements in f64, from the computed codes, scales, powers and centres.
     form = FORMATS[name]
     codes = form.unpack(parts["codes"], len(x))
     numbers = (
@@ -84,7 +85,8 @@ def test_bits_are_close_to_the_formulas(name):
 
 
 def test_a_ratio_beyond_f32_is_not_constant():
-    """Its logarithm is found of a part of it, which may be 1 or less."""
+    """The ratio of the largest to the smallest magnitude overflows f32. The power is still
+    computed from its logarithm, as for other ratios."""
     x = np.tile(F32(1), 128)
     x[0] = F32(2.0**-120)
     for backend in ("reference", "cpu", "simulator"):
@@ -93,8 +95,8 @@ def test_a_ratio_beyond_f32_is_not_constant():
 
 
 @pytest.mark.parametrize("name", ["e4m3x", "e5m2x"])
-def test_logarithms_of_codes_are_no_ties(name):
-    """So that any logarithm of f64 with 40 right bits, rounded to f32, is the nearest one."""
+def test_logarithms_of_elements_are_far_from_ties(name):
+    """Thus a logarithm in f64 with 40 correct bits always rounds to the nearest f32."""
     codes = np.arange(1, 128, dtype=np.uint8).view(FLOATS[FORMATS[name].element])
     codes = codes.astype(np.float64)
     logs = np.log2(codes[np.isfinite(codes)])
@@ -121,7 +123,7 @@ func.func @f(%p: tensor<2000xf32>, %g: tensor<2000xf32>, %s: tensor<2000xf32>)
 
 
 def round_to_f32(numerator):
-    """An integer, as a normal number of f32."""
+    """Rounds an integer to nearest even, to a normal value of f32."""
     size = abs(numerator)
     cut = max(size.bit_length() - 24, 0)
     kept, rest = size >> cut, size & ((1 << cut) - 1)
@@ -130,8 +132,9 @@ def round_to_f32(numerator):
 
 
 def draw_sums(count):
-    """Factors and summands: (1 + 2^-a) m, 1 - 2^-a and a number whose distance to the next
-    one is 2, so that the sum is next to the middle of two by less than f64 tells apart."""
+    """Yields numerators of factors and summands: (1 + 2^-a) m, 1 - 2^-a, and a value with a
+    distance of 2 to the next f32. The sum is so close to the midpoint of two f32 values that
+    f64 often cannot distinguish it from the midpoint."""
     random = np.random.default_rng(3)
     for _ in range(count):
         a = int(random.integers(15, 24))

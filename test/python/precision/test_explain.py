@@ -1,4 +1,4 @@
-"""Why each op has its format: what `binade explain` and `binade diff` say comes true."""
+"""`binade explain` reports why each op has its format, and its reports match the compiler."""
 
 import math
 import random
@@ -35,11 +35,11 @@ def find_model(name):
 
 
 def count_casts(text):
-    """How many casts a module has, and the bytes that they read and write."""
+    """Returns the number of casts in a module, and the bytes that they read and write."""
     casts = re.findall(
         r"binade\.cast .*: \(tensor<((?:\d+x)*)(\w+)>\) -> tensor<(?:\d+x)*(\w+)>", text
     )
-    # What is rounded to TF32 stays f32.
+    # Rounding to TF32 counts as a cast from f32 to f32.
     casts += [
         (shape, element, element)
         for shape, element in re.findall(
@@ -81,8 +81,8 @@ def test_the_printed_change_flips_the_printed_ops(tmp_path, model, policy):
         assert changed == flip["ops"], op
 
 
-def test_decisions_and_casts_are_the_compilers(tmp_path):
-    """The module that assign and materialize write, read as text."""
+def test_explain_matches_the_decisions_and_casts_of_the_compiler(tmp_path):
+    """Counts decisions and casts in the text of the module after assign and materialize."""
     for policy in [*POLICIES, "tf32"]:
         report = explain(MINI, policy)
         step = tmp_path / "step.mlir"
@@ -107,7 +107,7 @@ def test_decisions_and_casts_are_the_compilers(tmp_path):
         assert total["cast_bytes"] == cast_bytes - bytes_before
 
 
-def test_each_op_says_what_it_followed():
+def test_inferred_formats_name_the_value_that_they_follow():
     report = explain(MINI, "bf16-amp")
     ops = report["ops"]
     for op in ops:
@@ -115,7 +115,7 @@ def test_each_op_says_what_it_followed():
             assert re.match("reads (a wide value|only narrow values)", op["reason"]), op
             if "from" in op:
                 source = ops[op["from"]]
-                # Sums of attention are f32 always; a saved value only waits.
+                # The statistics of attention are always f32, and `save` computes nothing.
                 assert source["result"] == op["format"] or source["op"] in (
                     "attention",
                     "save",
@@ -136,7 +136,7 @@ def test_each_op_says_what_it_followed():
         (["fp32", "--states", "bf16"], "bf16", "bf16", "bf16"),
     ],
 )  # fmt: skip
-def test_states_are_named_as_they_are_kept(flags, first, second, small):
+def test_explain_names_the_formats_of_states(flags, first, second, small):
     states = {s["name"]: s["format"] for s in explain(MINI, *flags)["states"]}
     assert states["exp_avg/blocks.0.mlp.0.weight"] == first
     assert states["exp_avg_sq/blocks.0.mlp.0.weight"] == second
@@ -147,24 +147,26 @@ def test_states_are_named_as_they_are_kept(flags, first, second, small):
     "scales, computed",
     [("e4m3-tensor", "bf16"), ("mxfp8", "bf16"), ("coat-group", "f32")],
 )
-def test_products_of_codes_that_bf16_does_not_hold_are_f32(scales, computed, tmp_path):
-    """A scale of 16 elements that is no power of two makes more bits than bf16 has."""
+def test_matmuls_whose_dequantized_operands_exceed_bf16_are_f32(
+    scales, computed, tmp_path
+):
+    """A scale per 16 elements that is not a power of two needs more bits than bf16 has."""
     policy = tmp_path / "scales.yaml"
     policy.write_text(
         "name: scales\nextends: bf16-amp\nrules:\n- match: {op: matmul, role: weight}\n"
         f"  quantize: {{activation: {scales}, weight: {scales}, gradient: {scales}}}\n"
     )
-    products = [op for op in explain(MINI, policy)["ops"] if "operands" in op]
-    assert products and {op["format"] for op in products} == {computed}
+    matmuls = [op for op in explain(MINI, policy)["ops"] if "operands" in op]
+    assert matmuls and {op["format"] for op in matmuls} == {computed}
     step = tmp_path / "step.mlir"
     done = binade("compile", MINI, "--policy", policy, "--to=kernels", "-o", step)
     assert done.returncode == 0, done.stderr
-    made = re.findall(r"binade.matmul .* : \(tensor<[0-9x]+x(\w+)>", step.read_text())
-    assert made.count(computed) >= len(products)
-    assert computed == "bf16" or made.count("bf16") < len(products)
+    found = re.findall(r"binade.matmul .* : \(tensor<[0-9x]+x(\w+)>", step.read_text())
+    assert found.count(computed) >= len(matmuls)
+    assert computed == "bf16" or found.count("bf16") < len(matmuls)
 
 
-def test_products_that_a_rule_cannot_quantize_say_so(tmp_path):
+def test_explain_reports_matmuls_that_a_rule_cannot_quantize(tmp_path):
     policy = tmp_path / "wide.yaml"
     policy.write_text(
         "name: wide\nextends: fp8-current\nrules:\n"
@@ -178,7 +180,7 @@ def test_products_that_a_rule_cannot_quantize_say_so(tmp_path):
             assert "not quantized" not in op.get("reason", ""), op
 
 
-def test_a_pin_is_named_and_its_removal_is_the_change(tmp_path):
+def test_the_flip_of_a_pin_is_its_removal(tmp_path):
     step, edited = tmp_path / "step.mlir", tmp_path / "edited.mlir"
     assert not binade(
         "compile", MINI, "--policy", "bf16-amp", "--to=assign", "-o", step
@@ -201,7 +203,7 @@ def test_a_pin_is_named_and_its_removal_is_the_change(tmp_path):
     assert pinned["ops"][first]["flip"] == {"pin": "remove", "ops": changed}
 
 
-def test_what_each_rule_costs_is_what_goes_without_it(tmp_path):
+def test_the_cost_of_a_rule_is_the_difference_without_it(tmp_path):
     rules = [
         "{match: {op: gelu}, class: deny}",
         "{match: {name: 'blocks.1.*', op: matmul}, compute: f32}",

@@ -1,5 +1,5 @@
-"""What a plan computes otherwise than the policy decided is said, with the reason: by
-explain, inspect, compile and --strict. docs/decisions/0059-fallbacks.md."""
+"""Fallbacks, where a plan computes in other formats than the policy decided, are reported
+with the reason by explain, inspect, compile and --strict. docs/decisions/0059-fallbacks.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from support.fallback_models import Model, write_all, write_one
 from support.reference import binade
 
-# Those that are tested each day; the others nightly.
+# Targets that are tested every day; the others are tested nightly.
 DAILY = ["", "cuda:sm_90"]
 TARGETS = ["", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100"]
 
@@ -33,18 +33,18 @@ FORMATS = {"F8_E4M3": "f8E4M3FN", "F8_E5M2": "f8E5M2", "BF16": "bf16", "F16": "f
            "F32": "f32"}  # fmt: skip
 
 
-def walk(records):
+def list_library_calls(records):
     for record in records:
         if record["kind"] == "loop":
-            yield from walk(record["body"])
+            yield from list_library_calls(record["body"])
         elif record["kind"] != "launch":
             yield record
 
 
 def list_computed(plan):
-    """Of each node the formats that its records multiply, and their kinds."""
+    """Maps each node to the operand formats and the kinds of its plan records."""
     found = collections.defaultdict(list)
-    for record in walk(plan["records"]):
+    for record in list_library_calls(plan["records"]):
         if record["kind"] == "copy":
             continue
         views = {"matmul": ("lhs", "rhs"), "attention": ("query", "key"), "convolution":
@@ -63,15 +63,15 @@ def list_computed(plan):
 
 
 def decided(op):
-    """Codes where both factors are to be codes."""
+    """The decided format of an op, or those of its operands if both are quantized."""
     operands = [text for text in op.get("operands", []) if text]
     if len(operands) < 2:
         return op["format"]
     return " x ".join(re.match(r"\w+", text)[0] for text in operands)
 
 
-def told(op):
-    """What the plan is said to compute."""
+def reported(op):
+    """The format in which, according to explain, the plan computes an op."""
     return op["plan"]["computed"] if "plan" in op else decided(op)
 
 
@@ -95,8 +95,8 @@ def choose_marks(policy, target):
     for policy in POLICIES for target in TARGETS
 ])  # fmt: skip
 def test_reported_fallbacks_are_those_of_the_records(policy, target, model):
-    """Decisions by explain, records by the plan: the one with what is told of it is the
-    other, node by node."""
+    """For each node, the decisions and fallbacks that explain reports give the formats of the
+    records in the plan."""
     report = json.loads(
         run("explain", model, policy, target, "--format", "json").stdout
     )
@@ -113,15 +113,15 @@ def test_reported_fallbacks_are_those_of_the_records(policy, target, model):
                 assert op["plan"]["reason"], op
     assert set(ops) == set(computed)
     for name, group in ops.items():
-        expected = [told(op) for op in group]
+        expected = [reported(op) for op in group]
         got = [text for text, _ in computed[name]]
-        if not target:  # No CPU has units for TF32.
+        if not target:  # CPUs have no TF32 units.
             expected, got = (
                 [t.replace("tf32", "f32") for t in x] for x in (expected, got)
             )
         if group[0]["op"].startswith("attention"):
             assert set(expected) == set(got), name
-            # A target with kernels for the format has one for all, or it is told.
+            # A GPU computes attention by one fused kernel, or explain reports a fallback.
             if target and expected[0] in ("bf16", "f16"):
                 isWhole = all(kind == "attention" for _, kind in computed[name])
                 assert isWhole != any("plan" in op for op in group), name
@@ -132,7 +132,7 @@ def test_reported_fallbacks_are_those_of_the_records(policy, target, model):
 REASONS = {
     "k50": ("k = 50 is not a multiple of 16", "k = 64"),
     "n20": ("n = 20 is not a multiple of 16", "n = 32"),
-    "rows30": ("k = 30 is not a multiple of 16", "k = 32"),  # Of the weight's gradient.
+    "rows30": ("k = 30 is not a multiple of 16", "k = 32"),  # In the weight's gradient.
 }
 
 
@@ -162,7 +162,7 @@ def test_reasons_and_shapes_are_named(model):
 
 
 @pytest.mark.parametrize("terms, rows", [(50, 32), (64, 24), (64, 32)])
-def test_strict_refuses_what_is_not_kept(terms, rows, tmp_path):
+def test_strict_rejects_fallbacks(terms, rows, tmp_path):
     model, bundle = write_one(tmp_path / "one.onnx", terms, rows), tmp_path / "one.bnd"
     isKept = terms % 16 == 0 and rows % 16 == 0
     done = run("compile", model, "fp8-current", "cuda:sm_90", "-o", bundle)
@@ -184,7 +184,7 @@ def test_strict_refuses_what_is_not_kept(terms, rows, tmp_path):
         assert message in done.stderr and "'first'" in done.stderr
 
 
-def test_pieces_are_a_note_and_no_error(tmp_path):
+def test_ops_computed_in_pieces_are_a_note_and_not_an_error(tmp_path):
     model = Model()
     x = model.reshape("x", model.input("in", 40), 2, 2, 16, 20)
     q = model.add("Mul", "q", x, model.weight("scale", 20))
@@ -203,7 +203,7 @@ def test_pieces_are_a_note_and_no_error(tmp_path):
     assert "pieces" not in done.stderr
 
 
-def test_of_cpus_inspect_and_explain_tell(tmp_path):
+def test_inspect_and_explain_report_fallbacks_on_cpus(tmp_path):
     path = write_one(tmp_path / "one.onnx", 64)
     text = run("inspect", path, "fp8-current", "").stdout
     assert (

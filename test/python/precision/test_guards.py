@@ -1,4 +1,4 @@
-"""Gradients that vanish in a narrow format, and the scale of the loss that prevents it."""
+"""Gradients that underflow in a narrow format raise the loss scale (`loss_scale: underflow`)."""
 
 import json
 
@@ -35,7 +35,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case, expected", CASES)
-def test_when_a_scale_is_raised(case, expected):
+def test_raise_scale_raises_when_too_many_gradients_underflow(case, expected):
     count, vanished, nonzero, amax = case
     scale, new_count, infeasible = evaluate_op(
         "raise_scale",
@@ -74,8 +74,8 @@ def train(folder, row, scaling, steps=12):
 def vanished(row, scale):
     """The share of the weight's gradient that f16 rounds to 0, and its amax."""
     x = F16(row).astype(F32)
-    product = (x @ WEIGHT.astype(F16).astype(F32)).astype(F16).astype(F32)
-    upstream = (2 * product * F32(scale) / 8).astype(F16).astype(F32)
+    hidden = (x @ WEIGHT.astype(F16).astype(F32)).astype(F16).astype(F32)
+    upstream = (2 * hidden * F32(scale) / 8).astype(F16).astype(F32)
     exact = x.T @ upstream
     rounded = exact.astype(F16)
     return np.sum((exact != 0) & (rounded == 0)) / np.sum(exact != 0), np.max(
@@ -83,66 +83,66 @@ def vanished(row, scale):
     )
 
 
-def least_gradient(row, scale):
+def smallest_gradient(row, scale):
     """The smallest magnitude of the weight's gradient that is not 0."""
     x = F16(row).astype(F32)
-    product = (x @ WEIGHT.astype(F16).astype(F32)).astype(F16).astype(F32)
-    upstream = (2 * product * F32(scale) / 8).astype(F16).astype(F32)
+    hidden = (x @ WEIGHT.astype(F16).astype(F32)).astype(F16).astype(F32)
+    upstream = (2 * hidden * F32(scale) / 8).astype(F16).astype(F32)
     exact = np.abs(x.T @ upstream)
     return exact[exact > 0].min()
 
 
-def test_the_scale_follows_what_vanishes(tmp_path):
+def test_the_scale_grows_while_gradients_underflow(tmp_path):
     row = [[1, 1, 1, 3e-7]] * 2
-    scales, said = train(tmp_path, row, "init: 0.0625, underflow: 0.01, check: 2")
+    scales, log = train(tmp_path, row, "init: 0.0625, underflow: 0.01, check: 2")
     expected, scale = [], 0.0625
     for step in range(12):
         expected.append(scale)
-        # After two good steps.
+        # The share is checked after two steps without overflow.
         if step % 2 == 1 and vanished(row, scale)[0] > 0.01:
             scale *= 2
     assert scales == expected and len(set(scales)) > 2
     assert vanished(row, scales[-1])[0] == 0 < vanished(row, scales[0])[0]
-    assert "no feasible scale" not in said
+    assert "no feasible scale" not in log
 
 
-def test_no_feasible_scale_is_said_with_what_proves_it(tmp_path):
+def test_no_feasible_scale_is_reported_with_its_bounds(tmp_path):
     row = [[400, 400, 400, 0], [0, 0, 0, 1e-6]]
-    scales, said = train(tmp_path, row, "init: 0.25, underflow: 0.01, check: 2")
+    scales, log = train(tmp_path, row, "init: 0.25, underflow: 0.01, check: 2")
     share, amax = vanished(row, scales[-1])
     assert share > 0.01 and 2 * amax > 65504 / 4
-    scale, least = scales[-1], least_gradient(row, scales[-1])
-    # What rounds to nearest is finite below 65520, and not 0 above 2^-25.
-    overflow, zero = scale * 65520 / amax, scale * 2.0**-25 / least
+    scale, smallest = scales[-1], smallest_gradient(row, scales[-1])
+    # Rounding to nearest gives a finite f16 below 65520, and not 0 above 2^-25.
+    overflow, zero = scale * 65520 / amax, scale * 2.0**-25 / smallest
     assert zero > overflow
-    line = next(line for line in said.splitlines() if "no feasible scale" in line)
-    assert said.count("no feasible scale") == 1
+    line = next(line for line in log.splitlines() if "no feasible scale" in line)
+    assert log.count("no feasible scale") == 1
     assert (
         f"the gradient of 'weight' reaches {amax:.4g} at a scale of {scale:g} and "
         f"overflows from a scale of {overflow:.4g} on, and that of 'weight' has elements "
-        f"of {least:.4g}, which become 0 up to a scale of {zero:.4g} "
+        f"of {smallest:.4g}, which become 0 up to a scale of {zero:.4g} "
         f"({100 * share:.3g}% of its elements do)"
     ) in line
 
 
-def test_where_a_scale_would_do_nothing_is_claimed(tmp_path):
-    """A share vanishes and the largest gradient has no room for another growth, but the
-    smallest are near: a scale in between holds both."""
+def test_no_warning_if_a_scale_without_underflow_exists(tmp_path):
+    """Gradients underflow, and doubling the scale would exceed the limit for the largest one.
+    But a scale exists at which nothing under- or overflows, so nothing is reported."""
     row = [[400, 400, 400, 0], [0, 0, 0, 2.0**-11]]
-    scales, said = train(tmp_path, row, "init: 0.5, underflow: 0.01, check: 2")
+    scales, log = train(tmp_path, row, "init: 0.5, underflow: 0.01, check: 2")
     share, amax = vanished(row, scales[-1])
-    least = least_gradient(row, scales[-1])
+    smallest = smallest_gradient(row, scales[-1])
     assert share > 0.01 and 2 * amax > 65504 / 4
-    assert least * 65520 / amax > 2.0**-25 > least and set(scales) == {0.5}
-    assert "no feasible scale" not in said
+    assert smallest * 65520 / amax > 2.0**-25 > smallest and set(scales) == {0.5}
+    assert "no feasible scale" not in log
 
 
-def test_without_the_setting_nothing_grows(tmp_path):
+def test_without_the_setting_the_scale_is_not_raised(tmp_path):
     scales, _ = train(tmp_path, [[1, 1, 1, 3e-7]] * 2, "init: 0.0625")
     assert set(scales) == {0.0625}
 
 
-def test_gradients_that_are_not_rounded_cannot_be_watched(tmp_path):
+def test_underflow_of_f32_gradients_cannot_be_watched(tmp_path):
     with pytest.raises(AssertionError, match="but all gradients are 'f32'"):
         train(tmp_path, [[1, 1, 1, 1]] * 2, "underflow: 0.01}, narrow: f32, "
               "evidence: {overflow: 0")  # fmt: skip

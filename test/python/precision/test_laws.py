@@ -1,7 +1,7 @@
-"""Laws of the precision phases, on generated graphs and on the shared models.
+"""Properties of the phases assign and materialize that hold for every graph.
 
-What holds for every graph is tested on graphs that nobody chose: a law that
-breaks is a bug, whatever the graph. More seeds run at night.
+They are tested on randomly generated graphs and on the shared models. More seeds run at
+night.
 """
 
 import itertools
@@ -33,7 +33,7 @@ POLICIES = sorted(
 
 @pytest.fixture(scope="module")
 def get_step():
-    """The training step of a case or of a shared model, made once."""
+    """Returns the training step of a case or of a shared model; each is compiled once."""
     steps = {}
 
     def get(case):
@@ -70,7 +70,7 @@ def on_graphs(count, models=True):
 
 
 def choose(case, items):
-    """One of `items`, another one for each case."""
+    """Draws one of `items`, seeded by the case."""
     return random.Random(str(case)).choice(items)
 
 
@@ -90,13 +90,13 @@ def test_seeds_determine_graphs_and_differ():
     assert texts == again and len(set(texts)) == len(texts)
 
 
-def test_every_kind_of_op_is_generated():
-    """What has an adjoint stands in the graphs; a new op takes a line in KINDS."""
+def test_every_differentiable_op_is_generated():
+    """The generated graphs contain every op with an adjoint; a new op needs a line in KINDS."""
     coverage = (ROOT / "docs/generated/Coverage.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| (\w+) ", coverage, re.MULTILINE)
     known = {name for name, kind, adjoint in rows if adjoint == "yes"}
     assert len(known) > 35
-    # Of gradients, whose own are in test_adjoints.
+    # Ops that compute gradients; test_adjoints tests their adjoints.
     known -= {"conv_input_grad", "conv_weight_grad", "gather_grad"}
     texts = "".join(case.text for case in list_cases(60))
     assert known <= set(re.findall(r"= binade\.(\w+)", texts))
@@ -114,11 +114,11 @@ def test_fp32_is_the_identity(case, get_step):
     assert after.split("\n")[1:-2] == str(step).split("\n")[1:-2]
 
 
-# --- Again --------------------------------------------------------------------
+# --- Idempotence --------------------------------------------------------------
 
 
 @on_graphs(8)
-def test_again_changes_nothing(case, get_step):
+def test_running_a_phase_twice_changes_nothing(case, get_step):
     policy = choose(case, POLICIES)
     once = opt(str(get_step(case)), assign(policy))
     assert opt(once, assign(policy)) == once
@@ -161,13 +161,13 @@ def test_the_order_of_independent_ops_decides_nothing(case, get_step):
     assert actual == [expected[number] for number in order]
 
 
-# --- More and less ------------------------------------------------------------
+# --- Monotonicity -------------------------------------------------------------
 
 PROPAGATE = {"operands": "", "painting": "propagate: painting\n"}
 
 
 def write_policy(path, classes, more=""):
-    """A policy that says of some kinds of ops which class they have."""
+    """Writes a policy that sets the classes of some kinds of ops."""
     rules = "".join(
         f"  - {{ match: {{ op: {kind} }}, class: {name}, optional: true }}\n"
         for kind, name in classes.items()
@@ -184,8 +184,8 @@ def list_kinds(assigned):
 
 @pytest.mark.parametrize("propagate", PROPAGATE)
 @on_graphs(8)
-def test_more_allowed_is_more_narrow(case, get_step, propagate, tmp_path):
-    """Each list of classes allows what the one before it does, and more."""
+def test_allowing_more_ops_narrows_more_values(case, get_step, propagate, tmp_path):
+    """Each policy allows the ops of the policy before it, and more."""
     step = get_step(case)
     draw = random.Random(str(case))
     kinds = list_kinds(opt(str(step), assign("bf16-amp")))
@@ -208,9 +208,9 @@ def test_more_allowed_is_more_narrow(case, get_step, propagate, tmp_path):
 
 
 @on_graphs(6, models=False)
-def test_a_power_of_two_scales_no_bit(case, tmp_path):
+def test_a_loss_scale_that_is_a_power_of_two_changes_no_bit(case, tmp_path):
     """Scaled and unscaled gradients differ in their exponents only."""
-    # A graph that casts to f16 by itself leaves no room for the scale.
+    # Casts to f16 in the graph itself would overflow or underflow with the scale.
     step = opt(case.text.replace("xf16>", "xbf16>"), *DERIVE)
     policy, inputs = tmp_path / "scaled.yaml", case.draw()
     plain = reference.evaluate(step, inputs)
@@ -227,11 +227,11 @@ def test_a_power_of_two_scales_no_bit(case, tmp_path):
             np.testing.assert_array_equal(outputs[name], value, err_msg=name)
 
 
-# --- Places of casts ----------------------------------------------------------
+# --- Placement of casts -------------------------------------------------------
 
 
 def count_bits(step):
-    """What casts and ops that move data read and write: a view nothing."""
+    """The bits that casts and ops that move data read and write."""
     total = 0
     movers = r"binade\.(cast|transpose|slice|pad|gather|broadcast) "
     types = r": \(tensor<([\dx]*)[a-z]+(\d+)>.*\) -> tensor<([\dx]*)[a-z]+(\d+)>"
@@ -260,7 +260,7 @@ def test_placing_casts_changes_no_bit_and_moves_less(case, get_step):
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
-# --- Size ---------------------------------------------------------------------
+# --- Compile time -------------------------------------------------------------
 
 
 def test_time_is_linear_in_the_number_of_ports():
@@ -283,7 +283,7 @@ def test_time_is_linear_in_the_number_of_ports():
         pairs = [tuple(kept.values()) for kept in seconds.values()]
         return all(large < 10 * max(small, 0.01) for small, large in pairs)
 
-    # The shortest of some: a machine that does other things measures these.
+    # Takes the shortest of several times, because other processes disturb the measurement.
     for _ in range(8):
         measure()
         if is_linear():

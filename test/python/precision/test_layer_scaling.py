@@ -1,4 +1,5 @@
-"""A scale of gradients for each layer (arXiv 1910.12385), against the rule in numpy."""
+"""Adaptive loss scaling: a gradient scale for each layer (arXiv 1910.12385), compared with
+the rule in numpy."""
 
 import json
 import math
@@ -12,7 +13,7 @@ F32, F64 = np.float32, np.float64
 UNDERFLOW, BOUND, GATHERED = 1e-3, 16.0, 1024.0
 NARROW = "{name: p, narrow: f16, wide: f32"
 
-# Three layers; the gradient of the output is `y` times a number.
+# Three layers; the gradient of the output is the input `k` times the gradient seed.
 STEP = """
 func.func @step(
     %x: tensor<6x8xf32> {binade.role = #binade.role<batch>, binade.name = "x"},
@@ -50,7 +51,7 @@ func.func @step(
   return %dw1, %dw2, %dw3 : tensor<8x16xf32>, tensor<16x16xf32>, tensor<16x4xf32>
 }
 """
-# A second way for the gradient of the output, which passes no layer.
+# A second path of the output's gradient, which bypasses the third layer.
 JOIN = """%wide = binade.pad %dy {offsets = array<i64: 0, 6>, strides = array<i64: 1, 1>,
     binade.phase = #binade.phase<backward>} : (tensor<6x4xf32>) -> tensor<6x16xf32>
   %both = binade.add %dr2, %wide {binade.phase = #binade.phase<backward>}
@@ -87,7 +88,7 @@ def erfinv(p):
 
 
 def rule(g, w, fan, gathered, bound=BOUND, limit=GATHERED, underflow=UNDERFLOW):
-    """The authors' ada_loss/core.py, retold."""
+    """The scale of a layer, as the authors' ada_loss/core.py computes it."""
     g, w = g.astype(F64), w.astype(F64)
     spread = math.sqrt((g.var() + g.mean() ** 2) * (w.var() + w.mean() ** 2))
     spread *= math.sqrt(0.5 * fan)
@@ -102,28 +103,28 @@ def rule(g, w, fan, gathered, bound=BOUND, limit=GATHERED, underflow=UNDERFLOW):
 
 
 def numpy_step(t, narrow, joined=False, **settings):
-    """Gradients and scales; `narrow` rounds what the policy makes f16."""
+    """Gradients and scales. With `narrow`, values that the policy makes f16 are rounded."""
     wide = lambda x: x.astype(F32)
     half = (lambda x: x.astype(F16).astype(F32)) if narrow else (lambda x: x)
 
-    def product(a, b):
+    def matmul(a, b):
         with np.errstate(over="ignore"):
             return half((half(a).astype(F64) @ half(b).astype(F64)).astype(F32))
 
-    h1 = product(t["x"], t["w1"])
-    h2 = product(np.maximum(h1, 0), t["w2"])
+    h1 = matmul(t["x"], t["w1"])
+    h2 = matmul(np.maximum(h1, 0), t["w2"])
     dy = t["k"]
     third = rule(dy, t["w3"], 4, 1.0, **settings) if narrow else 1.0
-    dr2, gathered = product(wide(dy * F32(third)), t["w3"].T), third
+    dr2, gathered = matmul(wide(dy * F32(third)), t["w3"].T), third
     if joined:
         dr2, gathered = dr2 / F32(third) + np.pad(dy, ((0, 0), (6, 6))), 1.0
     dh2 = np.where(h2 > 0, dr2, 0)
     second = rule(dh2, t["w2"], 16, gathered, **settings) if narrow else 1.0
-    dh1 = np.where(h1 > 0, product(wide(dh2 * F32(second)), t["w2"].T), 0)
+    dh1 = np.where(h1 > 0, matmul(wide(dh2 * F32(second)), t["w2"].T), 0)
     return {
-        "w3": product(np.maximum(h2, 0).T, dy),
-        "w2": product(np.maximum(h1, 0).T, dh2) / F32(gathered),
-        "w1": product(t["x"].T, dh1) / F32(gathered * second),
+        "w3": matmul(np.maximum(h2, 0).T, dy),
+        "w2": matmul(np.maximum(h1, 0).T, dh2) / F32(gathered),
+        "w1": matmul(t["x"].T, dh1) / F32(gathered * second),
         "scale layer third": F32(third),
         "scale layer second": F32(second),
     }
@@ -132,7 +133,7 @@ def numpy_step(t, narrow, joined=False, **settings):
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("size", [3e-8, 1e-6, 1e-2, 3e4])
-def test_layers_scale_as_the_rule_says(size, joined, backend, tmp_path):
+def test_scales_and_gradients_match_the_rule(size, joined, backend, tmp_path):
     module = make(
         tmp_path, NARROW + ", loss_scale: {static: 1, per_layer: {}}}", joined
     )
@@ -195,8 +196,8 @@ RECORDED = json.loads((ROOT / "test/data/golden/misc.json").read_text())["cases"
 @pytest.mark.parametrize(
     "case", RECORDED["adaloss"], ids=lambda case: str(case["scale_pow2"])
 )
-def test_scales_are_those_recorded(case, backend, tmp_path):
-    """Without bounds, as by the authors' code."""
+def test_scales_match_recorded_ones(case, backend, tmp_path):
+    """Recorded with the authors' code, without bounds."""
     layers = "per_layer: {bound: 65536, gathered: 1048576}"
     policy = NARROW + f", loss_scale: {{static: 1, {layers}}}}}"
     g, w = (
@@ -211,7 +212,7 @@ def test_scales_are_those_recorded(case, backend, tmp_path):
 
 
 @pytest.mark.parametrize("value", [0, np.inf, np.nan])
-def test_extreme_gradients_are_left_alone(value, tmp_path):
+def test_zero_and_non_finite_gradients_are_not_scaled(value, tmp_path):
     module = make(tmp_path, NARROW + ", loss_scale: {static: 1, per_layer: {}}}")
     t = tensors(1)
     t["k"][:] = value
@@ -222,7 +223,7 @@ def test_extreme_gradients_are_left_alone(value, tmp_path):
     )
 
 
-def test_scales_are_made_once(tmp_path):
+def test_materializing_twice_adds_no_second_scale(tmp_path):
     module = make(tmp_path, NARROW + ", loss_scale: {static: 1, per_layer: {}}}")
     (tmp_path / "once.mlir").write_text(module)
     again = opt(tmp_path / "once.mlir", "--binade-materialize-pipeline")

@@ -1,7 +1,7 @@
-"""The rules by which the scale of the loss changes, from the policy to the kernel.
+"""Dynamic and static loss scaling, from the policy to the kernel.
 
-The traces are those of GradScaler, Keras, Apex and DeepSpeed (data/golden); a step
-overflows because its batch holds an infinity.
+Scales are compared with recorded traces of GradScaler, Keras, Apex and DeepSpeed
+(data/golden). A step overflows because its batch contains an infinity.
 """
 
 import json
@@ -47,17 +47,17 @@ def update(state, overflows, text):
 
 
 class DeepSpeed:
-    """DynamicLossScaler of deepspeed/runtime/fp16/loss_scaler.py, retold."""
+    """The algorithm of DynamicLossScaler in deepspeed/runtime/fp16/loss_scaler.py."""
 
-    def __init__(self, window, shift, consecutive, least):
+    def __init__(self, window, shift, consecutive, minimum):
         self.scale, self.step, self.last = F32(65536), 0, -1
         self.window, self.shift, self.left = window, shift, shift
-        self.consecutive, self.least = consecutive, least
+        self.consecutive, self.minimum = consecutive, minimum
 
     def update(self, overflows):
         if overflows:
             if self.shift == 1 or self.left == 1:
-                self.scale = max(self.scale * F32(0.5), F32(self.least))
+                self.scale = max(self.scale * F32(0.5), F32(self.minimum))
             else:
                 self.left -= 1
             self.last = self.step
@@ -76,8 +76,8 @@ class DeepSpeed:
 @pytest.mark.parametrize(
     "window, shift, share", [(3, 2, 0.3), (1, 3, 0.5), (5, 4, 0.6)]
 )
-def test_hysteresis_is_that_of_deepspeed(window, shift, share, consecutive):
-    expected = DeepSpeed(window, shift, consecutive, least=16)
+def test_hysteresis_matches_deepspeed(window, shift, share, consecutive):
+    expected = DeepSpeed(window, shift, consecutive, minimum=16)
     text = attributes(window, delay=1, hysteresis=shift, min=16.0)
     text += ", consecutive_hysteresis" if consecutive else ""
     state, random = (65536, -1, shift), np.random.default_rng(window)
@@ -88,7 +88,7 @@ def test_hysteresis_is_that_of_deepspeed(window, shift, share, consecutive):
         assert (state[0], state[2]) == (expected.scale, expected.left), step
 
 
-def test_the_scale_is_that_of_pytorch_bit_for_bit():
+def test_the_scale_matches_pytorch_bit_for_bit():
     torch = pytest.importorskip("torch")
     scale, tracker = torch.tensor([12345.678]), torch.tensor([0], dtype=torch.int32)
     state, random = (scale.item(), 0), np.random.default_rng(5)
@@ -102,17 +102,17 @@ def test_the_scale_is_that_of_pytorch_bit_for_bit():
         assert state == (F32(scale.item()), tracker.item()), step
 
 
-def test_floor_and_ceiling():
+def test_minimum_and_maximum_of_the_scale():
     text = attributes(1, min=0.25, max=1.0)
     assert update((0.5, 0), False, text) == (1, 0)
     assert update((1, 0), False, text) == (1, 0)
     assert update((0.3, 0), True, text) == (0.25, 0)
-    # Without a floor the scale falls below 1.
+    # Without a minimum the scale falls below 1.
     assert update((1, 0), True, attributes(1)) == (0.5, 0)
 
 
 #
-# Compiled, from a policy.
+# Compiled steps, with a scale that a policy defines.
 #
 
 
@@ -141,7 +141,7 @@ def train(
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_policy_follows_its_trace(rule, tmp_path):
+def test_a_run_follows_the_recorded_trace(rule, tmp_path):
     setting, trace = RULES[rule]
     process, metrics, final = train(tmp_path, setting, STEPS, overflows=OVERFLOWS)
     assert process.returncode == 0, process.stderr
@@ -155,7 +155,7 @@ def test_a_policy_follows_its_trace(rule, tmp_path):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_reference_follows_the_trace(rule):
+def test_the_reference_follows_the_recorded_trace(rule):
     setting, trace = RULES[rule]
     pairs = dict(pair.split(": ") for pair in setting.split(", "))
     init = float(pairs.pop("init", 65536))
@@ -168,8 +168,9 @@ def test_the_reference_follows_the_trace(rule):
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_a_scale_follows_its_trace_while_parameters_shrink(batches, tmp_path):
-    """Steps that overflow are taken; of two batches the first one overflows."""
+def test_the_scale_follows_its_trace_with_shrink(batches, tmp_path):
+    """With `--on-nonfinite shrink`, steps that overflow are not skipped. With two batches
+    per step, the first one overflows."""
     setting, trace = RULES["torch"]
     x = np.full((2 * batches * STEPS, 4), 2.0**-12, F32)
     for step in OVERFLOWS:
@@ -187,7 +188,7 @@ def test_a_scale_follows_its_trace_while_parameters_shrink(batches, tmp_path):
     assert final["step"] == STEPS and np.isfinite(final["weight"]).all()
 
 
-def test_a_scale_that_is_sought_applies_no_infinity(tmp_path):
+def test_a_dynamic_scale_rejects_on_nonfinite_continue(tmp_path):
     model = write_model(tmp_path, ONE_WEIGHT, ["weight"], np.linspace(-1, 1, 16))
     safetensors.save(tmp_path / "data.safetensors", {"x": np.ones((2, 4), F32)})
     process = binade(
@@ -215,14 +216,14 @@ def test_a_static_scale_changes_no_bit_of_f32(scale, tmp_path):
 
 
 def test_a_static_scale_skips_nothing(tmp_path):
-    """A gradient that is not finite stops the run, or is applied if so asked."""
+    """A gradient that is not finite stops the run, or is applied with `continue`."""
     process, metrics, _ = train(tmp_path, "static: 8", 3, overflows=[1])
     assert process.returncode == 4, process.stderr
     assert "step 2: error: the gradients are not finite" in process.stderr
     process, metrics, final = train(
         tmp_path, "static: 8", 3, "--on-nonfinite", "continue", overflows=[1]
     )
-    assert process.returncode == 4, process.stderr  # For its weights are NaN.
+    assert process.returncode == 4, process.stderr  # Its weights are NaN.
     assert (
         "final.safetensors, after step 3: 1 parameter is not finite" in process.stderr
     )
@@ -231,12 +232,12 @@ def test_a_static_scale_skips_nothing(tmp_path):
 
 
 #
-# The end of a run that skips on and on.
+# A run that skips every step is stopped.
 #
 
 
 def test_too_many_skipped_steps_stop_the_run(tmp_path):
-    """The product of each batch is beyond f16, whatever the scale."""
+    """From the fourth step on, the matmul of every batch overflows f16 with any scale."""
     x = np.full((120, 4), 2.0, F32)
     x[6:] = 60000
     process, metrics, final = train(tmp_path, "init: 1024", 60, x=x)
@@ -245,11 +246,11 @@ def test_too_many_skipped_steps_stop_the_run(tmp_path):
     text = process.stderr
     assert "step 53: error: 50 steps in a row were skipped" in text
     assert f"the last one had a loss scale of {1024 * 0.5**49:g}" in text
-    products = x[-2:].astype(np.float64) @ final["weight"].astype(np.float64)
-    infinite = np.abs(products) >= 65520
+    hidden = x[-2:].astype(np.float64) @ final["weight"].astype(np.float64)
+    infinite = np.abs(hidden) >= 65520
     assert f"{infinite.sum()} of 8 elements in F16, computed by" in text
     assert "hidden" in text and "its operands reach 60000" in text
-    # The line of the policy that the run names does help.
+    # The rule that the message proposes fixes the run.
     advice = "this policy rule keeps it wide: - "
     [found] = [line.split(advice)[1] for line in text.splitlines() if advice in line]
     rule = found.partition("; add one for")[0]

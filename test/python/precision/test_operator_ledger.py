@@ -1,5 +1,5 @@
-"""Table 2 of COAT (Xi et al., 2024): what a layer of a Llama keeps for the backward part,
-operator by operator, in units of batch x sequence x hidden x 2 bytes."""
+"""`--ledger=paper` reproduces Table 2 of COAT (Xi et al., 2024): the memory that a Llama layer
+saves for backward, per operator, in units of batch x sequence x hidden x 2 bytes."""
 
 import json
 
@@ -13,13 +13,13 @@ from onnx import helper  # noqa: E402
 
 BATCH, LENGTH, HIDDEN, INNER, HEADS, WORDS = 4, 32, 96, 256, 6, 64
 UNIT = BATCH * LENGTH * HIDDEN * 2
-assert INNER * 3 == HIDDEN * 8  # As the paper has it.
+assert INNER * 3 == HIDDEN * 8  # The ratio in the paper.
 NORM, LINEAR, ROTATION = "rms_norm", "matmul", "neg mul add"
 FLASH, SILU, GATE = "attention", "silu", "mul"
 
 
 class Llama:
-    """A graph as frameworks export it, node by node."""
+    """A Llama as frameworks export it: norms and rotations are decomposed."""
 
     def __init__(self, layers):
         self.nodes, self.weights, self.constants = [], {}, {}
@@ -75,9 +75,9 @@ class Llama:
             self.node("Slice", x, *(self.constant([v]) for v in (start, stop, 3)))
             for start, stop in zip(ends, ends[1:])
         )
-        turned = self.node("Concat", self.node("Neg", second), first, axis=3)
+        rotated = self.node("Concat", self.node("Neg", second), first, axis=3)
         kept = self.node("Mul", x, self.number(np.cos(angle)))
-        return self.node("Add", kept, self.node("Mul", turned, self.number(np.sin(angle))),
+        return self.node("Add", kept, self.node("Mul", rotated, self.number(np.sin(angle))),
                          name=f"{name}.rotate")  # fmt: skip
 
     def layer(self, name, x):
@@ -128,13 +128,13 @@ def inspect(model, policy):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Of two and of three layers: what they differ by is a layer."""
+    """Models of two and of three layers; their difference is one layer."""
     folder = tmp_path_factory.mktemp("llama")
     return [Llama(n).save(folder / f"llama{n}.onnx") for n in (2, 3)]
 
 
 def measure_layer(models, policy):
-    """Elements of each kind of operator in units, and all scales in bytes."""
+    """The bytes of each operator of one layer, in units, and the bytes of all scales."""
     less, more = (inspect(model, policy)[0] for model in models)
     assert less.keys() == more.keys()
     change = {name: (more[name]["bytes"] - less[name]["bytes"]) / UNIT for name in more}
@@ -143,7 +143,7 @@ def measure_layer(models, policy):
 
 
 POLICIES = {
-    # Transformer Engine's linear layers in a model that is bf16 otherwise.
+    # FP8 linear layers as in Transformer Engine; all other ops are bf16.
     "te": """
 name: te
 extends: bf16
@@ -151,7 +151,7 @@ rules:
 - match: { op: matmul, role: weight }
   quantize: { activation: e4m3-tensor, weight: e4m3-tensor, gradient: e5m2-tensor }
 """,
-    # What attention reads waits in bf16, as FlashAttention has it.
+    # The inputs of attention are saved in bf16, as FlashAttention does.
     "coat-flash": """
 name: coat-flash
 extends: coat
@@ -178,16 +178,17 @@ def test_table_2(models, tmp_path, name, norm, active, linear, total):
     assert found == pytest.approx(linear, abs=0.01) and not units
     everything = norm + active + 2 + 3 + found
     assert everything == pytest.approx(total, abs=0.01)
-    # The paper leaves scales out: those of tensors that products read, one of which is
-    # kept in bf16 for attention, and in coat two bytes for sixteen other elements.
+    # The paper does not count scales. Three of the four inputs of a layer's matmuls have one
+    # scale each, and attention saves the fourth in bf16. Coat's other saved values have a
+    # scale of 2 bytes per 16 elements.
     groups = (norm + active) * UNIT / 16 * 2
     assert scales == {"bf16-amp": 0, "te": 3 * 4, "coat-flash": 3 * 2 + groups}[name]
 
 
-def test_a_tensor_counts_once_and_where_it_is_read(models):
+def test_a_shared_tensor_counts_once(models):
     rows, _ = inspect(models[0], "fp32")
-    # Four linear layers read one tensor each, and the last; the norms' arguments are
-    # those of no other.
+    # The seven linear ops of a layer read four different tensors; the head reads another
+    # one. No other op reads the inputs of the norms.
     assert (
         rows[LINEAR]["operators"] == 2 * 7 + 1 and rows[LINEAR]["tensors"] == 2 * 4 + 1
     )
@@ -197,7 +198,7 @@ def test_a_tensor_counts_once_and_where_it_is_read(models):
 
 
 def test_the_widest_format_counts(tmp_path):
-    """A product reads FP8 codes of what a GELU reads again in bf16."""
+    """A matmul reads a value in FP8 that a GELU reads in bf16: it counts as bf16."""
     model = onnx.parser.parse_model("""
       <ir_version: 9, opset_import: ["" : 20]>
       net (float[8, 16] x, int64[8] labels) => (float loss)
@@ -221,15 +222,15 @@ def test_the_widest_format_counts(tmp_path):
     assert rows[LINEAR]["bytes"] == 2 * 8 * 32 * 2
 
 
-def test_a_compiler_that_sees_the_step_keeps_less(models):
-    """Neither rotations nor activation functions keep anything that is not read again."""
+def test_the_plan_saves_less_than_the_paper_counts(models):
+    """The plan saves only what the backward pass reads, not the inputs of every operator."""
     (less, before), (more, after) = (inspect(model, "fp32") for model in models)
     paper = sum(more[name]["bytes"] - less[name]["bytes"] for name in more)
     plan = after["saved"] - before["saved"]
     assert 0.5 * paper < plan < 0.8 * paper
 
 
-def test_the_table_for_people(models):
+def test_the_ledger_as_text(models):
     process = binade("inspect", models[0], "--loss-output", "loss", "--policy", "coat",
                      "--ledger=paper")  # fmt: skip
     assert process.returncode == 0, process.stderr
@@ -242,7 +243,7 @@ def test_the_table_for_people(models):
     assert lines[-1].startswith("the plan: saved ")
 
 
-def test_a_bundle_has_no_ops(tmp_path):
+def test_a_bundle_has_no_paper_ledger(tmp_path):
     bundle = tmp_path / "step.bnd"
     process = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--loss",
                      "cross_entropy(prediction, labels)", "-o", bundle)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rules that keep ops wide, and policies made of them."""
+"""`binade.overrides` writes rules that keep ops wide, and policies with such rules."""
 
 import json
 
@@ -14,7 +14,7 @@ from support.traced_models import F32, TWO_LAYERS, write
 OP = {"kind": "matmul", "node": "a[0]*{b}", "phase": "backward"}
 
 
-def test_a_glob_matches_one_name_alone(tmp_path):
+def test_special_characters_of_globs_are_escaped(tmp_path):
     rule = overrides.keep_wide(OP)
     assert rule == {
         "match": {"name": r"a\[0]\*\{b\}", "phase": "backward"},
@@ -27,15 +27,16 @@ def test_a_glob_matches_one_name_alone(tmp_path):
     assert process.returncode == 0, process.stderr
 
 
-def test_both_directions_are_one_rule():
+def test_rules_for_forward_and_backward_are_merged():
     forward = overrides.keep_wide(OP | {"phase": "forward"})
     backward, other = overrides.keep_wide(OP), overrides.keep_wide(OP | {"node": "c"})
     merged = overrides.merge_phases([forward, other, backward])
     assert merged == [{"match": {"name": r"a\[0]\*\{b\}"}, "class": "deny"}, other]
 
 
-def test_a_policy_is_copied_with_what_it_names(tmp_path):
-    """Files that name each other in comments, or what lies elsewhere, end no loop."""
+def test_a_policy_is_copied_with_the_files_it_extends(tmp_path):
+    """Comments that name files in a cycle cause no endless loop, and files outside the
+    policy's directory are not copied."""
     source, target = tmp_path / "from", tmp_path / "to"
     (source / "sub").mkdir(parents=True)
     target.mkdir()
@@ -57,15 +58,15 @@ def test_a_policy_is_copied_with_what_it_names(tmp_path):
     assert overrides.copy_policy("bf16-amp", target) == "bf16-amp"
 
 
-def test_a_policy_extends_what_lies_below(tmp_path):
+def test_a_policy_extends_only_files_below_its_directory(tmp_path):
     base = str(tmp_path / "policies/base.yaml")
     overrides.check_place(tmp_path / "fixed.yaml", base)
     with pytest.raises(RejectedError, match="extends files in its directory or below"):
         overrides.check_place(tmp_path / "other/fixed.yaml", base)
 
 
-def test_several_names_are_one_rule(tmp_path):
-    """As `binade bisect` writes it of a layer."""
+def test_one_rule_keeps_several_ops_wide(tmp_path):
+    """`binade bisect` writes such a rule for a layer."""
     write(
         tmp_path, TWO_LAYERS, np.zeros((8, 8), F32), first=np.eye(8), second=np.eye(8)
     )

@@ -1,4 +1,4 @@
-"""Policies as people write, show and check them."""
+"""Policy files: the schema, `binade policy show` and `check`, and the texts in a bundle."""
 
 import collections
 import hashlib
@@ -79,7 +79,7 @@ def schema():
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_the_schema_accepts_what_is_shipped(schema, path):
+def test_the_schema_accepts_the_presets(schema, path):
     schema.validate(yaml.safe_load(path.read_text()))
 
 
@@ -92,7 +92,7 @@ def test_schema_and_reader_accept(schema, tmp_path, case):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_schema_and_reader_refuse(schema, tmp_path, case):
+def test_schema_and_reader_reject(schema, tmp_path, case):
     (tmp_path / "mine.yaml").write_text(REFUSED[case])
     assert not schema.is_valid(yaml.safe_load(REFUSED[case]))
     shown = binade("policy", "show", tmp_path / "mine.yaml")
@@ -103,7 +103,7 @@ def test_schema_and_reader_refuse(schema, tmp_path, case):
 @pytest.mark.parametrize("base, saved", [
     ("bf16-amp", "f8E4M3FN"), ("fp16-amp", "f8E5M2"), ("bf16-amp", "f8E5M2FNUZ"),
 ])  # fmt: skip
-def test_results_are_saved_in_floats_of_8_bits(tmp_path, base, saved):
+def test_results_can_be_saved_in_8_bit_floats(tmp_path, base, saved):
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         f"name: mine\nextends: {base}\nrules:\n"
@@ -113,7 +113,7 @@ def test_results_are_saved_in_floats_of_8_bits(tmp_path, base, saved):
     assert done.returncode == 0, done.stderr
 
 
-def test_results_are_not_saved_as_powers_of_two(tmp_path):
+def test_results_cannot_be_saved_in_f8E8M0FNU(tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text(RULE + "{match: {op: gelu}, saved: f8E8M0FNU}\n")
     shown = binade("policy", "show", policy)
@@ -125,8 +125,8 @@ def test_results_are_not_saved_as_powers_of_two(tmp_path):
     )
 
 
-def test_check_counts_what_assignment_decides(tmp_path):
-    """The decisions that the compiler writes, counted by the line that made them."""
+def test_check_counts_the_decisions_of_assign(tmp_path):
+    """Compares the counts per line of the policy with the decisions in the module."""
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         "name: mine\nextends: bf16-amp\nrules:\n"
@@ -155,7 +155,7 @@ def test_check_counts_what_assignment_decides(tmp_path):
         assert counted[f"mine.yaml:{line}"] > 0
 
 
-def test_a_policy_that_extends_nothing_more_decides_the_same(tmp_path):
+def test_a_policy_that_only_extends_another_decides_the_same(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: bf16-amp\nextends: bf16-amp\n")
     texts = []
     for policy in ("bf16-amp", tmp_path / "mine.yaml"):
@@ -168,7 +168,7 @@ def test_a_policy_that_extends_nothing_more_decides_the_same(tmp_path):
     assert texts[0] == texts[1]
 
 
-def test_errors_of_show_are_records_for_machines(tmp_path):
+def test_show_reports_errors_as_json(tmp_path):
     (tmp_path / "mine.yaml").write_text("name: mine\nnarow: bf16\n")
     done = binade("policy", "show", tmp_path / "mine.yaml", "--diag", "json")
     assert done.returncode == 3
@@ -180,7 +180,7 @@ def test_many_rules_are_read_in_linear_time(tmp_path):
     rules = [f"  - {{ match: {{ name: n{i} }}, class: deny }}\n" for i in range(40000)]
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\nextends: bf16-amp\nrules:\n" + "".join(rules))
-    # Compared in pairs, these took minutes.
+    # Comparing all pairs of rules would take minutes.
     assert binade("policy", "show", path).returncode == 0
     path.write_text(path.read_text() + rules[7].replace("deny", "allow"))
     done = binade("policy", "show", path)
@@ -189,13 +189,13 @@ def test_many_rules_are_read_in_linear_time(tmp_path):
 
 
 @pytest.mark.nightly
-def test_measured_costs_are_costs_that_a_policy_reads(tmp_path):
+def test_a_policy_can_read_measured_costs(tmp_path):
     done = binade("costs", "--measure", "-o", tmp_path / "here.yaml")
     assert done.returncode == 0, done.stderr
     costs = yaml.safe_load((tmp_path / "here.yaml").read_text())
     rates = {rates.pop("format"): rates for rates in costs["formats"]}
     assert list(rates) == ["f32", "bf16", "f16"]
-    # A machine of our days, give or take a hundred.
+    # Present machines, with a factor of about a hundred either way.
     for each in rates.values():
         assert 1e8 < each["products"] < 1e14
         assert 1e7 < each["elements"] < 1e13
@@ -212,7 +212,7 @@ def sha256(*texts):
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def test_a_bundle_holds_the_texts_of_its_policy(tmp_path):
+def test_a_bundle_contains_the_texts_of_its_policy(tmp_path):
     mine = "# Mine.\nname: mine\nextends: base.yaml\ncut: { costs: here.yaml }\n"
     base = 'name: base\nextends: bf16-amp # "quoted"\n'
     costs = (POLICIES.parent / "Costs" / "x86-64-v3.yaml").read_text()
@@ -223,7 +223,7 @@ def test_a_bundle_holds_the_texts_of_its_policy(tmp_path):
     done = binade("compile", MODEL, "--policy", tmp_path / "mine.yaml", "-o", bundle)
     assert done.returncode == 0, done.stderr
 
-    # Each hash is that of a text and of what stands behind it.
+    # Each hash covers a text, its costs, and the hash of the policy that it extends.
     hashes = [sha256(shipped)]
     hashes.insert(0, sha256(base, hashes[0]))
     hashes.insert(0, sha256(mine, costs, hashes[0]))
@@ -245,7 +245,7 @@ def test_a_bundle_holds_the_texts_of_its_policy(tmp_path):
     assert shown == "".join(
         [heads[0], mine, "# its costs\n", costs, heads[1], base, heads[2], shipped]
     )
-    # The IR says the same.
+    # The IR contains the same hashes.
     module = tmp_path / "step.mlir"
     binade(
         "compile",
@@ -260,7 +260,7 @@ def test_a_bundle_holds_the_texts_of_its_policy(tmp_path):
     assert re.findall(r'hash = "(\w+)"', text) == hashes
 
 
-def test_a_text_edited_in_the_module_is_refused(tmp_path):
+def test_a_policy_edited_in_the_module_is_rejected(tmp_path):
     module = tmp_path / "step.mlir"
     binade("compile", MODEL, "--policy", "bf16-amp", "--to=assign", "-o", module)
     text = module.read_text()

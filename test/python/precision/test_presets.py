@@ -1,6 +1,6 @@
 """`torch-*` policies choose the formats that PyTorch's autocast chooses, op by op.
 
-Recorded by data/make_autocast_dtypes.py; nothing here needs PyTorch.
+PyTorch's formats were recorded by data/make_autocast_dtypes.py.
 """
 
 import json
@@ -15,7 +15,7 @@ from support.reference import binade
 OPT = BUILD / "bin" / "binade-opt"
 RECORDS = json.loads((ROOT / "test/data/autocast-dtypes.json").read_text())
 POLICIES = [policy for policy in RECORDS if policy != "torch"]
-#: Differs on purpose: the comments of the policies say why.
+#: Intended differences; the comments in the policies give the reasons.
 DIFFERENT = {
     (policy, op, "narrow")
     for policy in ("torch-cuda-bf16", "torch-cuda-fp16")
@@ -38,9 +38,8 @@ DROPOUT = "ratio = 0.5 : f64, stream = 0 : i64"
 UNARY = "neg abs sign exp log sqrt reciprocal tanh erf sigmoid relu gelu silu softmax "
 UNARY += "log_softmax"
 BINARY = "add sub mul div pow max min"
-# Operands, types of operands, types of results, attributes. $0 and so on are the
-# operands whose formats are tried, $y is the result of the op, $dy its gradient; what
-# begins with % keeps its format.
+# Operands, types of operands, types of results, attributes. The formats of $0 and so on
+# vary, $y is the result of the op, $dy its gradient; operands with % keep their format.
 FORWARD = {
     **{op: ("$0", [X], [X], "") for op in UNARY.split()},
     **{op: ("$0 $1", [X, X], [X], "") for op in BINARY.split()},
@@ -92,7 +91,7 @@ BACKWARD = {
 
 
 def make_step(op, call, formats, phase):
-    """A step whose op reads what pinned ops give the formats that are tried."""
+    """A step with one op whose operands are results of ops pinned to `formats`."""
     operands, types, results, attributes = call
     body, names, arguments = [], [], ["%found_inf: tensor<i1>"]
     for operand, tensor in zip(operands.split(), types, strict=True):
@@ -122,8 +121,8 @@ def make_step(op, call, formats, phase):
 
 
 def choose(policy, steps):
-    """What the one op of each step that is not pinned computes in, and the format of
-    its first result."""
+    """For the one op of each step that is not pinned: the format in which it computes, and
+    the format of its first result."""
     done = subprocess.run(
         [OPT, "-", "--split-input-file", f"--binade-assign-precision=policy={policy}",
          "--binade-materialize-precision"],
@@ -142,7 +141,7 @@ def choose(policy, steps):
 
 
 def list_cases(policy):
-    """Each op, case of formats, and step of the record, with what PyTorch does."""
+    """Yields the op, the case of formats, the step, and the formats that PyTorch chose."""
     narrow = "f16" if policy.endswith("fp16") else "bf16"
     for op, cases in RECORDS[policy].items():
         for case, record in cases.items():
@@ -158,7 +157,7 @@ def list_cases(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_autocast(policy):
+def test_formats_match_pytorch_autocast(policy):
     ops, cases, steps, wanted = zip(*list_cases(policy))
     different = {
         (policy, op, case)
@@ -168,8 +167,8 @@ def test_autocast(policy):
     assert different == {entry for entry in DIFFERENT if entry[0] == policy}
 
 
-def test_the_record_is_what_pytorch_does():
-    """The script makes the same record again, where its PyTorch is installed."""
+def test_recording_again_gives_the_same_formats():
+    """Runs the recording script if the PyTorch version of the record is installed."""
     torch = pytest.importorskip("torch")
     if torch.__version__ != RECORDS["torch"]:
         pytest.skip(f"the record is of PyTorch {RECORDS['torch']}")
@@ -185,12 +184,12 @@ def test_the_page_has_a_row_per_preset():
     assert sorted(rows) == sorted(shipped)
     listed = binade("policy", "list").stdout.splitlines()
     assert [line.split()[0] for line in listed] == sorted(shipped)
-    # The first sentence of each, whole.
+    # Each line contains the whole first sentence of a preset's summary.
     assert all(len(line) > 30 for line in listed)
 
 
-def test_the_block_list_of_the_converters():
-    """What ONNX's converters keep in f32, of the ops that Binade has."""
+def test_autocast_onnx_has_the_block_list_of_onnx_converters():
+    """`autocast-onnx` keeps the ops in f32 that ONNX Runtime's converter keeps in f32."""
     float16 = pytest.importorskip("onnxruntime.transformers.float16")
     coverage = (ROOT / "docs/generated/Coverage.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \|", coverage, re.MULTILINE)

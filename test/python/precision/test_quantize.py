@@ -1,4 +1,5 @@
-"""Quantization on the reference and on compiled kernels against recorded values."""
+"""Quantization by the reference and by compiled kernels gives recorded values of other
+libraries."""
 
 import re
 
@@ -27,11 +28,11 @@ def test_expanded_groups_of_coat(case, backend):
     np.testing.assert_allclose(scale, floats(case["scale"]), rtol=1e-6)
     codes = codes.view(np.uint8)
     expected = np.array(case["codes"], np.uint8)
-    # A code may be the next one where rounding is a matter of the last bits.
-    numbers = np.array(case["prequant"])
+    # Elements within rounding errors of a tie may get the neighboring code.
+    scaled = np.array(case["prequant"])
     exact = np.ones(128, bool)
     for shift in (1 - 2e-5, 1 + 2e-5):
-        exact &= (numbers * shift).astype(E4M3) == numbers.astype(E4M3)
+        exact &= (scaled * shift).astype(E4M3) == scaled.astype(E4M3)
     np.testing.assert_array_equal(codes[exact], expected[exact])
     assert np.abs(codes.astype(int) - expected).max() <= 1
     assert exact.mean() > 0.9
@@ -54,7 +55,8 @@ def test_groups_of_activations_of_coat(backend):
 
 @backends
 def test_whole_activations_of_coat(backend):
-    """In the format that the policy names: codes are by the scale as it is kept."""
+    """Uses the format that the policy names; elements are divided by the stored (rounded)
+    scale."""
     text = (ROOT / "lib/Precision/Formats/coat-tensor.yaml").read_text()
     keys = dict(re.findall(r"^(\w+): (.*)$", text, re.M))
     rule = keys.get("rule", "amax")
@@ -76,8 +78,8 @@ CASTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2", "e2m1": "f4E2M1FN", "e3m2": "f6E3
 
 @backends
 @pytest.mark.parametrize("name", CASTS)
-def test_codes_are_recorded_casts(name, backend):
-    """By a scale of 1; with formats below 8 bits, which only codes have in kernels."""
+def test_quantizing_with_a_scale_of_1_is_a_cast(name, backend):
+    """Includes formats below 8 bits, which kernels store in bytes."""
     case = load("casts")[name]
     x, expected = floats(case["in"]), bits(case["rne_satfinite"], np.uint8)
     codes = (x.shape, CASTS[name] if name in ("e4m3", "e5m2") else "i8")
@@ -97,7 +99,7 @@ SCALES = load("mx")["scale"]
 @backends
 @pytest.mark.parametrize("name", SCALES)
 @pytest.mark.parametrize("key, rule", [("ocp_floor", "floor"), ("rceil", "round_up")])
-def test_scales_of_powers_of_two(name, key, rule, backend):
+def test_scales_that_are_powers_of_two(name, key, rule, backend):
     amax = floats(SCALES[name]["amax"])
     form = f"{ELEMENTS[name]}, per_row, scale = f8E8M0FNU, rule = {rule}"
     scale, factor = apply(
@@ -111,7 +113,7 @@ def test_scales_of_powers_of_two(name, key, rule, backend):
 
 
 @backends
-def test_blocks_of_powers_of_two(backend):
+def test_blocks_with_scales_that_are_powers_of_two(backend):
     rules = {"ocp_floor": "floor", "rceil": "round_up"}
     for case in load("mx")["blocks"]:
         x = floats(case["in"])
@@ -141,9 +143,9 @@ def test_inverse_scales(key, element, rule, backend):
     rows = [row for row in ROWS if row[key] is not None]
     amax = np.array([floats(row["amax"])[0] for row in rows], np.float32)
     expected = np.array([floats(row[key])[0] for row in rows], np.float32)
-    # MS-AMP's factor of the smallest magnitudes overflows; torchao has a least one.
-    least = {"te": -1.0, "msamp": 0.0, "torchao": F32(1e-12)}[key.split("_")[0]]
-    usable = np.isfinite(expected) & ~(amax <= least)
+    # MS-AMP's factor for the smallest magnitudes overflows; torchao has a minimum amax.
+    minimum = {"te": -1.0, "msamp": 0.0, "torchao": F32(1e-12)}[key.split("_")[0]]
+    usable = np.isfinite(expected) & ~(amax <= minimum)
     scale, factor = apply(
         "choose_scale", [(amax, "f32")], 2 * [(amax.shape, "f32")],
         f"format = #binade.quantized<{element}, per_row, scale = f32, rule = {rule}>",
@@ -156,12 +158,12 @@ def test_inverse_scales(key, element, rule, backend):
 
 @backends
 @pytest.mark.parametrize("signed", [True, False])
-def test_codes_of_dynamic_books(signed, backend):
+def test_codes_match_bitsandbytes(signed, backend):
     case = load("bnb8")
     x = floats(case["x"])
     expected = np.array(case["bnb_signed" if signed else "bnb_unsigned_abs"], np.uint8)
     if signed:
-        # What is negative stays so: -2.75e-7 is nearest to 0.
+        # Binade keeps the sign: -2.75e-7, which is nearest to 0, gets a negative value.
         expected[(expected == 127) & (x < 0)] = 126
         x = np.concatenate([x, floats(case["ties"])])
         expected = np.concatenate([expected, np.uint8(case["ties_bnb"])])
@@ -179,9 +181,9 @@ def test_codes_of_dynamic_books(signed, backend):
 @backends
 @pytest.mark.parametrize("width", [8, 4])
 @pytest.mark.parametrize("signed", [True, False])
-def test_codes_are_those_of_torchao_but_for_ties(signed, width, backend):
-    """Half way it takes the upper one or what its differences round to, and it lets
-    negative numbers become 0."""
+def test_codes_match_torchao_except_at_ties(signed, width, backend):
+    """At a tie, torchao takes the upper code or the one with the smaller rounded difference.
+    Unlike Binade, it also rounds negative values to 0."""
     case, sign = load("bnb8"), "signed" if signed else "unsigned"
     x = floats(case["x"]) if signed else np.abs(floats(case["x"]))
     program = "torchao" if width == 8 else "torchao4"

@@ -1,5 +1,5 @@
-"""Quantized values that share scales by tensor, row, group or block, that share a byte, or
-that are not finite."""
+"""Quantization with scales per tensor, row, group or block, with two 4-bit codes per byte, and
+of values that are not finite."""
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +26,7 @@ SHAPES = {
 
 
 def share(x, granularity):
-    """For each element which scale it has."""
+    """The index of the scale of each element."""
     index = np.indices(x.shape)
     if granularity.startswith("per_block"):
         high, wide = (int(n) for n in granularity[10:-1].split(", "))
@@ -87,8 +87,9 @@ def test_two_codes_in_a_byte(count, backend):
 @backends
 @pytest.mark.parametrize("element, largest", [("f8E4M3FN", 448), ("f8E5M2", 57344)])
 @pytest.mark.parametrize("rule", ["inverse", "inverse_power"])
-def test_infinities_by_the_rules_of_transformer_engine(element, largest, rule, backend):
-    """A scale of 1, as its compute_scale_from_amax gives, and codes that saturate."""
+def test_infinities_saturate_as_in_transformer_engine(element, largest, rule, backend):
+    """With an infinity the scale is 1, as from its compute_scale_from_amax, and elements
+    saturate."""
     x = np.array([[1.0, -np.inf, 2.0, 1e9], [1.0, -3.5, 2.0, 0.5]], F32)
     form = f"{element}, per_row, scale = f32, rule = {rule}"
     parts = [(x.shape, element), ((2,), "f32")]
@@ -121,12 +122,12 @@ def test_non_finite_values_are_never_stored_as_finite(name, row, form, parts, ba
     form = form.replace("BOOK", book("bnb_dynamic_signed"))
     shapes = [x.shape] + [(2,)] * (len(parts) - 1)
     _, back = quantize(x, form, list(zip(shapes, parts)), backend)
-    # Saturation keeps infinities finite where scales do not see them.
+    # With these rules the scale stays finite, and infinities saturate.
     if name == "infinity" and ("inverse" in form):
         assert np.isfinite(back[0, [0, 2, 3]]).all()
     elif name in ("nan", "infinity"):
         assert not np.isfinite(back[0, 1])
     else:
-        # Scales are no subnormals but powers of two: a subnormal may become 0.
+        # Scales are normal values or powers of two; a subnormal element may become 0.
         np.testing.assert_allclose(back[0], x[0], rtol=0, atol=2.0**-127)
     np.testing.assert_allclose(back[1], x[1], rtol=0.15)

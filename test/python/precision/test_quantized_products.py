@@ -1,5 +1,5 @@
-"""Products of quantized operands, forward and backward, against numpy: tensors are
-quantized by Transformer Engine's rule for current scaling, products and sums are f64."""
+"""Matmuls of quantized operands, forward and backward, compared with numpy, which quantizes by
+Transformer Engine's rule for current scaling and multiplies in f64."""
 
 import collections
 import json
@@ -26,7 +26,7 @@ def materialize(policy, step=STEP):
 
 
 def quantize(x, dtype, power=False):
-    """What is left of `x`, in f64."""
+    """Quantizes and dequantizes `x`; returns f64."""
     largest = F32(ml_dtypes.finfo(dtype).max)
     amax = np.abs(x).max()
     factor = largest / amax if np.isfinite(amax) and amax > 0 else F32(1)
@@ -44,7 +44,7 @@ def test_a_scale_for_each_tensor(scale, backend):
     outputs = evaluate(materialize("fp8-current"), v, "--backend", backend)
     exact = compute(v, lambda x: quantize(x, E4M3), lambda x: quantize(x, E5M2))
     check(outputs, exact)
-    # It would not pass unquantized.
+    # Matmuls of operands that are not quantized fail the check.
     plain = compute(v, lambda x: x.astype(float), lambda x: x.astype(float))
     for name in plain:
         with pytest.raises(AssertionError):
@@ -72,14 +72,14 @@ rules:
 
 
 @BACKENDS
-def test_gradients_in_e4m3_too(backend):
+def test_gradients_in_e4m3(backend):
     v = draw(2)
     outputs = evaluate(materialize("fp8-lm"), v, "--backend", backend)
     check(outputs, compute(v, *[lambda x: quantize(x, E4M3, power=True)] * 2))
 
 
 @BACKENDS
-def test_nothing_and_what_is_not_finite(backend):
+def test_zero_gradients_and_nan(backend):
     v = draw(3)
     v["g"][:] = 0
     outputs = evaluate(materialize("fp8-current"), v, "--backend", backend)
@@ -112,8 +112,8 @@ func.func @step(%x: tensor<3x40xf32> {binade.name = "x"}) -> (tensor<3x40xf32> {
 
 @BACKENDS
 def test_saved_values_are_quantized_by_groups(tmp_path, backend):
-    """As COAT has it: the scale divides unrounded, and is kept in bf16. Rows of 40 end
-    in the middle of a group of 16."""
+    """As in COAT, elements are divided by the f32 scale, which is then stored in bf16. Rows
+    of 40 end in the middle of a group of 16."""
     policy = tmp_path / "p.yaml"
     policy.write_text("name: p\nnarrow: bf16\nwide: f32\nrules:\n"
                       "- { match: { op: exp }, saved: coat-group }\n")  # fmt: skip
@@ -130,39 +130,40 @@ def test_saved_values_are_quantized_by_groups(tmp_path, backend):
     assert (outputs["y"] != -outputs["read"]).mean() > 0.5
 
 
-def cut(x):
-    """Down to a power of two."""
+def round_down_to_power(x):
+    """Rounds down to a power of two."""
     return (np.asarray(x, F32).view(np.uint32) & np.uint32(0xFF800000)).view(F32)
 
 
 def block_factor(amax, rule):
-    """What elements are multiplied by: of Transformer Engine's blocks, or of MX."""
+    """The factor of a block's elements, by Transformer Engine's rule or that of MX."""
     if rule == "inverse_power":
-        return cut(F32(448) / amax)
+        return round_down_to_power(F32(448) / amax)
     scale = amax * F32(1 / 448)
-    return F32(1) / (cut(scale) * (F32(1) if cut(scale) == scale else F32(2)))
+    power = round_down_to_power(scale)
+    return F32(1) / (power * (F32(1) if power == scale else F32(2)))
 
 
 def quantize_blocks(x, rows, columns, rule):
-    left = np.zeros(x.shape)
+    values = np.zeros(x.shape)
     for i in range(0, x.shape[0], rows):
         for j in range(0, x.shape[1], columns):
             block = x[i : i + rows, j : j + columns]
             factor = block_factor(np.abs(block).max(), rule)
             codes = np.clip(block * factor, -448, 448).astype(E4M3)
-            left[i : i + rows, j : j + columns] = codes.astype(float) / factor
-    return left
+            values[i : i + rows, j : j + columns] = codes.astype(float) / factor
+    return values
 
 
 @BACKENDS
 @pytest.mark.parametrize("policy, size, rule, square", [
     ("fp8-block", 128, "inverse_power", True), ("mxfp8", 32, "round_up", False),
 ])  # fmt: skip
-def test_scales_of_summands(policy, size, rule, square, backend):
-    """What shares a scale lies along the axis that is summed over, in either direction;
-    blocks of weights are square."""
+def test_blocks_along_the_reduction_axis(policy, size, rule, square, backend):
+    """Elements share a scale along the axis that the matmul reduces, forward and backward.
+    The blocks of fp8-block's weights are square."""
     v = draw(7, 1e-3)
-    # Features of very different size: in one group the small ones would vanish.
+    # Features of very different magnitude: with one scale, the small ones would become 0.
     v["x"] *= np.exp2(-(np.arange(IN) % 24)).astype(F32)
     outputs = evaluate(materialize(policy), v, "--backend", backend)
 
@@ -191,8 +192,8 @@ def run_binade(*arguments):
 
 
 def saved_bytes(policy, folder):
-    """What waits for the backward part, by the plan: bytes of memory by dtype. Views of
-    one buffer count once."""
+    """Bytes of values saved for backward by dtype, from the plan. Views of one buffer count
+    once."""
     run_binade("compile", GPT, "--policy", policy, "-o", folder / f"{policy}.bnd")
     plan = json.loads(run_binade("inspect", folder / f"{policy}.bnd", "--json"))
     places = {}
@@ -206,7 +207,7 @@ def saved_bytes(policy, folder):
     return totals
 
 
-def test_saved_values_of_the_plan_have_8_bits(tmp_path):
+def test_coat_saves_values_in_8_bits(tmp_path):
     plain = saved_bytes("bf16-amp", tmp_path)
     coat = saved_bytes("coat", tmp_path)
     assert not any(dtype.startswith("F8") for dtype in plain)

@@ -1,4 +1,4 @@
-"""Products of codes with scales of blocks, against sums in f64 by numpy."""
+"""`binade.scaled_matmul`, whose operands have a scale per block, compared with f64 in numpy."""
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +15,7 @@ def blocks_of(size, block):
 
 
 class Side:
-    """Codes [rows, summands], and a scale for each `own` rows and `block` summands."""
+    """An operand: codes [rows, summands], a scale per block of `own` rows, `block` summands."""
 
     def __init__(self, rows, summands, own, block, dtype, seed, power=False):
         random = np.random.default_rng(seed)
@@ -32,10 +32,10 @@ class Side:
         return self.codes.astype(float) * scales[:rows, :summands]
 
     def memory(self, padding=0):
-        """As the library reads them."""
+        """The scales in the layout of cuBLASLt, with padding in the layout of blocks."""
         if self.own == 1:
             return np.ascontiguousarray(self.scales.T)
-        # Nobody reads what is behind them.
+        # The padding is never read, so NaN in it must not reach the result.
         return np.pad(self.scales, ((0, 0), (0, padding)), constant_values=np.nan)
 
 
@@ -58,7 +58,7 @@ CASES = {
     "rows by blocks": (24, 160, 384, (1, 128, 128)),
     "blocks by rows": (144, 32, 256, (128, 1, 128)),
     "rows by rows": (48, 64, 256, (1, 1, 128)),
-    "rests of everything": (37, 150, 300, (1, 128, 128)),
+    "partial blocks": (37, 150, 300, (1, 128, 128)),
     "less than a block": (8, 16, 48, (1, 128, 128)),
     "small blocks": (20, 40, 100, (1, 32, 32)),
 }
@@ -67,7 +67,7 @@ CASES = {
 @BACKENDS
 @pytest.mark.parametrize("types", [(E4M3, E4M3), (E5M2, E4M3)], ids=["e4m3", "e5m2"])
 @pytest.mark.parametrize("name", CASES)
-def test_sums_of_blocks_are_scaled(name, types, backend):
+def test_sums_of_blocks_are_multiplied_by_both_scales(name, types, backend):
     m, n, k, (rows, columns, summands) = CASES[name]
     left = Side(m, k, rows, summands, types[0], 1)
     right = Side(n, k, columns, summands, types[1], 2)
@@ -75,13 +75,13 @@ def test_sums_of_blocks_are_scaled(name, types, backend):
     got = multiply(left, right, block, backend=backend, padding=2)
     x, w = left.decoded(), right.decoded()
     size = np.abs(x) @ np.abs(w).T
-    # A chain of f32 in each block, two factors, and a chain of blocks.
+    # Errors of f32: the additions in a block, two multiplications, the addition of blocks.
     assert (np.abs(got - x @ w.T) <= (k + 2) * 2.0**-24 * size).all()
 
 
 @BACKENDS
 def test_the_result_is_rounded_once(backend):
-    """Scales that are powers of two: every sum of so few codes is exact."""
+    """With scales that are powers of two and few nonzero elements, sums in f32 are exact."""
     left = Side(16, 256, 1, 128, E4M3, 3, power=True)
     right = Side(16, 256, 128, 128, E4M3, 4, power=True)
     left.codes[:, 3:128] = left.codes[:, 131:] = 0

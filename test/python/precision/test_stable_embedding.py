@@ -1,5 +1,5 @@
-"""The stable embedding: against PyTorch's Embedding with a LayerNorm behind it, in a run,
-in its checkpoints, and in the ONNX file that it becomes."""
+"""`--stable-embedding` adds a LayerNorm after an embedding: compared with PyTorch, in runs, in
+checkpoints and in the exported ONNX file."""
 
 import importlib
 import sys
@@ -38,8 +38,8 @@ def train(data, out, *flags, model=MINI, steps=1):
 
 
 def make_stable():
-    """char-gpt as bitsandbytes has it: StableEmbedding is an Embedding, drawn by
-    xavier_uniform_, with a LayerNorm."""
+    """char-gpt with bitsandbytes' StableEmbedding: an Embedding initialized by
+    xavier_uniform_, followed by a LayerNorm."""
     torch = pytest.importorskip("torch")
     sys.path.insert(0, str(EXAMPLE))
     module = importlib.import_module("model")
@@ -59,13 +59,13 @@ def make_stable():
     torch.manual_seed(0)
     model = module.make_mini()
     model.token = StableEmbedding(ROWS, COLUMNS)
-    with torch.no_grad():  # As after some training.
+    with torch.no_grad():  # Values of the norm that are not 1 and 0.
         model.token.norm.weight += 0.1 * torch.randn(COLUMNS)
         model.token.norm.bias += 0.1 * torch.randn(COLUMNS)
     return torch, module, model
 
 
-def test_forward_gradients_and_a_step(data, tmp_path):
+def test_losses_and_gradients_match_pytorch(data, tmp_path):
     torch, module, model = make_stable()
     begin = {name: value.detach().numpy().copy()
              for name, value in model.named_parameters()}  # fmt: skip
@@ -89,7 +89,7 @@ def test_forward_gradients_and_a_step(data, tmp_path):
         np.testing.assert_allclose(gradient, wanted, rtol=0, atol=allowed, err_msg=name)
 
 
-def test_what_it_starts_from(data, tmp_path):
+def test_initial_values(data, tmp_path):
     found = train(data, tmp_path / "run", "--stable-embedding", "--lr", 0)
     np.testing.assert_array_equal(found[NORM[0]], np.ones(COLUMNS, F32))
     np.testing.assert_array_equal(found[NORM[1]], np.zeros(COLUMNS, F32))
@@ -99,7 +99,7 @@ def test_what_it_starts_from(data, tmp_path):
         np.abs(table).max() <= bound * (1 + 1e-6)
         and np.abs(table).max() > 0.999 * bound
     )
-    # Of 12032 uniform numbers mean and variance are known to 5 standard deviations.
+    # Mean and variance of 12032 uniform values, within 5 standard deviations.
     assert abs(table.mean()) < 5 * bound / np.sqrt(3 * table.size)
     assert abs(table.var() / (bound**2 / 3) - 1) < 5 * np.sqrt(0.8 / table.size)
     assert not any(name.startswith("position.norm") for name in found)
@@ -115,7 +115,7 @@ def test_states_of_embeddings_stay_wide(data, tmp_path):
     assert found["state/exp_avg/blocks.0.mlp.0.weight"].dtype == np.int8
 
 
-def test_a_run_goes_on_and_is_exported(data, tmp_path):
+def test_a_run_is_resumed_and_exported(data, tmp_path):
     flags = ["--stable-embedding", "--save-every", 2]
     whole = train(data, tmp_path / "whole", *flags, steps=4)
     train(data, tmp_path / "parts", *flags, steps=2)
@@ -143,7 +143,7 @@ def test_a_run_goes_on_and_is_exported(data, tmp_path):
     (found,) = evaluator(model).run(None, {"input_ids": ids})
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
 
-    # The file is a model like others: the norm is a parameter of its own.
+    # In the exported file the norm is an ordinary parameter.
     again = train(
         data, tmp_path / "again", "--lr", 0, "--loss", "cross_entropy(prediction, labels)",
         model=exported,
@@ -151,7 +151,7 @@ def test_a_run_goes_on_and_is_exported(data, tmp_path):
     np.testing.assert_array_equal(again[NORM[0]], whole[NORM[0]])
 
 
-def test_models_without_an_embedding(tmp_path):
+def test_models_without_an_embedding_are_rejected(tmp_path):
     process = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--stable-embedding",
                      "--loss", "cross_entropy(prediction, labels)",
                      "-o", tmp_path / "x.bnd")  # fmt: skip

@@ -1,5 +1,5 @@
-"""Formats of optimizer states in whole runs: which states they are for, what files and
-buffers hold, how runs go on, and that they learn."""
+"""Formats of optimizer states (`--states`): which states they apply to, the contents of files
+and buffers, resumed runs, and losses."""
 
 import re
 
@@ -24,13 +24,13 @@ def compile_step(folder, *flags, model=GPT, phase="materialize"):
 
 
 def find_arguments(text, state):
-    """Element types of the arguments that keep `state`, by the parameter's name and what
-    follows it."""
+    """Element types of the arguments that store `state`, by the name of the parameter and the
+    suffix of the part, such as `.scale`."""
     pattern = rf'tensor<(?:\d+x)*(\w+)> {{[^}}]*binade.name = "{state}/([\w.]+?)"'
     return {name: element for element, name in re.findall(pattern, text)}
 
 
-def test_large_parameters_that_are_no_embedding_are_quantized(tmp_path):
+def test_states_of_large_parameters_except_embeddings_are_quantized(tmp_path):
     text = compile_step(tmp_path, "--states", "e4m3x")
     kept = find_arguments(text, "exp_avg_sq")
     assert kept["blocks.0.mlp.0.weight"] == "f8E4M3FN"
@@ -42,7 +42,7 @@ def test_large_parameters_that_are_no_embedding_are_quantized(tmp_path):
     assert biases and all(kept[name] == "f32" for name in biases)
 
 
-def test_names_override_what_is_usual(tmp_path):
+def test_formats_for_names_override_the_default(tmp_path):
     text = compile_step(
         tmp_path, "--states", "dyn8", "--states", "token*:e4m3", "--states", "*bias:bf16",
         "--states", "blocks.1.*weight:f32",
@@ -54,7 +54,7 @@ def test_names_override_what_is_usual(tmp_path):
     assert kept["blocks.1.mlp.0.weight"] == "f32"
 
 
-def test_two_formats_are_of_signed_and_of_other_states(tmp_path):
+def test_two_formats_apply_to_signed_and_unsigned_states(tmp_path):
     text = compile_step(tmp_path, "--states", "dyn8+e4m3x")
     name = "blocks.0.mlp.0.weight"
     first, second = (find_arguments(text, state) for state in ("exp_avg", "exp_avg_sq"))
@@ -72,7 +72,7 @@ def test_rules_of_policies_name_formats(tmp_path):
     )
     kept = find_arguments(compile_step(tmp_path, "--policy", policy), "exp_avg")
     assert kept["blocks.0.mlp.0.weight"] == "f8E5M2"
-    # Meant by its role, a small one is quantized too.
+    # A rule that matches its role quantizes even a small parameter's state.
     assert kept["blocks.0.mlp.0.bias"] == "i8"
 
 
@@ -83,7 +83,7 @@ def test_the_preset_of_8_bit_optimizers(tmp_path):
     assert kept["blocks.0.mlp.0.weight"] == "i8" and kept["token.weight"] == "f32"
 
 
-def test_formats_and_books_of_a_user(tmp_path):
+def test_user_defined_formats_and_code_books(tmp_path):
     values = np.linspace(-1, 1, 16)
     (tmp_path / "steps.yaml").write_text(
         "values: [" + ", ".join(f"{v:.6f}" for v in values) + "]\n"
@@ -108,7 +108,7 @@ def test_formats_and_books_of_a_user(tmp_path):
     ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "bf16 or f8E8M0FNU, got 'f64'"),
     ("element: f8E4M3FN\ngroups: 16\n", "'groups'"),
 ])  # fmt: skip
-def test_a_format_that_says_nonsense(tmp_path, text, message):
+def test_invalid_format_files_are_rejected(tmp_path, text, message):
     form = tmp_path / "bad.yaml"
     form.write_text(text)
     process = binade("compile", GPT, "--states", form, "-o", tmp_path / "x.bnd")
@@ -120,14 +120,14 @@ def test_a_format_that_says_nonsense(tmp_path, text, message):
 @pytest.mark.parametrize("states, code, message", [
     ("e4m4", 2, "did you mean 'e4m3'?"),
     ("e4m3+bf61", 2, "no format of states is called 'bf61'"),
-    ("nobody*:e4m3", 3, "no parameter matches 'nobody*'"),
+    ("missing*:e4m3", 3, "no parameter matches 'missing*'"),
     ("dyn8:stochastik", 2, "behind ':' stands the format of the parameters"),
     ("e4m3-tensor", 3, "has scales per_tensor; states need a format with 'group'"),
 ])  # fmt: skip
-def test_states_that_are_not(tmp_path, states, code, message):
+def test_invalid_states_are_rejected(tmp_path, states, code, message):
     process = binade("compile", GPT, "--states", states, "-o", tmp_path / "x.bnd")
     assert process.returncode == code and message in process.stderr
-    # What is offered can be had.
+    # The message offers only formats that states can have.
     if code == 2:
         assert "dyn8" in process.stderr
         for name in ("e4m3-tensor", "mxfp8", "e5m2-delayed", "e4m3-1x128"):
@@ -138,7 +138,7 @@ def test_states_that_are_not(tmp_path, states, code, message):
     ("dyn8:stochastik", "expected ':stochastic' or nothing after the name of a format"),
     ("dyn9", "expected one of f32, bf16, f16, coat-group, dyn4, dyn8, "),
 ])  # fmt: skip
-def test_states_of_a_policy_that_are_not(tmp_path, state, message):
+def test_invalid_states_of_a_policy_are_rejected(tmp_path, state, message):
     policy = tmp_path / "mine.yaml"
     policy.write_text(
         "name: mine\nextends: fp32\nrules:\n"
@@ -159,8 +159,8 @@ BYTES = {
 
 
 @pytest.mark.parametrize("element", BYTES)
-def test_elements_that_files_do_not_know(tmp_path, element):
-    """Their codes are bytes, and runs go on with them."""
+def test_element_types_without_a_file_type(tmp_path, element):
+    """Files store their elements as bytes, and runs resume from them."""
     form = tmp_path / "mine.yaml"
     form.write_text(f"element: {element}\ngroup: 32\n")
     mlp = Mlp(tmp_path)
@@ -178,8 +178,8 @@ def test_elements_that_files_do_not_know(tmp_path, element):
     wide = mlp.train("fp32", 6, out="wide")["state/exp_avg/fc1_weight"].ravel()
     codes, scale = (whole["state/exp_avg/fc1_weight" + part] for part in ("", ".scale"))
     assert codes.dtype == np.uint8
-    numbers = codes.ravel().view(BYTES[element]).astype(F32)
-    kept = numbers * np.repeat(scale, 32)[: numbers.size]
+    elements = codes.ravel().view(BYTES[element]).astype(F32)
+    kept = elements * np.repeat(scale, 32)[: elements.size]
     assert np.abs(kept - wide).max() < 0.2 * np.abs(wide).max()
 
 
@@ -187,9 +187,9 @@ NAMES = [name for name in formats(True) if name != "f32"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_hold_codes_and_runs_go_on(tmp_path, name):
-    """Ten steps at once are ten steps in two parts, bit for bit; the file holds the parts
-    that the format has, and they stand for numbers near those of f32 states."""
+def test_files_contain_quantized_states_and_runs_resume(tmp_path, name):
+    """A resumed run has the same bits as one without a break. The file contains the parts of
+    the format, and the dequantized states are close to f32 states."""
     mlp = Mlp(tmp_path)
     states = ["--states", f"*:{name}"]
     whole = mlp.train("fp32", 10, *states, "--save-every", 5, out="whole")
@@ -226,7 +226,7 @@ def read_ledger(process):
     return float(found[1]) * {"B": 1, "KiB": 1024, "MiB": 1 << 20}[found[2]]
 
 
-def test_states_take_the_memory_that_their_format_says(tmp_path):
+def test_states_use_the_memory_of_their_format(tmp_path):
     sizes = {}
     for name in ("f32", "e4m3x", "dyn8", "dyn4"):
         bundle = tmp_path / f"{name}.bnd"
@@ -256,7 +256,7 @@ def test_states_take_the_memory_that_their_format_says(tmp_path):
 @pytest.mark.parametrize(
     "states", ["e4m3x", "dyn8", "dyn8+e4m3x", "e5m2x", "e4m3+bf16"]
 )
-def test_quantized_states_learn_as_pytorch_does(tmp_path, states):
+def test_losses_with_quantized_states_match_pytorch(tmp_path, states):
     model = Model("mlp-digits", tmp_path)
     run = model.train("fp32", "adamw", "--states", f"*weight:{states}")
     single = model.autocast["fp32"]["adamw"]["loss"]

@@ -1,5 +1,5 @@
-"""Stochastic rounding of codes, of states and of parameters: bit for bit by its definition
-in numpy, and without bias."""
+"""Stochastic rounding of quantized values, states and parameters: bit for bit as defined in
+numpy, and without bias."""
 
 import ml_dtypes
 import numpy as np
@@ -14,15 +14,15 @@ backends = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 
 
 def round_randomly(x, values, random):
-    """Of the two neighbours of `x` among the ascending `values` the one further from
-    zero where `random` is less than the fraction of the way there."""
+    """Rounds magnitudes to one of the two neighbors among the ascending `values`: to the
+    larger one if `random` is less than the fraction of the distance between them."""
     low = np.clip(np.searchsorted(values, np.abs(x), "right") - 1, 0, len(values) - 2)
     way = (np.abs(x) - values[low]) / (values[low + 1] - values[low])
     return np.copysign(values[low + (random < way)], x)
 
 
 def magnitudes(dtype):
-    """All finite numbers of a format that are not negative."""
+    """All finite, nonnegative values of a format."""
     width = np.dtype(dtype).itemsize
     every = np.arange(2 ** (8 * width - 1), dtype=f"u{width}").view(dtype)
     with np.errstate(invalid="ignore"):
@@ -31,7 +31,8 @@ def magnitudes(dtype):
 
 
 def check_mean(found, x, spacing, confidence=5):
-    """That errors have the mean 0, up to 5 standard deviations: a probability of 6e-7."""
+    """Checks that the mean error is 0 within 5 standard deviations, which an unbiased rounding
+    fails with a probability of 6e-7."""
     error = (np.asarray(found, np.float64) - x) / spacing
     assert error.std() > 0.1
     assert abs(error.mean()) < confidence * error.std() / np.sqrt(error.size)
@@ -54,7 +55,7 @@ def quantize(x, form, parts, backend, stream=9):
     return [outputs[f"result{i}"] for i in range(len(parts))]
 
 
-SHAPES = {  # Of the tensor and of its scales: with rows, columns and groups cut short.
+SHAPES = {  # Of the tensor and of its scales; the last groups and blocks are partial.
     "per_tensor": ((37, 61), ()),
     "per_row": ((37, 61), (37,)),
     "per_group<32>": ((37, 61), (71,)),
@@ -65,10 +66,10 @@ SHAPES = {  # Of the tensor and of its scales: with rows, columns and groups cut
 @backends
 @pytest.mark.parametrize("sharing", SHAPES)
 @pytest.mark.parametrize("element", FLOATS)
-def test_codes_of_floats(element, sharing, backend):
+def test_quantized_floats(element, sharing, backend):
     shape, scales = SHAPES[sharing]
     x = np.random.default_rng(1).standard_normal(shape).astype(F32)
-    x[3] *= F32(1e-6)  # Numbers below the least normal code.
+    x[3] *= F32(1e-6)  # Below the smallest normal value.
     dtype = FLOATS[element]
     codes, scale = quantize(x, f"{element}, {sharing}, scale = f32",
                             [(shape, element), (scales, "f32")], backend)  # fmt: skip
@@ -89,7 +90,7 @@ def test_codes_of_floats(element, sharing, backend):
 
 @backends
 @pytest.mark.parametrize("size", [256, 16])
-def test_codes_of_books(size, backend):
+def test_codes_of_code_books(size, backend):
     values = load_book("bnb_dynamic_signed") if size == 256 else np.linspace(-1, 1, 16)
     values = values.astype(F32)
     form = f"{write_book('book', values)}, per_group<64>, scale = f32"
@@ -113,18 +114,18 @@ def test_codes_of_books(size, backend):
 
 @backends
 def test_values_of_the_format_are_not_rounded(backend):
-    """Numbers of the format stay, NaN is never finite, what is beyond saturates."""
-    numbers = np.tile(magnitudes(FLOATS["f8E4M3FN"])[:127:3], 6).astype(F32)
-    numbers[::2] *= -1
+    """Values of the format do not change, NaN stays NaN, and larger values saturate."""
+    exact = np.tile(magnitudes(FLOATS["f8E4M3FN"])[:127:3], 6).astype(F32)
+    exact[::2] *= -1
     form, element = "f8E4M3FN, per_group<16>, scale = f32, rule = floor", "f8E4M3FN"
-    rows = np.zeros((len(numbers), 16), F32)
-    rows[:, 0], rows[:, 1] = 448, numbers
+    rows = np.zeros((len(exact), 16), F32)
+    rows[:, 0], rows[:, 1] = 448, exact
     flat = rows.reshape(-1)
     codes, scale = quantize(flat, form, [(flat.shape, element), ((len(rows),), "f32")],
                             backend)  # fmt: skip
     assert (scale == 1).all()
     np.testing.assert_array_equal(codes.astype(F32), flat)
-    # 2^9 - 1 has the exponent of 448, and so a scale of 1.
+    # 2^9 - 1 has the exponent of 448, so its group has a scale of 1.
     x = np.zeros((4, 16), F32)
     x[0, 0], x[1, 0], x[2, 0], x[3, :] = 511, -511, np.nan, 0
     codes, scale = quantize(x.reshape(-1), form, [((64,), element), ((4,), "f32")],
@@ -135,8 +136,8 @@ def test_values_of_the_format_are_not_rounded(backend):
 
 
 def keep_module(size, states, parameter="f32", master="none"):
-    """A step that makes the gradient of the parameter and of all `states`, which are
-    given as (format, types of parts)."""
+    """A step whose update replaces the parameter and all `states`, which are given as
+    (format, types of parts), by the gradient."""
     count = len(states)
     kept = [(f"s{i}.{j}", f"tensor<{n}x{t}>")
             for i, (_, parts) in enumerate(states) for j, (n, t) in enumerate(parts)]  # fmt: skip
@@ -180,9 +181,11 @@ def run_keep(module, g, start, backend, stream=7):
 DTYPES = {"bf16": BF16, "f16": F16}
 
 
-def numbers(size):
+def draw_gradients(size):
     g = np.random.default_rng(5).standard_normal(size).astype(F32)
-    g *= np.exp2(np.linspace(-30, 4, size)).astype(F32)  # Subnormals of f16, too.
+    g *= np.exp2(np.linspace(-30, 4, size)).astype(
+        F32
+    )  # Includes subnormal values of f16.
     return g
 
 
@@ -190,8 +193,8 @@ def numbers(size):
 @pytest.mark.parametrize("size", [1, 19, 70001])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_parameters_and_states_in_16_bits(dtype, size, backend):
-    """The parameter has the first word, each state the next."""
-    g, narrow = numbers(size), DTYPES[dtype]
+    """The parameter is rounded by the first random word, each state by the next one."""
+    g, narrow = draw_gradients(size), DTYPES[dtype]
     form = (f"#binade.stochastic<{dtype}>", [(size, dtype)])
     module = keep_module(
         size, [form, ("unit", [(size, "f32")]), form], dtype, "stochastic"
@@ -206,8 +209,8 @@ def test_parameters_and_states_in_16_bits(dtype, size, backend):
         assert found[name].dtype == narrow
         np.testing.assert_array_equal(found[name].astype(np.float64), expected)
         if size > 1000:
-            least = float(np.finfo(narrow).smallest_subnormal) if narrow == F16 else 0
-            check_mean(found[name], g, np.abs(g) * 2.0**-8 + least)
+            unit = float(np.finfo(narrow).smallest_subnormal) if narrow == F16 else 0
+            check_mean(found[name], g, np.abs(g) * 2.0**-8 + unit)
 
 
 @backends
@@ -219,7 +222,7 @@ def test_quantized_states(name, size, backend):
     attribute = form.attribute()[:-1] + ", stochastic>"
     plain = ("unit", [(size, "f32")])
     module = keep_module(size, [plain, (attribute, parts)])
-    g = numbers(size)
+    g = draw_gradients(size)
     begin = [
         np.zeros(n, np.int8 if t == "i8" else FLOATS.get(t, F32)) for n, t in parts
     ]
@@ -246,7 +249,7 @@ def test_quantized_states(name, size, backend):
 
 
 @backends
-def test_infinities_and_nan_stay(backend):
+def test_infinities_and_nan_are_kept(backend):
     g = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 65504, 65505, 1e30], F32)
     form = ("#binade.stochastic<f16>", [(8, "f16")])
     module = keep_module(8, [form])

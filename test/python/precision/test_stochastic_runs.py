@@ -1,5 +1,5 @@
-"""Stochastic rounding in runs: updates that are lost otherwise, checkpoints, and what a
-policy may ask for."""
+"""Stochastic rounding in training runs: it keeps updates that rounding to nearest loses, in
+states, parameters and values that a policy quantizes, and in checkpoints."""
 
 import json
 
@@ -13,7 +13,7 @@ DTYPES = {"bf16": BF16, "f16": F16}
 
 
 def small_rate(folder, dtype, master, steps=40):
-    """The way of a parameter whose updates are a thousandth of half its unit each."""
+    """A parameter before and after updates far below half a unit in the last place."""
     mlp = Mlp(folder)
     policy = write_policy(folder, master, parameter=dtype)
     begin = mlp.train(policy, 1, "--lr", "0", out="begin")["fc1_weight"]
@@ -22,8 +22,8 @@ def small_rate(folder, dtype, master, steps=40):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_small_rate_stalls_or_moves(dtype, tmp_path):
-    """Of updates of 1e-6, 16 bits rounded to nearest keep none beside a weight of 0.1."""
+def test_small_updates_need_stochastic_rounding(dtype, tmp_path):
+    """Rounding to nearest in 16 bits loses updates of 1e-6 to weights of about 0.1."""
     begin, end = small_rate(tmp_path, dtype, "none")
     large = np.abs(begin) > 0.02
     assert large.mean() > 0.5
@@ -36,19 +36,19 @@ def test_a_small_rate_stalls_or_moves(dtype, tmp_path):
     policy.write_text("name: plain\nextends: fp32\n")
     first = wide.train(policy, 1, "--lr", "0", out="b")["fc1_weight"]
     last = wide.train(policy, 40, "--lr", "1e-6", out="e")["fc1_weight"]
-    # The same way on average: along the signs of the f32 one.
+    # On average the parameter moves by the same amount as in f32, in the same direction.
     direction = np.sign(last - first)[large]
     way = ((end - begin)[large] * direction).mean()
-    meant = np.abs(last - first)[large].mean()
+    expected = np.abs(last - first)[large].mean()
     error = ((end - begin) - (last - first))[large].std() / np.sqrt(large.sum())
-    assert abs(way - meant) < 5 * error
+    assert abs(way - expected) < 5 * error
 
 
 @pytest.mark.parametrize(
     "policy, lost", [("tiger-half", "2^-12"), ("tiger-half-bf16", "2^-9")]
 )
 def test_tiger_in_half_precision(policy, lost, tmp_path):
-    """It says what its rate loses, and the remedy that it names keeps it."""
+    """Compiling warns of the updates that are lost, and the proposed policy keeps them."""
     mlp = Mlp(tmp_path)
     dtype = "f16" if policy == "tiger-half" else "bf16"
     process = binade("compile", mlp.model, "--loss", LOSS, "--policy", policy,
@@ -56,8 +56,8 @@ def test_tiger_in_half_precision(policy, lost, tmp_path):
                      "-o", tmp_path / "x.mlir")  # fmt: skip
     bound = 1e-4 * 2.0 ** -int(lost[2:])
     assert f"loses updates below {lost} of it" in process.stderr
-    said = f"lr = 0.0001 on elements beyond {bound:.3g} root mean squares"
-    assert said in process.stderr
+    warning = f"lr = 0.0001 on elements beyond {bound:.3g} root mean squares"
+    assert warning in process.stderr
     remedy = tmp_path / "remedy.yaml"
     remedy.write_text(
         f"name: remedy\nextends: {policy}\nrules:\n- {{match: {{op: optimizer_update}}, "
@@ -78,7 +78,7 @@ def test_tiger_in_half_precision(policy, lost, tmp_path):
 
 @pytest.mark.parametrize("states", ["bf16:stochastic", "*:dyn8:stochastic",
                                     "*:e4m3x:stochastic+f16:stochastic"])  # fmt: skip
-def test_runs_go_on_bit_for_bit(states, tmp_path):
+def test_resumed_runs_have_the_same_bits(states, tmp_path):
     mlp = Mlp(tmp_path)
     flags = ["--states", states, "--save-every", 3]
     whole = mlp.train("fp32", 6, *flags, out="whole")
@@ -101,8 +101,8 @@ def test_runs_go_on_bit_for_bit(states, tmp_path):
     assert any(nearest[name].tobytes() != whole[name].tobytes() for name in nearest)
 
 
-def test_values_of_a_policy(tmp_path):
-    """Gradients in FP8 by chance: another run for another seed, and it learns."""
+def test_a_policy_can_round_gradients_stochastically(tmp_path):
+    """Runs with FP8 gradients differ by seed only, and the loss decreases."""
     policy = tmp_path / "chance.yaml"
     policy.write_text(
         "name: chance\nextends: bf16-amp\nrules:\n- match: {op: matmul, role: weight}\n"
@@ -127,14 +127,14 @@ def test_values_of_a_policy(tmp_path):
     assert losses[-1] < losses[0]
 
 
-def test_nothing_is_rounded_to_f32(tmp_path):
+def test_states_in_f32_cannot_be_rounded_stochastically(tmp_path):
     process = binade("compile", Mlp(tmp_path).model, "--loss", LOSS, "--states",
                      "f32:stochastic", "-o", tmp_path / "x.bnd")  # fmt: skip
     assert process.returncode == 3
     assert "'f32' rounds no value" in process.stderr
 
 
-def test_noise_where_tiger_shrinks(tmp_path):
+def test_tiger_adds_noise_when_it_shrinks(tmp_path):
     mlp = Mlp(tmp_path)
     begin = mlp.train("fp32", 1, "--lr", 0, out="begin")["fc1_weight"]
     data = tmp_path / "data.safetensors"
@@ -151,7 +151,7 @@ def test_noise_where_tiger_shrinks(tmp_path):
     assert abs(moved.mean()) < 5 * 0.1 / np.sqrt(3 * moved.size)
 
 
-def test_checkpoints_are_converted_to_nearest(tmp_path):
+def test_checkpoints_are_converted_with_rounding_to_nearest(tmp_path):
     mlp = Mlp(tmp_path)
     mlp.train("fp32", 3, "--save-every", 3, out="wide")
     found = {}
@@ -165,10 +165,10 @@ def test_checkpoints_are_converted_to_nearest(tmp_path):
         )
         assert process.returncode == 0, process.stderr
         found[name] = safetensors.load(next(run.rglob("*.safetensors")))
-    nearest, chance = found.values()
+    nearest, stochastic = found.values()
     assert nearest["state/exp_avg/fc1_weight"].dtype == np.int8
     for name, value in nearest.items():
-        assert value.tobytes() == chance[name].tobytes(), name
+        assert value.tobytes() == stochastic[name].tobytes(), name
     process = binade("train", bundle, "--data", tmp_path / "data.safetensors", "--order",
                      "sequential", "--resume", run, "--steps", 4)  # fmt: skip
     assert process.returncode == 0, process.stderr

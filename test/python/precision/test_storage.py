@@ -1,5 +1,5 @@
-"""Parameters and states in 16 bits: each remedy against numpy, ml_dtypes and golden
-values, in the reference and in compiled code."""
+"""Parameters and states in 16 bits with each kind of master weight, compared with numpy,
+ml_dtypes and golden values, in the reference and in compiled code."""
 
 import json
 
@@ -32,7 +32,7 @@ DTYPES = {"f32": F32, "bf16": BF16, "f16": F16, "i16": np.int16}
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_golden_halves(backend, tmp_path):
-    # IPEX's split, and TransformerEngine's remainder, as their projects give them.
+    # Values recorded with IPEX (split) and Transformer Engine (remainder).
     recorded, signed = MISC["split_master"], np.uint16(0xCCCD).view(np.int16)
     value = read_words(recorded["w"]["x"] + HAND["split"]["w"]["x"]).view(F32)
     value = np.append(value, F32(0.1))
@@ -50,7 +50,7 @@ def test_golden_halves(backend, tmp_path):
     assert found["b"].tolist() == [case["rem"]]
 
 
-#: All exponents, both signs, ties, neighbours of powers of two, the ends of the range.
+#: Random words, ties, neighbors of powers of two, the ends of the range.
 WORDS = np.concatenate([
     np.random.default_rng(0).integers(0, 2**32, 4000, np.uint32),
     np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x10000, 0x3F7FFFFF, 0x3F800000,
@@ -63,7 +63,7 @@ WORDS = WORDS[(WORDS & 0x7FFFFFFF) <= 0x7F800000]
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("master", ["none", "f32", "split_round", "split_trunc"])
 def test_stored_parameters_are_read_as_written(master, backend, tmp_path):
-    """Whatever the f32: stored as defined, and joined to the same f32."""
+    """Every f32 is stored as defined, and reading it gives the same f32."""
     value = WORDS.view(F32)
     update = Update(tmp_path, backend, "take", [], len(value), master)
     found, expected = write(update, value, master), start(master, value)
@@ -99,7 +99,7 @@ RUNS = {"sgd": (sgd, [0.1, 0.9, 0.0, 0.01, 0.0]),
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("rule", RUNS)
 @pytest.mark.parametrize("master", ["f32", "split_round", "split_trunc"])
-def test_the_f32_is_that_of_f32_training(master, rule, backend, tmp_path):
+def test_master_weights_match_f32_training(master, rule, backend, tmp_path):
     formula, hypers = RUNS[rule]
     p, size = random(37, seed=1), 37
     update = Update(tmp_path, backend, rule, hypers, size, master)
@@ -118,7 +118,7 @@ def test_the_f32_is_that_of_f32_training(master, rule, backend, tmp_path):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
-def test_kahan_line_by_line(dtype, backend, tmp_path):
+def test_kahan_summation_matches_numpy(dtype, backend, tmp_path):
     formula, hypers = RUNS["sgd"]
     narrow, size = DTYPES[dtype], 53
     p, m, c = random(size, narrow, seed=1), np.zeros(size, F32), np.zeros(size, narrow)
@@ -128,7 +128,7 @@ def test_kahan_line_by_line(dtype, backend, tmp_path):
         kept = update(p=p, g=g, s0=m, b=c, step=np.int64(t - 1))
         after, (m,) = formula(p.astype(F32), g, [m], hypers, t)
         change = after - p.astype(F32)
-        # Sums of two numbers of 16 bits are rounded once by ml_dtypes and numpy.
+        # ml_dtypes and numpy round a sum of two 16-bit values once.
         y = (change - c.astype(F32)).astype(narrow)
         total = (p + y).astype(narrow)
         c = ((total - p).astype(narrow) - y).astype(narrow)
@@ -159,7 +159,9 @@ def test_states_are_rounded_to_nearest(dtype, backend, tmp_path):
     [("none", "p", "rne"), ("kahan", "p", "kahan"), ("kahan", "b", "kahan_comp"),
      ("f32", "b", "fp32")],
 )  # fmt: skip
-def test_updates_below_half_a_unit_as_recorded(master, name, key, backend, tmp_path):
+def test_updates_below_half_a_unit_match_recorded_ones(
+    master, name, key, backend, tmp_path
+):
     case = MISC["bf16_stagnation"]
     lr, times = -case["update"]["f"][0], 20
     update = Update(tmp_path, backend, "sgd", [lr, 0, 0, 0, 0], 1, master, times=times)
@@ -171,9 +173,9 @@ def test_updates_below_half_a_unit_as_recorded(master, name, key, backend, tmp_p
 
 @pytest.mark.parametrize("master", BESIDE)
 def test_updates_below_half_a_unit(master, tmp_path):
-    """100 steps of -1e-3 from 1, of which bf16 rounded to nearest keeps none."""
+    """Applies 100 updates of -1e-3 to 1. Rounding to nearest in bf16 keeps none of them."""
     size = 500
-    times = 1 if master == "stochastic" else 20  # Each draws at a place of its own.
+    times = 1 if master == "stochastic" else 20  # Each update needs other random words.
     update = Update(tmp_path, "reference", "sgd", [1e-3, 0, 0, 0, 0], size, master,
                     times=times)  # fmt: skip
     kept = {**start(master, np.ones(size, F32)), "s0": np.zeros(size, F32)}
@@ -185,17 +187,17 @@ def test_updates_below_half_a_unit(master, tmp_path):
     if master == "none":
         assert (p == 1).all()
     elif master == "stochastic":
-        # Each step is 2^-8 with the probability 0.256: a variance of 3e-6.
+        # Each update is 2^-8 with a probability of 0.256, which has a variance of 3e-6.
         assert abs(p.mean() - 0.9) < 5 * np.sqrt(100 * 3e-6 / size)
         assert p.std() > 0.005
-    else:  # What is read is at most a unit of bf16 from what is meant.
+    else:  # The parameter differs from the exact value by at most one unit of bf16.
         np.testing.assert_allclose(p, 0.9, atol=2**-8)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("size", [1, 17, 70001])
 def test_stochastic_rounding(size, backend, tmp_path):
-    """As the definition says, bit for bit; and without bias."""
+    """Matches the definition bit for bit, and has no bias."""
     value = random(size, seed=3)
     seed, place = 0x123456789ABCDE, (0x80000007 << 32) + 41
     update = Update(tmp_path, backend, "take", [], size, "stochastic")
@@ -214,9 +216,9 @@ def test_stochastic_rounding(size, backend, tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_stochastic_rounding_as_recorded(backend, tmp_path):
-    """The recorded random numbers are found among those that a seed gives: each value
-    stands where the one that it is rounded by is drawn."""
+def test_stochastic_rounding_matches_recorded_values(backend, tmp_path):
+    """Places each recorded value at an index where the seed draws the random word with which
+    it was recorded."""
     recorded, hand = MISC["sr_bf16"], HAND["sr"]
     words = read_words(recorded["in"]["x"] + 2 * ["0x3f804000"])
     random = np.array([*recorded["rand16"], 16383, 16384])

@@ -1,5 +1,5 @@
-"""Whole runs with parameters in 16 bits: what they start from, what they keep, how they
-go on, and that they learn what PyTorch does in f32 (shared recordings)."""
+"""Training with parameters in 16 bits: initial values, companions (master weights, remainders,
+compensations), resumed runs, and losses close to PyTorch in f32 (shared recordings)."""
 
 import json
 import os
@@ -20,29 +20,29 @@ MASTERS = {"none": "", "f32": "master", "split_round": "remainder",
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("master", MASTERS)
-def test_each_remedy_learns_as_pytorch_does(master, optimizer, tmp_path):
+def test_losses_match_pytorch_with_each_master(master, optimizer, tmp_path):
     model = Model("mlp-digits", tmp_path)
     run = model.train(write_policy(tmp_path, master), optimizer)
     single = model.autocast["fp32"][optimizer]["loss"]
     narrow = model.autocast["bf16-amp"][optimizer]["loss"]
-    # The rounding of weights is a part of that of autocast, whose errors cancel less.
+    # The bound is the error of autocast, which also rounds weights, times 8.
     allowed = 8 * np.abs(np.subtract(single, narrow)).max()
     found = run.column("loss")
     np.testing.assert_allclose(found, single, rtol=0, atol=allowed)
     assert not np.array_equal(found, single)
     for name in ("fc1.weight", "fc3.bias"):
         assert run.final[name].dtype == BF16
-        beside = run.final.get(f"state/{MASTERS[master]}/{name}")
+        companion = run.final.get(f"state/{MASTERS[master]}/{name}")
         if master in ("f32", "split_round", "split_trunc"):
-            exact = join(master, {"p": run.final[name], "b": beside})
+            exact = join(master, {"p": run.final[name], "b": companion})
             assert_equal_bits(run.final[name], start(master, exact)["p"])
             key = f"{optimizer}.step10.{name}"
             if key in model.recorded:
-                # Where a gradient is nearly 0, AdamW steps by its sign.
+                # If a gradient is nearly 0, AdamW's update depends on its sign.
                 far = np.abs(exact - model.recorded[key]) > 2e-3
                 assert far.mean() < 0.01
         if master == "kahan":
-            assert beside.dtype == BF16 and np.any(beside != 0)
+            assert companion.dtype == BF16 and np.any(companion != 0)
 
 
 def is_parameter(name):
@@ -56,25 +56,25 @@ def assert_starts(found, weights, master, parameter=BF16):
         expected = start(master, weights[name], parameter)
         assert_equal_bits(found[name], expected["p"])
         if MASTERS[master]:
-            beside = found[f"state/{MASTERS[master]}/{name}"]
-            assert_equal_bits(beside, expected["b"])
+            companion = found[f"state/{MASTERS[master]}/{name}"]
+            assert_equal_bits(companion, expected["b"])
 
 
 @pytest.mark.parametrize("master", MASTERS)
-def test_runs_start_from_the_f32_of_the_model(master, tmp_path):
+def test_runs_start_from_the_f32_values_of_the_model(master, tmp_path):
     mlp = Mlp(tmp_path)
     policy, still = write_policy(tmp_path, master), ["--lr", 0]
     weights = mlp.weights()
     assert_starts(mlp.train(policy, 1, *still, optimizer="sgd"), weights, master)
 
-    # A bundle holds the same f32.
+    # A bundle contains the same f32 values.
     bundle = tmp_path / "step.bnd"
     done = binade("compile", mlp.model, "--loss", LOSS, "--policy", policy,
                   "--optimizer", "sgd", "-o", bundle)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert_starts(mlp.train(policy, 1, *still, model=bundle), weights, master)
 
-    # So does a file of another run, which has nothing beside its parameters.
+    # A file of another run with f32 parameters and no companions.
     given = {name: 1.1 * x for name, x in weights.items() if is_parameter(name)}
     given = {name: x.astype(F32) for name, x in given.items()}
     safetensors.save(tmp_path / "f32.safetensors", given)
@@ -82,7 +82,7 @@ def test_runs_start_from_the_f32_of_the_model(master, tmp_path):
     found = mlp.train(policy, 1, *still, *init, optimizer="sgd")
     assert_starts(found, given, master)
 
-    # Of a file with 16 bits alone, these are all that is known.
+    # A file with 16-bit parameters only: companions start from the 16-bit values.
     narrow = {name: x.astype(BF16) for name, x in given.items()}
     safetensors.save(tmp_path / "bf16.safetensors", narrow)
     init = ["--init", tmp_path / "bf16.safetensors"]
@@ -99,7 +99,7 @@ def test_runs_start_in_f16(master, tmp_path):
 
 
 @pytest.mark.parametrize("master", MASTERS)
-def test_a_run_that_goes_on_goes_on_exactly(master, tmp_path):
+def test_a_continued_run_has_the_same_bits(master, tmp_path):
     mlp = Mlp(tmp_path)
     policy = write_policy(tmp_path, master, base="bf16-amp", state="bf16")
     whole = mlp.train(policy, 6, out="whole")
@@ -111,7 +111,7 @@ def test_a_run_that_goes_on_goes_on_exactly(master, tmp_path):
         np.testing.assert_array_equal(bits(whole[name]), bits(again[name]), name)
 
 
-def test_chance_depends_on_the_seed_alone(tmp_path):
+def test_stochastic_rounding_depends_only_on_the_seed(tmp_path):
     mlp = Mlp(tmp_path)
     policy = write_policy(tmp_path, "stochastic")
     cores = sorted(os.sched_getaffinity(0))
@@ -126,16 +126,19 @@ def test_chance_depends_on_the_seed_alone(tmp_path):
 
 
 def test_skipped_steps_keep_every_bit(tmp_path):
-    """Kahan's sum of nothing would not: it looks at what the last one lost."""
+    """Kahan summation of a zero update would change the parameter, because it adds the
+    compensation of the last update."""
     mlp = Mlp(tmp_path)
-    base = tmp_path / "loud.yaml"
-    base.write_text("name: loud\nextends: fp16-amp\nloss_scale: {static: 1.0e+30}\n")
+    base = tmp_path / "overflow.yaml"
+    base.write_text(
+        "name: overflow\nextends: fp16-amp\nloss_scale: {static: 1.0e+30}\n"
+    )
     for master in MASTERS:
         policy = write_policy(tmp_path, master, base="bf16-amp")
         mlp.train(policy, 3, out="first")
         first = tmp_path / "first" / "final.safetensors"
-        loud = write_policy(tmp_path, master, base=base.name)
-        found = mlp.train(loud, 4, "--init", first, "--on-nonfinite", "skip")
+        overflow = write_policy(tmp_path, master, base=base.name)
+        found = mlp.train(overflow, 4, "--init", first, "--on-nonfinite", "skip")
         before = safetensors.load(first)
         lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
         assert all(json.loads(line)["skipped"] for line in lines)
@@ -144,8 +147,8 @@ def test_skipped_steps_keep_every_bit(tmp_path):
                 np.testing.assert_array_equal(bits(found[name]), bits(expected), name)
 
 
-def test_an_update_makes_the_copy_that_products_read(tmp_path):
-    """The same run bit for bit, without a cast of weights before each step."""
+def test_updates_write_the_bf16_weights_that_matmuls_read(tmp_path):
+    """The run has the same bits as with `bf16-amp`, and no casts of weights."""
     mlp = Mlp(tmp_path)
     policy = tmp_path / "copies.yaml"
     policy.write_text(
@@ -159,15 +162,15 @@ def test_an_update_makes_the_copy_that_products_read(tmp_path):
     for name in weights:
         assert_equal_bits(found[f"state/master/{name}"], plain[name])
         assert_equal_bits(found[name], plain[name].astype(BF16))
-    for count, said in ((len(weights), "bf16-amp"), (0, policy)):
-        text = binade("inspect", mlp.model, "--loss", LOSS, "--policy", said).stdout
+    for count, used in ((len(weights), "bf16-amp"), (0, policy)):
+        text = binade("inspect", mlp.model, "--loss", LOSS, "--policy", used).stdout
         casts = re.findall(r"^cast_\d+ .* (\S*weight)$", text, re.MULTILINE)
         assert len(casts) == count, text
 
 
 @pytest.mark.parametrize("states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled"])
 def test_squares_that_overflow_skip_the_step(states, tmp_path):
-    """The gradients are finite; the second moment of one would not be, and all that
+    """The gradients are finite, but the second moment of one would overflow, and states that
     share a scale with it would be lost."""
     mlp = Mlp(tmp_path)
     data = tmp_path / "data.safetensors"
@@ -182,13 +185,13 @@ def test_squares_that_overflow_skip_the_step(states, tmp_path):
     assert skipped == [0, 1, 0, 0, 1, 0]
     for name, value in found.items():
         assert np.isfinite(value.astype(np.float64)).all(), name
-    # A norm that is clipped has squares that f32 holds.
+    # After clipping of the norm, the squares do not overflow f32.
     mlp.train("fp32", 6, *flags, "--clip", 1.0)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert not any(json.loads(line)["skipped"] for line in lines)
 
 
-def test_explain_says_how_each_is_kept(tmp_path):
+def test_explain_reports_formats_of_parameters_and_states(tmp_path):
     policy = tmp_path / "mixed.yaml"
     policy.write_text(
         "name: mixed\nextends: bf16-amp\nrules:\n"
@@ -199,8 +202,8 @@ def test_explain_says_how_each_is_kept(tmp_path):
     flags = ["--loss", LOSS, "--policy", policy, "--optimizer", "sgd"]
     done = binade("explain", model, *flags, "--format", "json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    kept = {entry["name"]: entry for entry in told["parameters"] + told["states"]}
+    report = json.loads(done.stdout)
+    kept = {entry["name"]: entry for entry in report["parameters"] + report["states"]}
     assert kept["fc1_weight"] == {
         "name": "fc1_weight", "format": "bf16", "master": "kahan",
         "rule": f"{policy}:4"}  # fmt: skip
@@ -210,7 +213,7 @@ def test_explain_says_how_each_is_kept(tmp_path):
         "name": "momentum_buffer/fc1_bias", "format": "bf16",
         "rule": f"{policy}:5"}  # fmt: skip
 
-    # The casts it names are those that the compiler makes.
+    # The compiler inserts no cast of the bf16 parameter.
     module = tmp_path / "step.mlir"
     done = binade("compile", model, *flags, "--to=materialize", "-o", module)
     assert done.returncode == 0, done.stderr
@@ -224,7 +227,7 @@ def test_explain_says_how_each_is_kept(tmp_path):
         r"^f32, states bf16 +optimizer_update at 'fc1_bias', optimizer  <- .*mixed.yaml:5",
         asked.stdout, re.MULTILINE,
     )  # fmt: skip
-    # Four parameters, of which the second rule takes one from the first.
+    # Of four parameters, the second rule decides one and the first rule the others.
     summary = binade("explain", model, *flags, "--summary").stdout
     changes = re.findall(r"^ +(\d+) .*mixed\.yaml:(\d)$", summary, re.MULTILINE)
     assert changes == [("3", "4"), ("1", "5")]
@@ -233,7 +236,7 @@ def test_explain_says_how_each_is_kept(tmp_path):
     differs = binade("diff", model, *flags)
     assert differs.returncode == 1
     assert re.search(r"^updates that differ +0 -> +4$", differs.stdout, re.MULTILINE)
-    told = json.loads(binade("diff", model, *flags, "--format", "json").stdout)
-    bias = next(update for update in told["updates"] if update["name"] == "fc1_bias")
+    report = json.loads(binade("diff", model, *flags, "--format", "json").stdout)
+    bias = next(update for update in report["updates"] if update["name"] == "fc1_bias")
     assert bias["first"] == {"format": "f32, states f32", "cause": "no rule"}
     assert bias["second"]["format"] == "f32, states bf16"

@@ -1,4 +1,4 @@
-"""A scale for the gradient of each parameter, from the policy to the checkpoint."""
+"""Loss scaling per parameter (`per_tensor`): a scale for the gradient of each parameter."""
 
 import json
 
@@ -13,22 +13,22 @@ STEPS, CHECK = 12, 2
 MODEL = """
 <ir_version: 10, opset_import: ["" : 18]>
 g (float[2, 4] x, float[2, 4] u) => (float loss)
-    <float[4, 4] loud = {WEIGHT}, float[4, 4] quiet = {WEIGHT}> {
-  [first] y = MatMul(x, loud)
-  [second] z = MatMul(u, quiet)
+    <float[4, 4] large = {WEIGHT}, float[4, 4] small = {WEIGHT}> {
+  [first] y = MatMul(x, large)
+  [second] z = MatMul(u, small)
   sum = Add(y, z)
   squares = Mul(sum, sum)
   loss = ReduceMean <keepdims = 0> (squares)
 }
 """
 WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
-# The gradient of `quiet` lies below what f16 holds.
+# The gradient of `small` underflows in f16.
 X = np.tile(F32([1, 2, 1, 1]), (2, 1))
 U = np.tile(F32([1e-6, 1e-7, 1e-6, 3e-7]), (2, 1))
 
 
 def train(folder, scaling, *more, x=X, u=U, steps=STEPS, lr=0):
-    model = write_model(folder, MODEL, ["loud", "quiet"], WEIGHT)
+    model = write_model(folder, MODEL, ["large", "small"], WEIGHT)
     data = {"x": np.tile(x, (steps, 1)), "u": np.tile(u, (steps, 1))}
     if x.ndim == 3:
         data = {"x": x.reshape(-1, 4), "u": np.tile(u, (len(x), 1))}
@@ -50,15 +50,15 @@ def train(folder, scaling, *more, x=X, u=U, steps=STEPS, lr=0):
 
 
 def gradients(x=X, u=U):
-    """Before rounding, of a loss that is not scaled."""
+    """Gradients before rounding, without a loss scale."""
     half = lambda a: a.astype(F16).astype(F32)
     y = half(half(x) @ half(WEIGHT)) + half(half(u) @ half(WEIGHT))
     upstream = half(2 * y / 8)
-    return {"loud": half(x).T @ upstream, "quiet": half(u).T @ upstream}
+    return {"large": half(x).T @ upstream, "small": half(u).T @ upstream}
 
 
 def follow(exact, steps=STEPS):
-    """The scale of one tensor: doubled while over 1 % of its gradient vanish."""
+    """The scale of one tensor, which doubles while over 1 % of its gradient underflows."""
     scale, count = F32(1), 0
     for _ in range(steps):
         rounded = (exact * scale).astype(F16)
@@ -69,38 +69,38 @@ def follow(exact, steps=STEPS):
     return scale, count
 
 
-def test_each_tensor_finds_its_scale(tmp_path):
+def test_each_tensor_has_a_scale_that_adapts(tmp_path):
     metrics, final = train(tmp_path, f"init: 1, per_tensor: true, check: {CHECK}")
     assert {m["loss_scale"] for m in metrics} == {1}
     for name, exact in gradients().items():
         scale, count = follow(exact)
         assert final[f"scaler/scale/{name}"] == scale
         assert final[f"scaler/growth/{name}"] == count
-    assert final["scaler/scale/loud"] == 1 < final["scaler/scale/quiet"]
+    assert final["scaler/scale/large"] == 1 < final["scaler/scale/small"]
 
 
 def test_parameters_whose_gradients_would_underflow_are_trained(tmp_path):
-    """The update of the last step, at the scale that was found."""
-    exact = gradients()["quiet"]
+    """Checks an update, with and without a scale for the small gradient."""
+    exact = gradients()["small"]
     scale = F32(2.0**10)
-    safetensors.save(tmp_path / "init.safetensors", {"scaler/scale/quiet": scale})
+    safetensors.save(tmp_path / "init.safetensors", {"scaler/scale/small": scale})
     for setting in ("per_tensor: true", ""):
         more = ("--init", tmp_path / "init.safetensors") if setting else ()
         setting = f"init: 1, {setting}" if setting else "init: 1"
         _, final = train(tmp_path, setting, *more, steps=1, lr=1e4)
-        found = (WEIGHT - final["quiet"]) / F32(1e4)
+        found = (WEIGHT - final["small"]) / F32(1e4)
         kept = (exact * (scale if more else 1)).astype(F16).astype(F32)
         expected = kept / (scale if more else 1)
-        # What a weight of about 1 shows of an update of 1e-3.
+        # The rounding of f32 weights of about 1 limits the accuracy of the difference.
         np.testing.assert_allclose(found, expected, atol=1.2e-11)
         assert np.any(expected == 0) == (not more)
 
 
 def test_only_the_scale_that_overflowed_is_lowered(tmp_path):
-    loud = 2.0 ** np.ceil(np.log2(65504 / np.max(np.abs(gradients()["loud"]))))
+    large = 2.0 ** np.ceil(np.log2(65504 / np.max(np.abs(gradients()["large"]))))
     safetensors.save(
         tmp_path / "init.safetensors",
-        {"scaler/scale/loud": F32(loud), "scaler/scale": F32(2)},
+        {"scaler/scale/large": F32(large), "scaler/scale": F32(2)},
     )
     metrics, final = train(
         tmp_path, "init: 2, per_tensor: true", "--init", tmp_path / "init.safetensors",
@@ -108,13 +108,13 @@ def test_only_the_scale_that_overflowed_is_lowered(tmp_path):
     )  # fmt: skip
     assert [m["skipped"] for m in metrics] == [True, True, False]
     assert {m["loss_scale"] for m in metrics} == {2} and final["scaler/scale"] == 2
-    assert final["scaler/scale/loud"] == loud / 4
-    assert final["scaler/scale/quiet"] == 1
+    assert final["scaler/scale/large"] == large / 4
+    assert final["scaler/scale/small"] == 1
 
 
-def test_an_infinity_of_the_loss_lowers_its_scale_alone(tmp_path):
+def test_an_infinite_loss_lowers_only_the_loss_scale(tmp_path):
     x = np.stack([X, np.full_like(X, np.inf), X])
     metrics, final = train(tmp_path, "init: 8, per_tensor: true", x=x)
     assert [m["skipped"] for m in metrics] == [False, True, False]
     assert [m["loss_scale"] for m in metrics] == [8, 8, 4]
-    assert final["scaler/scale/loud"] == final["scaler/scale/quiet"] == 1
+    assert final["scaler/scale/large"] == final["scaler/scale/small"] == 1

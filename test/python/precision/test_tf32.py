@@ -1,4 +1,4 @@
-"""TF32: 10 bits of mantissa in the factors of contractions, f32 sums."""
+"""TF32: contractions round their operands to 10 bits of mantissa and accumulate in f32."""
 
 import json
 import math
@@ -9,13 +9,13 @@ import pytest
 from support.paths import BUILD, MODELS
 from support.reference import ELEMENTS, EVAL, binade, evaluate, random, safetensors
 
-# Bits that are dropped, below the last one kept: none, half, a little less or more, all.
+# Lower halves of words; the low 13 bits are dropped: 0, half, a little less or more, all.
 LOW_HALVES = (0, 0x0FFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0xEFFF, 0xF000, 0xFFFF)
 STEPS, LR = 10, 0.05
 
 
 def to_tf32(x):
-    """Nearest multiple of the last place of 11 significant bits, ties to even."""
+    """Rounds to 11 significant bits, to nearest even."""
     with np.errstate(all="ignore"):
         x = np.asarray(x, np.float32).astype(np.float64)
         step = np.ldexp(1.0, np.maximum(np.frexp(x)[1] - 1, -126) - 10)
@@ -40,15 +40,16 @@ func.func @f(%x: {tensor}) -> {tensor} {{
     np.testing.assert_array_equal(
         y.view(np.uint32)[number], expected.view(np.uint32)[number]
     )
-    # Not even NaN keeps a bit that hardware would drop.
+    # The dropped bits are 0 in NaN, too.
     assert not (y.view(np.uint32) & 0x1FFF).any()
     # Ties go to even, not away from zero as cvt.rna.tf32 sends them.
     assert to_tf32(1 + 2**-11) == 1 and to_tf32(1 + 3 * 2**-11) == 1 + 2**-9
 
 
 @pytest.mark.parametrize("source", ["f8E4M3FN", "f8E5M2", "f16", "bf16", "f64"])
-def test_rounding_goes_where_it_rounds_nothing(source):
-    """It stays for what lies between TF32's numbers, and for no other format."""
+def test_rounding_that_changes_no_value_is_removed(source):
+    """Of these formats, only f64 has values that TF32 does not represent, so only the rounding
+    of casts from f64 stays."""
     module = f"""
 func.func @f(%x: tensor<4x{source}>) -> tensor<4xf32> {{
   %0 = binade.cast %x : (tensor<4x{source}>) -> tensor<4xf32>
@@ -73,7 +74,7 @@ func.func @f(%x: tensor<4x{source}>) -> tensor<4xf32> {{
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_attention_rounds_its_probabilities(backend):
-    """They are factors of the second product."""
+    """They are an operand of the second matmul."""
     q, k, v = (random((2, 16, 8), seed=seed) for seed in range(3))
     tensor, lse = "tensor<2x16x8xf32>", "tensor<2x16xf32>"
     module = f"""
@@ -90,20 +91,20 @@ func.func @step(%q: {tensor}, %k: {tensor}, %v: {tensor}) -> {tensor} {{
     y = evaluate(rounded, inputs, "--backend", backend)["result0"]
     e = np.exp(0.5 * to_tf32(q) @ to_tf32(k).swapaxes(1, 2))
     p = e / e.sum(-1, keepdims=True)
-    # A probability at a tie may go the other way in f32.
+    # In f32, a probability near a tie may round to the other neighbor.
     kept = np.linalg.norm(y - to_tf32(p) @ to_tf32(v))
     assert kept < 0.1 * np.linalg.norm(y - p @ to_tf32(v))
 
 
 # ===----------------------------------------------------------------------------===
-# A network of three linear layers, by hand
+# A network of three linear layers in numpy
 # ===----------------------------------------------------------------------------===
 
 
 def run_network(weights, x, labels, factor):
-    """Loss and gradients. `factor` rounds what products read."""
+    """Loss and gradients. `factor` rounds the operands of matmuls."""
 
-    def product(a, b):
+    def matmul(a, b):
         return (factor(a) @ factor(b)).astype(np.float32)
 
     def layer(h, name):
@@ -126,17 +127,17 @@ def run_network(weights, x, labels, factor):
     slope = cdf + z2 * np.exp(-0.5 * z2.astype(np.float64) ** 2) / math.sqrt(
         2 * math.pi
     )
-    d2 = (product(d3, weights["fc3.weight"]) * slope).astype(np.float32)
-    d1 = product(d2, weights["fc2.weight"]) * (z1 > 0)
+    d2 = (matmul(d3, weights["fc3.weight"]) * slope).astype(np.float32)
+    d1 = matmul(d2, weights["fc2.weight"]) * (z1 > 0)
     gradients = {}
     for name, d, h in (("fc1", d1, x), ("fc2", d2, h1), ("fc3", d3, h2)):
-        gradients[f"{name}.weight"] = product(d.T, h)
+        gradients[f"{name}.weight"] = matmul(d.T, h)
         gradients[f"{name}.bias"] = d.sum(0)
     return loss, gradients
 
 
 def train_network(weights, batches, factor):
-    """Losses of gradient descent, and the gradients of the first step."""
+    """The losses of gradient descent, and the gradients of the first step."""
     weights = dict(weights)
     losses, first = [], None
     for x, labels in zip(batches["x"], batches["labels"]):
@@ -161,8 +162,8 @@ def model(tmp_path):
     return folder
 
 
-def test_training(model, tmp_path):
-    """As the network by hand with rounded factors, and not as with any others."""
+def test_training_rounds_the_operands_of_matmuls(model, tmp_path):
+    """Losses and gradients match the numpy network that rounds operands, not an exact one."""
     weights = safetensors.load(model / "weights.safetensors")
     batches = np.load(model / "inputs.npz")
     data = tmp_path / "data.safetensors"
@@ -178,22 +179,22 @@ def test_training(model, tmp_path):
     lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
     losses = np.array([json.loads(line)["loss"] for line in lines])
     gradients = safetensors.load(tmp_path / "run/grads-000001.safetensors")
-    # Three products forward; of the gradients three of weights, two of inputs.
+    # Three forward matmuls, three for gradients of weights, two for gradients of inputs.
     assert json.loads((tmp_path / "run/run.json").read_text())["ops"]["tf32"] == 8
 
     expected, first = train_network(weights, batches, to_tf32)
     exact, unrounded = train_network(weights, batches, lambda a: a.astype(np.float64))
-    # Where f32 adds in another order a rounding goes the other way now and then.
+    # Another order of f32 additions makes some values round to the other neighbor.
     assert get_distance(gradients, first) < 0.1 * get_distance(gradients, unrounded)
     assert np.abs(losses - expected).max() < 0.1 * np.abs(losses - exact).max()
-    # The last layer's gradient is one product away from where they are the same.
+    # The gradient of the last layer is one matmul away from equal values.
     last = "fc3.weight"
     np.testing.assert_allclose(
         gradients[last], first[last], rtol=0, atol=1e-6 * np.abs(first[last]).max()
     )
 
 
-def test_the_interpreter_computes_the_same_gradients(model, tmp_path):
+def test_the_reference_computes_the_same_gradients(model, tmp_path):
     step, given = tmp_path / "step.mlir", tmp_path / "in.safetensors"
     done = binade(
         "compile", model / "loss.onnx", "--policy", "tf32", "--optimizer", "sgd",
