@@ -1,4 +1,4 @@
-"""Exported graphs against PyTorch, run by ONNX's reference implementation."""
+"""Exported ONNX graphs, run by ONNX's reference implementation, match PyTorch."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ KINDS = {
 
 @dataclasses.dataclass
 class Exported:
-    """A model in its initial state, its batch, and the files made of them."""
+    """A model in its initial state, its batch, and the exported files."""
 
     kind: str
     model: nn.Module
@@ -55,7 +55,7 @@ def exported(request, exports):
     )
 
 
-def test_loss_and_prediction_are_those_of_torch(exported):
+def test_loss_and_prediction_match_pytorch(exported):
     found = run(exported.folder, exported.batch)
     *inputs, labels = exported.batch.values()
     prediction = exported.model(*inputs)
@@ -69,7 +69,7 @@ def test_loss_and_prediction_are_those_of_torch(exported):
     assert [value.name for value in exported.proto.graph.input] == list(exported.batch)
 
 
-def test_every_parameter_is_kept_under_its_name(exported):
+def test_every_parameter_keeps_its_name(exported):
     proto, state = exported.proto, exported.model.state_dict()
     parameters = list(dict(exported.model.named_parameters()))
     external = [
@@ -93,7 +93,7 @@ def test_every_parameter_is_kept_under_its_name(exported):
     assert sorted(safetensors.load(exported.folder / "m.safetensors")) == sorted(names)
 
 
-def test_nodes_are_named_by_module_and_nothing_of_this_machine_is_kept(exports):
+def test_nodes_are_named_by_module_without_paths_of_this_machine(exports):
     proto = exports["gpt"].proto
     names = [node.name for node in proto.graph.node]
     assert len(set(names)) == len(names)
@@ -103,7 +103,7 @@ def test_nodes_are_named_by_module_and_nothing_of_this_machine_is_kept(exports):
     assert b"export_models" not in proto.SerializeToString()
 
 
-def test_running_statistics_advance_as_in_torch(exports):
+def test_running_statistics_match_pytorch(exports):
     proto, batch = exports["conv"].proto, exports["conv"].batch
     model = copy.deepcopy(exports["conv"].model)
     (node,) = (n for n in proto.graph.node if n.op_type == "BatchNormalization")
@@ -118,8 +118,8 @@ def test_running_statistics_advance_as_in_torch(exports):
     np.testing.assert_allclose(
         found[node.output[1]], model.norm.running_mean, rtol=1e-5, atol=1e-6
     )
-    # ONNX advances with the population variance, PyTorch with n / (n - 1) times it.
-    # The variance was 1; 0.7 of it is kept.
+    # ONNX updates with the population variance, PyTorch with n / (n - 1) times it.
+    # The running variance was 1 and has a weight of 0.7.
     count = 4 * 3 * 3
     advance = (found[node.output[2]] - 0.7) * count / (count - 1)
     np.testing.assert_allclose(0.7 + advance, model.norm.running_var, rtol=1e-5)
@@ -149,7 +149,7 @@ def test_dropout_is_in_training_mode(tmp_path):
     )
 
 
-def test_small_constants_frozen_parameters_and_buffers_survive(tmp_path):
+def test_small_constants_frozen_parameters_and_buffers_are_exported(tmp_path):
     model, batch = models.Constants(), {"x": torch.zeros(2, 6)}
     model.frequency.fill_(torch.pi / 2)
     proto = write(tmp_path, model, batch, loss=models.mean)

@@ -1,5 +1,5 @@
-"""Named axes: one exported file for batches of every size, run by ONNX's reference
-implementation and compared with PyTorch at sizes that the export has not seen.
+"""Exports with named axes (`dims`): ONNX's reference implementation runs the file with other
+batch sizes than the exported one and matches PyTorch.
 """
 
 import json
@@ -24,7 +24,7 @@ TOKENS = {"input_ids": ["batch", "time"], "labels": ["batch", "time"]}
 
 
 class Mixed(nn.Module):
-    """What has shape arithmetic: grouped heads, and a loss of probabilities."""
+    """A model with shape arithmetic: grouped heads, and a loss with class probabilities."""
 
     def forward(self, query, key, target):
         y = F.scaled_dot_product_attention(
@@ -51,7 +51,7 @@ def evaluate(proto, batch):
 
 
 @pytest.mark.parametrize(("batch", "time"), [(5, 8), (3, 2), (1, 5)])
-def test_other_sizes_are_those_of_torch(tmp_path, batch, time):
+def test_losses_at_other_sizes_match_pytorch(tmp_path, batch, time):
     torch.manual_seed(0)
     model = models.MiniGPT()
     proto = write(tmp_path, model, models.tokens(), TOKENS, models.cross_entropy)
@@ -84,7 +84,7 @@ def test_grouped_heads_and_probabilities(tmp_path, rows):
 
 
 @pytest.mark.skipif(not (BUILD / "bin/binade").exists(), reason="binade is not built")
-def test_sizes_of_the_batch_are_the_default(tmp_path):
+def test_sizes_of_the_exported_batch_are_the_default(tmp_path):
     proto = write(tmp_path, models.MiniGPT(), models.tokens(), TOKENS,
                   models.cross_entropy)  # fmt: skip
     given = dict(zip(["batch", "time"], models.tokens()["input_ids"].shape))
@@ -126,20 +126,20 @@ class Pair(nn.Module):
         ({"y": ["rows", ""]}, "dimension 'rows' of 'y' has size 1; give an example"),
     ],
 )  # fmt: skip
-def test_what_names_nothing(tmp_path, dims, message):
+def test_invalid_dims_are_rejected(tmp_path, dims, message):
     batch = {"x": torch.zeros(4, 6), "y": torch.zeros(1, 6)}
     with pytest.raises(RejectedError, match=message):
         write(tmp_path, Pair(), batch, dims)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_size_that_the_model_fixes(tmp_path):
+def test_a_named_axis_with_a_fixed_size_is_rejected(tmp_path):
     with pytest.raises(RejectedError, match="rows"):
         write(tmp_path, Fixed(), {"x": torch.zeros(4, 6)}, {"x": ["rows", ""]})
     assert not list(tmp_path.iterdir())
 
 
-def test_words_of_the_command_line():
+def test_parsing_the_dims_option():
     assert axes.parse("x=batch,,width") == ("x", ["batch", "", "width"])
     for text in ("x", "=batch", "batch,"):
         with pytest.raises(RejectedError, match="--dims expects INPUT=AXIS,AXIS"):

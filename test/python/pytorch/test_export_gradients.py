@@ -1,7 +1,7 @@
-"""What PyTorch does to gradients beside differentiating: carried by an export, or refused.
+"""Exports preserve how PyTorch modifies gradients, or are rejected.
 
-Rows of padding, ``detach``, ``no_grad`` and frozen parameters train as in PyTorch; hooks,
-backward parts of one's own and settings of embeddings are refused by name.
+Padding rows of embeddings, ``detach``, ``no_grad`` and frozen parameters train as in PyTorch.
+Hooks, custom backward passes and some settings of embeddings are rejected by name.
 """
 
 import json
@@ -22,7 +22,8 @@ TOKENS = {"x": torch.tensor([[1, 2, 3, 2], [2, 2, 6, 0]])}
 
 
 class Padded(nn.Module):
-    """The table is the output's weights, too, whose gradient padding keeps."""
+    """An embedding with a padding row. If tied, the table is also the weight of the output
+    layer, which gives the padding row a gradient."""
 
     def __init__(self, is_tied=False):
         super().__init__()
@@ -42,7 +43,7 @@ class Functional(Padded):
 
 
 class StraightThrough(Padded):
-    """Rounds in the forward pass, and passes the gradient on as it is."""
+    """Rounds in the forward pass; the gradient ignores the rounding."""
 
     def forward(self, x):
         y = self.body(self.table(x))
@@ -51,7 +52,7 @@ class StraightThrough(Padded):
 
 
 class Taught(Padded):
-    """The teacher's weights want gradients, and get none."""
+    """The weights under no_grad require gradients but get none."""
 
     def forward(self, x):
         rows = self.table(x)
@@ -80,7 +81,8 @@ class Frozen(Padded):
 
 
 class Clamped(Padded):
-    """Functions that become one op, and differ in what is at a bound."""
+    """Clamping functions, which the exporter maps to the same op but whose gradients at a
+    bound differ."""
 
     def forward(self, x):
         y = torch.where(self.body(self.table(x)) > 0, 1.0, 0.0) + 0 * self.table(x)
@@ -91,7 +93,7 @@ class Clamped(Padded):
 
 
 class Masked(Padded):
-    """A query that sees no key."""
+    """Attention with a query whose keys are all masked."""
 
     def forward(self, x):
         rows = self.body(self.table(x))
@@ -137,17 +139,17 @@ def test_parameters_move_as_in_pytorch(name):
         np.testing.assert_allclose(ours.state_dict()[key], value, rtol=1e-4, atol=1e-6)
 
 
-def test_what_is_written(tmp_path):
-    """Nodes say what ONNX cannot, and only where it matters."""
+def test_metadata_describes_gradients(tmp_path):
+    """Metadata describes gradients that ONNX cannot express, only where they matter."""
     proto = export_onnx(Taught(), TOKENS, tmp_path / "m.onnx")
-    said = {
+    written = {
         (node.op_type, entry.key, entry.value)
         for node in proto.graph.node
         for entry in node.metadata_props
     }
-    assert ("Gather", "binade.padding_idx", "2") in said
-    # Of three results without gradients one is left: the others do not leave its part.
-    assert [one for one in said if one[0] == "Identity"]
+    assert ("Gather", "binade.padding_idx", "2") in written
+    # Only a result of the no_grad part that is used outside of it is marked.
+    assert [one for one in written if one[0] == "Identity"]
     metadata = {p.key: json.loads(p.value) for p in proto.metadata_props}
     assert metadata["binade.trainable"] == ["table.weight", "head.weight"]
     assert metadata["binade.frozen"] == ["body.weight", "body.bias"]

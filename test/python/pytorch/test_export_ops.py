@@ -1,5 +1,5 @@
-"""Attention, losses and splits of exported graphs against PyTorch, run by ONNX's reference
-implementation."""
+"""Attention, losses and splits of exported graphs, run by ONNX's reference implementation,
+match PyTorch."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from support.exported_graphs import op_types, run, write  # noqa: E402
 from torch import nn
 
 
-def test_attention_is_five_plain_ops_and_one_shared_mask(tmp_path):
+def test_attention_is_decomposed_with_a_shared_mask(tmp_path):
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -42,7 +42,7 @@ ATTENTION = {
 }
 
 
-def test_attention_is_that_of_torch(tmp_path):
+def test_attention_matches_pytorch(tmp_path):
     class Attend(nn.Module):
         def forward(self, query, key, value):
             attend = F.scaled_dot_product_attention
@@ -78,7 +78,7 @@ LOSSES = {
 }
 
 
-def test_cross_entropy_is_that_of_torch(tmp_path):
+def test_cross_entropy_matches_pytorch(tmp_path):
     class Losses(nn.Module):
         def forward(self, x, labels, shares):
             x = x[:, :3]
@@ -115,7 +115,7 @@ def test_uneven_splits_and_mean_squared_error(tmp_path):
     np.testing.assert_allclose(run(tmp_path, batch)["loss"], expected, rtol=2e-6)
 
 
-def test_a_model_may_bring_its_loss(tmp_path):
+def test_a_model_can_compute_its_own_loss(tmp_path):
     model, batch = models.OwnLoss(), models.vectors()
     write(tmp_path, model, batch, loss=None)
     found = run(tmp_path, batch)

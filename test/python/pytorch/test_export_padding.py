@@ -1,5 +1,4 @@
-"""Rows of embeddings for padding: exported models train as in PyTorch, or say what
-differs."""
+"""The importer finds the padding rows of embeddings in exported models, or warns."""
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ onnx = pytest.importorskip("onnx")
 
 from support.reference import binade as run
 
-# As torch.onnx.export(dynamo=True) leaves it.
+# The metadata that torch.onnx.export(dynamo=True) writes.
 CALL = (
     "%e : [num_users=1] = call_function[target=torch.ops.aten.embedding.default]"
     "(args = (%w, %x, {}), kwargs = {{}})"
@@ -51,7 +50,7 @@ def with_zeros(*rows):
     ({"pkg.torch.onnx.fx_node": CALL.format(-1)}, None),
     ({"pkg.torch.onnx.fx_node": CALL.format(9)}, None),
 ])  # fmt: skip
-def test_a_row_of_padding_gets_no_gradient(metadata, padding, tmp_path):
+def test_the_padding_row_is_imported(metadata, padding, tmp_path):
     model = write_table(tmp_path, TABLE, metadata)
     done = run("import", model, "-o", tmp_path / "m.mlir")
     assert done.returncode == 0, done.stderr
@@ -63,7 +62,7 @@ def test_a_row_of_padding_gets_no_gradient(metadata, padding, tmp_path):
 
 
 @pytest.mark.parametrize("value", ["4", "-5", "one", "1.0"])
-def test_a_row_that_is_not_there(value, tmp_path):
+def test_an_invalid_padding_row_is_rejected(value, tmp_path):
     model = write_table(tmp_path, TABLE, {"binade.padding_idx": value})
     done = run("import", model, "-o", tmp_path / "m.mlir")
     assert done.returncode == 3
@@ -73,7 +72,7 @@ def test_a_row_that_is_not_there(value, tmp_path):
     )
 
 
-def test_scaled_gradients_of_others_are_warned_of(tmp_path):
+def test_scale_grad_by_freq_causes_a_warning(tmp_path):
     line = CALL.format("-1, True")
     model = write_table(tmp_path, TABLE, {"pkg.torch.onnx.fx_node": line})
     done = run("import", model, "-o", tmp_path / "m.mlir")
@@ -89,10 +88,12 @@ def test_scaled_gradients_of_others_are_warned_of(tmp_path):
     (with_zeros(0), {"binade.padding_idx": "0"}, None),
     (with_zeros(0), {"pkg.torch.onnx.fx_node": CALL.format(-1)}, None),
 ])  # fmt: skip
-def test_a_row_of_zeros_is_remarked_on(table, metadata, row, tmp_path):
+def test_a_single_row_of_zeros_causes_a_remark(table, metadata, row, tmp_path):
     done = run(
         "import", write_table(tmp_path, table, metadata), "-o", tmp_path / "m.mlir"
     )
     assert done.returncode == 0, done.stderr
-    said = f"has zeros in row {row} only, as with padding_idx in PyTorch"
-    assert said in done.stderr if row is not None else "padding_idx" not in done.stderr
+    remark = f"has zeros in row {row} only, as with padding_idx in PyTorch"
+    assert (
+        remark in done.stderr if row is not None else "padding_idx" not in done.stderr
+    )

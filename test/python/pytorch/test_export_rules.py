@@ -1,4 +1,5 @@
-"""Rules for initial values in exported files, the command, and what is refused."""
+"""Exports with rules for initial values, the command `python -m binade.export`, and rejected
+models and options."""
 
 import copy
 
@@ -18,7 +19,7 @@ from support.exported_graphs import metadata, run, write  # noqa: E402
 from torch import nn
 
 
-def test_rules_take_the_place_of_weights(tmp_path):
+def test_rules_replace_weights(tmp_path):
     with InitialRules() as rules:
         model = models.ConvNet()
     batch = models.images()

@@ -1,5 +1,5 @@
-"""Every option of compiled steps and of optimizers for PyTorch does what its documentation
-says, as PyTorch computes it, or is refused by its name."""
+"""Options of compiled steps and of optimizers for PyTorch: each has the documented effect,
+compared with PyTorch, or is rejected by name."""
 
 import copy
 
@@ -24,7 +24,7 @@ def make_module():
 
 
 def make_wide():
-    """With a weight that is large enough for states of 8 bits."""
+    """A module with a weight that is large enough for 8-bit states."""
     width = 4096
     return nn.Sequential(
         nn.Linear(4, width), nn.LayerNorm(width), nn.GELU(), nn.Linear(width, 2)
@@ -45,7 +45,7 @@ def capture(module=None, **options):
 
 
 def step_in_torch(module, *batches, clip=None, **settings):
-    """One step of SGD by the mean of the batches' gradients; returns them."""
+    """Runs one SGD step with the mean of the batches' gradients, and returns it."""
     optimizer = torch.optim.SGD(module.parameters(), **({"lr": RATE} | settings))
     for batch in batches:
         (MSE(module(batch["input"]), batch["target"]) / len(batches)).backward()
@@ -84,7 +84,7 @@ def test_unknown_options_are_rejected(name):
 
 
 @pytest.mark.parametrize("name", ["allow_links", "dims", "directory", "loss_output"])
-def test_options_about_files_are_refused_for_modules(name):
+def test_options_about_files_are_rejected_for_modules(name):
     with pytest.raises(UsageError, match=f"capture has no option '{name}'"):
         capture(**{name: "x"})
     with pytest.raises(UsageError, match="the loss is a function"):
@@ -92,7 +92,7 @@ def test_options_about_files_are_refused_for_modules(name):
 
 
 @pytest.mark.parametrize("more", [{}, {"accumulate_in_momentum": True}])
-def test_accumulated_gradients_are_the_mean(more):
+def test_accumulation_uses_the_mean_gradient(more):
     module = make_module()
     step = capture(copy.deepcopy(module), accumulate=4,
                    settings={"lr": RATE, "momentum": 0.9}, **more)  # fmt: skip
@@ -110,7 +110,7 @@ def test_accumulated_gradients_are_the_mean(more):
     assert step.updates == 1
 
 
-def test_clip_is_pytorchs():
+def test_clip_matches_pytorch():
     module = make_module()
     step = capture(copy.deepcopy(module), clip=0.01)
     metrics = step(make_batch())
@@ -120,7 +120,7 @@ def test_clip_is_pytorchs():
     expect(step, module)
 
 
-def test_what_is_kept_is_pytorchs():
+def test_kept_gradients_and_outputs_match_pytorch():
     module = make_module()
     step = capture(copy.deepcopy(module), keep_gradients=True, keep_outputs=True)
     batch = make_batch()
@@ -133,7 +133,7 @@ def test_what_is_kept_is_pytorchs():
     )
 
 
-def test_what_is_trained():
+def test_freeze_fold_and_train_choose_the_parameters():
     names = list(dict(make_module().named_parameters()))
     assert list(capture().parameters) == names
     frozen = capture(freeze=["0.*"])
@@ -156,7 +156,7 @@ def test_groups_states_and_settings():
         capture(optimizer="adamv")
 
 
-def test_answers_to_gradients_that_are_not_finite():
+def test_on_nonfinite_skips_or_applies_updates():
     batch = make_batch()
     batch["target"][0] = float("inf")
     for answer, is_kept in {"skip": True, "continue": False}.items():
@@ -170,7 +170,7 @@ def test_answers_to_gradients_that_are_not_finite():
         capture(on_nonfinite="stop")
 
 
-def test_weights_budgets_and_targets():
+def test_nonfinite_weights_budgets_targets_and_strict():
     module = make_module()
     with torch.no_grad():
         module[0].weight[0, 0] = float("nan")
@@ -206,7 +206,7 @@ def test_the_stable_embedding():
     {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr=1"},
     {"alarms": "no-such-alarm"}, {"alarms": 3}, {"on_alarm": 3}, {"on_alarm": "ring"},
 ])  # fmt: skip
-def test_values_that_an_option_cannot_have(options):
+def test_invalid_values_of_options_are_rejected(options):
     with pytest.raises((UsageError, RejectedError)) as caught:
         capture(**options)
     assert caught.value.exit_code in (2, 3)
@@ -228,14 +228,14 @@ def optimize(module=None, rule="SGD", **options):
     "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
     "stats", "steps", "strict", "target", "train",
 ])  # fmt: skip
-def test_an_optimizer_refuses_options_of_whole_steps(name):
+def test_an_optimizer_rejects_options_of_whole_steps(name):
     with pytest.raises(UsageError, match=f"an optimizer has no option '{name}': "):
         optimize(**{name: 4})
 
 
-def test_an_optimizer_takes_no_option_of_the_compiler_unseen():
-    """Those above are all that there are, but for those below."""
-    (mark,) = [m for m in test_an_optimizer_refuses_options_of_whole_steps.pytestmark]
+def test_every_compiler_option_is_accepted_or_rejected_by_optimizers():
+    """The list above contains every option except the four that an optimizer accepts."""
+    (mark,) = [m for m in test_an_optimizer_rejects_options_of_whole_steps.pytestmark]
     names = {
         name
         for kind in (_core.ImportOptions, _core.CompileOptions)
@@ -252,12 +252,12 @@ def test_an_optimizer_takes_no_option_of_the_compiler_unseen():
     ({"threads": "all"}, "option 'threads' cannot be 'all'"),
     ("clip", "options are a dictionary"),
 ])  # fmt: skip
-def test_options_that_an_optimizer_cannot_have(options, error):
+def test_invalid_options_of_an_optimizer_are_rejected(options, error):
     with pytest.raises(UsageError, match=error):
         binade.torch.SGD(make_module().parameters(), lr=RATE, options=options)
 
 
-def test_an_optimizers_options_do_what_they_say():
+def test_options_of_an_optimizer():
     module, theirs = make_module(), make_module()
     optimizer = optimize(module, clip=0.01, threads=1)
     batch = make_batch()
@@ -279,8 +279,8 @@ def test_an_optimizers_options_do_what_they_say():
     assert states["exp_avg"].dtype.itemsize == 1
 
 
-def test_gradients_of_several_calls_of_backward_add_up():
-    """What an optimizer has in place of `accumulate`."""
+def test_gradients_of_several_backward_calls_are_added():
+    """An optimizer has no option `accumulate`; PyTorch accumulates instead."""
     module, theirs = make_module(), make_module()
     optimizer = optimize(module)
     batches = [make_batch(seed) for seed in range(4)]

@@ -1,5 +1,5 @@
-"""Modules that binade.torch.capture takes, against PyTorch's own training of them, and
-what it says of others."""
+"""Modules compiled by binade.torch.capture train as in PyTorch, and modules that it cannot
+compile are rejected."""
 
 import pytest
 
@@ -18,7 +18,7 @@ TOKENS, WIDTH = 30, 16
 class Images(nn.Module):
     def __init__(self):
         super().__init__()
-        # The gradient of a bias in front of a norm is 0, or noise that AdamW makes large.
+        # No bias: before a norm its gradient is 0 or noise, which AdamW amplifies.
         self.first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
         self.norm, self.second = nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, stride=2)
         self.head = nn.Linear(8, 5)
@@ -29,7 +29,7 @@ class Images(nn.Module):
 
 
 class Text(nn.Module):
-    """An embedding, a body that keeps its shape, and logits of tokens."""
+    """An embedding, a body that preserves the shape, and a layer for logits of tokens."""
 
     def __init__(self, body):
         super().__init__()
@@ -70,7 +70,7 @@ MODULES = {
     "encoder": lambda: Text(encoder()),
     "tied": Tied,
 }
-# Of the losses under a policy, beside the f32 of PyTorch.
+# The relative difference of the losses under a policy from those of PyTorch in f32.
 POLICIES = {"fp32": 2e-5, "bf16-amp": 2e-2, "fp16-amp": 2e-2}
 
 
@@ -115,7 +115,7 @@ def linear(**options):
 LINEAR = {"input": torch.ones(2, 4), "target": torch.tensor([0, 2])}
 
 
-def test_wrapped_modules_are_those_inside():
+def test_wrappers_of_modules_are_removed():
     plain, compiled = linear(), linear()
     compiled.load_state_dict(plain.state_dict())
     wrapped = nn.DataParallel(torch.compile(compiled))
@@ -129,7 +129,7 @@ def test_wrapped_modules_are_those_inside():
     assert plain[0].weight.grad is None
 
 
-def test_frozen_parameters_stay():
+def test_frozen_parameters_do_not_change():
     module = linear()
     module[0].weight.requires_grad_(False)
     before = module[0].weight.clone()
@@ -153,7 +153,7 @@ def test_frozen_parameters_stay():
     (linear().requires_grad_(False), CRITERION, {}, "has no parameter to train"),
     (3, CRITERION, {}, "the model must be a torch.nn.Module, got int"),
 ])  # fmt: skip
-def test_modules_that_cannot_be_captured(module, loss, batch, words):
+def test_modules_that_cannot_be_captured_are_rejected(module, loss, batch, words):
     batch = LINEAR | batch
     if "x" in batch:
         del batch["input"]
@@ -170,15 +170,15 @@ def test_modules_that_cannot_be_captured(module, loss, batch, words):
     (None, "batch 'input': expected numbers, got NoneType"),
     (torch.ones(2, 5), r"batch 'input' has shape \[2, 4\], got \[2, 5\]"),
 ])  # fmt: skip
-def test_values_that_are_no_batch(value, words):
+def test_invalid_batches_are_rejected(value, words):
     step = binade.torch.capture(linear(), CRITERION, LINEAR)
     with pytest.raises(UsageError, match=words):
         step(LINEAR | {"input": value})
     assert step.updates == 0
 
 
-def test_values_that_are_one_in_another_form():
-    """Other types, strides and a graph behind them: the loss is that of the values."""
+def test_batches_of_other_types_are_converted():
+    """Other types, other strides and tensors with a gradient graph give the same loss."""
     x = torch.arange(8.0).reshape(2, 4)
     step = binade.torch.capture(linear(), CRITERION, LINEAR, settings={"lr": 0.0})
     expected = step(LINEAR | {"input": x}).loss

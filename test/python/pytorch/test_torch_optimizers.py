@@ -1,6 +1,5 @@
-"""``binade.torch``: optimizers in a PyTorch loop, and whole steps from modules.
-
-Expected are PyTorch's own optimizers, and its training of the same module.
+"""``binade.torch``: its optimizers in a PyTorch loop match those of PyTorch, and captured
+modules train as in PyTorch.
 """
 
 import copy
@@ -67,7 +66,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_f32_states_are_pytorchs(rule):
+def test_optimizers_with_f32_states_match_pytorch(rule):
     settings = RULES[rule]
     ours, theirs = make_module(), make_module()
     mine = getattr(binade.torch, rule)(split(ours), **settings)
@@ -81,13 +80,13 @@ def test_f32_states_are_pytorchs(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_default_rate_is_pytorchs(rule):
+def test_the_default_learning_rate_matches_pytorch(rule):
     mine = getattr(binade.torch, rule)(make_module().parameters())
     expected = inspect.signature(getattr(torch.optim, rule)).parameters["lr"].default
     assert mine.param_groups[0]["lr"] == expected
 
 
-def test_the_default_rate_takes_no_compiling(monkeypatch):
+def test_the_default_learning_rate_needs_no_extra_compilation(monkeypatch):
     compiled = []
     compile_update = train_step.compile_update
 
@@ -111,12 +110,13 @@ def test_each_rule_has_a_class():
     listed = {line.split()[0] for line in text.splitlines()}
     classes = [getattr(binade.torch, name) for name in binade.torch.__all__]
     rules = {getattr(made, "rule", None) for made in classes} - {None}
-    # Forms of others: by an argument, for what has one axis, of other programs.
+    # Variants that classes select: by an argument, or for parameters with one axis. The rules
+    # adam_onnx and adamw_hf of other libraries have no class.
     forms = {"adamw_amsgrad", "rmsprop_centered", "adafactor_vector"}
     assert rules | forms | {"adam_onnx", "adamw_hf"} == listed
 
 
-def test_states_of_8_bits_train_and_take_a_quarter():
+def test_8_bit_states_train_and_use_a_quarter_of_the_memory():
     def make():
         torch.manual_seed(0)
         return torch.nn.Sequential(
@@ -131,12 +131,12 @@ def test_states_of_8_bits_train_and_take_a_quarter():
     assert losses != expected
     states = optimizer.state_dict()["state"][0]
     taken = sum(tensor.nbytes for name, tensor in states.items() if name != "step")
-    # A byte for each element of both moments, and an f32 for 256 of them.
+    # A byte per element of both moments, and an f32 scale per 256 elements.
     assert taken == 2 * 8192 * (1 + 4 / 256)
 
 
 @pytest.mark.parametrize("states", [(), "dyn8:stochastic", "e4m3"])
-def test_a_restored_optimizer_goes_on_as_it_would_have(states):
+def test_a_restored_optimizer_gives_the_same_losses(states):
     module = make_module()
     optimizer = binade.torch.Optimizer(module.parameters(), states=states, lr=0.01)
     train(module, optimizer, 3)
@@ -152,7 +152,7 @@ def test_a_restored_optimizer_goes_on_as_it_would_have(states):
         other.load_state_dict(kept[1])
 
 
-def test_a_step_without_finite_gradients_changes_nothing():
+def test_a_step_with_infinite_gradients_changes_nothing():
     module = make_module()
     optimizer = binade.torch.Optimizer(module.parameters(), lr=0.01)
     before = [p.detach().clone() for p in module.parameters()]

@@ -1,6 +1,7 @@
-"""``binade.torch``'s optimizers do what a loop and its tools ask of PyTorch's.
+"""``binade.torch``'s optimizers implement the interface of ``torch.optim.Optimizer``:
+checkpoints, parameter groups, schedulers, copies, gradient scalers and closures.
 
-Expected is what PyTorch's own optimizers do in the same loop.
+PyTorch's optimizers give the expected values.
 """
 
 import copy
@@ -29,7 +30,7 @@ def make_parameters(count=2):
 
 
 def train(parameters, optimizer, steps=3, begin=0, given=None):
-    """Steps with gradients that do not depend on the parameters."""
+    """Runs steps with gradients that do not depend on the parameters."""
     for step in range(begin, begin + steps):
         generator = torch.Generator().manual_seed(step)
         for index, parameter in enumerate(parameters):
@@ -44,7 +45,7 @@ def assert_close(ours, theirs):
 
 
 def make_pair(**settings):
-    """The same parameters with our AdamW and with PyTorch's."""
+    """The same parameters with Binade's AdamW and with PyTorch's."""
     ours, theirs = make_parameters(), make_parameters()
     settings = SETTINGS | settings
     return (ours, binade.torch.AdamW(ours, **settings)), (
@@ -103,8 +104,8 @@ def test_states_that_do_not_fit_change_nothing():
         assert torch.equal(after["state"][1][name], value)
 
 
-def test_what_does_not_fit_at_the_end_changes_nothing():
-    """States of a parameter that was not trained here, settings of a later group."""
+def test_a_late_error_when_loading_changes_nothing():
+    """The errors are in the state of the last parameter and the settings of the last group."""
 
     def make():
         parameters = make_parameters()
@@ -120,12 +121,12 @@ def test_what_does_not_fit_at_the_end_changes_nothing():
     trained = binade.torch.AdamW([{"params": [p], "lr": 0.1} for p in late])
     train(late, trained)
     good = trained.state_dict()
-    strange, maximized, reversed_ = (copy.deepcopy(good) for _ in range(3))
-    strange["state"][1]["strange"] = strange["state"][1].pop("exp_avg")
+    misnamed, maximized, reversed_ = (copy.deepcopy(good) for _ in range(3))
+    misnamed["state"][1]["misnamed"] = misnamed["state"][1].pop("exp_avg")
     maximized["param_groups"][1]["maximize"] = True
     reversed_["param_groups"][1]["betas"] = (0.9, 1.5)
     for state, message in (
-        (strange, "another rule.*parameter 1.0"), (maximized, "maximize"),
+        (misnamed, "another rule.*parameter 1.0"), (maximized, "maximize"),
         (reversed_, "beta2"),
     ):  # fmt: skip
         with pytest.raises(BinadeError, match=message):
@@ -141,15 +142,15 @@ def test_what_does_not_fit_at_the_end_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    "twin", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
+    "duplicate", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))]
 )
-def test_copies_go_on_alone(twin):
+def test_copies_train_independently(duplicate):
     parameters = make_parameters()
     mine = binade.torch.Lion(parameters, lr=0.05, states="e5m2")
-    schedule = Schedules.LinearLR(mine)  # It replaces the optimizer's method.
+    schedule = Schedules.LinearLR(mine)  # It replaces the optimizer's `step`.
     train(parameters, mine)
     schedule.step()
-    others, copied = twin((parameters, mine))
+    others, copied = duplicate((parameters, mine))
     train(parameters, mine, begin=3)
     kept = [p.detach().clone() for p in parameters]
     train(others, copied, begin=3)
@@ -171,7 +172,7 @@ def test_parameters_without_gradients_keep_value_and_states():
     assert torch.equal(ours[0], before)
 
 
-def test_what_is_frozen_takes_no_memory_until_it_trains():
+def test_frozen_parameters_have_no_states_until_they_train():
     ours, theirs = make_parameters(3), make_parameters(3)
     for parameters in (ours, theirs):
         parameters[0].requires_grad_(False)
@@ -183,7 +184,7 @@ def test_what_is_frozen_takes_no_memory_until_it_trains():
         optimizer.add_param_group({"params": parameters[2:], "lr": 0.5})
         parameters[0].requires_grad_(True)
         train(parameters[1:], optimizer, begin=3)
-    assert_close(ours[:2], theirs[:2])  # The third has another number of steps.
+    assert_close(ours[:2], theirs[:2])  # The third's step count differs from PyTorch's.
     assert not torch.equal(ours[2], make_parameters(3)[2])
     train(ours, mine, begin=6)
     assert not torch.equal(ours[0], theirs[0])
@@ -202,7 +203,7 @@ def test_groups_with_equal_first_settings_are_distinguished():
     assert_close(*pairs)
 
 
-def test_schedulers_that_cycle_momentum_find_betas():
+def test_schedulers_can_cycle_betas():
     pairs = []
     for make in (
         lambda p, **s: binade.torch.Optimizer(p, "adamw", **s),
@@ -218,8 +219,9 @@ def test_schedulers_that_cycle_momentum_find_betas():
     assert_close(*pairs)
 
 
-def test_muon_trains_matrices_and_leaves_others_to_adamw():
-    """Groups and two rules: numbers of settings are not those of groups."""
+def test_muon_trains_matrices_and_adamw_the_rest():
+    """Groups times two rules: the index of a group of settings differs from that of a group of
+    parameters."""
     matrices = make_parameters()
     theirs, vector = make_parameters(), torch.nn.Parameter(torch.ones(3))
     mine = binade.torch.Muon(
@@ -232,13 +234,13 @@ def test_muon_trains_matrices_and_leaves_others_to_adamw():
     vector.grad = torch.ones(3)
     train(matrices, mine, 1)
     train(theirs, other, 1)
-    # PyTorch's iteration is in bf16.
+    # PyTorch runs the Newton-Schulz iteration in bf16.
     for a, b in zip(matrices, theirs):
         torch.testing.assert_close(a, b, rtol=0.02, atol=0.005)
     torch.testing.assert_close(vector, torch.full((3,), 0.998 * 1 - 0.02))
 
 
-def test_a_scaler_and_a_closure_work_as_ever():
+def test_gradient_scaler_and_closure():
     (ours, mine), (theirs, other) = make_pair()
     for parameters, optimizer in ((ours, mine), (theirs, other)):
         scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -266,8 +268,8 @@ def test_a_scaler_and_a_closure_work_as_ever():
     assert_close(ours, theirs)
 
 
-def test_memory_that_was_exchanged_is_found():
-    """As ``module.to`` and ``torch.nn.utils.vector_to_parameters`` do it."""
+def test_replaced_parameter_memory_is_updated():
+    """``module.to`` and ``torch.nn.utils.vector_to_parameters`` replace it in the same way."""
     (ours, mine), (theirs, other) = make_pair()
     for parameters, optimizer in ((ours, mine), (theirs, other)):
         train(parameters, optimizer)

@@ -1,5 +1,5 @@
-"""Models of transformers as their users have them: what they return as their loss is
-trained, step by step as PyTorch does."""
+"""Unmodified models of the transformers library train as in PyTorch, step by step, with the
+loss that they return."""
 
 import copy
 
@@ -14,7 +14,7 @@ from support.torch_training import train  # noqa: E402
 
 pytestmark = pytest.mark.nightly
 WORDS, WIDTH, LENGTH = 64, 32, 8
-# As large as a test needs; without dropout, whose masks PyTorch draws otherwise.
+# Small models, without dropout, because PyTorch draws other masks.
 BERT = {
     "vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": 2,
     "num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 16,
@@ -65,7 +65,7 @@ MODELS = {
         "num_labels": 4, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0,
         "classifier_dropout_prob": 0, "drop_path_rate": 0}),
 }  # fmt: skip
-# Of the losses, beside PyTorch's in f32.
+# The relative difference of the losses under a policy from those of PyTorch in f32.
 POLICIES = {"fp32": 2e-6, "bf16-amp": 1e-2, "fp16-amp": 1e-2}
 
 
@@ -107,7 +107,7 @@ def test_models_train_as_in_pytorch(name, policy):
     step = binade.torch.capture(
         model, None, batch, policy=policy, settings={"lr": 1e-3}
     )
-    # The first scales of f16 overflow, and steps are skipped as GradScaler's are.
+    # The first loss scales of f16 overflow, and these steps are skipped, as by GradScaler.
     steps = [metrics for _ in range(20) if not (metrics := step(batch)).skipped]
     losses = [metrics.loss for metrics in steps[:5]]
     expected = train(theirs, lambda model: model(**batch).loss, 5, 1e-3)
@@ -116,7 +116,7 @@ def test_models_train_as_in_pytorch(name, policy):
 
 
 class Logits(torch.nn.Module):
-    """What a model gives to its loss, called as torch.onnx.export calls it."""
+    """Returns the logits of a model, with positional arguments as torch.onnx.export passes."""
 
     def __init__(self, model, names):
         super().__init__()
@@ -126,7 +126,7 @@ class Logits(torch.nn.Module):
         return self.model(**dict(zip(self.names, values))).logits
 
 
-# PyTorch's exporters, as docs/Import.md says they are called, and what they export.
+# PyTorch's exporters, called as docs/Import.md describes, and the models that they can export.
 EXPORTERS = {
     "dynamo": {"dynamo": True, "optimize": False, "verbose": False},
     "script": {"dynamo": False, "do_constant_folding": False, "opset_version": 17,
