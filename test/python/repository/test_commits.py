@@ -1,4 +1,4 @@
-"""Messages of commits: `utils/check_commits.py`."""
+"""`utils/check_commits.py` checks commit messages."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ BODY = "\n\nWhy it is done.\n"
         "[gpu-bench] embed the operand" + BODY,
     ],
 )
-def test_messages_in_order(message):
+def test_valid_messages_are_accepted(message):
     assert load("check_commits").check_message(message) == []
 
 
@@ -42,16 +42,16 @@ def test_messages_in_order(message):
         ("[kernels] fuse reductions\n", "no body"),
     ],
 )
-def test_messages_out_of_order(message, expected):
+def test_invalid_messages_are_rejected(message, expected):
     (error,) = load("check_commits").check_message(message)
     assert re.search(expected, error)
 
 
-def test_commits_since_the_last_tag(tmp_path):
+def test_commits_since_the_last_tag_are_checked(tmp_path):
     commits = load("check_commits")
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "--allow-empty", "-m", "begun")
-    # The base is not in this history, as in a shallow clone.
+    # The history lacks the base commit, as in a shallow clone.
     assert commits.find_violations(tmp_path) is None
     done = subprocess.run(
         [sys.executable, ROOT / "utils/check_commits.py", tmp_path],

@@ -1,4 +1,4 @@
-"""utils/check_conditions.py --together: which conditions share a run."""
+"""`utils/check_conditions.py --together` runs the tests once for several conditions."""
 
 import collections
 
@@ -21,7 +21,7 @@ def test_every_condition_is_in_one_run(tmp_path):
         assert run.busy == sum(part.busy for part in parts)
 
 
-def test_a_run_makes_the_changes_of_all_its_conditions():
+def test_a_run_applies_all_its_conditions():
     tool = load("check_conditions")
     done = []
     parts = [

@@ -1,5 +1,5 @@
-"""Names of types and layers of the sources: `utils/check_names.py`,
-`utils/check_layers.py`."""
+"""`utils/check_names.py` finds types with equal names, and `utils/check_layers.py` finds
+includes and links that violate the layers."""
 
 import re
 
@@ -8,11 +8,11 @@ from support.paths import ROOT
 from support.sources import load, write
 
 
-def test_every_type_has_a_name_of_its_own():
+def test_names_of_types_are_unique():
     assert load("check_names").find_violations(ROOT) == []
 
 
-def test_types_of_one_name_are_found(tmp_path):
+def test_types_with_equal_names_are_found(tmp_path):
     shared = "namespace a {\nnamespace {{\n{}\n}}\nstruct {} : B {{\n}};\n}}\n"
     for name, own, common in (("x", "struct One {};", "Two"), ("y", "struct One {};", "Two"),
                               ("z", "", "Three")):  # fmt: skip
@@ -63,7 +63,7 @@ def test_includes_and_links_follow_the_layers():
         ),
     ],
 )
-def test_a_crossed_layer_is_found(tmp_path, name, text, expected):
+def test_a_violated_layer_is_found(tmp_path, name, text, expected):
     write(tmp_path, "utils/layers.txt", (ROOT / "utils/layers.txt").read_text())
     write(tmp_path, name, text)
     (violation,) = load("check_layers").find_violations(tmp_path)
@@ -80,6 +80,6 @@ def test_a_crossed_layer_is_found(tmp_path, name, text, expected):
         ("layer A:\n", "layers.txt:1: expected 'KIND FOLDER: FOLDER...': layer A:"),
     ],
 )
-def test_the_table_of_layers_obeys_its_own_rules(tmp_path, table, expected):
+def test_an_invalid_table_of_layers_is_rejected(tmp_path, table, expected):
     write(tmp_path, "utils/layers.txt", table)
     assert load("check_layers").find_violations(tmp_path) == [expected]

@@ -1,4 +1,4 @@
-"""Pages of the documentation: links, the index, and pages that programs write."""
+"""Pages of the documentation: links, the index, and generated pages."""
 
 import pathlib
 import re
@@ -13,20 +13,20 @@ from support.sources import list_sources
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 
 
-def test_generated_pages_are_fresh():
+def test_generated_pages_are_up_to_date():
     listed = BUILD / "docs/pages.txt"
     if not listed.exists():
         pytest.skip(f"{listed} is not built")
     fresh = {path.name: path for path in map(pathlib.Path, listed.read_text().split())}
     pages = {path.name: path for path in (ROOT / "docs/generated").iterdir()}
-    del pages["onnx-coverage.md"]  # test_onnx_nodes.py compares it with what runs.
+    del pages["onnx-coverage.md"]  # test_onnx_nodes.py checks it.
     assert sorted(pages) == sorted(fresh)
     for name, page in pages.items():
         same = page.read_text() == fresh[name].read_text()
         assert same, f"docs/generated/{name} is stale: run `ninja binade-doc`"
 
 
-def test_links_between_pages_lead_somewhere():
+def test_links_between_pages_are_valid():
     broken = []
     for page in map(pathlib.Path, list_sources(".md")):
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
@@ -68,7 +68,7 @@ def run_coverage(root):
 
 @pytest.fixture
 def sources(tmp_path):
-    """A copy of what the table of coverage is made from."""
+    """A copy of the files from which utils/coverage.py generates its table."""
     for name in ("include", "lib/IR", "lib/Import", "lib/Reference", "utils"):
         shutil.copytree(ROOT / name, tmp_path / name)
     return tmp_path
@@ -121,7 +121,7 @@ def test_coverage_has_a_row_per_op(sources):
         ),
     ],
 )
-def test_a_hole_in_coverage_is_an_error(sources, name, old, new, expected):
+def test_missing_coverage_is_an_error(sources, name, old, new, expected):
     replace(sources / name, old, new)
     status, output, page = run_coverage(sources)
     assert status == 1

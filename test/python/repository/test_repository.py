@@ -1,4 +1,5 @@
-"""What the repository holds: entries at its root, binary files, decisions, terms."""
+"""Contents of the repository: entries at its root, binary files, decision records and the
+glossary."""
 
 import fnmatch
 import re
@@ -28,7 +29,7 @@ LARGEST = 1 << 20
 
 
 def find_unexpected(root):
-    """Entries of the root, binary files and large files that should not be there."""
+    """Lists entries of the root, binary files and large files that are not allowed."""
     names = [
         name for name in load("check_words").list_files(root) if (root / name).is_file()
     ]
@@ -50,14 +51,14 @@ def test_only_known_entries_and_binary_files_are_in_the_repository():
     assert find_unexpected(ROOT) == []
 
 
-def test_each_allowance_is_used():
+def test_every_allowed_entry_exists():
     names = load("check_words").list_files(ROOT)
     assert {name.split("/")[0] for name in names} == AT_THE_ROOT
     for glob in BINARY:
         assert any(fnmatch.fnmatch(name, glob) for name in names), glob
 
 
-def test_other_files_are_found(tmp_path):
+def test_unexpected_files_are_found(tmp_path):
     git(tmp_path, "init", "-q")
     for name, data in {
         "lib/a.cpp": b"int a;\n", "notes.txt": b"x\n", "lib/a.o": b"\0", "docs/results/a.png": b"\0",
@@ -87,7 +88,7 @@ def test_commits_that_blame_ignores_exist():
 # --- Decisions ----------------------------------------------------------------
 
 
-def test_numbers_of_decisions_are_unique_and_gaps_explained():
+def test_decision_numbers_are_unique_and_gaps_are_explained():
     folder = ROOT / "docs/decisions"
     numbers = [int(path.name[:4]) for path in sorted(folder.glob("[0-9]*.md"))]
     assert len(numbers) == len(set(numbers))
@@ -100,7 +101,7 @@ def test_numbers_of_decisions_are_unique_and_gaps_explained():
     assert explained == gaps
 
 
-def test_titles_of_decisions_are_those_of_the_index():
+def test_the_index_has_the_titles_of_decisions():
     index = (ROOT / "docs/index.md").read_text()
     for path in (ROOT / "docs/decisions").glob("[0-9]*.md"):
         title = path.read_text().splitlines()[0].removeprefix("# ")
@@ -111,7 +112,7 @@ def test_titles_of_decisions_are_those_of_the_index():
 # --- Terms --------------------------------------------------------------------
 
 
-def test_the_glossary_is_in_order_and_leads_on():
+def test_the_glossary_is_sorted_and_links_pages():
     text = (ROOT / "docs/Glossary.md").read_text()
     entries = re.findall(r"^- \*\*(.+?)\*\*:(.+?)(?=^- |\Z)", text, re.M | re.S)
     terms = [term for term, _ in entries]

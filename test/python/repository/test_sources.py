@@ -1,4 +1,5 @@
-"""Sources: which of them open files, their format and text, and what tests import."""
+"""Rules for sources: only listed files open files, all are formatted and pass check_words.py,
+and tests import neither each other nor require PyTorch."""
 
 import os
 import pathlib
@@ -11,14 +12,14 @@ from support.paths import ROOT
 from support.sources import list_sources, load, write
 
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
-# Calls that open a file by a name, or a library: `X::open` of ours calls one of them.
+# Calls that open a file by name, or a library. Binade's own `X::open` calls one of them.
 OPENS = re.compile(
     r"(?<![\w>])::open(at)?\(|SYS_openat2|\bfopen\(|\bi?fstream\b|MemoryBuffer::getFile"
     r"|openInputFile|\bdlopen\("
 )
-# Where they stand, and what they open that is not a file of somebody else.
+# The files that contain such calls, and what they open other than untrusted files.
 OPENERS = {
-    "lib/Container/OpenBeneath.cpp": "the function for what files name, and users",
+    "lib/Container/OpenBeneath.cpp": "the function for paths from users and from files",
     "lib/Container/Atomic.cpp": "the directory of a file that is written",
     "lib/Container/AtomicFile.cpp": "a file that is written",
     "lib/Runtime/Runs/AppendFile.cpp": "a file of the run that is written",
@@ -33,13 +34,13 @@ OPENERS = {
     "lib/Runtime/Execution/ThreadTeam.cpp": "libraries of the system",
     "lib/Target/CPU/LinkObjects.cpp": "libraries of the system",
     "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",
-    "lib/Target/Subprocess.cpp": "what a program of the system wrote",
-    "tools/binade-opt/binade-opt.cpp": "what a user names, or pipes, as for mlir-opt",
+    "lib/Target/Subprocess.cpp": "output of programs of the system",
+    "tools/binade-opt/binade-opt.cpp": "files named or piped by a user, as in mlir-opt",
 }
 
 
 def test_only_these_open_files():
-    """Another that reads what somebody else wrote calls openBeneath or openFile."""
+    """All other sources open files with openBeneath or openFile, which distrust the path."""
     found = set()
     for name in list_sources(".cpp", ".h"):
         path = pathlib.Path(name).relative_to(ROOT)
@@ -99,7 +100,7 @@ def test_python_is_formatted_by_ruff(command):
 
 
 def test_tests_import_nothing_from_one_another():
-    """What several of them need is in test/python/support."""
+    """Shared helpers are in test/python/support."""
     pattern = re.compile(r"^\s*(?:from|import) (test_\w+)", re.MULTILINE)
     found = {
         str(path.relative_to(ROOT)): pattern.findall(path.read_text())
@@ -110,7 +111,7 @@ def test_tests_import_nothing_from_one_another():
 
 
 def test_tests_do_without_pytorch(tmp_path):
-    """They are skipped, as for who has none; none fails to be collected."""
+    """Without PyTorch, tests that need it are skipped, and all tests can be collected."""
     write(tmp_path, "torch.py", "raise ModuleNotFoundError('absent', name='torch')")
     process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider",

@@ -1,4 +1,4 @@
-"""utils/vocabulary.txt: each old wording is found where it is not allowed."""
+"""utils/check_words.py finds the wordings of utils/vocabulary.txt where they are banned."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ VOCABULARY = (ROOT / CHECKER.VOCABULARY).read_text()
 
 @pytest.fixture
 def tree(tmp_path):
-    """A repository with a vocabulary, and what else the test writes."""
+    """Writes files into a repository with a vocabulary, and returns the violations."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
 
     def write(**files):
@@ -28,7 +28,7 @@ def tree(tmp_path):
 
 
 def test_examples_of_every_row(tree):
-    """In a folder where all rows are enforced."""
+    """Uses a folder in which all rows are enforced."""
     files, expected = {}, set()
     for i, row in enumerate(CHECKER.read_vocabulary(VOCABULARY)):
         assert row.wrong, f"{row.text} has no example"
@@ -53,7 +53,7 @@ def test_a_violation_names_line_wording_and_replacement(tree):
     ]
 
 
-def test_pages_quote_programs_and_names(tree):
+def test_quotations_in_pages_are_ignored(tree):
     page = "`beside`, [x](beside.md)\n\n```console\n$ x\nbeside\n```\n\n{}\n"
     assert tree(**{"docs/a.md": page.format("in")}) == []
     (violation,) = tree(**{"docs/a.md": page.format("beside")})
