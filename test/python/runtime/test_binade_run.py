@@ -1,4 +1,4 @@
-"""`binade-run` trains a bundle as `binade train` does, and needs no LLVM."""
+"""`binade-run` trains a bundle with the same results as `binade train`, without LLVM."""
 
 import json
 import os
@@ -34,29 +34,29 @@ def folder(tmp_path_factory):
 
 
 def without_times(text):
-    """Progress is shown when time has passed, with the speed; the last always is."""
+    """Removes progress lines, which depend on time, except the last, and its speed."""
     lines = text.splitlines()
     shown = [line for line in lines if line.startswith("step ")]
     rest = [line for line in lines if not line.startswith("step ")]
     return [*rest, re.sub(r"  \S+ steps/s.*", "", shown[-1])]
 
 
-def test_no_compiler_is_loaded():
-    """Not by linking, and no more when it runs."""
+def test_no_compiler_is_linked():
     linked = subprocess.run(
         ["ldd", PROGRAM], capture_output=True, text=True, check=True
     )
     assert "libstdc++" in linked.stdout
     assert not re.search(r"LLVM|MLIR", linked.stdout)
-    # The driver, to see that the question is asked rightly.
+    # The driver links LLVM, which shows that the check works.
     driver = subprocess.run(
         ["ldd", BUILD / "bin/binade"], capture_output=True, text=True, check=True
     )
     assert "LLVM" in driver.stdout and "MLIR" in driver.stdout
 
 
-def test_the_same_run(folder, tmp_path):
-    """Output, metrics and final state, with settings, evaluation and checkpoints."""
+def test_binade_run_matches_binade_train(folder, tmp_path):
+    """Compares output, metrics and final state of runs with settings, evaluation and
+    checkpoints."""
     options = ["--data", folder / "train.safetensors", "--eval-fraction", 0.25,
                "--eval-every", 3, "--save-every", 4, "--set", "weight_decay=0.1",
                "--lr", "3e-3", "--seed", 5]  # fmt: skip
@@ -111,7 +111,7 @@ def test_exit_codes(arguments, status, message, folder):
     assert not (folder / "r").exists()
 
 
-def test_a_signal_saves(folder, tmp_path):
+def test_a_signal_saves_the_state(folder, tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen(
         [PROGRAM, "step.bnd", "--data", "train.safetensors", "--steps", "100000000",
@@ -137,7 +137,7 @@ def test_examples_of_help(folder, tmp_path):
     for command in found:
         words = shlex.split(command)
         assert words[:2] == ["binade", "run"]
-        # Also as a command of the driver, which finds it beside itself.
+        # The driver finds binade-run in its own directory.
         environment = os.environ | {"PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
         done = subprocess.run(
             words, cwd=tmp_path, env=environment, capture_output=True, text=True,

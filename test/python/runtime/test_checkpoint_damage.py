@@ -1,4 +1,5 @@
-"""Checkpoints that are damaged, or of another run, model or format, are refused by name."""
+"""Damaged checkpoints are skipped with a warning, and checkpoints of another run, model or
+format version are rejected."""
 
 import random
 import re
@@ -25,7 +26,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def saved(runs, tmp_path):
-    """A run that has checkpoints of steps 5 and 10."""
+    """A run with checkpoints of steps 5 and 10."""
     runs.train("--out", tmp_path / "run", steps=10)
     return tmp_path / "run"
 
@@ -61,7 +62,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_checkpoint_is_named_and_left_out(kind, runs, saved):
+def test_a_damaged_checkpoint_is_named_and_skipped(kind, runs, saved):
     damaged = saved / "checkpoints" / "step-000010"
     DAMAGE[kind](damaged)
     assert binade("ckpt", "verify", saved).returncode == 3
@@ -72,8 +73,9 @@ def test_a_damaged_checkpoint_is_named_and_left_out(kind, runs, saved):
     assert binade("ckpt", "verify", saved).returncode == 0
 
 
-def test_a_damaged_checkpoint_takes_no_place_of_a_whole_one(runs, saved):
-    """Not even of the only one, when the run stops before it comes to its step."""
+def test_a_damaged_checkpoint_does_not_count_for_keep(runs, saved):
+    """With `--keep 1`, a newer damaged checkpoint does not cause the deletion of the only
+    valid one."""
     flip(saved / "checkpoints" / "step-000010" / "state.safetensors", 999)
     runs.train("--resume", saved, "--keep", 1, steps=7)
     assert checkpoints(saved) == ["step-000007", "step-000010"]
@@ -84,7 +86,7 @@ def test_a_damaged_checkpoint_takes_no_place_of_a_whole_one(runs, saved):
     check_equal(saved, runs.unbroken())
 
 
-def test_every_flipped_bit_is_noticed(saved):
+def test_every_flipped_bit_is_detected(saved):
     checkpoint = saved / "checkpoints" / "step-000010"
     draw = random.Random(5)
     for name, count in (("state.safetensors", 60), ("manifest.json", 60)):
@@ -94,7 +96,7 @@ def test_every_flipped_bit_is_noticed(saved):
             position = draw.randrange(len(good))
             flip(path, position)
             process = binade("ckpt", "verify", checkpoint)
-            # White space between the words of a manifest says nothing.
+            # A change of white space may leave a manifest valid.
             if chr(good[position]).isspace():
                 continue
             assert process.returncode == 3, (name, position)
@@ -104,7 +106,7 @@ def test_every_flipped_bit_is_noticed(saved):
     assert binade("ckpt", "verify", checkpoint).returncode == 0
 
 
-def test_where_all_are_damaged_a_run_starts_anew(runs, saved):
+def test_a_run_restarts_if_all_checkpoints_are_damaged(runs, saved):
     for name in checkpoints(saved):
         flip(saved / "checkpoints" / name / "state.safetensors", 999)
     process = runs.train("--resume", saved)
@@ -114,7 +116,7 @@ def test_where_all_are_damaged_a_run_starts_anew(runs, saved):
 
 
 def rows(text):
-    """The table of an error: key to what the checkpoint and the command say."""
+    """Maps keys to the values in the checkpoint and of the command, from an error's table."""
     found = {}
     for line in text.splitlines():
         columns = re.split(r"\s{2,}", line.partition("note: ")[2].strip())
@@ -123,7 +125,7 @@ def rows(text):
     return found
 
 
-def test_a_checkpoint_of_another_run_is_refused(runs, saved):
+def test_a_checkpoint_of_another_run_is_rejected(runs, saved):
     before = sorted(saved.rglob("*"))
     for given, expected in (
         (["--lr", "0.5"], {"setting lr": ("0.001", "0.5")}),
@@ -143,8 +145,8 @@ def test_a_checkpoint_of_another_run_is_refused(runs, saved):
     assert sorted(saved.rglob("*")) == before
 
 
-def test_another_model_is_refused(runs, saved, tmp_path):
-    """Of the same name and the same parameters."""
+def test_a_checkpoint_of_another_model_is_rejected(runs, saved, tmp_path):
+    """The other model has the same name and the same parameters."""
     other = tmp_path / "net.onnx"
     model = onnx.load(runs.model)
     for node in model.graph.node:
@@ -159,7 +161,7 @@ def test_another_model_is_refused(runs, saved, tmp_path):
     assert rows(process.stderr).keys() == {"computation"}
 
 
-def test_another_program_is_named_where_a_run_is_refused(runs, saved):
+def test_a_rejection_names_another_version_of_binade(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
 
     def change(manifest):
@@ -171,7 +173,7 @@ def test_another_program_is_named_where_a_run_is_refused(runs, saved):
     assert found["binade"][0] == "0.0.9" and found["computation"][0] == "a" * 12
 
 
-def test_another_format_version_is_refused(runs, saved):
+def test_another_format_version_is_rejected(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
     change_manifest(newest, lambda manifest: manifest.update(format_version=2))
     process = runs.train("--resume", saved, code=3)
@@ -179,16 +181,16 @@ def test_another_format_version_is_refused(runs, saved):
     for command in ("show", "verify"):
         process = binade("ckpt", command, saved)
         assert process.returncode == 3 and "version 2" in process.stderr
-    # What a newer program wrote is still there.
+    # The checkpoints of the newer version are kept.
     assert checkpoints(saved) == ["step-000005", "step-000010"]
 
 
-def test_checkpoints_of_other_machines_are_warned_of(runs, saved):
+def test_checkpoints_of_other_machines_cause_a_warning(runs, saved):
     newest = saved / "checkpoints" / "step-000010"
     change_manifest(newest, lambda it: it["machine"].update(threads="77"))
     process = runs.train("--resume", saved)
-    told = r"warning: threads was 77 and is \d+: the last bits"
-    assert re.search(told, process.stderr)
+    warning = r"warning: threads was 77 and is \d+: the last bits"
+    assert re.search(warning, process.stderr)
     assert process.stderr.count("last bits") == 1
 
 

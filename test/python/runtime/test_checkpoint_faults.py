@@ -1,5 +1,5 @@
-"""A run that meets a full disk or the end of its process loses nothing that it has saved,
-and resumes with the bits that it would have had."""
+"""A run whose system calls fail or whose process is killed loses no checkpoint, and resumes
+with the bits of an unbroken run."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ def shim(tmp_path_factory):
 
 
 def run_with_fault(command, fault):
-    """The process, and how many such calls there were."""
+    """Returns the process and the number of calls of the fault's kind."""
     count = pathlib.Path(fault["FAULT_COUNT"])
     count.unlink(missing_ok=True)
     process = binade(*command, env=fault)
@@ -45,8 +45,8 @@ def run_with_fault(command, fault):
 @pytest.mark.parametrize(
     "call", [pytest.param("write", marks=pytest.mark.slow), "fsync", "rename", "mkdir"]
 )
-def test_each_call_that_fails(call, runs, shim, tmp_path):
-    """Exit code 5, and what was saved before is whole."""
+def test_a_failing_system_call_loses_no_checkpoint(call, runs, shim, tmp_path):
+    """The run ends with exit code 5, and earlier checkpoints are complete."""
     steps, unbroken = 6, tmp_path / "unbroken"
     runs.train("--out", unbroken, steps=steps)
     run = tmp_path / "run"
@@ -61,14 +61,14 @@ def test_each_call_that_fails(call, runs, shim, tmp_path):
         fault = make_fault(shim, run / "checkpoints", call, at)
         process, _ = run_with_fault(command, fault)
         if process.returncode == 0:
-            # It was about an older checkpoint, which is left.
+            # The deletion of an older checkpoint failed, which is only a warning.
             assert "warning: " in process.stderr, (call, at)
         else:
             failed += 1
             assert process.returncode == 5, (call, at, process.stderr)
             assert process.stderr.count("error: ") == 1
             assert "checkpoints" in process.stderr
-            # A run goes on from what there is, and leaves nothing behind.
+            # The run resumes from the existing checkpoints and removes temporary files.
             for name in checkpoints(run) if (run / "checkpoints").exists() else []:
                 verified = binade("ckpt", "verify", run / "checkpoints" / name)
                 assert verified.returncode == 0, (call, at, verified.stderr)
@@ -78,8 +78,8 @@ def test_each_call_that_fails(call, runs, shim, tmp_path):
     assert failed >= count / 2
 
 
-def test_a_file_that_may_not_grow(runs, tmp_path):
-    """Here nothing stands between the program and the system."""
+def test_a_limit_of_the_file_size(runs, tmp_path):
+    """The operating system limits the size, without a preloaded library."""
     run, limit = tmp_path / "run", 4096
     process = start(runs, "--out", run)
     while not list(run.glob("checkpoints/step-??????")):
@@ -97,8 +97,9 @@ def test_a_file_that_may_not_grow(runs, tmp_path):
     check_is_clean(run)
 
 
-def test_power_may_fail_at_any_time(runs, shim, tmp_path):
-    """When a name appears, what it stands for is on disk, and is before the next."""
+def test_checkpoints_survive_a_power_failure(runs, shim, tmp_path):
+    """The files of a checkpoint are synced to disk before it gets its final name, and its
+    name is synced before older checkpoints are deleted."""
     run, trace = tmp_path / "run", tmp_path / "trace"
     fault = make_fault(shim, run, "any", 0) | {"FAULT_TRACE": str(trace)}
     process, _ = run_with_fault(runs.command("--out", run, steps=22), fault)
@@ -112,14 +113,14 @@ def test_power_may_fail_at_any_time(runs, shim, tmp_path):
                 assert not {p for p in dirty if "/step-" in p or "metrics" in p}, path
                 complete.append(step)
             elif step in complete:
-                # An older one goes when the newer is there to stay.
+                # An older one is deleted after the name of the newer one is on disk.
                 assert step < complete[-1] and str(run / "checkpoints") not in dirty
         if call == "fsync":
             dirty.discard(path)
         elif call == "write":
             dirty.add(path)
         elif call == "rename":
-            # A name is written into its directory.
+            # Renaming writes to the directory.
             dirty.add(os.path.dirname(path))
     assert complete == [f"step-{step:06d}" for step in (5, 10, 15, 20, 22)]
     assert {call for call, _ in lines} == {"write", "fsync", "rename", "mkdir"}
@@ -127,8 +128,8 @@ def test_power_may_fail_at_any_time(runs, shim, tmp_path):
     assert not {path for path in dirty if path.endswith((".json", ".safetensors"))}
 
 
-def test_files_of_the_run_that_cannot_be_written(runs, shim, tmp_path):
-    """Beside the checkpoints."""
+def test_a_failing_write_of_other_files_of_a_run(runs, shim, tmp_path):
+    """Covers metrics, the final state, settings and events."""
     run = tmp_path / "run"
     for call, name in (("write", "metrics.jsonl"), ("fsync", "final.safetensors"),
                        ("rename", "run.json"), ("write", "run.json"),
@@ -149,14 +150,14 @@ def test_files_of_the_run_that_cannot_be_written(runs, shim, tmp_path):
         pytest.param(200, marks=pytest.mark.nightly),
     ],
 )
-def test_a_killed_run_loses_nothing(trials, runs, shim, tmp_path):
-    """At random moments, and half of the times in the middle of a save."""
+def test_a_killed_run_loses_no_checkpoint(trials, runs, shim, tmp_path):
+    """Kills runs at random times, half of them while they save."""
     draw = random.Random(trials)
     unbroken, run = tmp_path / "unbroken", tmp_path / "run"
     steps = 60
     begun = time.monotonic()
     command = runs.command("--out", run, steps=steps)
-    # How long a run takes, and how many calls it saves by.
+    # Measures the time of a run and the number of calls that save.
     fault = make_fault(shim, run / "checkpoints", "any", 0)
     process, count = run_with_fault(command, fault)
     seconds = time.monotonic() - begun

@@ -1,8 +1,7 @@
-"""A run that is stopped, killed or robbed of its files goes on with the bits that it
-would have had.
+"""A run that is resumed from a checkpoint has the same bits as an unbroken run.
 
-The model draws random numbers in each step, keeps running statistics, and scales its
-loss by a rule that grows and overflows every few steps; all of that has to survive.
+The model draws random values in each step, keeps running statistics, and has a dynamic loss
+scale that grows and overflows every few steps. Checkpoints contain all of this state.
 """
 
 import hashlib
@@ -32,15 +31,15 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def saved(runs, tmp_path):
-    """A run that has checkpoints of steps 5 and 10."""
+    """A run with checkpoints of steps 5 and 10."""
     runs.train("--out", tmp_path / "run", steps=10)
     return tmp_path / "run"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_resumed_run_has_the_bits_of_the_unbroken(policy, runs, tmp_path):
+def test_a_resumed_run_has_the_bits_of_an_unbroken_run(policy, runs, tmp_path):
     unbroken, run = runs.unbroken(policy), tmp_path / "run"
-    # In the middle of an epoch, of an interval of growth and of two checkpoints.
+    # Stops within an epoch, between two growths of the scale and between two checkpoints.
     for steps, resumed in ((8, None), (9, 8), (22, 9), (STEPS, 22)):
         where = "--resume" if resumed else "--out"
         process = runs.train(where, run, policy=policy, steps=steps)
@@ -50,20 +49,19 @@ def test_a_resumed_run_has_the_bits_of_the_unbroken(policy, runs, tmp_path):
     lines = metrics(run)
     assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     if policy == "f16":
-        # The test would not see a lost growth counter or a lost scale otherwise.
+        # Otherwise the test would not detect a lost growth counter or a lost scale.
         assert any(line["skipped"] for line in lines[23:])
         assert len({line["loss_scale"] for line in lines[9:22]}) > 1
     state = safetensors.load(run / "final.safetensors")
     assert list(state["rng"]) == [0, STEPS]
     assert not np.array_equal(state["mean"], np.zeros(32))
-    # There is nothing to be done, and nothing changes.
+    # Resuming a finished run changes nothing.
     runs.train("--resume", run, policy=policy)
     check_equal(run, unbroken)
 
 
-def test_a_model_resumes_as_its_bundle_does(runs, tmp_path):
-    """The computation is told by the plan, not by the file that it came from, nor by
-    threads."""
+def test_a_run_resumes_from_a_model_or_its_bundle(runs, tmp_path):
+    """The plan identifies the computation, not the source file or the number of threads."""
     unbroken, run = runs.unbroken(), tmp_path / "run"
     given = ["--policy", runs.folder / "f16.yaml", "--optimizer", "adamw"]
     runs.train("--out", run, steps=12)
@@ -75,7 +73,7 @@ def test_a_model_resumes_as_its_bundle_does(runs, tmp_path):
     check_equal(run, unbroken)
 
 
-def test_skipped_steps_are_counted_over_the_end_of_a_process(runs, tmp_path):
+def test_skipped_steps_are_counted_across_processes(runs, tmp_path):
     run, data = tmp_path / "run", tmp_path / "data.safetensors"
     x = np.full((50, 6), np.inf, np.float32)
     safetensors.save(data, {"x": x, "labels": np.arange(50) % 3})
@@ -85,33 +83,33 @@ def test_skipped_steps_are_counted_over_the_end_of_a_process(runs, tmp_path):
     assert "step 5: error: 5 steps in a row were skipped" in process.stderr
 
 
-def test_checkpoints_are_kept_as_asked(runs, tmp_path):
+def test_keep_limits_the_number_of_checkpoints(runs, tmp_path):
     for keep, expected in ((1, ["step-000010"]), (3, ["step-000005", "step-000010"])):
         runs.train("--out", tmp_path / f"{keep}", "--keep", keep, steps=10)
         assert checkpoints(tmp_path / f"{keep}") == expected
     runs.train("--resume", tmp_path / "3", "--keep", 3, steps=22)
     assert checkpoints(tmp_path / "3") == ["step-000015", "step-000020", "step-000022"]
-    # Nobody asked for any.
+    # `--save-every 0` writes no checkpoints.
     run = tmp_path / "none"
     runs.train("--out", run, steps=3, every=0)
     assert not (run / "checkpoints").exists()
 
 
-def test_a_run_without_a_checkpoint_starts_anew(runs, tmp_path):
+def test_a_run_without_a_checkpoint_restarts(runs, tmp_path):
     run = tmp_path / "run"
     process = runs.train("--resume", run)
     assert "no complete checkpoint" in process.stdout
     check_equal(run, runs.unbroken())
 
 
-def test_metrics_are_cut_back(runs, tmp_path):
+def test_metrics_after_the_checkpoint_are_removed(runs, tmp_path):
     run = tmp_path / "run"
     runs.train("--out", run, steps=10)
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 11, "loss": 7}\n{"step": 12, "lo')
     runs.train("--resume", run)
     check_equal(run, runs.unbroken())
-    # Lines that are missing cannot be made up.
+    # Missing lines cannot be restored.
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text("".join(lines[:30]))
     process = runs.train("--resume", run, steps=STEPS + 2)
@@ -119,7 +117,6 @@ def test_metrics_are_cut_back(runs, tmp_path):
     assert [line["step"] for line in metrics(run)] == [*range(1, 31), 41, 42]
 
 
-def test_wrong_commands(runs, saved):
     before = {p: p.read_bytes() for p in saved.rglob("*") if p.is_file()}
     process = runs.train("--out", saved, code=3)
     assert "contains checkpoints" in process.stderr and "--resume" in process.stderr
@@ -159,7 +156,7 @@ def test_show_prints_the_manifest(saved):
     assert "step                     5\n" in older.stdout
 
 
-def test_verify_names_each(saved, tmp_path):
+def test_verify_lists_every_checkpoint(saved, tmp_path):
     process = binade("ckpt", "verify", saved)
     assert process.returncode == 0
     assert [line.split(":")[0][-6:] for line in process.stdout.splitlines()] == [
@@ -174,7 +171,7 @@ def test_verify_names_each(saved, tmp_path):
 
 
 def test_a_checkpoint_starts_another_run(runs, saved, tmp_path):
-    """Its state is a file like final.safetensors."""
+    """The state of a checkpoint has the format of final.safetensors."""
     state = saved / "checkpoints" / "step-000010" / "state.safetensors"
     assert state.read_bytes() == (saved / "final.safetensors").read_bytes()
     process = runs.train("--out", tmp_path / "new", "--init", state, steps=2)

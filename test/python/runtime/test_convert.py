@@ -1,5 +1,5 @@
-"""A checkpoint in another policy's formats: values are compared with numpy's rounding,
-and a run that goes on with those of PyTorch's kind of state it stood for.
+"""`binade ckpt convert` writes a checkpoint in the formats of another policy: values are
+rounded as by numpy, and a run resumes from it.
 """
 
 import json
@@ -32,7 +32,7 @@ def run(*arguments, code=0):
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """Bundles of one model by policy, data, and a run of 10 steps in f32."""
+    """A folder with data, a bundle of one model per policy, and a run of 10 steps in f32."""
     folder = tmp_path_factory.mktemp("convert")
     draw = np.random.default_rng(5)
     values = draw_values(draw)
@@ -72,7 +72,7 @@ def test_values_are_rounded_once(work, tmp_path):
     convert(work / "run", work / "short.bnd", tmp_path / "short")
     before, after = state(work / "run"), state(tmp_path / "short")
     moments = [name for name in before if name.startswith("state/")]
-    assert len(moments) == 8  # Two of each parameter.
+    assert len(moments) == 8  # Two per parameter.
     for name in moments:
         expected = before[name].astype(ml_dtypes.bfloat16)
         np.testing.assert_array_equal(after[name], expected)
@@ -89,8 +89,8 @@ def test_values_are_rounded_once(work, tmp_path):
         np.testing.assert_array_equal(after[name], before[name])
 
 
-def test_there_and_back_is_the_same(work, tmp_path):
-    """Nothing is lost where f32 is kept in two halves, or as a master beside."""
+def test_converting_back_gives_the_same_bits(work, tmp_path):
+    """bf16 parameters with a remainder contain all bits of f32 parameters."""
     convert(work / "run", work / "split.bnd", tmp_path / "split")
     convert(tmp_path / "split", work / "wide.bnd", tmp_path / "wide")
     before, after = state(work / "run"), state(tmp_path / "wide")
@@ -100,8 +100,8 @@ def test_there_and_back_is_the_same(work, tmp_path):
     assert state(tmp_path / "split")["up"].dtype == ml_dtypes.bfloat16
 
 
-def test_the_run_goes_on(work, tmp_path):
-    """With the bits of the unbroken run where the formats are the same."""
+def test_a_run_resumes_from_a_converted_checkpoint(work, tmp_path):
+    """In the same formats, it has the bits of an unbroken run."""
     train(work, "wide", "--out", tmp_path / "whole", steps=20)
     convert(work / "run", work / "wide.bnd", tmp_path / "same")
     train(work, "wide", "--resume", tmp_path / "same", steps=20)
@@ -116,7 +116,7 @@ def test_the_run_goes_on(work, tmp_path):
     np.testing.assert_allclose(halves, whole["up"], rtol=2**-7, atol=1e-2)
 
 
-def test_a_checkpoint_by_its_path(work, tmp_path):
+def test_converting_a_checkpoint_named_by_its_path(work, tmp_path):
     source = work / "run" / "checkpoints" / "step-000005"
     printed = convert(source, work / "short.bnd", tmp_path / "short").stdout
     assert printed == (
@@ -129,7 +129,7 @@ def test_a_checkpoint_by_its_path(work, tmp_path):
     run("ckpt", "verify", tmp_path / "short")
 
 
-def test_loss_scale_comes_and_goes(work, tmp_path):
+def test_the_loss_scale_is_added_or_left_out(work, tmp_path):
     printed = convert(work / "run", work / "scaled.bnd", tmp_path / "scaled").stdout
     assert "with their initial values: scaler/" in printed
     assert state(tmp_path / "scaled")["scaler/scale"] == 65536
@@ -138,7 +138,7 @@ def test_loss_scale_comes_and_goes(work, tmp_path):
     assert not any(name.startswith("scaler/") for name in state(tmp_path / "wide"))
 
 
-def test_what_does_not_fit(work, tmp_path):
+def test_unsuitable_checkpoints_are_rejected(work, tmp_path):
     run("compile", work / "net.onnx", "--optimizer", "sgd", "--set", "momentum=0.9",
         "-o", tmp_path / "sgd.bnd")  # fmt: skip
     process = convert(work / "run", tmp_path / "sgd.bnd", tmp_path / "out", code=3)

@@ -1,5 +1,5 @@
-"""A checkpoint whose optimizer states change their format: codes, scales and what is read
-back are compared with formats in numpy; nothing is lost where it cannot be done."""
+"""`binade ckpt convert` changes the format of optimizer states: quantized values, scales and
+dequantized values match numpy, and inconsistent files are rejected."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ onnx = pytest.importorskip("onnx")
 from support.checkpoint_runs import change_manifest  # noqa: E402
 
 F32 = np.float32
-# Sizes that are multiples of no group, and of no pair: 2535 and 195.
+# 2535 and 195 elements: odd, and not multiples of a group.
 GRAPH = """
 <ir_version: 9, opset_import: ["" : 20]>
 net (float[8, 39] x, int64[8] labels) => (float loss)
@@ -39,7 +39,7 @@ def run(*arguments, code=0):
 
 
 class Work:
-    """Bundles of one model by the format of its states, and a run in f32."""
+    """A bundle of one model per format of its states, and a run in f32."""
 
     def __init__(self, folder):
         self.folder, self.run = folder, folder / "run"
@@ -91,12 +91,12 @@ def parts_of(tensors, name):
             if (key := f"state/{name}{suffix}") in tensors]  # fmt: skip
 
 
-def check_codes(form, parts, values):
-    """That `parts` are what `form` keeps of `values`."""
+def check_quantized(form, parts, values):
+    """Checks that `parts` are `values` quantized in `form`."""
     factors = form.choose(values)
     assert len(parts) == len(form.parts(values.size))
     for part, factor in zip(parts[1:], factors):
-        # Powers are multiples of 1/16, and a logarithm may end on either side.
+        # Errors of the logarithm may move a power to the next multiple of 1/16.
         np.testing.assert_allclose(part, factor, rtol=1e-5 if form.expand else 0)
     codes, doubtful = form.encode(values, parts[1:])
     found = form.unpack(parts[0], values.size)
@@ -111,12 +111,12 @@ def test_states_are_quantized_and_dequantized(work, name, tmp_path):
     printed = work.convert(work.run, name, tmp_path / "codes").stdout
     assert "4 states" in printed
     before, codes = load(work.run), load(tmp_path / "codes")
-    work.convert(tmp_path / "codes", "f32", tmp_path / "numbers")
-    after = load(tmp_path / "numbers")
+    work.convert(tmp_path / "codes", "f32", tmp_path / "dequantized")
+    after = load(tmp_path / "dequantized")
     for state, signed in STATES:
         form, values = formats(signed)[name], before[f"state/{state}"].ravel()
         parts = parts_of(codes, state)
-        check_codes(form, parts, values)
+        check_quantized(form, parts, values)
         found = after[f"state/{state}"]
         assert found.dtype == F32 and found.shape == before[f"state/{state}"].shape
         expected = form.decode(parts, values.size)
@@ -128,7 +128,7 @@ def test_states_are_quantized_and_dequantized(work, name, tmp_path):
         np.testing.assert_array_equal(after[key], before[key])
 
 
-def test_codes_become_other_codes(work, tmp_path):
+def test_quantized_states_are_converted_to_other_formats(work, tmp_path):
     work.convert(work.run, "dyn8", tmp_path / "dyn8")
     work.convert(tmp_path / "dyn8", "e5m2", tmp_path / "e5m2")
     work.convert(tmp_path / "dyn8", "bf16", tmp_path / "bf16")
@@ -137,13 +137,13 @@ def test_codes_become_other_codes(work, tmp_path):
         forms = formats(signed)
         size = tensors[2][f"state/{state}"].size
         values = forms["dyn8"].decode(parts_of(tensors[0], state), size)
-        check_codes(forms["e5m2"], parts_of(tensors[1], state), values)
+        check_quantized(forms["e5m2"], parts_of(tensors[1], state), values)
         narrow = tensors[2][f"state/{state}"]
         np.testing.assert_array_equal(narrow.ravel(), values.astype(narrow.dtype))
 
 
 def test_the_same_format_keeps_its_bits(work, tmp_path):
-    """Even those that no number would be given."""
+    """Even bits that quantization would never write, such as -0 and NaN."""
     work.convert(work.run, "e4m3x", tmp_path / "a")
     edit(tmp_path / "a", lambda tensors, _: tensors["state/exp_avg/up"].view(
         np.uint8).ravel()[:3].__setitem__(slice(3), [0x80, 0x7F, 0xFF]))  # fmt: skip
@@ -155,7 +155,7 @@ def test_the_same_format_keeps_its_bits(work, tmp_path):
 
 
 def edit(directory, change):
-    """Changes tensors and metadata of a checkpoint as one who knows the format."""
+    """Changes tensors and metadata of a checkpoint, and updates its size and hash."""
     path = shard(directory)
     tensors, metadata = safetensors.load(path), safetensors.read_header(path).metadata
     change(tensors, metadata)
@@ -171,7 +171,7 @@ def edit(directory, change):
 
 @pytest.mark.parametrize("name", ["e4m3", "e4m3x", "dyn8", "dyn4"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_nan_stays_nan(work, name, value, tmp_path):
+def test_nan_and_infinity_stay_non_finite(work, name, value, tmp_path):
     shutil.copytree(work.run, tmp_path / "run")
 
     def change(tensors, _):
@@ -179,16 +179,16 @@ def test_nan_stays_nan(work, name, value, tmp_path):
 
     edit(tmp_path / "run", change)
     work.convert(tmp_path / "run", name, tmp_path / "codes")
-    work.convert(tmp_path / "codes", "f32", tmp_path / "numbers")
-    found = load(tmp_path / "numbers")["state/exp_avg/up"].ravel()
+    work.convert(tmp_path / "codes", "f32", tmp_path / "dequantized")
+    found = load(tmp_path / "dequantized")["state/exp_avg/up"].ravel()
     assert np.isnan(found[202]) if np.isnan(value) else not np.isfinite(found[202])
     group = formats(True)[name].group
     others = np.arange(found.size) // group != 202 // group
     assert np.isfinite(found[others]).all()
 
 
-def test_a_run_goes_on_with_other_states(work, tmp_path):
-    """Near the run with f32 states, which it would be without the codes."""
+def test_a_run_resumes_with_quantized_states(work, tmp_path):
+    """Parameters stay close to those of the run with f32 states."""
     work.convert(work.run, "dyn8", tmp_path / "dyn8")
     printed = work.train("dyn8", "--resume", tmp_path / "dyn8", steps=20).stdout
     assert "resumed after step 10" in printed
@@ -198,12 +198,12 @@ def test_a_run_goes_on_with_other_states(work, tmp_path):
     assert np.abs(found["up"] - whole["up"]).max() < 0.2 * moved
 
 
-def test_a_refusal_names_the_command(work, tmp_path):
+def test_a_rejection_names_the_convert_command(work, tmp_path):
     shutil.copytree(work.run, tmp_path / "run")
     process = work.train("dyn8", "--resume", tmp_path / "run", steps=20, code=3)
     note = f"'binade ckpt convert {tmp_path}/run/checkpoints/step-000010 --to STEP.bnd"
     assert note in process.stderr
-    # What it does not help with, it is not named for.
+    # It is not named if another setting differs, too.
     process = work.train("dyn8", "--resume", tmp_path / "run", "--seed", 3, steps=20,
                          code=3)  # fmt: skip
     assert "ckpt convert" not in process.stderr
@@ -211,8 +211,8 @@ def test_a_refusal_names_the_command(work, tmp_path):
 
 @pytest.mark.parametrize("before, after", [("f32", "dyn8"), ("e4m3", "e4m3x"),
                                            ("dyn8", "linear8")])  # fmt: skip
-def test_codes_of_another_format_start_no_run(work, before, after, tmp_path):
-    """Not even where types and sizes agree."""
+def test_init_rejects_states_of_another_format(work, before, after, tmp_path):
+    """Even if types and sizes agree."""
     work.convert(work.run, before, tmp_path / "from")
     process = work.train(after, "--init", shard(tmp_path / "from"), "--out",
                          tmp_path / "to", code=3)  # fmt: skip
@@ -228,7 +228,7 @@ def cut_scale(tensors, _):
     tensors["state/exp_avg/up.scale"] = tensors["state/exp_avg/up.scale"][:-1]
 
 
-def say(old, new):
+def replace(old, new):
     def change(_, metadata):
         text = metadata["quantized_states"]
         assert old in text
@@ -240,13 +240,13 @@ def say(old, new):
 @pytest.mark.parametrize("change, message", [
     (drop_scale, "'state/exp_avg/up.scale' (part of 'state/exp_avg/up') is not in"),
     (cut_scale, "'state/exp_avg/up' and its parts are not what their format says"),
-    (say("[39,65]", "[65,39]"), "'state/exp_avg/up' is quantized [65, 39] in the"),
-    (say("f8E4M3FN", "f8E4M3FM"), "f8E4M3FM"),
-    (say("#binade.quantized<", "[" * 9999), "are not what their format says"),
-    (say('{"format"', "{format"), "not valid JSON"),
-    (say("per_group<128>", "per_group<0>"), "positive numbers"),
+    (replace("[39,65]", "[65,39]"), "'state/exp_avg/up' is quantized [65, 39] in the"),
+    (replace("f8E4M3FN", "f8E4M3FM"), "f8E4M3FM"),
+    (replace("#binade.quantized<", "[" * 9999), "are not what their format says"),
+    (replace('{"format"', "{format"), "not valid JSON"),
+    (replace("per_group<128>", "per_group<0>"), "positive numbers"),
 ])  # fmt: skip
-def test_files_that_contradict_themselves(work, change, message, tmp_path):
+def test_inconsistent_files_are_rejected(work, change, message, tmp_path):
     work.convert(work.run, "e4m3", tmp_path / "codes")
     edit(tmp_path / "codes", change)
     before = shard(tmp_path / "codes").read_bytes()
@@ -256,7 +256,7 @@ def test_files_that_contradict_themselves(work, change, message, tmp_path):
     assert shard(tmp_path / "codes").read_bytes() == before
 
 
-def test_files_say_what_their_codes_are(work, tmp_path):
+def test_metadata_describes_quantized_states(work, tmp_path):
     work.convert(work.run, "dyn4", tmp_path / "codes")
     metadata = safetensors.read_header(shard(tmp_path / "codes")).metadata
     found = {}

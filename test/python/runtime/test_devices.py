@@ -1,4 +1,4 @@
-"""`binade list devices` and `binade-run --list-devices`, with and without CUDA."""
+"""`binade list devices` and `binade-run --list-devices` list the CPU and CUDA devices."""
 
 import os
 import re
@@ -13,7 +13,7 @@ PROGRAMS = [["binade", "list", "devices"], ["binade-run", "--list-devices"]]
 
 def list_devices(library_path, **environment):
     environment = dict(os.environ, LD_LIBRARY_PATH=str(library_path), **environment)
-    said = set()
+    printed = set()
     for program, *arguments in PROGRAMS:
         done = subprocess.run(
             [BUILD / "bin" / program, *arguments],
@@ -23,8 +23,8 @@ def list_devices(library_path, **environment):
             timeout=600,
         )
         assert (done.returncode, done.stderr) == (0, "")
-        said.add(done.stdout)
-    (text,) = said
+        printed.add(done.stdout)
+    (text,) = printed
     cpu, *others = text.splitlines()
     assert re.fullmatch(r"cpu     \d+ cores?, x86-64-v[34], [\d.]+ GiB", cpu)
     return others
@@ -59,7 +59,7 @@ def test_an_old_driver(simulated):
 
 
 def test_no_driver(tmp_path):
-    # Found before the system's, on machines that have one.
+    # The loader finds this file before the driver of the system.
     (tmp_path / "libcuda.so.1").write_text("no library")
     first, second = list_devices(tmp_path)
     assert first.startswith("cuda    none: the driver cannot be opened: ")

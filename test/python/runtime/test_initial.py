@@ -1,4 +1,4 @@
-"""Initial weights drawn from rules; test/data/make_initial_values.py made the data."""
+"""Initial weights drawn from rules, compared with data of test/data/make_initial_values.py."""
 
 import json
 import math
@@ -16,7 +16,7 @@ CASES = json.loads(DATA.read_text(encoding="utf-8"))
 
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
-    [  # The known answers that come with the authors' Random123.
+    [  # The test vectors of Random123, the authors' library.
         ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
         ([MASK] * 4, [MASK] * 2, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]),
         (
@@ -26,18 +26,18 @@ CASES = json.loads(DATA.read_text(encoding="utf-8"))
         ),
     ],
 )
-def test_the_generator_gives_the_known_answers(counter, key, expected):
+def test_the_generator_matches_the_test_vectors(counter, key, expected):
     found = initial.philox(np.array([counter], np.uint32), tuple(key))
     assert found.tolist() == [expected]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_elements_are_those_of_the_definition(case):
+def test_elements_match_the_definition(case):
     near = {int(i): x for i, x in case["elements"].items() if int(i) < 100}
     arguments = case["rule"], case["name"], (len(near),)
     values = initial.draw(*arguments, seed=case["seed"])
     assert values.dtype == np.float32
-    # One ulp: another libm may round a logarithm or a cosine otherwise.
+    # One ulp, because another libm may round a logarithm or a cosine differently.
     np.testing.assert_array_max_ulp(values, np.float32(list(near.values())), 1)
 
 
@@ -50,7 +50,7 @@ def test_constants():
         assert (initial.draw(rule, "w", (2, 3), seed=0) == value).all()
 
 
-def test_a_value_depends_on_seed_name_and_index_alone():
+def test_a_value_depends_only_on_seed_name_and_index():
     rule = {"rule": "normal", "std": 1.0}
     values = initial.draw(rule, "w", (100,), seed=1)
     np.testing.assert_array_equal(
@@ -85,6 +85,6 @@ def test_draws_have_the_moments_of_their_distribution():
         ({"rule": "uniform", "low": 1.0, "high": 0.5}, "and low <= high"),
     ],
 )
-def test_a_wrong_rule_is_rejected(rule, message):
+def test_an_invalid_rule_is_rejected(rule, message):
     with pytest.raises(RejectedError, match=message):
         initial.draw(rule, "w", (1,), seed=0)

@@ -1,4 +1,4 @@
-"""Traces of binade-run --profile, on the CPU and on the simulated driver."""
+"""`binade-run --profile` writes a trace and a table, on the CPU and on the simulated driver."""
 
 import json
 from collections import Counter
@@ -8,7 +8,7 @@ from support.cuda_runs import LOSS, MODEL, STEPS, Bundles, run
 from support.reference import safetensors
 
 FORWARD = "matmul fc1"
-# x, weight, result and bias in f32; a sum of 16 products for each of 8 x 32 results.
+# x, weight, result and bias in f32; 16 multiply-adds for each of 8 x 32 results.
 FORWARD_BYTES = 4 * (8 * 16 + 32 * 16 + 8 * 32 + 32)
 FORWARD_FLOPS = 2 * 8 * 32 * 16
 
@@ -20,7 +20,7 @@ def bundles(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])
 def profiled(request, bundles):
-    """What was printed, the trace, and the plan."""
+    """The output, the trace, and the plan."""
     out, bundle = bundles.folder / request.param, bundles.compile(request.param)
     trace = bundles.folder / f"{request.param}.json"
     done = bundles.train(bundle, ["--out", out], "--device", request.param,
@@ -44,7 +44,7 @@ def test_every_step_has_the_records_of_the_plan(profiled):
     assert others <= {"upload ports", "download ports"}
 
 
-def test_records_follow_one_another_in_their_step(profiled):
+def test_records_of_a_step_do_not_overlap(profiled):
     _, trace, _ = profiled
     steps = [event for event in calls(trace) if event["cat"] == "step"]
     rounding = 0.01
@@ -59,10 +59,10 @@ def test_records_follow_one_another_in_their_step(profiled):
         assert begin <= end + rounding
 
 
-def test_bytes_and_operations_of_a_product_are_those_of_its_shapes(profiled):
+def test_bytes_and_operations_of_a_matmul_follow_from_its_shapes(profiled):
     _, trace, _ = profiled
-    products = [event["args"] for event in calls(trace) if event["name"] == FORWARD]
-    first = products[0]
+    matmuls = [event["args"] for event in calls(trace) if event["name"] == FORWARD]
+    first = matmuls[0]
     assert first["bytes"] == FORWARD_BYTES and first["flops"] == FORWARD_FLOPS
     on_device = trace["otherData"]["device"] != "cpu"
     assert ("cublaslt" if on_device else "onednn") in first["implementation"]
@@ -78,15 +78,15 @@ def test_the_share_of_the_roofline_follows_from_the_ceilings(profiled):
         args = event.get("args", {})
         if "roofline" not in args:
             continue
-        least = args["bytes"] / ceilings["bytes_per_second"]
+        minimum = args["bytes"] / ceilings["bytes_per_second"]
         if "flops" in args:
-            least = max(least, args["flops"] / ceilings["flops_per_second"]["F32"])
+            minimum = max(minimum, args["flops"] / ceilings["flops_per_second"]["F32"])
         assert args["roofline"] * event["dur"] == pytest.approx(
-            least * 1e6, rel=0.01, abs=args["roofline"] * 0.001
+            minimum * 1e6, rel=0.01, abs=args["roofline"] * 0.001
         )
 
 
-def test_a_table_has_the_kernels_by_time(profiled):
+def test_the_table_lists_the_kernels(profiled):
     stdout, _, plan = profiled
     table = stdout[stdout.index("profile:") :]
     assert f"in {STEPS} steps" in table
@@ -104,10 +104,10 @@ def test_a_trace_that_cannot_be_written_is_an_error(bundles, tmp_path):
 
 
 @pytest.mark.parametrize("capability, operations", [(80, 1024), (90, 2048), (120, 512)])
-def test_products_of_tf32_have_a_ceiling_of_their_own(
+def test_tf32_matmuls_have_a_separate_ceiling(
     capability, operations, bundles, tmp_path
 ):
-    """What a multiprocessor does in a cycle, of the vendor's whitepapers."""
+    """The operations per cycle and multiprocessor are from the vendor's whitepapers."""
     bundle = bundles.folder / "tf32-sm80.bnd"
     if not bundle.exists():
         run("binade", "compile", MODEL, "--loss", LOSS, "--policy", "tf32",
@@ -119,8 +119,8 @@ def test_products_of_tf32_have_a_ceiling_of_their_own(
     ceilings = trace["otherData"]["ceilings"]
     peak = ceilings["flops_per_second"]["TF32"]
     assert peak == pytest.approx(operations * 132 * 1.98e9)
-    product = next(e for e in calls(trace) if e["name"] == FORWARD)
-    least = max(FORWARD_BYTES / ceilings["bytes_per_second"], FORWARD_FLOPS / peak)
-    assert product["args"]["roofline"] * product["dur"] == pytest.approx(
-        least * 1e6, rel=0.01, abs=product["args"]["roofline"] * 0.001
+    matmul = next(e for e in calls(trace) if e["name"] == FORWARD)
+    minimum = max(FORWARD_BYTES / ceilings["bytes_per_second"], FORWARD_FLOPS / peak)
+    assert matmul["args"]["roofline"] * matmul["dur"] == pytest.approx(
+        minimum * 1e6, rel=0.01, abs=matmul["args"]["roofline"] * 0.001
     )

@@ -1,6 +1,6 @@
-"""The C interface of the runtime, called from Python without any binding.
+"""The C interface of the runtime, called from Python by ctypes.
 
-Bundles are written here from the description of the format, not by Binade's writer.
+The tests write bundles from the description of the format, without Binade's writer.
 BINADE_BUILD names the build directory (default: build/release).
 """
 
@@ -36,7 +36,7 @@ def runtime():
 
 
 def descend(w, lr, steps):
-    """The same in NumPy, in f64."""
+    """Gradient descent of the same regression, by NumPy in f64."""
     losses = []
     for _ in range(steps):
         error = w * X.astype(np.float64) - T
@@ -87,7 +87,7 @@ def test_tensors_are_listed(program, runtime):
     assert runtime.error() == "binade: error: no tensor 11, the program has 11"
 
 
-def test_state_goes_through_a_file(program, runtime, tmp_path):
+def test_state_is_saved_and_restored(program, runtime, tmp_path):
     program.find("parameter", "w")[0] = 5
     program.find("step", "step")[...] = 3
     path = os.fsencode(tmp_path / "state.safetensors")
@@ -101,7 +101,7 @@ def test_state_goes_through_a_file(program, runtime, tmp_path):
     assert program.save(os.fsencode(tmp_path / "no" / "directory")) != 0
 
 
-def test_wrong_calls_are_explained(program, runtime):
+def test_errors_of_invalid_calls(program, runtime):
     assert program.assign("batch", "y", X) == 2
     assert runtime.error() == "binade: error: the program has no batch 'y'"
     assert program.assign("input", "x", X) == 2
@@ -113,7 +113,7 @@ def test_wrong_calls_are_explained(program, runtime):
     assert program.assign("batch", "t", np.int64([1, 2, -1, 3])) == 0
 
 
-def test_hyper_parameters_out_of_range_are_refused(program, runtime):
+def test_hyper_parameters_out_of_range_are_rejected(program, runtime):
     for value, wrong in [
         (-0.5, "at least 0, got -0.5"),
         (1.0, "below 1, got 1"),
@@ -126,7 +126,7 @@ def test_hyper_parameters_out_of_range_are_refused(program, runtime):
     assert program.find("hyper", "lr") == 0
 
 
-def test_wrong_bundles_are_explained(runtime, tmp_path):
+def test_errors_of_invalid_bundles(runtime, tmp_path):
     code, _ = runtime.load(tmp_path / "absent")
     assert code == 3 and "absent" in runtime.error()
     code, _ = runtime.load(b"not a bundle")
@@ -145,7 +145,7 @@ def test_wrong_bundles_are_explained(runtime, tmp_path):
     assert code == 0 and program.run() == 0
 
 
-def test_nothing_but_the_interface_is_exported(runtime):
+def test_only_the_interface_is_exported(runtime):
     symbols = subprocess.run(
         ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True
     ).stdout.split("\n")

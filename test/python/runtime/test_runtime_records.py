@@ -1,4 +1,4 @@
-"""The runtime's functions for C that execute single records, and measure them."""
+"""Functions of the runtime's C interface that execute single plan records, and profile them."""
 
 import ctypes
 import json
@@ -18,7 +18,7 @@ from support.runtime import (
 pytestmark = pytest.mark.skipif(
     not (LIBRARY.exists() and KERNELS.exists()), reason=f"{LIBRARY} is not built"
 )
-OUTER, X_AT, OUTER_AT = 1, 64, 640  # A record, and places of buffers.
+OUTER, X_AT, OUTER_AT = 1, 64, 640  # The index of a record, and offsets of buffers.
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_one_record_runs_by_itself(program):
     assert run(program, [OUTER]) == 0
     found = np.frombuffer(read(program, OUTER_AT, 64), np.float32).reshape(4, 4)
     np.testing.assert_array_equal(found, np.outer(X, X))
-    # The record before did not run.
+    # The earlier record did not run.
     assert program.find("step", "step") == 0
 
 

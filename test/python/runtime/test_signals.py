@@ -1,5 +1,5 @@
-"""A run that meets a signal, a time limit or another process loses nothing that it has
-saved, and resumes with the bits that it would have had."""
+"""A run that is stopped by a signal or a time limit saves its state and resumes with the bits
+of an unbroken run; a run directory has only one writer."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def finish(process):
 
 
 def check_resumes(runs, run):
-    """The run stopped after a step that has a checkpoint; forty more are the same."""
+    """Checks that the last step has a checkpoint, and that resuming gives the same bits."""
     step = len(metrics(run))
     assert checkpoints(run)[-1] == f"step-{step:06d}"
     assert safetensors.load(run / "final.safetensors")["rng"][1] == step
@@ -46,7 +46,7 @@ def check_resumes(runs, run):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves(number, runs, tmp_path):
+def test_a_signal_saves_the_state(number, runs, tmp_path):
     run = tmp_path / "run"
     process = start(runs, "--out", run)
     process.send_signal(number)
@@ -55,8 +55,8 @@ def test_a_signal_saves(number, runs, tmp_path):
     check_resumes(runs, run)
 
 
-def test_the_second_signal_ends_at_once(runs, shim, tmp_path):
-    """Also where what follows the first does not end."""
+def test_a_second_signal_ends_the_run_immediately(runs, shim, tmp_path):
+    """Even if saving after the first signal hangs."""
     run = tmp_path / "run"
     fault = make_fault(shim, run / "final.safetensors", "fsync", 1, "HANG")
     process = start(runs, "--out", run, env=fault)
@@ -73,16 +73,16 @@ def test_the_second_signal_ends_at_once(runs, shim, tmp_path):
     check_is_clean(run)
 
 
-def test_a_reader_that_goes_away_ends_nothing(runs, tmp_path):
+def test_a_closed_output_pipe_does_not_end_a_run(runs, tmp_path):
     run = tmp_path / "run"
     process = start(runs, "--out", run, steps=5000, every=0)
     process.stdout.close()
-    # The last step is always shown.
+    # The last step is always printed, although the pipe is closed.
     assert process.wait(600) == 0
     assert len(metrics(run)) == 5000
 
 
-def test_time_ends_a_run_as_a_signal_does(runs, tmp_path):
+def test_a_time_limit_saves_the_state(runs, tmp_path):
     run = tmp_path / "run"
     begun = time.monotonic()
     process = runs.train("--out", run, "--max-seconds", 0.5, steps=1000000)
@@ -102,7 +102,7 @@ def test_a_run_has_one_writer(runs, tmp_path):
             process.stderr
         )
     assert first.poll() is None
-    # The lock dies with its process, even so.
+    # The lock ends with its process, even if that is killed.
     first.kill()
     finish(first)
     step = len((run / "metrics.jsonl").read_text().splitlines())

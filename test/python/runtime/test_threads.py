@@ -1,4 +1,4 @@
-"""A run has one result: however many threads compute it, and however often."""
+"""A run gives the same bits with any number of threads, and each time."""
 
 import hashlib
 
@@ -28,7 +28,7 @@ def bundle(request, tmp_path_factory):
 
 
 def hash_of(bundle, data, out, threads, monkeypatch, contraction):
-    """Of the final state, after losses and the generator went into it."""
+    """Trains and returns the hash of the final state."""
     monkeypatch.setenv("BINADE_CONTRACTION", contraction)
     process = binade(
         "train", bundle, "--data", data, "--window",
@@ -40,7 +40,7 @@ def hash_of(bundle, data, out, threads, monkeypatch, contraction):
 
 
 def test_bits_do_not_depend_on_threads(bundle, data, tmp_path, monkeypatch):
-    """Where the library computes, its own rules hold: it is left out here."""
+    """Uses Binade's own contractions, because library calls may depend on threads."""
     hashes = {
         threads: hash_of(
             bundle, data, tmp_path / f"{threads}", threads, monkeypatch, "own"

@@ -1,4 +1,5 @@
-"""What `binade-run tune` finds is in the bundle, and taken on such a device alone."""
+"""`binade-run tune` stores the fastest matmul algorithms in the bundle, which are used only on
+the same device with the same library."""
 
 import json
 
@@ -21,14 +22,14 @@ def tuned(bundles):
         "binade-run", "tune", bundles.compile(), "-o", bundle,
         BINADE_SIMULATED_KERNELS=str(bundles.folder),
     )  # fmt: skip
-    # Two layers, with a gradient of each weight, and one of the values between.
-    count = len(products(bundle))
+    # Two layers, the gradients of their weights, and that of the hidden values.
+    count = len(matmuls(bundle))
     assert count >= 5
     assert done.stdout == f"{bundle}: algorithms of {count} products on sm_90\n"
     return bundle
 
 
-def products(bundle):
+def matmuls(bundle):
     plan = Bundle(bundle).plan
     return [
         record
@@ -39,7 +40,7 @@ def products(bundle):
 
 
 def implementations(bundles, bundle, tmp_path, settings=""):
-    """Of a step's products, in order."""
+    """The implementations of a step's matmuls, in order."""
     trace = tmp_path / "trace.json"
     bundles.train(
         bundle,
@@ -58,12 +59,12 @@ def ids(found):
     return [int(text.split(" id ")[1].split()[0]) for text in found]
 
 
-def test_algorithms_are_written_down_and_taken(bundles, tuned, tmp_path):
-    # The simulated library's have 4096 bytes of workspace or none: their number.
+def test_algorithms_are_recorded_and_used(bundles, tuned, tmp_path):
+    # Algorithms 0 and 1 of the simulated library need 0 and 4096 bytes of workspace.
     recorded = []
-    for product in products(tuned):
-        assert list(product["algorithms"]) == [NAME]
-        words = product["algorithms"][NAME]
+    for matmul in matmuls(tuned):
+        assert list(matmul["algorithms"]) == [NAME]
+        words = matmul["algorithms"][NAME]
         assert len(words) == 128
         recorded.append(int(words[16:32], 16) // 4096)
     found = implementations(bundles, tuned, tmp_path)
@@ -71,26 +72,24 @@ def test_algorithms_are_written_down_and_taken(bundles, tuned, tmp_path):
     assert ids(found) == recorded[: len(found)] and len(found) >= 5
 
 
-def test_another_version_chooses_again(bundles, tuned, tmp_path):
+def test_another_library_version_ignores_the_algorithms(bundles, tuned, tmp_path):
     found = implementations(bundles, tuned, tmp_path, "cublaslt=120901")
     assert all(text.startswith("cublaslt 12.9.1 ") for text in found)
-    # The first that the product's scratch memory is enough for.
+    # The first algorithm for which the matmul's scratch memory suffices.
     buffers = Bundle(tuned).plan["buffers"]
-    scratch = [
-        buffers[p["library_scratch"]["buffer"]]["bytes"] for p in products(tuned)
-    ]
+    scratch = [buffers[p["library_scratch"]["buffer"]]["bytes"] for p in matmuls(tuned)]
     assert ids(found) == [int(bytes >= 4096) for bytes in scratch[: len(found)]]
     assert set(ids(found)) == {0, 1}
 
 
-def test_nothing_else_changes(bundles, tuned, tmp_path):
+def test_tuning_changes_only_algorithms(bundles, tuned, tmp_path):
     for name, bundle in (("first", bundles.compile()), ("tuned", tuned)):
         bundles.train(bundle, ["--out", tmp_path / name])
     first, again = (tmp_path / n / "final.safetensors" for n in ("first", "tuned"))
     assert first.read_bytes() == again.read_bytes()
     before, after = Bundle(bundles.compile()).plan, Bundle(tuned).plan
-    for product in products(tuned):
-        assert product["algorithms"]
+    for matmul in matmuls(tuned):
+        assert matmul["algorithms"]
     for key in ("records", "evaluation"):
         for record in after[key]:
             record.pop("algorithms", None)
@@ -107,7 +106,7 @@ def test_a_bundle_in_another_folder_finds_its_weights(bundles, tuned, tmp_path):
     bundles.train(moved, ["--out", tmp_path / "run"])
 
 
-def test_bundles_that_cannot_be_tuned(bundles, tmp_path):
+def test_bundles_that_cannot_be_tuned_are_rejected(bundles, tmp_path):
     out = tmp_path / "out.bnd"
     done = run("binade-run", "tune", bundles.compile("cpu"), "-o", out,
                "--device", "cpu", code=2)  # fmt: skip
