@@ -117,6 +117,7 @@ def test_metrics_after_the_checkpoint_are_removed(runs, tmp_path):
     assert [line["step"] for line in metrics(run)] == [*range(1, 31), 41, 42]
 
 
+def test_invalid_options_change_nothing(runs, saved):
     before = {p: p.read_bytes() for p in saved.rglob("*") if p.is_file()}
     process = runs.train("--out", saved, code=3)
     assert "contains checkpoints" in process.stderr and "--resume" in process.stderr

@@ -1,4 +1,5 @@
-"""The fuzzers: a million changed files for each reader, and the program that runs them."""
+"""Fuzzing: a nightly test runs each fuzzer on a million mutated files, and the others test
+`utils/fuzz.py`, which runs the fuzzers."""
 
 import os
 import subprocess
@@ -16,7 +17,7 @@ fuzz = load("fuzz")
 
 @pytest.fixture(scope="module")
 def build():
-    """The fuzzers, with what they read instrumented."""
+    """Builds the fuzzers, with instrumentation of the code that they test."""
     for command in (
         ["cmake", "--preset", "fuzz"],
         ["cmake", "--build", "--preset", "fuzz"],
@@ -27,7 +28,7 @@ def build():
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("target", fuzz.TARGETS)
-def test_nothing_is_found(target, build):
+def test_fuzzers_find_no_failure(target, build):
     command = [sys.executable, ROOT / "utils/fuzz.py", target, "--runs", RUNS]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -35,7 +36,7 @@ def test_nothing_is_found(target, build):
 
 
 PROGRAM = """#!/bin/sh
-# Stands for a fuzzer that reads some files, and may find something.
+# Imitates a fuzzer that reads some files and may find a failure.
 echo '#1 NEW' >&2
 echo '#{runs} DONE' >&2
 {last}
@@ -43,7 +44,7 @@ echo '#{runs} DONE' >&2
 
 
 @pytest.mark.parametrize("finds", [False, True])
-def test_a_finding_is_named(finds, tmp_path):
+def test_a_failure_is_reported(finds, tmp_path):
     last = "echo 'x; Test unit written to there/plan-crash-1' >&2; exit 77"
     program = tmp_path / "bin/binade-fuzz-plan"
     program.parent.mkdir()
@@ -60,7 +61,7 @@ def test_a_finding_is_named(finds, tmp_path):
 
 
 def test_each_target_is_built_and_replayed():
-    """The list here, in CMake and in the unit test is one."""
+    """The lists of targets in fuzz.py, in CMake and in the unit test agree."""
     cmake = (ROOT / "test/fuzz/CMakeLists.txt").read_text()
     unit = (ROOT / "test/fuzz/RegressionsTest.cpp").read_text()
     for target in fuzz.TARGETS:

@@ -1,4 +1,4 @@
-"""Bundles and checkpoints with changed bytes, for the program that only runs them."""
+"""`binade-run` rejects truncated and modified bundles."""
 
 import json
 import random
@@ -33,23 +33,23 @@ def train(bundle, files, out):
 
 
 def split(data):
-    """The header's end, and the header."""
+    """Returns the offset of the end of the header, and the header."""
     end = 8 + int.from_bytes(data[:8], "little")
     return end, json.loads(data[8:end])
 
 
-def check_refused(done, name):
-    """A code for files, an error that names this one, and no more than that."""
+def check_rejected(done, name):
+    """Checks for the exit code of invalid files and exactly one error, which names the file."""
     text = done.stderr.decode()
     assert done.returncode == 3, (done.returncode, text)
     assert name in text and text.count(": error: ") == 1, text
 
 
-def test_the_bundle_is_right(files, tmp_path):
+def test_the_unmodified_bundle_is_accepted(files, tmp_path):
     assert train(files / "m.bnd", files, tmp_path / "run").returncode == 0
 
 
-def test_bundles_cut_at_each_boundary(files, tmp_path):
+def test_bundles_truncated_at_each_boundary(files, tmp_path):
     data = (files / "m.bnd").read_bytes()
     end, header = split(data)
     tensors = [v["data_offsets"] for k, v in header.items() if k != "__metadata__"]
@@ -57,12 +57,12 @@ def test_bundles_cut_at_each_boundary(files, tmp_path):
     places |= {end + place for offsets in tensors for place in offsets}
     for place in sorted(places - {len(data)}):
         (tmp_path / "cut.bnd").write_bytes(data[:place])
-        check_refused(train(tmp_path / "cut.bnd", files, tmp_path / "run"), "cut.bnd")
+        check_rejected(train(tmp_path / "cut.bnd", files, tmp_path / "run"), "cut.bnd")
         assert not (tmp_path / "run").exists()
 
 
 def test_bundles_with_changed_bits(files, tmp_path):
-    """Of the header, the plan and the kernels; initial values have no hash."""
+    """Changes bits of the header, the plan and the kernels; initial values have no hash."""
     data = (files / "m.bnd").read_bytes()
     end, header = split(data)
     draw = random.Random(1)
@@ -79,11 +79,12 @@ def test_bundles_with_changed_bits(files, tmp_path):
         if done.returncode == 0:  # Kernels for other chips are not read.
             assert place > end + header["plan"]["data_offsets"][1]
             continue
-        check_refused(done, "bit.bnd")
+        check_rejected(done, "bit.bnd")
 
 
 def change_periods(ports):
-    """Ports of which one is computed in some steps, and may not or cannot be."""
+    """Yields lists of ports in which one has an invalid `every`, the period of steps in which
+    it is computed."""
 
     def change(role, **fields):
         chosen = next(port for port in ports if port["role"] == role)
@@ -98,7 +99,7 @@ def change_periods(ports):
 
 
 def test_each_field_of_a_plan_is_checked(files, tmp_path):
-    """With hashes that fit, as somebody would who means harm."""
+    """The hashes match the modified plan, as in a file that an attacker wrote."""
     import hashlib
 
     data = (files / "m.bnd").read_bytes()
@@ -126,4 +127,4 @@ def test_each_field_of_a_plan_is_checked(files, tmp_path):
         head = json.dumps(fake).encode()
         path = tmp_path / "fake.bnd"
         path.write_bytes(len(head).to_bytes(8, "little") + head + text)
-        check_refused(train(path, files, tmp_path / "run"), "fake.bnd")
+        check_rejected(train(path, files, tmp_path / "run"), "fake.bnd")

@@ -1,5 +1,5 @@
-"""External data that is damaged or hostile: numbers are those of the cases that
-docs/Security.md lists."""
+"""Damaged or malicious external data of models. The numbers in names are those of the cases in
+docs/Security.md."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ WEIGHT = "g (float[4] x) => (float[4] y) <float[4] w = [{}]> {{ y = Add(x, w) }}
 
 
 def place(location=None, **entries):
-    """A model whose initializer 'w' is elsewhere."""
+    """A model whose initializer 'w' is in external data."""
     if location is not None:
         entries = {"location": location, **entries}
     model = parse(WEIGHT.format('"location": "w.bin"'))
@@ -30,7 +30,7 @@ def place(location=None, **entries):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The directory of a model, with a weight, beside files that are not its."""
+    """The directory of a model with an external weight; `outside.bin` is next to it."""
     folder = tmp_path / "model"
     (folder / "sub").mkdir(parents=True)
     for path in (folder / "w.bin", tmp_path / "outside.bin", folder / "sub/w.bin"):
@@ -81,7 +81,7 @@ def test_33_34_35_location(kind, folder):
 
 
 def test_33_34_nothing_outside_is_opened(folder):
-    """Of all that a command opens, only what the system reads itself is elsewhere."""
+    """The command does not open the files outside that the model names."""
     if not shutil.which("strace"):
         pytest.skip("no strace")
     outside = folder.parent / "outside.bin"
@@ -118,7 +118,7 @@ NUMBERS = {
     "beyond 2^64": {"offset": "18446744073709551616"},
     "sum beyond 2^64": {"offset": "18446744073709551608"}, "negative": {"offset": "-1"},
     "exponent": {"offset": "1e9"}, "space": {"offset": " 12"}, "hex": {"offset": "0x10"},
-    "no number": {"offset": ""}, "other length": {"length": "12"},
+    "not a number": {"offset": ""}, "other length": {"length": "12"},
     "long": {"length": "1125899906842624"}, "negative length": {"length": "-16"},
 }  # fmt: skip
 
@@ -148,7 +148,7 @@ def test_37_38_unaligned_and_shared_ranges(folder):
     model.graph.node.append(model.graph.node[0])
     model.graph.node[0].output[0] = model.graph.node[1].input[0] = "h"
     model.graph.node[1].input[1] = "v"
-    # All of them is how tied weights are stored.
+    # Two initializers with the same range are tied weights.
     done = run("binade", "import", write(model, folder / "m.onnx"))
     assert done.returncode == 0 and b"warning" not in done.stderr
     for begin in (5, 1):
@@ -170,7 +170,7 @@ TRAIN = ["--loss", "mse(y, t)", "--batch", 4, "--steps", 1]
 
 @pytest.fixture
 def damaged(folder):
-    """A model whose weight is no number, and what the commands take beside it."""
+    """A model whose weight has NaN and infinity, and a data file."""
     np.array([1, 2, np.nan, np.inf], "<f4").tofile(folder / "w.bin")
     safetensors.save(
         folder / "data.safetensors", {name: np.ones(8, "f4") for name in "xt"}
@@ -181,7 +181,7 @@ def damaged(folder):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_31_non_finite_weights(number, damaged):
-    """They are trained all the same: a warning says why that stops at once."""
+    """Training starts with a warning, and then stops because the loss is not finite."""
     np.array([1, 2, number, number], "<f4").tofile(damaged / "w.bin")
     assert run("binade", "import", "m.onnx", cwd=damaged).returncode == 0
     done = run("binade", "train", "m.onnx", *TRAIN, "--data", "data.safetensors",
@@ -196,7 +196,7 @@ def test_31_non_finite_weights(number, damaged):
     ["train", *TRAIN, "--data", "data.safetensors", "--out", "run"],
     ["convert", "--policy", "bf16-amp", "-o", "s.onnx"],
 ])  # fmt: skip
-def test_31_weights_that_are_refused(command, damaged):
+def test_31_fail_on_nonfinite(command, damaged):
     name, *options = command
     words = [name, "m.onnx", "--fail-on-nonfinite", *options]
     text = f"m.onnx:initializer 'w': error: holds {NOT_FINITE}\n"
@@ -229,7 +229,7 @@ def test_31_weights_of_bundles_and_of_init(damaged):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_31_constants(number, folder):
-    """Masks are made of minus infinity; nothing else that is not finite is."""
+    """Constants may contain minus infinity, as masks do, but no other non-finite value."""
     model = parse(WEIGHT.replace("[{}]", "{{1, 2, 3, 4}}").format())
     model.graph.initializer[0].float_data[1] = number
     path = write(model, folder / "m.onnx")
@@ -243,7 +243,7 @@ def test_31_constants(number, folder):
 
 @pytest.mark.parametrize("command", ["import", "train", "convert"])
 def test_4_two_gibibytes(command, tmp_path):
-    """A limit, which has a code of its own; no byte is read."""
+    """The limit has a separate exit code, and the file is not read."""
     path, out = tmp_path / "m.onnx", tmp_path / "out"
     with path.open("wb") as file:
         file.truncate((2 << 30) + 1)

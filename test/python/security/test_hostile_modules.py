@@ -1,5 +1,5 @@
-"""Modules that are damaged or hostile: numbers are those of the cases that docs/Security.md
-lists."""
+"""Damaged or malicious MLIR modules. The numbers in names are those of the cases in
+docs/Security.md."""
 
 import pytest
 from support.hostile import refuse, run
@@ -18,7 +18,7 @@ BLOB = """{-#
   dialect_resources: { builtin: { blob: "0x040000000102" } }
 #-}
 """
-# Operands and their types, codes first.
+# The format fields are the operands (quantized values first) and their types.
 DEQUANTIZED = """func.func @step(%c: tensor<4xf8E4M3FN>, %s: tensor<2xf32>, %t: tensor<bf16>) -> tensor<4xf32> {{
   %x = binade.dequantize {} {{format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>}} : ({}) -> tensor<4xf32>
   return %x : tensor<4xf32>
@@ -69,8 +69,8 @@ BYTECODE = MODULES["51 bytecode"][0]
     ["binade", "convert", "-o", "x.onnx"], ["binade", "import"],
 ])  # fmt: skip
 @pytest.mark.parametrize("suffix", [".mlir", ".onnx", ".bnd", ".mlirbc"])
-def test_51_no_reader_takes_bytecode(reader, suffix, tmp_path):
-    """Whatever it is called: MLIR's reader of it never sees a file."""
+def test_51_every_reader_rejects_bytecode(reader, suffix, tmp_path):
+    """With any name, the file never reaches MLIR's bytecode reader."""
     path = tmp_path / f"m{suffix}"
     path.write_bytes(BYTECODE)
     tool, *words = reader
@@ -82,7 +82,7 @@ def test_51_no_reader_takes_bytecode(reader, suffix, tmp_path):
 
 @pytest.mark.parametrize("kind", ["50 braces", "50 types", "50 lists", "50 minuses"])
 def test_50_binade_opt(kind, tmp_path):
-    """It has MLIR's own exit codes, and MLIR's own parser."""
+    """binade-opt uses MLIR's parser and exit codes, with the same limit of nesting."""
     path = tmp_path / "m.mlir"
     path.write_text(MODULES[kind][0])
     done = run("binade-opt", path)

@@ -1,5 +1,5 @@
-"""Models that are damaged, hostile or no models: numbers are those of the cases that
-docs/Security.md lists."""
+"""Damaged or malicious ONNX models, and other files. The numbers in names are those of the
+cases in docs/Security.md."""
 
 import onnx
 import pytest
@@ -24,7 +24,7 @@ def test_accepted(case, tmp_path):
 
 
 def list_required():
-    """Attributes without a default, by ONNX's own schemas of the ops that are read."""
+    """Yields required attributes of supported ops, from ONNX's schemas."""
     for schema in onnx.defs.get_all_schemas():
         if schema.domain or schema.deprecated or schema.name in NOT_READ:
             continue
@@ -41,7 +41,7 @@ NOT_READ = {"MaxRoiPool", "SequenceMap", "TfIdfVectorizer"}
     for schema, name in list_required()
 ])  # fmt: skip
 def test_18_required_attributes(schema, name, tmp_path):
-    """Each that is missing is named, however little else is right."""
+    """Each missing attribute is named, even if the node has other errors."""
     others = [
         helper.make_attribute(other.name, helper.make_graph([], "g", [], []))
         for other in schema.attributes.values()
@@ -60,8 +60,11 @@ def test_18_required_attributes(schema, name, tmp_path):
 
 @pytest.mark.parametrize("policy", ["fp16-amp", "fp8-current"])
 @pytest.mark.parametrize("inputs, outputs", [(0, 0), (0, 1), (1, 0), (1, 1)])
-def test_17_converted_nodes_that_have_little(inputs, outputs, policy, tmp_path):
-    """Each op of ONNX that may do with it: what cannot be imported is carried."""
+def test_17_converting_nodes_with_few_inputs_and_outputs(
+    inputs, outputs, policy, tmp_path
+):
+    """Every ONNX op that allows the number of inputs; convert copies nodes that cannot be
+    imported."""
     graph = "g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, x) }"
     ops = {
         s.name
@@ -83,8 +86,8 @@ def test_17_converted_nodes_that_have_little(inputs, outputs, policy, tmp_path):
     assert len(onnx.load(out).graph.node) > len(ops)
 
 
-# Parts of a model that have a field from the future, and what it is called.
-STRANGE = {
+# Parts of a model in which the test adds an unknown field, and the name of their message.
+UNKNOWN = {
     "model": (lambda m: m, "ModelProto"),
     "graph": (lambda m: m.graph, "GraphProto"),
     "node": (lambda m: m.graph.node[0], "NodeProto"),
@@ -96,15 +99,15 @@ STRANGE = {
 }
 
 
-@pytest.mark.parametrize("part", STRANGE)
+@pytest.mark.parametrize("part", UNKNOWN)
 @pytest.mark.parametrize("command", ["import", "convert", "compile"])
-def test_7_unknown_fields_are_warned_of_once(command, part, tmp_path):
+def test_7_unknown_fields_cause_one_warning(command, part, tmp_path):
     graph = """g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}, bool c = {1}> {
       a = Elu <alpha = 1.0> (x)
       b = If (c) < then_branch = t () => (float[2,2] d) { d = Relu(a) },
                    else_branch = e () => (float[2,2] f) { f = Neg(a) }>
       y = MatMul(b, w) }"""
-    find, name = STRANGE[part]
+    find, name = UNKNOWN[part]
     model = change(graph, lambda m: find(m).MergeFromString(b"\xfa\x3e\x03abc"))
     more = {
         "import": [],
@@ -120,7 +123,7 @@ def test_7_unknown_fields_are_warned_of_once(command, part, tmp_path):
     assert f"the first is field 1007 of {name}; they are not read" in text
 
 
-def test_12_nodes_in_another_order_are_warned_of(tmp_path):
+def test_12_unsorted_nodes_cause_a_warning(tmp_path):
     graph = "g (float[2] x) => (float[2] y) {{ {} }}"
     late = graph.format("[a] p = Neg(q) [b] q = Relu(x) [c] y = Exp(p)")
     done = run("binade", "import", write(late, tmp_path / "m.onnx"))
@@ -137,7 +140,7 @@ def test_12_nodes_in_another_order_are_warned_of(tmp_path):
 
 
 def chain(count):
-    """A model of as many nodes, which read each other."""
+    """A model with a chain of `count` nodes."""
     nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
     ends = [helper.make_tensor_value_info(f"v{i}", 1, [4]) for i in (0, count)]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
@@ -145,7 +148,7 @@ def chain(count):
 
 
 def measure(count, folder):
-    """Seconds of a core and bytes that the import of so many nodes takes."""
+    """CPU seconds and bytes of memory for importing a model with `count` nodes."""
     model, out = write(chain(count), folder / "m.onnx"), folder / "m.mlir"
     used = processes.measure("binade", "import", model, "-o", out)
     assert out.read_text().count("binade.neg") == count
@@ -155,9 +158,9 @@ def measure(count, folder):
 @pytest.mark.parametrize(
     "count", [40_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
 )
-def test_29_time_and_memory_follow_the_number_of_nodes(count, tmp_path):
-    """A quarter of the nodes takes a quarter of the time; what is quadratic a
-    sixteenth."""
+def test_29_time_and_memory_are_linear_in_the_number_of_nodes(count, tmp_path):
+    """Four times the nodes take about four times as long; quadratic time would be sixteen
+    times as long."""
     few, _ = measure(count // 4, tmp_path)
     many, memory = measure(count, tmp_path)
     assert many < 8 * few

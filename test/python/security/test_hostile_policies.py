@@ -1,5 +1,5 @@
-"""Policies and formats of states that are damaged or hostile: numbers are those of the
-cases that docs/Security.md lists."""
+"""Damaged or malicious policies and state formats. The numbers in names are those of the cases
+in docs/Security.md."""
 
 import os
 
@@ -23,7 +23,7 @@ POLICIES = {
     "57 utf-16 without a mark": ("name: x\n".encode("utf-16-be"), "p.yaml:1:"),
     "57 directive": ("name: x\nextends: bf16-amp\n% a\n", "p.yaml:3:1: error: a line that begins with '%' is a YAML directive"),
     "57 directive for a value": ("name: x\nrules:\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a YAML directive"),
-    "57 directive behind the end": ("name: x\n...\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a YAML directive"),
+    "57 directive after the end": ("name: x\n...\n%a b\n", "p.yaml:3:1: error: a line that begins with '%' is a YAML directive"),
     "57 mapping broken off": (b"rules:\n- {a\n# \x98\n", "p.yaml:3:3: error: Got empty plain scalar"),
     "57 9 MiB": ("#" * (9 << 20), "p.yaml"),
     "57 utf-16": ("name: x\n".encode("utf-16"), "p.yaml:1:"),
@@ -51,15 +51,15 @@ def test_54_to_57_policy(case, tmp_path):
 
 
 def test_57_a_hundred_megabytes_are_not_read(tmp_path):
-    """The limit is 8 MiB: what is larger is not even looked at."""
+    """The limit is 8 MiB; larger files are not read."""
     path = tmp_path / "p.yaml"
     with path.open("wb") as file:
         file.truncate(100 << 20)
     refuse(3, [str(path), "8388608"], "binade", "policy", "show", path)
 
 
-def test_57_a_byte_order_mark_is_none_of_the_text(tmp_path):
-    """YAML has it as the sign of UTF-8."""
+def test_57_a_byte_order_mark_is_ignored(tmp_path):
+    """YAML allows a byte order mark in UTF-8."""
     shown = []
     for name, mark in ("with", b"\xef\xbb\xbf"), ("without", b""):
         path = tmp_path / name / "p.yaml"
@@ -91,7 +91,7 @@ def test_59_group(kind, tmp_path):
 
 @pytest.mark.parametrize("option", ["--policy", "--ranges", "--optimizer", "--states"])
 def test_33_devices_and_pipes(option, tmp_path):
-    """What would be waited for, or never end."""
+    """Reading a FIFO would block, and /dev/zero never ends."""
     suffix = ".mlir" if option == "--optimizer" else ".yaml"
     (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / f"fifo{suffix}")

@@ -1,5 +1,5 @@
-"""Files of tensors that are damaged or hostile: numbers are those of the cases that
-docs/Security.md lists."""
+"""Damaged or malicious safetensors files. The numbers in names are those of the cases in
+docs/Security.md."""
 
 import struct
 
@@ -24,7 +24,7 @@ SAFETENSORS = {
     "2^63 bytes of header": header("{}", length=1 << 63),
     "over 100 MB of header": header("{}", length=100_000_001),
     "longer than the file": header("{}", length=3), "no brace": header("[]"),
-    "garbage behind": header("{}", b"x"), "garbage in the header": header("{}x"),
+    "garbage after the end": header("{}", b"x"), "garbage in the header": header("{}x"),
     "key twice": header(f"{{{tensor([0, 4])},{tensor([0, 4])}}}", bytes(4)),
     "deep": header('{"a":' + "[" * 100_000), "many values": header('{"a":[' + "0," * 5_000_000 + "0]}"),
     "overlap": header(f"{{{tensor([0, 4])},{tensor([2, 6], name='b')}}}", bytes(6)),
@@ -39,14 +39,14 @@ SAFETENSORS = {
     "metadata": header('{"__metadata__":{"a":1}}'), "not UTF-8": header(b'{"\xff":1}'),
     "pickle": b"PK\x03\x04" + bytes(60), "pointer": b"version https://git-lfs.github.com/spec/v1\n",
 }  # fmt: skip
-# What was found, and where.
+# Parts of the message: the location and the error.
 DAMAGE = {
     "empty": ["it has only 0 bytes"], "short": ["it has only 7 bytes"],
     "no header": ["does not begin with '{'"], "no brace": ["does not begin with '{'"],
     "2^63 bytes of header": ["9223372036854775808 bytes, the limit is 100000000"],
     "over 100 MB of header": ["100000001 bytes, the limit is 100000000"],
     "longer than the file": ["3 bytes, but only 2 bytes are left"],
-    "garbage behind": ["1 bytes after the last tensor"],
+    "garbage after the end": ["1 bytes after the last tensor"],
     "garbage in the header": ["header byte 3"], "key twice": ["key 'a' is given twice"],
     "deep": ["nested deeper than 3"], "many values": ["more than 4194304 values"],
     "overlap": [":tensor 'b': ", "overlap"], "hole": [":tensor 'b': ", "hole"],
@@ -64,7 +64,7 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    """A module that takes one tensor."""
+    """A module with one tensor argument."""
     path = tmp_path_factory.mktemp("module") / "m.mlir"
     path.write_text(
         'func.func @f(%x: tensor<1xf32> {binade.name = "x"}) -> tensor<1xf32> '
@@ -83,8 +83,8 @@ def test_41_safetensors(kind, module, tmp_path):
     assert text.startswith(str(path)) and not out.exists()
 
 
-def test_safetensors_is_read_at_all(module, tmp_path):
-    """The file that the others are variants of."""
+def test_a_valid_safetensors_file_is_accepted(module, tmp_path):
+    """The files above are damaged variants of this one."""
     path, out = tmp_path / "f.safetensors", tmp_path / "out.safetensors"
     path.write_bytes(
         header('{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4))

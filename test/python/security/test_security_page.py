@@ -1,4 +1,4 @@
-"""The page docs/Security.md names a test for each case."""
+"""docs/Security.md names a test for each case of an untrusted file."""
 
 import re
 
@@ -8,7 +8,7 @@ PAGE = ROOT / "docs/Security.md"
 
 
 def test_each_case_has_a_test():
-    """The page has a row for each case, which names tests that exist."""
+    """The page has a row per case, and the tests that it names exist."""
     rows = dict(
         re.findall(r"^\| (\d+) \| .* \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
     )
