@@ -1,4 +1,4 @@
-"""binade-lsp-server as an editor talks to it."""
+"""binade-lsp-server answers the requests of an editor."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ module {
 
 
 class Server:
-    """JSON-RPC over the standard streams of one server."""
+    """A server process, with JSON-RPC over its standard streams."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -27,8 +27,10 @@ class Server:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.requests = 0
-        self.capabilities = self.ask("initialize", {"capabilities": {}})["capabilities"]
-        self.tell("initialized", {})
+        self.capabilities = self.request("initialize", {"capabilities": {}})[
+            "capabilities"
+        ]
+        self.notify("initialized", {})
 
     def send(self, message):
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -44,10 +46,10 @@ class Server:
                 length = int(value)
         return json.loads(self.process.stdout.read(length))
 
-    def tell(self, method, parameters):
+    def notify(self, method, parameters):
         self.send({"method": method, "params": parameters})
 
-    def ask(self, method, parameters):
+    def request(self, method, parameters):
         self.requests += 1
         self.send({"id": self.requests, "method": method, "params": parameters})
         while (answer := self.receive()).get("id") != self.requests:
@@ -56,9 +58,9 @@ class Server:
         return answer["result"]
 
     def open(self, text):
-        """Opens a document; returns what is wrong with it."""
+        """Opens a document and returns its diagnostics."""
         document = {"uri": URI, "languageId": "mlir", "version": 1, "text": text}
-        self.tell("textDocument/didOpen", {"textDocument": document})
+        self.notify("textDocument/didOpen", {"textDocument": document})
         while (answer := self.receive()).get("method") != (
             "textDocument/publishDiagnostics"
         ):
@@ -66,15 +68,15 @@ class Server:
         return answer["params"]["diagnostics"]
 
     def at(self, method, text, position):
-        """Asks about the place in the open `text` where `position` begins."""
+        """Requests `method` for the place in the open `text` where `position` begins."""
         before = text[: text.index(position)].split("\n")
         place = {"line": len(before) - 1, "character": len(before[-1])}
         document = {"textDocument": {"uri": URI}, "position": place}
-        return self.ask(f"textDocument/{method}", document)
+        return self.request(f"textDocument/{method}", document)
 
     def close(self):
-        self.ask("shutdown", None)
-        self.tell("exit", None)
+        self.request("shutdown", None)
+        self.notify("exit", None)
         assert self.process.wait(timeout=600) == 0
 
 
@@ -116,7 +118,7 @@ def test_definition_and_references(server, assigned):
     lines = assigned.split("\n")
     start = found["range"]["start"]
     assert lines[start["line"]][start["character"] :].startswith("%0 = binade.matmul")
-    # Where it is defined, and where it is read.
+    # The definition and one use.
     assert len(server.at("references", assigned, "%0 = binade.matmul")) == 2
     (found,) = server.at("definition", assigned, "%arg1 {")
     assert "func.func @step" in lines[found["range"]["start"]["line"]]
@@ -130,7 +132,7 @@ def test_completion_offers_ops_and_values(server):
         "line": 3,
         "character": text.split("\n")[3].index("binade.") + len("binade."),
     }
-    offered = server.ask(
+    offered = server.request(
         "textDocument/completion", {"textDocument": {"uri": URI}, "position": place}
     )
     labels = {item["label"].removeprefix("binade.") for item in offered["items"]}
@@ -139,9 +141,9 @@ def test_completion_offers_ops_and_values(server):
     text = STEP.replace("exp %y", "exp %")
     document = {"uri": URI, "version": 2}
     change = {"textDocument": document, "contentChanges": [{"text": text}]}
-    server.tell("textDocument/didChange", change)
+    server.notify("textDocument/didChange", change)
     place["character"] = text.split("\n")[3].index("exp %") + len("exp %")
-    offered = server.ask(
+    offered = server.request(
         "textDocument/completion", {"textDocument": {"uri": URI}, "position": place}
     )
     labels = {item["label"].lstrip("%") for item in offered["items"]}
@@ -149,7 +151,7 @@ def test_completion_offers_ops_and_values(server):
     server.close()
 
 
-def test_mistakes_are_shown_where_they_are(server):
+def test_diagnostics_have_the_line_of_the_error(server):
     (shown, *_) = server.open(STEP.replace("%w :", "%w {transpose_rhs} :"))
     assert shown["range"]["start"]["line"] == 2
     assert "contracted dimensions differ" in shown["message"]
@@ -157,7 +159,7 @@ def test_mistakes_are_shown_where_they_are(server):
 
 
 def test_every_dialect_of_a_step_is_known(server):
-    """What the kernels of a step are written in opens without an error."""
+    """A rule file, which uses func, arith and math, opens without an error."""
     source = ROOT / "lib/Optimizer/Rules/adamw.mlir"
     assert server.open(source.read_text()) == []
     server.close()

@@ -1,4 +1,4 @@
-"""binade-reduce makes a module small that shows a failure."""
+"""binade-reduce shrinks a module that shows a failure."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 from support.graphs import Case, generate_graph
 from support.paths import BUILD
 
-# Exit status 1 says that the module is still interesting.
+# Exit status 1 means that the module still shows the failure.
 INTERESTING = """\
 #!{python}
 import subprocess, sys
@@ -41,7 +41,7 @@ def list_ops(module):
 
 
 def test_the_ops_that_a_failure_needs_are_kept(tmp_path):
-    """Autodiff refuses a graph of a hundred ops for one of them."""
+    """Autodiff rejects a graph of a hundred ops because of one of them."""
     case = Case("layers", 2, 100)
     graph = case.graph
     (x,) = (v for values in graph.values.values() for v in values if v.name == "%v50")

@@ -1,4 +1,4 @@
-"""Every program prints the version, which only python/binade/version.py says."""
+"""Every program prints the version of python/binade/version.py, the only file that sets it."""
 
 import ctypes
 import importlib
@@ -17,14 +17,14 @@ TOOLS = [
     "binade", "binade-eval", "binade-lsp-server", "binade-opt", "binade-reduce", "binade-run",
     "binade-translate",
 ]  # fmt: skip
-# Of the Python package: programs of the driver, and modules that `python -m` runs.
+# Python modules that the driver or `python -m` runs.
 MODULES = [
     "bisect", "data", "export", "initial", "replay", "runs", "search", "shadow", "sweep", "why_nan",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_tools(tool):
+def test_tools_print_the_version(tool):
     path = BUILD / "bin" / tool
     if not path.exists():
         pytest.skip(f"no {path}")
@@ -36,8 +36,8 @@ def test_tools(tool):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_programs_of_the_package(module, monkeypatch, capsys):
-    """In this process, for each start of Python takes a while."""
+def test_python_programs_print_the_version(module, monkeypatch, capsys):
+    """Calls the modules in this process, which is faster than starting Python for each."""
     monkeypatch.syspath_prepend(ROOT / "python")
     program = importlib.import_module(f"binade.{module}")
     with pytest.raises(SystemExit) as ended:
@@ -46,7 +46,7 @@ def test_programs_of_the_package(module, monkeypatch, capsys):
     assert capsys.readouterr().out == f"binade {VERSION}\n"
 
 
-def test_the_libraries_have_the_same():
+def test_the_runtime_library_has_the_version():
     library = BUILD / "lib/libbinade_runtime.so"
     if not library.exists():
         pytest.skip(f"no {library}")
@@ -55,7 +55,7 @@ def test_the_libraries_have_the_same():
     assert version().decode() == VERSION
 
 
-def test_no_other_file_says_it():
+def test_no_other_file_sets_the_version():
     assert "project(Binade VERSION ${version} " in (ROOT / "CMakeLists.txt").read_text()
     assert VERSION not in (ROOT / "pyproject.toml").read_text()
     assert "__version__ =" not in (ROOT / "python/binade/__init__.py").read_text()
