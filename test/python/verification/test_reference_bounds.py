@@ -1,7 +1,7 @@
-"""Bounds hold for correct implementations and catch those that are not.
+"""The error bounds of the reference accept correct implementations and reject wrong ones.
 
-NumPy plays the implementation: f32 throughout is correct; bf16 where f32 is asked
-for, or a part left out, is not.
+The implementations are written in NumPy: computing in f32 is correct; computing in bf16
+instead of f32, or leaving out a term, is wrong.
 """
 
 import pathlib
@@ -54,7 +54,7 @@ def test_matmul(size):
     assert not check("matmul", [lhs, rhs], results, [wrong])
 
 
-def test_matmul_may_accumulate_as_its_decision_says():
+def test_matmul_may_accumulate_in_the_decided_format():
     lhs, rhs = random((8, 64), BF16, seed=3), random((64, 6), BF16, seed=4)
     narrow = [matmul_in(BF16, lhs, rhs).astype(BF16)]
     results = [((8, 6), BF16)]
@@ -78,11 +78,11 @@ def test_operations_with_one_rounding_have_one_result():
     assert check("mul", [x, y], [((100,), F32)], [x * y])
     assert not check("mul", [x, y], [((100,), F32)], [np.nextafter(x * y, F32(9))])
     a, b = random(100, BF16, seed=8), random(100, BF16, seed=9)
-    product = rounded(np.multiply(*wide(a, b)), BF16)
-    assert check("mul", [a, b], [((100,), BF16)], [product])
+    expected = rounded(np.multiply(*wide(a, b)), BF16)
+    assert check("mul", [a, b], [((100,), BF16)], [expected])
 
 
-def test_approximated_functions_have_a_few_last_places():
+def test_approximated_functions_may_differ_by_a_few_ulps():
     x = random(100, seed=10)
     y = np.exp(x)
     assert check("exp", [x], [((100,), F32)], [np.nextafter(y, F32(0))])
@@ -101,7 +101,7 @@ def test_softmax():
     assert not check("softmax", [x], results, [softmax(x.astype(BF16)).astype(F32)])
 
 
-def test_layer_norm_by_the_difference_of_squares_is_not_correct():
+def test_layer_norm_by_the_difference_of_squares_is_rejected():
     x = random((4, 64), seed=12) + F32(300)
     scale, bias = np.ones(64, F32), np.zeros(64, F32)
     results = [((4, 64), F32), ((4,), F32), ((4,), F32)]

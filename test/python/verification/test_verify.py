@@ -1,4 +1,4 @@
-"""`binade verify` finds nothing where all is well, and names what is not."""
+"""`binade verify` accepts correct bundles and devices, and names the records that are wrong."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def differing(report):
 
 
 def edit(bundle, to, tensor, old, new):
-    """A bundle with another text in a tensor, as if it had been compiled so."""
+    """Writes a bundle with a changed text in a tensor, and a matching hash."""
     tensors = safetensors.load(bundle)
     metadata = dict(safetensors.read_header(bundle).metadata)
     text = tensors[tensor].tobytes().decode()
@@ -46,7 +46,7 @@ def edit(bundle, to, tensor, old, new):
 
 @pytest.mark.parametrize("policy", ["fp32", "tf32", *NARROW])
 def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
-    """All but where the CPU sums in another order: products, and columns."""
+    """Except matmuls and column sums, which the CPU accumulates in another order."""
     report = verify(bundles.compile(policy=policy), "--device", "simulator")
     assert report["equal"] and report["compared"] == "the simulator with the CPU"
     assert report["modules"]["count"] > 10
@@ -61,8 +61,8 @@ def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "coat"])
-def test_a_device_runs_what_is_compared(policy, bundles):
-    """The same records through the runtime for devices, and its library."""
+def test_a_device_is_compared_with_the_cpu(policy, bundles):
+    """The records run through the CUDA runtime and its library, on the simulated driver."""
     report = verify(
         bundles.compile(policy=policy), "--device", "cuda", "--data", bundles.data,
         "--steps", 2, "--repeat", 2, BINADE_SIMULATED_KERNELS=str(bundles.folder),
@@ -73,7 +73,7 @@ def test_a_device_runs_what_is_compared(policy, bundles):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp", "fp8-current"])
-def test_the_cpu_keeps_to_the_reference(policy, bundles):
+def test_the_cpu_is_within_the_bounds_of_the_reference(policy, bundles):
     report = verify(bundles.compile("cpu", policy), "--steps", 2)
     assert report["equal"] and report["compared"] == "the CPU with the reference"
     assert "modules" not in report
@@ -82,7 +82,7 @@ def test_the_cpu_keeps_to_the_reference(policy, bundles):
 
 
 def break_kernel(bundle, folder, prefix, old, new):
-    """Edits the IR that the simulated driver runs in place of a kernel's code."""
+    """Edits the IR that the simulated driver runs instead of a kernel's code."""
     tensors = safetensors.load(bundle)
     plan = json.loads(tensors["plan"].tobytes())
     kernel = next(k for k in plan["device_kernels"] if k["name"].startswith(prefix))
@@ -91,7 +91,7 @@ def break_kernel(bundle, folder, prefix, old, new):
         if name.startswith(images):
             path = folder / (hashlib.sha256(image.tobytes()).hexdigest() + ".mlir")
             text = path.read_text()
-            if old is None:  # In front of the others, of a kernel with one memory.
+            if old is None:  # Inserts `new` before the body of a kernel.
                 many = re.search(r"memref<(\d+)xi8>", text)[1]
                 old = re.search(r"gpu\.func .*\n", text)[0]
                 new = old + new.replace("MANY", many)
@@ -100,7 +100,7 @@ def break_kernel(bundle, folder, prefix, old, new):
 
 
 def test_a_broken_kernel_is_named(bundles, tmp_path):
-    """A device whose ReLU is zero above zero is found at that record alone."""
+    """On this device, ReLU is zero above zero; only records with ReLU differ."""
     bundle = bundles.compile()
     shutil.copytree(bundles.folder, tmp_path, dirs_exist_ok=True)
     break_kernel(bundle, tmp_path, "relu_0", "cmpf olt", "cmpf ogt")
@@ -109,7 +109,7 @@ def test_a_broken_kernel_is_named(bundles, tmp_path):
     )
     assert not report["equal"]
     found = differing(report)
-    # Of the step and of the evaluation.
+    # One in the step and one in the evaluation.
     assert [record["kernel"] for record in found] == ["relu_0", "relu_0"]
     assert found[0]["label"].startswith("relu_0 ")
     difference = found[0]["difference"]
@@ -125,8 +125,9 @@ def test_a_broken_kernel_is_named(bundles, tmp_path):
                      r"  buffer \d+, element \d+: \S+ for \S+ \(F32\), \S+ ulp; ", text)  # fmt: skip
 
 
-def test_a_kernel_that_writes_to_others_is_found(bundles, tmp_path):
-    """Updates get the whole arena: 32 bytes of the batch, which no simulation minds."""
+def test_a_kernel_that_writes_to_other_buffers_is_found(bundles, tmp_path):
+    """Updates can access the whole arena. This one writes 32 bytes of the batch, which the
+    simulator allows."""
     bundle = bundles.compile()
     shutil.copytree(bundles.folder, tmp_path, dirs_exist_ok=True)
     plan = json.loads(safetensors.load(bundle)["plan"].tobytes())
@@ -156,7 +157,7 @@ def test_a_kernel_that_writes_to_others_is_found(bundles, tmp_path):
 
 
 def test_edited_code_is_found_without_running_it(bundles, tmp_path):
-    """In the simulator numbers agree: what runs there is not what the bundle has."""
+    """The results in the simulator agree, because it does not run the PTX of the bundle."""
     bundle = bundles.compile()
     edited = edit(
         bundle, tmp_path / "edited.bnd", "modules/0/compute_90", "ret;", "ret; "
@@ -166,7 +167,7 @@ def test_edited_code_is_found_without_running_it(bundles, tmp_path):
     assert len(report["modules"]["other_ptx"]) >= 1
 
 
-def test_another_source_is_refused(bundles, tmp_path):
+def test_another_source_is_rejected(bundles, tmp_path):
     edited = edit(
         bundles.compile(),
         tmp_path / "edited.bnd",
@@ -179,8 +180,8 @@ def test_another_source_is_refused(bundles, tmp_path):
     )
 
 
-def test_a_kernel_that_does_not_do_what_its_source_says_is_named(bundles, tmp_path):
-    """On the CPU, too: its plain kernels against the reference."""
+def test_a_kernel_that_differs_from_its_source_is_named(bundles, tmp_path):
+    """On the CPU, kernels are compared with the reference."""
     bundle, to = bundles.compile("cpu"), tmp_path / "edited.bnd"
     edited = edit(bundle, to, "source", "binade.relu ", "binade.exp ")
     found = differing(verify(edited, code=1))
@@ -189,7 +190,7 @@ def test_a_kernel_that_does_not_do_what_its_source_says_is_named(bundles, tmp_pa
     assert found[0]["difference"]["bound"] >= 0
 
 
-def test_only_what_is_asked_for_is_compared(bundles):
+def test_only_limits_the_compared_records(bundles):
     bundle = bundles.compile()
     labels = {r["label"] for r in verify(bundle, "--device", "simulator")["records"]}
     some = verify(bundle, "--device", "simulator", "--only", "relu")["records"]
@@ -223,8 +224,8 @@ def test_unverifiable_bundles_are_rejected_with_the_reason(bundles, tmp_path):
     assert "got 'gpu'" in refuse(2, cpu, "--device", "gpu")
 
 
-def test_a_bit_that_turns_once_is_found_by_repeating(bundles):
-    """A device whose memory is wrong once: afterwards the ReLU is right again."""
+def test_a_bit_that_flips_once_is_found_by_repeating(bundles):
+    """On this device, a bit of memory flips in one launch; other launches are right."""
     bundle = bundles.compile()
     for launch in (1, 2):
         report = verify(
@@ -248,9 +249,9 @@ def test_a_launch_that_fails_names_its_record(bundles):
     assert "cross_entropy_1" in done.stderr, done.stderr
 
 
-def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
-    """Of a product its exact result lies between the limits, which are near; what adds
-    nothing up has the CPU's bits, and no limits."""
+def test_expected_results_are_saved(bundles, tmp_path):
+    """For a matmul, the saved limits are close and contain the exact result. Records that
+    accumulate nothing have the bits of the CPU and no limits."""
     path = tmp_path / "expected.safetensors"
     report = verify(bundles.compile(), "--save-expected", path, "--data", bundles.data)
     assert report["equal"]
@@ -263,11 +264,11 @@ def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
         assert record["kind"] != "matmul" or has_limits
         for index, access in enumerate(record["accesses"]):
             assert (f"{number}/{index}" in tensors) == access["written"]
-    product = about["records"][0]
-    assert product["label"] == "matmul fc1" and product["list"] == "step"
+    matmul = about["records"][0]
+    assert matmul["label"] == "matmul fc1" and matmul["list"] == "step"
     x, weight, _, bias = (
         np.frombuffer(arena, np.float32, a["bytes"] // 4, a["offset"]).astype(float)
-        for a in product["accesses"]
+        for a in matmul["accesses"]
     )
     exact = x.reshape(8, 16) @ weight.reshape(32, 16).T + bias
     low, high = (
@@ -278,6 +279,6 @@ def test_expectations_are_for_machines_without_a_compiler(bundles, tmp_path):
         bias
     )
     assert (high - low <= 2 * 20 * 2.0**-24 * magnitude).all()
-    said = refuse(2, bundles.compile("cpu"), "--save-expected", path)
-    assert "no device will run them" in said
+    error = refuse(2, bundles.compile("cpu"), "--save-expected", path)
+    assert "no device will run them" in error
     refuse(2, bundles.compile(), "--save-expected", path, "--device", "cuda")

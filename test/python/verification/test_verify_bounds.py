@@ -1,4 +1,4 @@
-"""`binade verify` of models that are compiled well keeps to the bounds of the reference."""
+"""`binade verify` finds compiled models within the error bounds of the reference."""
 
 import json
 
@@ -32,15 +32,15 @@ def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
     "policy",
     ["bf16-amp", "fp8-current", pytest.param("fp8-block", marks=pytest.mark.nightly)],
 )
-def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
-    """Products by matrix units; those of the mlp are too small for them."""
+def test_a_language_model_is_within_its_bounds(policy, tmp_path):
+    """Its matmuls use matrix units; those of the mlp are too small."""
     records = verify_model("gpt2-tiny", policy, tmp_path)
     ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
     assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
-    # Two layers: of the step, their gradients, and of the evaluation.
+    # For each of two layers: in the step, its gradient, and in the evaluation.
     ratios = [r["ratio"] for r in records if r["kind"] == "attention"]
     assert len(ratios) == 6 and 0 < max(ratios) <= 1
-    # Heads are read and written where the products have them; codes are transposed.
+    # Attention reads and writes the layout of the matmuls; quantized values are transposed.
     moved = [r for r in records if r.get("kernel", "").startswith("transpose")]
     assert policy != "bf16-amp" or not moved
 
@@ -48,7 +48,7 @@ def test_a_language_model_keeps_to_its_bounds(policy, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny", "llama-tiny"])
-def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
+def test_every_policy_is_within_its_bounds(model, policy, tmp_path):
     more = ["--optimizer", "tiger"] if policy.startswith("tiger") else []
     verify_model(model, policy, tmp_path, *more, *FOLD.get(model, []))
 
@@ -58,8 +58,9 @@ def test_every_policy_keeps_to_its_bounds(model, policy, tmp_path):
 @pytest.mark.parametrize(
     "model", ["lstm-char", "clip-tiny", "detector-tiny", "resnet18-cifar-w8"]
 )
-def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
-    """Some minutes each: recurrent, with convolutions, with batch normalization."""
+def test_larger_models_are_within_their_bounds(model, policy, tmp_path):
+    """Recurrent models and models with convolutions or batch normalization, some minutes
+    each."""
     verify_model(model, policy, tmp_path)
 
 
@@ -67,12 +68,12 @@ def test_longer_models_keep_to_their_bounds(model, policy, tmp_path):
 @pytest.mark.parametrize("policy", ["bf16-amp", "coat"])
 @pytest.mark.parametrize("file", ["grads.onnx", "train_step.adamw.onnx"])
 @pytest.mark.parametrize("model", ["mlp-digits", "gpt2-tiny"])
-def test_exported_gradients_keep_to_their_bounds(model, file, policy, tmp_path):
+def test_exported_gradients_are_within_their_bounds(model, file, policy, tmp_path):
     verify_model(model, policy, tmp_path, file=file)
 
 
 def convolution_model(path):
-    """Groups, strides, dilations and uneven paddings, in all three directions."""
+    """A model whose convolutions have groups, strides, dilations and uneven padding."""
     draw = np.random.default_rng(3)
     weights = {
         "first": draw.standard_normal((4, 3, 3, 2), np.float32),
@@ -102,19 +103,19 @@ def convolution_model(path):
 
 @pytest.mark.parametrize("contraction", ["own", "onednn"])
 @pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
-def test_convolutions_keep_to_their_sums(policy, contraction, tmp_path):
+def test_convolutions_are_within_their_bounds(policy, contraction, tmp_path):
     convolution_model(tmp_path / "model.onnx")
     run("binade", "compile", tmp_path / "model.onnx", "--policy", policy,
         "--loss", LOSS, "--train", "*", "-o", tmp_path / "c.bnd")  # fmt: skip
     report = verify(tmp_path / "c.bnd", BINADE_CONTRACTION=contraction)
     assert report["equal"]
     found = [r for r in report["records"] if r["kind"] == "convolution"]
-    # One has no gradient of its input; two of the evaluation.
+    # Five in the step, as the first needs no gradient of its input, and two in the evaluation.
     assert len(found) == 5 + 2
     assert all(0 < record["ratio"] <= 1 for record in found)
 
 
-def test_convolutions_of_a_device_keep_to_theirs(tmp_path):
+def test_convolutions_of_a_device_are_within_their_bounds(tmp_path):
     convolution_model(tmp_path / "model.onnx")
     run("binade", "compile", tmp_path / "model.onnx", "--loss", LOSS, "--train", "*",
         *CUDA, "-o", tmp_path / "c.bnd")  # fmt: skip
