@@ -1,9 +1,9 @@
 //===- MoveCasts.cpp - Placement of casts where the fewest bytes move -----===//
 //
-// A cast and an op that only moves data give the same bits in either order. One
-// traversal, from the end, moves casts up; another moves them down. Each move
-// exchanges a cast with a data movement op, if fewer bytes are read and written
-// afterwards.
+// A cast and an op that only moves data give the same bits in either order. The
+// pass swaps them if fewer bytes are then read and written, or as many and the
+// op moves a narrower format. One traversal, from the last op, moves casts up;
+// another one, from the first op, moves them down.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@ namespace mlir::binade {
 #include "binade/Precision/Passes.h.inc"
 
 namespace {
-/// An op that copies the elements of one operand, and perhaps zeros, without
-/// computing.
+/// An op that copies the elements of one operand, and perhaps adds zeros (a
+/// pad), without computing.
 struct Mover {
   Operation *op;
   OpOperand *operand = nullptr;
@@ -39,7 +39,8 @@ struct Mover {
     PrecisionAttr decision = precision.getPrecisionAttr();
     if (!moves || !decision || decision.isPin())
       return std::nullopt;
-    // The saved format is fixed if a rule decided it, but not by a class.
+    // A rule of the policy fixes the saved format; the class of `save` does
+    // not.
     if (isa<SaveOp>(op) &&
         decision.getRule() != getOrigin(PrecisionClass::Clear))
       return std::nullopt;
@@ -78,7 +79,8 @@ struct Mover {
     return mlir::cast<RankedTensorType>(value.getType()).getNumElements();
   }
 
-  /// Makes the op move `x`, in the format of `x`.
+  /// Makes the op move `x`, and updates its result type and decision to the
+  /// format of `x`.
   void setOperand(Value x) const {
     auto format = mlir::cast<FloatType>(getElementTypeOrSelf(x.getType()));
     operand->set(x);
@@ -92,7 +94,8 @@ struct Mover {
   }
 };
 
-/// The target format of a cast of floats, and whether it saturates.
+/// The target format of a cast between float formats, and whether it saturates
+/// (1) or not (0).
 using Rounding = std::pair<FloatType, unsigned>;
 
 std::optional<Rounding> getRounding(Operation *op) {
@@ -113,13 +116,13 @@ bool isNarrower(Type lhs, Type rhs) {
   return lhs.getIntOrFloatBitWidth() < rhs.getIntOrFloatBitWidth();
 }
 
-/// Equal casts of a mover's result that can be moved before the mover.
+/// Equal casts of a mover's result that one cast of its operand can replace.
 struct UpwardMove {
   Mover mover;
   SmallVector<Operation *> casts;
 
-  /// Returns a mover whose only users are these casts; clones it if other ops
-  /// read the view, too.
+  /// Returns a mover whose only users are these casts: a clone if the mover, a
+  /// view, has other users.
   Mover split() const {
     if (llvm::range_size(mover.getResult().getUsers()) == casts.size())
       return mover;
@@ -131,25 +134,26 @@ struct UpwardMove {
   }
 };
 
-/// Returns the casts that can move up, by their rounding. All readers must cast
-/// alike; a view may also have other readers, and two kinds of casts. Saved
-/// values are not widened before they are saved.
+/// Returns the casts that can move up, by their rounding. All users must be
+/// equal casts, except for users of a view, which costs nothing to clone. A
+/// widening cast does not move before a `save`, where it would widen the saved
+/// value.
 llvm::MapVector<Rounding, UpwardMove> getUpwardMoves(Mover mover) {
   Value y = mover.getResult();
   bool isSaved = isa<SaveOp>(mover.op), isShared = false;
-  llvm::MapVector<Rounding, UpwardMove> ascents;
+  llvm::MapVector<Rounding, UpwardMove> moves;
   for (Operation *user : y.getUsers()) {
     std::optional<Rounding> rounding = getRounding(user);
     if (rounding &&
         !(isSaved && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
-      ascents.try_emplace(*rounding, UpwardMove{mover, {}})
+      moves.try_emplace(*rounding, UpwardMove{mover, {}})
           .first->second.casts.push_back(user);
     else
       isShared = true;
   }
-  if ((isShared || ascents.size() > 1) && (isSaved || !mover.isView()))
-    ascents.clear();
-  return ascents;
+  if ((isShared || moves.size() > 1) && (isSaved || !mover.isView()))
+    moves.clear();
+  return moves;
 }
 
 CastOp createCast(OpBuilder &b, Value x, Rounding rounding, Phase phase) {
@@ -159,9 +163,9 @@ CastOp createCast(OpBuilder &b, Value x, Rounding rounding, Phase phase) {
   return op;
 }
 
-/// Casts `x` instead of the results of its movers. Movers whose results are
-/// cast to the same format are considered together, because they share the
-/// cast.
+/// Casts `x` instead of the results of its movers, and returns whether this
+/// changed anything. Movers whose results are cast to the same format are
+/// considered together, because they share the cast.
 bool moveUp(Value x) {
   auto wide = dyn_cast<FloatType>(getElementTypeOrSelf(x.getType()));
   if (!wide)
@@ -171,23 +175,24 @@ bool moveUp(Value x) {
   for (OpOperand &use : x.getUses())
     if (std::optional<Mover> mover = Mover::get(use.getOwner());
         mover && mover->operand == &use)
-      for (auto &[rounding, ascent] : getUpwardMoves(*mover))
-        groups[rounding].push_back(ascent);
+      for (auto &[rounding, move] : getUpwardMoves(*mover))
+        groups[rounding].push_back(move);
   for (auto &[rounding, group] : groups) {
     Type narrow = rounding.first;
     auto found = llvm::find_if(x.getUsers(), [&](Operation *user) {
       return getRounding(user) == rounding;
     });
-    auto there = found == x.user_end() ? CastOp() : cast<CastOp>(*found);
-    int64_t before = 0;
-    int64_t after = there ? 0 : getCastBits(x, wide, narrow);
-    for (const UpwardMove &ascent : group) {
-      const Mover &mover = ascent.mover;
-      before +=
+    auto sharedCast = found == x.user_end() ? CastOp() : cast<CastOp>(*found);
+    int64_t bitsNow = 0;
+    int64_t bitsMoved = sharedCast ? 0 : getCastBits(x, wide, narrow);
+    for (const UpwardMove &move : group) {
+      const Mover &mover = move.mover;
+      bitsNow +=
           mover.getBits(wide) + getCastBits(mover.getResult(), wide, narrow);
-      after += mover.getBits(narrow);
+      bitsMoved += mover.getBits(narrow);
     }
-    if (after > before || (after == before && !isNarrower(narrow, wide)))
+    if (bitsMoved > bitsNow ||
+        (bitsMoved == bitsNow && !isNarrower(narrow, wide)))
       continue;
     changed = true;
     Operation *producer = x.getDefiningOp();
@@ -195,24 +200,24 @@ bool moveUp(Value x) {
     OpBuilder b(x.getContext());
     b.setInsertionPointAfterValue(x);
     if (isa_and_present<SaveOp>(producer)) {
-      // A saved value is cast at its first use.
+      // Cast at the first use, so that the result has a short lifetime.
       origin = group.front().mover.op;
-      for (const UpwardMove &ascent : group)
-        if (ascent.mover.op->isBeforeInBlock(origin))
-          origin = ascent.mover.op;
-      if (there && there->isBeforeInBlock(origin))
-        origin = there;
+      for (const UpwardMove &move : group)
+        if (move.mover.op->isBeforeInBlock(origin))
+          origin = move.mover.op;
+      if (sharedCast && sharedCast->isBeforeInBlock(origin))
+        origin = sharedCast;
       b.setInsertionPoint(origin);
     }
-    if (!there)
-      there = createCast(b, x, rounding,
-                         origin ? getPhase(origin) : Phase::Forward);
-    else if (b.getInsertionPoint() != there->getIterator())
-      there->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
-    for (const UpwardMove &ascent : group) {
-      Mover mover = ascent.split();
-      mover.setOperand(there);
-      for (Operation *op : ascent.casts) {
+    if (!sharedCast)
+      sharedCast = createCast(b, x, rounding,
+                              origin ? getPhase(origin) : Phase::Forward);
+    else if (b.getInsertionPoint() != sharedCast->getIterator())
+      sharedCast->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
+    for (const UpwardMove &move : group) {
+      Mover mover = move.split();
+      mover.setOperand(sharedCast);
+      for (Operation *op : move.casts) {
         op->replaceAllUsesWith(ValueRange(mover.getResult()));
         op->erase();
       }
@@ -227,30 +232,30 @@ bool isKernel(Operation *op) {
          kernel.getSchedule() != Schedule::Library;
 }
 
-/// Casts the result of a mover instead of its operand.
+/// Casts the result of a mover instead of its operand; returns whether it did.
 bool moveDown(Mover mover) {
-  auto before = mover.operand->get().getDefiningOp<CastOp>();
-  std::optional<Rounding> rounding = getRounding(before);
+  auto operandCast = mover.operand->get().getDefiningOp<CastOp>();
+  std::optional<Rounding> rounding = getRounding(operandCast);
   if (!rounding)
     return false;
-  Value x = before.getX(), y = mover.getResult();
+  Value x = operandCast.getX(), y = mover.getResult();
   if (y.use_empty())
     return false;
   Type from = getElementTypeOrSelf(x.getType()), to = rounding->first;
-  int64_t early = mover.getBits(to), late = mover.getBits(from);
-  if (before->hasOneUse())
-    early += getCastBits(x, from, to);
+  int64_t bitsNow = mover.getBits(to), bitsMoved = mover.getBits(from);
+  if (operandCast->hasOneUse())
+    bitsNow += getCastBits(x, from, to);
   // A kernel that reads a narrow saved value widens it itself.
   if (!isa<SaveOp>(mover.op) || !llvm::all_of(y.getUsers(), isKernel))
-    late += getCastBits(y, from, to);
-  if (late > early || (late == early && !isNarrower(from, to)))
+    bitsMoved += getCastBits(y, from, to);
+  if (bitsMoved > bitsNow || (bitsMoved == bitsNow && !isNarrower(from, to)))
     return false;
   mover.setOperand(x);
   OpBuilder b(mover.op->getContext());
   b.setInsertionPointAfter(mover.op);
   Operation *origin = mover.op;
   if (isa<SaveOp>(origin)) {
-    // Cast at the first use.
+    // Cast at the first use, so that the result has a short lifetime.
     origin = *llvm::min_element(y.getUsers(), [](Operation *a, Operation *b) {
       return a->isBeforeInBlock(b);
     });
@@ -258,8 +263,8 @@ bool moveDown(Mover mover) {
   }
   CastOp cast = createCast(b, y, *rounding, getPhase(origin));
   y.replaceAllUsesExcept(cast.getY(), cast);
-  if (before->use_empty())
-    before.erase();
+  if (operandCast->use_empty())
+    operandCast.erase();
   return true;
 }
 

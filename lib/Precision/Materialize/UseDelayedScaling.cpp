@@ -1,4 +1,10 @@
 //===- UseDelayedScaling.cpp - Scales from the amax of earlier steps ------===//
+//
+// A `quantize` whose format has a history gets an amax that is known before its
+// tensor is computed: a buffer, which the step replaces by the largest
+// magnitude of its own tensor and of the history. The next step uses it.
+//
+//===----------------------------------------------------------------------===//
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
@@ -25,16 +31,17 @@ public:
     collect();
     SmallVector<NewArgument> arguments;
     for (Delayed &one : delayed) {
+      // The amax with which the first scale is 1.
       arguments.push_back({"amax/" + one.name, scalar(), one.op.getLoc(),
                            splat(scalar(), one.op.getFormat().getPeak())});
-      if (RankedTensorType kept = getHistory(one.op))
-        arguments.push_back({"amax_history/" + one.name, kept, one.op.getLoc(),
-                             splat(kept, 0.0)});
+      if (RankedTensorType history = getHistoryType(one.op))
+        arguments.push_back({"amax_history/" + one.name, history,
+                             one.op.getLoc(), splat(history, 0.0)});
     }
     SmallVector<Value> values = addArguments(step, Role::Buffer, arguments);
     ArrayRef<Value> next = values;
     for (Delayed &one : delayed) {
-      bool hasHistory = bool(getHistory(one.op));
+      bool hasHistory = bool(getHistoryType(one.op));
       delay(one, next.front(), hasHistory ? next[1] : Value());
       next = next.drop_front(1 + hasHistory);
     }
@@ -47,6 +54,7 @@ private:
     std::string name;
   };
 
+  /// Lists the `quantize` ops whose formats have a history, under unique names.
   void collect() {
     SmallVector<QuantizeOp> found;
     step.walk([&](QuantizeOp op) {
@@ -77,10 +85,10 @@ private:
     return DenseElementsAttr::get(type, static_cast<float>(value));
   }
 
-  /// Returns the type of the history: the magnitudes of earlier steps, without
-  /// the current one; null for none. With a half-life, one magnitude represents
-  /// all.
-  RankedTensorType getHistory(QuantizeOp op) {
+  /// Returns the type of the buffer with the magnitudes of earlier steps; null
+  /// if only the current step counts. With a half-life, one magnitude
+  /// represents all earlier steps.
+  RankedTensorType getHistoryType(QuantizeOp op) {
     int64_t kept = halfLife > 0 ? 1 : op.getFormat().getHistory() - 1;
     return kept > 0 ? RankedTensorType::get({kept}, b.getF32Type())
                     : RankedTensorType();
@@ -95,45 +103,45 @@ private:
     b.setInsertionPointAfter(op);
     Operation *end = op->getNextNode();
     Value measured = measure(op.getX());
-    Value isKnown = isFinite(measured);
+    Value isCurrentFinite = isFinite(measured);
     Value zero = buildSplat(b, scalar(), 0.0);
-    Value own = SelectOp::create(b, isKnown, measured, zero);
-    Value largest = own;
+    Value current = SelectOp::create(b, isCurrentFinite, measured, zero);
+    Value largest = current;
     if (history) {
-      Value before = ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0});
-      largest = MaxOp::create(b, own, halfLife ? decay(before) : before);
+      Value earlier = ReduceMaxOp::create(b, history, ArrayRef<int64_t>{0});
+      largest = MaxOp::create(b, current, halfLife ? decay(earlier) : earlier);
     }
     if (history && halfLife == 0)
       results.push_back({Role::Buffer, "amax_history/" + one.name,
-                         shiftHistory(history, own)});
+                         shiftHistory(history, current)});
     // A checkpoint may contain a history with an infinity.
     Value isUsable = AndOp::create(
         b, CompareOp::create(b, largest, zero, Comparison::Greater),
-        AndOp::create(b, isKnown, isFinite(largest)));
+        AndOp::create(b, isCurrentFinite, isFinite(largest)));
     if (halfLife > 0)
       results.push_back({Role::Buffer, "amax_history/" + one.name,
-                         updateHistory(history, isKnown, largest)});
+                         updateHistory(history, isCurrentFinite, largest)});
     results.push_back({Role::Buffer, "amax/" + one.name,
                        SelectOp::create(b, isUsable, largest, amax)});
-    for (Operation *made = op->getNextNode(); made != end;
-         made = made->getNextNode())
-      if (!made->hasTrait<OpTrait::ConstantLike>())
-        setPhase(made, getPhase(op));
+    for (Operation *added = op->getNextNode(); added != end;
+         added = added->getNextNode())
+      if (!added->hasTrait<OpTrait::ConstantLike>())
+        setPhase(added, getPhase(op));
   }
 
-  /// Whether the kernel that computes `x` may iterate over rows: one of the ops
-  /// that lead to `x` element by element is a row reduction.
+  /// Whether the kernel that computes `x` may iterate over rows: `x` is the
+  /// result of elementwise ops on a row reduction.
   static bool isComputedByRows(Value x) {
     llvm::SetVector<Value> pending;
     pending.insert(x);
     for (unsigned next = 0; next < pending.size(); ++next) {
-      auto maker = pending[next].getDefiningOp<KernelOpInterface>();
-      if (!maker)
+      auto producer = pending[next].getDefiningOp<KernelOpInterface>();
+      if (!producer)
         continue;
-      if (maker.getSchedule() == Schedule::RowReduction)
+      if (producer.getSchedule() == Schedule::RowReduction)
         return true;
-      if (maker.getSchedule() == Schedule::Elementwise)
-        for (Value operand : maker->getOperands())
+      if (producer.getSchedule() == Schedule::Elementwise)
+        for (Value operand : producer->getOperands())
           if (getNumElements(operand) == getNumElements(x))
             pending.insert(operand);
     }
@@ -141,7 +149,8 @@ private:
   }
 
   /// Returns the largest magnitude of `x`, or NaN if `x` has one. If the kernel
-  /// that computes `x` iterates over rows, it reduces each row.
+  /// that computes `x` iterates over rows, each row is reduced first, so that
+  /// this kernel can do it.
   Value measure(Value x) {
     x = findBase(x);
     Value magnitude = AbsOp::create(b, buildCast(b, x, b.getF32Type()));
@@ -168,15 +177,16 @@ private:
 
   /// Returns the history of one magnitude: `largest`, unless the magnitude of
   /// the current step is not finite.
-  Value updateHistory(Value history, Value isKnown, Value largest) {
+  Value updateHistory(Value history, Value isCurrentFinite, Value largest) {
     Value before = buildReshape(b, history, {});
-    return buildReshape(b, SelectOp::create(b, isKnown, largest, before), {1});
+    return buildReshape(
+        b, SelectOp::create(b, isCurrentFinite, largest, before), {1});
   }
 
-  /// Returns `history` without its first step and with `own` appended.
-  Value shiftHistory(Value history, Value own) {
+  /// Returns `history` without its first step and with `current` appended.
+  Value shiftHistory(Value history, Value current) {
     auto type = cast<RankedTensorType>(history.getType());
-    Value last = buildReshape(b, own, {1});
+    Value last = buildReshape(b, current, {1});
     int64_t kept = type.getDimSize(0) - 1;
     if (kept == 0)
       return last;
