@@ -1,8 +1,10 @@
 //===- ChooseLayouts.cpp - Layouts that ops prefer ------------------------===//
 //
-// One traversal in program order changes ops in place: a value remains the same
-// SSA value, while its type becomes that of its layout. For users that need
-// another layout, a copy is created once, right after the value.
+// One traversal in program order changes ops in place: each result remains the
+// same SSA value, and its type lists the axes in the order of its layout. For
+// users that need another layout, one copy per layout is inserted right after
+// the value. A value that is recomputed at no cost, such as a constant, is
+// computed in that layout instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,6 +31,7 @@ public:
   }
 
 private:
+  /// Returns the layouts in which `op` computes, given those that are `known`.
   static Layouts choose(Operation *op, const Layouts &known) {
     auto layoutOp = dyn_cast<LayoutOpInterface>(op);
     if (!layoutOp)
@@ -41,7 +44,8 @@ private:
     return chosen;
   }
 
-  /// Rewrites `op`, which is row-major, for the chosen layouts.
+  /// Rewrites `op`, whose types and attributes are row-major, for the chosen
+  /// layouts.
   void apply(Operation *op, const Layouts &chosen) {
     for (auto [operand, layout] :
          llvm::zip(op->getOpOperands(), chosen.operands))
@@ -61,16 +65,17 @@ private:
   Value get(Value value, const Layout &wanted, Phase phase) {
     if (layoutOf.lookup(value) == wanted)
       return value;
-    if (Value form = forms[value][wanted])
-      return form;
-    Value form = rebuild(value, wanted);
-    if (!form)
-      form = move(value, wanted, phase);
-    return forms[value][wanted] = form;
+    if (Value copy = copies[value][wanted])
+      return copy;
+    Value copy = recompute(value, wanted);
+    if (!copy)
+      copy = permute(value, wanted, phase);
+    return copies[value][wanted] = copy;
   }
 
-  /// Computes a recomputed value in the layout `wanted` directly, if possible.
-  Value rebuild(Value value, const Layout &wanted) {
+  /// Clones the producer of a recomputed value so that it computes the layout
+  /// `wanted`; returns null if it cannot.
+  Value recompute(Value value, const Layout &wanted) {
     auto producer = value.getDefiningOp<KernelOpInterface>();
     if (!producer || !producer.isRecomputed() || layoutOf.contains(value))
       return {};
@@ -81,14 +86,14 @@ private:
       return {};
     OpBuilder b(producer->getContext());
     b.setInsertionPointAfter(producer);
-    Operation *again = b.clone(*producer);
-    apply(again, chosen);
-    return again->getResult(0);
+    Operation *clone = b.clone(*producer);
+    apply(clone, chosen);
+    return clone->getResult(0);
   }
 
-  /// Permutes the elements in memory; only reshapes if all axes that move have
-  /// length 1.
-  Value move(Value value, const Layout &wanted, Phase phase) {
+  /// Transposes `value` to the layout `wanted`. A reshape is enough if all axes
+  /// that move have length 1.
+  Value permute(Value value, const Layout &wanted, Phase phase) {
     auto type = cast<RankedTensorType>(value.getType());
     Layout from = layoutOf.lookup(value);
     SmallVector<int64_t> permutation, longAxes;
@@ -100,21 +105,21 @@ private:
 
     ImplicitLocOpBuilder b(value.getLoc(), value.getContext());
     b.setInsertionPointAfterValue(value);
-    Value form;
+    Value copy;
     if (llvm::is_sorted(longAxes))
-      form = ReshapeOp::create(
+      copy = ReshapeOp::create(
           b, type.clone(applyPermutation(type.getShape(), permutation)), value);
     else
-      form = TransposeOp::create(b, value, permutation);
+      copy = TransposeOp::create(b, value, permutation);
     Operation *producer = value.getDefiningOp();
-    setPhase(form.getDefiningOp(), producer ? getPhase(producer) : phase);
-    return form;
+    setPhase(copy.getDefiningOp(), producer ? getPhase(producer) : phase);
+    return copy;
   }
 
   /// The layouts of values that are not row-major.
   DenseMap<Value, Layout> layoutOf;
   /// Copies of values in other layouts.
-  DenseMap<Value, std::map<Layout, Value>> forms;
+  DenseMap<Value, std::map<Layout, Value>> copies;
 };
 
 struct ChooseLayoutsPass : impl::ChooseLayoutsPassBase<ChooseLayoutsPass> {

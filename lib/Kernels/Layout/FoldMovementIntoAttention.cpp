@@ -1,9 +1,9 @@
 //===- FoldMovementIntoAttention.cpp - Movement as strides of operands ----===//
 //
-// Attention heads are columns that a reshape and a transpose extract, and
+// A reshape and a transpose split the columns of a matmul into heads, and
 // query, key and value may be slices of one matmul. With strides, attention
-// reads their rows in place, and writes its result in the layout of the next
-// matmul.
+// reads their rows in place, and writes its result in the layout that the next
+// matmul reads. The elements of a row must stay contiguous.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,8 @@ private:
     op->setAttr(kElidedAttr, UnitAttr::get(op->getContext()));
   }
 
-  /// Elides transposes of results that a record writes with strides.
+  /// Elides a transpose that is the only reader of a result of attention, so
+  /// that attention writes the transposed tensor.
   static void elideWrites(func::FuncOp program) {
     program.walk([](TransposeOp op) {
       auto source = dyn_cast<OpResult>(op.getX());
@@ -42,7 +43,8 @@ private:
     });
   }
 
-  /// Elides movements that only records with strides, or views for these, read.
+  /// Elides slices and transposes that only attention reads, directly or
+  /// through views and other such ops.
   static void elideReads(func::FuncOp program) {
     llvm::SmallSetVector<Operation *, 16> candidates;
     program.walk([&](Operation *op) {
@@ -59,13 +61,13 @@ private:
           std::optional<Strided> strided = findStrides(value, mayElide);
           return strided && strided->strides.back() == 1;
         }
-        bool isPassedOn =
+        bool isMovedOnly =
             candidates.contains(user) || (isView(user) && isMovement(user));
-        return isPassedOn && isReadByStrides(user->getResult(0));
+        return isMovedOnly && isReadByStrides(user->getResult(0));
       });
     };
-    // Ops that are no longer candidates may have been between a record and
-    // others.
+    // Without a candidate, those before it get another reader, and those after
+    // it other strides.
     while (candidates.remove_if(
         [&](Operation *op) { return !isReadByStrides(op->getResult(0)); }))
       ;
