@@ -1,4 +1,9 @@
 //===- RecognizeComposites.cpp - Recognition of composites ----------------===//
+//
+// The pass, and the matching functions that the patterns of Recognize*.cpp
+// share.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Composites.h"
 #include "binade/IR/EraseDead.h"
@@ -18,6 +23,7 @@ struct RecognizeCompositesPass
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
+    // `kBackwardAttr` marks a function without its imported backward pass.
     if (!dropped || (function.getSymName() == kForwardName &&
                      function->hasAttr(kBackwardAttr)))
       recognizeComposites(function);
@@ -30,7 +36,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static void rewrite(func::FuncOp function, RewritePatternSet patterns) {
-  // Change nothing but the composites.
+  // Folding and CSE would change ops that are not in a composite.
   GreedyRewriteConfig config;
   config.enableFolding(false)
       .enableConstantCSE(false)

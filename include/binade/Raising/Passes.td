@@ -29,6 +29,10 @@ def RecognizeCompositesPass
     - `cross_entropy`: the negative logarithm of the softmax at the label;
     - the bias of `matmul`: a vector with one element per column, added to the result.
 
+    Two formulas whose gradients would be NaN are rewritten: atan2 as the arc tangent of
+    `y / x`, plus or minus pi where x is negative; and a softmax of fully masked rows, which is
+    NaN there, with 0 selected after it.
+
     Constants have to equal those of the function, rounded to the format of the tensor, bit
     for bit. Intermediate values must have no other use, except for the statistics of a
     batch norm, which may also update running statistics. Anything else stays as it is.
