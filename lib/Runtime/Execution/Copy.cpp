@@ -1,7 +1,9 @@
 //===- Copy.cpp - Strided copies ------------------------------------------===//
+//
 // The innermost loop runs over the axis with the smallest stride in the
 // destination. The axis with the smallest stride in the source is blocked
 // together with it, so that a transposition reads and writes whole cache lines.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Operation.h"
@@ -13,7 +15,8 @@ using namespace binade::plan;
 
 namespace {
 struct Axis {
-  std::int64_t size, from, to; ///< Strides in elements.
+  std::int64_t size;
+  std::int64_t from, to; ///< Strides in source and destination, in elements.
 };
 
 class CopyOperation : public Operation {
@@ -31,7 +34,9 @@ private:
 };
 } // namespace
 
-/// Merges axes that are contiguous with each other on both sides.
+/// Drops axes of length 1, sorts the others by their strides in the
+/// destination, the largest first, and merges those that form one axis in both
+/// tensors.
 static std::vector<Axis> merge(std::vector<Axis> axes) {
   std::erase_if(axes, [](const Axis &axis) { return axis.size == 1; });
   std::sort(axes.begin(), axes.end(), [](const Axis &a, const Axis &b) {
@@ -56,31 +61,32 @@ CopyOperation::CopyOperation(const Copy &copy, const Memory &memory)
   for (std::size_t d = 0; d < copy.sizes.size(); ++d)
     axes.push_back({copy.sizes[d], copy.from.strides[d], copy.to.strides[d]});
   axes = merge(std::move(axes));
-  // Axes are sorted by the destination's stride; the last one is the densest.
+  // The last axis has the smallest stride in the destination.
   inner = middle = {1, 0, 0};
   if (!axes.empty()) {
     inner = axes.back();
     axes.pop_back();
   }
-  auto densest = std::min_element(
+  auto smallest = std::min_element(
       axes.begin(), axes.end(),
       [](const Axis &a, const Axis &b) { return a.from < b.from; });
-  if (densest != axes.end()) {
-    middle = *densest;
-    axes.erase(densest);
+  if (smallest != axes.end()) {
+    middle = *smallest;
+    axes.erase(smallest);
   }
   outer = std::move(axes);
 }
 
 template <typename Element>
 void CopyOperation::runAs(const ExecutionContext &context) {
-  constexpr std::int64_t edge = 64;
+  constexpr std::int64_t edge = 64; // Of a block, in elements.
   auto *source = reinterpret_cast<const Element *>(from.at(context.iteration));
   auto *target = reinterpret_cast<Element *>(to.at(context.iteration));
-  bool dense = inner.from == 1 && inner.to == 1;
+  bool isContiguous = inner.from == 1 && inner.to == 1;
   // The parallel loop iterates over blocks of the two inner axes.
-  std::int64_t innerEdge = dense ? 1 << 14 : edge;
+  std::int64_t innerEdge = isContiguous ? 1 << 14 : edge;
   std::int64_t columns = (inner.size + innerEdge - 1) / innerEdge;
+  // A block of short rows has more of them.
   std::int64_t rowEdge = std::max<std::int64_t>(
       edge, innerEdge / std::max<std::int64_t>(1, inner.size));
   std::int64_t rows = (middle.size + rowEdge - 1) / rowEdge;
@@ -103,7 +109,7 @@ void CopyOperation::runAs(const ExecutionContext &context) {
     std::int64_t width = std::min(innerEdge, inner.size - column);
     for (std::int64_t i = 0; i < height;
          ++i, in += middle.from, out += middle.to) {
-      if (dense) {
+      if (isContiguous) {
         std::memmove(out, in,
                      static_cast<std::size_t>(width) * sizeof(Element));
         continue;

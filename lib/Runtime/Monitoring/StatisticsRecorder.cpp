@@ -10,7 +10,7 @@ using namespace binade::plan;
 
 StatisticsRecorder::StatisticsRecorder(const Program &program) {
   for (const Port &port : program.getPlan().ports) {
-    if (port.every == 0)
+    if (port.every == 0) // Not a statistic.
       continue;
     std::string_view tag = port.name;
     std::size_t first = tag.find('/'), last = tag.rfind('/');
@@ -23,6 +23,7 @@ StatisticsRecorder::StatisticsRecorder(const Program &program) {
                 port.every,
                 *program.find(port.role, port.name)};
     if (entry.tensor.dtype == DType::I64)
+      // Not copied: `read` returns the program's own counts.
       entry.known.exponents = entry.tensor.as<std::int64_t>();
     entries.push_back(std::move(entry));
   }
@@ -69,8 +70,8 @@ public:
   void add(std::string_view raw) { text += raw; }
   void addInteger(std::int64_t value) { addChars(value); }
 
-  /// Adds the shortest decimal that is read back as `value`; null if it is not
-  /// finite.
+  /// Adds the shortest decimal that reads back as `value`, or null if `value`
+  /// is not finite.
   void addNumber(double value) {
     if (!std::isfinite(value))
       return add("null");

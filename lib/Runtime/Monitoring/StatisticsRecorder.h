@@ -26,7 +26,8 @@ public:
 
   /// Whether the step computes statistics that are not due in every step.
   bool isDue(std::int64_t step) const;
-  /// Returns the statistics that were due in the step just completed.
+  /// Returns the statistics that were due in the step just completed. Their
+  /// histograms change with the next step.
   std::vector<Observed> read(std::int64_t step) const;
 
 private:

@@ -8,11 +8,13 @@
 using namespace binade;
 using plan::Master;
 
+/// Returns the remainder of an f32 parameter that is split: its low half.
 static std::int16_t getLowHalf(float value) {
   return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value));
 }
 
-/// Returns the bits of `value` in the 16-bit format of a parameter.
+/// Returns the bits of `value` in the 16-bit format of a parameter. Only bf16,
+/// the upper half of an f32, is split.
 static std::uint16_t encode(float value, std::optional<Master> master,
                             DType dtype) {
   auto upper =
@@ -77,7 +79,7 @@ std::vector<float> binade::join(const Tensor &parameter, Master master,
       values[i] = decode(parameter.as<std::uint16_t>()[i],
                          companion.as<std::int16_t>()[i], master);
     break;
-  case Master::Kahan: {
+  case Master::Kahan: { // The compensation is parameter - value.
     std::vector<float> lost = widen(companion);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] -= lost[i];

@@ -32,7 +32,7 @@ void storeCompanion(std::span<const float> values, plan::Master master,
                     const Tensor &companion);
 
 /// Returns the f32 values of a parameter with its master weight, remainder or
-/// compensation `beside`.
+/// compensation, `companion`.
 std::vector<float> join(const Tensor &parameter, plan::Master master,
                         const Tensor &companion);
 

@@ -6,10 +6,12 @@
 using namespace binade;
 using namespace binade::plan;
 
+/// The key of the metadata that lists quantized states.
 static constexpr const char *kKey = "quantized_states";
 
-/// Returns the plan's quantized states with parts renamed as in files.
-static std::vector<QuantizedStates> renameParts(const Plan &plan) {
+/// Returns the quantized states of the plan, with the names that their parts
+/// have in files (`state/<name>`) instead of those of the ports.
+static std::vector<QuantizedStates> listStatesOfFile(const Plan &plan) {
   std::vector<QuantizedStates> renamed = plan.quantizedStates;
   for (QuantizedStates &quantized : renamed)
     for (QuantizedStates::State &state : quantized.states)
@@ -18,7 +20,8 @@ static std::vector<QuantizedStates> renameParts(const Plan &plan) {
   return renamed;
 }
 
-static QuantizedStateMap index(const std::vector<QuantizedStates> &list) {
+/// Maps the name of each state's codes, its first part, to the state.
+static QuantizedStateMap mapByCodes(const std::vector<QuantizedStates> &list) {
   QuantizedStateMap states;
   for (const QuantizedStates &quantized : list)
     for (const QuantizedStates::State &state : quantized.states)
@@ -28,7 +31,7 @@ static QuantizedStateMap index(const std::vector<QuantizedStates> &list) {
 }
 
 QuantizedStateMap binade::getQuantizedStates(const Plan &plan) {
-  return index(renameParts(plan));
+  return mapByCodes(listStatesOfFile(plan));
 }
 
 Result<QuantizedStateMap> binade::getQuantizedStates(const Safetensors &file) {
@@ -38,11 +41,11 @@ Result<QuantizedStateMap> binade::getQuantizedStates(const Safetensors &file) {
   auto list = readQuantizedStates(found->second, file.getPath());
   if (!list)
     return list.takeError();
-  return index(*list);
+  return mapByCodes(*list);
 }
 
 void binade::addQuantizedStates(SafetensorsMetadata &metadata,
                                 const Plan &plan) {
   if (!plan.quantizedStates.empty())
-    metadata[kKey] = writeQuantizedStates(renameParts(plan));
+    metadata[kKey] = writeQuantizedStates(listStatesOfFile(plan));
 }

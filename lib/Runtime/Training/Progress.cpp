@@ -41,16 +41,18 @@ std::string Progress::format(const StepMetrics &metrics) const {
 }
 
 void Progress::show(const StepMetrics &metrics) {
-  constexpr double kTerminalPeriod = 100, kPlainPeriod = 2000, kWeight = 0.05;
+  constexpr double kTerminalPeriod = 100, kPlainPeriod = 2000; // Milliseconds.
+  constexpr double kWeight = 0.05; // Of a step in the moving average.
   double last = std::max(metrics.milliseconds, 1e-3);
   elapsed += last + metrics.evalMilliseconds;
   if (metrics.evalLoss)
     evalLoss = metrics.evalLoss;
   skipped += metrics.skipped;
-  // The first step also warms caches, so the second one replaces it.
+  // The first step also warms caches, so the average starts with the second.
   recent = ++done <= 2 ? last : recent + kWeight * (last - recent);
-  bool isEnd = done == 1 || metrics.step == steps;
-  if (!isEnd && elapsed - shown < (isTerminal ? kTerminalPeriod : kPlainPeriod))
+  bool isFirstOrLast = done == 1 || metrics.step == steps;
+  if (!isFirstOrLast &&
+      elapsed - shown < (isTerminal ? kTerminalPeriod : kPlainPeriod))
     return;
   shown = elapsed;
   if (isTerminal)
