@@ -1,4 +1,9 @@
-//===- Binary.cpp - elementwise ops of two and more operands --------------===//
+//===- Binary.cpp - Elementwise ops with several operands -----------------===//
+//
+// The methods are defined in Binary.td; adjoints call the functions of
+// Subgradients.h.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Subgradients.h"
 

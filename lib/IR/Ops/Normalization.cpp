@@ -156,6 +156,7 @@ LayerNormParamGradOp::decompose(ImplicitLocOpBuilder &b) {
 // Batch normalization
 //===----------------------------------------------------------------------===//
 
+/// Infers two f32 vectors with one element per channel of `x`.
 static LogicalResult inferChannels(Value x, int64_t axis,
                                    std::optional<Location> location,
                                    SmallVectorImpl<Type> &types) {
@@ -186,8 +187,7 @@ BatchNormStatisticsOp::decompose(ImplicitLocOpBuilder &b) {
   return SmallVector<Value>{mean, n.mean(n.mul(centred, centred))};
 }
 
-/// Infers two vectors with one element per channel; `parameters` must have that
-/// shape.
+/// Likewise; `parameters` must have that shape, too.
 static LogicalResult inferChannels(Value x, int64_t axis, ValueRange parameters,
                                    std::optional<Location> location,
                                    SmallVectorImpl<Type> &types) {
@@ -323,14 +323,16 @@ BatchNormGradOp::decompose(ImplicitLocOpBuilder &b) {
   Value factor = n.broadcast(n.mul(rstd, n.wide(getScale())));
   Value dx = n.wide(getGradient());
   if (getTraining()) {
-    Value share =
+    // The statistics depend on x, too.
+    Value inverseCount =
         n.number(getDbias(), static_cast<double>(n.type.getDimSize(getAxis())) /
                                  n.type.getNumElements());
     Value centred = n.sub(n.wide(getX()), n.broadcast(getMean()));
-    Value slope = n.mul(n.mul(getDscale(), share), rstd);
-    Value through = n.add(n.broadcast(n.mul(getDbias(), share)),
-                          n.mul(centred, n.broadcast(slope)));
-    dx = n.sub(dx, through);
+    Value slope = n.mul(n.mul(getDscale(), inverseCount), rstd);
+    Value throughStatistics =
+        n.add(n.broadcast(n.mul(getDbias(), inverseCount)),
+              n.mul(centred, n.broadcast(slope)));
+    dx = n.sub(dx, throughStatistics);
   }
   return SmallVector<Value>{n.as(n.mul(factor, dx), getDx())};
 }

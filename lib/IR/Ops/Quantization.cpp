@@ -37,7 +37,7 @@ void QuantizeOp::build(OpBuilder &b, OperationState &state, Value x,
         rng ? b.getI64IntegerAttr(stream) : IntegerAttr());
 }
 
-/// Its parts have loops of their own.
+/// Its parts need different loops, so `binade-expand-composites` decomposes it.
 Schedule QuantizeOp::getSchedule() { return Schedule::Library; }
 
 LogicalResult QuantizeOp::verify() {
@@ -93,8 +93,8 @@ static QuantizedAttr fitGroups(QuantizedAttr format, ArrayRef<int64_t> shape) {
   return format.withGroups(format.getGranularity(), extent);
 }
 
-/// Reshapes `x` so that elements that share a scale are a row; returns null if
-/// they are not consecutive.
+/// Returns `x`, padded with zeros and reshaped so that the elements that share
+/// a scale form a row; null if they are not consecutive.
 static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
                          QuantizedAttr format) {
   ArrayRef<int64_t> shape = ::getShape(x);
@@ -123,7 +123,7 @@ static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
   llvm_unreachable("all granularities are listed");
 }
 
-/// Reshapes quantized rows to the shape of the tensor, without padding.
+/// Reverses `arrangeRows`: reshapes quantized rows to `shape`, without padding.
 static Value restoreShape(ImplicitLocOpBuilder &b, Value codes,
                           ArrayRef<int64_t> shape, QuantizedAttr format) {
   int64_t count = ShapedType::getNumElements(shape);
@@ -138,9 +138,9 @@ static Value restoreShape(ImplicitLocOpBuilder &b, Value codes,
   return buildReshape(b, codes, shape);
 }
 
-/// Reshapes `x` so that elements that share a scale are along axes: [block row,
-/// row, block column, column] for blocks; blocks of one column stay whole, and
-/// so does everything else.
+/// For blocks, returns `x`, padded with zeros and reshaped to [block row, row,
+/// block column, column]. Blocks of one column are only padded: they are groups
+/// along the second to last axis. Other formats need no arrangement.
 static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
                            QuantizedAttr format) {
   if (format.getGranularity() != Granularity::PerBlock)
@@ -158,7 +158,7 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
   return buildReshape(b, x, {matrices * down, high, across, wide});
 }
 
-/// Fewer or shorter rows are not reduced row by row.
+/// The smallest tensor whose maximum is computed row by row.
 static constexpr int64_t kMinRows = 64, kMinColumns = 64;
 
 namespace {
@@ -187,8 +187,8 @@ static std::optional<Groups> findGroups(ArrayRef<int64_t> shape,
   return groups;
 }
 
-/// Returns the largest elements of `x`, which is arranged, among those that
-/// share a scale: of each row, of all, or of each block.
+/// Returns the largest element of each row, tensor or block that shares a
+/// scale. `x` is a result of `arrangeRows` or `arrangeBlocks`.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
                           QuantizedAttr format) {
   SmallVector<int64_t> shape(::getShape(x));
@@ -200,7 +200,7 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   SmallVector<int64_t> axes;
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
-    // A kernel that iterates over rows finds the largest element of each.
+    // A kernel that iterates over rows can compute their maxima on the way.
     if (!shape.empty() && shape.back() >= kMinColumns &&
         ShapedType::getNumElements(shape) >= kMinRows * shape.back()) {
       x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
@@ -209,7 +209,7 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
     llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
     break;
   case Granularity::PerBlock:
-    // Few elements are left after the reduction of rows.
+    // Rows of blocks first, which leaves few elements to the second reduction.
     x = ReduceMaxOp::create(b, x, ArrayRef<int64_t>{3});
     axes = {1};
     break;
@@ -220,9 +220,10 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
   return axes.empty() ? x : ReduceMaxOp::create(b, x, axes).getResult();
 }
 
-/// Returns the smallest nonzero magnitude; infinity if all elements are 0.
-static Value buildLeast(ImplicitLocOpBuilder &b, Value magnitude,
-                        QuantizedAttr format) {
+/// Like `buildLargest`, returns the smallest nonzero magnitudes; infinity if
+/// all are 0.
+static Value buildSmallest(ImplicitLocOpBuilder &b, Value magnitude,
+                           QuantizedAttr format) {
   Value zero = buildSplat(b, magnitude.getType(), 0.0);
   Value isZero = CompareOp::create(b, magnitude, zero, Comparison::Equal);
   Value negative =
@@ -248,9 +249,9 @@ static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   return AddOp::create(b, high, takeHalf(1));
 }
 
-/// Returns the value of which `x` is a view, as long as the view does not
-/// separate elements that share a scale; its producer's kernel can then
-/// quantize it.
+/// Returns the value of which `x` is a view, so that the kernel that computes
+/// it can quantize it. Stops at a view that changes which elements share a
+/// scale.
 static Value lookThroughViews(Value x, QuantizedAttr format) {
   while (auto view = x.getDefiningOp<ReshapeOp>()) {
     ArrayRef<int64_t> before = ::getShape(view.getX()), after = ::getShape(x);
@@ -267,34 +268,39 @@ static Value lookThroughViews(Value x, QuantizedAttr format) {
   return x;
 }
 
-/// One kernel measures and quantizes rows.
+/// Arranges elements that share a scale as rows if possible, because one kernel
+/// can measure and quantize rows.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = fitGroups(getFormat(), ::getShape(getX()));
-  QuantizedAttr inside = format;
+  QuantizedAttr arranged = format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
   Value x = lookThroughViews(getX(), format);
   ArrayRef<int64_t> shape = ::getShape(x);
-  SmallVector<int64_t> scales = format.getScaleShape(::getShape(getX()));
+  SmallVector<int64_t> scaleShape = format.getScaleShape(::getShape(getX()));
   bool hasGroups = findGroups(shape, format).has_value();
   Value rows = hasGroups ? Value() : arrangeRows(b, x, format);
   if (rows) {
-    inside = format.withGroups(Granularity::PerRow, {});
+    arranged = format.withGroups(Granularity::PerRow, {});
     x = rows;
   }
-  // After views: kernels widen their operands, but not views of them.
+  // Casts follow the views, because kernels widen operands, but not views of
+  // operands.
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
-  Value blocks = hasGroups ? x : arrangeBlocks(b, x, inside);
+  Value blocks = hasGroups ? x : arrangeBlocks(b, x, arranged);
   Value magnitude = AbsOp::create(b, widen(blocks));
   x = widen(x);
-  SmallVector<int64_t> shared = inside.getScaleShape(::getShape(x));
+  SmallVector<int64_t> arrangedScaleShape =
+      arranged.getScaleShape(::getShape(x));
   Value amax = getAmax();
   if (!amax)
-    amax = buildReshape(b, buildLargest(b, magnitude, inside), shared);
-  Value least;
+    amax = buildReshape(b, buildLargest(b, magnitude, arranged),
+                        arrangedScaleShape);
+  Value smallest;
   if (format.getExpand())
-    least = buildReshape(b, buildLeast(b, magnitude, inside), shared);
-  auto chosen = ChooseScaleOp::create(b, amax, least, inside);
+    smallest = buildReshape(b, buildSmallest(b, magnitude, arranged),
+                            arrangedScaleShape);
+  auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
   SmallVector<Value> rest(chosen.getExpansion());
   if (format.getStochastic()) {
     Value random = buildRandomTensor(b, getRng(), *getStream(), shape);
@@ -302,15 +308,15 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   }
   Value codes = EncodeOp::create(
       b, RankedTensorType::get(::getShape(x), format.getCodeType()), x,
-      chosen.getFactor(), rest, inside, getSaturate());
+      chosen.getFactor(), rest, arranged, getSaturate());
   if (rows)
     codes = restoreShape(b, codes, shape, format);
   SmallVector<Value> parts = {format.isPacked()
                                   ? pack(b, codes)
                                   : buildReshape(b, codes, ::getShape(getX()))};
-  parts.push_back(buildReshape(b, chosen.getScale(), scales));
+  parts.push_back(buildReshape(b, chosen.getScale(), scaleShape));
   for (Value value : chosen.getExpansion())
-    parts.push_back(buildReshape(b, value, scales));
+    parts.push_back(buildReshape(b, value, scaleShape));
   return parts;
 }
 
@@ -320,7 +326,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
 
 Schedule DequantizeOp::getSchedule() { return Schedule::Elementwise; }
 
-/// The quantized value has fewer bytes than the dequantized one.
+/// Kernels read the quantized value, which has fewer bytes.
 bool DequantizeOp::isRecomputed() { return true; }
 
 LogicalResult DequantizeOp::verify() {
@@ -405,8 +411,8 @@ LogicalResult EncodeOp::verify() {
   return success();
 }
 
-/// The scales that no element shares are those of zeros: the scales of a tensor
-/// of zeros in which axes without elements have length 1.
+/// Scales that no element shares are those of zeros: quantizes a tensor of
+/// zeros in which axes without elements have length 1, and returns its scales.
 FailureOr<SmallVector<Value>>
 QuantizeOp::buildWithoutElements(ImplicitLocOpBuilder &b) {
   auto type = cast<RankedTensorType>(getX().getType());

@@ -1,4 +1,4 @@
-//===- Random.cpp - Dropout and its random generator ----------------------===//
+//===- Random.cpp - Random values and dropout -----------------------------===//
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Diagnostics.h"
@@ -67,8 +67,8 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
   Value uniform = buildRandomTensor(b, rng, stream,
                                     cast<RankedTensorType>(type).getShape());
   double p = ratio.convertToDouble();
-  // Random values are multiples of 2^-24, so that the smallest one that keeps
-  // its element is an f32; the ratio itself need not be.
+  // An element is kept if its random value is at least the ratio. Random values
+  // are multiples of 2^-24; the ratio, rounded up to one, is exact in f32.
   double smallest = std::ceil(p * 0x1.0p24) * 0x1.0p-24;
   Value kept =
       CompareOp::create(b, uniform, buildSplat(b, uniform.getType(), smallest),
@@ -87,24 +87,27 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// 32-bit words in i64, so that shifts give the halves of a product.
+/// Arithmetic on 32-bit words that are stored in i64, so that `low` and `high`
+/// are the halves of a product.
 struct Words {
   ImplicitLocOpBuilder &b;
-  Value like;
-  Value number(uint64_t v) {
+  Value like; ///< Has the type of the results: i64 or a vector of it.
+  Value constant(uint64_t v) {
     Type type = like.getType();
     TypedAttr value = b.getI64IntegerAttr(static_cast<int64_t>(v));
     if (auto vector = dyn_cast<VectorType>(type))
       value = DenseElementsAttr::get(vector, cast<Attribute>(value));
     return arith::ConstantOp::create(b, value);
   }
-  Value low(Value x) { return arith::AndIOp::create(b, x, number(0xffffffff)); }
-  Value high(Value x) { return arith::ShRUIOp::create(b, x, number(32)); }
+  Value low(Value x) {
+    return arith::AndIOp::create(b, x, constant(0xffffffff));
+  }
+  Value high(Value x) { return arith::ShRUIOp::create(b, x, constant(32)); }
   Value mul(Value x, uint64_t v) {
-    return arith::MulIOp::create(b, x, number(v));
+    return arith::MulIOp::create(b, x, constant(v));
   }
   Value add(Value x, uint64_t v) {
-    return low(arith::AddIOp::create(b, x, number(v)));
+    return low(arith::AddIOp::create(b, x, constant(v)));
   }
   Value bitXor(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
 };
@@ -114,6 +117,7 @@ std::array<Value, 4> mlir::binade::buildRandomWords(ImplicitLocOpBuilder &b,
                                                     Value index, Value stream,
                                                     Value step, Value seed) {
   Words w{b, index};
+  // The counter and the key.
   Value c0 = w.low(index), c1 = w.high(index), c2 = w.low(stream),
         c3 = w.low(step);
   Value k0 = w.low(seed), k1 = w.high(seed);
@@ -132,18 +136,18 @@ std::array<Value, 4> mlir::binade::buildRandomWords(ImplicitLocOpBuilder &b,
 }
 
 Value mlir::binade::buildUniform(ImplicitLocOpBuilder &b, Value word) {
-  Value bits = arith::ShRUIOp::create(b, word, Words{b, word}.number(8));
+  Value bits = arith::ShRUIOp::create(b, word, Words{b, word}.constant(8));
   Type type = b.getF32Type();
   if (auto vector = dyn_cast<VectorType>(word.getType()))
     type = vector.clone(type);
-  Value number = arith::SIToFPOp::create(b, type, bits);
-  return arith::MulFOp::create(b, number, splat(b, number, 0x1.0p-24));
+  Value integer = arith::SIToFPOp::create(b, type, bits);
+  return arith::MulFOp::create(b, integer, splat(b, integer, 0x1.0p-24));
 }
 
 Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
                                    ValueRange operands) {
   Value index = operands[0], seed = operands[1], step = operands[2];
-  Value stream = Words{b, index}.number(getStream());
+  Value stream = Words{b, index}.constant(getStream());
   return buildUniform(b,
                       buildRandomWords(b, index, stream, step, seed).front());
 }

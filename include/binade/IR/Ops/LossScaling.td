@@ -57,18 +57,19 @@ def Binade_UpdateScaleOp : Binade_Op<"update_scale", [
   let summary = "dynamic loss scaling: the scale of the next step";
   let description = [{
     After a step with a non-finite gradient (`found_inf`), the scale is multiplied by
-    `backoff`, and the growth count becomes -`delay`. Otherwise the count is incremented;
-    when it reaches `interval`, the scale is multiplied by `growth` if that is finite, and
-    the count becomes 0. Products are computed in f64 and rounded to f32. Then the scale is
-    clamped to [`min`, `max`], and to at least 2^-126, whose reciprocal is finite in f32.
-    Without the optional attributes this is the rule of PyTorch's GradScaler, except for
-    that last clamp.
+    `backoff`, but becomes at least `min` and 2^-126, whose reciprocal is finite in f32; the
+    growth count becomes -`delay`. Otherwise the count is incremented. When it reaches
+    `interval`, the count becomes 0, and the scale is multiplied by `growth` if the product is
+    finite, but becomes at most `max`. Products are computed in f64 and rounded to f32.
+    Without the optional attributes this is the rule of PyTorch's GradScaler, except for the
+    limit of 2^-126.
 
-    With a `hysteresis` above 1, the scale is lowered only at an overflow before which
-    `hysteresis` - 1 others have been tolerated. `hysteresis_left` counts down to 1. It is
-    reset when the scale grows or, with `consecutive_hysteresis`, after every step without
-    overflow. A `delay` of 1 does not count the first good step after the start and after
-    an overflow. Both are options of DeepSpeed.
+    With a `hysteresis` above 1, the first `hysteresis` - 1 overflows leave the scale
+    unchanged: each decrements `hysteresis_left`, and an overflow at 1 lowers the scale.
+    `hysteresis_left` is reset to `hysteresis` when the growth count reaches `interval` or,
+    with `consecutive_hysteresis`, after every step without overflow. The first `delay` steps
+    without overflow after an overflow do not count towards growth, nor do those at the start,
+    because the count starts at -`delay`. These are options of DeepSpeed.
 
     Constraints:
 
@@ -105,14 +106,14 @@ def Binade_RaiseScaleOp : Binade_Op<"raise_scale", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>]> {
   let summary = "raises a loss scale at which too many gradients underflow";
   let description = [{
-    Follows `update_scale`. `vanished` is the number of elements of gradients that became 0
-    when they were rounded, `nonzero` the number of those that were not 0 before, and `amax`
-    the largest magnitude of the scaled gradients.
+    Runs in the same step after `update_scale`, on its results. `vanished` is the number of
+    elements of gradients that became 0 when they were rounded, `nonzero` the number of those
+    that were not 0 before, and `amax` the largest magnitude of the scaled gradients.
 
-    If `growth_count` is a positive multiple of `check`, and `vanished` is more than `limit`
-    times `nonzero`, the scale is multiplied by `growth` and the count becomes 0, provided
-    that `amax` times `growth` is at most `largest`. If it is not, no scale is feasible:
-    the scale stays and `infeasible` is true. Otherwise scale and count stay.
+    The scale is too small if `growth_count` is a positive multiple of `check`, and `vanished`
+    is more than `limit` times `nonzero`. If then `amax` times `growth` is at most `largest`,
+    the scale is multiplied by `growth` and the count becomes 0; otherwise no scale suits all
+    gradients, and `infeasible` is true. In all other cases scale and count do not change.
 
     Constraints:
 
