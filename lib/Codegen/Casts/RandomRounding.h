@@ -8,10 +8,11 @@
 
 namespace mlir::binade {
 
-/// Rounds f32 to the precision of `format`, but not to its largest value. The
-/// result is the neighbour further from zero if `random`, uniform in [0, 1), is
-/// less than the distance from the other neighbour in units of the last place.
-/// Values that are not finite do not change.
+/// Rounds f32 values stochastically to the precision of `format`. Results may
+/// exceed its largest value; the caller saturates them or casts them to
+/// infinity. A value becomes the neighbour further from zero if `random`,
+/// uniform in [0, 1), is less than its distance from the other neighbour in
+/// units of the last place. Values that are not finite do not change.
 FloatLanes roundRandomly(FloatLanes x, FloatType format, FloatLanes random);
 
 } // namespace mlir::binade

@@ -21,7 +21,8 @@ namespace mlir::binade {
 
 struct Variable;
 
-/// constant + sum of coefficient * variable; not negative unless noted.
+/// constant + sum of coefficient * variable. Not negative, except for
+/// differences.
 struct Offset {
   int64_t constant = 0;
   /// In the order of the variables' numbers; no coefficient is 0.
@@ -39,7 +40,7 @@ struct Offset {
   bool variesOverLanes() const;
   /// Returns the factor of `variable`, 0 if it is not a term.
   int64_t coefficientOf(const Variable *variable) const;
-  /// Whether a difference has a negative term, and thus is not a valid offset.
+  /// Whether a difference has a negative term, and may not be an offset.
   bool isNegative() const;
 
   Offset operator+(const Offset &other) const;
@@ -54,7 +55,7 @@ struct Offset {
 struct Variable {
   enum class Kind {
     Counter,   ///< a loop counter, `value` / `step`
-    Lane,      ///< the lane's number
+    Lane,      ///< the number of the lane in its vector
     Quotient,  ///< `of` / `by`
     Remainder, ///< `of` % `by`
     Shifted,   ///< `of` - `by`, clamped to [0, extent)
@@ -76,9 +77,12 @@ struct Variable {
 /// variable.
 class OffsetSpace {
 public:
+  /// Returns `value` / `step`, which is in [0, extent), for a loop counter that
+  /// is a multiple of `step`.
   Offset counter(Value value, int64_t extent, unsigned depth, int64_t step = 1);
   /// Returns the number of the lane, 0 if `count` is 1.
   Offset lanes(int64_t count);
+  /// Returns an index in [0, extent) that was loaded, one or one per lane.
   Offset loaded(Value value, int64_t extent, unsigned depth, bool perLane);
   /// Returns `of` - `by`, which must be in [0, extent) inside the loop at
   /// `depth`. Elsewhere it is clamped to this range.
@@ -88,18 +92,20 @@ public:
     Offset quotient, remainder;
     std::pair<Offset, Offset> asPair() const { return {quotient, remainder}; }
   };
+  /// Divides, with new variables only for terms that cannot be simplified.
   Division divide(const Offset &offset, int64_t divisor);
 
-  /// The result of splitting an offset into unit * first + second with second <
-  /// unit, for the largest `unit` that divides `divisor`.
+  /// An offset as unit * first + second with second < unit, for the largest
+  /// `unit` found that divides `divisor`.
   struct Split {
     int64_t unit;
     Offset first, second;
   };
   Split split(const Offset &offset, int64_t divisor) const;
 
-  /// Returns row lengths. With rows of one of these lengths, the division that
-  /// it belongs to gives the same quotient for all lanes of a vector.
+  /// Returns a length for each division whose quotient may differ between the
+  /// lanes of a vector. It does not differ if vectors do not cross the ends of
+  /// rows of this length.
   const SmallVectorImpl<int64_t> &getCuts() const { return cuts; }
 
 private:

@@ -1,9 +1,10 @@
 //===- OrderedMaximum.h - Maxima of f32 as maxima of integers ---*- C++ -*-===//
 //
-// Computes maxima of f32 on CPUs. The NaN and zero semantics of `maximum` takes
-// six instructions; here elements are mapped to integers in the same order,
-// which takes four. A maximum of negated elements is computed as the minimum of
-// the same integers.
+// Computes maxima of f32 on CPUs. `maximum`, with its semantics for NaN and
+// zeros, takes six instructions per vector. Mapping elements to integers in the
+// same order, and computing the maximum of these, takes four. The maximum of
+// negated elements is the negated minimum of the elements, from the same
+// integers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,7 @@ namespace mlir::binade {
 class OrderedMaximum {
 public:
   /// Whether the partial results of `reduction` are computed in this way.
+  /// Magnitudes are not: their bits are in order already.
   static bool isFor(const Reduction &reduction, const Emitter &e);
 
   explicit OrderedMaximum(const Reduction &reduction);
@@ -30,7 +32,7 @@ public:
 
 private:
   Value x;          ///< The elements, or those that are negated.
-  bool isOfNegated; ///< Whether this is the maximum of -x, -min x.
+  bool isOfNegated; ///< Whether this is the maximum of -x: the negated minimum.
 };
 
 } // namespace mlir::binade

@@ -1,14 +1,15 @@
 //===- StateGroups.h - Updates of quantized optimizer states ----*- C++ -*-===//
 //
 // The scale of a group is known only after all its values are. Thus an update
-// proceeds in blocks: new states are kept in memory of the thread, the largest
+// proceeds in blocks: the new states are stored in scratch memory, the largest
 // magnitude of each group is computed, the scales of many groups are chosen at
 // once, and the states are quantized.
 //
-// On a GPU the new states stay in registers if a warp has room for a group: a
-// warp processes a span of elements, and thread i has the vectors i, i + 32 and
-// so on of it. One thread per group computes what depends only on the group,
-// different groups in parallel, and shuffles distribute the results.
+// On a GPU the new states stay in registers if those of a warp can hold a
+// group. A warp processes a span of elements, of which thread i has the vectors
+// i, i + 32, ... One thread per group computes the values that depend only on
+// the group, such as its scale, and shuffles distribute them. Different threads
+// do so for different groups in parallel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,17 +33,19 @@ public:
 
   /// Emits the update of elements [argument 0, argument 1).
   void emit();
-  /// Emits copies of the operands to results that have memory of their own.
+  /// Emits copies of the old parameter and states to the results, for a step
+  /// whose update is skipped.
   void emitCopies();
 
 private:
   /// A quantized state, and memory for intermediate values of a block.
   struct State {
     KeptState kept;
-    int64_t size; ///< Elements per group.
-    Value numbers;
-    /// One value per group: the largest magnitude until factors are chosen,
-    /// then what quantization needs.
+    int64_t size;  ///< Elements per group.
+    Value numbers; ///< The new state of a block, in f32.
+    /// Memories with one value per group: the largest magnitude (and, with
+    /// range expansion, the smallest) until factors are chosen; then the values
+    /// of `LaneCodec::prepareEncoding`.
     SmallVector<Value> ofGroups;
   };
   void emitBlocks();
@@ -51,6 +54,8 @@ private:
   /// Returns what is stored for a group in addition to the quantized values.
   SmallVector<Value> listParts(const State &state,
                                const LaneCodec::Factors &factors);
+  // The steps of a block of `count` elements, `groups` groups: find the largest
+  // magnitudes, choose the scales, quantize.
   void measure(const State &state, Value count, Value groups);
   void choose(const State &state, const Offset &base, Value groups);
   void encode(const State &state, const Offset &base, Value count,
@@ -59,6 +64,7 @@ private:
   void
   forEachGroup(const State &state, Value count, Value groups,
                llvm::function_ref<void(const Offset &, Value, Value)> body);
+  /// Returns an operand with an old state, or a part of one.
   Value getOperand(unsigned state) { return update.getStates()[state]; }
   IntLanes encode(const State &state, FloatLanes x, ArrayRef<Value> shared,
                   const Offset &offset);
@@ -67,23 +73,24 @@ private:
   // Spans of a warp
   //===--------------------------------------------------------------------===//
 
-  /// The elements of a warp, and how threads share them and their groups.
+  /// The elements that a warp processes at a time, and those of this thread.
   struct Span {
-    int64_t lanes, vectors; ///< Per thread.
+    int64_t lanes, vectors; ///< Elements per vector, vectors per thread.
     Offset start, own;      ///< Of the span, and of the thread in it.
-    Value lane;             ///< The thread's number in the warp.
+    Value lane;             ///< The number of the thread in the warp.
     Value end;              ///< End of all elements; null: the span is full.
   };
-  /// The groups of some states in a span.
+  /// How threads share the groups of some states in a span: which elements of
+  /// groups a thread has, and of which group it computes the scale.
   struct Slots {
-    SmallVector<unsigned> states; ///< These have one format.
+    SmallVector<unsigned> states; ///< All have the same format.
     int64_t threads;              ///< Threads that share a group.
     int64_t vectors;              ///< Vectors per thread and group.
-    int64_t count;                ///< Groups per state and thread.
-    Value member;                 ///< The thread's number in its group.
-    Value first;                  ///< The lane of the group's first thread.
-    Offset group;                 ///< The group that this thread computes,
-    SmallVector<Value> exists;    ///< and whether it does, per state.
+    int64_t count; ///< Groups per state of which a thread has elements.
+    Value member;  ///< The number of the thread among those of its groups.
+    Value first;   ///< The number in the warp of the first of these threads.
+    Offset group;  ///< The group whose scale this thread computes.
+    SmallVector<Value> exists; ///< Per state: whether it computes one.
   };
   bool hasExpansion();
   int64_t countVectors();
@@ -100,7 +107,8 @@ private:
     return update.getStates().slice(state.kept.first + 1, state.kept.count - 1);
   }
   SmallVector<Slots> getSlots(const Span &span);
-  /// Returns the values `own` of thread `member` of those that share a group.
+  /// Returns the values `own` of thread `member` to all threads that share a
+  /// group.
   SmallVector<Value> broadcastFactors(const Slots &slots,
                                       ArrayRef<FloatLanes> own, int64_t member);
   LaneCodec::Shared loadFactors(const Slots &slots);

@@ -1,14 +1,14 @@
 //===- TransposedCopy.cpp - Transposed copies of 8-bit operands -----------===//
 //
-// On a GPU, writes an 8-bit operand with rows and columns swapped, in the
-// kernel that also writes it as it is. A work item is a tile, of which a thread
-// has a vector in each of four rows: four elements of a column form a word.
-// Words pass through shared memory, from where columns are written as rows, 16
-// bytes at a time.
+// On a GPU, one kernel writes an 8-bit operand as it is and with rows and
+// columns swapped. A work item is a tile of the matrix. A thread has a vector
+// in each of four rows, and stores the four elements of each column to shared
+// memory as a word. Then it loads up to 16 bytes of a column, and stores them
+// as part of a row of the transposed result.
 //
-// In shared memory a column of the tile is stored in chunks of 16 bytes. Their
-// order differs between the columns of adjacent threads, so that a warp
-// accesses each bank once, both in stores and loads.
+// In shared memory a column of the tile consists of chunks of 16 bytes. Their
+// order is swizzled (XOR with the position of the thread along a row), which
+// avoids bank conflicts of stores and loads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Threads per row of a tile.
+/// Threads along a row of a tile.
 static constexpr int64_t kAcross = 8;
-/// Elements of a word, and rows per thread.
+/// Elements (bytes) of a word, and rows per thread.
 static constexpr int64_t kWord = 4;
-/// Elements of a chunk.
+/// Elements (bytes) of a chunk.
 static constexpr int64_t kChunk = 16;
 
 namespace {
-/// Transposes four vectors of four elements.
+/// Transposes four vectors of four elements: returns the columns.
 SmallVector<Value> transposeWords(ImplicitLocOpBuilder &b,
                                   ArrayRef<Value> rows) {
   auto pick = [&](Value x, Value y, ArrayRef<int64_t> lanes) -> Value {
@@ -79,7 +79,8 @@ public:
     Emitter items(source.function, source.formulas, source.into,
                   source.symbol + ".items",
                   TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
-    // No result is in place: the transposed element belongs to another thread.
+    // No result may overwrite an operand, of which another thread may still
+    // read the transposed element.
     items.setPlaces(std::nullopt, std::nullopt);
     items.forItems(info.extent,
                    [&](const Offset &item) { emitItem(items, item); });
@@ -129,8 +130,9 @@ private:
       emitSmallResults(e, others, counter);
   }
 
-  /// Processes the thread's vectors: stores the plain results, and the words of
-  /// the transposed ones. Returns partial results of the reductions.
+  /// Processes the thread's vectors: stores the results that are not
+  /// transposed, and the words of the others to `memories`. Returns partial
+  /// results of the reductions.
   SmallVector<Value> emitRows(Emitter &e, const Tile &tile,
                               ArrayRef<Value> memories) {
     ImplicitLocOpBuilder &b = e.builder();
@@ -184,7 +186,7 @@ private:
     auto [x, y] = e.threadPlace();
     auto [chunk, word] = divide(e, y, kChunk / kWord);
     Value place = add(e, multiply(e, x, lanes * height),
-                      add(e, multiply(e, order(e, chunk, x), kChunk),
+                      add(e, multiply(e, swizzle(e, chunk, x), kChunk),
                           multiply(e, word, kWord)));
     auto bytes = VectorType::get({lanes}, b.getI8Type());
     for (int64_t lane = 0; lane < lanes; lane += kWord) {
@@ -202,8 +204,9 @@ private:
     }
   }
 
-  /// Returns the place of a chunk of a column of thread `x`.
-  Value order(Emitter &e, Value chunk, Value x) const {
+  /// Returns where a chunk of a column of the threads at position `x` is
+  /// stored.
+  Value swizzle(Emitter &e, Value chunk, Value x) const {
     return arith::XOrIOp::create(e.builder(), chunk, x);
   }
 
@@ -212,24 +215,28 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
     Value thread = add(e, multiply(e, y, kAcross), x);
-    int64_t ofColumn = height / piece;
+    int64_t loadsPerColumn = height / piece;
     Type element = getTensor(results[index]).getElementType();
-    for (int64_t first = 0; first < width * ofColumn; first += shape.threads) {
-      Value number = add(e, thread, e.index(first));
-      auto [own, part] = divide(e, number, ofColumn);
+    for (int64_t first = 0; first < width * loadsPerColumn;
+         first += shape.threads) {
+      Value load = add(e, thread, e.index(first));
+      auto [localColumn, part] = divide(e, load, loadsPerColumn);
       Value down = multiply(e, part, piece);
       auto [chunk, within] = divide(e, down, kChunk);
-      Value at = add(
-          e, multiply(e, own, height),
-          add(e,
-              multiply(e, order(e, chunk, divide(e, own, lanes).first), kChunk),
-              within));
+      Value at =
+          add(e, multiply(e, localColumn, height),
+              add(e,
+                  multiply(
+                      e, swizzle(e, chunk, divide(e, localColumn, lanes).first),
+                      kChunk),
+                  within));
       Value bits = vector::LoadOp::create(
           b, VectorType::get({piece}, b.getI8Type()), memory, at,
           /*nontemporal=*/false, llvm::MaybeAlign(piece));
       Value codes =
           arith::BitcastOp::create(b, VectorType::get({piece}, element), bits);
-      Value column = add(e, tile.column, own), row = add(e, tile.row, down);
+      Value column = add(e, tile.column, localColumn),
+            row = add(e, tile.row, down);
       Value exists = conjunction(b, isBelow(e, column, matrices.columns, width),
                                  isBelow(e, row, matrices.rows, height));
       e.perThread(piece, exists, [&] {
@@ -250,7 +257,9 @@ private:
   const Matrices matrices;
   SmallVector<Value> results;
   FullReductions reductions;
-  SmallVector<unsigned> plain, transposed, others; ///< Indices of results.
+  /// Indices of results: those with the elements of the matrices, as they are
+  /// or transposed, and the results of reductions.
+  SmallVector<unsigned> plain, transposed, others;
   int64_t lanes;
   GpuShape shape;
   int64_t height = 0, width = 0; ///< Of a tile, in elements.
