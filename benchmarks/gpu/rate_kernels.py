@@ -1,6 +1,6 @@
-"""Rates of the device itself: launches, memory, caches and arithmetic units.
+"""Measures rates of the device itself: launches, memory, caches and arithmetic units.
 
-The kernels are CUDA C++, which CuPy compiles with NVRTC on the machine that is measured.
+The kernels are CUDA C++, which CuPy compiles with NVRTC on the measured machine.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import peers
 from rate_timing import time_graph
 
 MIB = 1 << 20
-MULTIPROCESSORS, CLOCK = 132, 1.98e9  # Of an H100; in Hz.
+MULTIPROCESSORS, CLOCK = 132, 1.98e9  # Of an H100; the highest clock, in Hz.
 
-ITEMS = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}  # By bytes.
+# The type of the items that a thread copies, by their bytes.
+ITEMS = {2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}
 STREAM = r"""
 // Copies items: each thread has UNROLL loads in flight, then stores them.
 extern "C" __global__ void __launch_bounds__(THREADS) copy(
@@ -31,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) copy(
     if (start + (long long)i * THREADS < count)
       out[start + (long long)i * THREADS] = held[i];
 }
-// As copy, but by blocks that stay: one wave, a loop over the items.
+// The same by a single wave of blocks, each of which loops over items.
 extern "C" __global__ void __launch_bounds__(THREADS) loopCopy(
     const ITEM *__restrict__ in, ITEM *__restrict__ out, long long count) {
   long long step = (long long)gridDim.x * THREADS * UNROLL;
@@ -51,8 +52,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) loopCopy(
 """
 
 STREAMS = r"""
-// READS inputs of f32 and WRITES outputs, four numbers a thread and stream, as updates
-// of optimizers have them.
+// Reads READS tensors of f32 and writes WRITES, as updates of optimizers do; each thread
+// reads or writes four elements of each.
 extern "C" __global__ void __launch_bounds__(256) streams(
     float4 *__restrict__ base, long long count) {
   long long index = (long long)blockIdx.x * 256 + threadIdx.x;
@@ -71,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256) streams(
 """
 
 SUM = r"""
-// Reads `count` items PASSES times: what L2 holds is read from it.
+// Reads `count` items `passes` times, all but the first time from L2 if they fit.
 extern "C" __global__ void __launch_bounds__(512) again(
     const float4 *__restrict__ in, float *out, long long count, int passes) {
   float sum = 0;
@@ -93,7 +94,7 @@ extern "C" __global__ void chase(const int *next, int *out, int steps) {
 }
 """
 
-# Eight independent chains of the instruction in each thread: its throughput.
+# Each thread executes eight independent chains of the instruction, to measure throughput.
 UNITS = {
     "fma.rn.f32": ("f", 'asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x[i]));'),
     "ex2.approx.ftz.f32": ("f", 'asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[i]));'),
@@ -138,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(256) unit(TYPE *out, int rounds) {
 
 
 def build(source: str, name: str, **defines: object):
-    """A kernel of CuPy, which launches on PyTorch's current stream."""
+    """Compiles a kernel with CuPy; returns a function that launches it on PyTorch's stream."""
     import cupy
 
     for key, value in defines.items():
@@ -159,21 +160,24 @@ def build(source: str, name: str, **defines: object):
 
 
 def make_buffers(size: int) -> tuple:
-    """Two of `size` bytes."""
+    """Returns two buffers of `size` bytes."""
     torch = peers.torch
     return tuple(torch.ones(size, dtype=torch.uint8, device="cuda") for _ in range(2))
 
 
 def measure_copies() -> Iterator[dict]:
-    """By bytes in flight: vector width, loads of a thread, resident threads; and by size."""
+    """Copies with different bytes in flight (vector width, loads of a thread, resident
+    threads) and sizes.
+    """
     import numpy as np
 
     def row(width, unroll, threads, resident, size, name="copy"):
+        """Measures a copy with `resident` threads per multiprocessor, 0 for the maximum."""
         launch = build(STREAM, name, ITEM=ITEMS[width], UNROLL=unroll, THREADS=threads)
         shared = 0
-        if (
-            resident
-        ):  # So many blocks fit: 227 KiB, of which each block takes 1 KiB more.
+        if resident:
+            # Shared memory limits the blocks of a multiprocessor: they share 227 KiB, and
+            # each takes 1 KiB more than it asks for.
             shared = (227 * 1024 // (resident // threads) - 1024) & ~127
             launch.kernel.max_dynamic_shared_size_bytes = shared
         source, target = make_buffers(size)
@@ -203,7 +207,7 @@ def measure_copies() -> Iterator[dict]:
 
 
 def measure_streams() -> Iterator[dict]:
-    """By the number of streams that a kernel reads and writes."""
+    """Reads and writes several tensors in one kernel."""
     import numpy as np
 
     torch = peers.torch
@@ -231,7 +235,7 @@ def measure_streams() -> Iterator[dict]:
 
 
 def measure_cache() -> Iterator[dict]:
-    """Bytes that are read again, by how many they are; and the latency of one load."""
+    """Reads tensors of several sizes repeatedly, and measures the latency of one load."""
     import numpy as np
 
     torch = peers.torch
@@ -249,23 +253,23 @@ def measure_cache() -> Iterator[dict]:
         gbs = 8 * mib * MIB / (us[10] - us[2]) / 1e3
         yield {"kind": "read again", "mib": mib, "gbs": round(gbs)}
     for mib in (1, 16, 256, 2048):
-        count = mib * MIB // 512  # One load of each four lines.
+        count = mib * MIB // 512  # One load from every fourth cache line.
         order = torch.randperm(count - 1) + 1
         order = torch.cat([torch.zeros(1, dtype=torch.int64), order])
-        following = torch.zeros(count * 128, dtype=torch.int32)
-        following[order * 128] = (torch.roll(order, -1) * 128).int()
-        following = following.cuda()
+        next_entries = torch.zeros(count * 128, dtype=torch.int32)
+        next_entries[order * 128] = (torch.roll(order, -1) * 128).int()
+        next_entries = next_entries.cuda()
         for is_warm in (False, True):
-            if not is_warm:
-                torch.ones(512 * MIB, dtype=torch.uint8, device="cuda")  # Fills L2.
-            chase(1, 1, (following, out, np.int32(min(count, 20000))))
+            if not is_warm:  # Evict the chain from L2.
+                torch.ones(512 * MIB, dtype=torch.uint8, device="cuda")
+            chase(1, 1, (next_entries, out, np.int32(min(count, 20000))))
             torch.cuda.synchronize()
             row = {"kind": "latency", "mib": mib, "warm": is_warm}
             yield row | {"cycles": int(out[1])}
 
 
 def measure_units() -> Iterator[dict]:
-    """Threads' instructions per cycle of a multiprocessor, at the clock during the run."""
+    """Measures instructions of threads per cycle of a multiprocessor, assuming CLOCK."""
     import numpy as np
 
     torch = peers.torch
@@ -279,13 +283,13 @@ def measure_units() -> Iterator[dict]:
             us[rounds] = time_graph(
                 lambda: launch(MULTIPROCESSORS * 8, 256, arguments), calls=3
             )
-        done = 400 * 4 * 8 * 2048
+        done = 400 * 4 * 8 * 2048  # Instructions of a multiprocessor's threads.
         cycles = (us[500] - us[100]) * 1e-6 * CLOCK
         yield {"instruction": name, "per_cycle": round(done / cycles, 1)}
 
 
 def measure_launches() -> Iterator[dict]:
-    """Kernels of a graph that do nothing: from one's start to the next's."""
+    """Measures the time between the starts of two empty kernels of a CUDA graph."""
     import numpy as np
 
     torch = peers.torch

@@ -1,4 +1,4 @@
-"""Rates of libraries: products of cuBLASLt, fused attention, and a head with its loss."""
+"""Measures rates of libraries: matmuls of cuBLASLt, fused attention, a head with its loss."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import peers
 from rate_timing import Call, repeat, time_events, time_graph
 
-SHAPES = [  # N, K of products of GPT-2 and Llama, by rows.
+SHAPES = [  # N and K of the matmuls of GPT-2 and Llama; M is one of ROWS.
     (768, 768), (2304, 768), (3072, 768), (768, 3072), (50304, 768), (768, 50304),
     (2048, 2048), (512, 2048), (5632, 2048), (2048, 5632), (32000, 2048), (2048, 32000),
 ]  # fmt: skip
 ROWS = (256, 1024, 4096, 16384, 32768)
 
 
-def measure_products() -> Iterator[dict]:
-    """cuBLASLt through PyTorch, bf16: TFLOP/s of (m, k) times (k, n), with the second operand
-    in rows (`nn`) or columns (`nt`), and of the weight's gradient, (k, m) times (m, n) (`tn`)."""
+def measure_matmuls() -> Iterator[dict]:
+    """Measures TFLOP/s of cuBLASLt in bf16, through PyTorch: of (m, k) times (k, n), with the
+    second operand row-major (`nn`) or column-major (`nt`), and of the gradient of the weight,
+    (k, m) times (m, n), with the first operand column-major (`tn`).
+    """
     torch = peers.torch
     for (n, k), m in itertools.product(SHAPES, ROWS):
         if m * max(n, k) > 900e6:
@@ -40,9 +42,10 @@ def measure_products() -> Iterator[dict]:
         yield row
 
 
-def measure_fp8_products() -> Iterator[dict]:
-    """cuBLASLt through torch._scaled_mm, E4M3 with one scale for each tensor: TFLOP/s with
-    accumulation in f32 (`tn`), and with `use_fast_accum`."""
+def measure_fp8_matmuls() -> Iterator[dict]:
+    """Measures TFLOP/s of cuBLASLt in E4M3 with a scale per tensor, through torch._scaled_mm:
+    with accumulation in f32 (`tn`, as cuBLAS calls this layout), and with `use_fast_accum`.
+    """
     torch = peers.torch
     one = torch.ones((), device="cuda")
     for (n, k), m in itertools.product(SHAPES, ROWS):
@@ -63,15 +66,16 @@ def measure_fp8_products() -> Iterator[dict]:
 
 
 HEADS = ((50304, 768, 32768), (32000, 2048, 16384))  # Vocabulary, width, rows.
-ATTENTION = [  # Batch, heads, groups, rows, columns.
+ATTENTION = [  # Batch, heads, heads of keys and values, rows, columns of a head.
     (32, 12, 12, 1024, 64), (8, 32, 8, 2048, 64), (8, 32, 32, 2048, 64),
     (8, 16, 16, 2048, 128), (4, 32, 8, 4096, 128), (64, 12, 12, 512, 64),
 ]  # fmt: skip
 
 
 def measure_attention() -> Iterator[dict]:
-    """Fused attention of PyTorch, bf16: milliseconds forward and backward, by the backends
-    of cuDNN and FlashAttention-2, also with deterministic algorithms asked for."""
+    """Measures PyTorch's fused attention in bf16, forward and backward, by the backends cuDNN
+    and FlashAttention-2, with and without deterministic algorithms.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
@@ -119,7 +123,7 @@ def measure_attention() -> Iterator[dict]:
 
 
 def make_cudnn_graph(handle):
-    """A graph of bf16 with computations in f32."""
+    """Returns an empty graph of cuDNN for tensors in bf16 and computations in f32."""
     import cudnn
 
     single = cudnn.data_type.FLOAT
@@ -130,8 +134,9 @@ def make_cudnn_graph(handle):
 
 
 def prepare_cudnn(graph, handle, inputs: dict, outputs: dict) -> tuple[Call, int]:
-    """A call of the graph, by tensors of the graph and of PyTorch, and the bytes of its
-    workspace."""
+    """Builds the graph; returns a function that executes it, and the bytes of its workspace.
+    `inputs` and `outputs` map tensors of the graph to those of PyTorch.
+    """
     import cudnn
 
     torch = peers.torch
@@ -156,21 +161,23 @@ def prepare_cudnn(graph, handle, inputs: dict, outputs: dict) -> tuple[Call, int
 
 
 def gives_same_bits(call: Call, outputs: list, times: int = 3) -> bool:
-    """Whether further calls leave the bits of the first in `outputs`."""
+    """Whether `times` further calls write the same bits to `outputs` as the first call."""
     torch = peers.torch
     call()
     torch.cuda.synchronize()
-    first, isSame = [value.clone() for value in outputs], True
+    first, is_same = [value.clone() for value in outputs], True
     for _ in range(times):
         call()
         torch.cuda.synchronize()
-        isSame &= all(map(torch.equal, first, outputs))
-    return isSame
+        is_same &= all(map(torch.equal, first, outputs))
+    return is_same
 
 
 def measure_cudnn_attention() -> Iterator[dict]:
-    """cuDNN's fused attention by its graph API, bf16: milliseconds and bytes of workspace,
-    backward in both modes, for heads before rows (`bhsd`) and after them (`bshd`)."""
+    """Measures time and workspace of cuDNN's fused attention in bf16, by its graph API. The
+    backward pass runs in the deterministic and the default mode, the axes of tensors are
+    batch, heads, rows, columns (`bhsd`) or batch, rows, heads, columns (`bshd`).
+    """
     import cudnn
 
     torch, handle = peers.torch, cudnn.create_handle()
@@ -204,7 +211,7 @@ def measure_cudnn_attention() -> Iterator[dict]:
             "shape": list(shape), "layout": layout, "causal": causal,
             "forward_ms": time_graph(forward, calls=5) / 1e3, "forward_workspace": size,
         }  # fmt: skip
-        for mode, isStrict in (("deterministic", True), ("default", False)):
+        for mode, is_strict in (("deterministic", True), ("default", False)):
             graph = make_cudnn_graph(handle)
             values = {"q": q, "k": k, "v": v, "o": out, "dO": change, "stats": stats}
             named = {name: graph.tensor_like(value) for name, value in values.items()}
@@ -212,7 +219,7 @@ def measure_cudnn_attention() -> Iterator[dict]:
                 name="backward",
                 **named,
                 **options,
-                use_deterministic_algorithm=isStrict,
+                use_deterministic_algorithm=is_strict,
             )
             gradients = [torch.empty_like(value) for value in (q, k, v)]
             backward, size = prepare_cudnn(
@@ -227,8 +234,9 @@ def measure_cudnn_attention() -> Iterator[dict]:
 
 
 def measure_head() -> Iterator[dict]:
-    """A language model's head with its loss, in pieces of rows: milliseconds of the three
-    products and of cross-entropy with its gradient, each by torch.compile."""
+    """Measures a language model's head with its loss, computed for some rows at a time: the
+    three matmuls in PyTorch, and cross-entropy with its gradient by torch.compile.
+    """
     import torch.nn.functional as functional
 
     torch = peers.torch
@@ -269,8 +277,9 @@ def measure_head() -> Iterator[dict]:
 
 
 def measure_fused_head() -> Iterator[dict]:
-    """The whole head with its loss, forward and backward: milliseconds by Liger's fused
-    linear cross-entropy and by torch.compile."""
+    """Measures the whole head with its loss, forward and backward, by Liger's fused linear
+    cross-entropy and by torch.compile.
+    """
     from liger_kernel.ops.fused_linear_cross_entropy import (
         LigerFusedLinearCrossEntropyFunction as Fused,
     )

@@ -1,4 +1,4 @@
-"""Times of calls by the device's own events, without what the host adds."""
+"""Measures the time of calls by the device's events, without the overhead of the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Call = Callable[[], object]
 
 
 def time_graph(call: Call, calls: int = 20, rounds: int = 5) -> float:
-    """Microseconds of one call among `calls` in a graph: the median of `rounds`."""
+    """Returns the microseconds of one of `calls` calls in a CUDA graph: the median of `rounds`."""
     torch = peers.torch
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -28,7 +28,7 @@ def time_graph(call: Call, calls: int = 20, rounds: int = 5) -> float:
 
 
 def time_events(call: Call, rounds: int = 5) -> float:
-    """Microseconds of a call, by the device's events: the median of `rounds`."""
+    """Returns the microseconds of a call by the device's events: the median of `rounds`."""
     torch, times = peers.torch, []
     for _ in range(rounds):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -41,7 +41,7 @@ def time_events(call: Call, rounds: int = 5) -> float:
 
 
 def repeat(call: Call, times: int) -> Call:
-    """A call that calls `call` so many times."""
+    """Returns a function that calls `call` `times` times."""
 
     def run() -> None:
         for _ in range(times):

@@ -1,11 +1,11 @@
-"""Part of run.py: what a device's memory, units, libraries and launches reach.
+"""Part of run.py: measures what a device's memory, units, libraries and launches reach.
 
-A model of costs (predict.py) is calibrated with these rates. Needs PyTorch and CuPy;
-measures cuDNN's attention if the package nvidia-cudnn-frontend is there, and Liger's fused
-cross-entropy if liger-kernel is. Uses nothing of Binade.
+The rates are for models of costs, such as predict.py. Needs PyTorch and CuPy; measures
+cuDNN's attention if the package nvidia-cudnn-frontend is installed, and Liger's fused
+cross-entropy if liger-kernel is. Uses no part of Binade.
 
-Times are those of the device, in microseconds unless a name says otherwise. A group that
-fails leaves its error as a row, and the others follow.
+Times are those of the device, in microseconds unless a key ends in `_ms`. If a group fails,
+its error becomes a row, and the next group begins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import rate_kernels as kernels
 import rate_libraries as libraries
 from rows import Rows
 
-SECONDS = 150  # A group that has not begun by then is left out.
+SECONDS = 150  # No group begins later.
 GROUPS = {
     "launches": kernels.measure_launches,
     "copies": kernels.measure_copies,
@@ -29,14 +29,15 @@ GROUPS = {
     "units": kernels.measure_units,
     "attention": libraries.measure_attention,
     "cudnn_attention": libraries.measure_cudnn_attention,
-    "products": libraries.measure_products,
-    "fp8_products": libraries.measure_fp8_products,
+    "products": libraries.measure_matmuls,
+    "fp8_products": libraries.measure_fp8_matmuls,
     "head": libraries.measure_head,
     "fused_head": libraries.measure_fused_head,
 }
 
 
 def measure_group(name: str) -> list[dict]:
+    """Returns the rows of a group, the last of which may be an error."""
     rows = []
     try:
         for row in GROUPS[name]():
@@ -51,7 +52,7 @@ def measure_group(name: str) -> list[dict]:
 def main(folder: pathlib.Path, out: pathlib.Path) -> None:
     rows, rates, begin = Rows(out), {}, time.monotonic()
     if not peers.HAS_DEVICE or importlib.util.find_spec("cupy") is None:
-        print("  rates: none, without PyTorch, CuPy and a device", flush=True)
+        print("  rates: skipped, needs PyTorch, CuPy and a device", flush=True)
         return
     for name in GROUPS:
         took = time.monotonic() - begin

@@ -17,8 +17,8 @@ the artifacts have unless some are named:
   statistics   what all statistics in each step cost
   steps        GPT-2 and Llama, time, memory and where the time goes, against
                torch.compile
-  rates        what memory, caches, arithmetic units, launches, products and fused
-               attention reach: for a model of costs
+  rates        what memory, caches, arithmetic units, launches, matmuls and fused
+               attention reach, for models of costs
 
 Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results), anew with each result
 that is there, so that a run that is cut off keeps what it had: commit them.
