@@ -87,8 +87,8 @@ TEST(ExpandCasts, HasTheSameBitsForAnyWidthAndCPU) {
   }
 }
 
-/// Each number of a format of 8 bits and each middle between two, and what lies
-/// next to them, of both signs; and what is beyond them all.
+/// Returns each value of an 8-bit format, each midpoint of two of them, and
+/// their neighbors, of both signs; and values that exceed all of them.
 static std::vector<uint32_t> findBoundaries(const llvm::fltSemantics &to) {
   std::vector<float> points = {INFINITY, NAN};
   float before = 0;

@@ -52,8 +52,8 @@ uint64_t countMismatches(const Kernel &kernel, uint8_t (*expected)(uint32_t),
                          Sweep sweep, uint32_t &at);
 
 /// Counts the f32 bit patterns for which two kernels of f32 to results of
-/// `resultBytes` differ in any bit; `at` is set to the first such. A tenth of
-/// `Sweep::Part` is tried, for there are many variants.
+/// `resultBytes` differ in any bit; `at` is set to the first such value. Tries
+/// a tenth of `Sweep::Part`, because there are many variants.
 uint64_t countDifferences(const Kernel &one, const Kernel &other, float y,
                           int resultBytes, uint32_t &at);
 

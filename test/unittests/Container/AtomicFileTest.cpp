@@ -37,7 +37,7 @@ template <typename F> F *original(const char *name) {
 }
 } // namespace
 
-// These take the place of the C library's functions in this program.
+// These replace the functions of the C library in this program.
 extern "C" {
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
   if (fault.strikes("pwrite"))

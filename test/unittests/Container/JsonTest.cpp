@@ -49,7 +49,7 @@ TEST(Json, SyntaxErrorsCarryTheByte) {
                            "\"\xed\xa0\x80\"",
                            "\"\\ud800\""})
     EXPECT_NE(diagnose(text).find("not valid JSON"), std::string::npos) << text;
-  // Nothing hides behind a NUL.
+  // Text after a NUL is not ignored.
   EXPECT_EQ(diagnose(std::string_view("{}\0{}", 5)),
             "f.json:byte 2: error: not valid JSON: NUL byte");
   EXPECT_NE(diagnose(std::string_view("1\0", 2)), "accepted");

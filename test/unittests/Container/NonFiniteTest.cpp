@@ -1,4 +1,4 @@
-//===- NonFiniteTest.cpp - Elements that are no numbers -------------------===//
+//===- NonFiniteTest.cpp - Elements that are not finite -------------------===//
 
 #include "binade/Container/NonFinite.h"
 #include <bit>
@@ -36,7 +36,7 @@ TEST(NonFinite, WideFloats) {
   searchFloats<float>(DType::F32);
 }
 
-// Every code, next to what the C library says of the number that it stands for.
+// Compares every code with what the C library says of its value.
 TEST(NonFinite, NarrowFloats) {
   for (unsigned code = 0; code < 0x10000; ++code) {
     auto bits = static_cast<std::uint16_t>(code);

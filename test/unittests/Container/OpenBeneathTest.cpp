@@ -109,8 +109,8 @@ TEST_P(OpenBeneath, HardLinksNeedPermission) {
   ASSERT_FALSE(file);
   EXPECT_EQ(render(file.error()),
             root / "model/hard" +
-                ": error: the file has 2 names (hard links), so it may lie "
-                "outside of the directory as well\n" +
+                ": error: the file has 2 names (hard links), so it "
+                "may lie outside of the directory as well\n" +
                 (root / "model/hard") +
                 ": note: --allow-links accepts such files");
   file = open("hard", /*links=*/true);
@@ -119,7 +119,7 @@ TEST_P(OpenBeneath, HardLinksNeedPermission) {
 }
 
 TEST_P(OpenBeneath, OnlyRegularFilesAreAccepted) {
-  // Nobody writes into the FIFO: a blocking open would wait for ever.
+  // The FIFO has no writer: a blocking open would wait for ever.
   ASSERT_EQ(::mkfifo((root / "model/fifo").c_str(), 0600), 0);
   EXPECT_MENTIONS(refuse("fifo"), "found a FIFO");
   EXPECT_MENTIONS(refuse("sub"), "found a directory");

@@ -1,4 +1,4 @@
-//===- SuggestTest.cpp - What somebody may have meant ---------------------===//
+//===- SuggestTest.cpp - Suggestions for misspelled names -----------------===//
 
 #include "binade/Container/Suggest.h"
 #include "gtest/gtest.h"

@@ -37,9 +37,9 @@ struct Codes {
   std::string bytes;
 };
 
-/// `count` numbers +-(1 + i/4) 2^e, which all formats have: their codes are
-/// known without rounding. Every 17th is 0, and every 13th the smallest number
-/// of the format.
+/// Returns `count` values +-(1 + i/4) 2^e, which every format represents, so
+/// that their codes are known without rounding. Every 17th is 0, and every 13th
+/// is the smallest positive value of the format.
 inline Codes makeCodes(DType type, std::size_t count, unsigned seed) {
   FloatBits bits = bitsOf(type);
   Codes codes;

@@ -190,12 +190,12 @@ TEST_F(CublasLtTest, ProductsThatFailAreNamed) {
 }
 
 TEST_F(CublasLtTest, NoLibrary) {
-  const char *names[] = {"libcublasLt-of-nobody.so.1", "libmore.so.2"};
+  const char *names[] = {"libcublasLt-missing.so.1", "libmore.so.2"};
   auto opened = CublasLt::open(*device, names);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().exitCode, ExitCode::Device);
   EXPECT_THAT(render(opened.error()),
-              AllOf(HasSubstr("tried libcublasLt-of-nobody.so.1: cannot open"),
+              AllOf(HasSubstr("tried libcublasLt-missing.so.1: cannot open"),
                     HasSubstr("tried libmore.so.2"),
                     HasSubstr("nvidia-cublas")));
   const char *others[] = {"libm.so.6"};

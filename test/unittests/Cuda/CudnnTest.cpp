@@ -1,6 +1,7 @@
 //===- CudnnTest.cpp - convolutions by cuDNN ------------------------------===//
 //
-// Against sums of f64 over where windows lie, written out here once more.
+// Expected values are f64 sums over windows, whose positions this file computes
+// on its own.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,9 +29,9 @@ TEST_F(DriverTest, Opens) {
 }
 
 TEST_F(DriverTest, NoLibrary) {
-  EXPECT_THAT(open("", "libcuda-of-nobody.so.1"),
+  EXPECT_THAT(open("", "libcuda-missing.so.1"),
               testing::StartsWith("cuda: error: the driver cannot be opened: "
-                                  "libcuda-of-nobody.so.1: cannot open shared "
+                                  "libcuda-missing.so.1: cannot open shared "
                                   "object file"));
 }
 

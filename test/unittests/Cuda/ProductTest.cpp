@@ -119,8 +119,8 @@ TEST_F(ProductTest, Fp8WithScalesOfBlocks) {
     p.rhsScale = right;
     Codes lhs = makeCodes(p.lhs, static_cast<std::size_t>(m * k), 8),
           rhs = makeCodes(p.rhs, static_cast<std::size_t>(n * k), 9);
-    // 3 blocks of k; rows of blocks are padded to 4, and nobody reads what is
-    // between.
+    // 3 blocks of k; rows of blocks are padded to 4. The padding is never
+    // read.
     std::vector<float> lhsScales(3 * 132), rhsScales(3 * 144);
     for (std::size_t i = 0; i < lhsScales.size(); ++i)
       lhsScales[i] = 1 + static_cast<float>(i % 29) / 8;

@@ -18,8 +18,8 @@ using ::binade::Data;
 using ::binade::Program;
 namespace plan = ::binade::plan;
 
-/// `ids` are rows of one table, and moved by `shift` of another one; a label
-/// stands for each id.
+/// `ids` are rows of one table and, shifted by `shift`, of another one. Each id
+/// has a label.
 static constexpr StringLiteral kModel = R"mlir(
   func.func @forward(
       %t: tensor<11x8xf32> {binade.role = #binade.role<parameter>, binade.name = "table",

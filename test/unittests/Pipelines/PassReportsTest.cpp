@@ -14,7 +14,7 @@ using namespace mlir::binade;
 using ::binade::ExitCode;
 
 namespace {
-/// Does what it is told with `@f`.
+/// Applies a function of the test to `@f`.
 struct TestPass : PassWrapper<TestPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestPass)
   explicit TestPass(std::function<bool(Operation *)> body)

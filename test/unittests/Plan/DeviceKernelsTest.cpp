@@ -12,7 +12,7 @@ using test::readFile;
 using test::TemporaryDirectory;
 using test::writeFile;
 
-/// The sample for a device: one kernel over many tensors, one of one shape.
+/// The sample for a device: a multi-tensor kernel, and one of one shape.
 static Plan devicePlan() {
   Plan plan = samplePlan();
   plan.chip = "sm_90";

@@ -7,7 +7,7 @@ using namespace binade;
 using namespace binade::plan;
 using Table = std::vector<std::int64_t>;
 
-/// Two kernels over many tensors, one with a finish, and one of one shape.
+/// Two multi-tensor kernels, one with a finish, and one of one shape.
 static Plan devicePlan() {
   Plan plan;
   plan.chip = "sm_90";
@@ -41,7 +41,7 @@ TEST(DeviceStarts, AKernelOverManyTensorsHasARowForEachBlock) {
   auto starts = listStarts(plan, launchOverMany(), "all", "p");
   ASSERT_TRUE(starts) << render(starts.error());
   ASSERT_EQ(starts->size(), 3u);
-  // Places of the operands, first item, the one behind the last.
+  // Places of the operands, first item, end of the items.
   EXPECT_EQ((*starts)[0].entry->symbol, "sum_items");
   EXPECT_EQ((*starts)[0].blocks, 4);
   EXPECT_EQ((*starts)[0].table, (Table{64, 256, 0, 4,  //

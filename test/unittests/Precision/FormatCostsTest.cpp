@@ -141,7 +141,7 @@ TEST(FormatCosts, FindsTheLeastOfTwoFormats) {
     });
     mixed += count(found) > 0 && count(found) < long(found.size());
   }
-  // The problems are no trivial ones.
+  // The problems are not trivial.
   EXPECT_GT(mixed, 1000u);
 }
 

@@ -81,8 +81,8 @@ static void checkDecomposition(ModuleOp module, int64_t limit, double coarse) {
 }
 
 namespace {
-/// An op and its types, in which FLOAT stands for the formats that are tried;
-/// integers are drawn below `limit`.
+/// An op and its types, in which FLOAT is replaced by each tested format.
+/// Integers are drawn below `limit`.
 struct Example {
   const char *op, *attributes, *operands, *results;
   int64_t limit = 4;

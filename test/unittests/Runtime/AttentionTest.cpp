@@ -15,7 +15,7 @@ struct Case {
   std::int64_t queries, keys;
 };
 
-/// One head of three, with rows of all heads beside one another.
+/// One head of three, whose rows are interleaved with those of the others.
 class AttentionTest : public ::testing::TestWithParam<Case> {
 protected:
   static constexpr std::int64_t kHeads = 3, kDepth = 4, kWidth = 5;
@@ -84,7 +84,7 @@ TEST_P(AttentionTest, IsTheSoftmaxAndItsGradient) {
           to->push_back(read(program, tensor, head, i, j));
     }
   };
-  // Row `i` of the result, and the logarithm of its sum behind it.
+  // Row `i` of the result, followed by the logarithm of its sum.
   auto compute = [&](std::int64_t i) {
     std::vector<double> y(kWidth + 1);
     for (std::int64_t j = 0; j < (c.causal ? i + 1 : c.keys); ++j) {

@@ -112,8 +112,8 @@ TEST(Executor, LoopsMoveViews) {
     EXPECT_EQ(got[i], static_cast<float>(1000 * (i / 15 + 1) + i % 5)) << i;
 }
 
-// What an iteration writes for itself lies in its slot: 200 iterations on two
-// threads would otherwise read each other's numbers.
+// An iteration writes its own values into its slot. Otherwise 200 iterations on
+// two threads would read values of each other.
 TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
   constexpr std::int64_t count = 200, width = 1000;
   for (std::int64_t slots : {1, 2, 5}) {

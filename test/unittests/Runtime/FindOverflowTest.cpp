@@ -1,4 +1,4 @@
-//===- FindOverflowTest.cpp - where a step first left the numbers ---------===//
+//===- FindOverflowTest.cpp - Search of the first non-finite value --------===//
 
 #include "OneRecord.h"
 
@@ -16,7 +16,7 @@ protected:
     return index;
   }
 
-  /// Appends `label`; returns what it makes.
+  /// Appends the record `label`; returns its result.
   std::uint32_t multiply(std::string label, std::uint32_t lhs,
                          std::vector<float> matrix, DType dtype) {
     std::uint32_t rhs = add(DType::F32, {2, 2}, std::move(matrix));

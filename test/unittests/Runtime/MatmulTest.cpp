@@ -1,4 +1,4 @@
-//===- MatmulTest.cpp - Matrix products against loops ---------------------===//
+//===- MatmulTest.cpp - Matmuls in comparison with loops ------------------===//
 // Own code is defined to the bit: one chain of fused multiply-adds. oneDNN has
 // an error bound.
 //===----------------------------------------------------------------------===//
@@ -23,7 +23,7 @@ struct Case {
   DType lhs = DType::F32, rhs = DType::F32, out = DType::F32;
 };
 
-/// Rows and columns behind the batch axes; rows are padded by three elements.
+/// Rows and columns after the batch axes; rows are padded by three elements.
 struct Layout {
   std::vector<std::int64_t> shape, strides;
 
@@ -215,7 +215,7 @@ TEST(Matmul, OwnCodeTakesEveryMixtureOfTypes) {
         }
 }
 
-/// What a code of sign, exponent and fraction stands for.
+/// Returns the value of a code of sign, exponent and fraction.
 static float decode(std::uint8_t code, DType dtype) {
   int bits = dtype == DType::F8_E4M3 ? 3 : 2, bias = bits == 3 ? 7 : 15;
   int fraction = code & ((1 << bits) - 1), exponent = (code & 0x7f) >> bits;

@@ -147,7 +147,7 @@ TEST(Ceilings, TheHigherOfTwoTimesIsTheLeast) {
 }
 
 /// A loop of three launches, one iteration after the other or in two slots, and
-/// a launch behind it.
+/// a launch after it.
 static Program loadLoop(std::int64_t slots) {
   Tensors tensors;
   std::uint32_t walked = tensors.add(DType::I64, {3, 8});
@@ -160,7 +160,7 @@ static Program loadLoop(std::int64_t slots) {
   };
   tensors.plan.records = {
       {"loop", Loop{3, {{"in \"loop\"", launch(at(walked, 0, {8}))}}, slots}},
-      {"behind", launch(at(out))}};
+      {"after", launch(at(out))}};
   tensors.plan.ledger = {{Category::Workspace, tensors.plan.arenaBytes}};
   return loadWithKernels(tensors.plan, 2);
 }
@@ -219,12 +219,12 @@ TEST(Profile, TracesHaveCallsInLoopsInSteps) {
   for (std::size_t step = 0; step < 2; ++step) {
     const json &run = byName["step " + std::to_string(step + 1)].at(0);
     EXPECT_TRUE(contains(run, byName["loop"][step]));
-    EXPECT_TRUE(contains(run, byName["behind"].at(step)));
+    EXPECT_TRUE(contains(run, byName["after"].at(step)));
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_TRUE(
           contains(byName["loop"][step], byName["in \"loop\""][3 * step + i]));
   }
-  const json &call = byName["behind"][0];
+  const json &call = byName["after"][0];
   EXPECT_EQ(call["args"]["bytes"], 64);
   // 64 bytes at 1 GB/s are 0.064 microseconds.
   EXPECT_NEAR(call["args"]["roofline"].get<double>(),

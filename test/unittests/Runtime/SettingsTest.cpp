@@ -43,7 +43,7 @@ TEST(Settings, GroupsWithTheCommonValueFollow) {
                                 "decay@2=0.5");
   EXPECT_EQ(apply({{"decay", 0}, {"decay", 2}}),
             "lr=0.1, decay=2, lr@1=0.1, decay@1=0, lr@2=0.2, decay@2=2");
-  // What is said of a group counts, wherever it stands.
+  // The setting of a group wins, independent of the order.
   for (const std::vector<Setting> &settings :
        {std::vector<Setting>{{"lr@1", 3}, {"lr", 4}, {"lr@2", 5}},
         {{"lr", 4}, {"lr@2", 5}, {"lr@1", 3}}})

@@ -41,7 +41,8 @@ TEST(ThreadTeam, LibgompIsUsedWhereItIs) {
 }
 
 /// Waits for the others, so that each thread gets one index.
-static std::set<std::thread::id> meet(ThreadTeam &team, unsigned threads) {
+static std::set<std::thread::id> gatherThreads(ThreadTeam &team,
+                                               unsigned threads) {
   std::atomic<unsigned> arrived = 0;
   std::mutex mutex;
   std::set<std::thread::id> ids;
@@ -58,9 +59,9 @@ static std::set<std::thread::id> meet(ThreadTeam &team, unsigned threads) {
 TEST(ThreadTeam, ThreadsRunAtTheSameTimeAndStay) {
   for (ThreadTeam *team :
        {&ThreadTeam::get(), &ThreadTeam::getWithoutLibgomp()}) {
-    std::set<std::thread::id> first = meet(*team, 3);
+    std::set<std::thread::id> first = gatherThreads(*team, 3);
     EXPECT_EQ(first.size(), 3u);
-    EXPECT_EQ(meet(*team, 3), first);
+    EXPECT_EQ(gatherThreads(*team, 3), first);
   }
 }
 

@@ -52,7 +52,7 @@ TEST_F(TrainingTest, ShufflingGoesThroughEverySample) {
 
 TEST(SampleOrder, IsThatOfTheDefinition) {
   using Samples = std::vector<std::uint64_t>;
-  // Printed by shuffle.py beside this file.
+  // Printed by shuffle.py in this folder.
   EXPECT_EQ(shuffle(10, 7, 0), (Samples{4, 3, 6, 5, 1, 9, 8, 7, 2, 0}));
   EXPECT_EQ(shuffle(10, 7, 1), (Samples{1, 9, 5, 0, 3, 8, 4, 7, 2, 6}));
   EXPECT_EQ(shuffle(10, (std::uint64_t(5) << 32) + 7, 0),

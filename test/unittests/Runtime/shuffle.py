@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Expected numbers of the tests beside this file, from Python's integers.
+"""Prints the values that TrainingTest.cpp expects, from Python's integers.
 
 Philox4x32-10 as Salmon et al. (2011) define it; run without arguments.
 """

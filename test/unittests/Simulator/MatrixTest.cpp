@@ -1,6 +1,6 @@
 //===- MatrixTest.cpp - what a warp multiplies together -------------------===//
 //
-// Who has which element is written down here once more, as in the figures of
+// This file states which thread has which element, as in the figures of
 // the PTX ISA: 9.7.14.5.8, "Matrix Fragments for mma.m16n8k16 with floating
 // point type", and "Warp-level matrix load instruction: ldmatrix".
 //

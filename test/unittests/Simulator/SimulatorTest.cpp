@@ -119,7 +119,7 @@ TEST_F(SimulatorTest, LoopsCarryVectorsAndBranchesGiveValues) {
     vector.store %r, %y[%at] : memref<16xf32>, vector<4xf32>)",
                           16);
   EXPECT_EQ(run(text, 1, 2, {&x, &y}), "");
-  // The sums change places at each step: rows 0 and 2, and rows 1 and 3.
+  // The sums are swapped at each step: rows 0 and 2, and rows 1 and 3.
   EXPECT_THAT(std::vector<float>(y.begin(), y.begin() + 8),
               ElementsAre(8, 10, 12, 14, 16, 18, 20, 22));
 }
@@ -233,7 +233,7 @@ TEST_F(SimulatorTest, Races) {
                        64),
                   1, 8, {&x, &y}),
               HasSubstr("writes byte 4, which thread 0 of block 0 read"));
-  // Reading what many read is none.
+  // Several threads may read one element.
   EXPECT_EQ(run(wrap(R"(
     %v = memref.load %x[%c0] : memref<64xf32>
     %b = arith.muli %bid, %dim : index

@@ -212,7 +212,7 @@ struct Shape {
 };
 } // namespace
 
-/// Dense, or with rows of all heads beside one another and some apart.
+/// Dense, or with interleaved rows of all heads and padding between rows.
 static Case build(const Shape &shape, DType format, DType result, bool backward,
                   int64_t apart, std::string why) {
   GpuAttention a;
@@ -281,8 +281,8 @@ static std::vector<Case> getCases() {
     add({{}, 200, 3, 16, 16}, bf16, bf16, "few keys");
     add({{}, 65, 65, 128, 128, true}, bf16, bf16, "wide heads");
     add({{}, 70, 66, 112, 80}, bf16, f16, "columns that do not divide threads");
-    add({{2, 3}, 66, 66, 32, 16, true}, bf16, bf16, "heads beside", 0);
-    add({{2, 2}, 65, 33, 16, 32}, bf16, bf16, "rows apart", 8);
+    add({{2, 3}, 66, 66, 32, 16, true}, bf16, bf16, "interleaved heads", 0);
+    add({{2, 2}, 65, 33, 16, 32}, bf16, bf16, "padded rows", 8);
     add({{3}, 20, 40, 32, 16}, f16, f32, "nothing aligned", 3);
   }
   return all;

@@ -11,7 +11,7 @@
 
 namespace mlir::binade {
 
-/// Memory that ends where a page ends that nobody may touch.
+/// Memory whose end is followed by a page without access.
 class GuardedBuffer {
 public:
   explicit GuardedBuffer(size_t bytes);
@@ -61,7 +61,7 @@ protected:
   TensorRef draw(RankedTensorType type, int64_t limit = 2);
 
   /// Compiles the kernel `@k` of `text`, runs it on `inputs` (drawn where none
-  /// are given) at every level with items handed out one by one, by threes and
+  /// are given) at every level with items scheduled one by one, by threes and
   /// all at once, and expects equal bits everywhere, and values within the
   /// reference's bounds, also from the simulator of a GPU. Returns the status
   /// word.

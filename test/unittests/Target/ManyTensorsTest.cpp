@@ -1,4 +1,4 @@
-//===- ManyTensorsTest.cpp - kernels over many tensors, and on numbers ----===//
+//===- ManyTensorsTest.cpp - Multi-tensor kernels and kernels of scalars --===//
 
 #include "KernelTest.h"
 #include <cmath>

@@ -1,4 +1,4 @@
-//===- ProductKernelsTest.cpp - matrix products as kernels ----------------===//
+//===- ProductKernelsTest.cpp - Generated kernels of matmuls --------------===//
 //
 // Against sums in f64: the error of a sum in f32, and of rounding.
 //
@@ -90,7 +90,7 @@ static std::vector<Product> getProducts() {
                   e5m2 = DType::F8_E5M2;
   for (bool isLhs : {false, true})
     for (bool isRhs : {false, true}) {
-      // Accesses of 16 bytes; rests that they do not divide.
+      // Accesses of 16 bytes; extents that they do not divide.
       all.push_back(plain(64, 64, 64, bf16, bf16, bf16, isLhs, isRhs));
       all.push_back(plain(72, 40, 48, f16, f16, DType::F32, isLhs, isRhs));
       all.push_back(plain(67, 21, 45, bf16, bf16, DType::F32, isLhs, isRhs));
@@ -190,8 +190,8 @@ static std::vector<Product> drawProducts(int count) {
   return all;
 }
 
-/// Codes of E4M3, as the library takes them; scales of rows lie along rows, and
-/// those of blocks along terms, padded.
+/// E4M3 operands as the library expects them. Scales of rows are contiguous
+/// along rows, those of blocks along terms, with padding.
 static Product blocks(int64_t m, int64_t n, int64_t k, GpuScaleBlock block,
                       bool isInParts = false) {
   Product of =
@@ -213,7 +213,7 @@ static std::vector<Product> getProductsOfBlocks() {
   constexpr GpuScaleBlock rows = {1, 1, 128}, columns = {1, 128, 128},
                           turned = {128, 1, 128};
   std::vector<Product> all = {
-      // A rest of a step, of a block of terms, of rows and of columns.
+      // Partial steps, blocks of terms, rows and columns.
       blocks(40, 24, 300, rows), blocks(36, 144, 272, columns),
       blocks(132, 32, 272, turned), blocks(20, 24, 100, columns),
       blocks(24, 40, 512, {32, 1, 32}),

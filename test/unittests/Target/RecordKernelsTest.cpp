@@ -97,7 +97,7 @@ TEST_F(RecordKernelsTest, CopiesWithStrides) {
     return std::vector<char>(start, start + x.size() * sizeof(int16_t));
   };
   std::vector<std::vector<char>> memories = {bytesOf(from), bytesOf(to)};
-  memories[0].resize(2 * 5999); // Behind the last one nothing is read.
+  memories[0].resize(2 * 5999); // Nothing after the last one is read.
   run(compileGpuCopies(UnknownLoc::get(&context), copy, CudaOptions()),
       memories);
   std::memcpy(to.data(), memories[1].data(), memories[1].size());

@@ -19,7 +19,7 @@ protected:
            std::vector<std::vector<char>> &memories);
 
   /// Of the standard normal distribution, rounded to `dtype`: the bytes of a
-  /// tensor, and the numbers that they stand for.
+  /// tensor, and their values.
   std::vector<char> draw(int64_t count, ::binade::DType dtype);
   static std::vector<double> read(const std::vector<char> &bytes,
                                   ::binade::DType dtype);

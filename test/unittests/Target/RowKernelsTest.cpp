@@ -205,7 +205,7 @@ TEST_F(KernelTest, LongRowsInBlocks) {
     })mlir");
 }
 
-// A label that is no class is reported, unless it is to be ignored; the losses
+// A label out of range is reported, unless it is to be ignored; the losses
 // of the other rows do not change.
 TEST_F(KernelTest, LabelsAreChecked) {
   const char *text = R"mlir(

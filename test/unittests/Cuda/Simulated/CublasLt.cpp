@@ -8,7 +8,7 @@ using binade::cuda::Address;
 using namespace simulated;
 namespace blas = binade::cuda::lt::status;
 
-/// Whether a matrix lies in memory of the device.
+/// Whether a matrix is in memory of the device.
 static bool isThere(const MatrixLayout &x, Address p) {
   auto last = (static_cast<std::int64_t>(x.batch) - 1) * x.batchStride +
               (static_cast<std::int64_t>(x.columns) - 1) * x.ld +

@@ -141,8 +141,8 @@ static constexpr std::size_t kWorkspace = 512;
 /// The only one that may be chosen, in all directions.
 static constexpr int kChosen = 1;
 
-/// A transform, one that repeats no bits, one that cannot, and at last the one
-/// to choose.
+/// Lists a transform, a nondeterministic algorithm, one that is not supported,
+/// and last the one to choose.
 static int list(const TensorDesc *x, const FilterDesc *weight,
                 const ConvolutionDesc *desc, const TensorDesc *y, int wanted,
                 int *count, AlgorithmResult *results, int transform) {

@@ -27,8 +27,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace simulated;
 
-/// The driver is told where an image begins, and finds out itself where it
-/// ends.
+/// Returns the size of an image. The driver gets only the address of its first
+/// byte.
 static size_t measure(const char *image) {
   if (std::memcmp(image, ELFMAG, SELFMAG) != 0)
     return std::strlen(image);
@@ -122,7 +122,7 @@ Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
         shape.arguments.emplace_back(argument.bits);
         continue;
       }
-      // More than any device has stands for all that is there.
+      // A size that exceeds every device means the rest of the allocation.
       if (argument.bytes >= uint64_t(1) << 40)
         argument.bytes = countRest(argument.address);
       char *memory = findMemory(argument.address, argument.bytes);

@@ -10,10 +10,10 @@ using namespace simulated;
 
 char *simulated::findMemory(Address address, std::size_t bytes) {
   auto &memory = getState().memory;
-  auto behind = memory.upper_bound(address);
-  if (behind == memory.begin())
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin())
     return nullptr;
-  auto &[start, content] = *std::prev(behind);
+  auto &[start, content] = *std::prev(next);
   if (address - start > content.size() ||
       bytes > content.size() - (address - start))
     return nullptr;
@@ -22,10 +22,10 @@ char *simulated::findMemory(Address address, std::size_t bytes) {
 
 std::size_t simulated::countRest(Address address) {
   auto &memory = getState().memory;
-  auto behind = memory.upper_bound(address);
-  if (behind == memory.begin())
+  auto next = memory.upper_bound(address);
+  if (next == memory.begin())
     return 0;
-  auto &[start, content] = *std::prev(behind);
+  auto &[start, content] = *std::prev(next);
   return address - start < content.size() ? content.size() - (address - start)
                                           : 0;
 }
@@ -56,8 +56,8 @@ int cuMemAlloc_v2(Address *address, std::size_t bytes) {
   if (bytes > getTotal() - state.allocated ||
       bytes > getSetting("allocate", bytes))
     return status::OutOfMemory;
-  // What nobody wrote is no number that passes for one; allocations do not
-  // touch.
+  // Uninitialized memory holds NaN, so that reads of it are noticed.
+  // Allocations are not adjacent.
   constexpr std::size_t page = 2 << 20;
   *address = state.next;
   state.memory[state.next].assign(bytes, static_cast<char>(0xff));

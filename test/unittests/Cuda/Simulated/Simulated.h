@@ -5,7 +5,8 @@
 //
 // A module's image may be anything: what runs is
 // $BINADE_SIMULATED_KERNELS/<SHA-256 of the image>.mlir, a gpu.module with the
-// kernels' names. Of PTX the hash is that of the text without the 0 behind it.
+// kernels' names. The hash of PTX is that of the text without its terminating
+// 0.
 //
 // BINADE_SIMULATED_CUDA, key=value with commas between, says what the device is
 // and what goes wrong. It is read by cuInit, which starts everything anew
@@ -55,7 +56,8 @@ inline constexpr int kHangs = -1;
 /// The bytes of the device at an address; null unless all of them belong to one
 /// allocation.
 char *findMemory(Address address, std::size_t bytes);
-/// From an address to the end of its allocation; 0 where there is none.
+/// Returns the number of bytes from an address to the end of its allocation; 0
+/// if no allocation contains it.
 std::size_t countRest(Address address);
 
 /// Puts work on a stream, for libraries that launch kernels of their own.
@@ -67,7 +69,8 @@ bool breakCapture(CUstream_st *stream);
 /// The number of BINADE_SIMULATED_CUDA for a key.
 std::uint64_t getSetting(const std::string &key, std::uint64_t otherwise);
 
-/// A loaded module. Null, with text on standard error, where there is none.
+/// Loads a module. Returns null, after a message on standard error, if it
+/// cannot.
 std::shared_ptr<CUmod_st> loadModule(const void *image);
 CUfunc_st *findFunction(CUmod_st &module, const std::string &name);
 /// The work of a launch, with arguments as they are now.

@@ -56,7 +56,8 @@ State &getState();
 /// Bytes of a device.
 std::size_t getTotal();
 
-/// Before every function: whether it may go on.
+/// Called first by every function of the driver. Returns the status of a
+/// context that has failed or is not initialized, otherwise 0.
 int enter();
 
 /// Does what is next on the stream, and all of it; what fails loses the
@@ -68,7 +69,8 @@ int run(CUstream_st *stream);
 /// device would wait for ever.
 int drain(CUstream_st *stream);
 
-/// Hands an object out; whoever forgets it does not leak it.
+/// Stores an object in `out`. The state owns it, so that a test that does not
+/// destroy it does not leak it.
 template <typename T> int hand(T **out, std::shared_ptr<T> object) {
   *out = object.get();
   getState().objects[object.get()] = std::move(object);

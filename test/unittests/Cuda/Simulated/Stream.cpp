@@ -139,7 +139,7 @@ int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
 int cuEventQuery(CUevent_st *event) {
   if (int error = enter())
     return error;
-  // The device goes on while the host asks.
+  // The device makes progress while the host polls.
   for (CUstream_st *stream : getState().streams)
     while (!event->time && !stream->tasks.empty())
       if (int failure = step(stream))
