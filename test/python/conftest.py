@@ -8,7 +8,7 @@ pytest.register_assert_rewrite("support")
 
 from support.paths import BUILD, ROOT  # noqa: E402
 
-# The same modules, beside the extension where that is built.
+# The same modules, together with the extension if that is built.
 BUILT = BUILD / "python"
 sys.path.insert(0, str(BUILT if (BUILT / "binade").exists() else ROOT / "python"))
 

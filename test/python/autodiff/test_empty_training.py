@@ -166,7 +166,7 @@ def test_runs_with_an_empty_parameter(flags, tmp_path):
     check_parameter(tmp_path, *flags)
 
 
-def test_a_run_with_an_empty_parameter_goes_on(tmp_path):
+def test_a_run_with_an_empty_parameter_resumes(tmp_path):
     model = save_parameter(tmp_path)
     whole = read(train(model, "--save-every", "1", steps=4))
     (tmp_path / "run").rename(tmp_path / "whole")

@@ -68,7 +68,7 @@ def test_all_parts(artifacts, tmp_path):
     assert [row["name"] for row in result["rows"]] == [*KERNELS, *WATCHED, *STEPS]
     assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
     assert {"driver", "cuda", "date", "commit"} < result.keys()
-    # Nobody takes these for measurements.
+    # The page says that these are not measurements.
     (page,) = tmp_path.glob("*.md")
     assert page.read_text().startswith("# Simulated H200, ")
     assert "simulated: the times mean nothing" in page.read_text()
@@ -141,7 +141,7 @@ def test_the_packed_file_is_enough(artifacts, tmp_path):
 
 
 def test_a_repository_around_the_files_gives_no_commit(tmp_path):
-    """Of files without one of their own nobody knows the commit."""
+    """The commit of files outside of a repository of their own is unknown."""
     for folder in ("benchmarks", "python/binade"):
         shutil.copytree(ROOT / folder, tmp_path / "copy" / folder,
                         ignore=shutil.ignore_patterns("artifacts", "artifacts.tar.gz"))  # fmt: skip

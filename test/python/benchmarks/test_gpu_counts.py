@@ -29,7 +29,7 @@ def count_code(cubin):
 
 
 def assemble_chain(op, length, folder):
-    """Instructions of a kernel with as many of an op behind each other."""
+    """Returns the instructions of a kernel that chains `length` ops."""
     kind, last = "tensor<65536xf32>", "%x"
     body = ""
     for i in range(length):

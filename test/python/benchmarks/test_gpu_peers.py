@@ -79,7 +79,7 @@ def test_a_captured_call_keeps_what_the_graph_reads(monkeypatch):
     monkeypatch.setattr(peers, "torch", types.SimpleNamespace(cuda=cuda))
 
     def make():
-        x = np.zeros(4)  # Stands for a tensor.
+        x = np.zeros(4)  # In place of a tensor.
         return peers.captured(lambda: x.sum()), weakref.ref(x)
 
     call, tensor = make()

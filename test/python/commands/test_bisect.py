@@ -64,7 +64,7 @@ def test_a_planted_fault_is_found_in_five_runs(folder):
     assert len(list_runs(folder)) == 5
     report = (folder / "out/report.txt").read_text()
     assert report.count("out/runs/") == 5 and "  bad   none" not in report
-    # It is what it says: the run that it came from, trained once more.
+    # Training with the repaired policy again gives the run that it was found by.
     again = train(
         folder, folder / "again", folder / "out/repaired.yaml", steps=STEPS, lr=0
     )
@@ -74,7 +74,7 @@ def test_a_planted_fault_is_found_in_five_runs(folder):
 
 
 def test_finished_runs_are_not_repeated(folder):
-    """Stopped by --max-runs, and by what looks like a kill, it goes on."""
+    """A search that --max-runs or a simulated kill has stopped resumes."""
     criterion = f"loss@{STEPS} <= fp32*1.1"
     first = bisect(folder, folder / "planted.yaml", criterion, "--max-runs", 4)
     assert (

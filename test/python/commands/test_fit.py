@@ -233,7 +233,7 @@ def test_what_the_model_does_not_allow(models):
 
 
 def test_a_saving_that_is_not_worth_it(models):
-    """States are little beside the activations of a convolutional network."""
+    """In a convolutional network, states are small in comparison with activations."""
     process = binade("fit", models / "residual.onnx", "--memory", "8MiB")
     [line] = re.findall(r"^fp32: .*$", process.stdout, re.M)
     share = float(re.fullmatch(r"fp32: .* save ([\d.]+)%: not worth it", line)[1])

@@ -40,7 +40,7 @@ def final(run):
     return safetensors.load(run / "final.safetensors")["weight"].tobytes()
 
 
-def test_injected_batches_take_the_place_of_others(folder, tmp_path):
+def test_injected_batches_replace_others(folder, tmp_path):
     file = folder / "others.safetensors"
     train(folder, "mixed", "--out", tmp_path / "mixed")
     train(folder, "x", "--out", tmp_path / "x")

@@ -30,7 +30,7 @@ def folder(tmp_path):
     ("float[8, 3] loss", "tensor<8x3xf32>"), ("float[1, 3] loss", "tensor<1x3xf32>"),
     ("int64 loss", "tensor<i64>"),
 ])  # fmt: skip
-def test_an_output_named_loss_that_is_no_float_scalar(folder, output, type_):
+def test_an_output_named_loss_that_is_not_a_float_scalar(folder, output, type_):
     body = {
         "float[8, 3] loss": "loss = MatMul(x, w)",
         "float[1, 3] loss": "p = MatMul(x, w)\nloss = ReduceSum<keepdims = 1>(p, a)",
@@ -65,7 +65,7 @@ LOSSES = {
 @pytest.mark.parametrize("data", ["d.safetensors", "least.safetensors"])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_labels_beyond_the_classes(folder, kind, data):
-    """2^63 below 0 is no label: it stands for `nothing is ignored`, inside."""
+    """-2^63 is not a valid label: the compiler uses it for `nothing is ignored`."""
     model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, int64[8] y",
                   weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
     found = "5" if data == "d.safetensors" else LEAST

@@ -1,5 +1,5 @@
-"""Messages name what is wrong: the thing that was found, not a neighbour of it. Each model
-is wrong in one way, and read with the eyes of somebody who has read no page."""
+"""Messages name the faulty part of a model itself. Each model has one fault, and each message
+is understandable without the documentation."""
 
 import os
 import signal
@@ -226,7 +226,7 @@ COMMANDS = [
 def test_commands_end_quietly_when_their_reader_closes_the_pipe(
     folder, command, ignores
 ):
-    """As behind `| head`: no message, no traceback, and the signal, or success."""
+    """As with `| head`: no message, no traceback, and the signal, or success."""
     if "{runs}" in command:
         check(train(unused(folder, trainable=["w"])), 0)
     reader, writer = os.pipe()

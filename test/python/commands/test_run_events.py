@@ -61,7 +61,7 @@ def events_of(metrics):
 
 def test_events_are_the_metrics(folder, run):
     metrics = read_metrics(run)
-    # The scale moves, and steps are skipped: their norm is no number.
+    # The scale changes, and steps are skipped: their norm is not finite.
     assert len({step["loss_scale"] for step in metrics}) > 2
     assert {step["lr"] for step in metrics} == {0.01}
     found = {

@@ -1,4 +1,4 @@
-"""run.json says what a run is made of: its command, files, policy and program."""
+"""run.json records the command, files, policy and program of a run."""
 
 import calendar
 import json
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_a_run_says_what_it_is_made_of(folder, tmp_path):
+def test_run_json_lists_command_files_policy_and_program(folder, tmp_path):
     out = tmp_path / "run"
     folder.train(folder.policy, "--out", out, "--save-every", STEPS, seed=3)
     about = read_about(out)
@@ -109,7 +109,7 @@ def test_a_resumed_run_remembers_all_commands(folder, tmp_path):
     varying = ("invocations", "ledger", "arena_bytes")
     rest = [{k: v for k, v in a.items() if k not in varying} for a in (first, about)]
     assert rest[0] == rest[1]
-    # What people change by hand may go wrong, and is no reason not to go on.
+    # A run.json that was damaged by hand does not prevent a resume.
     (out / "run.json").write_text("{")
     process = folder.train("fp32", "--resume", out, steps=20)
     assert f"warning: {out}/run.json is damaged" in process.stderr

@@ -149,7 +149,7 @@ def test_nothing_within_the_budget(folder, tmp_path):
 
 
 def write_deep(folder):
-    """Layers with several ops of elements each, which can be made again of one value."""
+    """Layers with several elementwise ops each, which can be recomputed from one value."""
     blocks = [
         f"[up{i}] a{i} = MatMul({f'd{i - 1}' if i else 'x'}, weight_{i}) "
         f"[tanh{i}] b{i} = Tanh(a{i}) [gate{i}] c{i} = Sigmoid(b{i}) "
@@ -170,7 +170,7 @@ def write_deep(folder):
 
 
 def test_rematerialization_frees_saved_values(tmp_path):
-    """Made again it has the same bits; a part that is too small for that is no candidate."""
+    """Recomputed values have the same bits. Parts that are too small are not candidates."""
     pytest.importorskip("optuna")
     if not (BUILD / "bin/binade-search").exists():
         pytest.skip("the tools are not built")
@@ -215,7 +215,7 @@ def test_candidates_with_equal_plans_are_trained_once(folder, tmp_path):
     assert losses.items() <= held_out(tmp_path / "out", "alike.0").items() and losses
 
 
-def test_a_search_goes_on_where_it_was(searched, folder):
+def test_a_search_resumes(searched, folder):
     """As after a kill: one that was trained is read, one that was not is trained again."""
     out, process = searched
     metrics = {path: path.read_bytes() for path in out.glob("runs/*/metrics.jsonl")}

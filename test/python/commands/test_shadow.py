@@ -104,7 +104,7 @@ def test_the_worst_is_first(folder):
     )
     assert first["rule"].endswith("planted.yaml:4")
 
-    # E5M2 has two bits behind the leading one: scaled to its range, then rounded.
+    # E5M2 has two fraction bits. Values are scaled to its range, then rounded.
     def e5m2(a):
         scale = np.max(np.abs(a)) / 57344
         return (a / scale).astype(ml_dtypes.float8_e5m2).astype(F64) * scale
@@ -144,9 +144,9 @@ def test_gradients_that_vanish(tmp_path):
 
 
 def test_saved_copies_are_their_readers(folder):
-    """What waits in E4M3 for the backward part: the error is that of who reads it there.
+    """A value saved in E4M3: its error appears at the op that reads it.
 
-    E4M3 has three bits behind the leading one: relative errors of 2^-4 at most, of some 2^-6
+    E4M3 has three fraction bits: relative errors of 2^-4 at most, of some 2^-6
     on average, which sums of eight keep.
     """
     policies = {}
@@ -227,7 +227,7 @@ def test_the_table(folder):
     assert lines[-1] == "1 more: --top 0"
 
 
-def test_narrow_sums_have_no_order_and_that_is_said(folder):
+def test_narrow_sums_are_reported_to_have_no_fixed_order(folder):
     rule = "- { match: { op: matmul }, compute: f16, accumulate: f16, result: f16 }\n"
     (folder / "sums.yaml").write_text(f"{PLAIN}rules:\n{rule}")
     for policy, word in (("sums", "f16"), ("plain", "f32")):

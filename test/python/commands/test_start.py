@@ -1,4 +1,4 @@
-"""Runs that start from somebody's weights, and train some of them only, against PyTorch."""
+"""Runs that start from given weights and train only some of them, compared with PyTorch."""
 
 import json
 

@@ -86,7 +86,7 @@ def test_a_command_of_the_page_repeats_its_run(swept, folder):
 
 
 def test_finished_runs_are_not_repeated(swept, folder):
-    """A run that was killed goes on from its checkpoint."""
+    """A killed run resumes from its checkpoint."""
     killed, kept = swept / "runs/bf16-amp.1", swept / "runs/fp32.0"
     before, lost = read_metrics(kept), read_metrics(killed)
     (killed / "done").unlink()

@@ -1,4 +1,4 @@
-"""A sweep whose training is killed, or that is killed itself, goes on where it was.
+"""A sweep that is killed, or whose training is killed, resumes.
 
 Expected are the runs of a sweep that nothing interrupted.
 """
@@ -61,7 +61,7 @@ def third_save(run):
     return run / f"checkpoints/step-{(SAVED + 1) * EVERY:06d}", "fsync", 1
 
 
-def check_goes_on(folder, out, unbroken):
+def check_resumes(folder, out, unbroken):
     """The same command does the rest, and no more than that."""
     done = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/done")}
     again = sweep(folder, out)
@@ -85,7 +85,7 @@ def test_a_training_that_is_killed(folder, shim, unbroken, tmp_path):
     assert not (run / "done").exists()
     # The others are not its.
     check_equal(out / "runs/bf16-amp.0", unbroken / "bf16-amp.0")
-    check_goes_on(folder, out, unbroken)
+    check_resumes(folder, out, unbroken)
 
 
 def test_a_sweep_that_is_killed_with_its_training(folder, shim, unbroken, tmp_path):
@@ -105,4 +105,4 @@ def test_a_sweep_that_is_killed_with_its_training(folder, shim, unbroken, tmp_pa
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list(out.glob("runs/*/done"))
-    check_goes_on(folder, out, unbroken)
+    check_resumes(folder, out, unbroken)

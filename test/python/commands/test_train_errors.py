@@ -1,5 +1,5 @@
-"""Whatever is wrong with a command, a model or its data is said before the first step,
-with the exit code of docs/ExitCodes.md and without leaving anything behind."""
+"""Errors in a command, a model or its data are reported before the first step, with the
+exit code of docs/ExitCodes.md. No files remain."""
 
 import json
 import pathlib

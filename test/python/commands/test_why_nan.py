@@ -1,4 +1,4 @@
-"""Where a run left the numbers, and which policy keeps it in them: `binade why-nan`."""
+"""`binade why-nan` finds the first non-finite value, and a policy without it."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""Types of data beside those of inputs: what an input holds is taken, exactly, and what it does
-not hold is refused by name. The loss of a step is numpy's."""
+"""Data of other types than the inputs: values that an input can represent are accepted, all
+others are rejected by name. NumPy gives the expected loss of a step."""
 
 import json
 

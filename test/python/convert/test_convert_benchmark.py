@@ -1,5 +1,5 @@
-"""`binade convert` beside other converters on exported models: every graph works and is valid,
-and no other converter's is nearer to f32.
+"""`binade convert` compared with other converters on exported models: every graph is valid and
+runs, and no other converter's result is closer to f32.
 
 BINADE_MODELS names a folder of exported training graphs, BINADE_MADE one for those that only
 their scripts make, which takes half an hour once.

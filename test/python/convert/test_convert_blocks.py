@@ -171,11 +171,11 @@ POLICIES = ["mxfp8", "fp8-block", "coat", "fp8-lm"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("optimizes", [False, True])
-def test_products_read_codes(tmp_path, policy, beside, optimizes):
+def test_products_read_codes(tmp_path, policy, external, optimizes):
     model, weights = make_layers()
-    save = {"save_as_external_data": True, "size_threshold": 0} if beside else {}
+    save = {"save_as_external_data": True, "size_threshold": 0} if external else {}
     converted, text = convert(model, tmp_path, policy, **save)
     assert "not as decided" not in text
     x = draw(ROWS, IN, seed=5) * np.exp2(draw(IN, seed=6) * 4)
@@ -215,8 +215,8 @@ def test_scales_of_earlier_steps_have_no_nodes(tmp_path):
     assert "history = 1024" in text and "bf16 instead" in text
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_weights_without_elements(tmp_path, beside):
+@pytest.mark.parametrize("external", [False, True])
+def test_weights_without_elements(tmp_path, external):
     model = parse(
         f"""g (float[{ROWS}, 5] x) => (float[{ROWS}, 0] h, float[{ROWS}, 5] y) {{
           h = MatMul(x, u)
@@ -225,13 +225,13 @@ def test_weights_without_elements(tmp_path, beside):
     )
     model.opset_import[0].version = 21
     add_tensor(add_tensor(model, "u", draw(5, 0)), "w", draw(5, 5))
-    save = {"save_as_external_data": True, "size_threshold": 0} if beside else {}
+    save = {"save_as_external_data": True, "size_threshold": 0} if external else {}
     convert(model, tmp_path, "fp8-block", **save)
 
 
 @pytest.mark.parametrize("policy", ["mxfp8", "fp8-block"])
 def test_batches_of_rows(tmp_path, policy):
-    """Blocks lie along the last axis, whatever is before it."""
+    """Blocks are along the last axis, for any number of leading axes."""
     model = parse(
         f"""g (float[2, 3, 20, {IN}] x) => (float[2, 3, 20, {HIDDEN}] h, float[2, 3, 20, 5] y) {{
           h = MatMul(x, u)

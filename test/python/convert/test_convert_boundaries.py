@@ -44,7 +44,7 @@ CASES = {
   y = Loop (count, flag, h) <body = step (int64 i, bool on, float[2, 4] s)
     => (bool more, float[2, 4] o) { more = Identity(on) e = Exp(s) o = MatMul(e, w) }>
   z = Exp(y)""", "y s o", HALF),
-    "states that change places": ("""
+    "states that are swapped": ("""
   h = MatMul(x, v)
   y, t = Loop (count, flag, h, x) <body = step (int64 i, bool on, float[2, 4] s, float[2, 4] r)
     => (bool more, float[2, 4] r, float[2, 4] s) { more = Identity(on) }>
@@ -198,7 +198,7 @@ class Draw:
         head = [helper.make_node("Identity", [on], [more])]
         nodes, outputs, _ = self.make_graph(states, values, 2, shape, depth, head)
         if self.random.integers(2):
-            outputs[1] = self.port(states[0].name, shape)  # Handed on.
+            outputs[1] = self.port(states[0].name, shape)  # Passed on.
         boolean = helper.make_tensor_value_info(on, TensorProto.BOOL, ())
         number = helper.make_tensor_value_info(turn, TensorProto.INT64, ())
         result = helper.make_tensor_value_info(more, TensorProto.BOOL, ())

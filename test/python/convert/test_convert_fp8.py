@@ -1,4 +1,4 @@
-"""Products of FP8 codes, as nodes of ONNX that quantize and read back."""
+"""FP8 matmuls are ONNX nodes that quantize and dequantize their operands."""
 
 import ml_dtypes
 import numpy as np
@@ -106,7 +106,7 @@ def write_gradients(n, i, m, o, products):
     return GRADIENTS.format(n=n, i=i, m=m, o=o, products=products)
 
 
-def test_gradients_of_weights_are_products_of_codes(tmp_path):
+def test_gradients_of_weights_are_fp8_matmuls(tmp_path):
     model = parse(write_gradients(4, 8, 6, 5, TRANSPOSED))
     converted, _ = convert(model, tmp_path, "fp8-current")
     types = find_types(converted)
@@ -165,7 +165,7 @@ def test_gradients_are_those_of_a_step(policy, tmp_path):
     for name, before in weights.items():
         gradient, found = before - step[name], narrow[f"d{name}"]
         size = np.linalg.norm(gradient)
-        # Sums in another order are another number of bf16 now and then.
+        # Sums in another order sometimes round to another bf16 value.
         assert np.linalg.norm(found - gradient) < 2.0**-12 * size
         assert np.linalg.norm(exact[f"d{name}"] - gradient) > 2.0**-8 * size
 
@@ -241,7 +241,7 @@ def test_values_that_ops_only_move_are_saved_in_their_own_format(
 
 
 def test_parts_saved_for_backward_are_listed(tmp_path):
-    """Of a node that has several outputs none is told from the others."""
+    """Outputs of a node with several outputs are not distinguished."""
     graph = WAITING.replace("float[8, 16] x", "float[8, 32] x").replace(
         "a = Tanh(x)", "a, b = Split <axis = 1, num_outputs = 2> (x)"
     )

@@ -163,7 +163,7 @@ def test_a_whole_step_carries_its_scale(tmp_path):
     assert np.array_equal(found["new.w"], FEEDS["w"])
     assert found["new.step"] == 3 and found["found_inf"]
     assert found["new.loss_scale"] == 2.0**39 and found["new.growth_counter"] == 0
-    # What is said is done.
+    # The option determines the scale.
     converted, text = convert(model, tmp_path, "fp16-amp", "--loss-scale", "64")
     assert "times 64\n" in text
     assert [output.name for output in converted.graph.output][-1] == "new.step"

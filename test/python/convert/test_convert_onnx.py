@@ -1,4 +1,4 @@
-"""`binade convert` on small graphs: formats, names, types, data beside the file."""
+"""`binade convert` on small graphs: formats, names, types, external data."""
 
 import subprocess
 
@@ -122,10 +122,10 @@ def test_types_of_inputs_and_outputs(tmp_path):
     assert types["h"] == TensorProto.FLOAT
 
 
-BESIDE = {"save_as_external_data": True, "location": "m.bin", "size_threshold": 0}
+EXTERNAL = {"save_as_external_data": True, "location": "m.bin", "size_threshold": 0}
 
 
-@pytest.mark.parametrize("save", [{}, BESIDE], ids=["inside", "beside"])
+@pytest.mark.parametrize("save", [{}, EXTERNAL], ids=["inside", "external"])
 def test_masks_stay_finite(tmp_path, save):
     """f16 does not hold -1e9. A mask before a softmax becomes the format's lowest value:
     a row of infinities would become NaN."""

@@ -56,7 +56,7 @@ def test_a_moved_weight_is_stored_narrow(text, shape, tmp_path):
     types = find_types(converted)
     assert types["w"] == types["t"] == F16
     casts = [node.input[0] for node in converted.graph.node if node.op_type == "Cast"]
-    assert casts == ["x", "y_f16"], "one in front of the product, and one behind it"
+    assert casts == ["x", "y_f16"], "one before the matmul, and one after it"
     assert "1 tensors stored narrow" in report
     check_layer(tmp_path, draw(*shape, seed=1))
 

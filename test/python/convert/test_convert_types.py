@@ -143,7 +143,7 @@ def test_some_ops(tmp_path, policy):
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("policy", NARROW)
 def test_all_ops(tmp_path, policy, part):
-    """Only bf16 lacks kernels: f16 is cast to f32 where there are none."""
+    """Only bf16 lacks kernels: f16 is cast to f32 for ops without an f16 kernel."""
     missing = check(tmp_path, list(collect())[part::8], policy)
     print(missing)
     if NARROW[policy] == TensorProto.FLOAT16:

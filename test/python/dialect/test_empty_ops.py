@@ -24,7 +24,7 @@ WINDOW = """strides = array<i64: 1, 1>, padding_low = array<i64: 1, 0>,
     padding_high = array<i64: 1, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64"""
 NO_KEYS = "2x40x16xbf16, 2x0x16xbf16, 2x0x16xbf16"
 NO_QUERIES = "2x0x16xf32, 2x9x16xf32, 2x9x16xf32"
-# Cases in which a length stands for several axes, or goes with an attribute.
+# Cases in which one length applies to several axes or depends on an attribute.
 MORE = {
     "attention": [
         f"{NO_KEYS} -> 2x40x16xbf16, 2x40xf32 {{scale = 0.25}}",
@@ -83,7 +83,7 @@ def attention(query, key, value, scale=0.25, causal=False):
         return p @ value, np.log(total)
 
 
-# What results with elements are made of, by op; zeros where nothing stands here.
+# The expected elements of results, by op; zeros for ops that are not listed.
 VALUES = {
     "batch_norm_statistics": lambda x: (NAN, NAN),
     "cross_entropy": lambda *x: (0.0, -INF, -INF),

@@ -46,7 +46,7 @@ def pick(x, count, largest, folder):
 def test_few_of_many_stand_in_the_order_of_all_pairs(largest, tmp_path):
     count = 3
     expected = next(pick(ROWS, count, largest, tmp_path))
-    # What stands behind the last of them in either order.
+    # Values that sort after all others in either order.
     rest = np.full((len(ROWS), 100), -INF if largest else NAN, np.float32)
     many = np.concatenate([ROWS, rest], 1)
     for places in pick(many, count, largest, tmp_path):

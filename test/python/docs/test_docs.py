@@ -1,7 +1,7 @@
 """Runs the console examples of the documentation and compares their output.
 
 A block fenced as ```console holds commands after `$ ` and what they print. A line
-`...` stands for any lines, `...` inside of a line for any text. All blocks of a page
+`...` matches any lines, `...` inside of a line any text. All blocks of a page
 run in one empty directory, in order, with the built tools on PATH and the
 repository's root in BINADE_ROOT. Lines of a block fenced as ```file:NAME become the
 file NAME. A block fenced as ```console needs:TOOL is run where the tool is on PATH, or in

@@ -35,7 +35,7 @@ OFTEN = {
     "['i8', 'f32'] nan",
     "test_stored_parameters_are_read_as_written split_round",
 }
-# Beside a NaN there are bits that a cast may choose.
+# A cast may choose the payload of a NaN.
 LEFT_OUT = {"test_quantizing_with_a_scale_of_1_is_a_cast e5m2"}
 
 
@@ -46,7 +46,7 @@ def find_parameters(test):
 
 
 def list_arguments(test):
-    """What `test` is called with beside the backend, with a name for each."""
+    """Lists the arguments of `test` other than the backend, each with a name."""
     ways = []
     for mark in find_parameters(test):
         names = [name.strip() for name in mark.args[0].split(",")]

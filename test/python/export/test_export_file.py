@@ -100,7 +100,7 @@ def test_a_file_that_is_there_stays_or_is_replaced(tmp_path):
     np.testing.assert_array_equal(plain.values()["weight"], plain.state["weight"])
 
 
-def test_running_statistics_are_no_outputs(tmp_path):
+def test_running_statistics_are_not_outputs(tmp_path):
     """What reads the next statistic reads the last one, which stays."""
     proto = onnx.parser.parse_model("""
       <ir_version: 10, opset_import: ["" : 20]>

@@ -19,7 +19,7 @@ OTHERS = ["adafactor", "adagrad", "lamb", "lars", "lion", "muon", "signum", "tig
 
 
 class ExportedStep:
-    """Starts from the state that the file has, and hands on what a step returns."""
+    """Starts from the state of the file, and feeds the results of each step to the next."""
 
     def __init__(self, step, folder):
         export(step.module, folder)

@@ -1,7 +1,7 @@
-"""A trained model as an ONNX file and in PyTorch: one model, whoever computes it.
+"""A trained model computes the same as an ONNX file, in PyTorch and in Binade.
 
-Each small model is exported by PyTorch, trained with Binade, and taken home: the ONNX
-file in onnxruntime, the state in the module, and Binade's own held-out loss agree.
+Each small model is exported by PyTorch, trained with Binade, and exported again: the
+ONNX file in onnxruntime, the state in the module, and Binade's held-out loss agree.
 """
 
 import copy
@@ -145,7 +145,7 @@ def test_pytorch_loads_the_state_strictly(kind):
         assert torch.equal(value, expected[name]), name
 
 
-def test_names_and_what_is_said_of_them_stay(kind, tmp_path):
+def test_names_and_their_metadata_stay(kind, tmp_path):
     before = onnx.load(kind.model, load_external_data=False)
     out = kind.export(tmp_path / "trained.onnx")
     after = onnx.load(out, load_external_data=False)
@@ -224,7 +224,7 @@ def test_parameters_of_16_bits_come_back_as_f32(master, tmp_path):
     )
     model = Trained("mlp", tmp_path, policy=policy)
     state = safetensors.load(model.run / "final.safetensors")
-    beside = {"f32": "master", "split_round": "remainder", "split_trunc": "remainder",
+    companion = {"f32": "master", "split_round": "remainder", "split_trunc": "remainder",
               "kahan": "compensation"}.get(master)  # fmt: skip
     proto = onnx.load(model.export(tmp_path / "t.onnx"))
     differs = False
@@ -240,7 +240,7 @@ def test_parameters_of_16_bits_come_back_as_f32(master, tmp_path):
             lost = state[f"state/compensation/{tensor.name}"].astype(np.float32)
             expected = stored.astype(np.float32) - lost
         else:
-            kept = {"p": stored, "b": state[f"state/{beside}/{tensor.name}"]}
+            kept = {"p": stored, "b": state[f"state/{companion}/{tensor.name}"]}
             expected = join(master, kept)
         value = onnx.numpy_helper.to_array(tensor)
         np.testing.assert_array_equal(bits(value), bits(expected))

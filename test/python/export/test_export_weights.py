@@ -78,7 +78,7 @@ def test_where_weights_are(weights, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     entries = {e.key: e.value for e in onnx.load(tmp_path / "t.onnx").metadata_props}
     assert entries["mine"] == "stays"
-    # From beside back inside: the new file needs no other.
+    # From an external file back into the model, which needs no other file then.
     plain.model = tmp_path / "t.onnx"
     done = plain.export("--weights", "inside", out="again.onnx")
     assert done.returncode == 0, done.stderr
@@ -186,7 +186,7 @@ def test_a_run_says_what_it_trained(tmp_path):
         np.testing.assert_array_equal(values["bias"], learned["bias"])
         np.testing.assert_array_equal(values["weight"], WEIGHT)
 
-    # The other way round: what it folded is no option of another file's.
+    # The other way round: options of the folded file do not apply to another file.
     plain.model.write_bytes(onnx.load(first).SerializeToString() + b"\x2a\x00")
     done = binade("export", run, "-o", tmp_path / "t.onnx")
     assert done.returncode == 0 and "was changed since the run" in done.stderr
@@ -194,7 +194,7 @@ def test_a_run_says_what_it_trained(tmp_path):
     assert "--model names another place" in export(run, status=3)
     assert set(export(run, "--model", first)) == {"weight", "bias", "factor"}
 
-    # A bundle is no ONNX file.
+    # A bundle is not an ONNX file.
     done = binade("compile", first, "-o", tmp_path / "b.bnd", "--fold", "weight")
     assert done.returncode == 0, done.stderr
     run = train("b.bnd", "other")

@@ -1,5 +1,5 @@
-"""Normalizations that graphs spell out are one op each, and what only looks like one
-stays.
+"""Each decomposed normalization becomes one op. Similar patterns stay
+decomposed.
 
 The graphs are scrambled: no name says anything, and nodes, inputs and outputs stand in
 any order. onnxruntime runs them as they were written; the reference runs what was
@@ -59,7 +59,7 @@ SPELLINGS = {
 }
 
 NEAR_MISSES = {
-    "epsilon beside the root": {
+    "epsilon outside the root": {
         "ve = Add(v, eps)\n  r = Sqrt(ve)": "q = Sqrt(v)\n  r = Add(q, eps)"
     },
     "unbiased variance": {
@@ -163,7 +163,7 @@ def import_and_compare(kind, changes, seed, folder):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_spelled_out_norms_are_one_op(kind, spelling, seed, tmp_path):
+def test_decomposed_norms_become_one_op(kind, spelling, seed, tmp_path):
     text = import_and_compare(kind, SPELLINGS[spelling], seed, tmp_path)
     assert text.count(f"= binade.{KINDS[kind][3]} ") == 1
     assert "epsilon = 0.0010000000474974513" in text

@@ -106,7 +106,7 @@ def import_and_compare(nodes, changes, folder):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_spelled_out_softmax_is_one_op(spelling, tmp_path):
+def test_decomposed_softmax_becomes_one_op(spelling, tmp_path):
     nodes, changes, op = SPELLINGS[spelling]
     text = import_and_compare(nodes, changes, tmp_path)
     assert text.count(f"= binade.{op} ") == 1

@@ -90,7 +90,7 @@ def test_a_count_that_is_given_is_that_of_the_update(given, monkeypatch, tmp_pat
 
 
 def test_rates_of_groups_are_one_setting(given, tmp_path):
-    """Each parameter has its own input; `--group` tells them apart."""
+    """Each parameter has its own input; `--group` distinguishes them."""
     exported = given("sgd", 0, {"Mul(rate, g)": "Mul(rate_p, g)"},
                      [f"rate_{name}" for name in graphs.SHAPES])  # fmt: skip
     slow = ["w1", "b1"]
@@ -118,7 +118,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_other_scalar_inputs_are_no_learning_rates(other, given, tmp_path):
+def test_other_scalar_inputs_are_not_learning_rates(other, given, tmp_path):
     optimizer, changes = OTHERS[other]
     text = lower(tmp_path, given(optimizer, 0, changes).model, *PIPELINES[:1])
     assert "func.func @forward(" in text and "binade.optimizer" not in text
@@ -131,8 +131,8 @@ def test_a_number_that_the_loss_reads_is_batch(given, monkeypatch, tmp_path):
     assert "binade.optimizer" not in text
 
 
-def test_a_seed_of_gradients_is_no_learning_rate(given, monkeypatch, tmp_path):
-    """Beside the rate there is a number that the backward part begins with."""
+def test_a_seed_of_gradients_is_not_a_learning_rate(given, monkeypatch, tmp_path):
+    """The graph has a rate and, as another scalar, the seed of the backward pass."""
     monkeypatch.setattr(graphs, "BACKWARD", graphs.BACKWARD.replace(
         "dr = Mul(d, mean_slope)",
         "dm = Mul(d, mean_slope)\n  dr = Mul(dm, seed)"))  # fmt: skip
@@ -154,7 +154,7 @@ def run_binade(folder, command, model, *flags):
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "unknown"])
-def test_a_rate_that_nobody_gives(optimizer, given, tmp_path):
+def test_a_rate_without_a_value(optimizer, given, tmp_path):
     """The library's rules have a default, of which there is a warning; others are not
     compiled."""
     exported = given(optimizer)

@@ -1,4 +1,4 @@
-"""Whole training steps are taken apart by their data flow, and train as they did.
+"""Whole training steps are split by their data flow, and train as before.
 
 onnxruntime runs the graph as it was exported; the reference runs the step that was
 made of it. The graphs have no names that say anything, and their nodes, inputs and
@@ -180,7 +180,7 @@ def test_hand_written_gradients_are_those_of_torch():
 
 
 @pytest.mark.parametrize("what", ["Exp", "Add"])
-def test_values_that_are_no_gradients_are_outputs(what, tmp_path):
+def test_values_that_are_not_gradients_are_outputs(what, tmp_path):
     """Not linear in what the loss depends on, or twice the gradient."""
     model = graphs.make_gradients()
     last = next(n for n in model.graph.node if n.output[0] == "grad_w2")
@@ -251,8 +251,8 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
 def test_recognized_gradients_have_the_same_values(op, case, shapes, tmp_path):
     """Those of the cases of the pass, before and after."""
     cases = (ROOT / "test/Raising/recognize-gradients.mlir").read_text()
-    spelled = cases.split("// -----")[case]
-    (tmp_path / "m.mlir").write_text(spelled)
+    decomposed = cases.split("// -----")[case]
+    (tmp_path / "m.mlir").write_text(decomposed)
     recognized = call(
         BUILD / "bin" / "binade-opt",
         tmp_path / "m.mlir",
@@ -266,7 +266,7 @@ def test_recognized_gradients_have_the_same_values(op, case, shapes, tmp_path):
         for index, shape in enumerate(shapes)
     }
     (before,), (after,) = (
-        evaluate(tmp_path, text, inputs).values() for text in (spelled, recognized)
+        evaluate(tmp_path, text, inputs).values() for text in (decomposed, recognized)
     )
     # Formulas of f32, whose sums are of up to 64 numbers below 8.
     np.testing.assert_allclose(after, before, rtol=0, atol=4e-6)

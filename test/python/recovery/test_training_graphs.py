@@ -28,7 +28,7 @@ ALL_POLICIES = sorted(p.stem for p in (ROOT / "lib/Precision/Policies").glob("*.
 # The convolution network is chaotic: f32 and f64 part after two steps.
 STEPS = {"mlp-digits": 10, "gpt2-tiny": 10, "llama-tiny": 10, "lstm-char": 10,
          "clip-tiny": 10, "detector-tiny": 10, "resnet18-cifar-w8": 2}  # fmt: skip
-# What is kept beside the parameters and not trained.
+# State that is stored with the parameters and not trained.
 CONSTANT = {"llama-tiny": "m.model.rotary_emb.inv_freq"}
 FAST = {
     ("mlp-digits", "grads", "fp16-amp", "adamw"),

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of the reference against NumPy."""
+"""Matmuls and convolutions of the reference, compared with NumPy."""
 
 import itertools
 

@@ -110,9 +110,9 @@ def test_update_scale_follows_grad_scaler():
         assert (scale, count) == (expected["scale"], expected["tracker"]), step
 
 
-@pytest.mark.parametrize("least", ["", ", min = 0.0 : f64"])
-def test_the_scale_keeps_a_finite_reciprocal(least):
-    attributes = "growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64" + least
+@pytest.mark.parametrize("minimum", ["", ", min = 0.0 : f64"])
+def test_the_scale_keeps_a_finite_reciprocal(minimum):
+    attributes = "growth = 2.0 : f64, backoff = 0.5 : f64, interval = 1 : i64" + minimum
     scale, _ = evaluate_op(
         "update_scale", [F32(2**-126), np.int32(0), np.bool_(True)],
         [((), F32), ((), np.int32)], attributes,

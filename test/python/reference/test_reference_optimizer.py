@@ -167,7 +167,7 @@ def test_gradient_statistics():
         assert found, bad
 
 
-def test_kernels_over_many_tensors():
+def test_multi_tensor_kernels():
     """Two segments of different shapes, and what both reduce to."""
     rule = Rule("sgd").text
     scalar = ", ".join(["tensor<f32>"] * 6)

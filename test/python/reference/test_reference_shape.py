@@ -87,7 +87,7 @@ def test_constant():
 
 
 class TestExternal:
-    """Data in a file beside the module."""
+    """Data in a file in the folder of the module."""
 
     def run(self, folder, attribute):
         import subprocess

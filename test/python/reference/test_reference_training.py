@@ -21,7 +21,7 @@ OPTIMIZERS = {
 
 
 class Model:
-    """One shared model in a folder of its own, beside its weights."""
+    """One shared model in a folder of its own, with its weights."""
 
     def __init__(self, name, folder):
         self.source, self.folder = MODELS / name, folder
