@@ -1,7 +1,7 @@
 """Binade from Python: compile training steps, export models, prepare data.
 
-``binade.compile`` makes a ``TrainStep`` of an ONNX model, ``binade.load`` of a bundle;
-``binade.convert`` gives an ONNX model the formats of a policy.
+``binade.compile`` compiles an ONNX model to a ``TrainStep``, ``binade.load`` loads one
+from a bundle; ``binade.convert`` changes the formats of an ONNX model as a policy says.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Alarm", "Metrics", "Policy", "TrainStep", "compile", "convert", "load"]
 
-# Names that need the extension are loaded on their first use: exporting models and
-# reading runs do without.
+# Names that need the compiled extension are imported on first use, because exporting
+# models and reading runs work without it.
 _HOMES = {
     "Alarm": "binade.alarms",
     "Metrics": "binade.metrics",

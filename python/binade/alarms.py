@@ -1,4 +1,4 @@
-"""Early warning of steps that are called from Python (docs/Monitoring.md)."""
+"""Alarm rules for steps that are called from Python (docs/Monitoring.md)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ _LOG = logging.getLogger("binade")
 
 @dataclass(frozen=True)
 class Alarm:
-    """What a rule found, as a line of ``alarms.jsonl``; as text, what a terminal shows.
+    """An alarm that a rule raised: the fields of a line of ``alarms.jsonl``.
+
+    ``str(alarm)`` is the text that ``binade train`` prints for it.
 
     Attributes:
-      step: Which call of the step it was, from 1.
-      rule: A name of ``binade list alarms``, or of a file of rules.
-      where: ``kind/layer`` of the value; empty where the rule goes by metrics.
-      since: The first step of the window that counts.
-      value: The number that the rule watches.
-      message: What was found.
-      forecast: A value, and the step at which it is reached by a straight line.
-      remedy: What helps, as a sentence.
-      policy: A policy that helps: a name, or lines of a file.
+      step: The number of the call that raised the alarm, from 1.
+      rule: The rule's name, from ``binade list alarms`` or a file of rules.
+      where: ``kind/layer`` of the value; empty for a rule on metrics.
+      since: The first step of the window that the rule evaluated.
+      value: The value that the rule compares with its threshold.
+      message: The finding, as a sentence.
+      forecast: A value, and the step at which a linear extrapolation reaches it.
+      remedy: A suggested remedy, as a sentence.
+      policy: A policy that applies the remedy: a name, or lines of a policy file.
+      text: The whole alarm as printed text.
     """
 
     step: int
@@ -45,12 +48,12 @@ class Alarm:
 
 
 def as_words(alarms: str | Sequence[str]) -> list[str]:
-    """What ``--alarms`` takes, from one word or several."""
+    """Returns the values of ``--alarms`` from one string or a list of strings."""
     return as_texts(alarms, "alarms")
 
 
 def check_action(on_alarm: str) -> None:
-    """Refuses an action that a step which is called from Python has not.
+    """Rejects an alarm action that a step called from Python does not support.
 
     Raises:
       UsageError: If it is neither empty, ``warn`` nor ``stop``.
@@ -68,7 +71,7 @@ def check_action(on_alarm: str) -> None:
 
 
 class Watch:
-    """Holds the rules of a step against its calls."""
+    """Evaluates the alarm rules of a step after each call."""
 
     def __init__(
         self, program: _core.Program, words: Sequence[str], on_alarm: str
@@ -83,10 +86,10 @@ class Watch:
         return self._chosen.rules
 
     def observe(self, scale: float | None, loss: float) -> list[Alarm]:
-        """Looks at the step that is just done, and logs its alarms.
+        """Evaluates the rules on the step that just finished, and logs its alarms.
 
         Raises:
-          AlarmError: If there are any, and alarms stop training.
+          AlarmError: If a rule raised an alarm and the action is ``stop``.
         """
         self.step += 1
         found = [

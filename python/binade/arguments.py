@@ -1,4 +1,4 @@
-"""Values of options that several commands take."""
+"""Parsers for option values that several commands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def split_names(text: str) -> list[str]:
-    """P,Q,..."""
+    """Parses names separated by commas: ``P,Q,...``."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise argparse.ArgumentTypeError(
@@ -16,7 +16,7 @@ def split_names(text: str) -> list[str]:
 
 
 def split_numbers(text: str) -> list[int]:
-    """N,M,..."""
+    """Parses integers separated by commas: ``N,M,...``."""
     try:
         return [int(part) for part in split_names(text)]
     except ValueError as error:
@@ -26,14 +26,14 @@ def split_numbers(text: str) -> list[int]:
 
 
 def parse_count(text: str) -> int:
-    """A number from 0 on."""
+    """Parses an integer that is at least 0."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number from 0 on, got '{text}'")
     return int(text)
 
 
 def parse_positive(text: str) -> int:
-    """A number from 1 on."""
+    """Parses an integer that is at least 1."""
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
     return int(text)

@@ -1,4 +1,4 @@
-"""Arrays of any library as the bytes of a port, and ports as numpy arrays."""
+"""Converts arrays of any library to the bytes of a port, and ports to numpy arrays."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _EXTENDED = {
 
 
 def as_array(values: Any, place: str = "the values") -> np.ndarray:
-    """What supports DLPack or numpy's array protocol, or is a list of numbers, as an array.
+    """Returns a numpy array of an object with DLPack or numpy's protocol, or of a list.
 
-    Without a copy where the memory is the CPU's and dense; from another device by a copy
-    of the library whose array it is. ``place`` names the values in errors.
+    Dense CPU memory is shared without a copy. An array on another device is first copied
+    to the CPU by its own library. ``place`` names the values in errors.
 
     Raises:
       UsageError: If it is not a dense array of numbers.
@@ -84,12 +84,13 @@ def _copy_to_host(values: Any, device: int, place: str) -> Any:
 def as_bytes(
     values: object, dtype: str, shape: Sequence[int], place: str
 ) -> np.ndarray:
-    """``values`` as a port of that type and shape holds them, in bytes.
+    """Returns ``values`` as the bytes of a port with this element type and shape.
 
     Floats are rounded to the port's type; integers must fit into it.
 
     Raises:
-      UsageError: If shape or kind of type differ, or an integer does not fit.
+      UsageError: If the shape or the kind of type (float, integer, bool, complex)
+        differs, or an integer does not fit.
     """
     array = as_array(values, place)
     if array.shape != tuple(shape):
@@ -113,6 +114,6 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def from_bytes(memory: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
-    """The bytes of a port as an array of its type, without a copy."""
+    """Returns a view of a port's bytes as an array of its type and shape."""
     assert memory.size == math.prod(shape) * DTYPES[dtype].itemsize
     return memory.view(DTYPES[dtype]).reshape(tuple(shape))

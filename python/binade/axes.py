@@ -1,4 +1,4 @@
-"""Names of a batch's axes whose sizes are chosen when a graph is compiled."""
+"""Symbolic dimensions: named batch axes that get their sizes when a graph is compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from binade.errors import RejectedError
 
 
 def parse(text: str) -> tuple[str, list[str]]:
-    """``tokens=batch,context``: an input and the names of its axes."""
+    """Parses ``tokens=batch,context``: an input and the names of its axes."""
     name, sign, names = text.partition("=")
     if not name or not sign:
         raise RejectedError(f"--dims expects INPUT=AXIS,AXIS, got '{text}'")
@@ -20,7 +20,11 @@ def parse(text: str) -> tuple[str, list[str]]:
 def sizes(
     batch: Mapping[str, torch.Tensor], dims: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
-    """The sizes in the batch of the axes that `dims` names."""
+    """Returns the size that each axis named in `dims` has in the batch.
+
+    Raises:
+      RejectedError: If `dims` does not fit the batch, or a size is below 2.
+    """
     found: dict[str, int] = {}
     for name, names in dims.items():
         if name not in batch:
@@ -53,10 +57,10 @@ def sizes(
 def dynamic_shapes(
     batch: Mapping[str, torch.Tensor], dims: Mapping[str, Sequence[str]]
 ) -> tuple | None:
-    """The dynamic shapes that PyTorch gets for the arguments of ``Step.forward``."""
+    """Returns the ``dynamic_shapes`` of torch.export for the arguments of ``Step.forward``."""
     if not dims:
         return None
-    # Named ones would be refused for guards that hold of all sizes but one.
+    # PyTorch rejects a named Dim if a guard excludes a single size; DYNAMIC is accepted.
     dynamic = torch.export.Dim.DYNAMIC
     return (
         tuple(

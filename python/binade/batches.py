@@ -1,4 +1,4 @@
-"""Batches as arguments of a compiled step."""
+"""Checks batches and copies them to the inputs of a compiled step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def as_batches(
     count: int,
     inputs: Iterable[str],
 ) -> list[Mapping[str, object]]:
-    """The ``count`` batches of a step: one alone, or a sequence of them.
+    """Returns the ``count`` batches of a step from one batch or a sequence of batches.
 
     Raises:
       UsageError: If a batch is not a dictionary, or their number is wrong.

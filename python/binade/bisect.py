@@ -1,8 +1,9 @@
-"""Which decisions of a policy break a run: ``binade bisect MODEL --policy P --criterion C``.
+"""Finds the decisions of a policy that break a run.
 
-Forward pass, backward pass and states are tested first, then layers, then ops. The
-order of guesses is the evidence's: the error that each introduces in a step, as ``binade
-shadow`` measures it. What is found is made as small as delta debugging makes it.
+``binade bisect MODEL --policy P --criterion C`` tests forward pass, backward pass and
+optimizer states first, then layers, then ops. It tries units in the order of the error
+that each introduces in a step, which ``binade shadow`` measures, and reduces the found set
+by delta debugging.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from binade.version import add_version
 
 
 class Search:
-    """Finds a small set of units without which the run is good."""
+    """Finds a small set of units such that the run is good with these kept in f32."""
 
     def __init__(self, trials: Trials) -> None:
         self.trials = trials
-        self.best: list[Unit] = []  # The smallest that was seen to suffice.
+        self.best: list[Unit] = []  # The units of the last good run.
 
     def suffices(self, units: Sequence[Unit]) -> bool:
         label = ", ".join(unit.label for unit in units[:3])
@@ -55,8 +56,8 @@ class Search:
         return good
 
     def refine(self, units: list[Unit]) -> list[Unit] | None:
-        """The fewest of `units`, which are in the order of suspicion; None where all of
-        them do not suffice."""
+        """Returns a minimal subset of `units` that suffices, or None if all together do
+        not. The units are ordered from the largest error to the smallest."""
         count = 1
         while not self.suffices(units[:count]):
             if count >= len(units):
@@ -65,7 +66,8 @@ class Search:
         return self.minimize(units[:count])
 
     def minimize(self, units: list[Unit]) -> list[Unit]:
-        """Delta debugging (Zeller, Hildebrandt, 2002), by what can be left out."""
+        """Removes units that are not needed, by delta debugging (Zeller, Hildebrandt,
+        2002)."""
         parts = 2
         while len(units) > 1:
             size = -(-len(units) // parts)
@@ -82,7 +84,7 @@ class Search:
         return units
 
     def run(self, report: dict[str, Any]) -> list[Unit]:
-        """The units to blame, as few as possible; empty if all of them together do not help."""
+        """Returns a minimal set of units to blame; empty if all of them do not suffice."""
         suspects = list_suspects(report)
         phases = dict.fromkeys(entry["phase"] for entry in suspects)
         found = self.refine(make_groups(list(phases)))
@@ -90,14 +92,14 @@ class Search:
             blamed = [e for e in suspects if covered(found or [], [e])]
             finer = self.refine(make_units(blamed, key))
             if finer is None:
-                break  # What has no node is in the coarser units alone.
+                break  # Entries without a node are covered by the coarser units only.
             if covered(finer, blamed) < len(blamed):
-                found = finer  # Otherwise the coarser says the same in fewer words.
+                found = finer  # Otherwise the coarser units cover the same entries.
         return found or []
 
 
 def collect_evidence(trial: Trial, out: Path) -> dict[str, Any]:
-    """The trace of the step at which a run went wrong, or of its last."""
+    """Returns the trace of the first step that was skipped or not finite, or the last."""
     run = read_run(trial.path)
     bad = [s["step"] for s in run.steps if s["loss"] is None or s["skipped"]]
     number = bad[0] if bad else len(run.steps)
@@ -117,7 +119,7 @@ def format_trials(trials: Trials) -> str:
 
 
 def conclude(trials: Trials, found: Sequence[Unit], text: str) -> None:
-    """Writes the policy, where there is one, and the report, and prints the end."""
+    """Writes the repaired policy, if units were found, and the report; prints a summary."""
     report = [f"criterion: {trials.describe()}", text]
     if found:
         path = trials.out / "repaired.yaml"
@@ -203,7 +205,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     )  # fmt: skip
     parser.add_argument(
         "--max-runs", type=parse_count, default=0, metavar="N",
-        help="train so often in this call at most; 0 for no limit",
+        help="maximum number of trainings in this call; 0 for no limit",
     )  # fmt: skip
     return parser.parse_known_args(arguments)
 

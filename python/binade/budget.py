@@ -1,4 +1,4 @@
-"""What a step may take: ``memory=70%,time=5ms``."""
+"""Parses ``--budget`` of ``binade search``: ``memory=70%,time=5ms``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binade.errors import UsageError
 
-# In bytes, and in milliseconds.
+# Factors that convert a unit to bytes (memory) or milliseconds (time).
 UNITS = {
     "memory": {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
     "time": {"ms": 1, "s": 1e3},
@@ -17,20 +17,21 @@ _FORM = re.compile(r"(?P<number>[0-9.]+(?:e[0-9]+)?)\s*(?P<unit>%|[A-Za-z]*)")
 
 @dataclass(frozen=True)
 class Limit:
-    """Of one resource."""
+    """The limit of one resource: a number and its unit."""
 
     number: float
     unit: str
 
     def resolve(self, resource: str, reference: float) -> float:
-        """In bytes or milliseconds; a percentage is of `reference`, what fp32 takes."""
+        """Returns the limit in bytes or milliseconds; a percentage is relative to
+        `reference`, the memory or time of fp32."""
         if self.unit == "%":
             return reference * self.number / 100
         return self.number * UNITS[resource][self.unit]
 
 
 def parse_budget(text: str) -> dict[str, Limit]:
-    """Reads RESOURCE=LIMIT with commas between: resource and its limit.
+    """Parses ``RESOURCE=LIMIT,...`` and returns the limit of each resource.
 
     Raises:
       UsageError: If it is not a budget; the text says which part.

@@ -1,11 +1,11 @@
-"""Policies that a search can try: a policy as it is, changed in what it keeps of states and
-of activations, and in how many layers it leaves wide.
+"""The candidates of ``binade search``: variants of a policy.
 
-How many of the activations are saved for backward, and not recomputed there, is an
-option of training: a policy does not say it.
+A variant changes the formats of optimizer states and of tensors saved for backward, and
+the share of layers that stay in f32. The most sensitive layers stay in f32 first: those
+whose ops introduce the largest errors, which ``binade shadow`` measures.
 
-What is left wide first is what a step shows to be most sensitive: the layers whose ops
-introduce the largest errors, as ``binade shadow`` measures them.
+The share of saved tensors that are kept, and not recomputed in the backward pass, is an
+option of ``binade train`` (``--budget``) and not part of a policy.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from binade import overrides
 from binade.overrides import Rule
 from binade.units import Unit, by_layer, list_suspects, make_units
 
-OWN = "policy"  # As the policy has it; of saved values: all of them.
-# Of the layers that have a narrow format; the most sensitive ones.
+OWN = "policy"  # The policy's own choice; for saved tensors: keep all of them.
+# Shares of the layers with a narrow format that stay in f32, the most sensitive first.
 WIDE = (0.0, 0.125, 0.25, 0.5)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A point of the space."""
+    """A point of the search space."""
 
     policy: str  # A name, or the path of a file.
     states: str = OWN  # A format.
     saved: str = OWN  # A format.
-    kept: str = OWN  # Saved values, in the form of ``--budget`` of ``binade train``.
+    kept: str = OWN  # Share of saved values: ``--budget`` of ``binade train``.
     wide: float = 0.0  # One of WIDE.
 
     @property
     def name(self) -> str:
-        """One that a file can have."""
+        """A name that is valid as a file name."""
         parts = [Path(self.policy).stem]
         parts += [f"states-{self.states}"] if self.states != OWN else []
         parts += [f"saved-{self.saved}"] if self.saved != OWN else []
@@ -46,7 +46,7 @@ class Choice:
         return "_".join(parts).replace(":", "-")
 
     def as_dict(self) -> dict[str, Any]:
-        """By axis."""
+        """The values by the name of their axis."""
         return asdict(self)
 
     @property
@@ -55,7 +55,8 @@ class Choice:
         return ["--budget", self.kept] if self.kept != OWN else []
 
     def rules(self, sensitive: Sequence[Unit]) -> list[Rule]:
-        """What is added to the policy; `sensitive` are its layers, the worst first."""
+        """Returns the rules to add to the policy; `sensitive` are its layers by falling
+        error."""
         rules: list[Rule] = []
         if self.states != OWN:
             match: dict[str, Any] = {"op": "optimizer_update"}
@@ -70,7 +71,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Space:
-    """What is chosen from."""
+    """The search space: the values of each axis."""
 
     policies: Sequence[str]
     states: Sequence[str]
@@ -78,16 +79,16 @@ class Space:
     kept: Sequence[str]
 
     def axes(self) -> dict[str, list[Any]]:
-        """What the fields of a ``Choice`` can be."""
+        """Returns the possible values of each field of ``Choice``."""
         return {
             "policy": list(self.policies), "states": [OWN, *self.states],
             "saved": [OWN, *self.saved], "kept": [OWN, *self.kept], "wide": list(WIDE),
         }  # fmt: skip
 
     def list_first(self) -> list[Choice]:
-        """What a search begins with: the policies as they are, each with fewer saved values,
-        which changes no bit as long as values can be recomputed, and each with all formats
-        that save memory."""
+        """Returns the first candidates: each policy unchanged, with fewer saved values (the
+        same bits as long as values can be recomputed), and with the first formats for states
+        and saved values."""
         first = [Choice(policy) for policy in self.policies]
         first += [Choice(policy, kept=kept)
                   for policy in self.policies for kept in self.kept[:1]]  # fmt: skip
@@ -98,9 +99,9 @@ class Space:
 
 
 def list_sensitive(report: Mapping[str, Any]) -> list[Unit]:
-    """The layers of a trace that have a narrow format, the largest error first.
+    """Returns the layers of a trace that have a narrow format, the largest error first.
 
-    States are chosen by their formats, not layer by layer.
+    Optimizer states are left out: the search varies their format for all layers at once.
     """
     suspects = [e for e in list_suspects(dict(report)) if e["phase"] != "optimizer"]
     return make_units(suspects, by_layer)

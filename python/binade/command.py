@@ -1,4 +1,4 @@
-"""What the commands ``python -m binade.*`` share: objects by name, errors."""
+"""Shared by the commands ``python -m binade.*``: imports by name, reports of errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binade.errors import (
     classify_system_error,
 )
 
-# Exit codes of the ``binade`` drivers that are looked at.
+# Exit codes of the ``binade`` drivers that Python code compares with.
 DIFFERENT = 1
 REJECTED = RejectedError.exit_code
 NUMERIC = NumericError.exit_code
@@ -70,8 +70,8 @@ def run_command(
 
     Without an error the code is what `body` returns, 0 for None. A signal that means a
     bug is reported with the traceback before it ends the process.
-    If the reader of the output has gone, as after ``| head``, the process ends by SIGPIPE
-    without a message.
+    If the reader of the output has closed its pipe, as ``| head`` does, the process ends
+    by SIGPIPE without a message.
     """
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)

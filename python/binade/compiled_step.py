@@ -1,4 +1,4 @@
-"""One compiled training step with its memory, called with batches."""
+"""``TrainStep``: a compiled training step and its tensors, called with batches."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _LOG = logging.getLogger("binade")
 
 
 class TrainStep:
-    """A compiled training step with its memory: parameters, states, batch.
+    """A compiled training step and the tensors that it reads and writes.
 
     Attributes:
       parameters: The trained parameters.
-      buffers: Other state of the model, such as running statistics.
-      states: Of the optimizer, named ``<state>/<parameter>``.
+      buffers: Other tensors of the model, such as running statistics.
+      states: Optimizer states, named ``<state>/<parameter>``.
       batch: The inputs of the model.
-      outputs: The model's outputs, where it was compiled to keep them.
-      gradients: Where it was compiled to keep them.
-      settings: Hyper-parameters, which may be changed between steps; a schedule sets its
-        own before each call.
+      outputs: The model's outputs, if compiled with ``keep_outputs``.
+      gradients: The gradients, if compiled with ``keep_gradients``.
+      settings: Hyper-parameters, which may be changed between steps; a schedule
+        overwrites those that it controls before each call.
       alarms: The alarms that rules raised in all calls so far.
       statistics: The statistics of the last call that ``stats``, the policy and rules of
         alarms request, by ``kind/layer/statistic``; those with ``@every=N`` only in each
@@ -66,11 +66,11 @@ class TrainStep:
         self.settings = Settings(program)
 
     def ports(self, role: str) -> Ports:
-        """Tensors of any role of docs/Runtime.md: ``metric``, ``rng``, ``step``, ..."""
+        """Returns the tensors of a role of docs/Runtime.md: ``metric``, ``rng``, ..."""
         return Ports(self._program, role)
 
     def keep(self, owner: object) -> None:
-        """Lets ``owner`` live as long as the step."""
+        """Keeps a reference to ``owner`` as long as the step exists."""
         self._kept.append(owner)
 
     @property
@@ -93,7 +93,7 @@ class TrainStep:
 
     @property
     def updates(self) -> int:
-        """How many updates were applied; skipped steps do not count."""
+        """The number of updates that were applied; skipped steps do not count."""
         return int(self._program.scalar("step", "step") or 0)
 
     @updates.setter
@@ -116,17 +116,19 @@ class TrainStep:
     def __call__(
         self, batch: Mapping[str, object] | Sequence[Mapping[str, object]]
     ) -> Metrics:
-        """Computes gradients of the batch and updates the parameters by them.
+        """Computes the gradients of a batch and updates the parameters.
 
         Args:
-          batch: Values of the model's inputs by name, as anything that supports DLPack
-            or numpy; for a step of several batches a sequence of as many.
+          batch: Values of the model's inputs by name, as any array that supports DLPack
+            or numpy's protocol, with the shapes of ``batch``. A step compiled with
+            ``accumulate=N`` takes a sequence of N such dictionaries.
 
         Raises:
           UsageError: If an input is missing or unknown, or has another type or shape.
           RejectedError: If an index or label is out of range.
           DeviceError: If a device failed.
-          AlarmError: If there are alarms, and they stop training. The step is done.
+          AlarmError: If a rule raised an alarm and the action is ``stop``. The update
+            has been applied.
         """
         batches = as_batches(batch, self._program.batches(), self.batch)
         self._schedules.apply(self.calls)
@@ -152,17 +154,17 @@ class TrainStep:
         *,
         progress: bool | None = None,
     ) -> list[Metrics]:
-        """A step for each of ``batches``, with a bar that shows the loss.
+        """Runs one step per element of ``batches``; a progress bar shows the loss.
 
         Args:
-          batches: What a step takes, one after the other.
-          progress: Whether there is a bar; without, where stderr is a terminal.
+          batches: The arguments of the steps, in order.
+          progress: Whether to show the bar; by default if stderr is a terminal.
 
         Returns:
-          What each step says of itself.
+          The metrics of each step.
 
         Raises:
-          As a step; what was trained before stays.
+          The errors of a call. The updates of the steps before are kept.
         """
         hidden = None if progress is None else not progress
         seen = []
@@ -179,11 +181,11 @@ class TrainStep:
         return seen
 
     def evaluate(self, batch: Mapping[str, object]) -> float:
-        """The loss of a batch as the model is evaluated: without dropout, with running
+        """Returns the loss of a batch in evaluation mode: without dropout, with running
         statistics. Nothing is updated.
 
         Raises:
-          UsageError: If the step has no loss, or as for a step.
+          UsageError: If the step has no loss, or the batch is wrong as for a call.
         """
         if not self._program.has_evaluation():
             raise UsageError("the step has no loss to evaluate")
@@ -195,7 +197,7 @@ class TrainStep:
         self._program.save(os.fspath(path))
 
     def restore(self, path: str | os.PathLike) -> list[str]:
-        """Reads what ``save`` wrote, or weights alone, by name.
+        """Reads a file that ``save`` wrote, or a file with weights only, by name.
 
         Returns:
           Parameters and buffers that the file lacks; they keep their values.
@@ -207,8 +209,8 @@ class TrainStep:
         return missing
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes the compiled step with its initial weights as a bundle, which ``load``
-        and ``binade-run`` take.
+        """Writes the compiled step with its initial weights as a bundle for ``load`` and
+        ``binade-run``.
 
         Raises:
           UsageError: If it came from a bundle.
@@ -216,8 +218,8 @@ class TrainStep:
         self._needs_compiler("write").write(os.fspath(path))
 
     def explain(self) -> dict[str, Any]:
-        """Why each op, gradient, parameter and state has its format: what ``binade
-        explain --format json`` prints.
+        """Returns why each op, gradient, parameter and state has its format: the output
+        of ``binade explain --format json``.
 
         Raises:
           UsageError: If the step came from a bundle.
@@ -225,8 +227,8 @@ class TrainStep:
         return json.loads(self._needs_compiler("explain").explain())
 
     def plan(self) -> dict[str, Any]:
-        """Memory, launches and library calls of the step, as ``binade inspect --json``
-        prints them."""
+        """Returns memory, launches and library calls of the step: the output of ``binade
+        inspect --json``."""
         return json.loads(self._program.plan())
 
     def _needs_compiler(self, what: str) -> _core.Compiled:
@@ -235,7 +237,7 @@ class TrainStep:
         return self._compiled
 
     def _look(self, scale: float | None, loss: float) -> None:
-        """Records the alarms and the statistics of the step that was just done."""
+        """Records the alarms and the statistics of the step that just finished."""
         try:
             self.alarms += self._watch.observe(scale, loss)
         except AlarmError as error:

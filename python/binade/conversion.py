@@ -1,4 +1,4 @@
-"""ONNX models in the formats of a policy: ``binade.convert``."""
+"""``binade.convert``: changes the formats of an ONNX model as a policy says."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def convert(
     allow_links: bool = False,
     fail_on_nonfinite: bool = False,
 ) -> onnx.ModelProto:
-    """Gives an ONNX model the formats of a policy, as ``binade convert`` does.
+    """Changes the formats of an ONNX model as a policy says, like ``binade convert``.
 
     Keeps the graph's nodes, names, inputs and outputs. The logger ``binade`` reports the
     conversion and each node that stays in f32 at level INFO, and each decision that could
@@ -46,22 +46,23 @@ def convert(
     Args:
       model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.
       policy: As for ``binade.compile``.
-      output: Where to write the model, too. External weights go to the same directory.
+      output: A file to write the model to. External weights go to the same directory.
       io_types: Formats of inputs and outputs in f32 whose names match a glob:
         ``{"*": "f16"}``; ``"f32"``, ``"f16"`` or ``"bf16"``.
-      loss_scale: A power of two by which gradients in f16 are multiplied inside of the
-        graph; the policy's without.
+      loss_scale: A power of two by which gradients in f16 are multiplied inside the
+        graph; by default the policy's.
       dynamic_scale: Whether the scale is an input of the graph, and its next value an
         output.
-      loss_output: The output that is the loss; ``"loss"`` without.
+      loss_output: The name of the output that is the loss; by default ``"loss"``.
       ranges: A file of ranges that ``binade train --record`` wrote.
-      dims: Values of symbolic dimensions, for deciding; the model keeps them.
-      directory: Where a model that is not a path has its external weights.
-      allow_links: Whether a file of weights may have more than one name.
+      dims: Values of symbolic dimensions that the policy's decisions are based on; the
+        dimensions stay symbolic in the model.
+      directory: The directory of the external weights of a model that is not a path.
+      allow_links: Whether a weights file may have several hard links.
       fail_on_nonfinite: Whether to refuse weights that hold a NaN or an infinity.
 
     Returns:
-      The model; with its weights, unless it was written to ``output``.
+      The converted model; external weights are loaded unless ``output`` is given.
 
     Raises:
       UsageError: If an argument is wrong.
@@ -110,7 +111,7 @@ def _is_power(scale: object) -> bool:
 def _as_path(
     model: object, directory: str | os.PathLike | None, folder: str
 ) -> Iterator[str]:
-    """A file of the model, in `folder` if it has none."""
+    """Yields the path of the model's file; writes it to `folder` if it has none."""
     import onnx
 
     if isinstance(model, (str, os.PathLike)):

@@ -1,4 +1,4 @@
-"""What a run has to reach: ``eval_loss@200 <= fp32*1.01``."""
+"""Parses and evaluates ``--criterion``: ``eval_loss@200 <= fp32*1.01``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"fp32|(?:fp32\s*(?P<sign>[*+])\s*)?(?P<number>[^\s*+]+)")
 
 @dataclass(frozen=True)
 class Criterion:
-    """A metric of a step, and what it is compared with."""
+    """A comparison of a step's metric with a limit."""
 
     text: str
     metric: str
@@ -32,18 +32,18 @@ class Criterion:
         return bool(self.sign)
 
     def limit(self, reference: float | None) -> float:
-        """The number to be compared with; `reference` is the metric in fp32."""
+        """Returns the limit as a number; `reference` is the metric of the fp32 run."""
         if not self.sign:
             return self.number
         assert reference is not None
         return reference * self.number if self.sign == "*" else reference + self.number
 
     def measure(self, run: Run) -> float | None:
-        """The metric of the step; of ``skipped`` the number of steps up to it. None
-        where the run did not come so far, or the metric is not finite.
+        """Returns the metric of the step; for ``skipped`` the number of skipped steps up
+        to it. None if the run ended before the step, or the metric is not finite.
 
         Raises:
-          UsageError: If the run has come so far, and does not have the metric.
+          UsageError: If the run reached the step and did not record ``eval_loss``.
         """
         if len(run.steps) < self.step:
             return None
@@ -59,7 +59,7 @@ class Criterion:
         return value
 
     def holds(self, value: float | None, limit: float) -> bool:
-        """Whether a run that measured `value` is good; None never is."""
+        """Whether `value` meets the criterion; None and non-finite values do not."""
         if value is None or not math.isfinite(value):
             return False
         return {
@@ -69,7 +69,7 @@ class Criterion:
 
 
 def parse_criterion(text: str) -> Criterion:
-    """Reads METRIC@STEP RELATION LIMIT; a limit is NUMBER, fp32, fp32*NUMBER or
+    """Parses METRIC@STEP RELATION LIMIT; a limit is NUMBER, fp32, fp32*NUMBER or
     fp32+NUMBER.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Pictures of training runs: loss and held-out loss over steps.
+"""Plots training runs: loss and held-out loss over steps.
 
-Runs that differ in nothing but their seed are one curve: their mean in a band from
-the smallest to the largest. Below is by how much each mean is above that of the first
-curve, for policies may agree to more digits than a picture shows. HTML files hold all
-that they need.
+Runs that differ only in their seed form one curve: their mean, with a band from the
+minimum to the maximum. A second panel shows the difference of each mean from the first
+curve's, because policies may agree to more digits than the first panel can show. HTML
+files are self-contained.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 # After Okabe and Ito: distinct for all kinds of colour vision, and in grey. The last two are Tol's.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555",
           "#882255", "#117733")  # fmt: skip
-# A training loss is the mean over this part of the run around a step.
+# The training loss is averaged over a window of this share of the run's steps.
 SMOOTHED = 0.05
 
 
 @dataclass
 class Series:
-    """A number over steps, of one run or of several."""
+    """A metric over steps: mean, minimum and maximum over runs."""
 
     steps: np.ndarray
     mean: np.ndarray
@@ -40,7 +40,7 @@ class Series:
 
 @dataclass
 class Curve:
-    """What is drawn in one color."""
+    """The runs that are drawn in one color."""
 
     label: str
     color: str
@@ -48,7 +48,7 @@ class Curve:
 
     @property
     def raw(self) -> dict[int, float]:
-        """The loss of each step, of a single run."""
+        """The loss of each step if the curve is a single run, otherwise empty."""
         return self.runs[0].series("loss") if len(self.runs) == 1 else {}
 
     @property
@@ -61,7 +61,7 @@ class Curve:
 
 
 def smooth(values: dict[int, float]) -> dict[int, float]:
-    """The mean of each value's neighbours on both sides; at the ends, of fewer."""
+    """Returns moving averages over a centered window, which is shorter at the ends."""
     reach = int(len(values) * SMOOTHED / 2)
     sums = np.concatenate([[0.0], np.cumsum(list(values.values()))])
     at = np.arange(len(values))
@@ -70,20 +70,20 @@ def smooth(values: dict[int, float]) -> dict[int, float]:
 
 
 def combine(series: Sequence[dict[int, float]]) -> Series:
-    """Of the steps that all have."""
+    """Returns mean, minimum and maximum at the steps that all series have."""
     steps = sorted(set.intersection(*(set(one) for one in series)))
     values = np.array([[one[step] for step in steps] for one in series])
     return Series(np.array(steps), values.mean(0), values.min(0), values.max(0))
 
 
 def subtract(series: Series, base: Series) -> dict[int, float]:
-    """How far a mean is above another, where both are known."""
+    """Returns the difference of two means at the steps that both have."""
     other = dict(zip(base.steps, base.mean))
     return {s: m - other[s] for s, m in zip(series.steps, series.mean) if s in other}
 
 
 def make_curves(groups: dict[str, list[Run]]) -> list[Curve]:
-    """One of each group that has a loss."""
+    """Returns one curve per group that has a loss."""
     curves = [
         Curve(label, COLORS[i % len(COLORS)], runs)
         for i, (label, runs) in enumerate(groups.items())
@@ -92,16 +92,17 @@ def make_curves(groups: dict[str, list[Run]]) -> list[Curve]:
 
 
 def get_extra_width(index: int, count: int) -> float:
-    """Curves that agree cover each other: the first, at the bottom, is the widest."""
+    """Returns a line width such that equal curves stay visible: the first, which is drawn
+    at the bottom, is the widest."""
     return 1.8 * min(count - 1 - index, 3)
 
 
 def draw(groups: dict[str, list[Run]], out: Path) -> list[Path]:
-    """Writes ``out`` + ``.html`` and ``.png``, or the one of them that it ends with.
+    """Writes ``out.html`` and ``out.png``, or one file if ``out`` has such a suffix.
 
     Args:
-      groups: What is one curve, by its label (see ``run.group_runs``).
-      out: The name of the pictures.
+      groups: The runs of each curve by its label (see ``run.group_runs``).
+      out: The path of the pictures, with or without a suffix.
 
     Raises:
       RejectedError: If nothing can be drawn.
@@ -179,7 +180,7 @@ def write_html(curves: Sequence[Curve], title: str, path: Path) -> None:
 
 
 def make_figure(curves: Sequence[Curve], title: str) -> Figure:
-    """The curves as a figure that can be looked into."""
+    """Returns the curves as an interactive figure."""
     from plotly.subplots import make_subplots
 
     rows = min(len(curves), 2)
@@ -188,7 +189,7 @@ def make_figure(curves: Sequence[Curve], title: str) -> Figure:
     )
 
     def add(x, y, row=1, **more) -> None:
-        # Lists stay readable in the file.
+        # Lists stay readable in the file, unlike the encoded bytes of arrays.
         y = [float(f"{value:.7g}") for value in y]
         figure.add_scatter(x=[int(step) for step in x], y=y, row=row, col=1, **more)
 

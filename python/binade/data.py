@@ -1,9 +1,9 @@
 """Turns npz files, text and PyTorch data sets into Binade's data files.
 
-A data file is a safetensors file with one tensor per batch input whose first axis
-counts samples; of text, one stream of tokens, from which ``binade train --window``
-cuts inputs. Integers are stored in the narrowest type that holds them all; training
-widens them again.
+A data file is a safetensors file with one tensor per batch input, whose first axis
+counts samples. For text it has one tensor ``tokens``, from which ``binade train
+--window`` cuts inputs. Integers are stored in the narrowest type that holds them all;
+training converts them to the types of the model's inputs.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def convert_text(
     Args:
       source: A UTF-8 text file.
       out: The data file to write.
-      vocabulary: ``"characters"``: a token is the place of a character in the sorted
+      vocabulary: ``"characters"``: a token is the index of a character in the sorted
         list of the text's characters; ``"bytes"``: a token is a byte; or a data
-        file whose list is used. The list stands in the file's metadata.
+        file whose list is used. The list is stored in the file's metadata.
       split: Share of the tokens that goes to a second, held-out file.
     """
     with reading(source):
@@ -221,7 +221,7 @@ def _read_npz(source: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 def _tokens(
     text: str, symbols: Sequence[str], source: str | os.PathLike[str]
 ) -> np.ndarray:
-    """The place of each character of a text in a list of characters."""
+    """Returns the index of each character of a text in a list of characters."""
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     table = np.array([ord(symbol) for symbol in symbols], np.uint32)
     order = np.argsort(table)
@@ -237,7 +237,7 @@ def _tokens(
 
 
 def _named_parts(sample: object, names: Sequence[str] | None) -> dict[str, np.ndarray]:
-    """A sample of a data set as arrays by name."""
+    """Returns a sample of a data set as arrays by name."""
     if isinstance(sample, Mapping):
         return {str(name): np.asarray(part) for name, part in sample.items()}
     parts = sample if isinstance(sample, (tuple, list)) else (sample,)
@@ -250,7 +250,7 @@ def _named_parts(sample: object, names: Sequence[str] | None) -> dict[str, np.nd
 
 
 def _held_out_count(count: int, split: float, source: str | os.PathLike[str]) -> int:
-    """How many of `count` samples a share is; both parts keep at least one."""
+    """Returns how many of `count` samples are held out; both parts get at least one."""
     if not 0 <= split < 1:
         raise RejectedError(f"the held-out share must be in [0, 1), got {split}")
     held_out = round(count * split)
@@ -263,7 +263,7 @@ def _held_out_count(count: int, split: float, source: str | os.PathLike[str]) ->
 
 
 def _draw_order(count: int, seed: int) -> np.ndarray:
-    """A random order of `count` samples, the same on every machine."""
+    """Returns a random permutation of `count` samples, the same on every machine."""
     counter = np.zeros((count, 4), np.uint32)
     counter[:, 0] = np.arange(count)
     words = philox(counter, (seed & 0xFFFFFFFF, seed >> 32))[:, 0]
@@ -271,7 +271,8 @@ def _draw_order(count: int, seed: int) -> np.ndarray:
 
 
 def _narrowed(name: str, array: np.ndarray) -> np.ndarray:
-    """The array in a type that a data file holds: small integers, f32."""
+    """Converts an array to a type of data files: the narrowest integer type, or f32 for
+    f64."""
     if array.dtype.kind in "iu":
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         for dtype in _INTEGERS:
@@ -296,7 +297,7 @@ def _write(
     parts = {out: kept}
     if all(len(array) for array in held_out.values()):
         parts[out.with_suffix(".held-out" + out.suffix)] = held_out
-    # One type per tensor in both files.
+    # A tensor has the same type in both files.
     dtypes = {
         name: _narrowed(name, np.concatenate([kept[name], held_out[name]])).dtype
         for name in kept

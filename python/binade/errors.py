@@ -1,4 +1,4 @@
-"""What goes wrong, with the exit code that the ``binade`` drivers have for it."""
+"""Exception classes, with the exit codes that the ``binade`` drivers use for them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _LOG = logging.getLogger("binade")
 
 
 class BinadeError(Exception):
-    """An error of Binade; as text, the whole diagnostic.
+    """The base class of Binade's errors; ``str(error)`` is the whole diagnostic.
 
     Attributes:
-      exit_code: What a ``binade`` command ends with for it (docs/ExitCodes.md).
-      where: The file that it is about, or empty.
+      exit_code: The exit code of a ``binade`` command for this error (docs/ExitCodes.md).
+      where: The file that the error is about, or empty.
       part: The place in that file: ``node '/fc/Gemm' (Gemm)``.
       message: What was found, and what was expected.
-      notes: What helps, and what follows from it.
+      notes: Remedies and consequences.
     """
 
     exit_code = 70
@@ -60,11 +60,11 @@ class NumericError(BinadeError):
 
 
 class AlarmError(NumericError):
-    """Alarms of a step, where they are to stop training; the step itself is done.
+    """A step raised alarms and their action is ``stop``; its update has been applied.
 
     Attributes:
-      alarms: What was found.
-      policy: With which the step's policy asks to continue the training; empty for none.
+      alarms: The alarms, as ``binade.Alarm``.
+      policy: The policy with which the step's policy says to continue; may be empty.
     """
 
     def __init__(self, alarms: Sequence[Any], policy: str = "") -> None:
@@ -75,14 +75,14 @@ class AlarmError(NumericError):
 
 class FileError(BinadeError):
     """A file that the system refuses to read or write: no permission, a full disk, no
-    directory to write into. A path to read that leads to no file is a
+    directory to write into. A file to read that does not exist is a
     ``RejectedError``."""
 
     exit_code = 5
 
 
 class DeviceError(BinadeError):
-    """A device that is not there, or failed."""
+    """A device that does not exist, or failed."""
 
     exit_code = 6
 
@@ -116,7 +116,7 @@ _CLASSES = {
 def make_error(
     text: str, exit_code: int, where: str, part: str, message: str, notes: Sequence[str]
 ) -> BinadeError:
-    """The error that the extension raises, of the class of its exit code."""
+    """Returns an error of the class that has the exit code; the extension raises it."""
     error = _CLASSES.get(exit_code, BinadeError)(
         text, where=where, part=part, message=message, notes=notes
     )
@@ -130,7 +130,7 @@ _NO_RESOURCES = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 def classify_system_error(error: OSError) -> type[BinadeError]:
-    """The class of the error that the compiler raises for a failed system call."""
+    """Returns the class of the error that the compiler raises for a failed system call."""
     if error.errno in _NO_SUCH_PATH:
         return RejectedError
     return ResourceError if error.errno in _NO_RESOURCES else FileError
@@ -163,8 +163,8 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """The same for a file that is written: a missing directory is then a FileError, since
-    no input is wrong.
+    """Turns an OSError into an error about a file that is being written. A missing
+    directory is a FileError here, because no input is wrong.
 
     Raises:
       FileError: If the system refuses to write it.

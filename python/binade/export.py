@@ -1,9 +1,9 @@
 """Exports a PyTorch model, its loss and an example batch to ONNX for training.
 
 ``python -m binade.export pkg.mod:make_model --batch pkg.mod:make_batch`` writes
-``model.onnx`` and its weights in the same directory. The graph computes the scalar ``loss`` and
-keeps the model's outputs; parameters keep their PyTorch names; nothing that depends
-on a parameter is folded. docs/Import.md describes the metadata.
+``model.onnx`` and its weights to the same directory. The graph computes the scalar
+``loss`` and the model's outputs; parameters keep their PyTorch names; nothing that
+depends on a parameter is constant-folded. docs/Import.md describes the metadata.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def export_onnx(
 ) -> onnx.ModelProto:
     """Writes a training graph: forward and loss, with named parameters.
 
-    The model is exported in the mode it is in: call ``model.train()`` or
-    ``model.eval()`` before. Shapes are those of the batch, but for `dims`.
+    The model is exported in its current mode: call ``model.train()`` or
+    ``model.eval()`` before. Shapes are those of the batch, except for axes in `dims`.
 
     Args:
       model: Called with the batch entries that its ``forward`` names (all of them,
@@ -58,9 +58,9 @@ def export_onnx(
         batch that its signature names. Without it the model returns the loss, first
         in a tuple or as ``"loss"`` in a mapping.
       opset: ONNX operator set, 18 or newer.
-      rules: When given, no weights are written: the file carries how to draw each
-        tensor, as recorded while the model was made.
-      dims: For an input by name: names for its axes, "" for one that keeps its size.
+      rules: If given, no weights are written: the file says how to draw each tensor, as
+        recorded while the model was constructed.
+      dims: Names for the axes of an input, by input; "" for an axis of fixed size.
         Named axes take their sizes when the graph is compiled (``--dim batch=64``);
         those of the batch, 2 or more, are the default.
 
@@ -92,7 +92,7 @@ def export_onnx(
 def _check(
     model: torch.nn.Module, batch: Mapping[str, torch.Tensor], output: Path, opset: int
 ) -> None:
-    """Rejects what can be seen to be wrong before tracing."""
+    """Rejects arguments that are wrong before the model is traced."""
     if not isinstance(model, torch.nn.Module):
         raise RejectedError(
             f"the model must be a torch.nn.Module, got {type(model).__name__}"
@@ -141,7 +141,7 @@ def _trace(
     """Traces the step and returns a graph whose inputs are tensors, then batch."""
     with _quiet(), torch.no_grad():
         try:
-            # The places where a model turns gradients off show only if they are on.
+            # With gradients enabled, the places where a model disables them are visible.
             with torch.enable_grad(), gradients.refusing_own_gradients():
                 program = torch.export.export(
                     step,
@@ -149,7 +149,7 @@ def _trace(
                     strict=False,
                     dynamic_shapes=axes.dynamic_shapes(batch, dims),
                 )
-            # With them the exporter makes checks of sizes, and fails at some.
+            # Given example inputs, the exporter checks their sizes, and fails for some.
             program.example_inputs = None
             exported = torch.onnx.export(
                 program,
@@ -193,7 +193,7 @@ def _trace(
 
 @contextlib.contextmanager
 def _quiet():
-    """Suppresses the exporter's remarks about itself; errors are raised."""
+    """Suppresses warnings and log messages of the exporter; errors are raised."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -206,7 +206,8 @@ def _quiet():
 
 
 def _explained(error: Exception, dims: Mapping[str, Sequence[str]]) -> RejectedError:
-    """The cause that a user can act on, out of the exporter's nested errors."""
+    """Returns a RejectedError from the chain of causes of an exporter's error, or a new one
+    with the message of the innermost cause."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, RejectedError):
@@ -228,7 +229,7 @@ def _finish(
     rules: InitialRules | None,
     sizes: Mapping[str, int],
 ) -> None:
-    """Binds the tensors to weights or rules, adds metadata, writes the files."""
+    """Adds weights or initialization rules and metadata, and writes the files."""
     buffers = _running_statistics(proto)
     used = [value.name for value in proto.graph.input if value.name in tensors]
     parameters = {n: p for n, p in model.named_parameters() if n in used}
@@ -272,7 +273,7 @@ def _finish(
 
 
 def _running_statistics(proto: onnx.ModelProto) -> dict[str, dict]:
-    """The statistics that batch norm in training mode advances, as PyTorch does."""
+    """Returns the running statistics that batch norm in training mode updates."""
     found = {}
     for node in proto.graph.node:
         attributes = {attribute.name: attribute.i for attribute in node.attribute}
@@ -284,7 +285,7 @@ def _running_statistics(proto: onnx.ModelProto) -> dict[str, dict]:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor's values as numpy, in its own element type."""
+    """Returns a tensor as a numpy array of the same element type."""
     tensor = tensor.detach().cpu().contiguous()
     dtype = onnx.helper.tensor_dtype_to_np_dtype(
         onnx.TensorProto.DataType.Value(simplify.ONNX_NAMES[tensor.dtype])

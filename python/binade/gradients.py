@@ -1,8 +1,8 @@
-"""Changes of gradients that a PyTorch model makes and an ONNX graph cannot express.
+"""Detects changes of gradients in a PyTorch model that an ONNX graph cannot express.
 
 Examples are ``detach``, ``torch.no_grad``, hooks and ``padding_idx``. The export records
-them as metadata of nodes where it can, and refuses other models: training such a graph
-would give other weights than PyTorch does.
+them as metadata of nodes where it can, and rejects other models, because training such a
+graph would give other weights than PyTorch does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from binade.errors import RejectedError
 
-# Calls of a model that cannot be exported, and what to do instead.
+# Functions that an exported model must not call, and what to do instead.
 _REFUSED = {
     "register_hook": "an ONNX graph has no hooks on gradients; write detach() where a "
     "hook stops the gradient",
@@ -26,7 +26,7 @@ _MAX_NORM = (
     "max_norm changes the weights in the forward pass, which an ONNX graph cannot do; "
     "leave it out, or normalize the rows that are looked up"
 )
-# Modules whose autograd functions have the gradient of their forward pass.
+# Modules whose autograd functions compute the true gradient of their forward pass.
 _HARMLESS = ("torch.utils.checkpoint.",)
 
 
@@ -34,7 +34,7 @@ def check(model: torch.nn.Module) -> None:
     """Refuses a model whose gradients an ONNX graph cannot express.
 
     Raises:
-      RejectedError: It names the module or the parameter, and what to do.
+      RejectedError: The message names the module or the parameter, and a remedy.
     """
     for name, module in model.named_modules():
         _check_embedding(f"'{name}'" if name else "the model", module)

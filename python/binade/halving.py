@@ -1,7 +1,8 @@
-"""Candidates of a search, planned and trained.
+"""Plans and trains the candidates of ``binade search`` by successive halving.
 
-Successive halving (Jamieson, Talwalkar, 2016): all are trained for a part of the steps, the
-better ones for more. Memory is planned, so that what does not fit is left out before.
+Successive halving (Jamieson, Talwalkar, 2016) trains all candidates for a part of the
+steps, and the better ones for more. The memory of a candidate is planned first, so that
+one that exceeds the budget is never trained.
 """
 
 from __future__ import annotations
@@ -27,35 +28,36 @@ from binade.tracing import OF_TRAINING, end_as, run_program, trace_run
 from binade.trainings import train_with_bar
 from binade.units import Unit
 
-# Of a candidate that was trained to the end.
+# The verdict on a candidate that was trained to the end.
 WHOLE = "all steps"
-# What others are compared with.
+# The candidate that others are compared with.
 BASE = Choice("fp32")
-# So often in a row the estimator may propose what was tried, before the search ends.
+# Limit of repeated proposals per bracket. The bracket stays smaller then, and an empty one
+# ends the search.
 PATIENCE = 100
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a step before it is executed."""
+    """The compiler's plan of a candidate's step."""
 
-    bytes: float  # That it needs; infinite where there is no such step.
-    computes: str = ""  # The same for all that compute the same.
-    error: str = ""  # Why there is none.
+    bytes: float  # Peak memory; infinite if the step cannot be compiled.
+    computes: str = ""  # A key that is equal for plans with the same computation.
+    error: str = ""  # Why the step cannot be compiled.
 
 
 @dataclass
 class Candidate:
-    """A choice and what is known of it."""
+    """A choice with its plan and its results."""
 
     choice: Choice
     path: str  # A policy's name or file.
     plan: Plan
     outcomes: list[Outcome] = field(default_factory=list)  # One for each seed.
-    steps: int = 0  # That it was trained for.
-    # Held-out loss above fp32's after these, the mean over seeds.
+    steps: int = 0  # Number of steps trained so far.
+    # Held-out loss after `steps` minus that of fp32, the mean over seeds.
     gap: float | None = None
-    verdict: str = ""  # Why it ended where it did.
+    verdict: str = ""  # Why its training ended; empty while it may continue.
 
     @property
     def name(self) -> str:
@@ -67,30 +69,32 @@ class Candidate:
 
     @property
     def milliseconds(self) -> float | None:
-        """The median step's, of the fastest seed."""
+        """The median time of a step, for the fastest seed."""
         runs = [one.run for one in self.outcomes if one.run]
         return min((run.milliseconds or math.inf for run in runs), default=None)
 
 
 def copy_given(policy: str, folder: Path) -> str:
-    """Copies a policy's file below `folder`, where it is called as no candidate.
+    """Copies a policy's file to ``given`` in `folder`, so that its name does not collide
+    with a candidate's.
 
     Returns:
-      What a policy in `folder` extends.
+      The value of ``extends`` for a policy in `folder`.
     """
     name = overrides.copy_policy(policy, folder / "given")
     return f"given/{name}" if name.endswith(".yaml") else name
 
 
 def plan_rungs(steps: int, count: int, factor: int, every: int | None) -> list[int]:
-    """The steps after which candidates are compared: multiples of `every`, and the last."""
+    """Returns the steps after which candidates are compared: multiples of `every`, and
+    the last step."""
     rungs = [-(-steps // factor**left) for left in reversed(range(count))]
     every = every or rungs[0]
     return sorted({min(steps, -(-rung // every) * every) for rung in rungs})
 
 
 class Search:
-    """Trains candidates of one model; what was trained in its directory is read."""
+    """Trains candidates of one model; trainings that its directory has are reused."""
 
     def __init__(
         self, words: Sequence[str], limits: Mapping[str, Limit], rungs: Sequence[int],
@@ -109,7 +113,7 @@ class Search:
     # --- What a candidate is ------------------------------------------------------------
 
     def plan(self, policy: str, more: Sequence[str] = ()) -> Plan:
-        """Plans a step; `more` are options that not every policy may be able to keep to."""
+        """Plans a step; `more` are options that the compiler may reject for a policy."""
         words = replay.without(self.words, (*OF_TRAINING, "--stats"))
         done = run_program(["binade", "inspect", *words, *more, "--policy", policy,
                             "--json"], os.getcwd())  # fmt: skip
@@ -119,7 +123,7 @@ class Search:
         if done.returncode != 0:
             end_as(done)
         plan = json.loads(done.stdout)
-        # What watches a run may end it, too.
+        # Alarm rules are part of the key, because they may end a run.
         computes = [plan["computation"], plan.get("alarms")]
         return Plan(plan["arena_bytes"], json.dumps(computes))
 
@@ -139,7 +143,7 @@ class Search:
         return self.tried[choice]
 
     def find_equal(self, candidate: Candidate) -> Candidate | None:
-        """An earlier one that computes the same, whatever its policy says."""
+        """Returns an earlier candidate with the same computation, or None."""
         for other in self.tried.values():
             if other is candidate:
                 return None
@@ -148,8 +152,8 @@ class Search:
         return None
 
     def measure_sensitivity(self, policy: str) -> list[Unit]:
-        """Layers of the policy as it is by the error that they introduce, in the last step
-        of the first rung."""
+        """Returns the layers of the unchanged policy by the error that they introduce in
+        the last step of the first rung, the largest first."""
         plain = self.tried.get(Choice(policy)) or self.make(Choice(policy))
         member = self.list_members(plain)[0]
         run = self.run(member, self.rungs[0], f"evidence: {plain.name}").run
@@ -187,7 +191,7 @@ class Search:
 
     @cached_property
     def base(self) -> Candidate:
-        """fp32, trained to the end: what others are compared with."""
+        """The fp32 run, trained to the end, that others are compared with."""
         base = Candidate(BASE, BASE.policy, self.plan(BASE.policy))
         self.train(base, self.rungs[-1])
         for outcome in base.outcomes:
@@ -202,8 +206,8 @@ class Search:
     # --- Comparing ----------------------------------------------------------------------
 
     def find_excess(self, candidate: Candidate) -> float:
-        """By which part it is above its budget, as far as is known; 0 or less where it is
-        within."""
+        """Returns the largest relative excess over the budget, of the resources known so
+        far; 0 or less if the candidate is within."""
         taken: dict[str, tuple[float, float | None]] = {
             "memory": (self.base.bytes, candidate.bytes),
             "time": (self.base.milliseconds or 0.0, candidate.milliseconds),
@@ -216,7 +220,7 @@ class Search:
         return max(excesses, default=0.0)
 
     def compare(self, candidate: Candidate, until: int) -> None:
-        """Finds the gap after a rung, or why there is none."""
+        """Sets the gap to fp32 after a rung, or the verdict if there is no gap."""
         failed = [one for one in candidate.outcomes if one.error is not None]
         if failed:
             candidate.gap, candidate.verdict = None, failed[0].error or ""
@@ -233,8 +237,8 @@ class Search:
     def halve(
         self, batch: Sequence[Candidate], factor: int, show: Callable[[Candidate], None]
     ) -> None:
-        """Trains candidates rung by rung, and leaves out the worse ones at each; each gets
-        its verdict."""
+        """Trains candidates rung by rung and drops the worse ones after each rung; sets the
+        verdict of every candidate."""
         alive = list(batch)
         for number, until in enumerate(self.rungs, 1):
             for one in alive:
@@ -258,7 +262,7 @@ class Search:
         self, proposals: Proposals, trials: int, factor: int,
         show: Callable[[Candidate], None],
     ) -> None:  # fmt: skip
-        """Trains as many candidates, bracket by bracket."""
+        """Trains `trials` candidates, bracket by bracket."""
         trained = 0
         while trained < trials:
             size = min(factor ** len(self.rungs), trials - trained)
@@ -273,8 +277,8 @@ class Search:
     def _fill(
         self, proposals: Proposals, size: int, show: Callable[[Candidate], None]
     ) -> tuple[list[Candidate], list[tuple[Candidate, Any]]]:
-        """New candidates that fit into memory, fewer where no more are found; and whose
-        results proposals wait for."""
+        """Returns up to `size` new candidates within the memory budget, and the pairs of
+        candidate and trial whose results are still to be reported to `proposals`."""
         batch: list[Candidate] = []
         asked: list[tuple[Candidate, Any]] = []
         repeated = 0
@@ -306,6 +310,6 @@ class Search:
 
 
 def _held_out(run: Run | None, step: int) -> float:
-    """Its held-out loss after a step; NaN if it was not measured."""
+    """Returns a run's held-out loss after a step; NaN if it was not measured."""
     value = run.series("eval_loss").get(step) if run else None
     return math.nan if value is None else value

@@ -1,4 +1,4 @@
-"""Draws initial weights from rules, as the training command does.
+"""Draws initial weights from rules, with the same values as ``binade train``.
 
 docs/Import.md, "Metadata", defines the rules and the generator. As a command,
 ``python -m binade.initial MODEL.onnx --seed 0 --out init.safetensors`` writes the
@@ -73,10 +73,10 @@ def draw(
 
     Args:
       rule: For example ``{"rule": "normal", "std": 0.02}``.
-      name: The tensor's name, which selects the stream of numbers.
+      name: The tensor's name, which selects the random stream.
       shape: Sizes of the result.
-      seed: Unsigned, 64 bits.
-      dtype: Element type; values are computed in f64, rounded to f32 and then to it.
+      seed: An unsigned 64-bit integer.
+      dtype: Element type; values are computed in f64, rounded to f32 and then to `dtype`.
 
     Raises:
       RejectedError: If the rule is not one of docs/Import.md.
@@ -102,7 +102,7 @@ def draw(
 
 
 def check_rule(rule: dict, name: str) -> dict[str, float]:
-    """Returns the numbers of a rule, defaults filled in."""
+    """Returns the parameters of a rule, with defaults filled in."""
     kind = rule.get("rule") if isinstance(rule, dict) else None
     if kind not in _FIELDS:
         raise RejectedError(

@@ -18,8 +18,8 @@ from binade.gradients import refuse_lookup
 DETACHED, PADDING, FUNCTION = (
     f"binade.{name}" for name in ("detached", "padding_idx", "function")
 )
-# ONNX ops that implement several functions of PyTorch, which differ in the gradient of
-# equal elements.
+# ONNX ops that implement several PyTorch functions, which split the gradient among equal
+# elements in different ways.
 _TIED = ("Clip", "Max", "Min", "ReduceMax", "ReduceMin")
 _CALL = re.compile(r"\[target=torch\.ops\.aten\.([\w.]+)\]\(args = \((.*?)\)")
 # A domain that hides an Identity from passes which would remove it.
@@ -27,7 +27,7 @@ _ASIDE = "binade.aside"
 
 
 def _call(node: ir.Node) -> tuple[str, list[str]]:
-    """The ATen op that a node comes from, and its arguments."""
+    """Returns the ATen op that a node comes from, and the arguments of its call."""
     found = _CALL.search(node.metadata_props.get("pkg.torch.onnx.fx_node", ""))
     if found is None:
         return "", []
@@ -57,7 +57,7 @@ def bring_back_detached(graph: ir.Graph, trained: Collection[str]) -> None:
 
 
 def read_marks(graph: ir.Graph) -> dict[ir.Node, dict[str, str]]:
-    """The metadata that nodes need, by node.
+    """Returns the metadata to add to nodes, by node.
 
     Raises:
       RejectedError: If a lookup has a setting that changes its gradient.
@@ -82,8 +82,8 @@ def read_marks(graph: ir.Graph) -> dict[ir.Node, dict[str, str]]:
 
 
 def find_reached(proto: onnx.ModelProto, loss: str) -> set[str]:
-    """The values that have a gradient: those on which the loss depends by a path without a
-    ``detach``."""
+    """Returns the values that have a gradient: those that reach the loss by a path without
+    a ``detach``."""
     makers = {name: node for node in proto.graph.node for name in node.output}
     reached, pending = set(), [loss]
     while pending:

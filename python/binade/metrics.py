@@ -1,4 +1,4 @@
-"""What a compiled step reports of a call: metrics and statistics."""
+"""Results of a call of a compiled step: metrics and statistics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _FIRST_EXPONENT = -127
 
 @dataclass(frozen=True)
 class Metrics:
-    """What a step reports.
+    """The metrics of one call of a step.
 
     Attributes:
-      loss: Of the batch; the mean of all batches of the step. NaN where the graph
-        has none.
-      grad_norm: The global norm of the gradients, unscaled, before clipping; NaN
-        where the step does not need it.
+      loss: The loss of the batch, or the mean over the batches of the step; NaN if the
+        graph has no loss.
+      grad_norm: The global L2 norm of the gradients, unscaled, before clipping; NaN if
+        the step does not compute it.
       skipped: Whether no parameter was updated, because a gradient was not finite.
       scale: The loss scale of the step; 1 without loss scaling.
     """
@@ -30,7 +30,7 @@ class Metrics:
 
 
 def read_statistic(found: np.ndarray) -> float | dict[int, int]:
-    """A number, or counts by exponent, as in ``stats.jsonl``."""
+    """Converts a statistic to a number, or to counts by exponent, as in ``stats.jsonl``."""
     if found.dtype != np.int64:
         return float(found.reshape(()))
     return {

@@ -1,4 +1,4 @@
-"""Models as arguments: a path, an ``onnx.ModelProto``, or its bytes."""
+"""Reads a model that is given as a path, an ``onnx.ModelProto``, or its bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from binade.errors import UsageError, reading
 def read_model(
     model: str | os.PathLike | bytes | Any, directory: str | os.PathLike | None
 ) -> tuple[bytes, str, bool]:
-    """A model's bytes, the path of its file, and whether it is in memory.
+    """Returns a model's bytes, the path of its file, and whether it is in memory.
 
     Args:
       model: As for ``binade.compile``.
-      directory: Where a model in memory has its external weights: the path is that of
-        a file there.
+      directory: The directory of the external weights of a model in memory; the
+        returned path then names a file there, which need not exist.
 
     Raises:
       UsageError: If it is not a model.
@@ -33,10 +33,10 @@ def read_model(
 
 
 def serialize_model(model: bytes | Any) -> bytes:
-    """The bytes of a model in memory.
+    """Returns the bytes of a model in memory.
 
     Raises:
-      UsageError: If it is not a model, or has more bytes than a message may have.
+      UsageError: If it is not a model, or exceeds the 2 GiB of a protobuf message.
     """
     if isinstance(model, bytes):
         return model

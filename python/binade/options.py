@@ -1,4 +1,4 @@
-"""Arguments of Python as options of the compiler."""
+"""Converts Python arguments to the compiler's options."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from binade.errors import UsageError
 
 
 def has_option(owner: object, name: str) -> bool:
-    """Whether an object of the extension has data of that name; methods do not count."""
+    """Whether an object of the extension has a property of that name."""
     return isinstance(getattr(type(owner), name, None), property)
 
 
 def set_option(owner: object, name: str, value: object) -> None:
-    """Sets an option of the compiler; one that is a list takes a single name, too.
+    """Sets an option of the compiler; a list option accepts a single value as well.
 
     Raises:
       UsageError: If the value has another type.
@@ -49,10 +49,10 @@ def set_dims(options: _core.ImportOptions, dims: Mapping[str, int] | None) -> No
 
 
 def as_texts(value: object, what: str) -> list[str]:
-    """One text, or several.
+    """Returns a list of strings from one string or a sequence of strings.
 
     Raises:
-      UsageError: If it is neither.
+      UsageError: If the value is neither.
     """
     if isinstance(value, str):
         return [value]
@@ -62,7 +62,7 @@ def as_texts(value: object, what: str) -> list[str]:
 
 
 def as_mapping(value: Any, what: str) -> dict[str, str]:
-    """A dictionary of texts, of which ``what`` says an example in errors.
+    """Returns a dictionary of strings; None is empty. ``what`` begins the error message.
 
     Raises:
       UsageError: If it is not a dictionary.
@@ -81,7 +81,8 @@ def make_options(
     threads: int,
     given: Mapping[str, Any],
 ) -> Iterator[tuple[_core.ImportOptions, _core.CompileOptions]]:
-    """Options of the compiler from arguments of Python, while the context is open.
+    """Yields the compiler's options for Python arguments. A policy that is a dictionary
+    is in a temporary file until the context ends.
 
     Raises:
       UsageError: If there is no such option, or it has another type.
@@ -112,10 +113,10 @@ def _as_assignments(values: Mapping[str, float | str] | None) -> list[str]:
 
 
 def as_schedules(schedule: object, steps: object) -> list[str]:
-    """What ``--schedule`` takes, from a dictionary of expressions.
+    """Returns the values of ``--schedule`` from a dictionary of expressions.
 
     Raises:
-      UsageError: If it is not one, or ``steps`` is not a count.
+      UsageError: If it is not such a dictionary, or ``steps`` is not a positive integer.
     """
     texts = as_mapping(
         schedule,
@@ -130,10 +131,10 @@ def as_schedules(schedule: object, steps: object) -> list[str]:
 
 
 def check_seed(seed: object) -> None:
-    """Checks that a seed has 64 bits.
+    """Checks that a seed is an unsigned 64-bit integer.
 
     Raises:
-      UsageError: If it has not.
+      UsageError: If it is not.
     """
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 1 << 64:
         raise UsageError(f"a seed is a whole number from 0 to 2^64 - 1, got {seed!r}")

@@ -1,4 +1,4 @@
-"""Rules that keep ops wide, and policies made of a policy and such rules."""
+"""Policy files that extend another policy by rules that keep ops in f32."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Rule = dict[str, Any]
 
 
 def quote_glob(name: str) -> str:
-    """A glob that matches `name` alone, in braces too."""
+    """Returns a glob that matches exactly `name`, also inside of ``{a,b}``."""
     return re.sub(r"([*?\[{},\\])", r"\\\1", name)
 
 
 def keep_wide(op: Mapping[str, Any]) -> Rule:
-    """The rule that keeps an op wide, as ``binade trace`` reports it; of an update, the
-    parameter and its states."""
+    """Returns a rule that keeps an op of a ``binade trace`` report in f32; for an optimizer
+    update, the parameter and its states."""
     if op["kind"] == "optimizer_update":
         match = {"op": op["kind"], "name": quote_glob(op["node"])}
         return {"match": match, "parameter": "f32", "master": "none", "state": "f32"}
@@ -32,7 +32,8 @@ def keep_wide(op: Mapping[str, Any]) -> Rule:
 
 
 def merge_phases(rules: Sequence[Rule]) -> list[Rule]:
-    """The same with one rule about both directions in place of two."""
+    """Merges two rules that differ only in forward and backward phase into one rule
+    without a phase."""
 
     def without_phase(rule: Rule) -> Rule:
         match = {k: v for k, v in rule["match"].items() if k != "phase"}
@@ -49,14 +50,14 @@ def merge_phases(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def locate(policy: str, directory: str | os.PathLike) -> str:
-    """A policy's name, or the whole path of its file, as seen from `directory`."""
+    """Returns a policy's name, or the absolute path of its file, relative to `directory`."""
     if not policy.endswith(".yaml"):
         return policy
     return os.path.abspath(os.path.join(directory, policy))
 
 
 def format_policy(name: str, extends: str, rules: Sequence[Rule], why: str = "") -> str:
-    """The text of a policy file."""
+    """Returns the text of a policy file; `why` becomes a comment at its beginning."""
     lines = [f"# {line}" for line in why.splitlines()]
     lines += [f"name: {name}", f"extends: {extends}"]
     lines += ["rules:"] if rules else []
@@ -83,19 +84,19 @@ def check_place(path: Path, extends: str) -> None:
 def write_policy(
     path: Path, extends: str, rules: Sequence[Rule], why: str = ""
 ) -> None:
-    """Writes a policy file that is called as the file; a file that it extends is named
-    as seen from there."""
+    """Writes a policy named like its file; the path of a file that it extends is made
+    relative to the file."""
     if extends.endswith(".yaml"):
         extends = os.path.relpath(extends, path.absolute().parent)
     path.write_text(format_policy(path.stem, extends, rules, why))
 
 
 def copy_policy(policy: str, folder: Path) -> str:
-    """Copies a policy's file, and what it names, to where rules can be added to it.
+    """Copies a policy's file, and the files that it names, to `folder`.
 
     Returns:
-      What a policy in `folder` extends: the file's name there, or that of a policy which
-      is shipped.
+      The value of ``extends`` for a policy in `folder`: the name of the copied file, or
+      `policy` itself if it is one that Binade ships.
     """
     if not policy.endswith(".yaml"):
         return policy
@@ -103,7 +104,7 @@ def copy_policy(policy: str, folder: Path) -> str:
     open_files = [Path(policy)]
     while open_files:
         file = open_files.pop()
-        # Comments may name files too, each other's among them.
+        # Names in comments are found too, and files may name each other.
         if file in copied or ".." in file.relative_to(root).parts or not file.is_file():
             continue
         copied.add(file)

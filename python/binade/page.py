@@ -1,5 +1,5 @@
-"""A page that holds all that it needs: tables and figures, for screens, paper and dark rooms,
-to be read by keyboard too."""
+"""Self-contained HTML pages with tables and figures, with styles for dark mode and print
+and with keyboard navigation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ button { font: inherit; }
 
 CLEAR = "rgba(0,0,0,0)"
 
-# The page fetches nothing, whatever is in it.
+# Content security policy: the page must not load anything from the network.
 NO_NETWORK = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
@@ -87,7 +87,7 @@ def format_figure(figure: go.Figure, about: str, height: int) -> str:
 def format_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int
 ) -> str:
-    """Rows of HTML; the last `numbers` columns but the very last hold numbers."""
+    """Returns an HTML table; the `numbers` columns before the last one are aligned right."""
     first = len(head) - 1 - numbers
 
     def style(column: int) -> str:
@@ -109,7 +109,7 @@ def format_table(
 
 
 def write_page(heading: str, parts: Iterable[str], script: str = "") -> str:
-    """The page, as HTML; `script` runs after the page's own."""
+    """Returns the page as HTML; `script` runs after the page's own script."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}'
         f'</title><meta name="viewport" content="width=device-width">'

@@ -1,4 +1,4 @@
-"""Precision policies as data: by name, as a file, as a dictionary."""
+"""Precision policies by name, as a file, or as a dictionary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from binade.errors import UsageError, writing
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as the compiler reads it, to which ``off`` is a word."""
+    """Reads YAML like the compiler: only ``true`` and ``false`` are booleans, so ``off``
+    is a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -31,16 +32,16 @@ _Loader.add_implicit_resolver(
 
 
 class Policy(dict[str, Any]):
-    """What a policy file says (docs/Precision.md), as a dictionary.
+    """The contents of a policy file (docs/Precision.md) as a dictionary.
 
-    ``Policy({"name": "mine", "extends": "bf16-amp", "rules": [...]})`` changes a policy
-    that Binade ships; ``Policy.read("bf16-amp")`` is one to look at, or to change whole.
+    ``Policy({"name": "mine", "extends": "bf16-amp", "rules": [...]})`` extends a policy
+    that Binade ships; ``Policy.read("bf16-amp")`` reads one to inspect or edit it.
     """
 
     @classmethod
     def read(cls, name: str | os.PathLike) -> Policy:
-        """A policy that Binade ships, or that a ``.yaml`` file holds, without what it
-        extends.
+        """Reads a policy that Binade ships, or a ``.yaml`` file. Policies that it extends
+        are not included.
 
         Raises:
           RejectedError: If there is no such policy, or the file is not a policy.
@@ -50,11 +51,11 @@ class Policy(dict[str, Any]):
 
     @staticmethod
     def names() -> list[str]:
-        """Those that Binade ships: ``binade list policies``."""
+        """Returns the names of the policies that Binade ships (``binade list policies``)."""
         return _core.policy_names()
 
     def write(self, path: str | os.PathLike) -> None:
-        """Writes a file that ``--policy`` takes; its name has to end in ``.yaml``.
+        """Writes a file for ``--policy``; its name has to end in ``.yaml``.
 
         Raises:
           FileError: If the system refuses to write the file.
@@ -66,7 +67,8 @@ class Policy(dict[str, Any]):
 
 @contextlib.contextmanager
 def as_file(policy: str | os.PathLike | Mapping[str, Any]) -> Iterator[str]:
-    """A name or file that the compiler reads, while the context is open."""
+    """Yields a policy's name or file for the compiler; a dictionary is written to a
+    temporary file that exists until the context ends."""
     if isinstance(policy, (str, os.PathLike)):
         yield os.fspath(policy)
         return

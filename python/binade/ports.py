@@ -1,4 +1,4 @@
-"""The memory of a compiled step: its tensors and hyper-parameters, by name."""
+"""The tensors and hyper-parameters of a compiled step, by name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from binade.errors import UsageError
 
 
 class Ports(Mapping[str, np.ndarray]):
-    """Tensors of a step of one role, by name.
+    """The tensors of a step that have one role, by name.
 
-    Each is an array over the step's own memory: writing to it changes the step, and
-    the next step changes what it holds.
+    Each is a numpy array that shares the step's memory: writing to it changes the step's
+    tensor, and the next step overwrites it.
     """
 
     def __init__(self, program: _core.Program, role: str) -> None:
@@ -38,7 +38,7 @@ class Ports(Mapping[str, np.ndarray]):
         return len(self._kinds)
 
     def set(self, name: str, values: object) -> None:
-        """Writes all elements of a tensor: an array, or what supports DLPack.
+        """Writes all elements of a tensor from an array or any object with DLPack.
 
         Raises:
           UsageError: If there is no such tensor, or type or shape differ.
@@ -59,7 +59,8 @@ class Ports(Mapping[str, np.ndarray]):
 
 
 class Settings(MutableMapping[str, float]):
-    """The hyper-parameters of a step, by name; a group's end in ``@`` and its number."""
+    """The hyper-parameters of a step by name; those of a group end in ``@`` and its
+    number."""
 
     def __init__(self, program: _core.Program) -> None:
         self._ports = Ports(program, "hyper")

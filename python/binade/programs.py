@@ -1,7 +1,7 @@
-"""The programs that an installed package has: ``binade`` and ``binade-run``.
+"""Entry points of an installed package for its executables ``binade`` and ``binade-run``.
 
-They are in ``binade/native/bin``. A wheel of ``utils/build_wheel.sh`` has the libraries
-that they need, and the linker that makes kernels.
+The executables are in ``binade/native/bin``. A wheel of ``utils/build_wheel.sh`` also
+contains their libraries and the linker for compiled kernels.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ NATIVE = pathlib.Path(__file__).parent / "native"
 
 
 def use_own_programs() -> None:
-    """Lets commands find the package's programs, and the compiler its linker, where it
-    has them, unless ``BINADE_PROGRAMS`` and ``BINADE_LLD`` name others."""
+    """Sets ``BINADE_PROGRAMS`` and ``BINADE_LLD`` to the package's executables and linker
+    if they exist and the variables are not set."""
     programs = NATIVE / "bin"
     if (programs / "binade").exists():
         os.environ.setdefault("BINADE_PROGRAMS", str(programs))
@@ -25,19 +25,19 @@ def use_own_programs() -> None:
 
 
 def binade() -> NoReturn:
-    """Becomes ``binade``."""
+    """Replaces the process by ``binade``."""
     _become("binade")
 
 
 def binade_run() -> NoReturn:
-    """Becomes ``binade-run``."""
+    """Replaces the process by ``binade-run``."""
     _become("binade-run")
 
 
 def _become(name: str) -> NoReturn:
     use_own_programs()
-    # `binade runs` and `binade replay` are scripts of the package, which pip puts
-    # in the directory of this one.
+    # `binade runs` and `binade replay` are scripts of the package, which pip installs
+    # to the same directory as this script.
     scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
     os.environ["PATH"] = os.pathsep.join(
         [scripts, *filter(None, [os.environ.get("PATH")])]

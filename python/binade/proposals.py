@@ -1,5 +1,5 @@
-"""What a search tries next, by Optuna's tree-structured Parzen estimator (Bergstra et al.,
-2011; of several axes together, as in BOHB, Falkner et al., 2018)."""
+"""Proposes candidates of a search by Optuna's tree-structured Parzen estimator (Bergstra et
+al., 2011; multivariate, as in BOHB, Falkner et al., 2018)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Proposals:
-    """Choices, each made with the results of those before.
+    """Proposes choices, each based on the results reported before.
 
-    The same answers lead to the same questions, so that a search which reads its trainings
-    again continues where it was.
+    The estimator is deterministic: the same results lead to the same proposals, so that an
+    interrupted search that reads its finished trainings again continues where it stopped.
     """
 
     def __init__(self, space: Space) -> None:
@@ -34,7 +34,7 @@ class Proposals:
             self._study.enqueue_trial(choice.as_dict())
 
     def ask(self) -> tuple[Choice, optuna.Trial]:
-        """A choice, and its result, which is reported later."""
+        """Returns a choice, and the trial to pass to ``tell`` with its result."""
         trial = self._study.ask()
         axes = self._space.axes().items()
         return Choice(
@@ -49,14 +49,14 @@ class Proposals:
         steps: int = 0,
         is_whole: bool = False,
     ) -> None:
-        """What came of a choice.
+        """Reports the result of a choice.
 
         Args:
-          trial: As asked.
-          excess: By which part it is above the budget; 0 or less where it is within.
-          gap: The loss to be made small; None if it was not measured.
-          steps: After how many it was measured.
-          is_whole: Whether these were all.
+          trial: The trial that ``ask`` returned.
+          excess: Relative excess over the budget; 0 or less if it is within.
+          gap: The loss to minimize; None if it was not measured.
+          steps: The number of steps after which the gap was measured.
+          is_whole: Whether the choice was trained for all steps.
         """
         trial.set_constraint("budget", excess)
         if gap is not None:

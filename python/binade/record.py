@@ -1,8 +1,8 @@
 """Records how a PyTorch model initializes its parameters.
 
-A model's code says ``nn.init.normal_(weight, std=0.02)``; the finished parameter
-holds only numbers. ``InitialRules`` watches the model while it is made and keeps,
-for every storage, the distribution that its elements were last drawn from.
+A model calls ``nn.init.normal_(weight, std=0.02)``, but the initialized parameter holds
+only the drawn values. ``InitialRules`` intercepts the ATen ops while the model is
+constructed and records, for every storage, the distribution of its last initialization.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Distribution:
     scale: float
 
     def mapped(self, factor: float, offset: float) -> _Distribution:
-        """The distribution of ``offset + factor * x``."""
+        """Returns the distribution of ``offset + factor * x``."""
         return _Distribution(
             self.kind, offset + factor * self.shift, factor * self.scale
         )
 
     def rule(self) -> dict:
-        """The rule as docs/Import.md writes it."""
+        """Returns the rule in the form of docs/Import.md."""
         if self.kind == "normal":
             mean = {"mean": self.shift} if self.shift else {}
             return {"rule": "normal", **mean, "std": abs(self.scale)}
@@ -49,7 +49,7 @@ def _constant(value: float) -> _Distribution:
     return _Distribution("constant", float(value), 0.0)
 
 
-# What the elements of an op's result (in-place: of its first operand) are, from
+# The distribution of an op's result (in-place: of its first operand), as a function of
 # the op's arguments after the tensor or size.
 _SOURCES: dict[object, Callable[..., _Distribution]] = {
     aten.normal_.default: lambda mean=0.0, std=1.0: _Distribution("normal", mean, std),
@@ -71,7 +71,7 @@ _SOURCES: dict[object, Callable[..., _Distribution]] = {
     aten.randn_like.default: lambda: _Distribution("normal", 0.0, 1.0),
     aten.rand_like.default: lambda: _Distribution("uniform", 0.0, 1.0),
 }
-# Factor and offset that an op with a number as second operand applies.
+# Factor and offset that an op applies if its second operand is a number.
 _MAPS: dict[object, Callable[[float], tuple[float, float]]] = {
     aten.mul.Tensor: lambda c: (c, 0.0),
     aten.mul_.Tensor: lambda c: (c, 0.0),
@@ -86,11 +86,11 @@ _COPIES = {aten.clone.default: 0, aten._to_copy.default: 0, aten.copy_.default: 
 
 
 class InitialRules(TorchDispatchMode):
-    """Context manager; make the model inside, then ask ``rule`` for each tensor."""
+    """Context manager: construct the model inside, then call ``rule`` for each tensor."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Storages are kept alive, so that an address means one storage.
+        # Storages are kept alive, so that no two of them have the same address.
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._known: dict[int, _Distribution | str] = {}
 
@@ -126,7 +126,8 @@ class InitialRules(TorchDispatchMode):
         return result
 
     def _result(self, op, args, result: torch.Tensor) -> _Distribution | str:
-        """What the elements of `result` are after `op`, or who wrote them."""
+        """Returns the distribution of `result` after `op`, or the name of the op if the
+        distribution is unknown."""
         if result.numel() * result.element_size() != result.untyped_storage().nbytes():
             return f"'{op}' in a part of it"
         if op in _SOURCES:

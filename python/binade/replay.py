@@ -1,8 +1,8 @@
-"""Recomputes a step of a run: ``binade replay RUN --step K``.
+"""Recomputes a step of a run, bit for bit: ``binade replay RUN --step K``.
 
-Restores the newest checkpoint before the step, or begins where the run began, and trains
-up to the step as the run was trained, in a directory of its own: the steps have the bits
-that they had, and statistics may be switched on.
+Restores the newest checkpoint before the step, or starts from the beginning, and trains
+up to the step with the run's recorded command, in a new directory. ``--stats`` records
+additional statistics.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from binade.errors import RejectedError
 from binade.run import Run, read_run
 from binade.version import add_version
 
-# Options of the run's command that say where it writes and when: none of a replay's.
-# Each has a value.
+# Options of the run's command that a replay drops, most of them about what the run writes
+# and when. Each has a value.
 LEFT_OUT = (
     "--out", "--resume", "--save-every", "--keep", "--max-seconds", "--stop-after",
     "--record", "--save-grads", "--save-inputs", "--profile", "--init",
@@ -92,9 +92,9 @@ def _was_stopped(run: Path) -> bool:
 
 
 def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
-    """The words that train up to the step in `out`, a directory that gets the checkpoint.
+    """Copies the checkpoint to `out` and returns the command that trains up to the step.
 
-    `more` are further words, such as those of statistics.
+    `more` are additional arguments of the command, such as ``--stats``.
     """
     first = run.about["invocations"][0]
     words = [str(word) for word in choose_command(run, step)["command"]]  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
                 shutil.copy(run.path / name, out / name)
     kept = without(words, LEFT_OUT)
     if _was_stopped(run.path):
-        # A command that resumed the run did not want its steps to end there.
+        # A later command resumed the run past the alarm, so alarms must not stop the replay.
         kept = [*without(kept, ["--on-alarm"]), "--on-alarm", "warn"]
     initial = find_value([str(word) for word in first["command"]], "--init")
     if initial and not start:
@@ -137,14 +137,14 @@ def find_difference(run: Run, again: Run, step: int) -> str | None:
 
 
 def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
-    """Replays a step and says whether it is the same.
+    """Replays a step and prints whether its bits equal the original's.
 
     Returns:
-      The exit code: 0, 1 where the step differs, or that of the training if it failed;
-      `out` is removed then.
+      The exit code: 0, 1 if the step differs, or that of the training if it failed;
+      `out` is then removed.
 
     Raises:
-      RejectedError: If the run has not done the step, or `out` is there.
+      RejectedError: If the run has not done the step, or `out` exists.
     """
     run = read_run(path)
     check_step(run, step)
@@ -155,12 +155,12 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, out, ignore_errors=True)
         words = prepare(run, step, out.absolute(), more)
-        # The program in this one's directory, wherever the run's was.
+        # Use this installation's executable, wherever the run's was.
         programs = os.environ.get("BINADE_PROGRAMS", "")
         words[0] = os.path.join(programs, Path(words[0]).name)
         code = subprocess.run(words, cwd=directory, check=False).returncode
         if code != 0:
-            # It has said why. A signal's number counts as a shell counts it.
+            # The program has printed the reason. As in a shell, signal N is 128 + N.
             return code if code > 0 else 128 - code
         undo.pop_all()
     if difference := find_difference(run, read_run(out), step):

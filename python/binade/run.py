@@ -1,7 +1,7 @@
-"""A training run as its directory describes it, and what differs between runs.
+"""Reads the directory of a training run, and finds the differences between runs.
 
-Reads what ``binade train`` leaves: ``run.json``, ``metrics.jsonl`` and, if statistics
-were requested, ``stats.jsonl``.
+The files are those of ``binade train``: ``run.json``, ``metrics.jsonl`` and, if
+statistics were requested, ``stats.jsonl``.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from typing import Any
 
 from binade.errors import RejectedError
 
-# The loss of one batch is noise; the first steps fill caches.
+# A run's loss is the mean over its last steps, because the loss of one batch is noisy. Its
+# time per step ignores this share of steps at the beginning, which fill caches.
 LAST_STEPS = 10
 WARM_UP = 0.1
-# What a difference in these follows from is another difference.
+# Prefixes of keys whose differences only follow from differences in other keys.
 DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB", "file ")
 NONE = "-"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run's directory, read."""
+    """The contents of a run's directory."""
 
     path: Path
     about: dict[str, Any]  # run.json
     steps: list[dict[str, Any]]  # metrics.jsonl
 
     def series(self, key: str) -> dict[int, float]:
-        """The values of a metric by step; steps without a value are left out."""
+        """Returns the values of a metric by step; steps without a value are left out."""
         return {s["step"]: s[key] for s in self.steps if s.get(key) is not None}
 
     @property
     def loss(self) -> float | None:
-        """The mean of the last steps'."""
+        """The mean loss of the last ``LAST_STEPS`` steps."""
         last = [s["loss"] for s in self.steps[-LAST_STEPS:] if s["loss"] is not None]
         return statistics.fmean(last) if last else None
 
@@ -49,7 +50,7 @@ class Run:
 
     @property
     def milliseconds(self) -> float | None:
-        """The median step's."""
+        """The median time of a step, without the warm-up."""
         times = [step["ms"] for step in self.steps[int(len(self.steps) * WARM_UP) :]]
         return statistics.median(times) if times else None
 
@@ -61,7 +62,7 @@ def read_run(path: Path) -> Run:
     """Reads a run's directory.
 
     Raises:
-      RejectedError: If it is not one, or a file of it is not what ``binade train`` writes.
+      RejectedError: If it is not a run, or a file is not in the form of ``binade train``.
     """
     if not (path / "run.json").exists():
         raise RejectedError(
@@ -98,18 +99,18 @@ def _read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    # What follows the last newline is being written, or its writer was killed.
+    # Text after the last newline is incomplete: it is being written, or the run was killed.
     lines = path.read_bytes().split(b"\n")[:-1]
     return [_parse(f"{path}:{i}", line) for i, line in enumerate(lines, 1)]
 
 
 def read_statistics(run: Path) -> list[dict[str, Any]]:
-    """The statistics of a run's values, as ``binade train --stats`` writes them.
+    """Reads the statistics of a run, which ``binade train --stats`` writes.
 
     Returns:
-      Of each step and watched value an object with ``step``, ``kind``, ``layer`` and the
-      statistics by name: a number, None where it does not exist or is not finite, or for
-      ``exponents`` counts by exponent. Empty if none was requested.
+      For each step and value an object with ``step``, ``kind``, ``layer`` and the
+      statistics by name: a number, None if it does not exist or is not finite, or for
+      ``exponents`` counts by exponent. Empty if no statistics were requested.
 
     Raises:
       RejectedError: If a line is not what ``binade train`` writes.
@@ -134,7 +135,7 @@ def _parse(where: object, text: bytes) -> dict[str, Any]:
 
 
 def find_runs(paths: Iterable[Path]) -> list[Run]:
-    """The runs that `paths` are, or that are in directories below them."""
+    """Returns the runs at `paths` and in directories below them."""
     found: dict[Path, None] = {}
     for path in paths:
         below = list(_walk(path))
@@ -185,7 +186,7 @@ def format_mib(size: float) -> str:
 
 
 def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
-    """What the runs do not share: key, and the value in each."""
+    """Returns the keys whose values differ between the runs, with the value of each run."""
     cells = [describe(run) for run in runs]
     keys = dict.fromkeys(key for run in cells for key in run)
     rows = {key: [run.get(key, NONE) for run in cells] for key in keys}
@@ -193,7 +194,8 @@ def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
 
 
 def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ in nothing but their seed, under what is special about them."""
+    """Groups runs that differ only in their seed; a label names the policy and the settings
+    in which the groups differ."""
     cells = [describe(run) for run in runs]
     keys = dict.fromkeys(key for run in cells for key in run)
     named = [
@@ -213,7 +215,7 @@ def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
         ]
         if [name for name, _ in hashes].count(cell["policy"]) > 1:
             words[0] += f" {cell['policy hash'][:6]}"
-        # What is derived may differ for a reason that no word tells.
+        # Derived keys separate groups too: they may differ where no named key does.
         group = tuple(cell.get(key) for key in keys if key != "seed")
         groups.setdefault(group, []).append(run)
         labels[group] = ", ".join(words)

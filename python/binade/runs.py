@@ -1,8 +1,8 @@
 """Tables of training runs: ``binade runs``, ``python -m binade.runs``.
 
 ``binade runs [DIR...]`` lists the runs in directories. ``binade runs compare RUN...``
-says what differs between runs, and draws their curves with ``-o NAME``. Tables need
-nothing but Python, pictures plotly and matplotlib.
+prints the differences between runs, and draws their curves with ``-o NAME``. Pictures
+need plotly and matplotlib.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _milliseconds(value: float | None) -> str:
 
 
 def summarize(run: Run) -> dict[str, str]:
-    """A run's row: column and text."""
+    """Returns a run's table row: text by column."""
     held_out = run.series("eval_loss")
     best = min(held_out, key=held_out.__getitem__, default=None)
     return {
@@ -55,7 +55,7 @@ def summarize(run: Run) -> dict[str, str]:
 
 
 def format_table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under a heading; those of numbers are flush right."""
+    """Formats a table whose first row is the heading; columns of numbers are right-aligned."""
     columns = []
     for head, *cells in zip(*rows):
         is_number = all(cell == NONE or cell[:1].isdigit() for cell in cells)
@@ -76,7 +76,7 @@ def format_runs(runs: Sequence[Run]) -> str:
 
 
 def format_spread(groups: dict[str, list[Run]]) -> str:
-    """The results of runs with several seeds: how far they are apart."""
+    """Formats mean, minimum and maximum of the losses over the seeds of each group."""
 
     def spread(values: Iterable[float | None]) -> str:
         known = [value for value in values if value is not None]

@@ -1,7 +1,7 @@
 """Reads and writes safetensors files as numpy arrays, BF16 and FP8 included.
 
-The ``safetensors`` package has no numpy type for BF16 and FP8; here they are
-those of ``ml_dtypes``. A file is checked completely before an array is made.
+The ``safetensors`` package has no numpy types for BF16 and FP8; this module uses those of
+``ml_dtypes``. The whole header of a file is checked before an array is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from binade.errors import RejectedError, reading, writing
 _MAX_HEADER = 100_000_000
 _ALIGNMENT = 8
 
-# By the names that the format has for them.
+# numpy types by the names of the safetensors format.
 DTYPES: dict[str, np.dtype] = {
     name: np.dtype(dtype).newbyteorder("<")
     if np.dtype(dtype).kind in "iufc"
@@ -67,7 +67,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Header:
-    """Names, places and metadata of a file, in the order of the bytes."""
+    """Tensors and metadata of a file; tensors are in the order of their bytes."""
 
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str]
@@ -141,7 +141,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Reads all tensors of a file into arrays of their own.
+    """Reads all tensors of a file into newly allocated arrays.
 
     Raises:
       RejectedError, FileError: As ``read_header``.
@@ -167,10 +167,10 @@ def save(
     tensors: Mapping[str, np.ndarray],
     metadata: Mapping[str, str] | None = None,
 ) -> Header:
-    """Writes a file; an older one is replaced only when the new one is complete.
+    """Writes a file; an existing one is replaced only when the new one is complete.
 
-    Tensors are laid out by falling element size, so that each is aligned, and
-    in the given order within a size.
+    Tensors are stored by falling element size, so that each is aligned, and in the given
+    order within a size.
 
     Args:
       path: The file to write.
@@ -181,7 +181,7 @@ def save(
       The header as ``read_header`` would give it.
 
     Raises:
-      RejectedError: If the format has no such tensors.
+      RejectedError: If the format has no type for a tensor, or a name is reserved.
       FileError: If the system refuses to write the file.
     """
     path = os.fspath(path)

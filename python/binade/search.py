@@ -1,5 +1,5 @@
-"""The policy within a budget that has the lowest loss: ``binade search MODEL --budget
-memory=70%``."""
+"""Searches for the policy with the lowest held-out loss within a budget of memory or time:
+``binade search MODEL --budget memory=70%``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
 SAVED = ["coat-group", "bf16"]
 KEPT = ["75%", "50%"]
-TOP = 10  # Sensitive layers that the report names of each policy.
+TOP = 10  # Number of sensitive layers that the report lists for each policy.
 
 
 # --- The report -------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def _row(one: Candidate) -> list[str]:
 
 
 def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The best first: those with all steps by their gap, then what came farther."""
+    """Sorts candidates: those trained to the end by their gap, then by steps trained."""
     return sorted(
         candidates,
         key=lambda one: (one.verdict != WHOLE, -one.steps,
@@ -56,7 +56,7 @@ def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
-    """All candidates, and what was found to be sensitive."""
+    """Returns a table of all candidates, and the sensitive layers of each policy."""
     head = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
     others = [one for one in ranked if one is not search.base]
     tables = [format_table([head, *map(_row, [search.base, *others])])]
@@ -67,7 +67,7 @@ def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
 
 
 def write_policy(search: Search, best: Candidate, budget: str) -> Path:
-    """Writes the policy that was found to the search's directory."""
+    """Writes the best policy to ``best.yaml`` in the search's directory."""
     assert best.gap is not None
     path = search.out / "best.yaml"
     extends = copy_given(best.choice.policy, search.out)
@@ -83,7 +83,7 @@ def write_policy(search: Search, best: Candidate, budget: str) -> Path:
 
 
 def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> int:
-    """Writes and prints what was found; the exit code."""
+    """Writes the report, the page and the best policy; returns the exit code."""
     base, budget = search.base, options.budget
     ranked = rank([*search.tried.values()])
     report = format_report(search, ranked)
@@ -108,7 +108,7 @@ def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> in
 
 
 class Progress:
-    """Says what comes of candidates, a line each time."""
+    """Prints a line for each result of a candidate."""
 
     def __init__(self) -> None:
         print(f"{'':40}  steps      MiB   ms/step  above fp32", flush=True)

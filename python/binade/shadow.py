@@ -1,8 +1,8 @@
-"""What each op's format costs: ``binade shadow MODEL|RUN``.
+"""Measures the error that each op's format introduces: ``binade shadow MODEL|RUN``.
 
-One step is computed twice from the same state and batch, op by op: under its policy, and in
-f64. An op's error is split into what its own format introduces, given what it read under
-the policy, and what it inherits.
+Computes one step twice from the same state and batch, op by op: under its policy, and in
+f64. The error of an op has two parts: the introduced error, which its own format causes on
+the operands that it has under the policy, and the error inherited from its operands.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from binade.tracing import Step, capture_model, capture_run, trace
 from binade.version import add_version
 
 PHASES = ("forward", "backward", "optimizer")
-# By what entries can be ranked, the worst first.
+# Keys by which entries can be ranked.
 KEYS = ("introduced", "inherited", "error", "sqnr", "underflow")
 TOP = 20
 WIDE_SUMS = ("", "f32", "f64")
 
 
 def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict]:
-    """The entries of a trace, the worst first.
+    """Sorts the entries of a trace, the worst first.
 
-    What is not finite any more is worse than any number; of equal entries the earlier comes
-    first.
+    Entries with elements that became infinite are the worst; equal entries keep their
+    order.
     """
 
     def size(entry: dict[str, Any]) -> float:
@@ -47,7 +47,7 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
             return entry["underflow"] / max(entry["elements"], 1)
         if key == "sqnr":
             return -math.inf if entry["sqnr"] is None else -entry["sqnr"]
-        # An error where there should be nothing.
+        # No relative error exists: the exact result is 0.
         return math.inf if entry[key] is None else entry[key]
 
     return sorted(errors, key=lambda entry: -size(entry))
@@ -56,7 +56,7 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
 def select(
     errors: Sequence[dict[str, Any]], glob: str | None, phases: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Entries of these phases whose node or kind matches the glob."""
+    """Returns the entries of these phases whose node or kind matches the glob."""
     return [
         e
         for e in errors
@@ -66,8 +66,8 @@ def select(
 
 
 def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
-    """Entries whose policy allows narrow sums, of which it says no order: there is none to
-    compute."""
+    """Counts entries whose policy allows narrow accumulation. Their order of summation is
+    unspecified, so the reference cannot compute such a sum."""
     return sum(entry["sums"] not in WIDE_SUMS for entry in errors)
 
 
@@ -91,7 +91,7 @@ def _row(entry: dict[str, Any]) -> list[str]:
 
 
 def format_errors(errors: Sequence[dict[str, Any]]) -> str:
-    """A table of entries."""
+    """Returns a table of entries."""
     head = ["op", "node", "phase", "introduced", "inherited", "SQNR dB", "to 0 %",
             "overflow", "format", "rule"]  # fmt: skip
     return format_table([head, *map(_row, errors)])
@@ -122,7 +122,7 @@ def describe(report: dict[str, Any], step: Step, policy: str) -> str:
 
 
 def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> Step:
-    """The step of a run, or of a model with the options of ``binade train``."""
+    """Captures the step of a run, or of a model with the options of ``binade train``."""
     if subject.is_dir():
         run = read_run(subject)
         if more:

@@ -1,8 +1,8 @@
-"""Turns PyTorch's raw ONNX graph into the one Binade writes, values preserved.
+"""Simplifies PyTorch's raw ONNX graph without changing its values, and renames it.
 
 The exporter's own optimizer may drop small constants and merge or fold parameters.
-Here parameters are graph inputs while constants are folded, so that nothing that
-depends on one can change; then names are made readable and stable.
+This module makes parameters graph inputs before it folds constants, so that nothing that
+depends on a parameter is folded; then it gives nodes readable and stable names.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ ONNX_NAMES = {
     torch.bool: "BOOL",
 }
 
-# Elements that a folded constant may have. Positions and shapes are below; what is
-# larger stays as the ops that compute it.
+# The maximum number of elements of a folded constant: enough for positions and shapes.
+# Larger constants stay as the ops that compute them.
 _LARGEST_FOLDED = 4096
-# Masks stay comparisons at every size, so that attention always looks the same.
+# Masks stay comparisons at every size, so that attention always has the same pattern.
 _NOT_FOLDED = {"Where", "LessOrEqual"}
 
 
@@ -53,15 +53,15 @@ def to_proto(
     prefix: str,
     trained: Collection[str] = (),
 ) -> onnx.ModelProto:
-    """Cleans a raw graph and returns it with every model tensor as an input.
+    """Simplifies a raw graph and returns it with every model tensor as an input.
 
     Args:
-      model: What torch.onnx.export(optimize=False) made; it is changed.
+      model: The result of torch.onnx.export(optimize=False); it is modified.
       aliases: The exporter's name of each parameter or buffer -> the name to use.
-      order: Names to use, in the order that the inputs shall have.
+      order: The new names of the tensors, in the order of the inputs to create.
       batch: Names of the batch inputs, in the order of the graph's own inputs.
       outputs: Names for the graph's outputs, in order.
-      prefix: Begin of module paths that is left out of node names.
+      prefix: The prefix of module paths to remove from node names.
       trained: Names of the tensors that have gradients.
     """
     graph = model.graph
@@ -116,7 +116,7 @@ def bind_external(proto: onnx.ModelProto, header: Header, location: str) -> None
 
 
 def bind_values(proto: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> None:
-    """Turns inputs into initializers that the file itself holds."""
+    """Turns inputs into initializers that are stored in the ONNX file itself."""
     bound = [
         onnx.numpy_helper.from_array(values[value.name], value.name)
         for value in _take_inputs(proto, values)
@@ -147,7 +147,7 @@ def _tensors_to_inputs(
     order: Sequence[str],
     batch: Sequence[str],
 ) -> None:
-    """Makes every parameter and buffer a graph input under its name."""
+    """Makes every parameter and buffer that is used a graph input with its name."""
     for value, name in zip(graph.inputs, batch, strict=True):
         value.name = name
     inputs = {}
@@ -184,7 +184,7 @@ def _make_reshapes_explicit(graph: ir.Graph) -> None:
 
 
 def _rename(graph: ir.Graph, outputs: Sequence[str], prefix: str) -> None:
-    """Names nodes by module and op, values by node, outputs as asked."""
+    """Names nodes by module and op, values by node, and outputs as in `outputs`."""
     taken = {value.name for value in graph.inputs}
     counts: dict[str, int] = {}
 

@@ -1,4 +1,4 @@
-"""The module that is traced: a model and its loss, called with a batch."""
+"""The module that the export traces: a model and its loss, called with a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from binade.errors import RejectedError
 from binade.gradients import DetachingMode
 
-# How the parameters of the model are called inside ``Step``.
+# The prefix of the model's parameter names inside ``Step``.
 MODEL_PREFIX = "model."
 
 
@@ -75,13 +75,13 @@ class Step(torch.nn.Module):
                     else "reduce it, for example with .mean()"
                 )
             )
-        # In place: tracing puts a module's attributes back.
+        # In place, because tracing restores a module's attributes.
         self.output_names[:] = ["loss", *outputs]
         return (loss.reshape(()) if loss.dim() else loss, *outputs.values())
 
 
 class _Loss(torch.nn.Module):
-    """Gives the loss function a module's name in the graph."""
+    """Wraps the loss function in a module, so that its nodes have a module name."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__()
@@ -124,13 +124,13 @@ def _named_outputs(result: object) -> dict[str, torch.Tensor]:
 def _parameters(
     function: Callable, batch: Mapping[str, object], what: str, *, first: int = 0
 ) -> list[str]:
-    """The entries of the batch that a function's signature names, from parameter `first`
-    on.
+    """Returns the entries of the batch that a function's signature names, from parameter
+    number `first` on.
 
     Raises:
       RejectedError: If the batch lacks a parameter without a default.
     """
-    # A module's own call takes anything.
+    # A module's __call__ accepts any arguments; its forward has the signature.
     called = function.forward if isinstance(function, torch.nn.Module) else function
     parameters = list(inspect.signature(called).parameters.values())[first:]
     for parameter in parameters:

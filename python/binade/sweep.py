@@ -1,7 +1,7 @@
-"""A model trained under several policies, and a page that compares them:
+"""Trains a model under several policies, and writes a page that compares them:
 ``binade sweep MODEL --policies P,Q``.
 
-Each combination of policy, format of states and seed is a run in a directory of its own.
+Each combination of policy, format of states and seed is a run in its own directory.
 Finished runs are not repeated; killed runs are resumed.
 """
 
@@ -31,12 +31,13 @@ from binade.tracing import run_program
 from binade.trainings import train
 from binade.version import add_version
 
-# What the page shows of layers, so often that a run has this many columns.
+# The number of steps of a run for which the page shows statistics of layers.
 COLUMNS = 20
+# The statistic of gradients.
 UNDERFLOW = "underflow(f16)"
-# Of gradients that, of the results of nodes these.
+# The statistics of the results of nodes.
 OUTPUTS = ["absmax", UNDERFLOW]
-# Printed once by the command that trains several.
+# Options of `binade train` that a sweep or search sets itself.
 OWN = (
     "--policy",
     "--states",
@@ -53,35 +54,35 @@ class Member:
     """One training of a sweep."""
 
     policy: str  # A name, or the path of a file.
-    states: str | None  # A format, whatever the policy says.
+    states: str | None  # A format of states that overrides the policy's.
     seed: int
     path: Path
-    words: tuple[str, ...]  # Those of ``binade train`` without the directory.
+    words: tuple[str, ...]  # Arguments of ``binade train`` without the directory.
 
     @property
     def label(self) -> str:
-        """What is the same for all seeds."""
+        """The name that all seeds share: policy and format of states."""
         name = Path(self.policy).stem if os.sep in self.policy else self.policy
         return name if self.states is None else f"{name}, states {self.states}"
 
     @property
     def command(self) -> str:
-        """What trains it again, elsewhere."""
+        """A command that repeats the training in another directory."""
         return shlex.join(["binade", "train", *self.words, "--out", "again"])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a member: a run, or why there is none."""
+    """The result of a member: its run, or the error that prevented it."""
 
     member: Member
     run: Run | None
-    error: str | None  # Its last words, of a run that ended early too.
+    error: str | None  # The error message; a run that ended early has one as well.
 
     @property
     def loss(self) -> float | None:
-        """The last held-out loss; that of the last batches where none is held out. None of
-        what ended early."""
+        """The last held-out loss, or the training loss of the last steps if there is none.
+        None for a run that ended early."""
         if self.run is None or self.error is not None:
             return None
         held_out = self.run.last_held_out
@@ -89,7 +90,8 @@ class Outcome:
 
 
 def load_page() -> ModuleType:
-    """What writes the page, asked for before hours of training.
+    """Imports the module that writes the page, so that a missing package is reported before
+    hours of training.
 
     Raises:
       RejectedError: If a package that it needs is not installed.
@@ -111,7 +113,7 @@ def add_page_option(parser: argparse.ArgumentParser) -> None:
 
 
 def save_page(options: argparse.Namespace, html: str) -> None:
-    """Writes the page to where the options say."""
+    """Writes the page to ``--report``, or to report.html in the directory."""
     path = options.report or options.out / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(html)
@@ -119,7 +121,7 @@ def save_page(options: argparse.Namespace, html: str) -> None:
 
 
 def watch(steps: int) -> list[str]:
-    """Options for the statistics that the page shows."""
+    """Returns the options that record the statistics of the page."""
     every = max(1, steps // COLUMNS)
     return ["--stats", f"gradient:{UNDERFLOW}@every={every}",
             "--stats", f"output:{','.join(OUTPUTS)}@every={every}"]  # fmt: skip
@@ -129,7 +131,7 @@ def list_members(
     policies: Sequence[str], states: Sequence[str], seeds: Sequence[int], steps: int,
     words: Sequence[str], out: Path,
 ) -> list[Member]:  # fmt: skip
-    """All combinations; `words` are those of ``binade train`` that all share."""
+    """Returns all combinations; `words` are arguments of ``binade train`` for all of them."""
     members = []
     for policy, state, seed in itertools.product(policies, states or [None], seeds):
         own = [*words, "--steps", str(steps), "--seed", str(seed), "--policy", policy,
@@ -146,7 +148,7 @@ def list_members(
 
 
 def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcome]:
-    """Trains what is not done yet, `jobs` at a time, and reads all."""
+    """Trains the members that are not finished, `jobs` at a time, and reads all results."""
     bar = tqdm(total=len(members) * steps, unit=" steps", smoothing=0.1,
                disable=not sys.stderr.isatty())  # fmt: skip
     lock = threading.Lock()
@@ -175,7 +177,7 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
 
 
 def check_words(words: Iterable[str], who: str) -> None:
-    """Raises a UsageError where options for ``binade train`` say what `who` says itself."""
+    """Raises a UsageError for options of ``binade train`` that `who` sets itself."""
     for word in words:
         if word.partition("=")[0] in OWN:
             raise UsageError(f"{word}: {who} says that itself")
@@ -183,14 +185,14 @@ def check_words(words: Iterable[str], who: str) -> None:
 
 @cache
 def show_policy(policy: str) -> str:
-    """A policy with all that it extends, or what is wrong with it; as it was when it was
-    first asked for."""
+    """Returns a policy with all that it extends, or the error message. The first result is
+    cached, so later changes of the file have no effect."""
     done = run_program(["binade", "policy", "show", policy], os.getcwd())
     return done.stdout if done.returncode == 0 else done.stderr.strip()
 
 
 def find_error(log: Sequence[str]) -> str:
-    """The line of what a program said that says why it failed."""
+    """Returns the line of a program's log that says why it failed."""
     said = [line for line in log if "error:" in line] or log[-1:]
     return said[-1] if said else "there was no message"
 

@@ -1,5 +1,5 @@
-"""The ops of a model, on the page of a sweep: the format of each under each policy, followed by
-it what decided that and what its results were like over the steps.
+"""The table of ops on the page of a sweep: the format of each op under each policy. A row
+opens the rules that decided the formats, and statistics of the results over the steps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from binade.run import Run, read_statistics
 from binade.sweep import OUTPUTS, Outcome
 from binade.tracing import OF_TRAINING, run_program
 
-# A figure is drawn when its row is opened: there are as many as ops.
+# Figures are drawn when their row is opened, because there is one per op.
 SCRIPT = """
 const ops = JSON.parse(document.getElementById('ops').textContent);
 function draw(place) {
@@ -47,7 +47,7 @@ Lines = dict[str, dict[str, dict[str, list]]]  # Layer, label, statistic: by ste
 
 
 def collect_outputs(runs: Mapping[str, Sequence[Run]]) -> Lines:
-    """What was recorded of the results of nodes: means over seeds, by ``step``."""
+    """Returns the recorded statistics of nodes' results: means over seeds, by step."""
     lines: Lines = {}
     for label, of_label in runs.items():
         values: dict[tuple[str, str], dict[int, list[float]]] = {}
@@ -67,31 +67,31 @@ def collect_outputs(runs: Mapping[str, Sequence[Run]]) -> Lines:
 
 
 def _explain(words: Sequence[str]) -> dict:
-    """What the compiler says of its decisions; nothing where it says no more."""
+    """Returns the compiler's decisions (``binade explain``); empty if it fails."""
     done = run_program(["binade", "explain", *words, "--format", "json"], os.getcwd())
     return json.loads(done.stdout) if done.returncode == 0 else {"ops": []}
 
 
 def _shorten(format: str) -> str:
-    """``f8E4M3FN/128 expanded`` is ``e4m3``: a column is narrow."""
+    """Shortens a format for a narrow column: ``f8E4M3FN/128 expanded`` to ``e4m3``."""
     found = re.match(r"f\d+(E\d+M\d+)", format)
     return found[1].lower() if found else format.split()[0].split("/")[0]
 
 
 def _show(formats: Sequence[str]) -> str:
-    """HTML of a cell: formats from first to last, with the narrowest as its shade."""
+    """Returns a cell as HTML: formats in order, shaded by the narrowest one."""
     digits = [int(found[0]) for f in formats if (found := re.search(r"\d+", f))]
     text = " → ".join(map(_shorten, formats))
     return f'<span class="bits{min(digits, default=32)}">{escape(text)}</span>'
 
 
 def _list_quantized(op: dict) -> list[str]:
-    """Formats that an op quantizes what it reads to."""
+    """Returns the formats to which an op quantizes its operands."""
     return [operand for operand in op.get("operands", []) if operand]
 
 
 def _describe(op: dict) -> str:
-    """One decision about an op, as HTML."""
+    """Returns one decision about an op as HTML."""
     quantized = _list_quantized(op)
     text = " × ".join(quantized) + " → " * bool(quantized) + op["format"]
     why = [op["rule"], *([op["reason"]] if op.get("reason") else [])]
@@ -104,15 +104,15 @@ def _list_decisions(ops: Sequence[dict], phase: str) -> str:
 
 
 def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[str]]:
-    """A row of each op of the forward part that a policy decides about, with its decisions
-    and statistics after it; reports are in the order of the columns."""
+    """Yields a row for each op of the forward pass that a policy decides about, with its
+    decisions and statistics; reports are in the order of the columns."""
     ops: dict[tuple[str, str], dict[str, list[dict]]] = {}
     for label, report in reports.items():
         for op in report["ops"]:
             ops.setdefault((op["name"], op["op"]), {}).setdefault(label, []).append(op)
     for (name, kind), by_label in ops.items():
         entries = [op for of_label in by_label.values() for op in of_label]
-        # What takes the format that it finds, under some policy, says nothing anew.
+        # An op that takes its operands' format under some policy decides nothing itself.
         follows = any(op["class"] == "clear" for op in entries)
         if all(op["phase"] != "forward" for op in entries) or (
             follows and not any(map(_list_quantized, entries))
@@ -156,7 +156,7 @@ def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[st
 def format_layers(
     groups: Mapping[str, Sequence[Outcome]], runs: Mapping[str, Sequence[Run]]
 ) -> Iterable[str]:
-    """The part of the page, heading and all."""
+    """Yields the section of the page, including its heading."""
     words = {
         label: replay.without(list(members[0].member.words), (*OF_TRAINING, "--stats"))
         for label, members in groups.items()
@@ -166,9 +166,9 @@ def format_layers(
     lines = collect_outputs(runs)
     yield "<h2>Formats</h2>"
     yield (
-        "<p>Of the forward part: what an op quantizes its operands to, where it does, and what it "
-        "computes in; the narrower, the darker. An op opens what decided it, forward and backward, "
-        "and what its results were like in the steps that were looked at.</p>"
+        "<p>Formats in the forward pass: those to which an op quantizes its operands, if it does, "
+        "and the one that it computes in; narrower formats are darker. Open an op to see the rules "
+        "that decided its formats, forward and backward, and statistics of its results.</p>"
     )
     head = ["op", "kind", *map(escape, reports)]
     yield page.format_table(head, _list_formats(reports, lines), 0)

@@ -1,7 +1,8 @@
 """The page of a sweep.
 
-Curves over steps with bands over seeds, what each policy costs and saves, what f16 would
-lose of the gradients, the format of each op, and the command of each run.
+It shows loss curves over steps with bands over seeds, loss against memory and time, the
+share of gradient elements that f16 would round to 0, the format of each op, and the command
+of each run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from binade.run import NONE, Run, format_mib, read_statistics
 from binade.sweep import UNDERFLOW, Outcome, show_policy
 
 NO_TABLES: Mapping[str, str] = {}
-# Of a figure, in pixels: a screen. What has no room for its name shows it under the pointer.
+# The maximum height of a figure in pixels. Layers whose names do not fit show them under
+# the pointer.
 TALLEST = 900
 
 
@@ -28,7 +30,7 @@ TALLEST = 900
 
 
 def group_outcomes(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
-    """Those that differ in their seed alone, by label."""
+    """Groups outcomes that differ only in their seed, by label."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.member.label, []).append(outcome)
@@ -36,14 +38,14 @@ def group_outcomes(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def get_base(groups: Mapping[str, list[Outcome]]) -> str:
-    """What the others are compared with: fp32 if it is there, with the first states, or
+    """Returns the label that others are compared with: the first one with policy fp32, or
     the first of all."""
     wide = [key for key, of in groups.items() if of[0].member.policy == "fp32"]
     return (wide or list(groups))[0]
 
 
 def find_gap(outcome: Outcome, base: Sequence[Outcome]) -> float | None:
-    """By how much its loss is above that of the base, with the same seed."""
+    """Returns an outcome's loss minus that of the base with the same seed."""
     for other in base:
         if other.member.seed == outcome.member.seed:
             if outcome.loss is not None and other.loss is not None:
@@ -57,7 +59,7 @@ def get_mean(values: Iterable[float | None]) -> float | None:
 
 
 def find_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points that no other is as good as in both numbers, from the left."""
+    """Returns the Pareto front (both coordinates minimized), sorted by x."""
     front: list[tuple[float, float]] = []
     for x, y in sorted(points):
         if not front or y < front[-1][1]:
@@ -66,7 +68,8 @@ def find_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float
 
 
 def collect_underflow(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
-    """Layer, step: what f16 would lose of a gradient, the mean over seeds."""
+    """Returns, by layer and step, the share of a gradient's nonzero elements that f16 would
+    round to 0, as the mean over seeds."""
     all_shares: dict[str, dict[int, list[float]]] = {}
     for run in runs:
         for line in read_statistics(run.path):
@@ -162,12 +165,12 @@ def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[
 def write_page(
     heading: str, outcomes: Sequence[Outcome], tables: Mapping[str, str] = NO_TABLES
 ) -> str:
-    """The page, as HTML.
+    """Returns the page as HTML.
 
     Args:
       heading: What the page is about.
-      outcomes: Of all members; at least one has a run.
-      tables: Texts that come first, as they are, by their headings.
+      outcomes: The outcomes of all members; at least one has a run.
+      tables: Preformatted texts for the top of the page, by their headings.
     """
     groups = group_outcomes(outcomes)
     base = get_base(groups)

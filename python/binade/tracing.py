@@ -1,7 +1,7 @@
-"""A step as ``binade trace`` computes it: op by op, by the reference.
+"""Runs ``binade trace``: computes a step op by op with the reference implementation.
 
-What the step reads is written by ``binade train --save-inputs``: for a run, by training
-up to the step again from its newest checkpoint.
+``binade train --save-inputs`` writes the inputs of the step. For a run, it trains up to the
+step again from the newest checkpoint before it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from binade.command import NUMERIC
 from binade.errors import RejectedError
 from binade.run import Run
 
-# Options of `binade train` that say nothing about what a step computes. Each has a value.
+# Options of `binade train` that do not change what a step computes. Each has a value.
 OF_TRAINING = (
     "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
@@ -33,10 +33,10 @@ OF_TRAINING = (
 
 @dataclass(frozen=True)
 class Step:
-    """A step about to be computed."""
+    """A step to trace."""
 
-    words: list[str]  # What `binade trace` takes of the command: model and options.
-    directory: str  # In which that was called.
+    words: list[str]  # Arguments of `binade trace`: the model and options.
+    directory: str  # The working directory of the command.
     inputs: Path
     number: int
 
@@ -46,14 +46,14 @@ class Step:
 
 
 def find_program(name: str) -> str:
-    """The program in the directory of this one."""
+    """Returns the path of a program of this installation (``BINADE_PROGRAMS``)."""
     return os.path.join(os.environ.get("BINADE_PROGRAMS", ""), name)
 
 
 def run_program(
     words: Sequence[str], directory: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program in the directory of this one; returns its output."""
+    """Runs a program of this installation in `directory`, and captures its output."""
     return subprocess.run(
         [find_program(words[0]), *words[1:]],
         cwd=directory, check=False, capture_output=True, text=True,
@@ -61,29 +61,29 @@ def run_program(
 
 
 def get_exit_code(code: int) -> int:
-    """A process's: the number of a signal counts as a shell counts it."""
+    """Converts a return code of ``subprocess``: as in a shell, signal N is 128 + N."""
     return code if code >= 0 else 128 - code
 
 
 def end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
-    """Ends as a program did, which has said why."""
+    """Prints the errors of a program that failed, and exits with its code."""
     print(done.stderr, end="", file=sys.stderr)
     raise SystemExit(get_exit_code(done.returncode))
 
 
 def _train(words: Sequence[str], directory: str, inputs: Path) -> None:
     done = run_program(words, directory)
-    # A step that training stops at has been written before.
+    # If training stops at a step with a numeric error, its inputs are already written.
     if done.returncode == 0 or (done.returncode == NUMERIC and inputs.exists()):
         return
     end_as(done)
 
 
 def capture_run(run: Run, step: int, folder: Path) -> Step:
-    """Trains up to the step of the run in `folder`, which is empty.
+    """Trains up to the step of the run in `folder`, an empty directory.
 
     Raises:
-      RejectedError: If the run has not done the step, or is one of a bundle.
+      RejectedError: If the run has not done the step, or trained a bundle.
     """
     replay.check_step(run, step)
     command = replay.choose_command(run, step)
@@ -102,8 +102,8 @@ def capture_run(run: Run, step: int, folder: Path) -> Step:
 
 
 def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
-    """Trains a model up to the step in `folder`; `words` are those of ``binade train``
-    without steps and directory."""
+    """Trains a model up to the step in `folder`; `words` are arguments of ``binade train``
+    without the options for steps and directory."""
     inputs = folder / "inputs.safetensors"
     command = ["binade", "train", *words, "--steps", str(step),
                "--out", str(folder / "run"), "--save-inputs", str(inputs)]  # fmt: skip
@@ -114,12 +114,12 @@ def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
 def trace(
     step: Step, policy: str | None = None, *, compares: bool = True
 ) -> dict[str, Any]:
-    """What ``binade trace`` says of the step, under its policy or another.
+    """Returns the report of ``binade trace`` on the step, under its policy or another.
 
     Returns:
-      ``loss``, and ``origin``: the first value that is not finite, or None. Where the step
-      is compared with one in f64, which takes three times as long, ``exact_loss`` too, and
-      ``errors``: a list with an entry for each result of an op.
+      ``loss``, and ``origin``: the first value that is not finite, or None. If `compares`,
+      which computes the step in f64 too and takes three times as long, also ``exact_loss``
+      and ``errors``: a list with an entry for each result of an op.
     """
     if sys.stderr.isatty():
         print(f"computing step {step.number} op by op ...", file=sys.stderr)
@@ -144,8 +144,8 @@ def trace(
 
 
 def trace_run(run: Run, step: int, kept: Path, key: str, label: str = "") -> dict:
-    """The trace of a run's step, compared with f64; file `kept` has it once it is made, as
-    long as `key` is the same."""
+    """Returns the trace of a run's step, compared with f64. File `kept` caches it for the
+    same `key`."""
     if kept.exists():
         known = json.loads(kept.read_text())
         if known["key"] == key:
@@ -159,7 +159,7 @@ def trace_run(run: Run, step: int, kept: Path, key: str, label: str = "") -> dic
 
 
 def name_op(value: dict[str, Any]) -> str:
-    """ "matmul at 'fc1', backward"; an argument is "batch 'x'"."""
+    """Describes a value: "matmul at 'fc1', backward", or "batch 'x'" for an argument."""
     if not value["decision"] and value["kind"] in ("batch", "parameter", "state",
                                                    "buffer", "scaler"):  # fmt: skip
         return f"{value['kind']} '{value['node']}'"

@@ -1,4 +1,4 @@
-"""Training steps from models, updates and bundles."""
+"""Compiles training steps from models or optimizer updates, and loads them from bundles."""
 
 from __future__ import annotations
 
@@ -47,40 +47,40 @@ def compile(  # noqa: A001 (what it does)
 
     Args:
       model: A path to an ONNX file, or an ``onnx.ModelProto``, or its bytes.
-      loss: What to append to the graph: ``"cross_entropy(logits, labels)"`` or
-        ``"mse(y, target)"``. Without it the output ``loss`` is the loss.
+      loss: The loss to append to the graph: ``"cross_entropy(logits, labels)"`` or
+        ``"mse(y, target)"``. By default the output ``loss`` is the loss.
       optimizer: A name of ``binade list optimizers``, or a ``.mlir`` file.
-      policy: A name of ``binade list policies``, a ``.yaml`` file, or what such a
-        file holds, as a dictionary.
-      target: ``"cuda:sm_90"`` and the like; without it the CPU.
+      policy: A name of ``binade list policies``, a ``.yaml`` file, or the contents of
+        such a file as a dictionary.
+      target: The target, such as ``"cuda:sm_90"``; by default the CPU.
       settings: Hyper-parameters: ``{"lr": 3e-4, "weight_decay": 0.1}``.
       groups: Hyper-parameters of the parameters whose names match a glob.
-      states: Formats of the optimizer's states, whatever the policy says:
+      states: Formats of the optimizer's states, which override the policy:
         ``"dyn8"``, or ``["*.weight:e4m3"]``.
       dims: Values of symbolic dimensions.
       alarms: Rules that are evaluated after each call, in addition to those on metrics
         alone: ``"all"``, names of ``binade list alarms``, files of rules; or ``"off"``.
-        Without it what the policy says. Alarms are logged, and in ``TrainStep.alarms``.
+        By default the policy's. Alarms are logged and added to ``TrainStep.alarms``.
       on_alarm: ``"warn"``, or ``"stop"``: an alarm raises AlarmError after the step.
       stats: Statistics of the step's values, such as ``"gradient:norm,zeros@every=10"``
-        (docs/Monitoring.md), which ``TrainStep.statistics`` has after each call.
+        (docs/Monitoring.md); after each call they are in ``TrainStep.statistics``.
       schedule: Expressions that set hyper-parameters before each call, such as
         ``{"lr": "base * cosine(step, steps)"}`` (docs/Training.md), or ``"@FILE"``.
-      steps: How many calls there will be: ``steps`` of the expressions.
-      device: Where it runs: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
-      seed: Of weights that the model says how to draw, and of dropout.
-      threads: Of the CPU; 0 for one per core.
-      directory: Where a model that is not a path has its external weights.
-      options: As of ``binade compile``: ``clip``, ``accumulate``, ``budget``,
+      steps: The total number of calls: ``steps`` in the expressions of `schedule`.
+      device: The device to run on: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
+      seed: The seed of dropout, and of weights for which the model has rules.
+      threads: The number of CPU threads; 0 for one per core.
+      directory: The directory of the external weights of a model that is not a path.
+      options: Options of ``binade compile``: ``clip``, ``accumulate``, ``budget``,
         ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``, ``strict``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
         ``accumulate_in_momentum``, ``allow_links``, ``fail_on_nonfinite``.
 
     Raises:
       UsageError: If an argument is wrong.
-      RejectedError: If the model, or what is asked of it, cannot be compiled; the
-        error has the compiler's diagnostic.
-      DeviceError: If the device is not there.
+      RejectedError: If the model cannot be compiled with these options; the error has
+        the compiler's diagnostic.
+      DeviceError: If the device does not exist.
     """
     file, path, is_in_memory = read_model(model, directory)
     given = dict(options, optimizer=optimizer, target=target or "", loss=loss or "")
@@ -112,10 +112,10 @@ def compile_update(
     threads: int = 0,
     **options: Any,
 ) -> TrainStep:
-    """Compiles a step that is nothing but an update of f32 parameters.
+    """Compiles a step that only updates f32 parameters.
 
-    Their gradients are its buffers ``gradient/NAME``; it has no batch to be given, and
-    its parameters are 0 at first.
+    The caller writes gradients to its buffers ``gradient/NAME``. The step needs no batch,
+    and its parameters are initially 0.
 
     Args:
       tensors: The parameters' shapes by name.
@@ -160,17 +160,17 @@ def load(
     threads: int = 0,
     fail_on_nonfinite: bool = False,
 ) -> TrainStep:
-    """Loads a bundle, which ``binade compile`` or ``TrainStep.write`` made.
+    """Loads a bundle that ``binade compile`` or ``TrainStep.write`` wrote.
 
     Args:
       path: The bundle.
       settings: Hyper-parameters instead of the bundle's.
-      alarms: Of the bundle's alarms those that go by metrics alone, and these:
-        ``"all"``, or names; or ``"off"``. Without it all that it was compiled with.
-      on_alarm: As for ``compile``; without it what the bundle says.
+      alarms: Selects from the bundle's alarm rules: those on metrics alone, and these:
+        ``"all"``, or names; or ``"off"``. By default all rules of the bundle.
+      on_alarm: As for ``compile``; by default the bundle's.
       schedule: As for ``compile``.
       steps: As for ``compile``.
-      device: Has to be what the bundle was compiled for.
+      device: As for ``compile``; the bundle must be compiled for it.
       seed: As for ``compile``.
       threads: As for ``compile``.
       fail_on_nonfinite: Whether to refuse weights, of the bundle and of what

@@ -1,9 +1,9 @@
-"""Loads what a run has learned into the PyTorch module that it was exported from.
+"""Loads the trained weights of a run into the PyTorch module that was exported for it.
 
     binade.trained.load(module, "run")
 
-Names of ``final.safetensors`` are those of the module: where all parameters are kept in
-32 bits, PyTorch's own ``load_state_dict`` takes them, too.
+The names in ``final.safetensors`` are those of the module. If all parameters are f32,
+PyTorch's own ``load_state_dict`` accepts them as well.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _MASTER = "master/"
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Parameters and buffers of a run, a checkpoint's ``state.safetensors``, or a file.
+    """Reads parameters and buffers of a run, of a checkpoint's ``state.safetensors``, or of
+    any safetensors file.
 
-    Parameters that a run keeps in 16 bits with a remedy come as the f32 which the
-    remedy keeps of them.
+    A 16-bit parameter with a companion (master weight, remainder or compensation) is
+    returned as the f32 value that both represent.
 
     Args:
       path: The directory of a run (its ``final.safetensors``) or a safetensors file.
@@ -51,7 +52,8 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
-    """The f32 of a parameter and its master weight, remainder or compensation, `low`."""
+    """Returns the f32 value of a parameter and its companion `low`: a master weight,
+    remainder or compensation."""
     if master == "f32":
         return low
     if master == "kahan":
@@ -66,8 +68,8 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
 def load(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Sets a module's parameters and running statistics from `load_state`.
 
-    Every tensor of the state has to be one of the module, and every parameter that is
-    trained has to be in the state, itself or by one that it is tied to.
+    The module must have every tensor of the state, and the state must have every trained
+    parameter of the module, or one that it is tied to.
 
     Raises:
       RejectedError: If they do not fit; the message lists what does not.
@@ -99,11 +101,11 @@ def load(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
 def _tensor(value: np.ndarray) -> torch.Tensor:
     import torch
 
-    if value.dtype.kind not in "iufb":  # PyTorch takes no array of bf16.
+    if value.dtype.kind not in "iufb":  # PyTorch rejects numpy arrays of bf16.
         value = value.astype(np.float32)
     return torch.from_numpy(value)
 
 
 def to_torch(state: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """The tensors of `load_state` for ``module.load_state_dict``."""
+    """Converts the result of `load_state` for ``module.load_state_dict``."""
     return {name: _tensor(value) for name, value in state.items()}

@@ -1,7 +1,7 @@
-"""Trainings as processes of their own, each in its directory: started, resumed, or read.
+"""Runs ``binade train`` as a subprocess, each training in its own directory.
 
-A directory that a killed training leaves has its newest checkpoint, from which the
-next one continues; one whose training has ended has a file ``done``.
+A training that was killed resumes from the newest checkpoint in its directory. A training
+that has ended has a file ``done`` there and is not repeated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from binade.command import NUMERIC
 from binade.errors import RejectedError
 from binade.tracing import find_program, get_exit_code
 
-# A training that is killed loses a quarter at most.
+# Number of checkpoints: a killed training loses at most a quarter of its steps.
 CHECKPOINTS = 4
 
 
@@ -31,21 +31,21 @@ def train(
     policy: str = "",
     until: int | None = None,
 ) -> int:
-    """Trains in directory `path`, unless that was done; what the program says is in
-    ``log.txt`` there.
+    """Trains in directory `path`, unless that training has ended; the output of the program
+    goes to ``log.txt`` there.
 
     Args:
-      words: Those of ``binade train`` without the directory.
-      steps: How many there will be at most, for checkpoints between them.
-      progress: Told how many steps are done, again and again.
-      policy: What the policy says that the words name, if that may change.
-      until: The step after which it stops for now; the same command continues from there.
+      words: Arguments of ``binade train`` without the directory.
+      steps: The total number of steps, which determines when checkpoints are written.
+      progress: Called repeatedly with the number of steps done.
+      policy: The text of the policy, to detect changes of its file.
+      until: The step after which to pause; a later call continues from there.
 
     Returns:
       The exit code.
 
     Raises:
-      RejectedError: If the directory belongs to a training by other words.
+      RejectedError: If the directory has a training with another command or policy.
     """
     ended = read_done(path)
     if ended is not None:
@@ -75,7 +75,7 @@ def train(
             process.terminate()
             raise
     code = process.returncode
-    if code in (0, NUMERIC):  # One that was killed, or refused, is tried again.
+    if code in (0, NUMERIC):  # A killed or rejected training is retried later.
         about = {"words": list(words), "policy": policy, "code": code,
                  "until": until or steps}  # fmt: skip
         (path / "done").write_text(json.dumps(about) + "\n")
@@ -86,7 +86,7 @@ def train_with_bar(
     words: Sequence[str], path: Path, steps: int, label: str, policy: str = "",
     until: int | None = None,
 ) -> int:  # fmt: skip
-    """As ``train``, with a bar on a terminal."""
+    """Calls ``train`` with a progress bar, which is shown on a terminal."""
     with tqdm(total=until or steps, desc=label[:40], unit=" steps", leave=False,
               disable=not sys.stderr.isatty()) as bar:  # fmt: skip
         return train(words, path, steps, lambda count: bar.update(count - bar.n), policy,
@@ -94,6 +94,6 @@ def train_with_bar(
 
 
 def read_done(path: Path) -> dict | None:
-    """What the training in `path` ended with; None where it has not."""
+    """Returns the record of how the training in `path` ended; None if it has not."""
     file = path / "done"
     return json.loads(file.read_text()) if file.exists() else None

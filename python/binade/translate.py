@@ -1,8 +1,8 @@
-"""ATen ops whose ONNX form Binade chooses itself, for PyTorch's exporter.
+"""Binade's own translations of ATen ops to ONNX, for PyTorch's exporter.
 
-PyTorch's own translations of these ops are wrong for training (batch norm in
-training mode becomes inference, label smoothing is dropped) or hide what the op
-is (attention becomes shape arithmetic, a missing bias becomes zeros).
+PyTorch's translations of these ops are wrong for training (batch norm in training mode
+becomes inference, label smoothing is dropped) or obscure the op (attention becomes shape
+arithmetic, a missing bias becomes zeros).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def translations() -> dict[object, Callable]:
-    """Returns the table for one export; it remembers masks, to share them."""
+    """Returns the translation table for one export; causal masks are shared within it."""
     masks: dict[tuple, ir.Value] = {}
 
     def attention(
@@ -33,8 +33,8 @@ def translations() -> dict[object, Callable]:
         scale=None,
         enable_gqa=False,
     ):
-        """softmax(scale query key^T + mask) value, in plain ops."""
-        own_key = key  # What is repeated has no shape yet.
+        """Computes softmax(scale query key^T + mask) value in elementary ops."""
+        own_key = key  # The repeated key has no shape yet.
         if enable_gqa:
             key, value = (_repeat_heads(x, query.shape[-3]) for x in (key, value))
         rank = len(query.shape)
@@ -58,7 +58,7 @@ def translations() -> dict[object, Callable]:
             scores = op.Add(scores, attn_mask)
         probabilities = op.Softmax(scores, axis=-1)
         if attn_mask is not None and not is_causal:
-            # A query that sees no key has probabilities of 0.
+            # If every key is masked, softmax is NaN; PyTorch's probabilities are 0 then.
             probabilities = op.Where(
                 op.IsNaN(probabilities), _scalar(0.0, query), probabilities
             )
@@ -86,7 +86,7 @@ def translations() -> dict[object, Callable]:
 
 
 def _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
-    """Batch norm in training mode; also returns the advanced running statistics."""
+    """Batch norm in training mode; also returns the updated running statistics."""
     if not training:
         raise RejectedError(
             "batch norm that updates its running statistics must be in training mode"
@@ -110,7 +110,7 @@ def _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, 
 
 
 def _batch_norm_of_batch(x, weight, bias, training, momentum, eps):
-    """Batch norm without running statistics, always with those of the batch."""
+    """Batch norm without running statistics: always uses the statistics of the batch."""
     zeros, ones = (_filled(value, x.shape[1], x) for value in (0.0, 1.0))
     y, mean, variance, _, _ = _batch_norm(
         x, weight, bias, zeros, ones, True, momentum, eps
@@ -152,7 +152,7 @@ def _cross_entropy(
 
 
 def _cross_entropy_of_probabilities(x, target, weight, how, label_smoothing):
-    """-sum over classes of target log softmax(x)."""
+    """Cross-entropy with class probabilities: -sum over classes of target log softmax(x)."""
     if weight is not None or label_smoothing:
         raise RejectedError(
             "cross_entropy with class probabilities takes neither "
@@ -167,7 +167,7 @@ def _cross_entropy_of_probabilities(x, target, weight, how, label_smoothing):
 
 
 def _mse(x, target, reduction=1):
-    """The squared difference, its mean or its sum."""
+    """Squared error: per element, mean (1) or sum (2)."""
     difference = op.Sub(x, target)
     square = op.Mul(difference, difference)
     if reduction == 0:
@@ -176,7 +176,8 @@ def _mse(x, target, reduction=1):
 
 
 def _split(x, sizes, dim=0):
-    """Parts of `sizes` elements each (the last may be smaller), or of given sizes."""
+    """Splits an axis into parts of `sizes` elements (the last may be smaller), or into parts
+    of the given sizes."""
     length = x.shape[dim]
     if isinstance(sizes, int):
         sizes = [min(sizes, length - start) for start in range(0, length, sizes)]
@@ -190,14 +191,14 @@ def _split(x, sizes, dim=0):
 
 
 def _unbind(x, dim=0):
-    """The slices along an axis, which vanishes."""
+    """Returns the slices along an axis, without that axis."""
     return [op.Squeeze(part, _integers(dim)) for part in _split(x, 1, dim)]
 
 
 def _convolution(
     x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1
 ):
-    """Convolution; without a bias when the module has none."""
+    """Convolution; a missing bias stays missing."""
     axes = len(weight.shape) - 2
 
     def per_axis(values: Sequence[int]) -> list[int]:
@@ -227,7 +228,7 @@ def _positions(x, axis: int) -> ir.Value:
 
 
 def _causal_mask(row: ir.Value, column: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """[queries, keys]: 0 where the key is not after the query, else -infinity."""
+    """Returns a mask [queries, keys]: 0 if the key is not after the query, else -infinity."""
     zero, infinity = (
         op.Constant(value=ir.tensor(np.array(value, dtype.numpy())))
         for value in (0.0, -np.inf)
@@ -236,7 +237,7 @@ def _causal_mask(row: ir.Value, column: ir.Value, dtype: ir.DataType) -> ir.Valu
 
 
 def _repeat_heads(x, heads: int):
-    """Repeats each head of [..., H, N, D], so that there are `heads`."""
+    """Repeats each head of [..., H, N, D] to get `heads` heads."""
     *outer, own_heads, _, width = x.shape
     # Ones, zeros and -1 represent sizes that may be symbolic.
     wide = [1] * len(outer) + [1, heads // own_heads, 1, 1]

@@ -1,7 +1,7 @@
-"""Trainings with rules added to a policy, each done once: what ``binade bisect`` runs.
+"""The trainings of ``binade bisect``: a policy with different rules added to it.
 
-A directory holds them: ``runs/KEY`` is a run, ``tried/KEY.yaml`` its policy. A run that was
-killed resumes from its newest checkpoint, one that is done is read.
+In its directory, ``runs/KEY`` is a run and ``tried/KEY.yaml`` its policy. A run that was
+killed resumes from its newest checkpoint; a finished run is read, not repeated.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from binade.trainings import read_done, train_with_bar
 
 
 class OutOfRuns(Exception):
-    """As many trainings were run as may be."""
+    """The maximum number of trainings was reached."""
 
 
 @dataclass
 class Trial:
-    """A training and what came of it."""
+    """A training and its result."""
 
     label: str
     path: Path
@@ -37,16 +37,16 @@ class Trial:
 
 @dataclass
 class Trials:
-    """The trainings of a search; `words` are those of ``binade train`` without steps,
-    policy and directory."""
+    """The trainings of a search; `words` are arguments of ``binade train`` without the
+    options for steps, policy and directory."""
 
     words: list[str]
     policy: str  # A name, or the path of a file.
-    steps: list[str]  # Those about steps.
+    steps: list[str]  # The options for steps.
     criterion: Criterion
     out: Path
-    most: int  # Of trainings in this call; 0 for no limit.
-    text: str  # Of the policy, with all that it extends.
+    most: int  # Maximum number of trainings in this call; 0 for no limit.
+    text: str  # The text of the policy, with all that it extends.
     reference: float | None = None
     done: list[Trial] = field(default_factory=list)
     trained: int = 0
@@ -60,13 +60,13 @@ class Trials:
         return self.criterion.limit(self.reference)
 
     def describe(self) -> str:
-        """The criterion, with its limit where that is known."""
+        """Returns the criterion as text, with its limit if that is known."""
         if self.criterion.needs_reference and self.reference is None:
             return self.criterion.text
         return f"{self.criterion.text} (limit {self.limit:.6g})"
 
     def measure_reference(self) -> float | None:
-        """The metric in fp32."""
+        """Trains in fp32 and returns the metric, or None if the run did not reach it."""
         self.reference = self._train("fp32", "fp32", self._key("fp32", []))
         path = self.out / "runs" / self._key("fp32", [])
         self._add(
@@ -75,7 +75,7 @@ class Trials:
         return self.reference
 
     def run(self, rules: Sequence[Rule], label: str) -> Trial:
-        """Trains with the rules, unless that was done."""
+        """Trains with the rules added to the policy, or reads the result if that was done."""
         rules = overrides.merge_phases(rules)
         key = self._key(self.extends, rules)
         path = self.out / "runs" / key

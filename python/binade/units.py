@@ -1,4 +1,4 @@
-"""Decisions of a policy that are taken back together: what ``binade bisect`` tries."""
+"""Units of ``binade bisect``: decisions of a policy that are reverted to f32 together."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CALLED = {"forward": "forward part", "backward": "backward part", "optimizer": "
 
 @dataclass(frozen=True)
 class Unit:
-    """Decisions that are taken back together."""
+    """Decisions that are reverted to f32 together."""
 
     label: str
-    # Nodes by phase, parameters in the optimizer; none for all that there are.
+    # Phase and its nodes (in the optimizer: parameters); no nodes means all of them.
     parts: tuple[tuple[str, tuple[str, ...]], ...]
 
     def rules(self) -> list[Rule]:
@@ -47,7 +47,7 @@ def _write_rule(phase: str, nodes: Sequence[str]) -> Rule:
 
 
 def covered(units: Sequence[Unit], entries: Sequence[dict[str, Any]]) -> int:
-    """How many of the entries are of one of the units."""
+    """Returns how many of the entries a unit covers."""
     return sum(any(unit.covers(entry) for unit in units) for entry in entries)
 
 
@@ -64,15 +64,15 @@ def _is_narrow(entry: dict[str, Any]) -> bool:
 
 
 def list_suspects(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """What has a narrow format, the largest error first."""
+    """Returns the entries with a narrow format, the largest error first."""
     return rank([entry for entry in report["errors"] if _is_narrow(entry)])
 
 
-Key = tuple[str, str]  # A name, and a phase or nothing.
+Key = tuple[str, str]  # A name, and a phase or "".
 
 
 def by_layer(entry: dict[str, Any]) -> Key:
-    """The module that a node's name begins with, or the node."""
+    """Returns the module in a node's name, or the node if it has none."""
     return entry["node"].rpartition("/")[0] or entry["node"], ""
 
 
@@ -83,7 +83,7 @@ def by_op(entry: dict[str, Any]) -> Key:
 def make_units(
     suspects: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], Key]
 ) -> list[Unit]:
-    """Units of what has one key, in the order of the suspects."""
+    """Returns a unit for each key, in the order of the suspects."""
     found: dict[Key, dict[str, dict[str, None]]] = {}
     for entry in suspects:
         phases = found.setdefault(key(entry), {})

@@ -1,4 +1,4 @@
-"""Steps that are nothing but an update: parameters, and gradients that are given."""
+"""MLIR modules of steps that only update parameters; the caller supplies the gradients."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 
 @dataclasses.dataclass(frozen=True)
 class GivenGradients:
-    """Where gradients come from: ports of a role, named with a prefix."""
+    """The ports that supply the gradients: their role, and the prefix of their names."""
 
     role: str
     prefix: str
 
 
-# From the host, in each step.
+# The host supplies the gradients in each step.
 GIVEN = GivenGradients("batch", "")
-# They stay; the prefix is there as a checkpoint has parameters and buffers.
+# Gradients are persistent buffers. The prefix distinguishes them from the parameters in a
+# checkpoint.
 KEPT = GivenGradients("buffer", "gradient/")
 
 
@@ -25,13 +26,13 @@ def write_update(
     gradients: GivenGradients,
     element: str = "f32",
 ) -> str:
-    """A module with gradients, as phase ``autodiff`` leaves it, whose gradients are
-    inputs. Its loss is the batch's entry ``loss``, of one element.
+    """Returns a module as after phase ``autodiff``, whose gradients are inputs. Its loss is
+    the batch's entry ``loss``, which has one element.
 
     Args:
       tensors: The parameters' shapes, by names of letters, digits, ``.`` and ``/``.
-      gradients: What they are to the step.
-      element: Type of the parameters' elements, and their gradients'.
+      gradients: The ports that supply the gradients.
+      element: The element type of the parameters and their gradients.
     """
     types = {
         name: f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
@@ -58,5 +59,5 @@ def write_update(
 
 
 def port(role: str, name: str) -> str:
-    """The attributes of an argument or result of that role and name."""
+    """Returns the attributes of an argument or result with this role and name."""
     return f'{{binade.role = #binade.role<{role}>, binade.name = "{name}"}}'

@@ -1,4 +1,4 @@
-"""The version of Binade, for every program: CMake and pyproject.toml read it from here."""
+"""The version of Binade. CMake and pyproject.toml read it from this file."""
 
 import argparse
 

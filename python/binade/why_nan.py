@@ -1,8 +1,8 @@
-"""Where a step of a run became non-finite, and which policy keeps it finite:
+"""Finds where a step of a run became non-finite, and a policy that keeps it finite:
 ``binade why-nan RUN``.
 
-The step is recomputed, op by op, by the reference. The policy that is proposed is
-tried on the same step, and grows until the step is finite.
+The reference implementation recomputes the step op by op. Rules are added to the policy,
+and each version is tried on the same step, until the step is finite.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from binade.run import Run, read_run
 from binade.tracing import Step, capture_run, name_op, trace
 from binade.version import add_version
 
-# Ops that the policy is given rules about before the search is given up.
+# The search ends without a policy when it has added this many rules.
 MOST_RULES = 12
 
 
 def find_bad_steps(run: Run) -> list[int]:
-    """Steps that were skipped, or whose loss or gradients were not finite."""
+    """Returns the steps that were skipped, or whose loss or gradients were not finite."""
     return [
         s["step"]
         for s in run.steps
@@ -53,9 +53,9 @@ def _counts(value: dict[str, Any], errors: Sequence[dict[str, Any]], key: str) -
 def _find_vanished(
     read: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The values with elements that a format rounded to 0, the nearest first. If no op
-    rounded its own result to 0, the farthest value that inherited such zeros, for example
-    from a constant."""
+    """Returns the values with elements that a format rounded to 0, the nearest first. If no
+    op rounded its own result to 0, returns the farthest value that inherited such zeros, for
+    example from a constant."""
     decided = [value for value in read if value["decision"]]
     lost = [value for value in decided if _counts(value, errors, "underflow")]
     return lost or [v for v in decided if _counts(v, errors, "vanished")][-1:]
@@ -64,16 +64,16 @@ def _find_vanished(
 def choose_rules(
     origin: dict[str, Any], errors: Sequence[dict[str, Any]]
 ) -> list[Rule]:
-    """Rules that keep wide what made a traced step non-finite; none where its
-    formats did not."""
+    """Returns rules that keep the ops in f32 which made a traced step non-finite; empty if
+    its formats were not the cause."""
     if origin["kind"] == "cast":
         blamed = origin["readers"]
     elif origin["exact"] is not None and origin["exact"] <= origin["limit"]:
-        blamed = []  # Not a matter of range.
+        blamed = []  # The exact value is in range, so the format did not overflow.
     elif origin["exact"] is not None:
         blamed = [origin] if origin["decision"] else origin["readers"]
     else:
-        # In f64 the op does the same with what it read.
+        # In f64 the op's result is not finite either, so its operands are the cause.
         blamed = _find_vanished([*origin["operands"], *origin["producers"]], errors)
     return [
         overrides.keep_wide(op)
@@ -85,7 +85,7 @@ def choose_rules(
 def find_policy(
     step: Step, report: dict[str, Any], extends: str, folder: Path
 ) -> tuple[list[Rule], dict[str, Any]]:
-    """Rules for the policy `extends`, and the trace of the step with them."""
+    """Returns rules to add to policy `extends`, and the trace of the step with them."""
     rules: list[Rule] = []
     place = folder / "policies"
     place.mkdir()
@@ -116,7 +116,7 @@ def _range(value: dict[str, Any]) -> str:
 
 
 def describe_origin(report: dict[str, Any]) -> list[str]:
-    """The first value that is not finite, in lines."""
+    """Describes the first value that is not finite, as lines of text."""
     origin = report["origin"]
     lines = [
         f"first not finite: {origin['nonfinite']} of {origin['elements']} elements of "
@@ -217,8 +217,8 @@ def explain(run: Run, number: int, bad: Sequence[int], out: Path | None,
             print("", overrides.format_policy("finite", step.policy, rules), sep="\n")
         scale = run.steps[number - 1].get("loss_scale")
         if first["origin"]["phase"] == "backward" and scale not in (None, 1):
-            print("a step that is skipped now and then is how the loss scale finds its "
-                  "level; it is halved after each")  # fmt: skip
+            print("occasional skipped steps are part of dynamic loss scaling, which halves "
+                  "the scale after each")  # fmt: skip
     if out and not helps:
         raise RejectedError(f"{out}: not written, for no policy that helps was found")
     if out:
@@ -235,7 +235,7 @@ def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         "binade why-nan",
         description="Find the first value of a run's step that is not finite: the op, "
-        "what it read, the format and the rule that gave it, and a policy that helps.",
+        "its operands, the format and the rule that chose it, and a policy that helps.",
         epilog="Examples:\n"
         "  binade why-nan run\n"
         "  binade why-nan run --step 3000 -o fixed.yaml\n"

@@ -31,13 +31,13 @@ using namespace ::binade::python;
 using ::binade::Bundle;
 
 namespace {
-/// A compiled step, and what it was compiled from: why it has its formats is
-/// found out on request.
+/// A compiled step, with the module and policy that `explain` needs to find the
+/// reasons for its formats on request.
 struct Compiled {
   Bundle bundle;
   std::string name, directory;
   std::unique_ptr<MLIRContext> context;
-  OwningOpRef<ModuleOp> module; ///< As phase `optimizer` left it.
+  OwningOpRef<ModuleOp> module; ///< The module after phase `optimizer`.
   std::optional<Policy> policy;
   CompileOptions options;
 };
@@ -51,7 +51,7 @@ static Policy readPolicy(const CompileOptions &options, MLIRContext *context,
   return policy;
 }
 
-/// As `binade explain --format json` prints it.
+/// Returns the output of `binade explain --format json`.
 static std::string explain(Compiled &compiled) {
   nb::gil_scoped_release release;
   Reports reports(*compiled.context, compiled.name);
@@ -72,8 +72,8 @@ static std::string explain(Compiled &compiled) {
 using MakeModule =
     llvm::function_ref<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &)>;
 
-/// Compiles what `make` gives, which phase `from` left. Messages call it
-/// `path`; external data are in its directory.
+/// Compiles the module that `make` returns, whose last phase is `from`.
+/// Messages name it `path`; external data are in the directory of `path`.
 static Compiled compile(const std::string &path, MakeModule make,
                         CompilerPhase from, const CompileOptions &options) {
   Compiled compiled;
@@ -104,14 +104,14 @@ static Compiled compile(const std::string &path, MakeModule make,
     if (compiled.bundle.plan.model.empty())
       compiled.bundle.plan.model = compiled.name;
     warnings = std::move(reports.warnings);
-    context.disableMultithreading(); // Its threads are not needed any more.
+    context.disableMultithreading(); // Ends its threads.
   }
   warn(warnings);
   return compiled;
 }
 
-/// `file` is what `path` has; with `isInMemory` no such file is there, and its
-/// weights become part of what is compiled.
+/// Compiles an ONNX model. `file` has the bytes of the file at `path`; if
+/// `isInMemory`, there is no such file, and the bundle embeds the weights.
 static Compiled compileModel(nb::bytes file, const std::string &path,
                              bool isInMemory, const ImportOptions &import,
                              const CompileOptions &options) {
@@ -126,7 +126,7 @@ static Compiled compileModel(nb::bytes file, const std::string &path,
   return compiled;
 }
 
-/// `text` is a module with its gradients.
+/// Compiles an optimizer update; `text` is an MLIR module with gradients.
 static Compiled compileUpdate(const std::string &text,
                               const CompileOptions &options) {
   auto make = [&](MLIRContext &context) -> FailureOr<OwningOpRef<ModuleOp>> {
@@ -135,7 +135,7 @@ static Compiled compileUpdate(const std::string &text,
   return compile("update", make, CompilerPhase::Autodiff, options);
 }
 
-/// What the file of a policy says.
+/// Returns the text of a policy's file.
 static std::string readPolicyText(const std::string &name) {
   MLIRContext context;
   context.getOrLoadDialect<BinadeDialect>();

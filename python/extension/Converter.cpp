@@ -1,4 +1,4 @@
-//===- Converter.cpp - An ONNX file with its precision assigned -----------===//
+//===- Converter.cpp - Conversion of ONNX files for Python ----------------===//
 
 #include "Modules.h"
 #include "Reports.h"
@@ -59,7 +59,7 @@ static OnnxConversionReport convert(const std::string &path,
   return report;
 }
 
-/// The nodes about which nothing could be decided, and why.
+/// Returns the nodes that the compiler could not import, and why.
 static std::vector<std::pair<std::string, std::string>>
 listLeftOut(const OnnxConversionReport &report) {
   std::vector<std::pair<std::string, std::string>> nodes;

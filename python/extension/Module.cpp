@@ -1,13 +1,13 @@
 //===- Module.cpp - binade._core ------------------------------------------===//
-// The compiler and the runtime for Python. What users call is in
-// python/binade; here nothing has a default or a docstring of its own.
+// Bindings of the compiler and the runtime. Users call python/binade, which has
+// the defaults and docstrings; these bindings have neither.
 //===----------------------------------------------------------------------===//
 
 #include "Failure.h"
 #include "Modules.h"
 
 NB_MODULE(_core, module) {
-  // An array that is alive when Python ends is not a leak.
+  // Arrays that exist when Python exits are not leaks.
   nanobind::set_leak_warnings(false);
   module.attr("__version__") = BINADE_VERSION;
   binade::python::registerFailure(module);

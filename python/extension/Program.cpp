@@ -54,7 +54,7 @@ static plan::Role getRole(std::string_view name) {
       Error{"binade", "no role is called " + quote(name), ExitCode::Usage});
 }
 
-/// The memory of a tensor, which keeps the program alive.
+/// Returns an array over a tensor's memory; the array keeps the program alive.
 static Bytes share(nb::handle program, const Tensor &tensor) {
   return Bytes(reinterpret_cast<std::uint8_t *>(tensor.bytes.data()),
                {tensor.bytes.size()}, program);
@@ -75,8 +75,8 @@ listPorts(const Program &program) {
   return ports;
 }
 
-/// The statistics that the program computes for its user, and every how many
-/// steps each is due.
+/// Returns the statistics that the program reports, with the period of each in
+/// steps.
 static std::map<std::string, std::int64_t> listPeriods(const Program &program) {
   std::map<std::string, std::int64_t> periods;
   for (const plan::Port &port : program.getPlan().ports)
@@ -89,8 +89,8 @@ static Restored restore(Program &program, const std::string &path) {
   return take(program.restore(take(Safetensors::open(path))));
 }
 
-/// Memory of the CPU that another library shares: its bytes, DLPack's code and
-/// bits of the type, and the shape.
+/// Returns CPU memory that another library shares by DLPack: its bytes, the
+/// code and bits of its element type, and the shape.
 using SharedBytes = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 static std::tuple<SharedBytes, int, int, std::vector<std::int64_t>>

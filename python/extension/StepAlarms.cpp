@@ -15,7 +15,7 @@ using namespace binade;
 using namespace binade::python;
 
 namespace {
-/// What is chosen of a program's alarms, and the object that evaluates it.
+/// The selected alarm rules of a program, and the object that evaluates them.
 struct ChosenAlarms {
   AlarmSettings settings;
   StepAlarms watch;
@@ -31,7 +31,8 @@ static ChosenAlarms choose(const Program &program,
   return {std::move(settings), std::move(watch)};
 }
 
-/// `scale` is the loss scale before the step, and `loss` that of all batches.
+/// Evaluates the rules on a step. `scale` is the loss scale before the step,
+/// and `loss` the mean over all of its batches.
 static std::vector<Alarm> observe(ChosenAlarms &alarms, const Program &program,
                                   std::int64_t step,
                                   std::optional<double> scale, double loss) {
@@ -76,7 +77,7 @@ void python::addStepAlarms(nb::module_ &module) {
           [](const ChosenAlarms &alarms) { return alarms.settings.policy; })
       .def("observe", &observe, "program"_a, "step"_a, "scale"_a.none(),
            "loss"_a);
-  // What it observes is memory of the program.
+  // The rules read the program's memory, so it has to outlive them.
   module.def("choose_alarms", &choose, "program"_a, "words"_a, "action"_a,
              nb::keep_alive<0, 1>());
 }

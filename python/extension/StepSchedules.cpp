@@ -12,7 +12,7 @@ using namespace binade;
 using namespace binade::python;
 
 namespace {
-/// Schedules, and what of a program they change.
+/// Schedules, and the hyper-parameters of a program that they set.
 struct StepSchedules {
   StepSchedules(std::vector<Schedule> schedules, ScheduledSettings settings)
       : schedules(std::move(schedules)), settings(std::move(settings)) {}
@@ -23,8 +23,8 @@ struct StepSchedules {
 };
 } // namespace
 
-/// `texts` are such as `--schedule` takes; `steps` is how many there will be,
-/// or 0 if that is unknown.
+/// Parses schedules. `texts` are values of `--schedule`; `steps` is the total
+/// number of steps, or 0 if that is unknown.
 static StepSchedules choose(const Program &program,
                             const std::vector<std::string> &texts,
                             std::int64_t steps) {
@@ -49,7 +49,7 @@ void python::addStepSchedules(nb::module_ &module) {
       .def("apply", [](const StepSchedules &schedules, std::int64_t done) {
         check(schedules.settings.apply(done));
       });
-  // What it changes is memory of the program.
+  // Schedules write to the program's memory, so it has to outlive them.
   module.def("choose_schedules", &choose, "program"_a, "texts"_a, "steps"_a,
              nb::keep_alive<0, 1>());
 }

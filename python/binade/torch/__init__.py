@@ -1,4 +1,4 @@
-"""Binade for PyTorch: whole steps from modules, and optimizers for one's own loop."""
+"""Binade for PyTorch: compiled steps from modules, and optimizers for PyTorch loops."""
 
 from binade.torch.capturing import capture, load_parameters
 from binade.torch.modules import StableEmbedding

@@ -1,4 +1,4 @@
-"""Whole training steps from modules."""
+"""Compiles training steps from PyTorch modules."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ def capture(
     With ``accumulate=N`` a step takes N batches: call it with a list of them.
 
     Args:
-      module: In the mode to train it in; it keeps its parameters, which the step
-        starts from (``load_parameters`` brings back what the step made of them). Of
-        what ``torch.compile``, ``DataParallel`` or ``DistributedDataParallel`` made it
-        is the module inside.
+      module: The module, in the mode to train it in. The step starts from a copy of its
+        parameters (``load_parameters`` copies the trained ones to the module). Wrappers
+        by ``torch.compile``, ``DataParallel`` and ``DistributedDataParallel`` are removed.
       loss: Called with the module's output, then by name with the entries of the
         batch that it names; None where the module returns its loss.
       batch: Example inputs by name; the step takes batches of these shapes.
-      options: As for ``binade.compile``: ``optimizer``, ``policy``, ``target``, ...;
-        but for ``allow_links``, ``dims``, ``directory`` and ``loss_output``, which are
-        about files.
+      options: As for ``binade.compile``: ``optimizer``, ``policy``, ``target``, ...,
+        except ``allow_links``, ``dims``, ``directory`` and ``loss_output``, which are
+        about model files.
 
     Raises:
       UsageError: If an argument is wrong.
@@ -86,7 +85,7 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
 
 
 def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """The module that a user wrote, whose names its parameters have."""
+    """Returns the module without wrappers, so that parameters have their own names."""
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     while True:
         if isinstance(module, parallel):

@@ -1,4 +1,4 @@
-"""Settings of parameter groups, by the names of PyTorch and of a rule."""
+"""Maps settings of PyTorch's parameter groups to the settings of an optimizer rule."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from binade.errors import UsageError
 
-# How PyTorch's optimizers are executed, which changes no value here.
+# Arguments of PyTorch's optimizers that change no value here.
 _IGNORED = ("foreach", "fused", "capturable", "decoupled_weight_decay")
-# What PyTorch's optimizers have, and no rule.
+# Arguments of PyTorch's optimizers that no rule supports.
 _REFUSED = ("maximize", "differentiable")
 _BETA = re.compile(r"beta\d")
 
 
 def check_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that only say how PyTorch's optimizers run.
+    """Returns the settings without those that no rule has.
 
     Raises:
-      UsageError: If one asks for what no rule does.
+      UsageError: If one requests a function that no rule supports.
     """
     for name in _REFUSED:
         if settings.get(name):
@@ -29,8 +29,8 @@ def check_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_settings(group: Mapping[str, Any]) -> Iterator[tuple[str, str, int | None]]:
-    """What a rule calls the entries of a group: its name, the key in the group, and the
-    place in a tuple (``betas``)."""
+    """Yields the settings of a group: the rule's name, the key in the group, and the index
+    if the value is a tuple (``betas``)."""
     for key, value in group.items():
         if key == "params":
             continue
@@ -49,11 +49,11 @@ def _read(group: Mapping[str, Any], key: str, index: int | None) -> Any:
 def name_settings(
     group: Mapping[str, Any], known: Collection[str] | None
 ) -> dict[str, float | str]:
-    """A group's settings as a rule calls them.
+    """Returns a group's settings by the rule's names.
 
     Args:
-      group: Keys of schedulers in it are not settings.
-      known: What the rule has; without, all are settings.
+      group: The group; it may have keys of schedulers, which are not settings.
+      known: The rule's settings; None includes all entries of the group.
     """
     return {
         name: _read(group, key, index)
@@ -63,20 +63,21 @@ def name_settings(
 
 
 class GroupSettings:
-    """The settings of a step, which follow those of its groups.
+    """Copies the settings of PyTorch's groups to a step.
 
-    A step numbers its groups as it finds them, and takes those together that begin
-    alike. So each is compiled with a rate that tells which one it is.
+    The compiler numbers the groups of a step itself, and merges groups with equal initial
+    settings. Each group is therefore compiled with a distinct learning rate (``mark``),
+    which identifies it in the step.
     """
 
     def __init__(
         self, settings: MutableMapping[str, float], groups: Sequence[dict[str, Any]]
     ) -> None:
-        """Gives the groups what they do not set: the rule's defaults.
+        """Adds the rule's defaults to the groups for settings that they lack.
 
         Args:
-          settings: Of a step whose groups were compiled with ``mark``.
-          groups: In the same order.
+          settings: The settings of a step whose groups were compiled with ``mark``.
+          groups: PyTorch's groups, in the order of their marks.
         """
         self._settings = settings
         self._written = dict(settings)
@@ -101,15 +102,15 @@ class GroupSettings:
 
     @staticmethod
     def mark(number: int) -> dict[str, float]:
-        """The rate of a group while it is compiled."""
+        """Returns the learning rate that identifies a group while it is compiled."""
         return {"lr": number + 1.0}
 
     def known(self) -> set[str]:
-        """The names of the rule's settings."""
+        """Returns the names of the rule's settings."""
         return {setting.partition("@")[0] for setting in self._written}
 
     def write(self) -> None:
-        """Lets the step have what the groups say now."""
+        """Writes the groups' settings that changed to the step."""
         for group, key, index, setting in self._places:
             value = _read(group, key, index)
             if value != self._written[setting]:
@@ -117,8 +118,8 @@ class GroupSettings:
 
 
 def _complete(group: dict[str, Any], defaults: Mapping[str, float]) -> None:
-    """Sets what a group does not: betas as PyTorch has them, unless one is given by
-    itself."""
+    """Adds defaults to a group: as PyTorch's ``betas``, unless the group has one of the
+    rule's beta settings."""
     given = {name for name, _, _ in list_settings(group)}
     betas = [name for name in defaults if _BETA.fullmatch(name)]
     if len(betas) > 1 and not given.intersection(betas):

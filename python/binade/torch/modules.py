@@ -1,4 +1,4 @@
-"""Modules that train well with states of 8 bits."""
+"""Modules that train stably with 8-bit optimizer states."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 class StableEmbedding(torch.nn.Embedding):
     """An embedding followed by a layer norm, with weights drawn by Xavier's rule.
 
-    What ``binade train --stable-embedding`` makes of an embedding: 8-bit states of
-    embeddings are stable with it (Dettmers et al., "8-bit Optimizers via Block-wise
-    Quantization", section 2.3).
+    ``binade train --stable-embedding`` replaces embeddings by it. It makes training with
+    8-bit optimizer states of embeddings stable (Dettmers et al., "8-bit Optimizers via
+    Block-wise Quantization", section 2.3).
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

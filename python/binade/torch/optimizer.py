@@ -1,4 +1,4 @@
-"""Binade's rules as optimizers of PyTorch: one compiled kernel updates all parameters."""
+"""PyTorch optimizers whose compiled kernel updates all parameters at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from binade.torch.tensors import to_torch
 
 # ``exp_avg/0.1``, or with another part of its format, such as ``exp_avg/0.1.scale``.
 _STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
-# What all parameters have in common: the number of updates, and where chance is.
+# States that all parameters share: the number of updates, and the position of the random
+# number generator.
 _COMMON = ("step", "rng")
 
-# Options of ``binade.compile`` that an optimizer takes, and what replaces others.
+# Options of ``binade.compile`` that an optimizer takes, and the replacements of others.
 _OPTIONS = ("clip", "on_nonfinite", "policy", "threads")
 _ELSEWHERE = {
     "accumulate": "call step() once for several calls of backward(), which add their "
@@ -35,26 +36,28 @@ States = Mapping[str, torch.Tensor]
 
 
 class Optimizer(torch.optim.Optimizer):
-    """A rule of ``binade list optimizers`` with states in any of its formats.
+    """An optimizer of ``binade list optimizers`` with states in any of its formats.
 
     One compiled kernel updates all parameters, which are f32 on the CPU. They become
     views of the optimizer's memory. A step with a gradient that is not finite updates
     nothing (``skipped``). As in PyTorch, a parameter without a gradient keeps its value
-    and its states; the number of updates is one for all.
+    and its states; all parameters share one count of updates.
 
-    ``state_dict`` has PyTorch's form. With states in f32 it is that of PyTorch's own
-    optimizer of the rule, and either loads what the other saved.
+    ``state_dict`` has PyTorch's form. With states in f32 it is compatible with that of
+    PyTorch's own optimizer of the rule: each loads the state of the other.
 
     Args:
       params: Tensors or groups of them, as for every optimizer. A group may have its
         own values of the rule's settings.
-      rule: For example ``"adamw"`` or ``"tiger"``.
-      lr: The step size; the rule's default without. Schedulers may change that of each
-        group, and other settings.
-      states: Formats: ``"dyn8"``, ``"e4m3"``, ...; f32 without.
-      options: Of ``binade.compile``: ``clip``, ``on_nonfinite``, ``policy`` (for the
-        formats of states and updates), ``threads``. It has no others.
-      settings: Of the rule, by its names or PyTorch's: ``weight_decay``, ``betas``, ...
+      rule: The update rule, for example ``"adamw"`` or ``"tiger"``.
+      lr: The learning rate; by default the rule's. Schedulers may change it and other
+        settings in each group.
+      states: Formats of the optimizer states: ``"dyn8"``, ``"e4m3"``, ...; by default
+        f32.
+      options: Options of ``binade.compile``; only ``clip``, ``on_nonfinite``, ``policy``
+        (for the formats of states and updates) and ``threads``.
+      settings: Hyper-parameters by the rule's names or PyTorch's: ``weight_decay``,
+        ``betas``, ...
 
     Raises:
       UsageError: If a parameter is not f32 on the CPU, none is trained, or there is
@@ -87,7 +90,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def skipped(self) -> bool:
-        """Whether the last step updated nothing, for a gradient was not finite."""
+        """Whether the last step updated nothing because a gradient was not finite."""
         return bool(self._program.ports("metric")["found_inf"])
 
     @torch.no_grad()
@@ -124,15 +127,16 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters with settings of their own; the kernel is compiled again."""
+        """Adds parameters with their own settings, and recompiles the kernel."""
         super().add_param_group(param_group)
         if self._names:
             self._recompile()
 
     def state_dict(self) -> dict[str, Any]:
-        """As PyTorch's: states are the optimizer's memory, not copies."""
+        """Returns the state in PyTorch's form. Optimizer states are views, not copies,
+        except ``step``."""
         found = super().state_dict()
-        # Others count in place, for each parameter.
+        # PyTorch's optimizers increment `step` in place, as a float per parameter.
         found["state"] = {
             index: {**states, "step": states["step"].float()}
             for index, states in found["state"].items()
@@ -141,8 +145,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what ``state_dict`` gave for the same parameters, rule and formats,
-        or PyTorch's optimizer of that rule. After an error nothing is changed.
+        """Restores a ``state_dict`` of the same parameters, rule and formats, or one of
+        PyTorch's optimizer of that rule. An error leaves the optimizer unchanged.
 
         Raises:
           UsageError: If states differ, or a setting is one that no rule has.
@@ -154,7 +158,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """What fails inside leaves the optimizer as it was."""
+        """Restores the optimizer if the body of the context fails."""
         attributes, states = dict(vars(self)), dict(self.state)
         groups = [dict(group) for group in self.param_groups]
         try:
@@ -163,7 +167,7 @@ class Optimizer(torch.optim.Optimizer):
             vars(self).update(attributes)
             self.state.clear()
             self.state.update(states)
-            # Schedulers and the settings hold the groups themselves.
+            # In place, because schedulers and settings refer to the group dictionaries.
             for group, before in zip(self.param_groups, groups):
                 group.clear()
                 group.update(before)
@@ -194,7 +198,7 @@ class Optimizer(torch.optim.Optimizer):
             for name, value in states.items():
                 if name != "step":
                     self.state[parameter][name].copy_(value)
-        # PyTorch's SGD does not count: what matters is whether there was an update.
+        # PyTorch's SGD has no count; only whether there was an update matters then.
         self._program.updates = counts.pop() if counts else int(bool(loaded))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,7 +211,7 @@ class Optimizer(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_choices" not in state:
-            return  # The base class, which loads.
+            return  # Called by load_state_dict of the base class.
         self._names = {}
         kept = dict(self.state)
         self._compile(kept)
@@ -218,13 +222,14 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _recompile(self, also: Iterable[torch.Tensor] = ()) -> None:
-        """The same with more parameters."""
+        """Compiles the step with additional parameters, and keeps the states."""
         kept = dict(self.state)
         self._compile(also)
         _copy_states(kept, self.state)
 
     def _compile(self, also: Iterable[torch.Tensor] = ()) -> None:
-        """Makes the step for what is trained, and `also`; states are as at first."""
+        """Compiles the step for parameters that require gradients, those it had, and
+        `also`. States get their initial values."""
         wanted = {*self._names, *also}
         names = {
             parameter: f"{number}.{index}"
@@ -256,7 +261,7 @@ class Optimizer(torch.optim.Optimizer):
         self._names = names
         self._settings = GroupSettings(self._program.settings, list(groups.values()))
         self._known = self._settings.known()
-        # The program's own memory, which stays where it is.
+        # Views of the program's memory, whose address does not change.
         self._gradients = {
             parameter: to_torch(self._program.buffers[f"gradient/{name}"])
             for parameter, name in names.items()
@@ -270,17 +275,17 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _lend(self) -> None:
-        """Parameters whose memory is another, as at first, become the program's."""
+        """Makes parameters that have other memory views of the program's memory."""
         for parameter, shared in self._shared.items():
             if parameter.data_ptr() != shared.data_ptr():
                 shared.copy_(parameter)
                 parameter.data = shared
 
     def _link_states(self) -> None:
-        """Lets ``state`` be the program's memory."""
+        """Fills ``state`` with views of the program's memory."""
         common = {"step": to_torch(self._program.ports("step")["step"])}
         for array in self._program.ports("rng").values():
-            # As bytes, which loading makes f32 of, and back.
+            # As bytes: loading converts states to f32, which represents bytes exactly.
             common["rng"] = to_torch(array.view("u1"))
         parameters = {name: parameter for parameter, name in self._names.items()}
         for parameter in self._names:
@@ -294,7 +299,8 @@ class Optimizer(torch.optim.Optimizer):
     def _keep(
         self, parameters: Iterable[torch.Tensor]
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """What a step would change of parameters without gradients, and its values."""
+        """Sets the gradients of `parameters` to 0, and returns the tensors that a step would
+        change nevertheless, with copies of their values."""
         kept = []
         for parameter in parameters:
             self._gradients[parameter].zero_()
@@ -327,7 +333,8 @@ def _check_options(options: object) -> None:
 
 
 def _own(states: States) -> dict[str, torch.Tensor]:
-    """States that are a parameter's own. PyTorch's SGD has None without momentum."""
+    """Returns the states that belong to one parameter. Without momentum, a state of
+    PyTorch's SGD is None."""
     return {k: v for k, v in states.items() if k not in _COMMON and v is not None}
 
 

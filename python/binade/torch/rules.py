@@ -1,7 +1,7 @@
-"""Optimizers by name, with the arguments and defaults of PyTorch's where it has them.
+"""One optimizer class per update rule, with PyTorch's argument names.
 
-Each takes what ``Optimizer`` takes but for the rule. docs/Optimizers.md says what they
-compute.
+Each takes the arguments of ``Optimizer`` except ``rule``. docs/Optimizers.md says what
+they compute.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from binade.torch.optimizer import Optimizer
 
 
 class _Rule(Optimizer):
-    """An optimizer whose class says the rule."""
+    """The base class of optimizers whose class determines the rule."""
 
     rule: ClassVar[str]
 
@@ -32,12 +32,13 @@ class _Rule(Optimizer):
         super().__init__(params, rule, lr, states=states, options=options, **settings)
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
-        """The rule for these settings; takes those out that choose it."""
+        """Returns the rule for these settings, and removes the settings that select it."""
         return self.rule
 
 
 class AdamW(_Rule):
-    """Adam with decoupled weight decay; ``amsgrad=True`` keeps the largest squares."""
+    """Adam with decoupled weight decay; ``amsgrad=True`` uses the maximum of the second
+    moments."""
 
     rule = "adamw"
 
@@ -46,19 +47,19 @@ class AdamW(_Rule):
 
 
 class Adam(_Rule):
-    """Adam; decay is part of the gradient."""
+    """Adam with L2 regularization: weight decay is added to the gradient."""
 
     rule = "adam"
 
 
 class SGD(_Rule):
-    """Gradient descent, with momentum, dampening, decay, and Nesterov's form."""
+    """SGD with momentum, dampening, weight decay and Nesterov momentum."""
 
     rule = "sgd"
 
 
 class Adagrad(_Rule):
-    """Adagrad, whose squares are summed."""
+    """Adagrad: divides by the root of the sum of squared gradients."""
 
     rule = "adagrad"
 
@@ -76,7 +77,7 @@ class RMSprop(_Rule):
 
 
 class Adafactor(_Rule):
-    """Adafactor: means of squares over rows and columns."""
+    """Adafactor: second moments factored into row and column means."""
 
     rule = "adafactor"
 
@@ -88,42 +89,42 @@ class Muon(_Rule):
 
 
 class AdEMAMix(_Rule):
-    """Adam with a second, slower mean."""
+    """AdEMAMix: Adam with a second, slower average of gradients."""
 
     rule = "ademamix"
 
 
 class LAMB(_Rule):
-    """Adam's step, as long as a part of the parameter."""
+    """LAMB: Adam's update, scaled by the norm of the parameter (trust ratio)."""
 
     rule = "lamb"
 
 
 class LARS(_Rule):
-    """Momentum of steps as long as a part of the parameter."""
+    """LARS: SGD with momentum, scaled by the norm of the parameter (trust ratio)."""
 
     rule = "lars"
 
 
 class Lion(_Rule):
-    """The sign of a mean of gradients."""
+    """Lion: the sign of an interpolation of momentum and gradient."""
 
     rule = "lion"
 
 
 class Signum(_Rule):
-    """The sign of momentum."""
+    """Signum: the sign of the momentum."""
 
     rule = "signum"
 
 
 class Tiger(_Rule):
-    """The sign of momentum, as long as the parameter is large."""
+    """Tiger: the sign of the momentum, scaled by the size of the parameter."""
 
     rule = "tiger"
 
 
 class TigerSGD(_Rule):
-    """Tiger between the sign and the mean (``gamma``)."""
+    """Tiger with an update between the sign of the momentum and the momentum (``gamma``)."""
 
     rule = "tiger_sgd"

@@ -1,11 +1,11 @@
-"""Arrays of a step as tensors."""
+"""Converts numpy arrays of a step to PyTorch tensors."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-# Types that NumPy has from ml_dtypes, and those of PyTorch with the same bits.
+# PyTorch's types with the same encoding as the types of ml_dtypes.
 _EXTENDED = {
     "bfloat16": torch.bfloat16,
     "float8_e4m3fn": torch.float8_e4m3fn,
@@ -15,7 +15,7 @@ _EXTENDED = {
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
-    """An array as a tensor of the same memory."""
+    """Returns a tensor that shares the memory of an array."""
     if array.dtype.name not in _EXTENDED:
         return torch.from_numpy(array)
     bits = array.view(f"i{array.dtype.itemsize}")
