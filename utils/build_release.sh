@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Collects what a release has: the wheel, the runtime as an archive, and their checksums.
+# Builds the files of a release: the wheel, an archive of the runtime, and their checksums.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts into a folder what another machine needs to run bundles: no compiler, no
+# Copies to a folder all files that another machine needs to run bundles: no compiler, no
 # Python, nothing of LLVM.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

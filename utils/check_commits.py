@@ -60,7 +60,7 @@ def check_message(message: str) -> list[str]:
 
 
 def run_git(root: pathlib.Path, *arguments: str) -> str | None:
-    """The output of git; None if it fails."""
+    """Returns the output of git; None if it fails."""
     done = subprocess.run(
         ["git", *arguments], cwd=root, check=False, capture_output=True, text=True
     )
@@ -68,7 +68,7 @@ def run_git(root: pathlib.Path, *arguments: str) -> str | None:
 
 
 def find_base(root: pathlib.Path) -> str | None:
-    """The last tag, or BASE; None if the repository does not contain it."""
+    """Returns the last tag, or BASE; None if the repository does not contain it."""
     tag = run_git(root, "describe", "--tags", "--abbrev=0")
     base = (tag or BASE).strip()
     return (
@@ -79,7 +79,7 @@ def find_base(root: pathlib.Path) -> str | None:
 
 
 def find_violations(root: pathlib.Path) -> list[str] | None:
-    """One line per violation; None if the history is not there."""
+    """Returns one line per violation; None if the clone lacks the history."""
     base = find_base(root)
     if base is None:
         return None

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on a number of a GPU in the pages that no file of results has.
+"""Checks that measurements of GPUs in the documentation agree with the files of results.
 
 A time, rate, ratio or share of a GPU stands in a section that links its file,
 benchmarks/gpu/results/NAME.json, and is a number of that file, rounded. If what the file
@@ -91,7 +91,7 @@ def list_numbers(value: object) -> list[float]:
 
 
 def has(numbers: list[float], text: str, unit: str) -> bool:
-    """Whether one of the numbers, rounded to as many digits, is that of the text."""
+    """Whether one of the numbers equals that of the text when rounded to its digits."""
     text = text.replace(",", "")
     digits = len(text.partition(".")[2])
     wanted, step = float(text), 10.0**-digits
@@ -127,7 +127,7 @@ def check_section(root: pathlib.Path, section: str) -> list[str]:
 
 
 def find_violations(root: pathlib.Path) -> list[str]:
-    """One line per violation, with the page and the line of the section."""
+    """Returns one line per violation, with the page and the line of the section."""
     errors = []
     for page in sorted({page for glob in PAGES for page in root.glob(glob)}):
         name = str(page.relative_to(root))

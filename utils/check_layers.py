@@ -74,7 +74,7 @@ def check_includes(
 
 
 def check_links(path: pathlib.Path, folder: str, layers: dict[str, Layer]) -> list[str]:
-    """Our libraries are called Binade<Folder>."""
+    """Finds links to folders that are not allowed; libraries are named Binade<Folder>."""
     code = re.sub(r"#.*", "", path.read_text())
     errors = []
     for used in sorted(set(re.findall(r"\bBinade([A-Z]\w*)\b", code))):

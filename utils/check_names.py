@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds types of one name in one namespace that are defined in several files.
+"""Finds types with the same name and namespace that are defined in several files (ODR).
 
 Programs link most folders of lib/: there templates of two types of one name are one, which
 is not noticed until memory is. What only one file knows stands in an anonymous namespace.
@@ -19,7 +19,7 @@ TYPE = re.compile(
 
 
 def find_types(text: str) -> list[str]:
-    """Types with their namespaces, but for those that only this file knows."""
+    """Returns types with their namespaces, except those in anonymous namespaces."""
     types, namespaces, depth = [], [], 0
     for line in text.splitlines():
         if opened := NAMESPACE.match(line):

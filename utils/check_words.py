@@ -20,7 +20,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-# In pieces, so that this file passes its own check.
+# Split into pieces, so that this file passes its own check.
 WORDS = {
     re.compile(pattern, re.MULTILINE): what
     for pattern, what in {
@@ -51,7 +51,7 @@ BLANK = r'(?: |"?[ ]*\n[ ]*(?:(?://+|#+|;+|\*|>)(?= ))?[ ]*"?)'
 
 
 class Row(NamedTuple):
-    """A wording, what replaces it, and where it may stand."""
+    """A banned wording, its replacement, and the paths where it is allowed."""
 
     pattern: re.Pattern
     text: str
@@ -183,7 +183,7 @@ def find_violations(root: pathlib.Path) -> list[str]:
 
 
 def count_planned(root: pathlib.Path) -> list[str]:
-    """A line per row: how often it remains in each folder where it is planned."""
+    """Returns a line per row with its number of matches in each folder where it is planned."""
     counts = collections.defaultdict(collections.Counter)
     for offence in find_offences(root):
         if offence.planned:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Feeds the readers of files with changed files: the fuzzers of test/fuzz.
+"""Runs the fuzzers of test/fuzz, which feed mutated files to the readers of files.
 
 usage: cmake --preset fuzz && cmake --build --preset fuzz
        utils/fuzz.py [--runs N] [--build DIR] [TARGET...]
@@ -79,7 +79,7 @@ TARGETS = {
 
 
 def write_seeds(target: str, folder: pathlib.Path, limit: int) -> None:
-    """Fills a new folder with what the target starts from."""
+    """Fills a new folder with the seed corpus of the target."""
     if folder.exists():
         return
     folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def write_seeds(target: str, folder: pathlib.Path, limit: int) -> None:
 
 
 def run(target: str, build: pathlib.Path, runs: int) -> bool:
-    """Whether the target was fed `runs` files without a finding."""
+    """Fuzzes the target with `runs` files; returns whether there was no finding."""
     place = build / "fuzz"
     findings = place / "findings"
     findings.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Graphs under construction, and their text."""
+"""Builds graphs and writes them as MLIR text."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Graph:
         return value
 
     def weight(self, *shape, scale=None, mean=0.0):
-        """A parameter; one time in eight one that is there already."""
+        """Returns a parameter, sometimes (1/8, or at the limit) an existing one."""
         known = self.weights.setdefault((shape, mean), [])
         full = len(self.arguments["parameter"]) >= PARAMETERS
         if known and (full or self.random.random() < 0.125):

@@ -1,4 +1,4 @@
-# What build_runtime.sh and build_wheel.sh know of shared libraries; sourced, not run.
+# Functions of build_runtime.sh and build_wheel.sh for shared libraries; sourced, not run.
 # shellcheck shell=bash
 
 # Systems have these, or cannot do without their own.

@@ -33,7 +33,7 @@ KILLED, SURVIVED, UNBUILT = "noticed", "SURVIVED", "DOES NOT BUILD"
 
 @dataclasses.dataclass(frozen=True)
 class Mutation:
-    """An entry of the table, which says what the fields are."""
+    """An entry of mutations.toml, which describes the fields."""
 
     file: str
     old: str
@@ -47,7 +47,7 @@ MUTATIONS = [
 
 
 def check_table(root: pathlib.Path) -> list[str]:
-    """What is wrong with the table: texts that are not there exactly once."""
+    """Returns the errors of the table: texts that do not occur exactly once."""
     problems = []
     for mutation in MUTATIONS:
         count = (root / mutation.file).read_text().count(mutation.old)
@@ -61,7 +61,7 @@ def check_table(root: pathlib.Path) -> list[str]:
 
 
 class Copy:
-    """A copy of the sources with a build of its own."""
+    """A copy of the sources with its own build folder."""
 
     def __init__(self, folder: pathlib.Path):
         self.root = (folder / "tree").resolve()
@@ -93,7 +93,7 @@ class Copy:
             ).returncode
 
     def update(self) -> bool:
-        """Brings the copy to the state of the sources, and builds it."""
+        """Updates the copy to the current sources, and builds it."""
         listed = subprocess.run(
             ["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"],
             check=True, capture_output=True, text=True,
@@ -117,7 +117,7 @@ class Copy:
         return self.run("ninja", "-C", self.build, "all", "binade-tests")
 
     def find_failure(self) -> str:
-        """Which of the quick tests fails first; empty when all pass."""
+        """Returns the first runner or program whose quick tests fail; empty if all pass."""
         if not self.run(
             find_lit(self.build), "-q", "--max-failures=1", "--param", "quick=1",
             self.build / "test",
@@ -136,7 +136,7 @@ class Copy:
         return ""
 
     def judge(self, mutation: Mutation) -> tuple[str, str]:
-        """Whether the tests notice the mutation, and by what."""
+        """Returns the outcome of a mutation, and the runner or program that detected it."""
         path = self.root / mutation.file
         good = path.read_text()
         path.write_text(good.replace(mutation.old, mutation.new))
@@ -162,7 +162,7 @@ def main() -> int:
     )  # fmt: skip
     parser.add_argument(
         "--no-baseline", action="store_true",
-        help="believe that the tests pass without a mutation",
+        help="skip the run that checks that the tests pass without a mutation",
     )  # fmt: skip
     args = parser.parse_args()
     if problems := check_table(ROOT):

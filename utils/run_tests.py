@@ -242,7 +242,7 @@ def main() -> int:
     parser.add_argument(
         "--out",
         type=pathlib.Path,
-        help="where logs and reports go; BUILD/check without",
+        help="folder for logs and reports (default: BUILD/check)",
     )
     parser.add_argument("--quick", action="store_true", help="leave out slow tests")
     parser.add_argument("--nightly", action="store_true", help="add the longest tests")
