@@ -1,4 +1,4 @@
-"""The update of all tensors of GPT-2 124M against torch.optim.AdamW(fused=True)."""
+"""Times the AdamW update of GPT-2 124M against torch.optim.AdamW(fused=True)."""
 
 from __future__ import annotations
 

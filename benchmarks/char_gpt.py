@@ -1,4 +1,4 @@
-"""The training step of examples/char-gpt against torch.compile."""
+"""Times the training step of examples/char-gpt against torch.compile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Peer:
 
 
 def peak_bytes(peer: Peer) -> int:
-    """Most bytes of live tensors in one step of `peer`, by PyTorch's own profiler."""
+    """Returns the peak bytes of live tensors in one step of `peer`, by PyTorch's profiler."""
     with torch.profiler.profile(profile_memory=True, record_shapes=False) as profile:
         peer.step()
     live = sum(

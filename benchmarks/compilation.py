@@ -1,4 +1,4 @@
-"""Time to import and compile a model, cold and with a warm kernel cache."""
+"""Times import and compilation of a model, with a cold and a warm kernel cache."""
 
 from __future__ import annotations
 

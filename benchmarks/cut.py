@@ -1,4 +1,4 @@
-"""A policy that cuts by the costs of this machine, against presets, on char-gpt."""
+"""Compares a policy that chooses bf16 ops by costs measured here with presets (char-gpt)."""
 
 from __future__ import annotations
 

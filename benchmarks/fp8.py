@@ -1,4 +1,4 @@
-"""Training steps in FP8 against the step in bf16-amp, of both char-GPTs."""
+"""Times training steps in FP8 against bf16-amp, for both char-GPT models."""
 
 from __future__ import annotations
 

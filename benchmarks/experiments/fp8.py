@@ -1,4 +1,4 @@
-"""What training in FP8 costs: the loss of policies against that of bf16-amp."""
+"""Compares the loss of FP8 policies with that of bf16-amp."""
 
 from __future__ import annotations
 

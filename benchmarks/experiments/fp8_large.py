@@ -1,4 +1,4 @@
-"""The same for char-GPT with 10.7 million parameters, once: hours on few cores."""
+"""Runs fp8.py's comparison once for char-GPT with 10.7 million parameters (takes hours)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's gradients lost, compared with f32 for the same parameters and batch.
+"""Measures gradient elements of a run that underflow, compared with f32 on the same step.
 
 An element is lost where it is 0 in the run's formats and not in f32. What keys of
 attention have for biases is left out: its true gradient is 0.
@@ -33,7 +33,7 @@ def select(name: str, gradient: np.ndarray) -> np.ndarray:
 
 
 def count(wide: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> dict[str, float]:
-    """Shares of elements that are lost, of all and by tensor, and magnitudes."""
+    """Returns shares of lost elements, of all and by tensor, and magnitudes."""
     lost, nonzero, largest, lowest, shares = 0, 0, 0.0, math.inf, []
     for name, values in wide.items():
         exact = np.abs(select(name, values).astype(np.float64))

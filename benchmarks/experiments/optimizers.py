@@ -1,4 +1,4 @@
-"""Tiger and other rules, each with its best rate of several: losses and memory of states."""
+"""Compares optimizers, each with its best learning rate: losses and memory of states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many short runs of `binade train`, and what was found, which is kept.
+"""Runs many short trainings by `binade train`, and caches their results.
 
 Each run has one thread, so that its bits do not depend on the number of cores, and as many run
 at a time as there are cores. A line of `runs.jsonl` is the result of one command; what has

@@ -1,4 +1,4 @@
-"""Bundles and what belongs to them: made here, carried to a machine with a GPU."""
+"""Artifacts for a machine with a GPU: bundles and the files that belong to them."""
 
 from __future__ import annotations
 

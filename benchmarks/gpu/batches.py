@@ -1,4 +1,4 @@
-"""Inputs of steps, drawn for what a plan asks for."""
+"""Draws random inputs of steps by the types and bounds in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bundle's plan has: ports, buffers, and what records read and write."""
+"""Reads a bundle's plan: ports, buffers, and the operands of records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Bundle:
         return next(checks, None)
 
     def count_bytes(self, record: dict) -> int:
-        """What a record reads and writes, each operand once."""
+        """Returns the bytes that a record reads and writes, each operand counted once."""
         if record["kind"] == "launch":
             views = [view for s in record["segments"] for view in s["operands"]]
             return sum(map(self.size_of, views))

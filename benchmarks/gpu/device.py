@@ -1,4 +1,4 @@
-"""The device's driver, as far as it is asked without Binade."""
+"""Calls of the CUDA driver that do not go through Binade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of run.py: times of kernels against a copy and against peers."""
+"""Part of run.py: times kernels against a memory copy and against peers."""
 
 from __future__ import annotations
 

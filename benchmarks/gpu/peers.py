@@ -1,4 +1,4 @@
-"""What kernels and steps are compared with, where it is installed: PyTorch and others."""
+"""Peers that kernels and steps are compared with, if installed: PyTorch and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: its records, measured one by one."""
+"""Profiles a step by timing its records one by one."""
 
 from __future__ import annotations
 
