@@ -1,4 +1,4 @@
-"""A character-level GPT, plain enough to read in one sitting.
+"""A minimal character-level GPT.
 
 Token and position embeddings, pre-norm blocks of causal attention and a GELU MLP, a
 linear head (Vaswani et al., 2017; Radford et al., 2019). Two sizes: ``char-gpt``

@@ -1,8 +1,8 @@
 """Makes the example's training and held-out data from its corpus.
 
 ``python examples/char-gpt/prepare.py --out DIR`` writes ``DIR/train.safetensors`` and
-``DIR/train.held-out.safetensors``, the last tenth of the text or the part that
-``--held-out`` says. Needs numpy, not PyTorch.
+``DIR/train.held-out.safetensors``. The held-out data are the end of the text, a tenth
+of it unless ``--held-out`` sets another share. Needs numpy, not PyTorch.
 """
 
 from __future__ import annotations
