@@ -1,4 +1,4 @@
-"""Quantizing and dequantizing a tensor against the same by torch.compile, on one thread."""
+"""Times quantizing and dequantizing a tensor against torch.compile, on one thread."""
 
 from __future__ import annotations
 

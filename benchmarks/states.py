@@ -1,4 +1,4 @@
-"""The update of GPT-2's tensors with quantized states, against torchao and bitsandbytes."""
+"""Times updates of GPT-2's tensors with quantized states against torchao and bitsandbytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training steps of nothing but an update: GPT-2's tensors, with gradients given."""
+"""Training steps that only update GPT-2's tensors; the gradients are inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statistics in each step cost, compared with a step without, on one thread."""
+"""Measures the cost of computing statistics in each step, on one thread."""
 
 from __future__ import annotations
 

@@ -77,12 +77,12 @@ def run(runs: Runs, seeds: int) -> None:
 
 
 def read() -> list[dict]:
-    """What was found: a record for each size and policy."""
+    """Returns the recorded results: a record for each size and policy."""
     return json.loads(RESULTS.read_text())
 
 
 def make_table(records: Sequence[dict]) -> str:
-    """That of docs/Underflow.md."""
+    """Returns the table of docs/Underflow.md."""
     head = [
         "stream times",
         "policy",

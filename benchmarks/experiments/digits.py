@@ -30,7 +30,7 @@ def find_digits(out: pathlib.Path) -> pathlib.Path:
 
 
 def get_accuracy(run: pathlib.Path, data: pathlib.Path) -> float:
-    """Per cent of the held-out digits that the exported model names."""
+    """Returns the accuracy of the exported model on the held-out digits, in per cent."""
     model = run / "trained.onnx"
     require(binade("export", run, "-o", model))
     session = onnxruntime.InferenceSession(model)

@@ -42,12 +42,12 @@ def run(runs: Runs, seeds: int) -> None:
 
 
 def read() -> list[dict]:
-    """What was found: a record for each format and epsilon, with a loss of each seed."""
+    """Returns the results: a record for each format and epsilon, with a loss per seed."""
     return json.loads(RESULTS.read_text())
 
 
 def make_table(records: Sequence[dict]) -> str:
-    """That of docs/Underflow.md."""
+    """Returns the table of docs/Underflow.md."""
 
     def show(loss: float | None) -> str:
         return "nan" if loss is None else f"{loss:.3f}"

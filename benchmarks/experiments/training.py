@@ -27,18 +27,18 @@ BUILD = pathlib.Path(os.environ.get("BINADE_BUILD", ROOT / "build/release"))
 BINADE = BUILD.resolve() / "bin/binade"
 sys.path.insert(0, str(BUILD / "python"))  # The package with its extension.
 MODEL = ROOT / "examples/char-gpt/mini.onnx"
-# A rate that falls to nothing, so that the last loss does not swing with the last batches.
+# The learning rate decays to 0, so that the last loss depends less on the last batches.
 COURSE = ["--schedule", "lr=base * warmup(step, 20) * cosine(step - 20, steps - 20)"]
 SIZES = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 2.0**10}
 
 
 def binade(*words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """Runs the tool; what it says counts, not its exit code."""
+    """Runs `binade` and captures its output; does not check the exit code."""
     return subprocess.run([BINADE, *words], capture_output=True, text=True)
 
 
 def require(process: subprocess.CompletedProcess[str]) -> str:
-    """What a command printed that has to succeed."""
+    """Returns the output of a command; exits if it failed."""
     if process.returncode:
         sys.exit(f"{' '.join(map(str, process.args))}\n{process.stderr}")
     return process.stdout

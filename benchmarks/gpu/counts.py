@@ -1,4 +1,4 @@
-"""What kernels of a bundle execute: counted by running a block of them.
+"""Counts the instructions that a bundle's kernels execute, by running one block of each.
 
 The PTX is run as `test/python/support/ptx.py` does. What the assembler makes of an instruction is
 in WEIGHTS: the loops that `nvdisasm` shows of AdamW and of a quantizer of rows have a

@@ -1,4 +1,4 @@
-"""The models of whole steps, in PyTorch: what models/make.sh exports, and a peer trains."""
+"""PyTorch models of the whole steps: models/make.sh exports them, and a peer trains them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of what runs on a device, by the host's clock: each call waits for its end.
+"""Times device calls by the host's clock; a call must return only when the device is done.
 
 Sides alternate in one process, so that what changes on the machine changes for all; the
 ratio of two is the median of the rounds' ratios.

@@ -1,4 +1,4 @@
-"""Part of run.py: what statistics in each step cost, compared with a step without."""
+"""Part of run.py: the cost of computing statistics in each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of run.py: whole steps, their time and memory, compared with PyTorch's."""
+"""Part of run.py: compares time and memory of whole training steps with PyTorch's."""
 
 from __future__ import annotations
 
