@@ -1,9 +1,9 @@
-"""Gradients of every differentiable op against differences of its own forward.
+"""Compares the gradients of every differentiable op with finite differences.
 
-One op, its result weighted by random numbers and summed, is a loss. The pass
-differentiates it, the reference evaluates it: the slope along a random direction must
-be what two evaluations of the forward function give. Operands are f64, so that the
-forward function rounds nothing away.
+The loss is the sum of the op's result times random weights. The autodiff pass computes
+its gradients, and the reference interpreter evaluates them. The slope along a random
+direction must equal the central difference of two evaluations of the forward function.
+Operands are f64, to keep the rounding error of the difference small.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ RNG = np.array([7, 3])
 
 
 def numbers(*shape, low=-2.0, high=2.0, seed=0):
-    """Distinct numbers in random order: no two are equal or nearly so."""
+    """Evenly spaced values in random order, so that no two are equal or close."""
     count = max(1, int(np.prod(shape)))
     spread = np.linspace(low, high, count + 2)[1:-1]
     mixed = np.random.default_rng([seed, count]).permutation(spread)
@@ -33,14 +33,14 @@ def positive(*shape, seed=0):
 
 @dataclasses.dataclass
 class Case:
-    """`op` with `attributes` on `operands`; those in f64 are parameters."""
+    """`op` with `attributes` on `operands`. Operands in f64 are parameters."""
 
     op: str
     operands: list
     result: tuple
     attributes: str = ""
     name: str = ""
-    others: tuple = ()  # Types of the further results.
+    others: tuple = ()  # Shapes of the further results.
     tolerance: float = 2e-6
 
     def __str__(self):
@@ -177,7 +177,7 @@ def module_of(case):
 
 
 def check(module, inputs, parameters, folder, tolerance):
-    """Compares slopes along two random directions through all parameters."""
+    """Compares the slopes along two random directions of all parameters."""
     gradients = gradients_of(module, inputs, folder)
     assert set(gradients) == set(parameters)
     step = 1e-3 if tolerance > 2e-5 else 1e-4
@@ -207,7 +207,7 @@ def test_gradients(case, tmp_path):
     check(module_of(case), inputs, parameters, tmp_path, case.tolerance)
 
 
-def test_every_differentiable_op_is_here():
+def test_every_differentiable_op_has_a_case():
     page = (ROOT / "docs/generated/Coverage.md").read_text()
     expected = set(re.findall(r"^\| `(\w+)` \| [\w ]+ \| yes \|", page, re.MULTILINE))
     assert len(expected) > 30
@@ -215,7 +215,7 @@ def test_every_differentiable_op_is_here():
 
 
 def test_gradients_of_a_value_with_many_uses(tmp_path):
-    """w stands on both sides of a product, in a bias and in an exponent."""
+    """w is both operands of a matmul, a gate, and an operand of an addition."""
     w, square = numbers(4, 4), "(tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>"
     body = f"""
   %product = binade.matmul %w, %w {{transpose_rhs}} : {square}
@@ -229,8 +229,8 @@ def test_gradients_of_a_value_with_many_uses(tmp_path):
     check(module, inputs, ["w"], tmp_path, 2e-6)
 
 
-def test_gradients_through_statistics_of_a_batch(tmp_path):
-    """In training the statistics of batch_norm are functions of its operand."""
+def test_gradients_through_batch_statistics(tmp_path):
+    """In training, the statistics of batch_norm depend on its operand."""
     x, scale, bias = numbers(4, 3, 2), positive(3), numbers(3)
     body = f"""
   %mean, %variance = binade.batch_norm_statistics %x {{axis = 1 : i64}}
@@ -246,7 +246,7 @@ def test_gradients_through_statistics_of_a_batch(tmp_path):
     check(module, inputs, ["x", "scale", "bias"], tmp_path, 1e-3)
 
 
-# What PyTorch and the ops' descriptions say where the derivative is not one number.
+# Gradients at points without a derivative, as PyTorch and the ops' descriptions define them.
 KINKS = [
     ("abs", "", [[0.0, -0.0, 2.0]], [[0.0, 0.0, 1.0]]),
     ("relu", "", [[0.0, -1.0, 2.0]], [[0.0, 0.0, 1.0]]),

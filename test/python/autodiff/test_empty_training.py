@@ -1,7 +1,7 @@
 """Training with tensors of 0 elements: a slice, a split, a parameter, a feature axis.
 
-They add nothing to any sum, so that the model without them, whose step numpy or the same
-compiler computes, has the same numbers.
+Empty tensors contribute nothing to a sum. The expected values are therefore those of the
+model without them, computed by numpy or by Binade.
 """
 
 import functools
@@ -36,7 +36,7 @@ def node(op, reads, gives, **attributes):
     return helper.make_node(op, reads, gives, name=f"{op}.{gives[0]}", **attributes)
 
 
-# Nodes from `h` [2, 3] to a sum over nothing `z`, and what they read.
+# Nodes that compute an empty tensor `e` from `h` [2, 3], and the initializers they read.
 NOTHING = {
     "slice": ([node("Slice", ["h", "a", "a"], ["e"])], [integers("a", 0)]),
     "split": ([node("Split", ["h", "s"], ["e", "rest"], axis=0)], [integers("s", 0, 2)]),
@@ -117,8 +117,8 @@ def read_losses(run):
 
 
 @pytest.mark.parametrize("kind", NOTHING)
-def test_a_sum_over_nothing_adds_nothing(kind, tmp_path):
-    """mean(x w) has the gradient x^T 1 / 6; so plain descent is known."""
+def test_sum_of_an_empty_tensor_is_zero(kind, tmp_path):
+    """The gradient of mean(x w) is x^T 1 / 6, from which numpy computes the SGD steps."""
     run = train(save_slice(tmp_path, kind), "--optimizer", "sgd", "--set", "momentum=0")
     w, losses = W.astype(np.float64), []
     for batch in (X[:2], X[2:4]):
@@ -148,7 +148,7 @@ def check_parameter(folder, *flags):
 @pytest.mark.slow
 @pytest.mark.parametrize("states", STATES)
 @pytest.mark.parametrize("rule", RULES)
-def test_every_rule_leaves_an_empty_parameter_as_it_is(rule, states, tmp_path):
+def test_every_rule_accepts_an_empty_parameter(rule, states, tmp_path):
     check_parameter(tmp_path, "--optimizer", rule, "--states", f"*:{states}")
 
 
@@ -193,7 +193,7 @@ def check_policy(policy, model, target):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["", "simulator"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_every_policy_takes_them(policy, target, tmp_path):
+def test_every_policy_accepts_empty_tensors(policy, target, tmp_path):
     for kind in ("slice", "parameter"):
         folder = tmp_path / kind
         folder.mkdir()
@@ -203,11 +203,11 @@ def test_every_policy_takes_them(policy, target, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "coat"])
-def test_kernels_of_a_gpu_take_them(policy, tmp_path):
+def test_gpu_kernels_accept_empty_tensors(policy, tmp_path):
     check_policy(policy, save_parameter(tmp_path), "simulator")
 
 
-def test_a_batch_of_no_samples_is_refused(tmp_path):
+def test_a_batch_without_samples_is_rejected(tmp_path):
     nodes = [
         node("MatMul", ["x", "w"], ["h"]),
         node("ReduceSum", ["h"], ["loss"], keepdims=0),
@@ -235,7 +235,7 @@ def test_features_of_length_0(tmp_path):
     assert read(run)["w"].shape == (0, 3)
 
 
-# Those of 8 and of bfloat16's numbers have no kernels in onnxruntime on a CPU.
+# Policies that onnxruntime has CPU kernels for; it has none for 8-bit formats and bf16.
 ON_A_CPU = ["fp32", "tf32", "fp16-amp", "torch-cuda-fp16", "grappler-fp16", "tiger-half",
             "autocast-onnx"]  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""Gradients of imported functions against PyTorch's, and against differences.
+"""Compares the gradients of imported functions with those that PyTorch computes.
 
-test/data/make_adjoints.py wrote what PyTorch computes in f64: functions that the importer
-makes of several ops, with repeated indices, masks and empty tensors. The ONNX graphs here
-are what it is the gradient of; elements are double, so that nothing rounds.
+test/data/make_adjoints.py recorded the gradients that PyTorch computes in f64. Import lowers
+each function to several ops; inputs include repeated indices, masks and empty tensors. The
+ONNX graphs below define the same functions, in double to keep rounding errors small.
 """
 
 import json
@@ -17,9 +17,9 @@ from support.reference import evaluate
 onnx = pytest.importorskip("onnx")
 
 TRANSLATE, OPT = BUILD / "bin" / "binade-translate", BUILD / "bin" / "binade-opt"
-DTYPES = {"m": np.bool_, "n": np.int32, "w": np.float64}  # Of what has no gradient.
+DTYPES = {"m": np.bool_, "n": np.int32, "w": np.float64}  # Of inputs without gradients.
 
-# Inputs have the order and shapes of the record: x0, x1, ..., then the others by name.
+# Inputs in the order and with the shapes of the record: x0, x1, ..., then others by name.
 GRAPHS = {
     "scatter_add": 'y = ScatterElements <axis = 1, reduction = "add"> (x0, i, x1)',
     "scatter_replace": "y = ScatterElements <axis = 1> (x0, i, x1)",
@@ -141,7 +141,7 @@ GRAPHS |= {
         prob_mod = square (double[1, 4, 3, 5] p) => (double[1, 4, 3, 5] r) {
           r = Mul(p, p) }> (x0, x1, x2)""",
 }  # fmt: skip
-# f32 inside: PyTorch computes these in f64 throughout.
+# Binade computes these partly in f32, PyTorch in f64.
 TOLERANCES = {"weighted_loss": 1e-6, "grouped_attention": 1e-6, "root_mean_square": 2e-6,
               "quick_gelu": 1e-7}  # fmt: skip
 
@@ -151,7 +151,7 @@ def test_every_record_has_a_graph():
 
 
 def import_graph(name, inputs, folder):
-    """The module of a graph whose loss is its result times the input `weights`."""
+    """The module of a graph whose loss is the sum of its result times `weights`."""
     record = RECORDS[name]
     kinds = {np.dtype(np.float64): "double", np.dtype(np.int64): "int64",
              np.dtype(np.int32): "int32", np.dtype(np.bool_): "bool"}  # fmt: skip
@@ -188,7 +188,7 @@ def import_graph(name, inputs, folder):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_gradients_are_pytorchs(name, tmp_path):
+def test_gradients_match_pytorch(name, tmp_path):
     record = RECORDS[name]
     inputs = {f"x{i}": read(x) for i, x in enumerate(record["inputs"])}
     count = len(inputs)

@@ -1,5 +1,5 @@
-"""Attention with queries that see no key, as PyTorch computes it: their rows of the result are
-0, and so is what they give to gradients."""
+"""Attention with queries whose keys are all masked. As in PyTorch, their rows of the result
+are 0 and they contribute 0 to the gradients."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ SAMPLES, HEADS, QUERIES, KEYS, SIZE = 2, 2, 5, 7, 8
 
 
 def hide(*shape):
-    """A mask in which the second query, or the second sample, sees no key."""
+    """A mask that hides all keys from the second query, or the second sample."""
     mask = torch.rand(shape, generator=torch.Generator().manual_seed(1)) < 0.7
     mask[..., 0] = True
     mask[(slice(None),) * (len(shape) - 2) + (1,)] = False
@@ -85,9 +85,9 @@ MODELS = {
     "infinities": (Infinities, hide(QUERIES, KEYS), WHOLE),
     "padding": (Layer, hide(SAMPLES, QUERIES), (SAMPLES, QUERIES, HEADS * SIZE)),
 }
-# How far values may be apart, as a part of the largest.
+# The largest error, relative to the largest magnitude.
 TOLERANCES = {"fp32": 1e-5, "fp16-amp": 2**-7, "bf16-amp": 2**-4}
-# Without a search for the scale.
+# Starts at a loss scale that does not overflow, so that the first step is not skipped.
 FP16 = {"name": "fp16", "extends": "fp16-amp", "loss_scale": {"init": 256}}
 
 
@@ -123,7 +123,7 @@ def check(path, batch, expected, policy, **options):
     ("name", "policy"),
     [*((name, "fp32") for name in MODELS), ("bool", "fp16-amp"), ("bool", "bf16-amp")],
 )
-def test_queries_that_see_no_key(name, policy, tmp_path):
+def test_queries_without_visible_keys(name, policy, tmp_path):
     model, batch, expected = compute(name)
     export.export_onnx(model, batch, tmp_path / "m.onnx")
     check(tmp_path / "m.onnx", batch, expected, policy)
@@ -134,7 +134,7 @@ def test_queries_that_see_no_key(name, policy, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Exporting a model while it is in training mode")
 @pytest.mark.parametrize("name", ["bool", "grouped"])
-def test_the_op_of_onnx(name, tmp_path):
+def test_the_onnx_attention_op(name, tmp_path):
     """`Attention` of opset 23, which PyTorch's exporter writes."""
     model, batch, expected = compute(name)
     torch.onnx.export(

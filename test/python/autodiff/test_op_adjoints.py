@@ -1,7 +1,7 @@
-"""Gradients of the dialect's ops against PyTorch's, on shapes that were drawn at random.
+"""Compares the gradients of the dialect's ops with PyTorch's, on random shapes.
 
-test/data/make_op_adjoints.py wrote what PyTorch computes in f64. All cases are parts of one
-function, whose loss is the sum of theirs.
+test/data/make_op_adjoints.py recorded the gradients that PyTorch computes in f64. One
+function contains all cases; its loss is the sum of their losses.
 """
 
 import json
@@ -15,14 +15,14 @@ from support.reference import tensor_type, type_of
 
 RECORDS = json.loads((ROOT / "test/data/op-adjoints.json").read_text())
 OPS = sorted({record["op"] for record in RECORDS})
-# Results that the dialect has in f32 besides the first, by op: their shapes.
+# Shapes of an op's f32 results after the first, from the shape of the first.
 OTHERS = {
     "attention": lambda shape: (shape[:2],),
     "cross_entropy": lambda shape: (shape, shape),
     "layer_norm": lambda shape: (shape[:1], shape[:1]),
     "rms_norm": lambda shape: (shape[:1],),
 }
-# f32 inside, where PyTorch computes in f64 throughout.
+# These ops compute some values in f32; PyTorch computes all in f64.
 TOLERANCES = {"attention": 2e-6, "batch_norm": 2e-6, "cross_entropy": 1e-6,
               "layer_norm": 2e-6, "rms_norm": 2e-6}  # fmt: skip
 SCALAR = "tensor<f64>"
@@ -37,8 +37,8 @@ def make_weights(shape):
 
 
 def write_part(index, record, inputs):
-    """Arguments and ops of a case, whose loss is added to %loss<index>; its values go to
-    `inputs`."""
+    """Arguments and ops of a case, which compute its loss. Adds the values of the
+    arguments to `inputs`."""
     operands = [read(operand) for operand in record["operands"]]
     names = [f"x{index}.{place}" for place in range(len(operands))]
     arguments = []
@@ -90,14 +90,14 @@ def gradients(tmp_path_factory):
     return gradients_of(module, inputs, tmp_path_factory.mktemp("adjoints"))
 
 
-def test_every_differentiable_op_is_here():
+def test_every_differentiable_op_has_a_record():
     page = (ROOT / "docs/generated/Coverage.md").read_text()
     differentiable = re.findall(r"^\| `(\w+)` \| [\w ]+ \| yes \|", page, re.MULTILINE)
     assert OPS == sorted(differentiable)
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_gradients_are_pytorchs(op, gradients):
+def test_gradients_match_pytorch(op, gradients):
     tolerance = TOLERANCES.get(op, 1e-12)
     for index, record in enumerate(RECORDS):
         if record["op"] != op:

@@ -1,7 +1,7 @@
-"""Numbers are trained like tensors: a scale of the logits, a shift, a temperature.
+"""Trains parameters of rank 0, such as a scale or a shift, and compares with PyTorch.
 
-PyTorch does the same steps. The optimizer updates all parameters in one launch, in which
-scalars otherwise are what all of them share.
+The optimizer updates all parameters in one multi-tensor launch. Other scalar operands of
+such a launch, such as the learning rate, are shared by all its tensors.
 """
 
 import json
@@ -38,7 +38,8 @@ def make_data():
 
 
 def train_with_pytorch(trained, data, skipped):
-    """Losses, norms and final values, without the updates that overflow `skipped`."""
+    """Losses, gradient norms and final values. Skips the updates marked in `skipped`,
+    whose gradients overflow."""
     values = {"weight": WEIGHT, "scale": 0.5, "shift": -0.25}
     values = {
         n: torch.tensor(v, dtype=torch.float32, requires_grad=n in trained)

@@ -1,4 +1,4 @@
-"""Losses that are nearly 0, and logits whose probability is: against numpy in f64."""
+"""Losses near 0, and logits with probabilities near 0, compared with numpy in f64."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ HEAD = '<ir_version: 10, opset_import: ["" : 20]>'
 
 
 def run(text, weight, policy="fp32", **batch):
-    """Loss and gradient of `w` of a graph whose only initializer it is."""
+    """The loss of a graph whose only initializer is `w`, and the gradient of `w`."""
     model = onnx.parser.parse_model(f"{HEAD} {text}")
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
     step = binade.compile(model, policy=policy, train=["w"], keep_gradients=True)
@@ -25,8 +25,8 @@ def run(text, weight, policy="fp32", **batch):
 
 
 def test_a_small_loss_of_large_logits():
-    """The sum of exponentials is 1 and a little; that of the largest logit and its
-    logarithm, of which f32 has no digits below 2^-18, would lose the little."""
+    """The sum of exponentials is slightly above 1. Adding its logarithm to the largest
+    logit, which f32 resolves only to about 2^-18, would round the loss away."""
     logits = np.array([[64.3, 50.0, 47.0, -70.0], [-90.2, -110.0, -75.1, -88.0]])
     labels = np.array([0, 2])
     text = """model (int64[2] t) => (float[] loss)
@@ -46,9 +46,9 @@ def test_a_small_loss_of_large_logits():
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp", "bf16-amp"])
-def test_the_logarithm_of_a_sigmoid_that_is_0(policy):
-    """PyTorch's exporter writes it for binary cross-entropy of logits. f16 rounds
-    probabilities below 2^-25 to 0, f32 those below 2^-150; the logarithms are there."""
+def test_log_of_a_sigmoid_that_underflows(policy):
+    """PyTorch's exporter writes Log(Sigmoid) for binary cross-entropy of logits. f16
+    rounds probabilities below 2^-25 to 0, f32 below 2^-150; the logs stay finite."""
     logits = np.array([-300.0, -120.0, -40.0, -18.0, -1.0, 0.0, 3.0, 30.0], np.float32)
     text = """model (float[8] x) => (float[] loss) {
         z = Mul(w, x)  s = Sigmoid(z)  l = Log(s)

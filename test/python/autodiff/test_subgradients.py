@@ -1,8 +1,8 @@
-"""Gradients at singular points against PyTorch's: kinks, ties, poles, bounds, zeros.
+"""Compares gradients with PyTorch's at kinks, ties, poles, bounds and zeros.
 
-test/data/make_subgradients.py wrote functions, what exporters make of them, and what
-PyTorch computes in f32. docs/Gradients.md has the conventions. All cases are parts of one
-model, whose loss is the sum of theirs.
+test/data/make_subgradients.py recorded functions, the graphs that exporters write for them,
+and the gradients that PyTorch computes in f32. docs/Gradients.md defines the conventions.
+One model contains all cases; its loss is the sum of their losses.
 """
 
 import json
@@ -18,7 +18,8 @@ onnx = pytest.importorskip("onnx")
 
 RECORDS = json.loads((ROOT / "test/data/subgradients.json").read_text())
 KINDS = {"float32": "float", "int64": "int64", "bool": "bool"}
-# Factors of the weights: the gradient of nothing is nothing, or NaN where PyTorch's is.
+# Key of the expected gradients, by factor of the weights. Weights of 0 give gradients of 0,
+# or NaN where PyTorch's is NaN.
 EXPECTED = {1.0: "gradients", 0.0: "gradients_of_nothing"}
 TOLERANCE = 4e-6
 
@@ -28,7 +29,7 @@ def read(record):
 
 
 def write_part(record):
-    """The nodes of a case, with names of its own: their loss is `part`."""
+    """The nodes of a case, with a prefix to all names. Their loss is `part`."""
     tensors = {f"x{i}": x for i, x in enumerate(record["inputs"])}
     tensors |= record["others"] | {"weights": record["weights"]}
     declared = ", ".join(
@@ -51,7 +52,7 @@ def write_part(record):
 
 
 def write_model(path, records):
-    """One model of all cases; returns its inputs, and the parameters of each case."""
+    """Writes one model of all cases; returns its inputs, and the parameters of each case."""
     parts = [write_part(record) for record in records]
     graph = onnx.GraphProto(name="g")
     inputs, parameters = {}, []
@@ -88,7 +89,7 @@ def run(*arguments):
 
 
 def with_weights(inputs, factor):
-    """Weights times `factor`; all else as it is."""
+    """Multiplies the weights by `factor`; the other inputs are unchanged."""
     return {
         name: value * np.float32(factor) if name.endswith("/weights") else value
         for name, value in inputs.items()
@@ -112,7 +113,7 @@ def evaluate_compiled(folder, inputs):
 
 @pytest.fixture(scope="module")
 def gradients(model):
-    """By backend and factor of the weights: the gradient of each parameter."""
+    """The gradients of all parameters, by backend and factor of the weights."""
     folder, inputs, _ = model
     text = (folder / "m.mlir").read_text()
     found = {}
@@ -125,7 +126,7 @@ def gradients(model):
 
 @pytest.mark.parametrize("index", range(len(RECORDS)), ids=lambda i: RECORDS[i]["name"])
 @pytest.mark.parametrize("backend", ["interpreter", "cpu"])
-def test_gradients_are_pytorchs(index, backend, model, gradients):
+def test_gradients_match_pytorch(index, backend, model, gradients):
     _, _, parameters = model
     for factor, key in EXPECTED.items():
         for name, expected in zip(parameters[index], map(read, RECORDS[index][key])):
@@ -138,7 +139,7 @@ def test_gradients_are_pytorchs(index, backend, model, gradients):
 
 
 @pytest.mark.parametrize("policy", ["bf16-amp", "bf16"])
-def test_policies_of_16_bits_have_the_same(policy, model):
+def test_gradients_match_pytorch_in_16_bits(policy, model):
     folder, inputs, parameters = model
     step = opt(
         (folder / "m.mlir").read_text(),

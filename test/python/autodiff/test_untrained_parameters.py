@@ -1,5 +1,5 @@
-"""Parameters that the loss does not depend on: PyTorch gives them no gradient, and its
-optimizers leave them alone, without weight decay and without state."""
+"""Parameters that the loss does not depend on. As in PyTorch, they have no gradient, and
+optimizers do not update them: they get no weight decay and no state."""
 
 import json
 
@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 STEPS = 4
-# `unread` has no reader, what `dead` leads to has none, `side` leads to another output alone,
-# and `limit` is only compared. The gradient of `flat` is zero, which is one: it decays.
+# No node reads `unread`, no node reads the result computed from `dead`, `side` affects only
+# another output, and `limit` is only compared. `flat` has a gradient, which is 0: it decays.
 GRAPH = """
 <ir_version: 10, opset_import: ["" : 20]>
 g (float[8, 4] x) => (float loss, float[8, 2] other)
@@ -106,7 +106,7 @@ def test_parameters_without_gradient_are_not_updated(
             assert f"does not depend on parameter '{name}'" in done.stderr
 
 
-def test_a_file_of_initial_values_may_name_them(folder, values, tmp_path):
+def test_init_file_may_contain_untrained_parameters(folder, values, tmp_path):
     given = {name: value + 1 for name, value in values.items()}
     safetensors.save(tmp_path / "init.safetensors", given)
     done = binade(
@@ -119,7 +119,7 @@ def test_a_file_of_initial_values_may_name_them(folder, values, tmp_path):
         assert final[name].tobytes() == given[name].tobytes()
 
 
-def test_a_loss_of_no_parameter_is_refused(folder, tmp_path):
+def test_a_loss_without_parameters_is_rejected(folder, tmp_path):
     done = binade(
         "train", folder / "m.onnx", "--data", folder / "data.safetensors", "--freeze",
         "weight", "--freeze", "bias", "--freeze", "flat", "--steps", 1, "--out", tmp_path / "run",
@@ -129,7 +129,7 @@ def test_a_loss_of_no_parameter_is_refused(folder, tmp_path):
     assert "if the loss depends on them" in done.stderr
 
 
-def test_the_report_of_an_import_names_them(folder):
+def test_import_report_names_untrained_parameters(folder):
     done = binade("import", folder / "m.onnx", "--report", "-o", folder / "m.mlir")
     assert done.returncode == 0, done.stderr
     assert (
