@@ -1,4 +1,4 @@
-"""benchmarks/gpu: what a machine with a GPU will run, on the simulated driver."""
+"""Runs benchmarks/gpu as on a machine with a GPU, but on the simulated driver."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def artifacts(tmp_path_factory):
 
 
 def measure(artifacts, out, *arguments, library_path=SIMULATED):
-    """The command, as on a machine with a GPU, and what it has written."""
+    """Runs run.sh as on a machine with a GPU. Returns the process and its JSON result."""
     done = subprocess.run(
         [GPU / "run.sh", "--artifacts", artifacts, "--out", out, *map(str, arguments)],
         env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(library_path)},
@@ -68,7 +68,7 @@ def test_all_parts(artifacts, tmp_path):
     assert [row["name"] for row in result["rows"]] == [*KERNELS, *WATCHED, *STEPS]
     assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
     assert {"driver", "cuda", "date", "commit"} < result.keys()
-    # The page says that these are not measurements.
+    # The page says that its times are not measurements.
     (page,) = tmp_path.glob("*.md")
     assert page.read_text().startswith("# Simulated H200, ")
     assert "simulated: the times mean nothing" in page.read_text()
@@ -94,8 +94,8 @@ def test_all_parts(artifacts, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
-    """Everything but the part that is under way, and of that the rows."""
+def test_a_killed_run_keeps_its_results(artifacts, tmp_path):
+    """Keeps the finished parts, and the finished rows of the part that was running."""
     child = subprocess.Popen(
         [GPU / "run.sh", "--artifacts", artifacts, "--out", tmp_path, "--time", "4",
          "conversions", "kernels"],
@@ -116,8 +116,8 @@ def test_a_run_that_is_cut_off_keeps_what_it_has(artifacts, tmp_path):
 
 
 @pytest.mark.nightly
-def test_the_packed_file_is_enough(artifacts, tmp_path):
-    """Without the repository: within another one, whose commit is not that of the files."""
+def test_the_archive_runs_without_the_repository(artifacts, tmp_path):
+    """Unpacks it in another repository, whose commit must not be reported."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(
         ["tar", "-xzf", artifacts.with_name("artifacts.tar.gz"), "-C", tmp_path],
@@ -140,8 +140,8 @@ def test_the_packed_file_is_enough(artifacts, tmp_path):
     assert result["commit"] == manifest["commit"] == result["artifacts"]
 
 
-def test_a_repository_around_the_files_gives_no_commit(tmp_path):
-    """The commit of files outside of a repository of their own is unknown."""
+def test_commit_of_an_enclosing_repository_is_not_used(tmp_path):
+    """The commit of copied files that are not in a repository is unknown."""
     for folder in ("benchmarks", "python/binade"):
         shutil.copytree(ROOT / folder, tmp_path / "copy" / folder,
                         ignore=shutil.ignore_patterns("artifacts", "artifacts.tar.gz"))  # fmt: skip
@@ -162,8 +162,8 @@ def test_unknown_parts_are_not_prepared(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_wrong_record_is_found(artifacts, tmp_path):
-    """A bit that a kernel leaves wrong: of the second execution, and of both."""
+def test_a_wrong_result_of_a_record_is_reported(artifacts, tmp_path):
+    """The simulated driver flips a bit of a result: in the second execution, and in both."""
     runtime = artifacts / "runtime/lib/libbinade_runtime.so"
     done = subprocess.run(
         [sys.executable, GPU / "records.py", artifacts, tmp_path / "records.json"],
@@ -175,12 +175,12 @@ def test_a_wrong_record_is_found(artifacts, tmp_path):
     assert done.returncode == 1
     facts = json.loads((tmp_path / "records.json").read_text())["facts"]
     assert any("1 of " in message for message in facts["records_wrong"])
-    # The device starts anew with each bundle.
+    # The device starts again for each bundle, so that each has a wrong bit.
     assert all(about["wrong"] >= 1 for about in facts["records_checked"].values())
 
 
 @pytest.mark.slow
-def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
+def test_other_parts_run_after_one_fails(artifacts, tmp_path):
     bundle = artifacts / "kernels" / "e4m3.bnd"
     whole = bundle.read_bytes()
     bundle.write_bytes(whole[: len(whole) // 2])
@@ -195,7 +195,7 @@ def test_a_part_that_fails_leaves_the_others(artifacts, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_part_has_its_time(artifacts, tmp_path):
+def test_a_part_stops_at_its_time_limit(artifacts, tmp_path):
     done, result = measure(artifacts, tmp_path, "models", "--time", "0.001")
     assert done.returncode == 1
     (part,) = result["parts"]
@@ -203,7 +203,7 @@ def test_a_part_has_its_time(artifacts, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_wrong_bit_of_an_expanded_group_is_found(artifacts, tmp_path):
+def test_a_wrong_bit_of_a_range_expanded_group_is_reported(artifacts, tmp_path):
     path = artifacts / "expansion" / "e4m3x.safetensors"
     whole = path.read_bytes()
     data = safetensors.load(path)
@@ -221,8 +221,8 @@ def test_a_wrong_bit_of_an_expanded_group_is_found(artifacts, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_wrong_code_is_found(artifacts, tmp_path):
-    """With another number expected than that of the code 0x38."""
+def test_a_wrong_conversion_is_reported(artifacts, tmp_path):
+    """The expected value of the byte 0x38 is changed from 1 to 2."""
     path = artifacts / "conversions" / "f8E4M3FN-decode.safetensors"
     whole = path.read_bytes()
     data = safetensors.load(path)
@@ -237,14 +237,14 @@ def test_a_wrong_code_is_found(artifacts, tmp_path):
 
 
 def make_runtime(folder):
-    """The least that run.py asks of artifacts."""
+    """Creates the smallest artifacts that run.py accepts."""
     (folder / "runtime/bin").mkdir(parents=True)
     (folder / "runtime/bin/binade-run").symlink_to(BUILD / "bin/binade-run")
     manifest = {"tiny": True, "commit": "", "bytes": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_without_a_device_there_is_nothing_to_measure(tmp_path):
+def test_without_a_device_the_run_fails(tmp_path):
     make_runtime(tmp_path)
     done, result = measure(tmp_path, tmp_path / "out", library_path="")
     assert (done.returncode, result) == (6, None)
@@ -258,13 +258,13 @@ def test_without_a_device_there_is_nothing_to_measure(tmp_path):
     (["what"], 2, "no part is called what; there are conversions, expansion, records, "
      "models, kernels, statistics, steps"),
 ])  # fmt: skip
-def test_errors_are_named(arguments, code, message, tmp_path):
+def test_wrong_arguments_are_reported(arguments, code, message, tmp_path):
     done, result = measure(tmp_path, tmp_path / "out", *arguments)
     assert (done.returncode, result) == (code, None)
     assert message in done.stderr
 
 
-def test_artifacts_replace_no_other_files(tmp_path):
+def test_artifacts_do_not_replace_other_files(tmp_path):
     (tmp_path / "mine").write_text("")
     done = run_python("prepare.py", "--out", tmp_path)
     assert done.returncode == 2 and "has other files" in done.stdout
@@ -280,18 +280,18 @@ def predict(folder, *names):
 
 
 def test_predictions_count_bytes_and_instructions(tmp_path):
-    """Bytes by hand; of instructions what the algorithm cannot do without, and a limit."""
+    """Checks exact bytes, and a lower and an upper bound for instructions."""
     rows = predict(tmp_path, "adamw", "row", "gpt2-bf16")
     elements = 256 * 512
-    # bf16 in, codes and scales out.
+    # Reads bf16, writes quantized values and scales.
     assert rows["row"]["bytes"] == 3 * elements + 4 * 256
     counted = rows["row"]["per_element"]
     # A scale and its reciprocal for each row, by each of 32 threads.
     assert counted["special"] == pytest.approx(2 * 32 / 512, abs=0.01)
     assert 10 < counted["instructions"] < 25
-    # Parameter, two states in and out, gradient in.
+    # Reads and writes the parameter and two states, reads the gradient.
     assert rows["adamw"]["per_element"]["bytes"] == 28
-    # A root, and a division for the update; that by the correction is a product.
+    # A square root and a division. Bias correction multiplies by a reciprocal.
     assert 2 <= rows["adamw"]["per_element"]["special"] < 2.2
     assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 4.3e12
     step = rows["gpt2-bf16"]

@@ -1,4 +1,4 @@
-"""benchmarks/gpu/counts.py: what an instruction of PTX becomes, by the assembler."""
+"""benchmarks/gpu/counts.py: how many machine instructions ptxas emits for each of PTX."""
 
 import struct
 import sys
@@ -14,7 +14,7 @@ import counts
 
 
 def count_code(cubin):
-    """Instructions of 16 bytes in the code of an ELF object."""
+    """The number of instructions, of 16 bytes each, in the code of an ELF object."""
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
     size, number, names = struct.unpack_from("<HHH", cubin, 0x3A)
     sections = [
@@ -29,7 +29,7 @@ def count_code(cubin):
 
 
 def assemble_chain(op, length, folder):
-    """Returns the instructions of a kernel that chains `length` ops."""
+    """The number of instructions of a kernel with a chain of `length` equal ops."""
     kind, last = "tensor<65536xf32>", "%x"
     body = ""
     for i in range(length):
@@ -53,9 +53,9 @@ def assemble_chain(op, length, folder):
 @pytest.mark.parametrize(
     "op, instruction", [("div", "div.rn.f32"), ("sqrt", "sqrt.rn.f32")]
 )
-def test_weights_are_those_of_the_assembler(op, instruction, tmp_path):
-    """Each also has a call for rare operands, of at most five instructions, that is
-    jumped over. A thread has four elements."""
+def test_weights_match_the_assembler(op, instruction, tmp_path):
+    """Each op also has a call for rare operands, of at most five instructions, which
+    usual operands skip. A thread computes four elements."""
     lengths = (4, 12)
     short, long = (assemble_chain(op, length, tmp_path) for length in lengths)
     each = (long - short) / (lengths[1] - lengths[0]) / 4

@@ -1,4 +1,4 @@
-"""utils/check_gpu_numbers.py, and the files of results that it reads."""
+"""utils/check_gpu_numbers.py, and the result files of GPU benchmarks that it reads."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def write_results(root, standing="measured"):
     write(root, FILE, json.dumps(result))
 
 
-def test_numbers_of_the_pages_are_in_files():
+def test_numbers_on_pages_are_in_result_files():
     assert find_violations(ROOT) == []
 
 
@@ -60,13 +60,13 @@ def test_pages_may_quote_results_of_linked_files(text, tmp_path):
     ("# GPU\n\n[gone](../benchmarks/gpu/results/gone.json): 3 ms\n",
      "docs/Page.md:1: benchmarks/gpu/results/gone.json does not exist"),
 ])  # fmt: skip
-def test_results_without_a_file_are_found(text, expected, tmp_path):
+def test_numbers_without_a_result_file_are_reported(text, expected, tmp_path):
     write_results(tmp_path)
     write(tmp_path, "docs/Page.md", text)
     assert find_violations(tmp_path) == [expected]
 
 
-def test_predictions_are_called_predicted(tmp_path):
+def test_pages_must_call_predictions_predicted(tmp_path):
     write_results(tmp_path, "predicted")
     write(tmp_path, "docs/Page.md", f"# H200\n\nIt takes 0.82 ms: {LINK}\n")
     expected = f"docs/Page.md:1: {FILE} is predicted: the section has to say so"
@@ -88,7 +88,7 @@ def test_predictions_are_complete():
 @pytest.mark.parametrize(
     "path", sorted(GPU.glob("results/*.json")), ids=lambda p: p.stem
 )
-def test_pages_of_results_are_those_of_their_numbers(path):
+def test_result_pages_are_up_to_date(path):
     sys.path.insert(0, str(GPU))
     import report
 
@@ -96,7 +96,7 @@ def test_pages_of_results_are_those_of_their_numbers(path):
     assert same, "run .venv/bin/python benchmarks/gpu/report.py"
 
 
-def test_measurements_are_shown_with_their_predictions():
+def test_reports_show_measurements_with_predictions():
     sys.path.insert(0, str(GPU))
     import report
 
@@ -121,8 +121,8 @@ def test_measurements_are_shown_with_their_predictions():
     page = report.render(result, predicted)
     assert page.startswith("# NVIDIA H200, 2026-12-01: measured\n")
     assert "| steps | not done after 9 s | 9 |" in page
-    # Of share, time, memory of the plan, twice, and of the peer: two of these six are
-    # missed.
+    # Six goals: share, time of the kernel and of the step, two for the memory of the plan,
+    # memory relative to the peer. Two are missed.
     assert "4 of 6 goals are reached; the others are bold." in page
     assert "| 91.0 % (≥ 90 %) | **0.970** (≤ 0.95) torch<br>2.000 other |" in page
     assert "| 0.99 | 0.98 | **1.011** (≤ 1.01) | 1.010 (≤ 1.02) | 7 |" in page

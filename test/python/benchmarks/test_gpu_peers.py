@@ -1,4 +1,4 @@
-"""What kernels are compared with in benchmarks/gpu computes the same, in PyTorch."""
+"""The PyTorch peers of benchmarks/gpu compute the same values as Binade's kernels."""
 
 import gc
 import sys
@@ -41,13 +41,15 @@ def test_quantizers(case, tmp_path):
         got = found[name].astype(np.float32)
         if case.name != "norm":
             np.testing.assert_array_equal(got, expected, name)
-        elif name == "codes":  # Sums in another order move a value across a tie.
+        elif (
+            name == "codes"
+        ):  # Another order of summation moves some values across a tie.
             assert (got == expected).mean() > 0.999
         else:
             np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def test_every_peer_is_there():
+def test_every_peer_of_a_case_exists():
     for case in CASES:
         for peer in case.peers:
             known = {peers.COMPILED, peers.PASSES, peers.TWICE}
@@ -64,8 +66,8 @@ class Stream:
         return None
 
 
-def test_a_captured_call_keeps_what_the_graph_reads(monkeypatch):
-    """A graph has addresses alone: its tensors may not die before it."""
+def test_a_captured_call_keeps_its_tensors_alive(monkeypatch):
+    """A CUDA graph contains only addresses, so its tensors must live as long as it does."""
     graph = types.SimpleNamespace(replays=0)
 
     def replay():
@@ -93,8 +95,8 @@ def test_a_captured_call_keeps_what_the_graph_reads(monkeypatch):
 
 
 @pytest.mark.parametrize("name", models.PEERS)
-def test_models_of_peers_make_tensors_on_the_device_of_their_inputs(name, monkeypatch):
-    """On PyTorch's device without memory: a tensor that is made elsewhere is found."""
+def test_peer_models_create_tensors_on_the_device_of_their_inputs(name, monkeypatch):
+    """Runs on PyTorch's meta device, to find tensors that are created on another one."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
@@ -114,14 +116,14 @@ def test_models_of_peers_make_tensors_on_the_device_of_their_inputs(name, monkey
     module = models.PEERS[name]().to("meta")
     inputs = {key: x.to("meta") for key, x in batch[name]().items()}
     with OneDevice():
-        # What the peer of the steps computes.
+        # The computation of the peer of a step.
         scores = module(inputs["input_ids"])
         models.cross_entropy(scores, inputs["labels"]).backward()
     assert all(parameter.grad.is_meta for parameter in module.parameters())
 
 
 @pytest.mark.parametrize("fails", ["when it is made", "when it runs first", None])
-def test_a_peer_that_fails_is_a_remark(fails, monkeypatch):
+def test_a_peer_that_fails_adds_a_note(fails, monkeypatch):
     def run():
         if fails == "when it runs first":
             raise RuntimeError("no such device")

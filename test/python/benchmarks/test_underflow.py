@@ -1,6 +1,6 @@
-"""The experiments of docs/Underflow.md: their page, what they count, and two of the runs.
+"""The experiments of docs/Underflow.md: the tables of the page, the counts, and two runs.
 
-clip-tiny lies outside of the repository, where BINADE_MODELS says.
+The model clip-tiny is not in the repository; BINADE_MODELS names the folder with it.
 """
 
 import re
@@ -19,7 +19,7 @@ from support.underflow_runs import (
 )
 
 
-def test_the_page_has_the_numbers_of_the_runs():
+def test_page_has_the_tables_of_the_runs():
     page = (ROOT / "docs/Underflow.md").read_text()
     tables = underflow_report.make_tables(underflow_report.read())
     assert set(tables) == set(underflow.ALL)
@@ -28,13 +28,13 @@ def test_the_page_has_the_numbers_of_the_runs():
 
 
 @pytest.mark.parametrize("experiment", [clamp, epsilon])
-def test_the_page_has_the_other_tables(experiment):
+def test_page_has_the_tables_of_other_experiments(experiment):
     page = (ROOT / "docs/Underflow.md").read_text()
     assert experiment.make_table(experiment.read()) in page, experiment.__name__
 
 
-def test_lost_elements():
-    """Of 0, 1, ... in f32: one of ten is 0 there already, then three of nine and none."""
+def test_count_of_lost_elements():
+    """Counts elements that are 0 in f16 only: 3 of 9 nonzero ones of `a`, none of `b`."""
     wide = {"a": np.arange(10.0), "b": np.full(20, -(2.0**-30))}
     own = {"a": np.where(np.arange(10) < 4, 0.0, np.inf), "b": np.ones(20)}
     found = lost.count(wide, own)
@@ -46,7 +46,7 @@ def test_lost_elements():
     assert (lost.select("x.qkv.bias", np.arange(6)) == [0, 1, 4, 5]).all()
 
 
-def test_a_model_that_is_absent_is_named(tmp_path, monkeypatch):
+def test_a_missing_model_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(regimes, "MODELS", tmp_path)
     with pytest.raises(SystemExit, match=re.escape(f"{tmp_path}/clip-tiny: expected")):
         underflow.train(tmp_path, "natural", "fp32", 0)
@@ -54,8 +54,8 @@ def test_a_model_that_is_absent_is_named(tmp_path, monkeypatch):
 
 @needs_models
 def test_hard_batches_lower_the_scale(tmp_path, monkeypatch):
-    """Ten halvings in ten steps, as PyTorch's; bf16 skips nothing, and without a scale a
-    gradient that is not finite would have stopped it."""
+    """The scale is halved in each of ten steps, as in PyTorch. bf16 skips no step: it has
+    no loss scale, and would stop at a gradient that is not finite."""
     short = regimes.Regime(60, 1e-4, 20, hard=1024, first=21)
     monkeypatch.setitem(regimes.REGIMES, "short", short)
     run = underflow.train(tmp_path, "short", "torch-cuda-fp16", 0)
@@ -68,8 +68,8 @@ def test_hard_batches_lower_the_scale(tmp_path, monkeypatch):
 
 @needs_models
 @pytest.mark.nightly
-def test_the_collapse(tmp_path):
-    """Trained from the start: what PyTorch has, within the spread of seeds."""
+def test_collapse_of_training_in_f16(tmp_path):
+    """Trains from the start. Results match PyTorch's within the variation of seeds."""
     expected = underflow_report.PYTORCH["memo-raw.fp16-amp"]
     run = underflow.train(tmp_path, "memo-raw", "fp16-amp", 0)
     assert run["skipped"] == list(range(301, 311))
