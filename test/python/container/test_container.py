@@ -1,4 +1,4 @@
-"""Our reader and writer of safetensors against the Python package.
+"""Compares the C++ reader and writer of safetensors with the Python package.
 
 BINADE_BUILD names the build directory (default: build/release).
 """
@@ -32,7 +32,7 @@ def copy(source, target, *flags):
 
 
 def contents(path):
-    """Tensors as (type, shape, bytes) by name, and the metadata."""
+    """The tensors by name, as (type, shape, bytes), and the metadata."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
@@ -44,7 +44,7 @@ def contents(path):
 
 
 def write_random(path, seed):
-    """A file of the Python package with any types, shapes and names."""
+    """Writes a file with random types, shapes and names, using the Python package."""
     random = np.random.default_rng(seed)
     specs, alive = {}, []
     for i in range(random.integers(0, 30)):
@@ -88,7 +88,7 @@ def test_weights_of_shared_models_survive_a_copy(tmp_path):
 
 
 def test_pytorch_reads_mixed_types(tmp_path):
-    """PyTorch views each tensor in place, so it needs them aligned."""
+    """PyTorch reads tensors in place, and therefore requires alignment."""
     torch = pytest.importorskip("torch")
     load_file = pytest.importorskip("safetensors.torch").load_file
     target = tmp_path / "out.safetensors"
@@ -100,7 +100,7 @@ def test_pytorch_reads_mixed_types(tmp_path):
     assert tensors["i64"].tolist() == [0, 1, -2, 100]
 
 
-def test_a_cut_file_is_rejected_as_text_and_as_json(tmp_path):
+def test_a_truncated_file_is_rejected_as_text_and_as_json(tmp_path):
     source, target = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     source.write_bytes(FIXTURE.read_bytes()[:-1])
     done = copy(source, target)

@@ -1,5 +1,5 @@
-"""Data of other types than the inputs: values that an input can represent are accepted, all
-others are rejected by name. NumPy gives the expected loss of a step."""
+"""Data of another type than the input of the model: values that the input represents exactly
+are accepted, others are rejected by name. The loss of a step is compared with numpy's."""
 
 import json
 
@@ -25,12 +25,12 @@ TYPES = {name: safetensors.DTYPES[name] for name in (
     "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "BF16", "F32", "F64",
     "BOOL",
 )}  # fmt: skip
-# Digits of base 2.
+# Significant bits.
 FLOATS = {"F16": 11, "BF16": 8, "F32": 24, "F64": 53}
 
 
 def holds(wanted, given, values):
-    """Whether each value of `values` is one of the input's type, by the rule of the docs."""
+    """Whether the input type `wanted` accepts `values` of type `given`, as documented."""
     if wanted == given:
         return True
     if "BOOL" in (wanted, given):
@@ -47,7 +47,7 @@ def holds(wanted, given, values):
 
 
 def write_model(path, kind):
-    """The mean of the squares of cast(x) / 255 @ w."""
+    """Writes a model whose loss is the mean square of cast(x) / 255 @ w."""
     tensor = helper.make_tensor_value_info
     nodes = [
         helper.make_node("Cast", ["x"], ["f"], to=onnx.TensorProto.FLOAT),
@@ -93,7 +93,7 @@ def test_data_types_that_convert_exactly_are_accepted(wanted, tmp_path):
     write_model(tmp_path / "m.onnx", INPUTS[wanted])
     taken = set()
     for given in TYPES:
-        # Small ones fit into every integer type; large ones, of one too many bits, do not.
+        # Small values fit into every integer type, large ones need more bits.
         bits = {"U8": 8, "I8": 7, "U16": 16, "I16": 15, "F16": 10}.get(given, 20)
         least = 0 if given in ("BOOL", *(t for t in TYPES if t[0] == "U")) else -5
         for low, high in ((0, 2), (least, 100), (2 ** (bits - 1), 2**bits)):

@@ -1,4 +1,4 @@
-"""Files with formats that the reader for numpy refuses say by what they are read."""
+"""`binade train` names a reader for files with formats that safetensors.numpy rejects."""
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +11,7 @@ numpy_reader = pytest.importorskip("safetensors.numpy")
 
 F32 = np.float32
 RANDOM = np.random.default_rng(3)
-SIZE = 64  # Codes are for parameters of 4096 elements or more.
+SIZE = 64  # States of 8 bits need parameters of 4096 elements or more.
 MODEL = TWO_LAYERS.replace("4, 8", f"4, {SIZE}").replace("8, 8", f"{SIZE}, {SIZE}")
 
 
@@ -19,7 +19,7 @@ MODEL = TWO_LAYERS.replace("4, 8", f"4, {SIZE}").replace("8, 8", f"{SIZE}, {SIZE
     "states, formats",
     [("f32", set()), ("e4m3", {"F8_E4M3"}), ("e5m2", {"F8_E5M2"}), ("bf16", set())],
 )
-def test_formats_are_named_where_they_are_written(states, formats, tmp_path):
+def test_train_names_formats_that_numpy_cannot_read(states, formats, tmp_path):
     weights = {
         name: (RANDOM.standard_normal((SIZE, SIZE)) / 8).astype(F32)
         for name in ("first", "second")
@@ -41,7 +41,7 @@ def test_formats_are_named_where_they_are_written(states, formats, tmp_path):
     note = f"final.safetensors has tensors in {', '.join(sorted(formats))}: binade."
     assert ("binade.safetensors.load" in process.stdout) == bool(formats)
     assert not formats or note in process.stdout
-    # The note is right about the other reader.
+    # The numpy reader fails exactly where the note is printed.
     if formats:
         with pytest.raises((KeyError, AttributeError)):
             numpy_reader.load_file(final)

@@ -32,7 +32,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_type_goes_there_and_back(tmp_path, name):
+def test_every_type_survives_a_round_trip(tmp_path, name):
     values = np.array([[0, 1, 1], [1, 0, 1]]).astype(TYPES[name])
     header = safetensors.save(tmp_path / "a", {"x": values})
     assert header.tensors["x"].dtype == name
@@ -41,7 +41,7 @@ def test_every_type_goes_there_and_back(tmp_path, name):
     assert loaded.tobytes() == values.tobytes()
 
 
-def test_the_package_reads_what_is_written(tmp_path):
+def test_the_package_reads_written_files(tmp_path):
     tensors = {
         "odd": np.arange(3, dtype=np.uint8),
         "b": np.array([1.5, -2.0], ml_dtypes.bfloat16),
@@ -62,7 +62,7 @@ def test_the_package_reads_what_is_written(tmp_path):
         assert info.offset % size == 0, name
 
 
-def test_a_file_of_the_package_is_read(tmp_path):
+def test_files_of_the_package_are_read(tmp_path):
     numpy = pytest.importorskip("safetensors.numpy")
     tensors = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False])}
     numpy.save_file(tensors, str(tmp_path / "a"), {"m": "1"})
@@ -72,7 +72,7 @@ def test_a_file_of_the_package_is_read(tmp_path):
     assert safetensors.read_header(tmp_path / "a").metadata == {"m": "1"}
 
 
-def test_other_byte_orders_and_strides_are_written_plainly(tmp_path):
+def test_byte_order_and_strides_are_normalized(tmp_path):
     values = np.arange(6, dtype=">i4").reshape(2, 3).T
     safetensors.save(tmp_path / "a", {"x": values})
     np.testing.assert_array_equal(safetensors.load(tmp_path / "a")["x"], values)
