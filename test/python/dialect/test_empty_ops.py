@@ -1,8 +1,8 @@
-"""Every op of the dialect with an axis of length 0: numpy's values, by the reference, by
-compiled code and by the kernels of a GPU in the simulator.
+"""Ops with an axis of length 0 return numpy's values: in the reference, in compiled CPU
+code, and in GPU kernels in the simulator.
 
-A case is an example of `op_examples` in which one length is 0 wherever it stands, if the
-op takes that, or one of those below.
+The cases are the examples of `op_examples` with one length replaced by 0, where the op's
+verifier accepts it, and those of MORE.
 """
 
 import functools
@@ -24,7 +24,7 @@ WINDOW = """strides = array<i64: 1, 1>, padding_low = array<i64: 1, 0>,
     padding_high = array<i64: 1, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64"""
 NO_KEYS = "2x40x16xbf16, 2x0x16xbf16, 2x0x16xbf16"
 NO_QUERIES = "2x0x16xf32, 2x9x16xf32, 2x9x16xf32"
-# Cases in which one length applies to several axes or depends on an attribute.
+# Cases where axes of equal length differ, or where an attribute depends on a length.
 MORE = {
     "attention": [
         f"{NO_KEYS} -> 2x40x16xbf16, 2x40xf32 {{scale = 0.25}}",
@@ -67,7 +67,7 @@ MORE = {
     "reduce_sum": ["5x0xbf16 -> bf16 {axes = array<i64: 0, 1>}"],
     "reshape": ["0x3xf32 -> 7x0x2xf32"],
 }  # fmt: skip
-# They have no axis that may be another, or the example of another op.
+# Ops without an axis of variable length, and ops in the example of another op.
 FIXED = {"constant", "gradient_seed", "optimizer", "optimizer_scalars", "raise_scale",
          "unscale_factor", "update_scale", "yield"}  # fmt: skip
 NAN, INF = np.nan, np.inf
@@ -83,7 +83,7 @@ def attention(query, key, value, scale=0.25, causal=False):
         return p @ value, np.log(total)
 
 
-# The expected elements of results, by op; zeros for ops that are not listed.
+# The expected results, by op. Results of ops that are not listed are 0.
 VALUES = {
     "batch_norm_statistics": lambda x: (NAN, NAN),
     "cross_entropy": lambda *x: (0.0, -INF, -INF),
@@ -108,7 +108,7 @@ def expect(op, example, given):
 
 
 def set_to_zero(text, length):
-    """The example with 0 in the place of a length."""
+    """Replaces a length of the example by 0."""
     types, brace, attributes = text.partition(" {" if "func" not in text else "\0")
     return re.sub(rf"(?<![\w.#:]){length}(?=x)|(?<=x){length}(?=x)", "0", types) + (
         brace + attributes
@@ -124,7 +124,7 @@ def list_variants(op):
 
 @functools.cache
 def list_cases():
-    """Op, example and what it reads, of all that the verifiers take."""
+    """Op, example and inputs of all cases that the verifiers accept."""
     ops = [op for op in EXAMPLES if op not in FIXED]
     found = [(op, example) for op in ops for example in list_variants(op)]
     texts = [write(op, example)[0] for op, example in found]
@@ -151,14 +151,14 @@ def test_every_op_has_a_case():
 
 
 def is_out_of_range(op, example):
-    """Indices where nothing has an index: of rows, or of classes."""
+    """Whether the case has indices into 0 rows or classes, of which none is valid."""
     table = {"gather": "0x6", "gather_grad": "31x20xf32, 31xi64<11 -> 0x20"}
     labels = {"cross_entropy": "9x0xf32, 9xi64<37", "cross_entropy_grad": "9xf32, 9x0"}
     start = (table | labels).get(op)
     return start is not None and example.startswith(start)
 
 
-def list_taken():
+def list_valid():
     return [case for case in list_cases() if not is_out_of_range(*case[:2])]
 
 
@@ -180,23 +180,23 @@ def evaluate_together(cases, backend):
 
 @functools.cache
 def evaluate_all(backend):
-    """For each case what a backend gives. They are parts of one function, but for those
-    of which a step has one."""
+    """The results of each case. One function contains all cases, except those of an op
+    that a step may contain only once."""
     groups = {}
-    for index, (op, *_) in enumerate(list_taken()):
+    for index, (op, *_) in enumerate(list_valid()):
         groups.setdefault(index if op == "gradient_statistics" else "", []).append(
             index
         )
     results = {}
     for group in groups.values():
-        cases = [list_taken()[index] for index in group]
+        cases = [list_valid()[index] for index in group]
         results |= zip(group, evaluate_together(cases, backend), strict=True)
     return [results[index] for index in range(len(results))]
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
-def test_values_are_numpys(backend):
-    cases, results = list_taken(), evaluate_all(backend)
+def test_values_match_numpy(backend):
+    cases, results = list_valid(), evaluate_all(backend)
     assert len(cases) > 150
     for (op, example, given), values in zip(cases, results, strict=True):
         for value, number in zip(values, expect(op, example, given)):
@@ -208,10 +208,10 @@ def test_values_are_numpys(backend):
                 )  # fmt: skip
 
 
-def test_scales_are_the_references():
+def test_quantized_results_match_the_reference():
     for backend in ("cpu", "simulator"):
         for (op, example, _), values, expected in zip(
-            list_taken(), evaluate_all(backend), evaluate_all("reference"), strict=True
+            list_valid(), evaluate_all(backend), evaluate_all("reference"), strict=True
         ):
             for value, other in zip(values, expected, strict=True):
                 assert value.dtype == other.dtype and value.shape == other.shape
@@ -219,14 +219,14 @@ def test_scales_are_the_references():
                     assert value.tobytes() == other.tobytes(), f"{op}: {example}"
 
 
-def test_scales_of_nothing_are_those_of_zeros():
+def test_scales_of_empty_groups_are_those_of_zeros():
     zeros = evaluate(
         write("quantize", SIMPLE["quantize"])[0],
         {"arg0": np.zeros((8, 64), np.float32)},
     )
     found = [
         values[1]
-        for (op, _, given), values in zip(list_taken(), evaluate_all("cpu"))
+        for (op, _, given), values in zip(list_valid(), evaluate_all("cpu"))
         if op == "quantize" and given["arg0"].shape == (8, 0)
     ]
     assert len(found) == 1
@@ -234,7 +234,7 @@ def test_scales_of_nothing_are_those_of_zeros():
 
 
 @pytest.mark.parametrize("op", ["gather", "cross_entropy"])
-def test_no_index_is_in_range(op):
+def test_indices_into_an_empty_axis_are_rejected(op):
     ((example, given),) = [
         case[1:]
         for case in list_cases()

@@ -1,5 +1,5 @@
-"""A few of many are the elements that come first in the order of all pairs, whatever they
-are: ties, both zeros, infinities and NaN, on every backend."""
+"""TopK of long rows, which has an algorithm of its own, selects the same elements as TopK of
+short rows, on every backend: with ties, both zeros, infinities and NaN."""
 
 import subprocess
 
@@ -20,7 +20,7 @@ ROWS = np.array([
 
 
 def pick(x, count, largest, folder):
-    """Places, of each backend."""
+    """Yields the indices that each backend returns."""
     rows, columns = x.shape
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 13]>
@@ -43,10 +43,10 @@ def pick(x, count, largest, folder):
 
 
 @pytest.mark.parametrize("largest", [0, 1])
-def test_few_of_many_stand_in_the_order_of_all_pairs(largest, tmp_path):
+def test_long_rows_are_ordered_like_short_rows(largest, tmp_path):
     count = 3
     expected = next(pick(ROWS, count, largest, tmp_path))
-    # Values that sort after all others in either order.
+    # Elements that are ordered after all others.
     rest = np.full((len(ROWS), 100), -INF if largest else NAN, np.float32)
     many = np.concatenate([ROWS, rest], 1)
     for places in pick(many, count, largest, tmp_path):

@@ -1,5 +1,5 @@
-"""Unsigned integers, integers of 2 and 4 bits, and bits in another type: in the interpreter
-and in compiled kernels what numpy computes."""
+"""Unsigned integers, integers of 2 and 4 bits, and bit casts: the reference and compiled
+kernels compute the same values as numpy."""
 
 import operator
 
@@ -26,7 +26,7 @@ COMPARISONS = {
 
 
 def draw(dtype, count=70, seed=0):
-    """All sizes of numbers, with the ends of the type, and halves that look negative."""
+    """Values of all magnitudes, with the limits of the type, some with the top bit set."""
     most = np.iinfo(dtype).max
     random = np.random.default_rng(seed)
     numbers = random.integers(0, most, count, dtype, endpoint=True)
@@ -43,7 +43,7 @@ def run_op(op, operands, result, backend, attributes=""):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_arithmetic_wraps_and_has_no_sign(dtype, backend):
+def test_arithmetic_is_unsigned_and_wraps(dtype, backend):
     x, y = draw(dtype), draw(dtype, seed=1)
     quotient = np.where(y == 0, dtype(0), x // np.maximum(y, 1))
     expected = {
@@ -64,7 +64,7 @@ def test_arithmetic_wraps_and_has_no_sign(dtype, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_comparison_has_no_sign(dtype, backend):
+def test_comparison_is_unsigned(dtype, backend):
     x, y = draw(dtype), draw(dtype, seed=1)
     for name, function in COMPARISONS.items():
         attribute = f"comparison = #binade.comparison<{name}>"
@@ -72,7 +72,7 @@ def test_comparison_has_no_sign(dtype, backend):
         np.testing.assert_array_equal(found, function(x, y), err_msg=name)
 
 
-def test_comparison_of_bools_knows_that_false_is_less():
+def test_comparison_orders_false_before_true():
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     for backend in BACKENDS:
         for name, function in COMPARISONS.items():
@@ -89,7 +89,9 @@ def test_casts_between_all_types(dtype, backend):
                    np.int16, np.int32, np.int64, *DTYPES, np.bool_]:  # fmt: skip
         with np.errstate(over="ignore"):
             expected = x.astype(wanted)
-        if wanted == ml_dtypes.bfloat16:  # By way of f32, which rounds twice.
+        if (
+            wanted == ml_dtypes.bfloat16
+        ):  # numpy converts through f32, which rounds twice.
             exact = x.astype(np.float64)
             near = np.abs(expected.astype(np.float64) - exact) <= exact / 256
             assert near.all()
@@ -115,7 +117,7 @@ def test_floats_are_truncated(dtype, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_numbers_of_64_bits_are_rounded_once(backend):
+def test_64_bit_integers_are_rounded_once(backend):
     x = np.array([2**64 - 1, 2**63 + 2**10 + 1, 2**53 + 1, 2**40 + 1], np.uint64)
     for dtype in (np.float64, np.float32):
         found = run_op("cast", [x], (x.shape, dtype), backend)
@@ -151,7 +153,7 @@ def test_elements_are_moved(dtype, backend):
 @pytest.mark.parametrize("element, value", [
     ("ui64", 2**64 - 1), ("ui64", 2**63), ("i64", 2**63 - 1), ("ui32", 2**32 - 1), ("i4", -3),
 ])  # fmt: skip
-def test_constants_are_results(element, value, backend):
+def test_constants_can_be_results(element, value, backend):
     module = f"""
       func.func @f() -> (tensor<3x{element}>, tensor<2x{element}>) {{
         %x = binade.constant dense<{value}> : tensor<3x{element}>
@@ -165,7 +167,7 @@ def test_constants_are_results(element, value, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", SMALL)
-def test_integers_of_few_bits_are_cast(name, backend):
+def test_casts_of_2_and_4_bit_integers(name, backend):
     small = SMALL[name]
     byte = np.uint8 if name.startswith("u") else np.int8
     bits = int(name[-1])
@@ -185,7 +187,7 @@ def test_integers_of_few_bits_are_cast(name, backend):
         return %s, %f : {tensor_type(shape, name)}, {tensor_type(shape, np.float32)}
       }}"""
     found = evaluate(module, {"arg0": codes}, "--backend", backend)
-    # Modulo 2^bits, by the bits of the byte.
+    # A cast keeps the low bits of the byte: it computes modulo 2^bits.
     kept = codes.view(np.uint8) & np.uint8(2**bits - 1)
     expected = (
         kept if byte == np.uint8 else (kept << (8 - bits)).view(np.int8) >> (8 - bits)
@@ -195,7 +197,7 @@ def test_integers_of_few_bits_are_cast(name, backend):
     np.testing.assert_array_equal(found["result1"], expected.astype(np.float32))
 
 
-def test_integers_of_few_bits_are_not_computed_with():
+def test_arithmetic_of_4_bit_integers_is_rejected():
     x = np.zeros(2, np.int8)
     module = """
       func.func @f(%x: tensor<2xui4>) -> tensor<2xui4> {
@@ -211,7 +213,7 @@ def test_integers_of_few_bits_are_not_computed_with():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_bits_stay_in_another_type(backend):
+def test_bitcast_keeps_the_bits(backend):
     pairs = [(np.float32, np.int32), (np.float64, np.int64), (np.float32, np.uint32),
              (np.float64, np.uint64), (np.int8, np.uint8), (np.uint16, np.int16)]  # fmt: skip
     for one, other in pairs:
@@ -226,6 +228,6 @@ def test_bits_stay_in_another_type(backend):
         np.testing.assert_array_equal(back.view(other), x.view(other))
 
 
-def test_bits_of_another_number_are_refused():
+def test_bitcast_to_another_width_is_rejected():
     message = fail_op("bitcast", [np.zeros(2, np.float32)], [((2,), np.int64)])
     assert "needs elements of equally many bits, got 'f32' and 'i64'" in message
