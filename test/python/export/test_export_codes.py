@@ -1,5 +1,5 @@
-"""Codes, halves and random numbers as ONNX: what other tests expect of the reference and of
-compiled kernels, by recorded values, NumPy and ml_dtypes, onnxruntime finds too."""
+"""Runs tests of quantization, 16-bit storage and stochastic rounding with backend `onnx`: the
+module is exported and run by onnxruntime, and must return the values that they expect."""
 
 import inspect
 import itertools
@@ -14,7 +14,7 @@ TESTS = [
     "test/python/precision/test_storage.py",
     "test/python/precision/test_stochastic.py",
 ]
-# Those that say the most; all others are run at night.
+# Cases of every run, chosen to cover all formats and roundings. Others are nightly.
 OFTEN = {
     "test_a_skipped_step_changes_no_bit dyn4",
     "test_quantizing_with_a_scale_of_1_is_a_cast e3m2",
@@ -35,8 +35,8 @@ OFTEN = {
     "['i8', 'f32'] nan",
     "test_stored_parameters_are_read_as_written split_round",
 }
-# A cast may choose the payload of a NaN.
-LEFT_OUT = {"test_quantizing_with_a_scale_of_1_is_a_cast e5m2"}
+# A cast may return any NaN of e5m2, and the test compares bits.
+LEFT_OUT = {"test_codes_are_recorded_casts e5m2"}
 
 
 def find_parameters(test):
@@ -46,7 +46,7 @@ def find_parameters(test):
 
 
 def list_arguments(test):
-    """Lists the arguments of `test` other than the backend, each with a name."""
+    """The arguments of `test` without the backend, with a name for each combination."""
     ways = []
     for mark in find_parameters(test):
         names = [name.strip() for name in mark.args[0].split(",")]
@@ -74,7 +74,7 @@ def list_cases():
 
 
 @pytest.mark.parametrize("test, arguments", list_cases())
-def test_onnxruntime_finds(test, arguments, tmp_path):
+def test_onnxruntime_returns_expected_values(test, arguments, tmp_path):
     if "tmp_path" in inspect.signature(test).parameters:
         arguments = arguments | {"tmp_path": tmp_path}
     test(**arguments, backend="onnx")

@@ -1,5 +1,5 @@
-"""The ONNX file that `binade export` writes: where weights are, what becomes an output,
-what is refused. Values are those of numpy, run by onnxruntime; no PyTorch."""
+"""The ONNX file that `binade export` writes: location of weights, outputs, rejected inputs.
+onnxruntime runs the file; numpy computes the expected values. PyTorch is not needed."""
 
 import json
 import resource
@@ -33,7 +33,7 @@ def test_outputs_of_the_exported_model(tmp_path):
     for wrong, message in {"logit": "'logits'?", "product": "need a declared type"}.items():
         done = plain.export("--only", wrong)
         assert done.returncode == 3 and message in done.stderr
-    # With its type, any value will do; what only others need is left out.
+    # A value with a type can be an output. Nodes and weights that it does not need are removed.
     inferred = onnx.shape_inference.infer_shapes(onnx.load(plain.model))
     onnx.save(inferred, plain.model)
     assert outputs("--only", "product") == [["x"], ["product"]]
@@ -44,7 +44,7 @@ def test_outputs_of_the_exported_model(tmp_path):
         assert plain.export(*pair).returncode == 2
 
 
-def test_a_model_that_is_its_loss_keeps_it(tmp_path):
+def test_the_loss_is_kept_if_it_is_the_only_output(tmp_path):
     plain = Plain(tmp_path)
     proto = onnx.load(plain.model)
     del proto.graph.output[0]
@@ -76,7 +76,7 @@ def test_tensors_that_do_not_fit_are_listed(changes, options, messages, tmp_path
     assert not list(tmp_path.glob("t.onnx*"))
 
 
-def test_a_file_that_is_there_stays_or_is_replaced(tmp_path):
+def test_an_existing_file_is_kept_or_replaced(tmp_path):
     plain = Plain(tmp_path)
     (tmp_path / "t.onnx").write_text("kept")
     (tmp_path / "t.onnx.data").write_text("kept, too")
@@ -101,7 +101,7 @@ def test_a_file_that_is_there_stays_or_is_replaced(tmp_path):
 
 
 def test_running_statistics_are_not_outputs(tmp_path):
-    """What reads the next statistic reads the last one, which stays."""
+    """Nodes that read the updated statistics read the stored ones, which are constant."""
     proto = onnx.parser.parse_model("""
       <ir_version: 10, opset_import: ["" : 20]>
       g (float[4, 2] x) => (float[4, 2] y, float[2] moved, float[2] twice)

@@ -1,4 +1,4 @@
-"""`binade-translate --export-onnx`: ops as nodes of ONNX, run by other programs."""
+"""`binade-translate --export-onnx` writes ops as ONNX nodes; other programs run them."""
 
 import subprocess
 
@@ -12,13 +12,13 @@ from support.paths import BUILD
 from support.reference import run as interpret
 
 OPT = BUILD / "bin" / "binade-opt"
-# How far results may be apart, by the bits of their format.
+# The largest relative error, by the format of the result.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-5, "float16": 2**-9, "bfloat16": 2**-6,
              "float8_e4m3fn": 0, "float8_e5m2": 0}  # fmt: skip
 
 
 @pytest.mark.parametrize("op", EXAMPLES)
-def test_ops_have_the_references_values(op):
+def test_ops_match_the_reference(op):
     module, inputs = write(op)
     process, expected = interpret(module, inputs)
     assert process.returncode == 0, process.stderr
@@ -45,8 +45,8 @@ g (float[8, 6] x, float[6, 5] u, float[5, 4] w) => (float loss) {
 }"""
 
 
-def test_gradients_are_those_of_the_formula(tmp_path):
-    """A model that was read, differentiated and written again."""
+def test_gradients_match_the_formula(tmp_path):
+    """Imports a model, differentiates it, exports it and runs it."""
     weights = {"u": draw(6, 5, scale=0.4, seed=1), "w": draw(5, 4, seed=2)}
     model = parse(FORWARD)
     del model.graph.input[1:]
@@ -74,7 +74,7 @@ def test_gradients_are_those_of_the_formula(tmp_path):
     assert np.allclose(outputs["loss"], np.square(y).sum(), rtol=1e-5)
     assert np.allclose(outputs["grad.w"], a.T @ (2 * y), rtol=1e-5, atol=1e-5)
     assert np.allclose(outputs["grad.u"], x.T @ gradient, rtol=1e-5, atol=1e-5)
-    # Weights stay where they are.
+    # The weights stay in their file.
     written = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     places = {
         tensor.name: tensor.external_data[0].value
@@ -95,8 +95,8 @@ def test_types_that_onnx_lacks_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_convolutions_with_the_channel_last(groups):
-    """As kernels have them."""
+def test_convolutions_with_channels_last(groups):
+    """Kernels use this layout; ONNX has no nodes for it."""
     window = f"""strides = array<i64: 2, 1>, padding_low = array<i64: 1, 0>,
       padding_high = array<i64: 2, 1>, dilations = array<i64: 1, 2>,
       groups = {groups} : i64, channels_last"""

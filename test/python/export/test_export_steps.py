@@ -1,4 +1,5 @@
-"""Whole training steps as ONNX, run by onnxruntime: state is inputs and outputs."""
+"""Exports whole training steps as ONNX, with the state as inputs and outputs, and runs them
+in onnxruntime."""
 
 import json
 
@@ -13,13 +14,13 @@ from support.optimizer_steps import OPTIM, P0, SETTINGS, Step
 from support.reference import binade, evaluate
 
 GRADIENTS = [from_bits(record) for record in OPTIM["grads"]]
-# Rules of whole tensors, and of the rest what needs other ops.
+# Optimizers that need other ops than those of SETTINGS, such as norms of whole tensors.
 METRICS = {"loss", "grad_norm", "found_inf"}
 OTHERS = ["adafactor", "adagrad", "lamb", "lars", "lion", "muon", "signum", "tiger"]
 
 
 class ExportedStep:
-    """Starts from the state of the file, and feeds the results of each step to the next."""
+    """Starts from the state in the file, and passes the state that a step returns to the next."""
 
     def __init__(self, step, folder):
         export(step.module, folder)
@@ -54,7 +55,7 @@ def test_exported_optimizers_follow_pytorch(name, tmp_path):
 
 
 @pytest.mark.parametrize("optimizer", OTHERS)
-def test_other_rules_are_the_references(optimizer, tmp_path):
+def test_other_rules_match_the_reference(optimizer, tmp_path):
     reference, step = make(tmp_path, f"optimizer={optimizer} settings=lr=0.1 clip=1")
     for g in GRADIENTS[:3]:
         batch = P0, P0.reshape(2, 3), g, g.reshape(2, 3)
@@ -64,8 +65,8 @@ def test_other_rules_are_the_references(optimizer, tmp_path):
             np.testing.assert_allclose(outputs[name], value, 1e-5, 1e-7, err_msg=name)
 
 
-def test_the_scale_is_state(tmp_path):
-    """A step whose gradient is not finite keeps every bit, and halves the scale."""
+def test_the_loss_scale_is_state(tmp_path):
+    """A step with a gradient that is not finite keeps the state and halves the scale."""
     reference, step = make(tmp_path, "optimizer=adamw", policy="fp16-amp")
     good, bad = GRADIENTS[0], np.where(np.arange(6) == 2, np.inf, GRADIENTS[1])
     scales = []
@@ -83,7 +84,7 @@ def test_the_scale_is_state(tmp_path):
     assert scales == [65536, 32768, 32768]
 
 
-def test_settings_can_be_given(tmp_path):
+def test_settings_are_inputs(tmp_path):
     _, step = make(tmp_path, "optimizer=sgd settings=lr=1")
     g, zero = GRADIENTS[0], np.zeros(6, F32)
     [rate] = [
@@ -94,7 +95,7 @@ def test_settings_can_be_given(tmp_path):
     np.testing.assert_array_equal(outputs["new.w"], P0 - F32(0.5) * g)
 
 
-#: Two matrices of states in codes, dropout, a norm, and products.
+#: Two matrices large enough for quantized states, dropout, a norm, and matmuls.
 MODEL = """
 g (float[16, 32] x, float[16, 32] target) => (float[16, 32] prediction) {
   h = MatMul(x, u)
@@ -116,7 +117,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("policy, states", POLICIES)
-def test_steps_with_codes_and_chance(policy, states, tmp_path):
+def test_steps_with_quantized_values_and_random_numbers(policy, states, tmp_path):
     model = parse(MODEL)
     weights = {"u": draw(32, 128, scale=0.2), "v": draw(128, 32, scale=0.2, seed=1),
                "w": draw(32, 32, scale=0.2, seed=2), "scale": np.ones(128, F32),
@@ -141,8 +142,8 @@ def test_steps_with_codes_and_chance(policy, states, tmp_path):
         assert outputs.keys() == expected.keys()
         for name, wanted in expected.items():
             got, wanted = outputs[name].astype("f8"), wanted.astype("f8")
-            # Of rounded numbers few have another code, that of a neighbour; what is
-            # divided by a second moment of almost 0 follows it.
+            # A few elements round to a neighbouring quantized value; dividing by a second
+            # moment near 0 magnifies the difference.
             same = np.isclose(got, wanted, 1e-4, 1e-5 * np.abs(wanted).max())
             least = 1 if wanted.ndim == 0 else 0.995 if name in weights else 0.9
             assert same.mean() >= least, name

@@ -1,7 +1,7 @@
-"""A trained model computes the same as an ONNX file, in PyTorch and in Binade.
+"""A trained model computes the same values in onnxruntime, PyTorch and Binade.
 
-Each small model is exported by PyTorch, trained with Binade, and exported again: the
-ONNX file in onnxruntime, the state in the module, and Binade's held-out loss agree.
+PyTorch exports each small model, and Binade trains it. The exported ONNX file, the
+PyTorch module with the trained state, and Binade's held-out loss must agree.
 """
 
 import copy
@@ -35,7 +35,7 @@ KINDS = {
 
 
 class Trained:
-    """A model, data, and the directory of a run."""
+    """Exports a model, trains it, and keeps the paths of data and run."""
 
     def __init__(self, kind, folder, *options, policy="fp32"):
         self.name = kind
@@ -70,7 +70,7 @@ class Trained:
         return array + noise if array.dtype.kind == "f" else array
 
     def held_out(self):
-        """The batches on which `eval_loss` is the mean."""
+        """The batches over which `eval_loss` is the mean."""
         for i in range(BATCHES - HELD_OUT, BATCHES):
             part = slice(i * self.size, (i + 1) * self.size)
             yield {name: array[part] for name, array in self.data.items()}
@@ -94,7 +94,7 @@ def kind(request, tmp_path_factory):
 
 
 def predict(model, batch):
-    """What the module says, and its loss."""
+    """The prediction of the trained PyTorch module, and its loss."""
     given = {name: torch.tensor(value) for name, value in batch.items()}
     labels = [given.pop(name) for name in ("labels", "y") if name in given]
     with torch.no_grad():
@@ -105,7 +105,7 @@ def predict(model, batch):
         return prediction, model.loss(prediction, *labels)
 
 
-def test_one_model_wherever_it_is_computed(kind, tmp_path):
+def test_onnxruntime_pytorch_and_binade_agree(kind, tmp_path):
     kind.module_now = kind.trained_module()
     initial = {k: v.numpy() for k, v in kind.module.state_dict().items()}
     out = kind.export(tmp_path / "trained.onnx")
@@ -131,7 +131,7 @@ def test_one_model_wherever_it_is_computed(kind, tmp_path):
 
 
 def test_pytorch_loads_the_state_strictly(kind):
-    """By its own means; a tensor of two names, and what is not trained, have one."""
+    """With load_state_dict. The state lacks second names of tied weights, and constants."""
     state = trained.to_torch(trained.load_state(kind.run))
     module = copy.deepcopy(kind.module)
     absent = {"gpt": ["head.weight"], "constants": ["frequency"]}
@@ -145,7 +145,7 @@ def test_pytorch_loads_the_state_strictly(kind):
         assert torch.equal(value, expected[name]), name
 
 
-def test_names_and_their_metadata_stay(kind, tmp_path):
+def test_names_shapes_and_metadata_are_kept(kind, tmp_path):
     before = onnx.load(kind.model, load_external_data=False)
     out = kind.export(tmp_path / "trained.onnx")
     after = onnx.load(out, load_external_data=False)
@@ -179,7 +179,7 @@ def test_names_and_their_metadata_stay(kind, tmp_path):
     assert not [value for value in after.graph.input if value.name in ("labels", "y")]
 
 
-def test_running_statistics_are_those_of_the_run(tmp_path):
+def test_running_statistics_are_exported(tmp_path):
     model = Trained("conv", tmp_path)
     state = safetensors.load(model.run / "final.safetensors")
     values = {
@@ -191,8 +191,8 @@ def test_running_statistics_are_those_of_the_run(tmp_path):
         assert not np.array_equal(values[name], model.module.state_dict()[name].numpy())
 
 
-def test_a_training_graph_trains_on(tmp_path):
-    """Its loss is that of the next step, with the statistics of the batch."""
+def test_training_continues_from_an_exported_graph(tmp_path):
+    """Training the exported file equals training the model from the final state."""
     model = Trained("conv", tmp_path)
     again = model.export(tmp_path / "again.onnx", "--training")
     before, after = (
@@ -216,7 +216,7 @@ def test_a_training_graph_trains_on(tmp_path):
 @pytest.mark.parametrize(
     "master", ["none", "f32", "split_round", "split_trunc", "kahan"]
 )
-def test_parameters_of_16_bits_come_back_as_f32(master, tmp_path):
+def test_16_bit_parameters_are_exported_as_f32(master, tmp_path):
     policy = tmp_path / "kept.yaml"
     policy.write_text(
         "name: kept\nextends: fp32\nrules:\n- {match: {op: optimizer_update}, "
@@ -236,7 +236,7 @@ def test_parameters_of_16_bits_come_back_as_f32(master, tmp_path):
         assert stored.dtype == BF16
         if master == "none":
             expected = stored.astype(np.float32)
-        elif master == "kahan":  # The sum, less what was lost with the sign of c.
+        elif master == "kahan":  # The compensation is subtracted.
             lost = state[f"state/compensation/{tensor.name}"].astype(np.float32)
             expected = stored.astype(np.float32) - lost
         else:
@@ -278,7 +278,7 @@ def test_checkpoints(tmp_path):
     assert out.read_bytes() in files
 
 
-def test_the_module_says_what_does_not_fit(tmp_path):
+def test_load_names_tensors_that_do_not_fit(tmp_path):
     model = Trained("mlp", tmp_path)
     with pytest.raises(
         RejectedError, match=r"the module has no 'fc1.weight'.*lacks 'fc"

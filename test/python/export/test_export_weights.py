@@ -1,5 +1,5 @@
-"""Values of weights in the ONNX file that `binade export` writes. Expected are those of
-numpy; onnxruntime runs the file."""
+"""Values of weights in the ONNX file that `binade export` writes. onnxruntime runs the file;
+numpy computes the expected values."""
 
 import json
 
@@ -19,7 +19,7 @@ from support.plain_export import WEIGHT, Plain  # noqa: E402
 
 
 def test_tied_weights_are_stored_once(tmp_path):
-    """Two names, one place in the file: they are trained as one, and leave as one."""
+    """Two initializers at one offset of the file are one parameter, and are exported as one."""
     weight = np.float32([[1, 2, 0.5], [0.25, -1, 1], [0.5, 0.5, -2]])
     (tmp_path / "w.bin").write_bytes(weight.tobytes())
     model = onnx.parser.parse_model("""
@@ -60,8 +60,8 @@ def test_tied_weights_are_stored_once(tmp_path):
 
 
 @pytest.mark.parametrize("weights", ["auto", "inside", "beside"])
-def test_where_weights_are(weights, tmp_path):
-    """Where the original has them, or where one wants them; either way the values."""
+def test_location_of_weights(weights, tmp_path):
+    """As in the original file, or as requested; the values are the same."""
     plain = Plain(tmp_path)
     done = plain.export("--weights", weights)
     assert done.returncode == 0, done.stderr
@@ -78,7 +78,7 @@ def test_where_weights_are(weights, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     entries = {e.key: e.value for e in onnx.load(tmp_path / "t.onnx").metadata_props}
     assert entries["mine"] == "stays"
-    # From an external file back into the model, which needs no other file then.
+    # Moves the weights from the data file into the model, which then needs no other file.
     plain.model = tmp_path / "t.onnx"
     done = plain.export("--weights", "inside", out="again.onnx")
     assert done.returncode == 0, done.stderr
@@ -95,14 +95,14 @@ def test_folded_and_unknown_tensors(tmp_path):
     np.testing.assert_array_equal(
         plain.values()["bias"], np.float32([0.5, 0.25, 0, -1])
     )
-    # What only `--train` made a parameter is in the state: it is taken.
+    # The state also has a tensor that only `--train` makes a parameter.
     plain = Plain(tmp_path, factor=np.float32([3, 4, 5, 6]))
     assert plain.export().returncode == 0
     np.testing.assert_array_equal(plain.values()["factor"], plain.state["factor"])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BF16])
-def test_the_files_own_type(dtype, tmp_path):
+def test_weights_keep_the_type_of_the_file(dtype, tmp_path):
     plain = Plain(tmp_path)
     proto = onnx.load(plain.model)
     weight = next(t for t in proto.graph.initializer if t.name == "weight")
@@ -120,8 +120,8 @@ def test_the_files_own_type(dtype, tmp_path):
     )
 
 
-def test_rules_become_values(tmp_path):
-    """A file that only said how to draw its weights has them now."""
+def test_init_rules_are_replaced_by_values(tmp_path):
+    """A file with rules for initial values is exported with the trained weights."""
     model = ROOT / "examples/char-gpt/mini.onnx"
     bundle = tmp_path / "mini.bnd"
     done = binade("compile", model, "--optimizer", "sgd", "-o", bundle)
@@ -141,7 +141,7 @@ def test_rules_become_values(tmp_path):
     assert [value.name for value in opened.get_inputs()] == ["input_ids", "labels"]
     keys = [entry.key for entry in onnx.load(out).metadata_props]
     assert "binade.trainable" in keys and "binade.init" not in keys
-    # Its loss after the step is the one that Binade starts the next one with.
+    # The loss after the step equals the one that Binade computes in the next step.
     windows = tokens[: 16 * 128].reshape(16, 128)
     feeds = {"input_ids": windows, "labels": np.roll(tokens[:-1], -1).reshape(16, 128)}
     feeds["labels"][-1, -1] = tokens[-1]
@@ -153,8 +153,8 @@ def test_rules_become_values(tmp_path):
     assert opened.run(["loss"], feeds)[0] == pytest.approx(loss, rel=1e-5)
 
 
-def test_a_run_says_what_it_trained(tmp_path):
-    """The file, and what was folded, from any place; a changed file is noticed."""
+def test_export_finds_the_model_of_a_run(tmp_path):
+    """From any file of the run, with its folded weights; a changed model is reported."""
     plain = Plain(tmp_path)
     data = {"x": np.zeros((4, 3), np.float32), "labels": np.int64([0, 1, 2, 3])}
     safetensors.save(tmp_path / "d.safetensors", data)
@@ -186,7 +186,7 @@ def test_a_run_says_what_it_trained(tmp_path):
         np.testing.assert_array_equal(values["bias"], learned["bias"])
         np.testing.assert_array_equal(values["weight"], WEIGHT)
 
-    # The other way round: options of the folded file do not apply to another file.
+    # The folded weights of the run are not used for another model.
     plain.model.write_bytes(onnx.load(first).SerializeToString() + b"\x2a\x00")
     done = binade("export", run, "-o", tmp_path / "t.onnx")
     assert done.returncode == 0 and "was changed since the run" in done.stderr
