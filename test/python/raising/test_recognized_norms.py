@@ -1,9 +1,8 @@
-"""Each decomposed normalization becomes one op. Similar patterns stay
-decomposed.
+"""Import recognizes decomposed normalizations, and does not change similar graphs.
 
-The graphs are scrambled: no name says anything, and nodes, inputs and outputs stand in
-any order. onnxruntime runs them as they were written; the reference runs what was
-recognized, and what `--no-recognize` leaves as it is.
+The graphs are scrambled: names are random, and nodes, inputs and outputs are in random
+order. onnxruntime runs the ONNX graph; the reference runs the module with recognized ops
+and the module of `--no-recognize`. All must agree.
 """
 
 import re
@@ -39,8 +38,8 @@ KINDS = {
     "group": ((4, 2, 3, 5), (2, 3, 1), [2, 3], "layer_norm"),
 }
 
-# What stands in the place of lines; N is the number of summands.
-SPELLINGS = {
+# Decompositions, as replacements of lines of NORM.
+DECOMPOSITIONS = {
     "quotient": {},
     "power of the root": {
         "r = Sqrt(ve)": "r = Pow(ve, minus_half)",
@@ -59,7 +58,7 @@ SPELLINGS = {
 }
 
 NEAR_MISSES = {
-    "epsilon outside the root": {
+    "epsilon outside of the root": {
         "ve = Add(v, eps)\n  r = Sqrt(ve)": "q = Sqrt(v)\n  r = Add(q, eps)"
     },
     "unbiased variance": {
@@ -80,7 +79,7 @@ NEAR_MISSES = {
         "r = Sqrt(ve)": "r = Pow(ve, minus_third)",
         "n = Div(c, r)": "n = Mul(r, c)",
     },
-    "epsilon of each number": {"ve = Add(v, eps)": "ve = Add(v, epsilons)"},
+    "epsilon of each element": {"ve = Add(v, eps)": "ve = Add(v, epsilons)"},
     "sign": {"n = Div(c, r)": "d = Sub(m, x)\n  n = Div(d, r)"},
     "two scales": {
         "n = Div(c, r)": "i = Reciprocal(r)\n  a = Mul(scale, i)\n  ma = Mul(i, m)",
@@ -96,7 +95,7 @@ NEAR_MISSES = {
 
 
 def make(kind, changes):
-    """The graph, and numbers for its inputs."""
+    """The graph, and values for its inputs."""
     shape, scale, axes, _ = KINDS[kind]
     statistic = [1 if axis in axes else size for axis, size in enumerate(shape)]
     count = int(np.prod([shape[axis] for axis in axes]))
@@ -113,7 +112,7 @@ def make(kind, changes):
     for name, value in {"axes": axes, "other_axes": other}.items():
         nodes += f"  {name} = Constant <value_ints = {value}> ()\n"
     if kind != "batch":
-        # The statistics of layers and groups are inside.
+        # Layer and group norms do not return their statistics.
         nodes = nodes.replace("kept = Mul(m, share)", "kept = Mul(share, share)")
     shapes = {"x": shape, "scale": scale, "bias": scale, "weights": shape,
               "old": statistic, "epsilons": statistic}  # fmt: skip
@@ -129,8 +128,8 @@ def make(kind, changes):
 
 
 def import_and_compare(kind, changes, seed, folder):
-    """The module of the scrambled graph; its values, and those of the one that is not
-    recognized, are onnxruntime's."""
+    """Imports the scrambled graph with and without recognition and compares both with
+    onnxruntime. Returns the module with recognized ops."""
     model, values = make(kind, changes)
     scrambled, old = graphs.scramble(model, seed)
     new = {name: fresh for fresh, name in old.items()}
@@ -154,23 +153,23 @@ def import_and_compare(kind, changes, seed, folder):
         found = safetensors.load(folder / "out.safetensors")
         assert set(found) == set(expected)
         for name, value in expected.items():
-            # Numbers of about 1, of at most 20 summands.
+            # Values near 1, sums of at most 20 terms.
             np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-6)
         modules[flags] = text
     return modules[()]
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("decomposition", DECOMPOSITIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_decomposed_norms_become_one_op(kind, spelling, seed, tmp_path):
-    text = import_and_compare(kind, SPELLINGS[spelling], seed, tmp_path)
+def test_decomposed_norms_are_recognized(kind, decomposition, seed, tmp_path):
+    text = import_and_compare(kind, DECOMPOSITIONS[decomposition], seed, tmp_path)
     assert text.count(f"= binade.{KINDS[kind][3]} ") == 1
     assert "epsilon = 0.0010000000474974513" in text
-    # Nothing of it is left but the weights of the loss and running statistics.
+    # What remains computes the loss and the running statistics.
     for gone in ("sqrt", "pow", "div", "reciprocal", "sub", "reduce_mean"):
         assert f"binade.{gone} " not in text
-    # A group's scale is of channels, not of its elements.
+    # The scale of a group norm is per channel, and so remains a multiplication.
     assert text.count("binade.mul") == {"batch": 2, "layer": 1, "group": 2}[kind]
 
 
@@ -191,8 +190,8 @@ def test_graphs_that_resemble_a_norm_are_kept(kind, change, tmp_path):
         ("llama-tiny", "silu", 2),
     ],
 )
-def test_norms_of_exported_gradients_are_one_op(name, op, count, tmp_path):
-    """Of PyTorch's decompositions, once their backward part is gone."""
+def test_norms_of_exported_gradients_are_recognized(name, op, count, tmp_path):
+    """Recognizes PyTorch's decompositions after the backward pass has been removed."""
     report = graphs.report_scrambled(MODELS / name / "grads.onnx", tmp_path)
     forward = re.search(r"^forward: .*$", report, re.MULTILINE)[0]
     assert f" {op} {count}" in forward

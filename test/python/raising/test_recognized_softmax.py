@@ -1,8 +1,7 @@
-"""Softmax and its logarithm are one op where graphs spell them out, and what only looks
-like one stays.
+"""Import recognizes decomposed softmax and log-softmax, and keeps similar graphs.
 
-The graphs are scrambled, onnxruntime runs them as they were written, and the reference
-what was recognized.
+The graphs are scrambled. onnxruntime runs the ONNX graph, the reference runs the imported
+module, and the values must agree.
 """
 
 import numpy as np
@@ -29,8 +28,8 @@ LOG_SOFTMAX = """
   y = Sub(c, l)
 """
 
-# The nodes, what stands in the place of lines, and the op.
-SPELLINGS = {
+# Decompositions: the nodes, replacements of lines, and the op.
+DECOMPOSITIONS = {
     "quotient": (SOFTMAX, {}, "softmax"),
     "inverse": (SOFTMAX, {"y = Div(e, s)": "i = Reciprocal(s)\n  y = Mul(i, e)"},
                 "softmax"),
@@ -73,7 +72,7 @@ SHAPE = (2, 3, 5)
 
 
 def import_and_compare(nodes, changes, folder):
-    """The module of the scrambled graph, whose values are onnxruntime's."""
+    """Imports the scrambled graph and compares it with onnxruntime. Returns the module."""
     for line, instead in changes.items():
         assert line in nodes
         nodes = nodes.replace(line, instead)
@@ -105,9 +104,9 @@ def import_and_compare(nodes, changes, folder):
     return text
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_decomposed_softmax_becomes_one_op(spelling, tmp_path):
-    nodes, changes, op = SPELLINGS[spelling]
+@pytest.mark.parametrize("decomposition", DECOMPOSITIONS)
+def test_decomposed_softmax_is_recognized(decomposition, tmp_path):
+    nodes, changes, op = DECOMPOSITIONS[decomposition]
     text = import_and_compare(nodes, changes, tmp_path)
     assert text.count(f"= binade.{op} ") == 1
     for gone in ("exp", "log", "reduce_max", "sub", "div", "reciprocal"):
