@@ -1,5 +1,5 @@
-"""`binade eval --backend cpu` runs functions as compiled code, within the bounds that
-the reference gives."""
+"""`binade eval --backend cpu` compiles functions. Results are within the error bounds of the
+reference."""
 
 import subprocess
 
@@ -56,9 +56,9 @@ def test_single_ops(op, tmp_path):
 
 
 @pytest.mark.parametrize("columns", [2, 8, 64])
-def test_sums_of_many_rows_lose_no_digits(columns, tmp_path):
-    """As exact as PyTorch's, whatever is reduced: 8192 numbers one after the other would
-    be wrong by 1e-5."""
+def test_sums_of_many_rows_are_exact(columns, tmp_path):
+    """As exact as PyTorch's for all axes. Adding 8192 elements in order would have an
+    error of 1e-5."""
     rows = RNG.random((8192, columns), np.float32)
     module = op_module(
         "reduce_sum", [rows], [((columns,), "f32")], "axes = array<i64: 0>"
@@ -89,7 +89,7 @@ func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
 """
 
 
-# The whole at once; a few heads at a time; a part of one head's queries.
+# Tiles of all heads, of a few heads, and of some queries of one head.
 @pytest.mark.parametrize(
     "shape",
     [(2, 3, 20, 8), (3, 2, 256, 4), (2, 640, 4), (1, 1, 512, 4), (9, 2, 24, 4)],
@@ -97,15 +97,15 @@ func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
 )
 @pytest.mark.parametrize("causal", ["", ", causal"])
 @pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["f32", "bf16"])
-def test_attention_in_pieces(shape, causal, dtype, tmp_path):
+def test_attention_in_tiles(shape, causal, dtype, tmp_path):
     module = attention_module(shape, dtype, "scale = 0.5" + causal)
     inputs = {f"arg{i}": normal(*shape, dtype=dtype) for i in range(4)}
     process = check(module, inputs, tmp_path)
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_scores_are_never_whole(tmp_path):
-    """No buffer of the plan holds all scores of a long sequence."""
+def test_scores_are_not_stored_as_a_whole(tmp_path):
+    """No buffer of the plan contains all attention scores of a long sequence."""
     module = attention_module((2, 2048, 4), np.float32, "scale = 1.0")
     (tmp_path / "f.mlir").write_text(module.replace("@f", "@step"))
     process = subprocess.run(
@@ -151,8 +151,8 @@ func.func @f(%x: tensor<8x6xf32>, %w: tensor<5xf32>)
     np.testing.assert_array_equal(found["result4"], np.tile(np.float32([1, 2]), 4))
 
 
-# What makes the value: an elementwise op, which has the save's cast in its kernel, and a
-# library call, which has not.
+# Producers of the saved value: an elementwise op, whose kernel includes the cast of the
+# save, and a library call, which cannot include it.
 @pytest.mark.parametrize(
     "producer",
     ["binade.exp %x : (tensor<6x6xf32>)",
@@ -189,7 +189,7 @@ func.func @f(%x: tensor<3x2xf32>) -> (tensor<3x2xf32>, tensor<2x2xf32>) {
 
 
 def test_constants_in_external_files(tmp_path, monkeypatch):
-    """Not those of the same name in the working directory."""
+    """Files next to the module are read, not files of the same name in the working directory."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "c.bin").write_bytes(np.float32([1, 2, 3]).tobytes())

@@ -1,4 +1,4 @@
-"""Casts of the reference and of compiled kernels against recorded values, and `save`."""
+"""Compares casts, in the reference and in kernels, with recorded values. Tests `save`."""
 
 import json
 
@@ -15,7 +15,7 @@ FORMATS = {
     "e2m3": ("f6E2M3FN", np.uint8),
     "f16": ("f16", np.uint16), "bf16": ("bf16", np.uint16),
 }  # fmt: skip
-# Magnitude bits above which a code is NaN, in formats that have it.
+# The largest magnitude bits that are not NaN, in formats with NaN.
 LARGEST = {"e4m3": 0x7E, "e5m2": 0x7C, "f16": 0x7C00, "bf16": 0x7F80}
 
 
@@ -48,7 +48,7 @@ def test_cast_to_narrow_formats(backend, name, key, attribute):
     element, unsigned = FORMATS[name]
     actual = cast_bits(x, element, unsigned, attribute, "--backend", backend)
     for value, code, wanted in zip(x, actual, expected):
-        # Which of the NaNs, and what formats without NaN make of it, is free.
+        # Any NaN is correct, and any result for NaN in formats without it.
         if np.isnan(value) or is_nan(name, wanted):
             assert name not in LARGEST or is_nan(name, code)
         else:
@@ -88,7 +88,7 @@ def test_cast_between_integers_and_floats():
 
 
 def test_large_integers_are_rounded_once():
-    # f64 drops the last bit of the first; f32 then sees a tie and goes down.
+    # Conversion through f64 would drop the last bit, and f32 would round a tie down.
     i = np.array([2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**60 + 2**36], np.int64)
     (y,) = evaluate_op("cast", [i], [(i.shape, np.float32)])
     step = 2**37

@@ -1,4 +1,4 @@
-"""Matmuls and convolutions of the reference, compared with NumPy."""
+"""Compares matmuls and convolutions in the reference with NumPy."""
 
 import itertools
 
@@ -27,8 +27,8 @@ def test_matmul(batch, transpose_lhs, transpose_rhs):
 @pytest.mark.parametrize(
     "m, k, n", [(1, 1, 1), (4, 256, 16), (5, 600, 33), (7, 257, 3)]
 )
-def test_matmul_sums_one_after_the_other(m, k, n):
-    """In tiles and beyond them: the bits of a loop over the summands."""
+def test_matmul_sums_in_order(m, k, n):
+    """The bits are those of a loop over k, for sizes within one tile and larger ones."""
     draw = np.random.default_rng(6)
     lhs, rhs = draw.standard_normal((m, k)), draw.standard_normal((k, n))
     expected = np.zeros((m, n))
@@ -39,7 +39,7 @@ def test_matmul_sums_one_after_the_other(m, k, n):
 
 
 def test_matmul_rounds_once_after_the_bias():
-    # In bf16, 256 + 1 is 256: a product that is rounded before would give 255.
+    # In bf16, 256 + 1 is 256: rounding before the bias would return 255.
     lhs, rhs = np.array([[16, 1]], BF16), np.array([[16], [1]], BF16)
     bias = np.array([-1], BF16)
     (y,) = evaluate_op("matmul", [lhs, rhs, bias], [((1, 1), BF16)])
@@ -55,7 +55,7 @@ def test_matmul_with_bias_and_free_formats():
 
 
 class Convolution:
-    """A convolution by its definition, over any number of spatial axes."""
+    """A convolution computed by its definition, with any number of spatial axes."""
 
     def __init__(self, x, weight, strides, low, high, dilations, groups):
         self.x, self.weight, self.strides, self.low = x, weight, strides, low
@@ -68,7 +68,7 @@ class Convolution:
         self.y = (x[0], weight[0], *self.out)
 
     def products(self):
-        """Indices (x, weight, y) of all products."""
+        """Indices (x, weight, y) of all multiplications."""
         inputs, outputs = self.weight[1], self.weight[0] // self.groups
         for p in itertools.product(*map(range, self.out)):
             for k in itertools.product(*map(range, self.weight[2:])):
@@ -156,8 +156,8 @@ def test_conv_gradients(name, channels_last):
                         [(layout(x).shape, np.float32)], flags)  # fmt: skip
     (dw,) = evaluate_op("conv_weight_grad", [layout(dy), layout(x)],
                         [(weight.shape, np.float32)], flags)  # fmt: skip
-    # A convolution is linear in either operand: one difference of any size is its
-    # derivative along that direction.
+    # A convolution is linear in either operand, so its value at a unit vector is its
+    # derivative along that vector.
     wide_x, wide_w, wide_dy = wide(x, weight, dy)
     for position in np.ndindex(x.shape):
         unit = np.zeros(x.shape)

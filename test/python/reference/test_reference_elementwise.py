@@ -1,4 +1,4 @@
-"""Elementwise ops of the reference against NumPy's f64, rounded once."""
+"""Compares elementwise ops in the reference with NumPy in f64, rounded once."""
 
 import math
 
@@ -66,7 +66,7 @@ FLOATS = [np.float64, np.float32, F16, BF16]
 
 
 def assert_rounded(actual, expected, dtype):
-    """Equal to the f64 value rounded once; in f64 itself up to the library."""
+    """Expects the f64 value rounded once; f64 results may differ by the math library."""
     if dtype == np.float64:
         np.testing.assert_allclose(actual, expected, rtol=1e-13)
     else:
@@ -134,7 +134,7 @@ def test_relu_grad_follows_the_result():
 
 
 def test_quotients_of_integers():
-    """Toward zero, as C has it; what C leaves undefined is defined."""
+    """Rounds toward zero as in C. Cases that C leaves undefined are defined."""
     least = np.iinfo(np.int64).min
     x = np.array([7, -7, 7, -7, 5, -5, 0, least, least])
     y = np.array([2, 2, -2, -2, 0, 0, 0, -1, 1])
@@ -143,13 +143,13 @@ def test_quotients_of_integers():
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64])
-def test_exclusive_disjunction(dtype):
+def test_xor(dtype):
     x, y = np.array([0, 0, 1, 1], dtype), np.array([0, 1, 0, 1], dtype)
     (z,) = evaluate_op("xor", [x, y], [(x.shape, dtype)])
     np.testing.assert_array_equal(z, x ^ y)
 
 
-def test_halves_are_rounded_to_even():
+def test_round_breaks_ties_to_even():
     x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.inf, np.nan], np.float32)
     (y,) = evaluate_op("round", [x], [(x.shape, np.float32)])
     np.testing.assert_array_equal(y, [-2, -2, 0, 0, 2, 2, np.inf, np.nan])
@@ -190,7 +190,7 @@ def test_integers_wrap_around(dtype):
         np.testing.assert_array_equal(z, result, err_msg=op)
 
 
-def test_ops_without_a_value_say_so():
+def test_ops_without_a_value_are_rejected():
     integers, floats = np.ones(2, np.int64), np.ones(2, np.float32)
     assert "must be statically shaped tensor of floating-point values" in fail_op(
         "exp", [integers], [((2,), np.int64)]

@@ -1,4 +1,4 @@
-"""Losses, and the scale of the loss, against NumPy and GradScaler's trace."""
+"""Compares losses with NumPy, and loss scaling with a trace of PyTorch's GradScaler."""
 
 import json
 
@@ -74,7 +74,7 @@ def test_label_weight():
     assert weight == np.inf
 
 
-def test_scales_of_the_loss():
+def test_gradient_seed_and_unscale_factor():
     module = """
       func.func @f(%s: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>,
                                          tensor<f32>, tensor<f32>) {

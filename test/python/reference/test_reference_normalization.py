@@ -1,4 +1,4 @@
-"""Softmax and the norms of the reference against NumPy and its differences."""
+"""Compares softmax and norms with NumPy, and their gradients with differences."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""Optimizer rules and statistics in the reference against recorded runs of PyTorch and
-others, and against their papers' formulas in numpy where PyTorch has none."""
+"""Compares optimizer rules and gradient statistics with recorded runs of PyTorch and others,
+and with the formulas of papers, in numpy, where PyTorch lacks the optimizer."""
 
 import json
 
@@ -27,7 +27,7 @@ RUNS = {
     "torch_adagrad": ("adagrad", [1e-2, 0.1, 1e-10, 0]),
     "lion": ("lion", [1e-3, 0.9, 0.99, 0.1]),
 }
-# Of ONNX Runtime and ONNX, whose attributes are numbers in f32.
+# Rules of ONNX Runtime and ONNX, whose attributes are f32.
 ATTRIBUTES = {
     "ort_adamw_mode0": ("adamw", [1e-2, 0.9, 0.999, 1e-8, 1e-2]),
     "ort_adamw_mode1": ("adamw_hf", [1e-2, 0.9, 0.999, 1e-8, 1e-2]),
@@ -168,7 +168,7 @@ def test_gradient_statistics():
 
 
 def test_multi_tensor_kernels():
-    """Two segments of different shapes, and what both reduce to."""
+    """Updates two segments of different shapes, and reduces both to one statistic."""
     rule = Rule("sgd").text
     scalar = ", ".join(["tensor<f32>"] * 6)
     names = ", ".join(f"%k{i}" for i in range(6))

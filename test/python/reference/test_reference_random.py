@@ -1,4 +1,4 @@
-"""The counter-based generator and dropout against their definitions."""
+"""Compares the counter-based random generator and dropout with their definitions."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ F32 = np.float32
 
 
 def philox(counter, key):
-    """Philox4x32-10 by the paper, on Python's integers."""
+    """Philox4x32-10 as the paper defines it, in Python integers."""
     c, k = list(counter), list(key)
     for _ in range(10):
         first, second = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
@@ -26,7 +26,7 @@ def uniform(index, seed, step, stream):
     return (words[0] >> 8) * 2.0**-24
 
 
-def test_the_definition_has_the_published_answers():
+def test_philox_returns_the_published_answers():
     # Known answers of the authors' Random123.
     assert philox([0] * 4, [0] * 2)[0] == 0x6627E8D5
     assert philox([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2)[0] == 0x408F276D
@@ -60,7 +60,7 @@ def test_dropout(op, dtype):
 
 
 @pytest.mark.parametrize("ratio, kept", [("0.0", True), ("1.0", False)])
-def test_dropout_of_nothing_and_of_everything(ratio, kept):
+def test_dropout_with_ratio_0_or_1(ratio, kept):
     x, rng = random(50, seed=2), np.array([1, 1])
     (y,) = evaluate_op("dropout", [x, rng], [(x.shape, F32)],
                        f"ratio = {ratio} : f64, stream = 0 : i64")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Constants, movement of elements, reductions and tables against NumPy."""
+"""Compares constants, data movement, reductions and gathers with NumPy."""
 
 import hashlib
 
@@ -87,7 +87,7 @@ def test_constant():
 
 
 class TestExternal:
-    """Data in a file in the folder of the module."""
+    """Initial values in a file next to the module."""
 
     def run(self, folder, attribute):
         import subprocess
@@ -183,7 +183,7 @@ def test_check_index(integer):
     assert expected in fail_op("check_index", [x], [((2, 2), integer)], ignored)
 
 
-def test_movement_of_nothing():
+def test_data_movement_of_empty_tensors():
     x = np.zeros((0, 3), F32)
     assert type_of(x) == "tensor<0x3xf32>"
     (y,) = evaluate_op(

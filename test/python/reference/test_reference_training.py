@@ -1,7 +1,7 @@
-"""The reference trains the shared models as PyTorch does.
+"""Trains the shared models in the reference and compares with PyTorch.
 
 An ONNX graph is imported, differentiated and given an optimizer; the reference
-interpreter then runs the step. What is left to differ is the rounding of f32.
+interpreter then runs the step. Results differ only by the rounding of f32.
 BINADE_MODELS names the folder of the models (default: ../shared/models).
 """
 
@@ -21,7 +21,7 @@ OPTIMIZERS = {
 
 
 class Model:
-    """One shared model in a folder of its own, with its weights."""
+    """A copy of a shared model and its weights in `folder`."""
 
     def __init__(self, name, folder):
         self.source, self.folder = MODELS / name, folder
@@ -48,7 +48,7 @@ class Model:
         return out
 
     def run(self, module, batch, **state):
-        """One evaluation on batch number `batch`."""
+        """Evaluates the module on batch number `batch`."""
         given, out = self.folder / "in.safetensors", self.folder / "out.safetensors"
         arrays = {
             name: np.ascontiguousarray(a[batch]) for name, a in self.batches.items()
