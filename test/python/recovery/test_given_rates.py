@@ -1,7 +1,7 @@
-"""Steps whose learning rate is an input train as onnxruntime does by that rate.
+"""Imports steps whose learning rate is an input, and compares training with onnxruntime.
 
-Which input it is follows from the data flow: updates alone read it, and by what they
-change parameters is proportional to it.
+Import finds the learning rate by data flow: only updates read it, and the change of each
+parameter is proportional to it.
 """
 
 import re
@@ -15,7 +15,7 @@ from support.paths import BUILD
 from support.recovery import PIPELINES, Exported, compare_steps, get_roles, lower
 
 RATE = 0.03
-# Decay by an input cannot have been folded.
+# A decay that depends on an input is not a constant, so the graph has to compute it.
 DECAY = """
   lost = Mul(rate, share)
   decay = Sub(one, lost)
@@ -61,15 +61,15 @@ def check_training(exported, tmp_path, settings=f"lr={RATE}"):
     "optimizer, rule",
     [("sgd", "sgd"), ("momentum", "sgd"), ("adamw", "adamw"), ("unknown", "exported")],
 )
-def test_steps_train_by_the_rate_that_is_given(optimizer, rule, seed, given, tmp_path):
+def test_steps_train_with_a_rate_from_an_input(optimizer, rule, seed, given, tmp_path):
     exported = given(optimizer, seed)
     text = lower(tmp_path, exported.model, *PIPELINES[:1])
     assert re.findall(r"binade.optimizer @(\w+) ", text) == [rule]
     check_training(exported, tmp_path)
 
 
-def test_a_count_that_is_given_is_that_of_the_update(given, monkeypatch, tmp_path):
-    """From 1 on: with 0 the first update would divide by 0."""
+def test_a_step_count_can_be_an_input(given, monkeypatch, tmp_path):
+    """It starts at 1: with 0, bias correction would divide by 0 in the first update."""
     nodes = graphs.COUNT.replace("Add(step, one)", "Cast <to = 1> (count)")
     monkeypatch.setattr(graphs, "FORWARD", graphs.FORWARD + nodes)
     monkeypatch.setattr(graphs, "COUNTS", set())
@@ -90,7 +90,7 @@ def test_a_count_that_is_given_is_that_of_the_update(given, monkeypatch, tmp_pat
 
 
 def test_rates_of_groups_are_one_setting(given, tmp_path):
-    """Each parameter has its own input; `--group` distinguishes them."""
+    """Each parameter has its own input; `--group` sets different values."""
     exported = given("sgd", 0, {"Mul(rate, g)": "Mul(rate_p, g)"},
                      [f"rate_{name}" for name in graphs.SHAPES])  # fmt: skip
     slow = ["w1", "b1"]
@@ -100,7 +100,7 @@ def test_rates_of_groups_are_one_setting(given, tmp_path):
     check_training(exported, tmp_path, f"lr={RATE} group={groups}")
 
 
-# What an update reads may be no learning rate: nothing is taken for a step then.
+# Updates that read a scalar input which is not a learning rate: no optimizer is recovered.
 OTHERS = {
     "weight of the gradient in a state": ("momentum", {
         "n.m.p = Add(kept_p, g)": "gs_p = Mul(g, rate)\n  n.m.p = Add(kept_p, gs_p)",
@@ -124,15 +124,15 @@ def test_other_scalar_inputs_are_not_learning_rates(other, given, tmp_path):
     assert "func.func @forward(" in text and "binade.optimizer" not in text
 
 
-def test_a_number_that_the_loss_reads_is_batch(given, monkeypatch, tmp_path):
+def test_a_scalar_that_the_loss_reads_is_a_batch_input(given, monkeypatch, tmp_path):
     monkeypatch.setattr(graphs, "FORWARD", graphs.FORWARD.replace(
         "loss =", "mean =") + "  loss = Mul(mean, rate)\n")  # fmt: skip
     text = lower(tmp_path, given("momentum").model, *PIPELINES[:1])
     assert "binade.optimizer" not in text
 
 
-def test_a_seed_of_gradients_is_not_a_learning_rate(given, monkeypatch, tmp_path):
-    """The graph has a rate and, as another scalar, the seed of the backward pass."""
+def test_a_gradient_seed_is_not_a_learning_rate(given, monkeypatch, tmp_path):
+    """The graph has two scalar inputs: the rate, and the seed of the backward pass."""
     monkeypatch.setattr(graphs, "BACKWARD", graphs.BACKWARD.replace(
         "dr = Mul(d, mean_slope)",
         "dm = Mul(d, mean_slope)\n  dr = Mul(dm, seed)"))  # fmt: skip
@@ -155,8 +155,7 @@ def run_binade(folder, command, model, *flags):
 
 @pytest.mark.parametrize("optimizer", ["adamw", "unknown"])
 def test_a_rate_without_a_value(optimizer, given, tmp_path):
-    """The library's rules have a default, of which there is a warning; others are not
-    compiled."""
+    """Known optimizers use their default and warn. Others are not compiled."""
     exported = given(optimizer)
     name, out = exported.new["rate"], tmp_path / "step.bnd"
     done = run_binade(tmp_path, "import", exported.model, "--report",

@@ -1,7 +1,7 @@
-"""Gradients and whole steps of the shared models train as PyTorch does.
+"""Recovers gradients and whole steps of the shared models, and compares with PyTorch.
 
-The graphs of BINADE_MODELS are scrambled: no name says anything, and nodes, inputs and
-outputs stand in any order.
+The graphs of BINADE_MODELS are scrambled: names are random, and nodes, inputs and outputs
+are in random order.
 """
 
 import subprocess
@@ -37,7 +37,7 @@ def call(*command):
 
 @pytest.mark.nightly
 def test_gradients_of_a_large_model_are_derived_anew(tmp_path):
-    """1e11 products, three times: about a minute."""
+    """Evaluates 1e11 multiplications three times, which takes about a minute."""
     report = graphs.report_scrambled(MODELS / "gpt2-124m" / "grads.onnx", tmp_path)
     assert ": note: its gradients are compared with those that Binade" in report
     assert "backward part: derived anew" in report
@@ -45,7 +45,7 @@ def test_gradients_of_a_large_model_are_derived_anew(tmp_path):
 
 
 class Scrambled:
-    """A graph of a shared model without names, made a step."""
+    """The training step that is recovered from a scrambled graph of a shared model."""
 
     def __init__(self, model, file, folder, *pipelines):
         self.source, self.folder = MODELS / model, folder
@@ -63,7 +63,7 @@ class Scrambled:
         self.recorded = np.load(self.source / "reference.npz")
 
     def train(self, steps):
-        """The losses, and the last state by the names of the model."""
+        """The losses, and the final state by the names of the model."""
         arguments = self.module.split("func.func @step(")[1].split(") -> (")[0]
         weights = safetensors.load(self.source / "weights.safetensors")
         state = {self.new[n]: v for n, v in weights.items() if n in self.new}

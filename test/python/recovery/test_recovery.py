@@ -1,8 +1,8 @@
-"""Whole training steps are split by their data flow, and train as before.
+"""Recovers forward pass, backward pass and updates from ONNX graphs of whole steps.
 
-onnxruntime runs the graph as it was exported; the reference runs the step that was
-made of it. The graphs have no names that say anything, and their nodes, inputs and
-outputs stand in any order.
+onnxruntime runs the exported graph, the reference runs the recovered step, and both must
+train equally. Names in the graphs are random, and nodes, inputs and outputs are in
+random order.
 """
 
 import re
@@ -181,7 +181,7 @@ def test_hand_written_gradients_are_those_of_torch():
 
 @pytest.mark.parametrize("what", ["Exp", "Add"])
 def test_values_that_are_not_gradients_are_outputs(what, tmp_path):
-    """Not linear in what the loss depends on, or twice the gradient."""
+    """Outputs that are not linear in the gradient, or that are twice the gradient."""
     model = graphs.make_gradients()
     last = next(n for n in model.graph.node if n.output[0] == "grad_w2")
     last.output[0] = "other"
@@ -249,8 +249,8 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
     ],
 )
 def test_recognized_gradients_have_the_same_values(op, case, shapes, tmp_path):
-    """Those of the cases of the pass, before and after."""
-    cases = (ROOT / "test/Raising/recognize-gradients.mlir").read_text()
+    """Evaluates the modules of the lit test, before and after the pass."""
+    cases = (ROOT / "test/Recovery/recognize-gradients.mlir").read_text()
     decomposed = cases.split("// -----")[case]
     (tmp_path / "m.mlir").write_text(decomposed)
     recognized = call(
@@ -268,5 +268,5 @@ def test_recognized_gradients_have_the_same_values(op, case, shapes, tmp_path):
     (before,), (after,) = (
         evaluate(tmp_path, text, inputs).values() for text in (decomposed, recognized)
     )
-    # Formulas of f32, whose sums are of up to 64 numbers below 8.
+    # Computed in f32, with sums of up to 64 values below 8.
     np.testing.assert_allclose(after, before, rtol=0, atol=4e-6)

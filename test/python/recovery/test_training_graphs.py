@@ -1,8 +1,8 @@
-"""One model, exported in three ways, is one run: `binade train` against PyTorch.
+"""`binade train` returns PyTorch's results for a model that is exported in three ways.
 
-A shared model comes as forward and loss, as a joint graph with its gradients, and as a
-whole step, AdamW's or gradient descent's. The last two are scrambled: no name says
-anything, and nodes, inputs and outputs stand in any order.
+Each shared model is exported as forward pass with loss, with its gradients, and as a whole
+step with AdamW or SGD. The last two graphs are scrambled: names are random, and nodes,
+inputs and outputs are in random order.
 """
 
 import itertools
@@ -25,10 +25,10 @@ from support.shared_models import (
 KINDS = ["loss", "grads", "train_step"]
 POLICIES = ["fp32", "bf16-amp", "fp16-amp"]
 ALL_POLICIES = sorted(p.stem for p in (ROOT / "lib/Precision/Policies").glob("*.yaml"))
-# The convolution network is chaotic: f32 and f64 part after two steps.
+# The convolutional network is chaotic: f32 and f64 diverge after two steps.
 STEPS = {"mlp-digits": 10, "gpt2-tiny": 10, "llama-tiny": 10, "lstm-char": 10,
          "clip-tiny": 10, "detector-tiny": 10, "resnet18-cifar-w8": 2}  # fmt: skip
-# State that is stored with the parameters and not trained.
+# Tensors of the model that are not trained.
 CONSTANT = {"llama-tiny": "m.model.rotary_emb.inv_freq"}
 FAST = {
     ("mlp-digits", "grads", "fp16-amp", "adamw"),
