@@ -1,6 +1,6 @@
 """Runs the console examples of the documentation and compares their output.
 
-A block fenced as ```console holds commands after `$ ` and what they print. A line
+A block fenced as ```console contains commands after `$ ` and their output. A line
 `...` matches any lines, `...` inside of a line any text. All blocks of a page
 run in one empty directory, in order, with the built tools on PATH and the
 repository's root in BINADE_ROOT. Lines of a block fenced as ```file:NAME become the
