@@ -1,4 +1,4 @@
-"""Which decisions break a run, in few runs: `binade bisect`."""
+"""`binade bisect` finds the decisions that harm a run, with few training runs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A signal that means a bug ends no program without a word: docs/ExitCodes.md."""
+"""Programs that a crash signal ends report a bug first: see docs/ExitCodes.md."""
 
 import json
 import resource

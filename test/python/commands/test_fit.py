@@ -1,4 +1,4 @@
-"""What `binade fit` says of memory, against runs that take it.
+"""Compares the memory that `binade fit` predicts with the memory of runs.
 
 A prediction is compared with the memory of a training process of those sizes, and the
 depth that fits with a model that PyTorch exports at that depth.

@@ -1,4 +1,4 @@
-"""The examples that help and README give are run, as they are written."""
+"""Runs the examples of the help texts and of README."""
 
 import pathlib
 import re

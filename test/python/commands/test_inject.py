@@ -1,4 +1,4 @@
-"""Batches that are fed into a run: `binade train --inject FILE@STEP`."""
+"""`binade train --inject FILE@STEP` trains a step on a batch from a file."""
 
 import json
 

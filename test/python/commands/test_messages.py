@@ -1,5 +1,5 @@
-"""Messages name the faulty part of a model itself. Each model has one fault, and each message
-is understandable without the documentation."""
+"""Messages name the cause of an error, in terms that need no documentation. Each model has
+one error."""
 
 import os
 import signal

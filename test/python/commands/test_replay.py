@@ -1,4 +1,4 @@
-"""`binade replay` executes a step of a run again, bit for bit."""
+"""`binade replay` recomputes a step of a run, with the same bits."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ def test_a_step_has_the_bits_that_it_had(run, tmp_path, step):
 
 
 def test_a_step_that_differs_is_an_error(run, tmp_path):
-    """The record of the step was changed afterwards."""
+    """The recorded loss of the step was changed."""
     out, lines = tmp_path / "again", (run / "metrics.jsonl").read_text().splitlines()
     kept = "\n".join(lines) + "\n"
     changed = json.loads(lines[2]) | {"loss": 1.5}

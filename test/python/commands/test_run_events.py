@@ -1,4 +1,4 @@
-"""Metrics of a run for TensorBoard: event files hold what metrics.jsonl holds."""
+"""Event files for TensorBoard contain the same metrics as metrics.jsonl."""
 
 import pathlib
 import shutil

@@ -1,4 +1,4 @@
-"""A policy within a budget: `binade search`."""
+"""`binade search` finds the best policy within a budget."""
 
 import json
 import os

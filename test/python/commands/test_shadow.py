@@ -1,4 +1,4 @@
-"""What formats cost, op by op: `binade shadow`, against NumPy."""
+"""`binade shadow` measures the error of each op's format; compared with NumPy."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Runs that start from given weights and train only some of them, compared with PyTorch."""
+"""Runs that start from given weights or train only some of them, compared with PyTorch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A model under several policies, and the page about it: `binade sweep`."""
+"""`binade sweep` trains a model under several policies and writes a page."""
 
 import html
 import json

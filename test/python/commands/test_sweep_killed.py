@@ -1,6 +1,6 @@
-"""A sweep that is killed, or whose training is killed, resumes.
+"""A sweep resumes after it, or one of its training processes, was killed.
 
-Expected are the runs of a sweep that nothing interrupted.
+Its runs must equal those of a sweep that was not interrupted.
 """
 
 import os

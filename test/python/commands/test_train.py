@@ -1,4 +1,4 @@
-"""`binade train` trains the shared models as PyTorch does, in every policy.
+"""Trains the shared models with `binade train` and compares with PyTorch.
 
 f32 is compared with the models' recorded runs in f32 and f64; the 16-bit policies with
 what PyTorch's autocast and GradScaler computed (data/autocast, with the script that

@@ -1,4 +1,4 @@
-"""`binade why-nan` finds the first non-finite value, and a policy without it."""
+"""`binade why-nan` finds the first value that is not finite, and a policy that avoids it."""
 
 import json
 
