@@ -1,6 +1,6 @@
 //===- binade-lsp-server.cpp - training graphs in an editor ---------------===//
 //
-// Speaks the Language Server Protocol on stdin and stdout: docs/Editor.md.
+// Serves the Language Server Protocol on stdin and stdout; see docs/Editor.md.
 //
 //===----------------------------------------------------------------------===//
 

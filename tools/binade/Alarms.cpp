@@ -82,7 +82,7 @@ std::string AlarmArguments::findNextPolicy(const CompileOptions &step) const {
   mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});
   mlir::FailureOr<Policy> policy = loadPolicy(step.policy, &context);
   if (failed(policy))
-    return {}; // Whoever compiles says why.
+    return {}; // Compilation reports the error.
   mlir::FailureOr<AlarmRequests> found =
       findAlarmRequests(step, policy->alarms, &context);
   AlarmSettings settings;
@@ -117,7 +117,7 @@ bool hasSwitched(const std::string &run, const std::string &policy) {
   mlir::FailureOr<Policy> loaded = loadPolicy(policy, &context);
   auto found = ::binade::listCheckpoints(run);
   if (failed(loaded) || !found)
-    return false; // Whoever trains says why.
+    return false; // Training reports the error.
   for (auto entry = found->rbegin(); entry != found->rend(); ++entry) {
     Result<::binade::Manifest> manifest = ::binade::readManifest(entry->second);
     if (manifest && openShards(entry->second, *manifest))

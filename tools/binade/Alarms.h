@@ -5,16 +5,16 @@
 #include "Options.h"
 #include "binade/Pipelines/AlarmRules.h"
 
-/// --alarms and --on-alarm.
+/// Values of the options --alarms and --on-alarm.
 struct AlarmArguments {
   std::vector<std::string> words;
   std::string onAlarm; ///< Empty for what the policy says.
 
   void add(CLI::App &command);
-  /// Checks what the command line can say wrong, and gives it to `step`.
+  /// Validates the options and stores their values in `step`.
   binade::Result<void> complete(mlir::binade::CompileOptions &step) const;
-  /// The policy under which a run goes on after an alarm, by the command line
-  /// or the policy of `step`; empty for none.
+  /// Returns the policy under which a run continues after an alarm, from the
+  /// command line or the policy of `step`; empty if there is none.
   std::string findNextPolicy(const mlir::binade::CompileOptions &step) const;
   /// What the command line chooses where a compiled step has `known`. Where
   /// that fails it has printed why; gives the exit code.
@@ -23,7 +23,7 @@ struct AlarmArguments {
            const OutputArguments &output) const;
 };
 
-/// Whether the newest whole checkpoint of a run is one of `policy`.
+/// Returns whether the newest complete checkpoint of a run uses `policy`.
 bool hasSwitched(const std::string &run, const std::string &policy);
 
 /// --alarms alone.

@@ -75,8 +75,8 @@ public:
   }
 
   Result<TargetCosts> measure() {
-    // The products of a layer of a transformer, forward and backward; elements
-    // beyond every cache; next to nothing.
+    // Matmuls of a transformer layer, forward and backward; elementwise ops
+    // that exceed all caches; a tiny op.
     const Probe products[] = {
         {"matmul", "{transpose_rhs}", "2048x384", "1536x384", "2048x1536"},
         {"matmul", "", "2048x1536", "1536x384", "2048x384"},

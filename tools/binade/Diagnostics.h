@@ -11,13 +11,13 @@
 /// `--diag=json`.
 class Diagnostics {
 public:
-  /// `file` stands for locations that name none.
+  /// Locations without a file name are printed as `file`.
   Diagnostics(mlir::MLIRContext &context, std::string file,
               binade::DiagnosticFormat format);
 
   void print(const binade::Error &error,
              binade::Severity severity = binade::Severity::Error) const;
-  /// Prints and returns the exit code.
+  /// Prints the error and returns the exit code.
   int fail(const binade::Error &error) const;
 
 private:

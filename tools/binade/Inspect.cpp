@@ -29,9 +29,9 @@ struct InspectCommand {
   std::string ledger = "plan";
   bool json = false, policy = false;
 
-  /// What operators keep, beside what the plan does.
+  /// Compares the memory that operators keep with the memory of the plan.
   int compareLedgers(Model &model);
-  /// What waits for the backward part, value by value.
+  /// Lists the values saved for the backward pass.
   int listSaved(Model &model);
 
   int run() {

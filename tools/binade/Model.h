@@ -14,9 +14,9 @@ class Model {
 public:
   Model(std::string path, const OutputArguments &output);
 
-  /// Reads an ONNX file or a module, by the name's ending. A module is taken as
-  /// what the phase `from` left behind. Where that fails it has printed why;
-  /// gives the exit code.
+  /// Reads an ONNX file or a module, as the file name's extension says. A
+  /// module is treated as the result of the phase `from`. Prints errors and
+  /// returns the exit code.
   int read(const ImportArguments &arguments, mlir::binade::CompilerPhase from);
   /// Runs the phases up to `to`.
   mlir::LogicalResult advance(mlir::binade::CompilerPhase to,
@@ -48,10 +48,10 @@ public:
   const mlir::binade::ImportReport &getReport() const { return report; }
   mlir::binade::PhaseListener getListener() const;
   bool isModule() const;
-  /// By its first bytes; what cannot be opened is none.
+  /// Checks the first bytes of the file; returns false if it cannot be opened.
   bool isBundle() const;
   const std::string &getPath() const { return path; }
-  /// Where external data are sought: the model's directory.
+  /// Returns the model's directory, where external data are looked up.
   std::string getDirectory() const;
 
 private:

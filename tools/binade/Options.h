@@ -11,16 +11,16 @@
 #include "binade/Runtime/Settings.h"
 #include <CLI/CLI.hpp>
 
-/// An error for what is no policy's name and no file's either.
+/// Returns an error unless `name` is a known policy or ends in .yaml.
 binade::Result<void> checkPolicyName(const std::string &name);
-/// The same for formats of states, "GLOB:FORMAT" or "FORMAT".
+/// Checks the formats of optimizer states, "GLOB:FORMAT" or "FORMAT".
 binade::Result<void> checkStateFormats(llvm::StringRef text);
 
 /// What a step is compiled to do about gradients that are not finite, where
 /// training is to answer so: to stop, it has to skip them.
 std::string getCompiledAnswer(binade::OnNonFinite answer);
 
-/// Takes NAME=N apart.
+/// Parses dimensions of the form NAME=N.
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);
 
@@ -47,7 +47,7 @@ private:
   CLI::App *command = nullptr;
 };
 
-/// What a training step is made of.
+/// Options from which a training step is compiled.
 struct StepArguments {
   mlir::binade::CompileOptions options;
   binade::SettingArguments settings;

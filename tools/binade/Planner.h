@@ -57,7 +57,7 @@ private:
 struct Largest {
   std::int64_t size = 0;   ///< 0 where not even 1 does.
   std::uint64_t bytes = 0; ///< That it takes.
-  /// Why one more is no answer, whatever its memory; empty where it would be.
+  /// Why the next size is illegal, whatever its memory; empty if it is legal.
   std::string limit;
 };
 

@@ -16,8 +16,8 @@ using ::binade::Result;
 namespace plan = ::binade::plan;
 
 namespace {
-/// A step whose buffers are what there is of the states, and whose outputs what
-/// becomes of them.
+/// Builds and runs a step that reads optimizer states in their old formats from
+/// buffers and returns them in their new formats.
 class Requantizer {
 public:
   explicit Requantizer(std::span<Requantization> states)
@@ -54,14 +54,15 @@ static std::string nameOf(size_t state, size_t part) {
   return std::to_string(state) + "." + std::to_string(part);
 }
 
-/// Null where the text is none.
+/// Returns the format; null if the text does not describe one.
 QuantizedAttr Requantizer::parse(const std::string &format) {
   if (findDeepNesting(format))
     return {};
   return dyn_cast_if_present<QuantizedAttr>(parseAttribute(format, &context));
 }
 
-/// The types of what `format` keeps of a state; none where it is no format.
+/// Returns the types of the tensors that store a state in `format`; empty if
+/// `format` is invalid.
 SmallVector<RankedTensorType> Requantizer::getParts(const Requantization &state,
                                                     const std::string &format) {
   if (format.empty())
@@ -114,7 +115,7 @@ LogicalResult Requantizer::build() {
       if (!format)
         return step.emitError("the bundle's format of '")
                << state.name << "' is none";
-      // To nearest: once is not often enough for chance to even out.
+      // Round to nearest: stochastic errors do not average out in one rounding.
       format = format.withRounding(/*stochastic=*/false);
       made =
           QuantizeOp::create(b, elements, format, /*saturate=*/true).getParts();

@@ -1,4 +1,4 @@
-//===- SavedLedger.cpp - What waits for the backward part -----------------===//
+//===- SavedLedger.cpp - List values saved for the backward pass ----------===//
 
 #include "SavedLedger.h"
 #include "Table.h"

@@ -1,4 +1,4 @@
-//===- SavedLedger.h - what waits for the backward part ---------*- C++ -*-===//
+//===- SavedLedger.h - List values saved for backward -----------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_SAVEDLEDGER_H
 #define BINADE_TOOLS_BINADE_SAVEDLEDGER_H

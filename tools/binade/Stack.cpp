@@ -16,7 +16,7 @@ namespace {
 /// A parameter or buffer of a block.
 struct Member {
   Role role;
-  StringRef name, suffix; ///< Suffix: what is behind the block's number.
+  StringRef name, suffix; ///< Suffix: the text after the block's number.
   BlockArgument argument;
 };
 
@@ -131,8 +131,8 @@ static std::optional<StackBlock> findBlock(func::FuncOp forward,
     if (dependent.contains(&op) && !after.contains(&op))
       block.ops.push_back(&op);
   block.output = findOutput(forward, block);
-  // Whoever reads the output stands behind all ops of the block, and so behind
-  // its clones.
+  // All readers of the output follow the last op of the block, so they also
+  // follow the clones.
   if (!block.output || block.output.getDefiningOp() != block.ops.back())
     return std::nullopt;
   block.input = findInput(block);
@@ -177,7 +177,8 @@ static void addMembers(func::FuncOp forward, const StackBlock &block, Role role,
     mapping.map(old, addArguments(forward, role, added));
 }
 
-/// The block once more, under a name, reading `input`; returns its output.
+/// Clones the block under a new name with `input` as its input; returns the
+/// output of the clone.
 static Value repeat(func::FuncOp forward, const StackBlock &block,
                     const std::string &name, Value input) {
   IRMapping mapping;

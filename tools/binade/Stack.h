@@ -6,8 +6,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 /// Blocks of one kind, one after the other, such as the layers of a
-/// transformer. Names of parameters tell of them: `blocks.3.norm.weight`
-/// belongs to block 3 of stack `blocks`.
+/// transformer. They are recognized by names of parameters:
+/// `blocks.3.norm.weight` belongs to block 3 of stack `blocks`.
 struct Stack {
   std::string name;
   std::int64_t depth; ///< At least 2.

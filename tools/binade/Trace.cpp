@@ -33,7 +33,7 @@ struct TraceCommand {
     OwningOpRef<ModuleOp> exact;
     if (compares) {
       exact = makeUnroundedCopy(model.getModule());
-      // Copies that a budget makes are no ops of the model's.
+      // A budget inserts copies, which do not belong to the model.
       CompileOptions unlimited = step.options;
       unlimited.budget.clear();
       if (failed(runPhases(*exact, CompilerPhase::Assign,

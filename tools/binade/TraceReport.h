@@ -6,7 +6,7 @@
 #include "binade/Tracing/Trace.h"
 #include "llvm/Support/JSON.h"
 
-/// What `binade trace` prints. Numbers that are not finite are null.
+/// Returns the report of `binade trace`. Values that are not finite are null.
 llvm::json::Object toJson(const mlir::binade::StepTrace &trace);
 
 #endif // BINADE_TOOLS_BINADE_TRACEREPORT_H

@@ -82,7 +82,7 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
   load.notify = [](std::string_view text) {
     std::cerr << "binade: " << text << "\n";
   };
-  // Completed once more if there is another policy.
+  // Copied, because training under another policy completes them again.
   ImportArguments imported = import;
   StepArguments stepped = step;
   stepped.options.policy = policy;

@@ -22,8 +22,8 @@ static int runExternal(const CLI::App &app, char **argv) {
   std::string name = "binade-" + std::string(argv[1]);
   std::error_code ignored;
   auto here = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  std::string beside = (here.parent_path() / name).string();
-  execv(beside.c_str(), argv + 1);
+  std::string sibling = (here.parent_path() / name).string();
+  execv(sibling.c_str(), argv + 1);
   execvp(name.c_str(), argv + 1);
   std::vector<std::string> known;
   for (const CLI::App *command : app.get_subcommands(nullptr))
@@ -39,8 +39,8 @@ static int runExternal(const CLI::App &app, char **argv) {
 
 int main(int argc, char **argv) {
   reportCrashes("binade", argc, argv);
-  // A file that may not grow is an error of writing, not the end; a reader of
-  // the output that goes away is the end, without a word. `train` goes on.
+  // Exceeding the file size limit is reported as a write error. A closed output
+  // pipe ends the process silently, except in `train`, which continues.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("Compiles training graphs, and says why each number has its "
