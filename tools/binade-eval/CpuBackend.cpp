@@ -64,8 +64,9 @@ Result<NamedTensors> evaluateOnCpu(ModuleOp module, StringRef function,
         cast<RankedTensorType>(type),
         {reinterpret_cast<const char *>(memory.data()), memory.size()});
     if (failed(tensor))
-      return Error{where, "result " + ::binade::quote(name) +
-                              " holds bytes that are no value of its type"};
+      return Error{
+          where, "result " + ::binade::quote(name) +
+                     " holds bytes that do not represent a value of its type"};
     outputs[name] = std::make_shared<Tensor>(std::move(*tensor));
   }
   return outputs;

@@ -173,7 +173,7 @@ SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
     if (failed(result))
       return source.emitError("result ")
              << index << " of kernel '@" << source.getName()
-             << "' holds bytes that are no value of its type";
+             << "' holds bytes that do not represent a value of its type";
     results.push_back(std::make_shared<Tensor>(std::move(*result)));
   }
   return results;

@@ -34,14 +34,14 @@ int main(int argc, char **argv) {
                  "GPU, thread by thread")
       ->check(oneOf({"reference", "cpu", "simulator"}));
   app.add_option("--results", options.results,
-                 "safetensors file of results computed elsewhere, to take in "
-                 "place of computing them");
+                 "safetensors file of results to use instead of computing "
+                 "them");
   app.add_option("--bounds", options.bounds,
-                 "safetensors file to write to how far correct results may be "
-                 "from the reference");
+                 "safetensors file to write with the largest allowed "
+                 "deviation of each result from the reference");
   app.add_flag("--check", options.check,
-               "compare the results with the reference; exit code 1 where one "
-               "is farther from it than its bound");
+               "compare the results with the reference; exit code 1 if one "
+               "deviates by more than its bound");
   addDiagnosticFormat(app, format);
   try {
     app.parse(argc, argv);

@@ -52,9 +52,10 @@ struct CompileCommand {
     if (failed(bundle))
       return ExitCode::Rejected;
     if (bundle->plan.alarms.action == ::binade::OnAlarm::Switch)
-      emitWarning(model.getModule().getLoc(),
-                  "a bundle has one policy: at an alarm its runs stop, where "
-                  "the policy says to go on under '")
+      emitWarning(
+          model.getModule().getLoc(),
+          "a bundle has one policy: at an alarm its runs stop, although "
+          "the policy asks to continue under '")
           << ::binade::printable(bundle->plan.alarms.policy) << "'";
     Result<void> written =
         write(std::move(*bundle), last, model.getDirectory());

@@ -79,7 +79,7 @@ void ConvertCommand::print(const OnnxConversionReport &report) const {
               << written.scale << ": " << printable(written.scaleReason)
               << "\n";
   if (!written.data.empty())
-    std::cout << "weights beside it: " << printable(written.data) << "\n";
+    std::cout << "weights in: " << printable(written.data) << "\n";
   for (const std::string &limit : written.limits)
     std::cout << "not as decided: " << printable(limit) << "\n";
   for (const std::string &note : written.notes)

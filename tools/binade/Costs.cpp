@@ -77,11 +77,11 @@ public:
   Result<TargetCosts> measure() {
     // Matmuls of a transformer layer, forward and backward; elementwise ops
     // that exceed all caches; a tiny op.
-    const Probe products[] = {
+    const Probe matmuls[] = {
         {"matmul", "{transpose_rhs}", "2048x384", "1536x384", "2048x1536"},
         {"matmul", "", "2048x1536", "1536x384", "2048x384"},
         {"matmul", "{transpose_lhs}", "2048x1536", "2048x384", "1536x384"}};
-    const double kProducts = 3.0 * 2048 * 1536 * 384;
+    const double kMacs = 3.0 * 2048 * 1536 * 384;
     const Probe elements = {"add", "", "16777216", "16777216", "16777216"};
     const Probe launch = {"add", "", "8", "8", "8"};
     const FloatType formats[] = {Float32Type::get(&context),
@@ -97,8 +97,8 @@ public:
       return {};
     };
     for (FloatType format : formats) {
-      for (const Probe &product : products)
-        if (Result<void> done = add(product, format); !done)
+      for (const Probe &matmul : matmuls)
+        if (Result<void> done = add(matmul, format); !done)
           return done.takeError();
       if (Result<void> done = add(elements, format); !done)
         return done.takeError();
@@ -108,11 +108,10 @@ public:
     std::vector<double> seconds = time(programs);
     ArrayRef<double> rest = seconds;
     for (FloatType format : formats) {
-      ArrayRef<double> taken = rest.take_front(std::size(products));
+      ArrayRef<double> taken = rest.take_front(std::size(matmuls));
       FormatRates rates;
       rates.format = format;
-      rates.products =
-          kProducts / std::accumulate(taken.begin(), taken.end(), 0.0);
+      rates.products = kMacs / std::accumulate(taken.begin(), taken.end(), 0.0);
       rates.elements = 3.0 * (1 << 24) / rest[taken.size()];
       rest = rest.drop_front(taken.size() + 1);
       costs.formats.push_back(rates);

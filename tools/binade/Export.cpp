@@ -47,7 +47,7 @@ void ExportCommand::print(const TrainedState &state,
   if (!report.leftOut.empty())
     std::cout << "left out: " << joinPrintable(report.leftOut) << "\n";
   if (!report.data.empty())
-    std::cout << "weights beside it: " << printable(report.data) << "\n";
+    std::cout << "weights in: " << printable(report.data) << "\n";
 }
 
 /// Takes from the run what the command line leaves open.
@@ -74,7 +74,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
     if (isBundle)
       return usageError("--model is required: the run trained the bundle " +
                         ::binade::quote(trained.model) +
-                        ", which is no ONNX file");
+                        ", which is not an ONNX file");
     if (!file)
       return file.takeError().withNote(
           "the run trained this model; --model names another place of it");
@@ -189,15 +189,15 @@ void addExport(CLI::App &app, Run &run) {
       ->allow_extra_args(false);
   command
       ->add_option("--train", self->options.train,
-                   "Initializers that were trained beside those stored "
-                   "externally, as for training")
+                   "Initializers that were trained in addition to those "
+                   "stored externally, as for training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       ->add_option("--weights", self->weights,
-                   "Where weights are: inside of the file, beside it in one "
-                   "FILE.onnx.data, or as in the model (beside it, too, when "
-                   "they take more than 1 GiB)")
+                   "Where to store weights: inside the file, in a separate "
+                   "FILE.onnx.data, or as in the model (separate as well if "
+                   "they exceed 1 GiB)")
       ->check(oneOf({"auto", "inside", "beside"}))
       ->capture_default_str();
   command->add_flag("--allow-links", self->options.allowHardLinks,

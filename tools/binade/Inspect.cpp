@@ -179,9 +179,9 @@ void addInspect(CLI::App &app, Run &run) {
       ->excludes(json);
   command
       ->add_option("--ledger", self->ledger,
-                   "What counts memory: the plan; the values that wait for the "
-                   "backward part; or operators one by one, each keeping what "
-                   "it reads again, as papers do")
+                   "How to count memory: of the plan; of the values saved for "
+                   "the backward pass; or per operator, each saving what it "
+                   "reads in its backward pass, as papers do")
       ->check(::binade::oneOf({"plan", "saved", "paper"}))
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

@@ -54,7 +54,7 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
   command
       .add_option(
           "--train", options.train,
-          "Initializers that are trained beside those stored externally")
+          "Initializers to train in addition to those stored externally")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
@@ -64,8 +64,8 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
       ->allow_extra_args(false);
   command
       .add_option("--optimizer-model", options.optimizerModel,
-                  "The optimizer that ONNX Runtime's training wrote beside the "
-                  "model")
+                  "The optimizer that ONNX Runtime's training wrote in "
+                  "addition to the model")
       ->type_name("FILE.onnx");
   command.add_flag("--allow-links", options.allowHardLinks,
                    "Accept weight files that have more than one name");
@@ -100,7 +100,7 @@ Result<void> parseDims(const std::vector<std::string> &dims,
 
 Result<void> ImportArguments::complete() { return parseDims(dims, options); }
 
-/// Refuses options that come too late for a file of kind `what`.
+/// Rejects options of `phase`, which has already run in a file of kind `what`.
 static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
                            llvm::StringRef what,
                            std::initializer_list<const char *> names) {
@@ -137,9 +137,9 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("FILE.json");
   command
       .add_option("--states", options.states,
-                  "Format of the optimizer's states, of 'binade list formats', "
-                  "whatever the policy says; of the parameters whose name "
-                  "matches a glob; rounded to by chance where that is said")
+                  "Format of the optimizer states, of 'binade list formats', "
+                  "which overrides the policy; GLOB selects parameters by "
+                  "name; 'stochastic' requests stochastic rounding")
       ->type_name("[GLOB:]FORMAT[:stochastic]")
       ->allow_extra_args(false);
   command
@@ -152,13 +152,13 @@ void StepArguments::add(CLI::App &command) {
       ->allow_extra_args(false);
   command
       .add_option("--budget", options.budget,
-                  "What may wait for the backward part: 24MiB, or 60% of what "
-                  "does without a budget; values are made again, then "
-                  "quantized, until it fits")
+                  "Memory for values saved for the backward pass: 24MiB, or "
+                  "60% of what they take without a budget; values are "
+                  "recomputed, then quantized, until they fit")
       ->type_name("BYTES|PERCENT");
   command.add_flag(
       "--stable-embedding", options.stableEmbedding,
-      "A layer norm behind embeddings, before positions are added");
+      "Insert a layer norm after embeddings, before positions are added");
   command
       .add_option("--optimizer", options.optimizer,
                   "Rule: a name of 'binade list optimizers', NAME or "
@@ -184,8 +184,8 @@ void StepArguments::add(CLI::App &command) {
       ->check(integer<std::int64_t>(1))
       ->capture_default_str();
   command.add_flag("--accumulate-in-momentum", options.accumulateInMomentum,
-                   "Let the optimizer's states take in the gradient of each "
-                   "batch: no sum of gradients is kept");
+                   "Accumulate the gradient of each batch in the optimizer "
+                   "states: no sum of gradients is stored");
   command
       .add_option("--target", options.target,
                   "What to compile for: cuda:CHIP, such as cuda:sm_90; CPUs "
@@ -250,10 +250,10 @@ Result<void> checkStateFormats(llvm::StringRef text) {
     if (splitStates(text).first.empty())
       return error;
     return std::move(error).withNote(
-        "behind ':' stands the format of the parameters that the name before "
+        "expected after ':' the format of the parameters that the name before "
         "it matches, or " +
         ::binade::quote(kStochastic.drop_front().str()) +
-        ", to round to the format before it by chance");
+        ", for stochastic rounding to the format before it");
   }
   return {};
 }

@@ -113,8 +113,8 @@ LogicalResult Requantizer::build() {
     if (!state.to.empty()) {
       QuantizedAttr format = parse(state.to);
       if (!format)
-        return step.emitError("the bundle's format of '")
-               << state.name << "' is none";
+        return step.emitError("the bundle has an invalid format of '")
+               << state.name << "'";
       // Round to nearest: stochastic errors do not average out in one rounding.
       format = format.withRounding(/*stochastic=*/false);
       made =

@@ -26,7 +26,7 @@ static StringRef describe(SavedChoice choice) {
   case SavedChoice::Quantize:
     return "quantized";
   case SavedChoice::Recompute:
-    return "made again";
+    return "recomputed";
   }
   llvm_unreachable("all choices are listed");
 }

@@ -47,7 +47,7 @@ int TrainCommand::complete() {
   next = alarms.findNextPolicy(step.options);
   const ::binade::TrainOptions &options = train.train;
   if (!next.empty() && !options.recordRanges.empty())
-    return fail(usageError("--record cannot go on under another policy, as "
+    return fail(usageError("--record cannot continue under another policy, as "
                            "the run would after an alarm: use --on-alarm "
                            "warn"));
   if (options.onNonFinite)

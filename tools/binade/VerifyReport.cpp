@@ -31,7 +31,7 @@ static void printModules(const ModuleReport &modules) {
                  << "\n";
   if (modules.machineCode == 0)
     llvm::outs() << "machine code was not compared: there is none, or no "
-                    "ptxas to make it again\n";
+                    "ptxas to assemble it again\n";
   else if (!modules.otherMachineCode.empty())
     llvm::outs() << "machine code of another ptxas, or edited: "
                  << ::binade::printable(

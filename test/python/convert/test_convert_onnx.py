@@ -96,7 +96,7 @@ def test_external_data(tmp_path, policy):
         make_layer(), tmp_path, policy,
         save_as_external_data=True, location="weights.bin", size_threshold=0,
     )  # fmt: skip
-    assert "weights beside it" in text
+    assert "weights in: " in text
     for tensor in converted.graph.initializer:
         place = {entry.key: entry.value for entry in tensor.external_data}
         assert place["location"] == "out.onnx.data"

@@ -67,7 +67,7 @@ def test_location_of_weights(weights, tmp_path):
     assert done.returncode == 0, done.stderr
     data = tmp_path / "t.onnx.data"
     assert data.exists() == (weights == "beside")
-    assert (f"weights beside it: {data}\n" in done.stdout) == (weights == "beside")
+    assert (f"weights in: {data}\n" in done.stdout) == (weights == "beside")
     assert "outputs logits\nleft out: labels, loss\n" in done.stdout
     values = plain.values()
     assert set(values) == {"weight", "bias", "factor"}
