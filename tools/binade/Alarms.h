@@ -8,7 +8,7 @@
 /// Values of the options --alarms and --on-alarm.
 struct AlarmArguments {
   std::vector<std::string> words;
-  std::string onAlarm; ///< Empty for what the policy says.
+  std::string onAlarm; ///< Empty to use the policy's action.
 
   void add(CLI::App &command);
   /// Validates the options and stores their values in `step`.
@@ -16,8 +16,8 @@ struct AlarmArguments {
   /// Returns the policy under which a run continues after an alarm, from the
   /// command line or the policy of `step`; empty if there is none.
   std::string findNextPolicy(const mlir::binade::CompileOptions &step) const;
-  /// What the command line chooses where a compiled step has `known`. Where
-  /// that fails it has printed why; gives the exit code.
+  /// Returns the settings for a compiled step with the alarms `known`. On
+  /// failure prints the error and returns the exit code.
   std::variant<binade::AlarmSettings, int>
   chooseOf(const binade::AlarmSettings &known,
            const OutputArguments &output) const;
@@ -26,7 +26,7 @@ struct AlarmArguments {
 /// Returns whether the newest complete checkpoint of a run uses `policy`.
 bool hasSwitched(const std::string &run, const std::string &policy);
 
-/// --alarms alone.
+/// Adds only the option --alarms.
 CLI::Option *addAlarmRequests(CLI::App &command,
                               std::vector<std::string> &words);
 

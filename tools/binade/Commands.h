@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
-/// Each adds its subcommand to `app`; when that is given, `run` becomes the
-/// command, which returns the exit code.
+/// Each function adds a subcommand to `app`. If the command line selects it,
+/// `run` is set to the command, which returns the exit code.
 using Run = std::function<int()>;
 void addAlarms(CLI::App &app, Run &run);
 void addCheckpoint(CLI::App &app, Run &run);

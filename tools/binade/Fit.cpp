@@ -23,7 +23,7 @@ using ::binade::Result;
 using ::binade::plan::Category;
 
 namespace {
-/// A size that is changed, the others staying as they are.
+/// A size to maximize while all others are fixed.
 struct Axis {
   std::string name;
   std::map<std::string, std::int64_t> Sizes::*kind;
@@ -34,12 +34,12 @@ struct Axis {
   }
 };
 
-/// What is found out about one policy and one format of states.
+/// Results for one policy and one format of optimizer states.
 struct Row {
   Variant variant;
   std::map<Category, std::uint64_t> ledger;
   std::uint64_t bytes = 0;
-  std::vector<Largest> largest; ///< Of each axis.
+  std::vector<Largest> largest; ///< One for each axis.
 };
 
 struct FitCommand {
@@ -122,7 +122,7 @@ Result<Row> FitCommand::measure(Planner &planner,
   return row;
 }
 
-/// A planner per thread; rows are there in their order.
+/// Starts one planner per thread; returns the rows in the order of variants.
 std::vector<std::future<Result<Row>>> FitCommand::start() {
   promises.resize(variants.size());
   std::vector<std::future<Result<Row>>> rows;
@@ -248,7 +248,7 @@ void FitCommand::printLargest(const std::vector<Row> &rows) const {
     llvm::outs() << "\n* no larger " << name << ": " << limit << "\n";
 }
 
-/// Of narrow states what they save; and whether that is worth anything.
+/// Prints how much memory narrow states save and whether that is worthwhile.
 void FitCommand::printAdvice(const std::vector<Row> &rows) const {
   constexpr double kWorth = 0.05;
   for (const Row &row : rows)

@@ -54,7 +54,7 @@ static void printOps(raw_ostream &os, func::FuncOp function, Phase phase) {
   os << "\n";
 }
 
-/// What each rule that came with the graph is, and how many parameters have it.
+/// Prints each update rule of the graph and how many parameters use it.
 static void printUpdates(raw_ostream &os, ModuleOp module,
                          func::FuncOp function) {
   llvm::MapVector<OptimizerOp, unsigned> rules;
@@ -93,14 +93,14 @@ static void printUpdates(raw_ostream &os, ModuleOp module,
     os << "update: none came with " << without << " parameters\n";
 }
 
-/// The parameters that get no gradient, which a copy of the graph says.
+/// Prints the parameters without gradient, found by differentiating a copy.
 static void printUntrained(raw_ostream &os, ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   auto forward = copy->lookupSymbol<func::FuncOp>(kForwardName);
   std::optional<Port> loss;
   if (forward)
     loss = findResult(forward, Role::Metric, "loss");
-  // What has no derivative is an error of the next phase.
+  // The next phase reports ops that have no derivative.
   ScopedDiagnosticHandler silent(module.getContext(),
                                  [](Diagnostic &) { return success(); });
   if (!loss || failed(differentiate(forward, loss->index)))
@@ -133,7 +133,7 @@ void printImported(raw_ostream &os, ModuleOp module) {
   if (!backward)
     return;
   printUpdates(os, module, function);
-  // What autodiff derives begins with the seed.
+  // A backward pass that autodiff derives begins with the seed.
   bool isSeeded = forward || !function.getOps<GradientSeedOp>().empty();
   os << "loss scale: "
      << (isSeeded ? "enters the backward part"

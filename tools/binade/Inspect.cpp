@@ -141,7 +141,7 @@ int InspectCommand::compareLedgers(Model &model) {
 int InspectCommand::listSaved(Model &model) {
   if (int code = model.readStep(import, step))
     return code;
-  // Without a limit everything is kept.
+  // Without a budget all values are saved.
   if (step.options.budget.empty())
     step.options.budget = "100%";
   if (failed(model.advance(CompilerPhase::Materialize, step.options)))

@@ -22,8 +22,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::oneOf;
 
-/// How much a rule keeps of a matrix: bytes per element, and what is kept of
-/// its rows or columns.
+/// Describes the optimizer state of a rule: bytes per element, and bytes per
+/// row and column.
 static std::string describeStates(OptimizerOp optimizer) {
   SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
   func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
@@ -76,7 +76,7 @@ static void listFormats() {
                                   format.bytes, format.summary);
 }
 
-/// Kinds of values, then statistics, each with what it is.
+/// Lists kinds of values, then statistics, each with a description.
 static void listStatistics() {
   llvm::outs() << "kinds of values; * is all of them\n";
   for (const WatchedKindInfo &kind : getWatchedKinds())
@@ -98,7 +98,7 @@ static void listStatistics() {
   }
 }
 
-/// Each with what it finds, watches and advises.
+/// Lists alarm rules with what they detect, watch and advise.
 static void listAlarms() {
   MLIRContext context;
   for (const ::binade::AlarmRule &rule : getShippedAlarms(&context)) {

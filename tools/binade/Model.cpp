@@ -134,7 +134,7 @@ FailureOr<::binade::Bundle> Model::compile(const CompileOptions &options) {
   return bundle;
 }
 
-/// Of a compiled step only the values of hyper-parameters can be changed.
+/// Loads a compiled step, of which only hyper-parameters can be changed.
 std::variant<::binade::Program, int>
 Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
                   ::binade::LoadOptions options) {

@@ -23,22 +23,21 @@ public:
                               const mlir::binade::CompileOptions &options);
 
   /// Reads a model and runs the phases up to a training step without formats; a
-  /// module is taken as one. Where that fails it has printed why; gives the
-  /// exit code.
+  /// module is treated as such a step. Prints errors and returns the exit code.
   int readStep(ImportArguments &arguments, StepArguments &step);
   int readStep(ImportArguments &arguments,
                const mlir::binade::CompileOptions &options);
-  /// After `readStep`.
+  /// Returns the training step. Requires `readStep`.
   mlir::func::FuncOp getStep();
-  /// The policy of the command line; without one, that of the module.
+  /// Loads the policy of the command line, or else that of the module.
   mlir::FailureOr<mlir::binade::Policy> loadPolicy(const StepArguments &step);
 
-  /// Runs the phases from where the module stands to a bundle.
+  /// Runs the remaining phases and returns the bundle.
   mlir::FailureOr<binade::Bundle>
   compile(const mlir::binade::CompileOptions &options);
 
-  /// Loads a bundle, or compiles the model. Where that fails it has printed why
-  /// and gives the exit code.
+  /// Loads a bundle, or compiles the model. On failure prints the error and
+  /// returns the exit code.
   std::variant<binade::Program, int> load(ImportArguments &arguments,
                                           StepArguments &step,
                                           binade::LoadOptions options);

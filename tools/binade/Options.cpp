@@ -238,7 +238,7 @@ Result<void> checkStateFormats(llvm::StringRef text) {
   std::vector<FormatInfo> formats = listFormats(&context);
   for (llvm::StringRef one : getFormatNames(text)) {
     auto isIt = [&](const FormatInfo &format) { return format.name == one; };
-    // Those of tensors alone are refused with a reason where they are read.
+    // Formats that only suit other tensors are rejected later with a reason.
     if (one.ends_with(".yaml") || llvm::any_of(formats, isIt))
       continue;
     std::vector<std::string> known;

@@ -1,4 +1,4 @@
-//===- Options.h - what several commands take -------------------*- C++ -*-===//
+//===- Options.h - Options shared by several commands -----------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_OPTIONS_H
 #define BINADE_TOOLS_BINADE_OPTIONS_H
@@ -16,31 +16,31 @@ binade::Result<void> checkPolicyName(const std::string &name);
 /// Checks the formats of optimizer states, "GLOB:FORMAT" or "FORMAT".
 binade::Result<void> checkStateFormats(llvm::StringRef text);
 
-/// What a step is compiled to do about gradients that are not finite, where
-/// training is to answer so: to stop, it has to skip them.
+/// Returns how a compiled step handles gradients that are not finite, given the
+/// reaction of training. A step that stops training skips the update first.
 std::string getCompiledAnswer(binade::OnNonFinite answer);
 
 /// Parses dimensions of the form NAME=N.
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);
 
-/// For all that read weights.
+/// Adds --fail-on-nonfinite, for commands that read weights.
 void addFailOnNonfinite(CLI::App &command,
                         mlir::binade::ImportOptions &options);
 
-/// How a model is read.
+/// Options for reading a model.
 struct ImportArguments {
   std::string model;
   std::vector<std::string> dims;
   mlir::binade::ImportOptions options;
 
-  /// `kinds` says what the model may be, for help; `option` is how it is named,
-  /// by position unless said otherwise.
+  /// Adds the options. `kinds` describes the accepted files in help; `option`
+  /// is the name of the model's option, positional by default.
   void add(CLI::App &command, llvm::StringRef kinds,
            const std::string &option = "model");
-  /// Takes `dims` apart.
+  /// Parses `dims`.
   binade::Result<void> complete();
-  /// Refuses what says how to import: a bundle is imported.
+  /// Rejects import options, for a bundle, whose model is imported already.
   binade::Result<void> refuseAll() const;
 
 private:
@@ -53,12 +53,11 @@ struct StepArguments {
   binade::SettingArguments settings;
 
   void add(CLI::App &command);
-  /// Checks what the command line can say wrong by itself: preset names,
-  /// numbers.
+  /// Validates options that need no model, such as preset names and numbers.
   binade::Result<void> complete();
-  /// Refuses options of phases that are done when a module enters after `from`.
+  /// Rejects options of phases up to `from`, which ran on the module already.
   binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;
-  /// Refuses what a bundle can no longer change, which is all but the values of
+  /// Rejects options that cannot change a bundle: all except values of
   /// hyper-parameters.
   binade::Result<void> refuseCompiled() const;
   /// Whether the command line names a policy.

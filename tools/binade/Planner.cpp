@@ -28,7 +28,7 @@ Planner::Planner(std::string path, ImportOptions import, CompileOptions options)
   context.loadAllAvailableDialects();
 }
 
-/// Imports the model; adds the sizes that it has to those that are given.
+/// Imports the model; completes the given sizes with the model's own.
 FailureOr<OwningOpRef<ModuleOp>> Planner::load(Sizes &sizes) {
   ImportOptions own = import;
   for (const auto &[name, size] : sizes.dims)
@@ -94,8 +94,8 @@ Result<Plan> Planner::plan(const Variant &variant, const Sizes &sizes) {
 // The largest
 //===----------------------------------------------------------------------===//
 
-/// Where the line through the two largest sizes that are known reaches
-/// `budget`.
+/// Extrapolates the two largest known sizes linearly; returns the size at which
+/// the line reaches `budget`.
 static std::optional<std::int64_t>
 follow(const std::map<std::int64_t, std::uint64_t> &known,
        std::uint64_t budget) {
@@ -159,7 +159,7 @@ bool Search::fits(std::int64_t n) {
   return true;
 }
 
-/// Follows the line through what is known, then halves what is left.
+/// Extrapolates linearly from known sizes, then bisects the remaining range.
 void Search::bisect() {
   constexpr int kFollowed = 8;
   std::int64_t high = found.size ? most + 1 : given; // Does not fit.
@@ -174,7 +174,7 @@ void Search::bisect() {
   }
 }
 
-/// Tries multiples of powers of two above what fits.
+/// Tries multiples of powers of two above the largest size that fits.
 void Search::climb() {
   auto unit = std::bit_floor(static_cast<std::uint64_t>(found.size)) / 4;
   for (std::int64_t step = unit; step > 0; step /= 2)

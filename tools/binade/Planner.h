@@ -11,8 +11,7 @@
 #include <map>
 #include <optional>
 
-/// A policy, and the format of the optimizer's states, whatever the policy says
-/// of them.
+/// A policy, and a format of optimizer states that overrides the policy's.
 struct Variant {
   std::string policy, states;
 };
@@ -25,18 +24,18 @@ struct Sizes {
   auto operator<=>(const Sizes &) const = default;
 };
 
-/// Plans the steps of one model without compiling kernels: what a plan says of
-/// memory is what a run takes. For one thread at a time.
+/// Plans the steps of one model without compiling kernels. The memory in a plan
+/// is the memory that a run takes. Not thread-safe.
 class Planner {
 public:
   Planner(std::string path, mlir::binade::ImportOptions import,
           mlir::binade::CompileOptions options);
 
-  /// What the model has as it is.
+  /// Returns the sizes of the unchanged model.
   binade::Result<Sizes> getSizes();
 
-  /// Errors are those of the phases; sizes that the model does not allow are
-  /// among them.
+  /// Plans a step. Returns errors of the phases, such as for sizes that the
+  /// model does not allow.
   binade::Result<binade::Plan> plan(const Variant &variant, const Sizes &sizes);
 
 private:
@@ -55,17 +54,18 @@ private:
 
 /// The largest size of something that fits.
 struct Largest {
-  std::int64_t size = 0;   ///< 0 where not even 1 does.
-  std::uint64_t bytes = 0; ///< That it takes.
+  std::int64_t size = 0;   ///< 0 if not even 1 fits.
+  std::uint64_t bytes = 0; ///< Memory of this size.
   /// Why the next size is illegal, whatever its memory; empty if it is legal.
   std::string limit;
 };
 
-/// Looks for the largest n up to `most` with `measure(n)` at most `budget`, of
-/// which one is `given`, whether it fits or not. Exact where bytes grow with n.
-/// Rows of a batch are `isUneven`: what is done a few at a time takes less
-/// where they are a multiple of many numbers; so multiples of powers of two are
-/// tried beyond the first n that does not fit.
+/// Searches the largest n up to `most` for which `measure(n)` is at most
+/// `budget`. `given` is the result for a known n, whether it fits or not. The
+/// answer is exact if memory grows with n. For rows of a batch (`isUneven`) it
+/// may shrink: ops that process rows in chunks take less memory if the number
+/// of rows has many divisors. So the search also tries multiples of powers of
+/// two beyond the first n that does not fit.
 Largest findLargest(
     const std::function<binade::Result<std::uint64_t>(std::int64_t)> &measure,
     std::uint64_t budget, Largest given, std::int64_t most, bool isUneven);

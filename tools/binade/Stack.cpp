@@ -1,7 +1,7 @@
 //===- Stack.cpp - Blocks that a model repeats ----------------------------===//
-// A block is found by what depends on its parameters: what depends on those of
-// the last block but one, and not on those of the last, is the last block but
-// one. Names of ops play no part, which differ from exporter to exporter.
+// Finds the ops of a block by data flow: the ops that depend on parameters of
+// the second to last block, but not on those of the last block, form the second
+// to last block. Names of ops are ignored, since they differ between exporters.
 //===----------------------------------------------------------------------===//
 
 #include "Stack.h"
@@ -23,12 +23,12 @@ struct Member {
 /// The members of each block, by its number.
 using Members = std::map<int64_t, SmallVector<Member>>;
 
-/// The last block but one, and how it is tied to the others.
+/// The second to last block and its connections to other blocks.
 struct StackBlock {
   ArrayRef<Member> members;
   SmallVector<Operation *> ops; ///< In order.
   Value input, output;          ///< Of one type.
-  /// What the members that are advanced become.
+  /// New values of the members that a step updates.
   SmallVector<std::pair<StringRef, Value>> state; ///< By suffix.
 };
 } // namespace
@@ -55,7 +55,7 @@ static bool isSame(ArrayRef<Member> left, ArrayRef<Member> right) {
   });
 }
 
-/// Ops that depend on `members`, but for the function's end.
+/// Returns the ops that depend on `members`, except the terminator.
 static DenseSet<Operation *> findDependent(func::FuncOp forward,
                                            ArrayRef<Member> members) {
   DenseSet<Value> values;
@@ -71,7 +71,7 @@ static DenseSet<Operation *> findDependent(func::FuncOp forward,
   return ops;
 }
 
-/// True where `use` makes a value of the model its state of the next step.
+/// Returns whether `use` returns the value as a buffer for the next step.
 static bool isState(func::FuncOp forward, OpOperand &use) {
   if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
     return false;
@@ -79,7 +79,8 @@ static bool isState(func::FuncOp forward, OpOperand &use) {
   return port && port->role == Role::Buffer;
 }
 
-/// The one value of `block` that ops outside read; none where it is not one.
+/// Returns the only value of `block` that ops outside read; null if there are
+/// several or none.
 static Value findOutput(func::FuncOp forward, const StackBlock &block) {
   DenseSet<Operation *> inside(block.ops.begin(), block.ops.end());
   Value output;
@@ -94,8 +95,8 @@ static Value findOutput(func::FuncOp forward, const StackBlock &block) {
   return output;
 }
 
-/// The one value of the output's type that `block` reads from outside. What
-/// else it reads, such as a mask, is the same for all blocks.
+/// Returns the only value of the output's type that `block` reads from outside,
+/// or null. Values of other types, such as a mask, are shared by all blocks.
 static Value findInput(const StackBlock &block) {
   DenseSet<Operation *> inside(block.ops.begin(), block.ops.end());
   DenseSet<Value> own;
@@ -115,8 +116,8 @@ static Value findInput(const StackBlock &block) {
   return input;
 }
 
-/// None where the last two blocks are not alike, or tied to others by more than
-/// one value.
+/// Returns nothing if the last two blocks differ, or if more than one value
+/// connects a block to others.
 static std::optional<StackBlock> findBlock(func::FuncOp forward,
                                            const Members &members) {
   if (members.size() < 2)
@@ -159,7 +160,7 @@ std::vector<Stack> findStacks(func::FuncOp forward) {
 // Other depths
 //===----------------------------------------------------------------------===//
 
-/// New arguments of `role` for a block that is called `name`.
+/// Adds arguments of `role` for a block named `name`.
 static void addMembers(func::FuncOp forward, const StackBlock &block, Role role,
                        const std::string &name, IRMapping &mapping) {
   SmallVector<NewArgument> added;

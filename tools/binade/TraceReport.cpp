@@ -9,7 +9,7 @@ static json::Value number(double x) {
   return std::isfinite(x) ? json::Value(x) : json::Value(nullptr);
 }
 
-/// `error` in parts of `signal`; null where there is no such number.
+/// Returns `error / signal`, or null if the ratio is not finite.
 static json::Value relate(double error, double signal) {
   return error == 0.0 ? json::Value(0.0) : number(error / signal);
 }

@@ -31,14 +31,14 @@ private:
     std::cerr << render(error, output.format) << "\n";
     return error.exitCode;
   }
-  /// Trains under the policy of the command line, or the one to switch to. In
-  /// between, the newest checkpoint of the run is converted.
+  /// Trains under `policy`. If `converts`, first converts the newest checkpoint
+  /// of the run to this policy.
   int trainUnder(const std::string &policy, bool converts, bool isLast);
   Result<void> convert(Program &program) const;
 };
 } // namespace
 
-/// Gives the compiler what the options of training need.
+/// Validates options and sets the compiler options that training needs.
 int TrainCommand::complete() {
   if (Result<void> complete = train.complete(); !complete)
     return fail(complete.error());
@@ -97,7 +97,7 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
       return *code;
     train.train.alarms = std::get<AlarmSettings>(std::move(chosen));
   }
-  if (isLast) // There is nothing else left.
+  if (isLast) // No other policy is left to switch to.
     train.train.alarms.action = ::binade::OnAlarm::Warn;
   if (converts)
     if (Result<void> converted = convert(program); !converted)

@@ -37,7 +37,7 @@ static void draw(const ::binade::Tensor &tensor, std::uint32_t number,
   }
 }
 
-/// Numbers of the standard normal distribution, and integers that are legal.
+/// Fills batches with standard normal values and legal integers.
 static void draw(const Program &program, std::uint64_t seed) {
   std::uint32_t number = 0;
   for (const ::binade::plan::Port &port : program.getPlan().ports) {
