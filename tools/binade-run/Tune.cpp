@@ -60,7 +60,7 @@ Result<int> TuneCommand::run() {
   moveExternals(changed->plan, bundle, out);
   if (Result<void> done = writeBundle(out, *changed); !done)
     return done.takeError();
-  std::cout << out << ": algorithms of " << count << " products on "
+  std::cout << out << ": algorithms of " << count << " matmuls on "
             << program->getIsa() << "\n";
   return 0;
 }

@@ -164,7 +164,7 @@ int CheckpointCommand::convert() const {
             << printable(converted->policyTo) << "\n";
   if (converted->requantized)
     std::cout << "in another format: " << converted->requantized
-              << " states, from codes or to codes\n";
+              << " states, from or to quantized values\n";
   if (!converted->initial.empty())
     std::cout << "with their initial values: "
               << ::binade::joinPrintable(converted->initial) << "\n";

@@ -58,9 +58,10 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
   if (!*origin) {
     if (!model.empty())
       return {};
-    return usageError("--model is required: " + ::binade::quote(run) +
-                      " is in no directory of a run, whose run.json would name "
-                      "the model");
+    return usageError(
+        "--model is required: " + ::binade::quote(run) +
+        " is not in the directory of a run, whose run.json would name "
+        "the model");
   }
   const ::binade::RunOrigin &trained = **origin;
   auto file = ::binade::openFile(trained.model);
@@ -77,7 +78,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
                         ", which is not an ONNX file");
     if (!file)
       return file.takeError().withNote(
-          "the run trained this model; --model names another place of it");
+          "the run trained this model; --model names its new path");
     model = trained.model;
     Result<std::string> hash = ::binade::sha256(*file, 0, file->getSize());
     if (hash && *hash != trained.sha256)

@@ -107,7 +107,7 @@ static void print(const std::vector<OperatorRow> &rows, const Plan &plan) {
          formatBytes(row.bytes), formatBytes(row.scaleBytes));
   };
   std::cout
-      << "what operators keep for the backward part, each tensor once\n\n";
+      << "what operators save for the backward pass, each tensor once\n\n";
   line("operator", "operators", "tensors", "elements", "scales");
   for (const OperatorRow &row : rows)
     list(row, std::to_string(row.operators));

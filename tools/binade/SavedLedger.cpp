@@ -45,7 +45,7 @@ void printSavedTotals(llvm::raw_ostream &out, ModuleOp module) {
   if (values.empty())
     return;
   std::vector<std::vector<std::string>> table = {
-      {"saved for the backward part", "values", "bytes", "without a budget"}};
+      {"saved for the backward pass", "values", "bytes", "without a budget"}};
   auto list = [&](StringRef name, const Sum &sum) {
     table.push_back({name.str(), std::to_string(sum.values),
                      formatBytes(sum.bytes), formatBytes(sum.bytesAsIs)});
@@ -77,7 +77,7 @@ static std::string describeKept(SavedAttr value) {
 
 void printSavedValues(llvm::raw_ostream &out, ModuleOp module) {
   std::vector<std::vector<std::string>> table = {
-      {"value", "format", "waits as", "bytes", "without a budget"}};
+      {"value", "format", "saved as", "bytes", "without a budget"}};
   for (SavedAttr value : getValues(module))
     table.push_back({value.getName().str(), describeElement(value),
                      describeKept(value), formatBytes(value.getBytes()),

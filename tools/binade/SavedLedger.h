@@ -6,11 +6,11 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
-/// What a budget made of the values that the backward part reads: a line for
-/// each choice, and the sum. Nothing for a module without a budget.
+/// Prints how many saved values are kept, recomputed or quantized under a
+/// budget, and their bytes. Prints nothing for a module without a budget.
 void printSavedTotals(llvm::raw_ostream &out, mlir::ModuleOp module);
 
-/// The values one by one.
+/// Prints one line for each saved value.
 void printSavedValues(llvm::raw_ostream &out, mlir::ModuleOp module);
 llvm::json::Value toJson(mlir::ModuleOp module);
 

@@ -67,7 +67,7 @@ Result<void> TrainCommand::convert(Program &program) const {
             << ::binade::printable(converted->policyFrom) << " -> "
             << ::binade::printable(converted->policyTo) << ", "
             << converted->tensors << " tensors, of which "
-            << converted->requantized << " from codes or to codes; "
+            << converted->requantized << " from or to quantized values; "
             << converted->unused.size() << " left out, "
             << converted->initial.size() << " as at the start" << std::endl;
   return {};

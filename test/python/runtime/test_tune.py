@@ -25,7 +25,7 @@ def tuned(bundles):
     # Two layers, the gradients of their weights, and that of the hidden values.
     count = len(matmuls(bundle))
     assert count >= 5
-    assert done.stdout == f"{bundle}: algorithms of {count} products on sm_90\n"
+    assert done.stdout == f"{bundle}: algorithms of {count} matmuls on sm_90\n"
     return bundle
 
 
