@@ -49,10 +49,10 @@ void AlarmArguments::add(CLI::App &command) {
   addAlarmRequests(command, words);
   command
       .add_option("--on-alarm", onAlarm,
-                  "What an alarm leads to: a warning; the end of training "
-                  "after the step, with a checkpoint and exit code 4; or "
-                  "another policy from the next step on; if not given what "
-                  "the policy says, or a warning")
+                  "Reaction to an alarm: warn; stop training after the "
+                  "step with a checkpoint and exit code 4; or switch to "
+                  "another policy at the next step; by default as in the "
+                  "policy, or else warn")
       ->type_name("warn|stop|switch:POLICY");
 }
 

@@ -14,7 +14,7 @@ Diagnostics::Diagnostics(MLIRContext &context, std::string file,
         print(diagnostic);
         return success();
       }) {
-  // An op is shown by its place; its text may be long.
+  // Print only the location of an op, since its text may be long.
   context.printOpOnDiagnostic(false);
 }
 
@@ -28,7 +28,7 @@ void Diagnostics::print(Diagnostic &diagnostic) const {
     return show(Severity::Error);
   case DiagnosticSeverity::Warning:
     return show(Severity::Warning);
-  case DiagnosticSeverity::Remark: // Of work that takes long.
+  case DiagnosticSeverity::Remark: // Progress of long work.
     return show(Severity::Note);
   case DiagnosticSeverity::Note:
     return;

@@ -79,7 +79,7 @@ static void printFallbacks(const Explanation &explanation,
                                   fallback.describe());
 }
 
-/// What a run saw of the results, where that is known.
+/// Prints the recorded ranges of the results, if there are any.
 static void printEvidence(const PrecisionGraph &graph, Operation *op) {
   for (Value result : op->getResults())
     for (const FormatEvidence &seen : graph.getEvidence(result))
@@ -161,7 +161,7 @@ struct ExplainCommand {
   std::string glob;
   ReportFormat format = ReportFormat::Text;
   bool summary = false;
-  std::vector<StorageNode> updates; ///< That are asked about.
+  std::vector<StorageNode> updates; ///< Updates to explain.
 
   int run() {
     Model model(import.model, output);
@@ -263,7 +263,7 @@ struct ExplainCommand {
     return updates;
   }
 
-  /// All ops a line each, or the chosen ones with all that is known.
+  /// Prints all ops, one per line, or the selected ones in detail.
   void print(Explanation &explanation, ArrayRef<unsigned> nodes,
              func::FuncOp function) {
     for (unsigned node : nodes) {

@@ -23,7 +23,7 @@ using ::binade::Result;
 // list
 //===----------------------------------------------------------------------===//
 
-/// The first sentence of a policy says what it is for.
+/// Returns the first sentence of a policy's comment, which states its purpose.
 static std::string getPurpose(StringRef text) {
   text = text.ltrim("# ");
   size_t end = text.find('.');
@@ -117,7 +117,7 @@ static std::string describe(const LossScaling &scaling) {
   return text + layers;
 }
 
-/// Which rules hold, and what they lead to.
+/// Describes the alarm rules and the reaction to alarms.
 static std::string describe(const ::binade::AlarmSettings &alarms) {
   if (alarms.rules.empty())
     return "none";
@@ -128,7 +128,7 @@ static std::string describe(const ::binade::AlarmSettings &alarms) {
          ::binade::printable(alarms.getAction());
 }
 
-/// What a policy says, with all that it extends.
+/// Prints a policy, including the settings of its bases.
 static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
   llvm::outs() << policy.name;
   for (PolicyAttr base = policy.source.getExtends(); base;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// Prints columns as wide as what stands in them; the first `words` hold words,
-/// the others numbers.
+/// Prints a table with columns as wide as their longest entry. The first
+/// `words` columns hold words, the others numbers.
 void printTable(llvm::raw_ostream &out,
                 llvm::ArrayRef<std::vector<std::string>> table, unsigned words);
 

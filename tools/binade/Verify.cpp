@@ -107,7 +107,7 @@ private:
   Result<void> fill(const Program &program);
 
   std::optional<::binade::Data> source;
-  std::uint64_t batches = 0; ///< Filled so far.
+  std::uint64_t batches = 0; ///< Number of batches filled so far.
 };
 } // namespace
 

@@ -7,7 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include <string>
 
-/// Writes text to `path`, whole or not at all; `-` is standard output.
+/// Writes text to `path` atomically; `-` is standard output.
 binade::Result<void> writeText(const std::string &path, std::string_view text);
 
 /// Writes a module with its locations, so that names survive.
