@@ -105,7 +105,7 @@ LogicalResult mlir::binade::reportFallbacks(ModuleOp module,
   std::string name =
       target ? target.getName().getValue().str() : std::string("a CPU");
   // A target without matmuls of quantized operands dequantizes all of them,
-  // which is no news to its users: only --strict makes that an error.
+  // which its users expect: only --strict makes that an error.
   bool multipliesQuantized = target && !target.getCodes().empty();
   Fallbacks changed = collect(module, [&](const Fallback &fallback) {
     bool isQuantized = StringRef(fallback.decided).contains(" x ");

@@ -9,14 +9,14 @@
 
 namespace mlir::binade {
 
-/// The storage of a parameter, and of its master weight, remainder or
-/// compensation `beside`, if `master` has one.
+/// The storage of a parameter and, if `master` has one, of its companion: the
+/// master weight, remainder or compensation.
 class StoredParameter {
 public:
   StoredParameter(Master master, FloatType format)
       : master(master), format(format.getFloatSemantics()) {}
 
-  /// Returns element `index` as the rule reads it; `beside` may be null.
+  /// Returns element `index` as the rule reads it; `companion` may be null.
   float decode(const Tensor &parameter, const Tensor *companion,
                int64_t index) const;
 

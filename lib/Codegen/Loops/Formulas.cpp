@@ -157,7 +157,7 @@ Element Emitter::computeUpdate(OptimizerUpdateOp op, func::FuncOp formula,
     remember(y, offset, {narrow(value, getTensor(y).getElementType()), where});
   };
   define(op.getNewParameter(), stored);
-  // The new value of a quantized state takes the place of its quantized values.
+  // The new value of a quantized state replaces its quantized values.
   for (auto [state, value] : llvm::zip(kept, ArrayRef(results).drop_front())) {
     Value y = op.getNewStates()[state.first];
     if (state.format) {

@@ -7,9 +7,8 @@
 
 namespace mlir::binade {
 
-/// How an update reads and writes its parameter, and the master weight,
-/// remainder or compensation (`beside`) that is stored with it. Values are
-/// elements, or vectors of them.
+/// How an update reads and writes its parameter and its companion: the master
+/// weight, remainder or compensation. Values are elements, or vectors of them.
 class ParameterStorage {
 public:
   ParameterStorage(Emitter &emitter, OptimizerUpdateOp op);
@@ -21,7 +20,7 @@ public:
   /// Returns the parameter in f32, as the rule reads it.
   Value decode(Value parameter, Value companion);
 
-  /// Returns the new parameter and the new `beside` (or null), from the values
+  /// Returns the new parameter and the new companion (or null), from the values
   /// `before` and `after` the rule's update. `random` is used by stochastic
   /// rounding.
   std::pair<Value, Value> encode(Value before, Value after, Value companion,

@@ -170,9 +170,9 @@ mlir::binade::importer::importNegativeLogLikelihoodLoss(Node &node) {
   return reduceLosses(node, losses, labels, ignoreIndex);
 }
 
-/// Builds the gradient from log-probabilities: they take the place of the
-/// logits with a maximum and a log-sum of 0, since their exponentials are
-/// probabilities already.
+/// Builds the gradient from log-probabilities: they replace the logits, with a
+/// maximum and a log-sum of 0, because their exponentials are probabilities
+/// already.
 LogicalResult
 mlir::binade::importer::importSoftmaxCrossEntropyLossGrad(Node &node) {
   ImplicitLocOpBuilder &b = node.b;

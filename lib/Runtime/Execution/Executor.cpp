@@ -15,7 +15,7 @@ Result<Executor> Executor::create(const Setup &setup) {
   Executor executor;
   if (setup.contraction == Contraction::OneDnn && oneDnnVersion().empty())
     return Error{setup.where,
-                 "oneDNN was asked for, but libdnnl.so.2 (2.6 or newer) was "
+                 "oneDNN was requested, but libdnnl.so.2 (2.6 or newer) was "
                  "not found",
                  ExitCode::Device};
   executor.context.team = &ThreadTeam::get();

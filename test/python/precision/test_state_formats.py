@@ -120,7 +120,7 @@ def test_invalid_format_files_are_rejected(tmp_path, text, message):
 @pytest.mark.parametrize("states, code, message", [
     ("e4m4", 2, "did you mean 'e4m3'?"),
     ("e4m3+bf61", 2, "no format of states is called 'bf61'"),
-    ("nobody*:e4m3", 3, "no parameter matches 'nobody*'"),
+    ("missing*:e4m3", 3, "no parameter matches 'missing*'"),
     ("dyn8:stochastik", 2, "after ':' the format of the parameters"),
     ("e4m3-tensor", 3, "has scales per_tensor; states need a format with 'group'"),
 ])  # fmt: skip
