@@ -44,7 +44,12 @@ def summarize(trace: dict, steps: int) -> dict:
                 if event["cat"] == "transfer"
                 else event["name"].split()[0]
             )
-            key = event["cat"], name, arguments.get("bytes", 0), arguments.get("flops", 0)
+            key = (
+                event["cat"],
+                name,
+                arguments.get("bytes", 0),
+                arguments.get("flops", 0),
+            )
             row = rows[key]
             row[0] += event["dur"]
             row[1] += 1

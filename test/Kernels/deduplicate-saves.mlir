@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-move-saves | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-deduplicate-saves | FileCheck %s
 
 // Two halves of one value: the value is kept, and cut again where they are read.
 

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-elide-movement | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-fold-movement-into-attention | FileCheck %s
 
 // Query and key are columns of one product, and the result goes to what reads
 // rows of all heads.

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-grow-tiles | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-fuse-movement-into-tiles | FileCheck %s
 
 // Both halves of the product come from one value, of which the tile gets a piece; the
 // two results are joined inside. The transpose of the first axis stays where it is.

@@ -1,8 +1,8 @@
 // RUN: binade-opt %s --binade-optimizer-pipeline='optimizer=sgd clip=1.0' \
-// RUN:     '--binade-watch-values=requests=gradient:norm,zeros;scaled_gradient:norm,zeros,absmax' \
+// RUN:     '--binade-insert-requested-statistics=requests=gradient:norm,zeros;scaled_gradient:norm,zeros,absmax' \
 // RUN:     --cse | FileCheck %s
 // RUN: binade-opt %s --binade-optimizer-pipeline='optimizer=sgd clip=1.0' \
-// RUN:     '--binade-watch-values=requests=gradient:norm,zeros;scaled_gradient:norm,zeros,absmax' \
+// RUN:     '--binade-insert-requested-statistics=requests=gradient:norm,zeros;scaled_gradient:norm,zeros,absmax' \
 // RUN:     --binade-kernels-pipeline | FileCheck %s --check-prefix=KERNELS
 
 // A gradient is measured once for all who ask. The norm that is told and the clip share one

@@ -1,12 +1,12 @@
-// RUN: binade-opt %s '--binade-watch-values=requests=weight:absmax;output,saved/n*:zeros@every=4' | FileCheck %s
+// RUN: binade-opt %s '--binade-insert-requested-statistics=requests=weight:absmax;output,saved/n*:zeros@every=4' | FileCheck %s
 // RUN: binade-opt %s --binade-monitor-pipeline=watch=loss:mean | FileCheck %s --check-prefix=LOSS
-// RUN: not binade-opt %s '--binade-watch-values=requests=weight/none*:norm' 2>&1 \
+// RUN: not binade-opt %s '--binade-insert-requested-statistics=requests=weight/none*:norm' 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=NOTHING
-// RUN: not binade-opt %s '--binade-watch-values=requests=output:lost' 2>&1 \
+// RUN: not binade-opt %s '--binade-insert-requested-statistics=requests=output:lost' 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=UNSUITED
-// RUN: not binade-opt %s '--binade-watch-values=requests=weight:nrom' 2>&1 \
+// RUN: not binade-opt %s '--binade-insert-requested-statistics=requests=weight:nrom' 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=UNKNOWN
-// RUN: binade-opt %s --binade-watch-values | FileCheck %s --check-prefix=NONE
+// RUN: binade-opt %s --binade-insert-requested-statistics | FileCheck %s --check-prefix=NONE
 
 // What is asked for stands behind the ops of the step, in the phase of the value, and says
 // how often it is executed. A node has one output, the last op's.

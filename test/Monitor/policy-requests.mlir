@@ -1,5 +1,5 @@
-// RUN: not binade-opt %s --binade-watch-values 2>&1 | FileCheck %s
-// RUN: sed 's|weight/none.:norm|weight:nrom|' %s | not binade-opt --binade-watch-values 2>&1 \
+// RUN: not binade-opt %s --binade-insert-requested-statistics 2>&1 | FileCheck %s
+// RUN: sed 's|weight/none.:norm|weight:nrom|' %s | not binade-opt --binade-insert-requested-statistics 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=UNKNOWN
 
 // Who asks in vain is named.

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s '--binade-watch-values=requests=output/node:sqnr,underflow' | FileCheck %s
+// RUN: binade-opt %s '--binade-insert-requested-statistics=requests=output/node:sqnr,underflow' | FileCheck %s
 
 // What a value is rounded to first is its format, wherever its list of uses begins.
 

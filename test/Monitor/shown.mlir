@@ -1,5 +1,5 @@
-// RUN: binade-opt %s '--binade-watch-values=requests=input,output:absmax' | FileCheck %s
-// RUN: binade-opt %s '--binade-watch-values=requests=input,output:absmax' --cse --binade-form-kernels \
+// RUN: binade-opt %s '--binade-insert-requested-statistics=requests=input,output:absmax' | FileCheck %s
+// RUN: binade-opt %s '--binade-insert-requested-statistics=requests=input,output:absmax' --cse --binade-form-kernels \
 // RUN:   | FileCheck %s --check-prefix=KERNELS
 
 // The output of a product is watched in the shape in which a kernel reads it, and what the next

@@ -1,9 +1,9 @@
-// RUN: binade-opt %s --binade-fit-budget=budget=100% | FileCheck %s --check-prefix=ALL
-// RUN: binade-opt %s --binade-fit-budget=budget=76% | FileCheck %s --check-prefix=EXACT
-// RUN: binade-opt %s --binade-fit-budget=budget=60% | FileCheck %s --check-prefix=ONE
-// RUN: binade-opt %s --binade-fit-budget=budget=40KiB | FileCheck %s --check-prefix=TWO
-// RUN: not binade-opt %s --binade-fit-budget=budget=5% 2>&1 | FileCheck %s --check-prefix=SMALL
-// RUN: not binade-opt %s --binade-fit-budget=budget=much 2>&1 | FileCheck %s --check-prefix=TEXT
+// RUN: binade-opt %s --binade-fit-memory-budget=budget=100% | FileCheck %s --check-prefix=ALL
+// RUN: binade-opt %s --binade-fit-memory-budget=budget=76% | FileCheck %s --check-prefix=EXACT
+// RUN: binade-opt %s --binade-fit-memory-budget=budget=60% | FileCheck %s --check-prefix=ONE
+// RUN: binade-opt %s --binade-fit-memory-budget=budget=40KiB | FileCheck %s --check-prefix=TWO
+// RUN: not binade-opt %s --binade-fit-memory-budget=budget=5% 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: not binade-opt %s --binade-fit-memory-budget=budget=much 2>&1 | FileCheck %s --check-prefix=TEXT
 
 // ALL:      binade.saved = [#binade.saved<keep, "matmul at 'a'", tensor<64x96xf32>>,
 // ALL-SAME:   #binade.saved<keep, "exp at 'e'", tensor<64x96xf32>>,

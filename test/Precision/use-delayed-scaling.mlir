@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --verify-diagnostics --binade-delay-scales | FileCheck %s
+// RUN: binade-opt %s --split-input-file --verify-diagnostics --binade-use-delayed-scaling | FileCheck %s
 
 // What a value is quantized by is state; behind the step it is the largest magnitude of this
 // step and those that are remembered, unless that is 0, or that of this step is not finite.

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-identify-computation | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-hash-computation | FileCheck %s
 
 // What a value is at first, where ops come from and who compiled it do not count.
 

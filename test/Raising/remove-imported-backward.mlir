@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-drop-backward | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-remove-imported-backward | FileCheck %s
 
 // The gradient of sum (w x)^2, as an exporter may write it.
 

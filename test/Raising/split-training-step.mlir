@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-recover-step | FileCheck %s
+// RUN: binade-opt %s --split-input-file --binade-split-training-step | FileCheck %s
 
 // Which result replaces which argument follows from what they are functions of: the
 // names are those of somebody else.

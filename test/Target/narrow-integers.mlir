@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --canonicalize --binade-narrow-floats-to-bits | FileCheck %s
+// RUN: binade-opt %s --canonicalize --binade-bitcast-narrow-floats | FileCheck %s
 
 // An integer is rounded to f32 and then to bf16, whatever other passes make of it.
 

@@ -68,7 +68,7 @@ def InsertRequestedStatisticsPass : Pass<"binade-insert-requested-statistics", "
     Example:
 
     ```mlir
-    // Before: --binade-watch-values=requests=weight:absmax@every=10
+    // Before: --binade-insert-requested-statistics=requests=weight:absmax@every=10
     func.func @step(
         %w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
         -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {

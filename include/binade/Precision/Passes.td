@@ -243,7 +243,7 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
     Example:
 
     ```mlir
-    // Before: --binade-fit-budget=budget=50%
+    // Before: --binade-fit-memory-budget=budget=50%
     func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<8x8xf32>)
         -> (tensor<8x8xf32>, tensor<8x8xf32>) {
       %h = binade.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>

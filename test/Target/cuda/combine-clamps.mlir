@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --binade-select-clamps | FileCheck %s
+// RUN: binade-opt %s --binade-combine-clamps | FileCheck %s
 
 // CHECK-LABEL: func @bounds
 // CHECK-SAME: %[[X:[a-z0-9]+]]: f32

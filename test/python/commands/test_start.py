@@ -122,9 +122,7 @@ def test_missing_and_additional_tensors_of_a_file_are_listed(files, tmp_path):
     assert (
         "1 tensors keep their initial values" in lines[0] and "'out.bias'" in lines[0]
     )
-    assert (
-        "1 tensors of the file are ignored" in lines[1] and "'elsewhere'" in lines[1]
-    )
+    assert "1 tensors of the file are ignored" in lines[1] and "'elsewhere'" in lines[1]
     values["out.bias"] = np.zeros(3, np.float32)  # As the model has it.
     del values["elsewhere"]
     expected = files.train_with_pytorch(values)

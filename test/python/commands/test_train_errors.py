@@ -198,7 +198,11 @@ def test_modules_and_bundles_where_none_belongs(step, data, tmp_path):
         (["compile", step, "-o", out], 3, "got a safetensors file"),
         (["compile", module, "-o", out], 2, "--from=PHASE"),
         (["compile", module, "--from=import", "-o", out], 3, "'@forward'"),
-        (["compile", module, "--from=plan", "--to=kernels", "-o", out], 2, "earlier phase than"),
+        (
+            ["compile", module, "--from=plan", "--to=kernels", "-o", out],
+            2,
+            "earlier phase than",
+        ),
         (["compile", MINI, "--from=import", "-o", out], 2, "--from is for modules"),
         (["compile", MINI, "-o", "-"], 2, "name a file by -o"),
         (["train", module, "--data", data, "--steps", 1, "--out", out], 2, "compile"),

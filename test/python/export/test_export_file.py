@@ -30,7 +30,10 @@ def test_outputs_of_the_exported_model(tmp_path):
     assert outputs("--training") == [["x", "labels"], ["logits", "loss"]]
     assert outputs("--only", "loss") == [["x", "labels"], ["loss"]]
     assert outputs("--only", "loss", "--only", "logits")[1] == ["loss", "logits"]
-    for wrong, message in {"logit": "'logits'?", "product": "need a declared type"}.items():
+    for wrong, message in {
+        "logit": "'logits'?",
+        "product": "need a declared type",
+    }.items():
         done = plain.export("--only", wrong)
         assert done.returncode == 3 and message in done.stderr
     # A value with a type can be an output. Nodes and weights that it does not need are removed.

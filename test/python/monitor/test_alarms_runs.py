@@ -224,4 +224,7 @@ def test_a_bundle_has_one_policy(folder, tmp_path):
     process = binade("train", tmp_path / "step.bnd", "--data",
                      folder / "data.safetensors", "--steps", 2, "--out",
                      tmp_path / "run", "--on-alarm", "switch:bf16-amp")  # fmt: skip
-    assert process.returncode == 2 and "train the model instead of the bundle" in process.stderr
+    assert (
+        process.returncode == 2
+        and "train the model instead of the bundle" in process.stderr
+    )

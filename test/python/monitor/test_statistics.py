@@ -31,7 +31,7 @@ EXACT = ["min", "max", "absmax", "zeros", "nonfinite", *SHARES]
 def watch(module, *requests):
     """Returns the module with the statistics of `requests`."""
     text = subprocess.run(
-        [BUILD / "bin" / "binade-opt", "-", f"--binade-watch-values=requests={';'.join(requests)}"],
+        [BUILD / "bin" / "binade-opt", "-", f"--binade-insert-requested-statistics=requests={';'.join(requests)}"],
         input=module, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     return text

@@ -80,4 +80,6 @@ def test_a_history_with_a_scale_per_group_is_rejected(tmp_path):
         tmp_path / "f.yaml", "-o", tmp_path / "m.bnd",
     )  # fmt: skip
     assert process.returncode == 3
-    assert "a history needs at least one step, and one scale per tensor" in process.stderr
+    assert (
+        "a history needs at least one step, and one scale per tensor" in process.stderr
+    )

@@ -27,7 +27,7 @@ KINDS = {448.0: "f8E4M3FN", 57344.0: "f8E5M2"}
 
 def delay(text, *passes):
     return subprocess.run(
-        [OPT, *passes, "--binade-delay-scales"],
+        [OPT, *passes, "--binade-use-delayed-scaling"],
         input=text, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
 

@@ -133,8 +133,7 @@ def test_held_out_loss_equals_that_of_pytorch(policy, tolerance, files, tmp_path
         assert losses[step] == pytest.approx(expected, rel=tolerance)
     assert (
         f"held out: 8 samples of {files.all} (2 more do not fill a batch); "
-        "25 to train on\n"
-        in process.stdout
+        "25 to train on\n" in process.stdout
     )
     assert f"eval {losses[STEPS]:.5g}" in process.stdout
     assert f"eval_loss {losses[STEPS]:.4f} after step {STEPS}\n" in process.stdout

@@ -119,7 +119,7 @@ def test_a_loss_scale_enters_the_backward_part(
     if is_linear:
         add_linear_term(monkeypatch)
     exported = Exported(optimizer, 1)
-    kept = lower(tmp_path, exported.model, "--binade-recover-step")
+    kept = lower(tmp_path, exported.model, "--binade-split-training-step")
     (tmp_path / "kept.mlir").write_text(kept)
     module = call(BUILD / "bin" / "binade-opt", tmp_path / "kept.mlir", *PIPELINES[1:])
     assert module.count("binade.gradient_seed") == 1
