@@ -65,7 +65,7 @@ func.func private @dequantize_rows(%x: tensor<64x512xf8E4M3FN>, %s: tensor<64xf3
   return %y : tensor<64x512xbf16>
 }
 
-func.func private @turn_codes(%x: tensor<256x128xbf16>, %s: tensor<f32>) -> (tensor<256x128xf8E4M3FN>, tensor<128x256xf8E4M3FN>)
+func.func private @transposed_copy(%x: tensor<256x128xbf16>, %s: tensor<f32>) -> (tensor<256x128xf8E4M3FN>, tensor<128x256xf8E4M3FN>)
     attributes {binade.kernel = #binade.schedule<elementwise>} {
   %w = binade.cast %x : (tensor<256x128xbf16>) -> tensor<256x128xf32>
   %y = binade.encode %w, %s {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, saturate}

@@ -92,7 +92,7 @@ def digest(tensors: dict[str, Tensor], prefix: str) -> dict[str, dict]:
 
 
 def number(value: float) -> float | None:
-    """JSON has no infinity and no NaN: null stands for both."""
+    """JSON has no infinity and no NaN: null represents both."""
     return float(f"{value:.9g}") if math.isfinite(value) else None
 
 

@@ -211,7 +211,8 @@ def main() -> None:
         weights = torch.linspace(-1.0, 1.5, y.numel(), dtype=torch.float64)
         loss = (y * weights.reshape(y.shape)).sum()
         gradients = torch.autograd.grad(loss, given)
-        # Operands in order: others stand where `tensors` has nothing, or behind.
+        # Operands in order: an entry of `others` replaces each None of `tensors`; the
+        # remaining ones follow at the end.
         rest = list(others)
         operands = [rest.pop(0) if x is None else x.detach() for x in tensors] + rest
         records.append({

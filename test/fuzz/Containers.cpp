@@ -7,7 +7,7 @@
 
 using namespace binade;
 
-/// The value of `result`, or none where it is an error that is as it has to be.
+/// Returns the value of `result`; checks its error if it has none.
 template <typename T> static std::optional<T> take(Result<T> result) {
   if (result)
     return *std::move(result);

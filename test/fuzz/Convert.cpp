@@ -12,8 +12,8 @@ using namespace binade;
 namespace fs = std::filesystem;
 
 namespace {
-/// A folder of this process, which is removed with it: in memory where the
-/// system has such a place, because each file that is written is flushed.
+/// A temporary folder of this process, removed at its end. It is in memory if
+/// the system has /dev/shm, because the converter flushes each file to disk.
 class Folder {
 public:
   Folder() : path(getRoot() / ("binade-fuzz-" + std::to_string(::getpid()))) {
@@ -31,8 +31,8 @@ private:
 };
 } // namespace
 
-/// The policy follows from the file, so that a finding is repeated by its file
-/// alone.
+/// Derives the policy from the bytes, so that the file alone reproduces a
+/// failure.
 static const char *choosePolicy(fuzz::Bytes bytes) {
   constexpr const char *kPolicies[] = {"fp16-amp",      "bf16-amp", "coat",
                                        "autocast-onnx", "mxfp8",    "fp32"};

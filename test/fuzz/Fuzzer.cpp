@@ -1,6 +1,6 @@
 //===- Fuzzer.cpp - One target as a program of libFuzzer ------------------===//
-// READ is the function of Targets.h, MUTATE its mutator, if it has one, and
-// CROSS its crossover.
+// READ is the target's function of Targets.h. MUTATE is its mutator and CROSS
+// its crossover function, if it has them.
 //===----------------------------------------------------------------------===//
 
 #include "Targets.h"
@@ -8,8 +8,8 @@
 
 using namespace binade;
 
-// MLIR's libraries have no instruments, and do not take back what its headers
-// say here of memory that both use.
+// MLIR's libraries are not instrumented, so they do not undo the poisoning and
+// container annotations that code in its headers adds here to shared memory.
 extern "C" const char *__asan_default_options() {
   return "allow_user_poisoning=0:detect_container_overflow=0";
 }

@@ -1,7 +1,7 @@
 //===- MutateProtobuf.cpp - Changes of a message without its schema -------===//
-// The wire format says where fields begin and end; what a field with a length
-// holds (a message or a text) is guessed by trying. So a change deep inside
-// keeps the lengths around it right.
+// The wire format tells where fields begin and end. A field with a length is
+// parsed as a nested message if that succeeds, and is text otherwise. Writing
+// the parsed tree updates the lengths of all enclosing fields.
 //===----------------------------------------------------------------------===//
 
 #include "Targets.h"
@@ -23,16 +23,16 @@ using Message = std::vector<Field>;
 
 struct Field {
   std::uint32_t number = 0, wire = 0;
-  std::uint64_t value = 0; ///< Of a varint.
-  std::string bytes;       ///< Of any other.
-  Message message;         ///< In place of `bytes`, where they are one.
+  std::uint64_t value = 0; ///< The value of a varint.
+  std::string bytes;       ///< The contents of other fields.
+  Message message;         ///< `bytes`, parsed as a message; else empty.
 
   bool isMessage() const { return !message.empty(); }
 };
 
 enum Wire : std::uint32_t { Varint = 0, Fixed64 = 1, Length = 2, Fixed32 = 5 };
 
-/// ONNX has none above; texts look like messages with such.
+/// ONNX has no larger field numbers. Text that parses as a message often does.
 constexpr std::uint32_t kMaxNumber = 40;
 constexpr int kMaxDepth = 24;
 } // namespace
@@ -117,7 +117,7 @@ static std::string write(const Message &message) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A field by its parent and its place there.
+/// A field, given by its parent and its index there.
 struct Place {
   Message *parent;
   std::size_t index;
@@ -166,7 +166,7 @@ static std::uint64_t drawNumber(Random &random, std::uint64_t old) {
   }
 }
 
-/// Another field that has the number of `place`'s.
+/// Draws a field of the same number and kind as `field`, or returns null.
 static const Field *drawLike(Random &random, const std::vector<Place> &places,
                              const Field &field) {
   for (int attempt = 0; attempt < 16; ++attempt) {

@@ -1,6 +1,6 @@
 //===- RegressionsTest.cpp - Replay inputs that failed before -------------===//
-// Without a fuzzer, in each build: a target returns for each of its files, and
-// for what becomes of the samples when they are cut or damaged.
+// Runs in each build, without a fuzzer: a target must return for each of its
+// files, for each prefix of its sample and for changed bytes in the sample.
 //===----------------------------------------------------------------------===//
 
 #include "Targets.h"
@@ -19,7 +19,8 @@ struct Target {
 class Regressions : public testing::TestWithParam<Target> {
 protected:
   void read(const std::string &bytes) {
-    // A copy of its own shows the sanitizers what is read behind the end.
+    // An allocation of the exact size lets the sanitizers see reads past the
+    // end.
     std::vector<std::uint8_t> copy(bytes.begin(), bytes.end());
     GetParam().read(copy);
   }

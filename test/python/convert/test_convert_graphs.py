@@ -71,7 +71,7 @@ def test_all_products_are_narrow(tmp_path, name):
     exact, narrow = (run(tmp_path / f"{kind}.onnx", feeds) for kind in ("in", "out"))
     difference = np.abs(narrow["z"] - exact["z"]).max()
     assert difference <= 16 * 2.0**-11 * np.abs(exact["z"]).max(), difference
-    assert "left in f32: node 'after'" not in text
+    assert "left in f32: node 'final'" not in text
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -106,7 +106,7 @@ def test_functions_of_another_set_are_called(tmp_path):
         function.opset_import[0].version = 16
     converted, text = convert(model, tmp_path, "fp16-amp")
     assert len(converted.functions) == 2
-    assert ("after", [HALF, HALF]) in find_products(converted)
+    assert ("final", [HALF, HALF]) in find_products(converted)
     assert "left in f32: node 'call'" in text
 
 

@@ -156,16 +156,16 @@ def test_norms_include_the_companion_of_a_parameter(rule, form, master, kept, ba
         rule, hypers, p.shape, form=form, parameter="bf16", master=(master, kept)
     )
     state = start(rule, p, form)
-    split = start(rule, halves[0], form, beside=halves[1])
+    split = start(rule, halves[0], form, companion=halves[1])
     for step in range(3):
         g = draw(generator, 6, 50)
         state = run(whole, state, backend, g=g, step=np.int64(step))
         split = run(half, split, backend, g=g, step=np.int64(step))
         np.testing.assert_array_equal(split["s0"], state["s0"])
         if master == "f32":
-            np.testing.assert_array_equal(split["beside"], state["p"])
+            np.testing.assert_array_equal(split["companion"], state["p"])
             continue
-        low = split["beside"].view(np.uint16).astype(np.uint32)
+        low = split["companion"].view(np.uint16).astype(np.uint32)
         high = split["p"].view(np.uint16).astype(np.uint32)
         if master == "split_round":
             high = high - (low >> 15)

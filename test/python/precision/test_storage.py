@@ -9,7 +9,7 @@ from support.paths import ROOT
 from support.philox import draw_words
 from support.reference import BF16, F16, random
 from support.storage import (
-    BESIDE,
+    COMPANIONS,
     STATES,
     Update,
     assert_equal_bits,
@@ -171,7 +171,7 @@ def test_updates_below_half_a_unit_match_recorded_ones(
     assert bits(kept[name]) == read_words(case[key]["x"])
 
 
-@pytest.mark.parametrize("master", BESIDE)
+@pytest.mark.parametrize("master", COMPANIONS)
 def test_updates_below_half_a_unit(master, tmp_path):
     """Applies 100 updates of -1e-3 to 1. Rounding to nearest in bf16 keeps none of them."""
     size = 500

@@ -1,7 +1,7 @@
-"""The memory of a compiled step, read after any of its records.
+"""Reads the memory of a compiled step after any of its records.
 
-A plan is a list of records over one block of memory. A copy of the bundle whose list ends
-early leaves that memory as the step has it there.
+A plan is a list of records that work on one block of memory, the arena. A copy of the
+bundle whose list ends early leaves the arena as it is at that point of the step.
 """
 
 import ctypes
@@ -27,16 +27,16 @@ class Bundle:
         self.plan = json.loads(self.tensors["plan"].tobytes())
 
     def load(self, records=None, seed=0):
-        """The memory of a program with these records in place of all."""
+        """Loads the program with `records` instead of all records."""
         path = self.path
         if records is not None:
-            # Beside the weights, which may be in files of their own.
+            # In the folder of the original: external weights are found by relative path.
             path = path.with_suffix(".cut.bnd")
             self.write(path, self.plan | {"records": records})
         return Arena(self.plan, path, seed)
 
     def write(self, path, plan):
-        """A copy with another plan, which has the hash that the bundle says."""
+        """Writes a copy of the bundle with `plan` and its hash."""
         text = json.dumps(plan).encode()
         tensors = self.tensors | {"plan": np.frombuffer(text, np.uint8)}
         digest = hashlib.sha256(text).hexdigest()
@@ -47,7 +47,7 @@ class Bundle:
                 if b["category"] == category]  # fmt: skip
 
     def find_record(self, word):
-        """The first record whose label, or that of one inside, begins with `word`."""
+        """The first record whose label, or a nested record's, begins with `word`."""
         for index, record in enumerate(self.plan["records"]):
             if any(r["label"].startswith(word) for r in flatten([record])):
                 return index
@@ -78,12 +78,12 @@ class Arena:
         return self
 
     def memory(self):
-        """All of it, to read and write."""
+        """A writable view of the whole arena."""
         size = self.plan["arena_bytes"]
         return np.frombuffer((ctypes.c_byte * size).from_address(self.start), np.uint8)
 
     def __getitem__(self, index):
-        """What the buffer of that number holds now."""
+        """A copy of the current contents of buffer `index`."""
         buffer = self.plan["buffers"][index]
         data = self.memory()[buffer["offset"] :][: buffer["bytes"]].copy()
         return data.view(TYPES[buffer["dtype"]]).reshape(buffer["shape"])

@@ -5,7 +5,8 @@ import onnx
 from onnx import TensorProto, helper
 
 WIDTH = 4
-# A residual block as exporters spell it out: `x` is the last value, `W` its number.
+# A decomposed residual block, as exporters write it. `x` is the output of the previous
+# block, `{W}` the prefix of the names in the block.
 BLOCK = """
 {W}m = ReduceMean(x, axes)
 {W}d = Sub(x, {W}m)
@@ -29,7 +30,7 @@ MATRICES, VECTORS = ("up", "down"), ("gain", "shift", "bias")
 
 
 def write_big_graph(path, nodes):
-    """Blocks with a loss behind them, weights beside the file."""
+    """Writes a chain of blocks that ends in a loss, with weights in an external file."""
     graph = onnx.GraphProto(name="big")
     constants = {"axes": np.array([-1]), "epsilon": np.array(1e-5, "f4")}
     for name, array in constants.items():

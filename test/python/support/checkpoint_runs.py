@@ -132,7 +132,7 @@ def change_manifest(checkpoint, change):
 
 
 def start(runs, *more, steps=1000000, env=None, **options):
-    """A run that has done its first step and goes on."""
+    """Starts a run and returns while it continues after its first step."""
     command = [BUILD / "bin" / "binade", *runs.command(*more, steps=steps, **options)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     process = subprocess.Popen([str(w) for w in command], **pipes, env=env)

@@ -161,7 +161,7 @@ class Format:
         return codes[:count]
 
     def decode(self, parts, count):
-        """The numbers that parts stand for."""
+        """The values that `parts` encode."""
         codes = self.unpack(parts[0], count)
         if self.is_book:
             numbers = self.element[codes]
@@ -202,8 +202,8 @@ def formats(signed):
 
 
 def check_state(form, part, state, name):
-    """That `part` is what the format keeps of `state`, which is known but for the last
-    bits: where terms cancel they matter, and most to the least magnitude of a group."""
+    """Checks that `part` encodes `state`, whose last bits are uncertain. They matter where
+    terms cancel, and most for the smallest magnitude of a group."""
     scale, power, centre = form.choose(state)
     if form.expand:
         assert (np.abs(part[2] - power) > 0).mean() <= 0.1, name

@@ -28,7 +28,7 @@ def parse(text):
 
 
 def convert(model, folder, policy, *options, code=0, **save):
-    """The converted model without what lies beside it, and what was printed."""
+    """Returns the converted model without its external data, and the printed text."""
     source, target = folder / "in.onnx", folder / "out.onnx"
     onnx.save(model, source, **save)
     command = [BINADE, "convert", source, "--policy", policy, "-o", target, *options]

@@ -14,7 +14,7 @@ from support import export_models as models
 
 
 def write(tmp_path, model, batch, loss=models.cross_entropy, **options):
-    """Exports and returns the file as it lies on disk, without weights."""
+    """Exports a model and returns the file's contents without external weights."""
     export.export_onnx(model, batch, tmp_path / "m.onnx", loss=loss, **options)
     return onnx.load(tmp_path / "m.onnx", load_external_data=False)
 

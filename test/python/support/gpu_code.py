@@ -1,4 +1,4 @@
-"""PTX of kernels, taken apart: entries, loops, and what the assembler says of them."""
+"""Parses the PTX of kernels: entries, loops, and the assembler's report on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Entry:
         return [line for line in self.lines if not line.endswith(":")]
 
     def hot(self) -> list[str]:
-        """Instructions of the innermost loops, or all where there is none."""
+        """Instructions of the innermost loops, or all if the entry has no loop."""
         labels = {
             line[:-1]: at for at, line in enumerate(self.lines) if line[-1] == ":"
         }

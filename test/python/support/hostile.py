@@ -16,9 +16,9 @@ from pathlib import Path
 import onnx
 from support.paths import BUILD
 
-MEMORY = 3 << 30  # Of addresses; MLIR's libraries take half a GiB of them.
-SECONDS = 20  # Of the processor, however many others want it.
-HANGS = 600  # Of the clock: what waits for nothing uses no processor.
+MEMORY = 3 << 30  # Bytes of address space, of which MLIR's libraries use half a GiB.
+SECONDS = 20  # CPU time, which does not depend on the machine's load.
+HANGS = 600  # Wall-clock seconds: a blocked process uses no CPU time.
 
 HEAD = '<ir_version: {}, opset_import: ["" : {}]> '
 
@@ -37,7 +37,7 @@ def run(tool, *arguments, cwd=None) -> subprocess.CompletedProcess:
 
 
 def refuse(code, words, tool, *arguments, cwd=None) -> str:
-    """The one error with which a command ends; `words` are in it."""
+    """Checks that a command fails with one error that contains `words`; returns it."""
     done = run(tool, *arguments, cwd=cwd)
     text = done.stderr.decode()
     assert done.returncode == code, f"{done.returncode}\n{text[:2000]}"

@@ -167,7 +167,7 @@ def repeat(field):
     )
 
 
-# Number of the case and name: the model, exit code, what is said.
+# Number of the case and name: the model, the exit code, words of the message.
 CASES = {
     "1 empty": (b"", 3, "m.onnx: error: expected an ONNX model, got an empty file"),
     "3 random": (np.random.default_rng(0).bytes(999), 3, "the bytes cannot be parsed"),

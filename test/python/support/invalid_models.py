@@ -227,7 +227,7 @@ INVALID = {
         "initializer 'v'",
     ),
     "negative_dimension": (lambda: make(inits=[raw([-4, 3], bytes(48))]), "negative length -4"),
-    "type_that_is_none": (lambda: make(inits=[raw([4, 3], bytes(48), 77)]), "number 77"),
+    "undefined_element_type": (lambda: make(inits=[raw([4, 3], bytes(48), 77)]), "number 77"),
     "constant_of_short_data": (
         lambda: make([node("Constant", [], ["w"], name="c", value=raw([4, 3], bytes(40))),
                       node("MatMul", ["x", "w"], ["y"], name="mm")], inits=[]),

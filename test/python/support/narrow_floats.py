@@ -24,11 +24,11 @@ def all_codes(name):
 
 
 def edges(name):
-    """All numbers of a format, the middles between them, and what lies beside."""
+    """All values of a format, the midpoints between them, and the next larger f32 values."""
     values = all_codes(name).astype(F32)
     finite = np.unique(values[np.isfinite(values)])
     step = finite[-1] - finite[-2]
-    with np.errstate(over="ignore"):  # bf16 goes on to infinity.
+    with np.errstate(over="ignore"):  # Overflows to infinity for bf16.
         beyond = finite[-1] + step * np.array([0.5, 1, 2], F32)
     middles = np.append((finite[:-1].astype(np.float64) + finite[1:]) / 2, beyond)
     around = np.concatenate([finite, middles.astype(F32)])

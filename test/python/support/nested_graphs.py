@@ -14,11 +14,11 @@ def info(name, shape=(2, 4), type=FLOAT):
 
 
 def make(nodes, inputs=(), tensors=(), functions=(), version=17):
-    """`nodes` make y of x; `behind` multiplies it."""
-    behind = N("MatMul", ["y", "w"], ["z"], name="behind")
+    """A model in which `nodes` compute y from x, and `final` multiplies y by w."""
+    final = N("MatMul", ["y", "w"], ["z"], name="final")
     tensors = {"w": draw(4, 4), **dict(tensors)}
     graph = helper.make_graph(
-        [*nodes, behind],
+        [*nodes, final],
         "g",
         [info("x"), *inputs],
         [info("z", (None, 4))],
@@ -182,7 +182,7 @@ def make_optional():
 
 
 def make_data_dependent():
-    """Rows that are not 0: nobody knows how many."""
+    """Selects the nonzero rows: their number depends on the data."""
     return make(
         [
             N("MatMul", ["x", "inner_w"], ["h"], name="product"),

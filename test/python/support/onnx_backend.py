@@ -17,7 +17,7 @@ NARROW = {TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2
 
 
 def export(module, folder, code=0):
-    """Writes `m.onnx`, which is valid; returns what was said."""
+    """Exports `m.onnx`, checks that it is valid, and returns the printed text."""
     source, target = folder / "m.mlir", folder / "m.onnx"
     source.write_text(module)
     command = [TRANSLATE, "--export-onnx", source, "-o", target]
@@ -56,18 +56,18 @@ def widen_ports(model):
     graph.node.extend(after)
 
 
-#: What stands behind the arrow of the step or only function.
+#: The result types of the step or only function.
 RESULTS = re.compile(r"func\.func @\w+\(.*?\)\s*->\s*(.*?)\s*\{\n", re.DOTALL)
 
 
-def evaluate(module, inputs, beside=None, optimizes=False):
+def evaluate(module, inputs, weights=None, optimizes=False):
     """The outputs of a module's step or only function, as binade-eval names them. Its
-    weights lie in the folder `beside`; `optimizes` is for onnxruntime's default session."""
+    weights are in the folder `weights`; `optimizes` selects onnxruntime's default session."""
     heads = module[module.find("func.func @step") :] if "@step(" in module else module
     heads = re.sub(r"func\.func private .*", "", heads)
     elements = re.findall(r"tensor<(?:\d+x)*(\w+)>", RESULTS.search(heads)[1])
     with tempfile.TemporaryDirectory() as name:
-        folder = beside or pathlib.Path(name)
+        folder = weights or pathlib.Path(name)
         export(module, folder)
         model = onnx.load(folder / "m.onnx")
         widen_ports(model)

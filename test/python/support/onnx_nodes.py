@@ -102,7 +102,7 @@ def find_inputs(model: onnx.ModelProto) -> list[str]:
 def fix_values(
     model: onnx.ModelProto, values: dict, name: str
 ) -> onnx.ModelProto | None:
-    """Input `name` as an initializer or, where it is none, few integers and scalars."""
+    """Makes `name` an initializer if it is a small input, else small integers and scalars."""
     if name in values and values[name].size <= FEW:
         names = {name}
     else:

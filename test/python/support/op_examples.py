@@ -1,4 +1,4 @@
-"""One example of each op of the dialect: what it reads, what it makes, its attributes.
+"""One example of each op of the dialect: its operands, results and attributes.
 
 `7x33xf32` is a tensor of random numbers, `f32>0` of positive ones, `5xi64<11` of
 integers below 11. Ops with a syntax of their own are texts of functions.
@@ -233,8 +233,8 @@ def write_all() -> str:
 
 
 def join(texts: list[str]) -> str:
-    """One step of what `write` gave for some ops."""
-    beside, arguments, lines, results, types = [], [], [], [], []
+    """Merges texts that `write` returned into one step."""
+    declarations, arguments, lines, results, types = [], [], [], [], []
     for text in texts:
         number = len(lines)
         text = re.sub(r"%(?=\w)", f"%n{number}_", text)
@@ -244,13 +244,13 @@ def join(texts: list[str]) -> str:
             text,
             re.DOTALL,
         ).groups()
-        beside.append(before)
+        declarations.append(before)
         arguments.append(head)
         lines.append(body)
         results.append(values)
         types.append(to.strip("()"))
     return (
-        f"{''.join(beside)}func.func @step({', '.join(arguments)})\n"
+        f"{''.join(declarations)}func.func @step({', '.join(arguments)})\n"
         f"    -> ({', '.join(types)}) {{\n{''.join(lines)}"
         f"  return {', '.join(results)} : {', '.join(types)}\n}}\n"
     )

@@ -12,7 +12,7 @@ OPT = BUILD / "bin" / "binade-opt"
 F32 = np.float32
 GOLDEN = ROOT / "test/data/golden"
 OPTIM = json.loads((GOLDEN / "optim.json").read_text())["cases"]
-# What PyTorch was called with, as recorded beside the values.
+# Settings that PyTorch was called with, as recorded with the values.
 SETTINGS = {
     "torch_sgd": ("sgd", "lr=0.1"),
     "torch_sgd_mom": ("sgd", "lr=0.1,momentum=0.9"),

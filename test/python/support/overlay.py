@@ -39,7 +39,7 @@ class Overlay:
         (self.root / path).write_text(text)
 
     def insert(self, path, before, text):
-        """In front of the last place where the file has `before`."""
+        """Inserts `text` before the last occurrence of `before` in the file."""
         head, found, tail = (self.root / path).read_text().rpartition(before)
         assert found, f"{path} has no '{before}'"
         (self.root / path).write_text(f"{head}{text}{found}{tail}")

@@ -8,8 +8,8 @@ from support.reference import binade
 
 
 def write_run(folder, steps, statistics=(), **metrics):
-    """A run's files. Metrics are numbers, or functions of the step; `statistics` are
-    triples of a kind and a layer, an interval, and a function of the step."""
+    """Writes a run's files. Metrics are numbers or functions of the step; `statistics`
+    are triples of "kind/layer", an interval, and a function of the step."""
     metrics = {
         "loss": 1.0,
         "loss_scale": 65536.0,

@@ -1,8 +1,8 @@
-"""Runs PTX, of the instructions that kernels have: all threads of a block in numpy.
+"""Simulates the PTX instructions that kernels use, with all threads of a block in numpy.
 
-Threads are where they are: those that are furthest back go on together. A shuffle waits
-for its warp and a barrier for the block. Accesses are checked against the memory's size,
-and against their own.
+Each thread has its own program counter; the threads that are furthest back advance
+together. A shuffle waits for its warp, a barrier for the block. Accesses are checked for
+bounds and alignment.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Block:
                 self.labels[line[:-1]] = at
             else:
                 at += 1
-        # Memory i begins at address i * 2^40; behind parameters are tables of constants,
-        # then arrays in shared memory.
+        # Memory i begins at address i * 2^40. Tables of constants follow the parameters,
+        # and arrays in shared memory follow the tables.
         self.memories = [*memories]
         self.named, self.sharedBytes = {}, entry.shared
         for name, table in entry.tables.items():
@@ -113,8 +113,8 @@ class Block:
         self.order = self.find_order()
 
     def find_order(self):
-        """Of each instruction the number of a place behind all that lead to it but
-        by loops: threads that come there first wait for the others of their warp."""
+        """Numbers the instructions in topological order, without the back edges of loops:
+        threads that arrive first wait for the others of their warp."""
         following = []
         for at, line in enumerate(self.code):
             target = re.search(r"\bbra(?:\.uni)?\s+(\S+)", line)
@@ -143,7 +143,7 @@ class Block:
             self.step(self.code[at])
 
     def choose(self):
-        """Threads that may go on, and where they are."""
+        """Threads that can advance, and their position."""
         for at in sorted(np.unique(self.at[~self.done]), key=self.order.__getitem__):
             there = (self.at == at) & ~self.done
             op = self.code[at].split(".")[0]

@@ -37,7 +37,7 @@ def apply(op, operands, results, attributes, backend):
 
 
 def quantize(x, form, parts, backend):
-    """The parts of a quantized f32 tensor, and what they stand for."""
+    """The parts of a quantized f32 tensor, and its dequantized values."""
     attributes = f"format = #binade.quantized<{form}>, saturate"
     operand = [(x, "f32")]
     got = apply("quantize", operand, parts, attributes, backend)

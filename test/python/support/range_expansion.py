@@ -52,7 +52,7 @@ def types(name, count):
 
 
 def body(name, count):
-    """Of %x: its parts, and %y, what they stand for."""
+    """Ops that quantize %x into its parts and dequantize these to %y."""
     *parts, numbers = types(name, count)
     values = ", ".join(f"%{part}" for part in PARTS)
     form = f"format = {FORMATS[name].attribute()}"
@@ -80,7 +80,7 @@ def write_module(name, count):
 
 
 def quantize(name, x, backend):
-    """Parts, and what they stand for, by name."""
+    """The parts of a quantized tensor and the dequantized values, by name."""
     kinds = types(name, len(x))
     module = f"func.func @f(%x: {kinds[-1]}) -> ({', '.join(kinds)}) {{{body(name, len(x))}}}"
     values = evaluate(module, {"arg0": x}, "--backend", backend)

@@ -59,9 +59,9 @@ def run(module, inputs, *flags):
 
 
 def evaluate(module, inputs, *flags):
-    """The outputs of a module's only (or `--function`) function, by name. Beside those of
-    binade-eval there is the backend `onnx`: the module as ONNX, run by onnxruntime without
-    its optimizations, which `onnx-optimized` has."""
+    """The outputs of a module's only (or `--function`) function, by name. In addition to
+    binade-eval's backends, `onnx` exports the module and runs it in onnxruntime without
+    optimizations; `onnx-optimized` runs it with them."""
     if {"onnx", "onnx-optimized"} & {*flags}:
         from support import onnx_backend
 
@@ -183,7 +183,7 @@ def binade(*arguments, **options):
 
 
 def without_evaluation(module):
-    """A module's text without the program beside the step, which has the same ops."""
+    """A module's text without `@evaluate`, which repeats ops of the step."""
     text, count = re.subn(
         r"^  func\.func @evaluate.*?^  }", "", module, flags=re.DOTALL | re.MULTILINE
     )
@@ -202,7 +202,7 @@ g (float[2, 4] x) => (float loss) <float[4, 4] weight = {WEIGHT}> {
 
 
 def write_model(folder, text, trainable, weight):
-    """Writes `text`, ONNX in which {WEIGHT} stands for `weight`, as model.onnx."""
+    """Writes `text`, ONNX with `weight` in place of {WEIGHT}, as model.onnx."""
     import onnx  # Not every test has it.
 
     numbers = ", ".join(str(value) for value in np.ravel(weight))

@@ -11,7 +11,7 @@ F32 = np.float32
 
 
 class Rule:
-    """What a rule file says of its states, settings and formulas."""
+    """The states, settings and formulas of a rule file."""
 
     def __init__(self, name):
         self.name = name
@@ -30,12 +30,12 @@ class Rule:
 
     @property
     def prepares(self):
-        """Forms of `prepare`: "" for the one without a name."""
+        """Names of the forms of `prepare`: "" for the unnamed form."""
         pattern = rf"@{self.name}\.prepare(?:\.([\w.]+))?\(%p"
         return [form or "" for form in re.findall(pattern, self.text)]
 
     def state_shapes(self, shape, form):
-        """Shapes of the states of a parameter; rows and columns are of matrices."""
+        """Shapes of a parameter's states, some of which have one value per row or column."""
         if form is None:
             return [shape] * len(self.states)
         name = f"prepare.{form}" if form else "prepare"
@@ -47,7 +47,7 @@ class Rule:
         return [{"rows": rows, "columns": columns}.get(kind, shape) for kind in kinds]
 
     def write_scalars(self, hypers):
-        """Lines that make `%k`, the scalars of the step behind `%step`."""
+        """Lines that compute `%k`, the scalars of the step number `%step`."""
         assert len(hypers) == len(self.hypers), self.hypers
         lines = [
             f"  %h{i} = binade.constant dense<{h:.17e}> : tensor<f64>"
@@ -66,12 +66,12 @@ def update_module(
     rule, hypers, shape, kept=None, form=None, parameter="f32", master=None,
     factors=0, skip=False,
 ):  # fmt: skip
-    """`@step(p, g, step, s0..., f0..., skip) -> (p, s0...)` over one parameter of
-    `shape`, an int or tuple. `kept` has a format per state, or None for f32: then
-    `s0` is `s0.0`, `s0.1`... `master` is what keeps updates, in the last state, and its
-    element; `form` names the rule's `prepare`, "" the one without a name. Forms that
-    answer to gradients that are not finite come with the `update` that does, which may
-    draw from `seed` and `place`."""
+    """`@step(p, g, step, s0..., f0..., skip) -> (p, s0...)` for one parameter of `shape`,
+    an int or tuple. `kept` has a format per state, or None for f32; a quantized state `s0`
+    has the parts `s0.0`, `s0.1`... `master` is the kind of companion, which is the last
+    state, and its element type. `form` names the rule's `prepare`, "" the unnamed one. A
+    form that ends in "shrink" uses `update.shrink`, which reacts to gradients that are not
+    finite and draws from `seed` and `place`."""
     rule = Rule(rule)
     draws = (form or "").endswith("shrink")
     if draws:
@@ -99,7 +99,7 @@ def update_module(
     if master:
         attributes.append(f"master = #binade.master<{master[0]}>")
         if master[1]:
-            states.append(("beside", tensor_type(shape, master[1])))
+            states.append(("companion", tensor_type(shape, master[1])))
     more = [("step", "tensor<i64>"), *states]
     more += [(f"f{i}", scalar) for i in range(factors)]
     more += [("skip", "tensor<i1>")] * skip

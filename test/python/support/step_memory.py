@@ -35,7 +35,7 @@ def keep(x):
 
 
 def find_saved(bundle, arena, expected):
-    """Whether a buffer of what waits for the backward part holds these bytes."""
+    """Whether a buffer saved for the backward pass holds these bytes."""
     name = {E4M3: "F8_E4M3", BF16: "BF16"}[expected.dtype.type]
     return any(
         arena[index].tobytes() == expected.tobytes()

@@ -1,4 +1,4 @@
-"""Bits of parameters in 16 bits, and what is stored with them."""
+"""Parameters of 16 bits, and the companions stored in addition to them."""
 
 import numpy as np
 from support.paths import ROOT
@@ -17,13 +17,15 @@ def assert_equal_bits(actual, expected):
 
 
 def start(master, values, parameter=BF16):
-    """Parameter and what is beside it for f32 `values`, by the definitions."""
+    """The parameter and its companion for f32 `values`, by the definitions."""
     word = values.view(np.uint32)
     low = (word & 0xFFFF).astype(np.uint16).view(np.int16)
     high = (word >> 16).astype(np.uint16)
     if master == "split_trunc":
         return {"p": high.view(BF16), "b": low}
-    if master == "split_round":  # TransformerEngine's: up where the rest is negative.
+    if (
+        master == "split_round"
+    ):  # As TransformerEngine: up if the remainder is negative.
         return {"p": (high + (low < 0)).astype(np.uint16).view(BF16), "b": low}
     given = {"p": values.astype(parameter)}
     if master == "f32":
@@ -34,7 +36,7 @@ def start(master, values, parameter=BF16):
 
 
 def join(master, found):
-    """The f32 that a parameter and what is beside it stand for."""
+    """The f32 values that a parameter and its companion represent."""
     if master == "f32":
         return found["b"]
     high, low = bits(found["p"]).astype(np.int64), found["b"].astype(np.int64)
@@ -46,13 +48,13 @@ RULES = ROOT / "lib/Optimizer/Rules"
 STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
           "take": [], "keep": []}  # fmt: skip
 SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
-#: Type of what a remedy keeps beside the parameter.
-BESIDE = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
-          "split_trunc": "i16", "kahan": "bf16"}  # fmt: skip
+#: Element type of each kind of companion, None where the kind stores nothing.
+COMPANIONS = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
+              "split_trunc": "i16", "kahan": "bf16"}  # fmt: skip
 
 
 def read_rule(name):
-    """A shipped rule, or one whose parameter becomes the gradient, or stays."""
+    """A shipped rule; `take` sets the parameter to the gradient, `keep` leaves it."""
     if name not in ("take", "keep"):
         return (RULES / f"{name}.mlir").read_text()
     return f"""
@@ -64,12 +66,12 @@ func.func private @{name}.update(%p: f32, %g: f32) -> f32 {{
 
 
 def step_module(rule, hypers, size, master, states="f32", parameter="bf16", times=1):
-    """Updates of one parameter `p`: states `s0` ..., then `b` beside it."""
+    """Updates of one parameter `p`: states `s0` ..., then its companion `b`."""
     p, g = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>"
     kept = [(f"s{i}", f"tensor<{size}x{states}>") for i in range(len(STATES[rule]))]
-    if beside := BESIDE[master]:
-        beside = parameter if master == "kahan" else beside
-        kept.append(("b", f"tensor<{size}x{beside}>"))
+    if companion := COMPANIONS[master]:
+        companion = parameter if master == "kahan" else companion
+        kept.append(("b", f"tensor<{size}x{companion}>"))
     scalars = [f"%k#{i}" for i in range(SCALARS[rule])]
     given = [("p", p), ("g", g), ("step", "tensor<i64>"), *kept]
     types = [p, g, *(t for _, t in kept), *["tensor<f32>"] * len(scalars)]
@@ -101,10 +103,10 @@ def step_module(rule, hypers, size, master, states="f32", parameter="bf16", time
     out = ", ".join(t for _, t in results)
     values, updates = [f"%{name}" for name, _ in results], []
     for time in range(times):
-        beside = f"states({', '.join(values[1:])}) " if kept else ""
+        states_text = f"states({', '.join(values[1:])}) " if kept else ""
         updates.append(f"""
   %u{time}{f":{len(results)}" if kept else ""} = binade.optimizer_update @{rule}
-    {values[0]}, %g {beside}{given_scalars}{random}{{master = #binade.master<{master}>}}
+    {values[0]}, %g {states_text}{given_scalars}{random}{{master = #binade.master<{master}>}}
     : ({", ".join(types)}) -> ({out})""")
         values = [f"%u{time}" + f"#{i}" * bool(kept) for i in range(len(results))]
     return f"""{read_rule(rule)}
@@ -116,7 +118,7 @@ func.func @step({arguments}) -> ({names(results)}) {{
 
 
 class Update:
-    """One module, run again and again."""
+    """A module that is evaluated many times."""
 
     def __init__(self, folder, backend, *what, **more):
         self.folder, self.backend = folder, backend
@@ -137,7 +139,7 @@ class Update:
 
 
 def write(update, value, master):
-    """What an update leaves that makes `value` of 0."""
+    """The outputs of an update that starts at 0 with gradient `value`."""
     numbers = {"seed": np.int64(1), "place": np.int64(2)}
     return update(
         g=value, step=np.int64(0), **start(master, np.zeros_like(value)),

@@ -1,4 +1,4 @@
-"""PyTorch's own training, which ours is held against."""
+"""Training by PyTorch, with which tests compare Binade's training."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`binade train` on the small example, and what a refused command leaves behind."""
+"""`binade train` on the small example, and the files that a refused command leaves."""
 
 from support.paths import ROOT
 from support.reference import binade
