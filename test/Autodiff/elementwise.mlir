@@ -375,7 +375,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// What is detached is no op of the gradient.
+// A detached op receives no gradient.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[LOSS:.*]] = binade.mul %arg0, %arg0
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}

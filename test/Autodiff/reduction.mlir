@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-build-gradient --split-input-file | FileCheck %s
 
-// What was summed is spread.
+// The gradient of a reduction is broadcast to the shape of its operand.
 
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %arg0 {axes = array<i64: 1>}

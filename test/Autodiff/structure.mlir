@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-build-gradient --split-input-file | FileCheck %s
 
-// What the pass adds beside the adjoints: the seed, phases, saved values, results.
+// What the pass adds in addition to the adjoints: the seed, phases, saved values, results.
 
 // CHECK-LABEL: func.func @gradient
 // CHECK-SAME:    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}, tensor<4x8xf32> {binade.name = "w", binade.role = #binade.role<gradient>})

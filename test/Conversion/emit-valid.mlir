@@ -1,10 +1,10 @@
 // RUN: binade-opt %s --binade-emit-kernels 2>&1 | FileCheck %s
 
-// Loops are valid as they are emitted, and nothing is said on the way to them.
+// Emitted loops pass the verifier, and emitting them reports no diagnostics.
 
 // CHECK-NOT:   error
 
-// An offset of rows that are slices: the constant is of no loop.
+// The constant offset of sliced rows is defined outside of all loops.
 // CHECK-LABEL: func.func private @slice.items
 // CHECK:         %[[START:.*]] = arith.constant 256 : index
 // CHECK:         scf.for
@@ -14,7 +14,7 @@ func.func private @slice(%x: tensor<4x384xf32>) -> tensor<4x128xf32> attributes 
   return %0 : tensor<4x128xf32>
 }
 
-// Groups as long as rows are rows.
+// Groups of the length of a row are reduced as rows.
 // CHECK-LABEL: func.func private @groups.items
 // CHECK:         vector.reduction <maxui>
 func.func private @groups(%x: tensor<8x64xf32>) -> (tensor<8x1xf32>, tensor<8x64xf8E4M3FN>) attributes {binade.kernel = #binade.schedule<row_reduction>} {

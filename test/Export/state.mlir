@@ -5,7 +5,7 @@
 
 // A training step as ONNX: parameters, states and settings are inputs, whose
 // initial values are initializers. The step returns new values under names
-// that begin with `new.`; whoever runs the file passes them to the next step.
+// that begin with `new.`; the caller passes them to the next step.
 
 // CHECK: step (float[2] w, float[2] "momentum_buffer/w", int64 step, float[2] g, double lr, double momentum,
 // CHECK-SAME: => (float loss, float grad_norm, bool found_inf, float[2] "new.w", float[2] "new.momentum_buffer/w", int64 "new.step")

@@ -49,7 +49,7 @@ func.func @round_to_fewer_exponents(%a: tensor<4xf32>) {
 
 // -----
 
-func.func @results_lie_in_memory(%a: tensor<4x4xf32>) {
+func.func @result_in_compute_only_format(%a: tensor<4x4xf32>) {
   // expected-error@+1 {{result format 'tf32' is not a storage format; only operands are rounded to it}}
   %r = binade.matmul %a, %a {precision = #binade.precision<compute = tf32, accumulate = f32, result = tf32>}
     : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

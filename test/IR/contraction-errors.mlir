@@ -102,7 +102,7 @@ func.func @scaled_blocks_of_batches(%a: tensor<2x8x64xf8E4M3FN>, %s: tensor<1x8x
 
 // -----
 
-func.func @scales_of_rows_lie_turned(%a: tensor<8x256xf8E4M3FN>, %s: tensor<8x2xf32>) {
+func.func @scales_of_rows_not_transposed(%a: tensor<8x256xf8E4M3FN>, %s: tensor<8x2xf32>) {
   // expected-error@+1 {{expects scales of blocks [1, 1, 128] of 'tensor<8x256xf8E4M3FN>' and 'tensor<8x256xf8E4M3FN>', got 'tensor<8x2xf32>' and 'tensor<8x2xf32>'}}
   %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 1, 128>} : (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>, tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) -> tensor<8x8xf32>
   return

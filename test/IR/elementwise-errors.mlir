@@ -16,7 +16,7 @@ func.func @integers_and_floats(%a: tensor<4xf32>, %b: tensor<4xi64>) {
 
 // -----
 
-func.func @result_is_no_float(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+func.func @result_of_other_type(%a: tensor<4xf32>, %b: tensor<4xf32>) {
   // expected-error@+2 {{'binade.sub' op inferred type(s) 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<4xi64>'}}
   // expected-error@+1 {{failed to infer returned types}}
   %r = binade.sub %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi64>
@@ -65,7 +65,7 @@ func.func @condition_is_a_number(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tenso
 
 // -----
 
-func.func @comparison_is_no_bool(%a: tensor<4xf32>, %b: tensor<4xf32>) {
+func.func @comparison_result_not_bool(%a: tensor<4xf32>, %b: tensor<4xf32>) {
   // expected-error@+1 {{result #0 must be statically shaped tensor of 1-bit signless integer values, but got 'tensor<4xf32>'}}
   %r = binade.compare %a, %b {comparison = #binade.comparison<less>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return

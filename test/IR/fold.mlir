@@ -16,7 +16,7 @@ func.func @movement_that_moves_nothing(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Equal shapes, but the elements change places.
+// The shapes are equal, but the transpose moves elements.
 // CHECK-LABEL: func.func @square_transpose
 func.func @square_transpose(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // CHECK: binade.transpose
@@ -37,7 +37,7 @@ func.func @reshape_of_reshape(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
 
 // -----
 
-// A decision on the inner one is somebody's: it stays.
+// A reshape with a precision decision is not folded into another.
 // CHECK-LABEL: func.func @decided_reshape
 func.func @decided_reshape(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
   // CHECK: binade.reshape %arg0 {precision
@@ -65,7 +65,7 @@ func.func @one_value_everywhere() -> tensor<8x4xf32> {
 
 // -----
 
-// A pad of a constant is no constant: there are zeros around it.
+// The pad of a splat constant does not fold to a splat: it adds zeros.
 // CHECK-LABEL: func.func @pad_adds_zeros
 func.func @pad_adds_zeros() -> tensor<8xf32> {
   // CHECK: binade.pad

@@ -43,7 +43,7 @@ func.func @initial_rounded(%x: tensor<2xbf16> {binade.init = dense<0.0> : tensor
 // -----
 
 // expected-error@+1 {{initializes argument 0 by #binade.companion, but 'stochastic' stores nothing in addition to the parameter}}
-func.func @initial_beside(%x: tensor<2xf32> {binade.init = #binade.companion<"w", stochastic>}) {
+func.func @initial_companion(%x: tensor<2xf32> {binade.init = #binade.companion<"w", stochastic>}) {
   return
 }
 

@@ -136,7 +136,7 @@ func.func @copy_missing(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>
 binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
-func.func @rest_of_floats(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
+func.func @remainder_of_floats(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>) {
   // expected-error@+1 {{'binade.optimizer_update' op expects 'i16' in the last state, which 'split_trunc' keeps, got 'f32'}}
   %n:3 = binade.optimizer_update @rule %p, %g states(%s, %s) {master = #binade.master<split_trunc>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>)
   return

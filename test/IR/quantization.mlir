@@ -23,7 +23,7 @@ func.func @group_max(%x: tensor<8x64xf32>) -> tensor<8x4xf32> {
   return %y : tensor<8x4xf32>
 }
 
-// Rounded by chance, it draws; what codes stand for does not depend on it.
+// Stochastic rounding draws random numbers; dequantization does not depend on the rounding.
 // CHECK-LABEL: func.func @stochastic
 func.func @stochastic(%x: tensor<8x64xf32>, %rng: tensor<2xi64>, %u: tensor<8x64xf32>, %s: tensor<8xf32>) {
   // CHECK: binade.quantize %{{.*}} rng(%{{.*}}) {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, stochastic>, saturate, stream = 7 : i64} : (tensor<8x64xf32>, tensor<2xi64>)
@@ -47,7 +47,7 @@ func.func @granularities(%x: tensor<2x5x64xf32>) {
   return
 }
 
-// Codes of less than 8 bits lie in bytes, those of a book of 16 values two in one.
+// Codes of less than 8 bits are stored in one byte each, those of a book of 16 values in pairs.
 // CHECK-LABEL: func.func @narrow
 func.func @narrow(%x: tensor<3x5xf32>) {
   // CHECK: binade.quantize {{.*}} -> (tensor<3x5xi8>, tensor<3xf8E8M0FNU>)

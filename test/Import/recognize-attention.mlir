@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
-// softmax(q k^T scale + mask) v with a mask that hides exactly what is later. The
-// transpose of the keys is absorbed.
+// softmax(q k^T scale + mask) v with a mask that hides exactly the later positions. The
+// transpose of the keys becomes part of the attention op.
 
 // CHECK-LABEL: func @causal
 // CHECK-SAME:    %[[Q:.*]]: tensor<2x3x4xf32>, %[[K:.*]]: tensor<2x3x4xf32>, %[[V:.*]]: tensor<2x3x5xf32>
@@ -169,7 +169,7 @@ func.func @merged(%q: tensor<2x3x8x16xf32>, %k: tensor<2x3x8x16xf32>, %v: tensor
 
 // -----
 
-// Another split of the merged axis is another function: nothing is taken apart.
+// The merged axis is split in other sizes, which is another function: the matmul stays.
 
 // CHECK-LABEL: func.func @other_split(
 // CHECK:         binade.matmul {{.*}} -> tensor<6x8x8xf32>

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
 // x 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as exporters write it. The
-// new op stands for all of the nodes.
+// location of the new op contains those of all nodes.
 
 // CHECK-LABEL: func @by_tanh
 // CHECK-NEXT:    %[[Y:.*]] = binade.gelu %arg0 {approximate = #binade.approximation<tanh>}

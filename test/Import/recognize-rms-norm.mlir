@@ -79,7 +79,7 @@ func.func @without_scale(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   return %d : tensor<2x4xf32>
 }
 
-// A factor of rows is no scale, and stays.
+// A factor per row is not the scale of the norm, and stays.
 
 // CHECK-LABEL: func @scale_of_rows
 // CHECK:         %[[N:.*]], %{{.*}} = binade.rms_norm %arg0
@@ -119,12 +119,12 @@ func.func @sum(%x: tensor<2x4xf32>, %w: tensor<4xf32>) -> tensor<2x4xf32> {
   return %y : tensor<2x4xf32>
 }
 
-// The epsilon beside the root.
+// The epsilon is added to the root instead of under it.
 
-// CHECK-LABEL: func @epsilon_beside_the_root
+// CHECK-LABEL: func @epsilon_outside_the_root
 // CHECK-NOT:     binade.rms_norm
 // CHECK:         binade.sqrt
-func.func @epsilon_beside_the_root(%x: tensor<2x4xf32>, %w: tensor<4xf32>) -> tensor<2x4xf32> {
+func.func @epsilon_outside_the_root(%x: tensor<2x4xf32>, %w: tensor<4xf32>) -> tensor<2x4xf32> {
   %eps = binade.constant dense<1.0e-5> : tensor<2x1xf32>
   %sq = binade.mul %x, %x : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %m = binade.reduce_mean %sq {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
@@ -195,7 +195,7 @@ func.func @times_the_root(%x: tensor<2x4xf32>, %w: tensor<4xf32>) -> tensor<2x4x
   return %y : tensor<2x4xf32>
 }
 
-// Somebody else reads the root.
+// Another op reads the root.
 
 // CHECK-LABEL: func @root_is_used
 // CHECK-NOT:     binade.rms_norm

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
-// x sigmoid(x), as exporters write it. The new op stands for both nodes.
+// x sigmoid(x), as exporters write it. The new op replaces both.
 
 // CHECK-LABEL: func @product
 // CHECK-NEXT:    %[[Y:.*]] = binade.silu %arg0
@@ -31,7 +31,7 @@ func.func @of_another_value(%x: tensor<8xf32>, %z: tensor<8xf32>) -> tensor<8xf3
   return %1 : tensor<8xf32>
 }
 
-// Somebody else reads the sigmoid.
+// Another op reads the sigmoid.
 
 // CHECK-LABEL: func @sigmoid_is_used
 // CHECK-NOT:     binade.silu

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
-// exp(x - max) over its sum, between two products: attention, too.
+// exp(x - max) / sum between two matmuls is recognized as attention, too.
 
 // CHECK-LABEL: func @attention
 // CHECK-NEXT:    binade.attention %arg0, %arg1, %arg2 {scale = 1.000000e+00 : f64}
@@ -18,7 +18,7 @@ func.func @attention(%q: tensor<3x4xf32>, %k: tensor<6x4xf32>,
   return %a : tensor<3x4xf32>
 }
 
-// Of a square matrix the sums of columns are spread over its rows: none of it is softmax.
+// Sums of a square matrix are broadcast along the other axis: this is not softmax.
 
 // CHECK-LABEL: func @columns
 // CHECK-NOT:     softmax

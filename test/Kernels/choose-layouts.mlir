@@ -30,9 +30,9 @@ func.func @step(%x: tensor<2x4x5x6xf32>, %w: tensor<4x4x3x3xf32>, %c: tensor<4xf
 
 // -----
 
-// The backward half. Broadcasts and constants are built in the layout that their reader
-// wants: the operand of a broadcast is transposed where its axes change their order.
-// The gradient of the weight and of the image are row-major for who asked for them.
+// The backward half. Broadcasts and constants are built in the layout that their user
+// needs: the operand of a broadcast is transposed where its axes change their order.
+// The gradients of the weight and of the image are returned in row-major order.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[X:.*]] = binade.transpose %arg0 {{.*}} -> tensor<2x5x6x4xf32>

@@ -31,8 +31,8 @@ func.func @step(%x: tensor<2x8xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
 
 // -----
 
-// A value beside its transposed copy: the copy is kept, for what reads it wants it as
-// it is, and turned back.
+// A value and its transposed copy are both saved: only the copy is kept, which its user
+// reads directly. The other user reads it transposed back.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[E:.*]] = binade.exp %arg0

@@ -1,8 +1,8 @@
 // RUN: binade-opt %s --binade-expand-composites | FileCheck %s
 
-// What a rule needs of whole tensors is computed from what the update decodes: the
-// unscaled gradient, all bits of the parameter, the numbers that codes stand for. States
-// that the rule's update does not know are new by then; a skipped step keeps them.
+// `prepare` of a rule computes on whole tensors from what the update decodes: the
+// unscaled gradient, all bits of the parameter, dequantized states. It also computes new
+// values of states that the rule's update does not have; a skipped step keeps the old.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[LOW:.*]] = binade.reshape %arg5 {{.*}} -> tensor<4x8xi16>

@@ -119,8 +119,8 @@ func.func @step(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// A reduction of all elements takes in what it reduces, and others of the same. What
-// reads the sum waits for it.
+// A full reduction is fused with its producer and with other full reductions of the same
+// value. The users of the sum are in a later kernel.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[Y:.*]]:3 = binade.launch [@mul_reduce_max_0](%arg0)
@@ -140,8 +140,8 @@ func.func @step(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
 
 // -----
 
-// Siblings that one op reads are one kernel with it, as long as neither waits for the
-// other; what is only read through a cast by the kernel itself stays inside.
+// Siblings that one op reads form one kernel with it, if neither depends on the other; a
+// value whose only user is a cast in the kernel is not a result of the kernel.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[Y:.*]] = binade.launch [@exp_mul_0](%arg0, %arg1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf64>
@@ -175,7 +175,7 @@ func.func @step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Updates stand side by side in one launch, but not with the one that they go on from.
+// Independent updates share one launch; an update that reads the result of another does not.
 
 binade.optimizer @sgd {states = [], hypers = []}
 func.func private @sgd.update(%p: f32, %g: f32) -> f32 {
@@ -270,8 +270,8 @@ func.func @step(%x: tensor<32x64xf32>) -> (tensor<2x64xf32>, tensor<32x4xf32>, t
 
 // -----
 
-// A number that is returned is computed again by what reads it, and so is an index that
-// follows from it.
+// The users of a returned value recompute it in their kernels, and so an index that is
+// computed from it.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[A:.*]] = binade.launch [@neg_0](%arg0)

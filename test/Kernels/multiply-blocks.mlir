@@ -10,7 +10,7 @@
 #row = #binade.quantized<f8E4M3FN, per_block<1, 128>, scale = f32, rule = inverse_power>
 #block = #binade.quantized<f8E4M3FN, per_block<128, 128>, scale = f32, rule = inverse_power>
 
-// Scales of rows lie along rows; those of blocks along what is summed, padded to 16 bytes.
+// Scales of rows are contiguous along rows, those of blocks along the summed axis (padded).
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[XS:.*]] = binade.transpose %arg1 {permutation = array<i64: 1, 0>} : (tensor<32x3xf32>) -> tensor<3x32xf32>
@@ -30,7 +30,7 @@ func.func @step(%x: tensor<32x320xf8E4M3FN>, %xs: tensor<32x3xf32>, %w: tensor<1
 #row = #binade.quantized<f8E4M3FN, per_block<1, 128>, scale = f32, rule = inverse_power>
 #block = #binade.quantized<f8E4M3FN, per_block<128, 128>, scale = f32, rule = inverse_power>
 
-// By a weight that lies the other way: its codes and scales are turned.
+// A weight that is not transposed: its elements and scales are transposed first.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[W:.*]] = binade.transpose %arg2 {{.*}} -> tensor<144x512xf8E4M3FN>
@@ -48,7 +48,7 @@ func.func @step(%x: tensor<32x512xf8E4M3FN>, %xs: tensor<32x4xf32>, %w: tensor<5
 
 #column = #binade.quantized<f8E4M3FN, per_block<128, 1>, scale = f32, rule = inverse_power>
 
-// The gradient of a weight sums along columns, and so do scales of columns: they lie right.
+// The gradient of a weight sums along columns, for which scales of columns have the right order.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[DY:.*]] = binade.transpose %arg2 {{.*}} -> tensor<48x256xf8E4M3FN>
@@ -66,7 +66,7 @@ func.func @step(%x: tensor<256x64xf8E4M3FN>, %xs: tensor<2x64xf32>, %dy: tensor<
 
 #row = #binade.quantized<f8E4M3FN, per_block<1, 128>, scale = f32, rule = inverse_power>
 
-// Scales in one line lie both ways.
+// Scales in one column are reshaped, not transposed.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[S:.*]] = binade.reshape %arg1 : (tensor<32x1xf32>) -> tensor<1x32xf32>

@@ -10,8 +10,8 @@
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 #e5m2 = #binade.quantized<f8E5M2, per_tensor, scale = f32>
 
-// What is summed lies along rows: of the first side's as it is, of the second's where it
-// is transposed. Others are turned.
+// The summed axis must be contiguous: the last axis of the left operand, and of the right
+// operand where it is transposed. Other operands are transposed first.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[Y:.*]] = binade.scaled_matmul %arg0, %arg1, %arg2, %arg3 : (tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<48x64xf8E4M3FN>, tensor<f32>) -> tensor<32x48xbf16>
@@ -21,19 +21,19 @@
 // CHECK:         %[[X:.*]] = binade.transpose %arg0
 // CHECK:         %[[DW:.*]] = binade.scaled_matmul %[[DY]], %arg6, %[[X]], %arg1 : (tensor<48x32xf8E5M2>, tensor<f32>, tensor<64x32xf8E4M3FN>, tensor<f32>) -> tensor<48x64xf32>
 
-// A bias meets the sum before it is rounded.
+// A bias is added to the sum before rounding.
 
 // CHECK:         %[[SUM:.*]] = binade.scaled_matmul %arg0, %arg1, %arg2, %arg3 {{.*}} -> tensor<32x48xf32>
 // CHECK:         %[[BIAS:.*]] = binade.broadcast %arg4
 // CHECK:         %[[BIASED:.*]] = binade.add %[[SUM]], %[[BIAS]]
 // CHECK:         %[[ROUNDED:.*]] = binade.cast %[[BIASED]] : (tensor<32x48xf32>) -> tensor<32x48xbf16>
 
-// Two of E5M2, and rows that are no multiple of 16 bytes, are multiplied in bf16.
+// Two E5M2 operands, and rows that are not a multiple of 16 bytes, are multiplied in bf16.
 
 // CHECK:         binade.matmul {{.*}} (tensor<32x48xbf16>, tensor<32x48xbf16>) -> tensor<32x32xf32>
 // CHECK:         binade.matmul {{.*}} (tensor<32x40xbf16>, tensor<40x64xbf16>) -> tensor<32x64xf32>
 
-// The library has a bias of the result's format; another is added behind it.
+// The library adds a bias of the result's format; others are added after the matmul.
 
 // CHECK:         binade.matmul %{{[^,]*}}, %{{[^,]*}} : (tensor<32x64xbf16>, tensor<64x48xbf16>) -> tensor<32x48xf32>
 // CHECK:         binade.matmul %{{[^,]*}}, %{{[^,]*}}, %arg4 : (tensor<32x64xbf16>, tensor<64x48xbf16>, tensor<48xf32>) -> tensor<32x48xf32>

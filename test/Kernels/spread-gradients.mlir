@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-optimizer-pipeline=optimizer=sgd --binade-kernels-pipeline | FileCheck %s
 
-// A gradient that is one number everywhere is spread in memory, behind what computes
-// the number: a kernel over many tensors sees one element and cannot spread it anew.
+// A gradient that is a broadcast scalar is materialized in memory after the scalar is
+// computed: a multi-tensor kernel indexes elements and cannot broadcast a scalar.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[D:.*]] = binade.launch [@[[DIV:div_[0-9]+]]](%{{.*}})

@@ -96,7 +96,7 @@ func.func @step(%x: tensor<15x32xf32>, %labels: tensor<15xi64>) -> tensor<15xf32
 
 // -----
 
-// What nobody reads is left alone.
+// Values without users are not tiled.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT:     binade.tile

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-kernels-pipeline | FileCheck %s
 
-// A launch over many tensors has one number of each kind for all of them: two ops that sum
-// tensors to numbers share a kernel, and no launch.
+// A multi-tensor launch has one scalar result of each kind for all of its tensors: two ops
+// that reduce tensors to scalars share a kernel, but not a launch.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:      (%[[A:.*]]: tensor<8x4xf32> {{.*}}, %[[B:.*]]: tensor<6xf32>

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --binade-write-transposed-operands --binade-form-kernels | FileCheck %s
 
-// Codes that the backward part reads by columns are written in both orders by the kernel
-// that makes them: behind views, and what waits is the other order.
+// Quantized values that the backward pass reads by columns are written in both orders by
+// the kernel that quantizes them, also through reshapes. The transposed copy is saved.
 
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 module attributes {binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>} {
@@ -32,7 +32,7 @@ func.func @step(%x: tensor<4x16x32xf32>, %s: tensor<f32>, %w: tensor<48x32xf8E4M
 
 // -----
 
-// The largest magnitude of what is encoded is found on the way.
+// The same kernel computes the absmax of the encoded values.
 
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 module attributes {binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>} {
@@ -52,8 +52,8 @@ func.func @step(%x: tensor<64x32xf32>, %s: tensor<f32>) -> (tensor<64x32xf8E4M3F
 
 // -----
 
-// Not where the codes wait too, nor in a kernel that walks over rows, nor for numbers of
-// other than a byte, nor where columns are no words.
+// Not where the original order is saved, too, nor in a kernel that reduces rows, nor for
+// elements of more than a byte, nor where 30 columns are not a multiple of a word.
 
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 module attributes {binade.target = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>} {
@@ -79,7 +79,7 @@ func.func @step(%x: tensor<64x32xf32>, %s: tensor<f32>, %odd: tensor<64x30xf32>)
 
 // -----
 
-// A CPU reads codes as they are.
+// On CPUs, the transpose stays a kernel of its own.
 
 #e4m3 = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>
 

@@ -5,7 +5,7 @@
 // RUN:     '--binade-insert-requested-statistics=requests=gradient:norm,zeros;scaled_gradient:norm,zeros,absmax' \
 // RUN:     --binade-kernels-pipeline | FileCheck %s --check-prefix=KERNELS
 
-// A gradient is measured once for all who ask. The norm that is told and the clip share one
+// A gradient is measured once for all requests. The reported norm and the clip share one
 // square root of the sum of squares; statistics share theirs, and where there is no loss scale
 // both kinds of gradients do.
 

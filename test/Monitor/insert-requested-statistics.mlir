@@ -8,8 +8,8 @@
 // RUN:   | FileCheck %s --check-prefix=UNKNOWN
 // RUN: binade-opt %s --binade-insert-requested-statistics | FileCheck %s --check-prefix=NONE
 
-// What is asked for stands behind the ops of the step, in the phase of the value, and says
-// how often it is executed. A node has one output, the last op's.
+// Requested statistics are inserted after the ops of the step, in the phase of the value,
+// with the interval of their execution. A node has one output, the last op's.
 
 // NONE-NOT: binade.every
 

@@ -3,8 +3,8 @@
 // RUN: not binade-opt %s --binade-monitor-pipeline=statistics=mean 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ERROR
 
-// Values whose format can be chosen are counted behind what makes them, in its phase;
-// integers are not, and what is saved is not counted twice. Names tell equal ops apart.
+// Values whose format can be chosen are counted after their producer, in its phase;
+// integers are not, and saved values are not counted twice. Names distinguish equal ops.
 
 // NONE-NOT: binade.statistics
 // ERROR: error: {{.*}}expected statistics such as 'amax|zeros', got 'mean'

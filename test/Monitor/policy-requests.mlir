@@ -2,7 +2,7 @@
 // RUN: sed 's|weight/none.:norm|weight:nrom|' %s | not binade-opt --binade-insert-requested-statistics 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=UNKNOWN
 
-// Who asks in vain is named.
+// The error names the setting whose request is invalid.
 
 // CHECK: error: 'statistics' of the policy 'weight/none*:norm' matches no value of the step
 // UNKNOWN: error: 'statistics' of the policy 'weight:nrom': no statistic is called 'nrom'

@@ -6,7 +6,7 @@
 // CHECK:         %[[Y:.*]] = binade.neg %arg0
 // CHECK-NEXT:    %[[F16:.*]] = binade.cast %[[Y]] : (tensor<4xf32>) -> tensor<4xf16>
 // CHECK:         binade.cast %[[F16]] {binade.every = 1 : i64} : (tensor<4xf16>) -> tensor<4xf32>
-// Half of the least number of f16.
+// Half of the smallest f16 value.
 // CHECK:         dense<2.98023224E-8>
 func.func @step(
     %x: tensor<4xf32> {binade.role = #binade.role<batch>, binade.name = "x"})

@@ -18,7 +18,7 @@
 // CHECK:       binade.optimizer_update @sgd %[[B1:[^,]*]], {{.*}} scalars(%[[SECOND]]#0
 // CHECK-NOT:   binade.optimizer_scalars
 
-// The last group that matches wins; a set that nobody has is not there.
+// The last group that matches wins; settings that no parameter uses are not added.
 // LAST-LABEL: func.func @step(
 // LAST-SAME:  {binade.init = dense<1.250000e-01> : tensor<f64>, binade.name = "lr",
 // LAST-SAME:  {binade.init = dense<2.500000e-01> : tensor<f64>, binade.name = "lr@1",

@@ -16,7 +16,7 @@
 // CLIP:         %[[ROUNDED:.*]] = binade.cast %[[FACTOR]] {{.*}} -> tensor<f32>
 // The metric is the norm before clipping.
 // CLIP:         %[[METRIC:.*]] = binade.cast %[[NORM]] {{.*}} -> tensor<f32>
-// What is huge is so behind clipping.
+// The check for huge norms follows clipping.
 // CLIP:         %[[CLIPPED:.*]] = binade.min %[[NORM]],
 // CLIP:         %[[HUGE:.*]] = binade.compare %[[CLIPPED]],
 // CLIP:         %[[BAD:.*]] = binade.select %[[HUGE]], %[[HUGE]], %[[INF]]

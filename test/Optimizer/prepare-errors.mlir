@@ -6,7 +6,7 @@
 // RUN: %{errors} FORM
 // FORM: error: optimizer 'tiger' has no form 'column'; expected one of {{.*}}dimension
 
-// What a run takes of every form is none to choose.
+// `shrink` is a suffix of other forms and cannot be chosen itself.
 // REDEFINE: %{append} = optimizer=tiger group=*:form=shrink
 // RUN: %{errors} MODE
 // MODE: error: optimizer 'tiger' has no form 'shrink'; expected one of

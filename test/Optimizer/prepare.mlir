@@ -14,7 +14,7 @@
 // TIGER: optimizer_update @tiger %{{.*}} {{.*}}prepare = @tiger.prepare.shift} {{.*}} loc("norm.shift")
 // TIGER: optimizer_update @tiger %{{.*}} {{.*}}prepare = @tiger.prepare.scale} {{.*}} loc("gain")
 
-// A form of the user's takes the place of the one without a name, for all or by name.
+// A form in the settings replaces the unnamed one, for all parameters or by name.
 
 // REDEFINE: %{append} = optimizer=tiger settings=form=dimension group=wide:form=embedding
 // RUN: %{step} FORM

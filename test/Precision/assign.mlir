@@ -8,7 +8,7 @@
 // CHECK-SAME:    %arg0: tensor<8x64xf32>, %arg1: tensor<64x64xf32>, %arg2: tensor<64xf32>
 module {
   func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
-    // What sums products is narrow and sums in f32.
+    // Contractions compute in the narrow format and accumulate in f32.
     // CHECK: binade.matmul {{.*}} {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, rule = "class allow">} : (tensor<8x64xf32>, tensor<64x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     %0 = binade.matmul %x, %w, %b : (tensor<8x64xf32>, tensor<64x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     // The operand rule: narrow where all floating-point operands are ...
@@ -36,7 +36,7 @@ module {
 
 // -----
 
-// Masks and indices are no floating-point operands, and integer ops have no decision.
+// Masks and indices do not count as floating-point operands; integer ops have no decision.
 
 // CHECK-LABEL: func.func @step
 func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x8xf32>, %mask: tensor<8x8xi1>, %labels: tensor<8xi64>)
@@ -55,8 +55,8 @@ func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x8xf32>, %mask: tensor<8x8xi1
 
 // -----
 
-// A decision without a rule is a pin: it stays, and others follow it. One with a rule
-// is made again.
+// A decision without a rule is a pin: it stays, and others follow it. A decision with a
+// rule is replaced.
 
 // CHECK-LABEL: func.func @step
 func.func @step(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {

@@ -10,7 +10,7 @@
 // ALL-SAME:   #binade.saved<keep, "matmul at 'b'", tensor<64x96xf32>>,
 // ALL-SAME:   #binade.saved<keep, "matmul at 'c'", tensor<64x96xf32>>]
 
-// What is exact comes first: two ops make a value from one that is kept.
+// Exact changes come first: two ops recompute a value from one that is kept.
 
 // EXACT:      <keep, "matmul at 'a'"
 // EXACT-SAME: <recompute, "exp at 'e'"
@@ -22,7 +22,7 @@
 // EXACT:      %[[E:.*]] = binade.exp %[[T]] {binade.phase = #binade.phase<backward>}
 // EXACT:      binade.matmul %[[E]], %{{.*}} {binade.phase = #binade.phase<backward>, transpose_lhs}
 
-// Then codes: at first of the value of which one gradient alone is made.
+// Then values are quantized, first the one that only one gradient depends on.
 
 // ONE:      <keep, "matmul at 'a'"
 // ONE-SAME: <recompute, "exp at 'e'"
@@ -36,7 +36,7 @@
 // ONE-SAME:   binade.phase = #binade.phase<backward>
 // ONE-NEXT: binade.matmul %[[D]], %{{.*}} {binade.phase = #binade.phase<backward>, transpose_lhs}
 
-// An error in the others goes on; that which is read last reaches the fewest gradients.
+// Errors of the others propagate; the value that is read last affects the fewest gradients.
 
 // TWO:      <quantize, "matmul at 'a'"
 // TWO-SAME: <recompute, "exp at 'e'"

@@ -24,9 +24,9 @@ func.func @widening_goes_down(%x: tensor<8x64xbf16>) -> tensor<64x8xf32> {
   return %1 : tensor<64x8xf32>
 }
 
-// One row of a hundred is taken: only that is cast.
-// CHECK-LABEL: func.func @behind_a_slice
-func.func @behind_a_slice(%x: tensor<100x64xf32>, %y: tensor<100x64xf32>) -> (tensor<1x64xbf16>, tensor<1x64xbf16>) {
+// Of a hundred rows one is used: only that row is cast.
+// CHECK-LABEL: func.func @after_a_slice
+func.func @after_a_slice(%x: tensor<100x64xf32>, %y: tensor<100x64xf32>) -> (tensor<1x64xbf16>, tensor<1x64xbf16>) {
   // CHECK: %[[A:.*]] = binade.slice %arg0
   // CHECK: binade.cast %[[A]] : (tensor<1x64xf32>) -> tensor<1x64xbf16>
   // CHECK: %[[B:.*]] = binade.slice %arg1
@@ -76,8 +76,8 @@ func.func @parts(%x: tensor<8x12xf32>) -> (tensor<8x4xbf16>, tensor<8x4xbf16>, t
   return %3, %4, %5 : tensor<8x4xbf16>, tensor<8x4xbf16>, tensor<8x4xbf16>
 }
 
-// Arithmetic, a second reader in f32, pins and ops that nobody decided about keep a
-// cast where it is; a decision says what is moved now.
+// A cast does not move across arithmetic, ops with a second user in f32, pins and ops
+// without a decision. The decision of an op that it moves across changes with it.
 // CHECK-LABEL: func.func @stays
 func.func @stays(%x: tensor<8x64xf32>) -> (tensor<64x8xbf16>, tensor<64x8xf32>, tensor<8x64xbf16>, tensor<64x8xbf16>, tensor<64x8xbf16>) {
   // CHECK: %[[A:.*]] = binade.transpose %arg0 {{.*}} : (tensor<8x64xf32>)
@@ -106,7 +106,7 @@ func.func @undecided(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
   return %1 : tensor<64x8xbf16>
 }
 
-// What a rule says waits as it says.
+// A value with a rule for its saved format is saved in that format.
 // CHECK-LABEL: func.func @saved_by_rule
 func.func @saved_by_rule(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
   // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}} : (tensor<8x64xf32>) -> tensor<8x64xf32>

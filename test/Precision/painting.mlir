@@ -1,5 +1,5 @@
-// Grappler's painting on graphs worked by hand from the steps of its
-// auto_mixed_precision.cc. The comment behind each op is what the steps give.
+// Grappler's painting on graphs whose results were derived by hand from the steps of its
+// auto_mixed_precision.cc. The CHECK line before each op has the result of the steps.
 
 // RUN: split-file %s %t
 // RUN: binade-opt %t/chain.mlir --binade-assign-precision=policy=%t/policy.yaml | FileCheck %s --check-prefix=CHAIN
@@ -18,9 +18,9 @@ rules:
 
 //--- chain.mlir
 // deny -> infer -> clear -> infer -> clear -> allow -> infer: deny spreads to the
-// second infer op; the clear op behind it leads to no infer or deny op but through
-// the allow op, so that it stays clear, and is painted beside the allow op. The last
-// infer op lies between no two allow ops.
+// second infer op; the clear op after it leads to infer and deny ops only through the
+// allow op, so that it stays clear, and is painted like the adjacent allow op. The last
+// infer op is not between two allow ops.
 // CHAIN-LABEL: @step
 func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // CHAIN: binade.exp {{.*}}compute = f32
@@ -44,7 +44,7 @@ func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // BETWEEN-LABEL: @step
 func.func @step(%x: tensor<8x8xf32>, %r: tensor<8x8xf32>, %w: tensor<8x8xf32>)
     -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
-  // Beside the first allow op, moving an argument.
+  // Adjacent to the first allow op, moving an argument.
   // BETWEEN: binade.neg {{.*}}compute = f16
   %0 = binade.neg %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // BETWEEN: binade.matmul {{.*}}compute = f16
@@ -57,7 +57,7 @@ func.func @step(%x: tensor<8x8xf32>, %r: tensor<8x8xf32>, %w: tensor<8x8xf32>)
   %3 = binade.relu %2 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // BETWEEN: binade.matmul {{.*}}compute = f16
   %4 = binade.matmul %3, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  // Behind the last allow op: infer stays wide, and so does what follows it ...
+  // After the last allow op: infer stays wide, and so does what follows it ...
   // BETWEEN: binade.mul {{.*}}compute = f32
   %5 = binade.mul %4, %r : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   // BETWEEN: binade.abs {{.*}}compute = f32
@@ -96,7 +96,7 @@ func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %3 = binade.sigmoid %2 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // UNLISTED: binade.matmul {{.*}}compute = f16
   %4 = binade.matmul %3, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  // A deny op that reads an allow op beside one that does not: both ways are cut.
+  // A deny op reads an allow op, and so does a clear op: both edges are cast.
   // UNLISTED: binade.exp {{.*}}compute = f32
   %5 = binade.exp %4 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   // UNLISTED: binade.add {{.*}}compute = f32

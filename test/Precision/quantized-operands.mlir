@@ -14,8 +14,8 @@
 // ASSIGN:         binade.matmul {{.*}}operands = [#binade.quantized<f8E5M2, {{[^>]*}}>, #binade.quantized<f8E4M3FN, {{[^>]*}}>]{{.*}} transpose_rhs
 // ASSIGN:         binade.matmul {{.*}}operands = [#binade.quantized<f8E4M3FN, {{[^>]*}}>, #binade.quantized<f8E5M2, {{[^>]*}}>]{{.*}} transpose_lhs
 
-// A tensor is quantized once, right behind what made it. What waits for the backward
-// part is codes, of weights too.
+// A tensor is quantized once, directly after its producer. Quantized values are saved for
+// the backward pass, those of weights too.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[W:.*]]:2 = binade.quantize %arg1 {format = #binade.quantized<f8E4M3FN, {{.*}}saturate}
@@ -33,8 +33,8 @@
 // CHECK:         %[[HB:.*]] = binade.dequantize %[[H_KEPT]], %{{.*}} {binade.phase = #binade.phase<backward>
 // CHECK:         binade.matmul %[[HB]], %{{.*}} {{.*}}transpose_lhs
 
-// Products of codes are products in bf16; the scales multiply the sum before the bias
-// is added, and what comes out is rounded once.
+// Quantized operands are multiplied in bf16; the scales multiply the sum before the bias
+// is added, and the result is rounded once.
 
 // EXPAND-LABEL: func.func @step
 // EXPAND:         %[[WS:.*]], %{{.*}} = binade.choose_scale

@@ -3,9 +3,9 @@
 // RUN: FileCheck %s < %t/out.mlir
 // RUN: binade-opt %t/out.mlir --binade-materialize-precision | diff - %t/out.mlir
 
-// Codes and scales wait in place of a value; who reads it in the backward part decodes
-// them, who reads it before finds the value itself. Results beside it are few, and wait
-// as they are.
+// Quantized values and scales are saved in place of a value. Users in the backward pass
+// dequantize them; users in the forward pass read the value itself. The other results of
+// the op are small, and are saved unchanged.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[Y:.*]], %[[MEAN:.*]], %[[RSTD:.*]] = binade.layer_norm
@@ -17,14 +17,14 @@
 // CHECK:         %[[READ:.*]] = binade.dequantize %[[CODES]], %[[SCALES]] {binade.phase = #binade.phase<backward>
 // CHECK-NEXT:    binade.mul %[[READ]], %[[READ]]
 
-// Through another shape, too.
+// A reshape between the value and the save does not prevent this.
 
 // CHECK:         %[[E:.*]] = binade.exp
 // CHECK:         %[[V:.*]] = binade.reshape %[[E]]
 // CHECK:         binade.quantize %[[V]]
 
-// A product that is quantized in another way reads what was before, and nobody the
-// codes that would wait.
+// A matmul whose operand is quantized to another format reads the original value, so that
+// the format for saved values would have no user and is not applied.
 
 // CHECK:         %[[S:.*]] = binade.sigmoid
 // CHECK-NOT:     binade.quantize {{.*}}per_group

@@ -1,7 +1,7 @@
 // RUN: not binade-opt %s --binade-assign-precision=policy=bf16 --binade-materialize-precision 2>&1 | FileCheck %s
 
-// Codes and scales take the place of an argument. A state that the step computes has
-// none.
+// Codes and scales replace an argument. A state that the step computes itself is not an
+// argument.
 
 // CHECK: error: loc("fc.weight"): 'binade.optimizer_update' op updates a state that is not an argument of '@step', so it cannot be quantized
 

@@ -3,8 +3,8 @@
 // RUN: binade-opt %t.mlir --binade-materialize-precision | diff - %t.mlir
 // RUN: binade-opt %t.mlir --binade-expand-composites | FileCheck %s --check-prefix=EXPAND
 
-// Elements that share a scale are summands of one sum: those of a weight whose rows are
-// summed over lie in columns.
+// Elements that share a scale are summands of one sum. If the contraction sums over the
+// rows of a weight, the blocks extend along its columns.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT:     binade.transpose

@@ -52,7 +52,7 @@ func.func @infinities(%x: tensor<8xf8E5M2>, %y: tensor<8xf8E4M3FN>) -> (tensor<8
   return %1, %3 : tensor<8xf8E5M2>, tensor<8xf8E4M3FN>
 }
 
-// Integers are no formats of floats.
+// Casts to integers and back are not merged.
 // CHECK-LABEL: func.func @integers
 func.func @integers(%x: tensor<8xi64>) -> tensor<8xi64> {
   // CHECK-COUNT-2: binade.cast
@@ -87,7 +87,7 @@ func.func @phase(%x: tensor<8xbf16>) -> tensor<8xf16> {
   return %1 : tensor<8xf16>
 }
 
-// A bf16 number is a TF32 number: rounding it to TF32 changes nothing.
+// Each bf16 value is a TF32 value: rounding it to TF32 changes nothing.
 // CHECK-LABEL: func.func @rounded_already
 func.func @rounded_already(%x: tensor<8xbf16>) -> tensor<8xf32> {
   // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0

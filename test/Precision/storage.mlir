@@ -14,9 +14,9 @@
 // ASSIGN:       binade.optimizer_update {{.*}}storage = #binade.storage<states = f16>
 // ASSIGN:       binade.optimizer_update {{.*}}storage = #binade.storage<parameter = bf16, master = stochastic, rule = "{{.*}}storage.yaml:7">
 
-// Materialization gives parameters and states their types. What the remedy keeps is
-// state, and starts from the parameter's initial value. Who reads bf16 reads the
-// parameter, others a cast.
+// Materialization gives parameters and states their types. The companion of a parameter
+// is a state, and starts from the parameter's initial value. Users in bf16 read the
+// parameter itself, others a cast of it.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:    %[[W:[^:]*]]: tensor<4x3xbf16> {binade.init = dense<1.000000e+00> : tensor<4x3xf32>, binade.name = "fc.weight"

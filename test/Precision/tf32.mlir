@@ -6,8 +6,8 @@
 // RUN:   -o %t.twice.mlir
 // RUN: cmp %t.once.mlir %t.twice.mlir
 
-// What contractions read is rounded, a value once, and stays f32; sums and results are
-// f32, and nothing else changes. A bias is no factor.
+// Operands of contractions are rounded, each value once, and stay f32; sums and results
+// are f32, and nothing else changes. A bias is not multiplied and thus not rounded.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:    (%[[X:.*]]: tensor<8x64xf32>, %[[W:.*]]: tensor<64x64xf32>, %[[B:.*]]: tensor<64xf32>)
@@ -30,8 +30,8 @@ func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>)
 
 // -----
 
-// A constant is rounded when it is compiled: 0.1 is 0x3DCCCCCD, rounded 0x3DCCC000. One
-// that is a TF32 number stays. What waits for the backward part waits as it is.
+// Constants are rounded at compile time: 0.1 is 0x3DCCCCCD, rounded 0x3DCCC000. Constants
+// that TF32 represents stay. Values for the backward pass are saved before rounding.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[TENTH:.*]] = binade.constant dense<0.0999755859> : tensor<8x8xf32>
@@ -51,7 +51,7 @@ func.func @step(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
 
 // -----
 
-// Behind a pin in bf16 the factors are widened first: both casts are of one phase.
+// After a pin in bf16 the factors are widened first: both casts are of one phase.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[N:.*]] = binade.neg {{.*}} -> tensor<8x8xbf16>

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --verify-diagnostics --binade-use-delayed-scaling | FileCheck %s
 
-// What a value is quantized by is state; behind the step it is the largest magnitude of this
-// step and those that are remembered, unless that is 0, or that of this step is not finite.
+// The absmax that scales a quantization is state. The step sets it to the maximum of its own
+// absmax and the history, unless that is 0 or its own absmax is not finite.
 
 // CHECK-LABEL: func.func @step(
 // CHECK-SAME:      %[[AMAX:[a-z0-9]*]]: tensor<f32> {binade.init = dense<4.480000e+02> : tensor<f32>, binade.name = "amax/forward neg in f8E4M3FN", binade.role = #binade.role<buffer>}

@@ -6,8 +6,8 @@
 // ONE-NOT: @accumulate
 // ERROR: error: expected at least one batch per step, got 0
 
-// The step adds its gradient to the sum before it measures and updates; the program beside
-// it only adds. Sums wait in the format of the update's decision.
+// `step` adds its gradient to the sum before it measures and updates; `accumulate` only
+// adds. Sums are stored in the format of the update's decision.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:      %[[SUM:[a-z0-9]*]]: tensor<2xbf16> {binade.init = dense<0.000000e+00> : tensor<2xbf16>, binade.name = "w", binade.role = #binade.role<accumulator>}
@@ -58,7 +58,7 @@ func.func @step(
 
 // -----
 
-// Running statistics and the generator go on with each batch.
+// Each batch updates the running statistics and the random generator.
 
 // CHECK-LABEL: func.func @accumulate
 // CHECK-SAME:      -> (tensor<2xi64> {binade.name = "rng", binade.role = #binade.role<rng>},

@@ -3,8 +3,8 @@
 
 // ERROR: error: expected at least one batch per step, got 0
 
-// The first batch meets the mean, the others are added to what it made; where a gradient is
-// not finite, no batch of the step is taken in any more.
+// The first batch updates the mean with its decay, the others are added to the result. Once
+// a gradient is not finite, the rest of the step's batches are not accumulated.
 
 // CHECK-LABEL: func.func private @mean.add.scalars(
 // CHECK-SAME:      %[[B:[a-z0-9]*]]: f64, %[[FIRST:[a-z0-9]*]]: f64)

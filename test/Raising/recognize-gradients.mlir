@@ -82,8 +82,8 @@ func.func @gradient(%x: tensor<2x3x9x8xf32>, %dy: tensor<2x4x4x8xf32>) -> tensor
 
 // -----
 
-// Of a part that does not begin with the first; and of a weight by which x would not
-// become of dy's shape.
+// Not recognized: a slice that does not begin at the first element, and a weight whose
+// convolution with x would not have dy's shape.
 
 // CHECK-LABEL: func.func @gradient(
 // CHECK-NOT:     conv_weight_grad

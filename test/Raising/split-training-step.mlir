@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --binade-split-training-step | FileCheck %s
 
-// Which result replaces which argument follows from what they are functions of: the
-// names are those of somebody else.
+// Which result replaces which argument follows from the arguments that each result depends
+// on: names in a foreign file have no conventions.
 
 // CHECK-LABEL: func.func @gradient(
 // CHECK-SAME:    %[[W:[^:]*]]: tensor<4x8xf32> {binade.name = "b", binade.optimizer = @exported, binade.role = #binade.role<parameter>}
@@ -44,7 +44,7 @@ func.func @forward(%m: tensor<4x8xf32> {binade.name = "a", binade.role = #binade
 
 // -----
 
-// An elementwise function of the batch beside a loss is an output: no update reads it.
+// An elementwise function of the batch in addition to a loss is an output: no update reads it.
 
 // CHECK-LABEL: func.func @forward(
 // CHECK-SAME:    binade.name = "d", binade.role = #binade.role<output>
@@ -58,7 +58,7 @@ func.func @forward(%x: tensor<2x4xf32> {binade.name = "c", binade.role = #binade
 
 // -----
 
-// What reads a state beside its update would have nothing to read.
+// If an op in addition to its update reads a state, the step cannot be split.
 
 // CHECK-LABEL: func.func @forward(
 // CHECK-NOT:   binade.optimizer
@@ -102,8 +102,8 @@ func.func @forward(%w: tensor<4xf32> {binade.name = "b", binade.role = #binade.r
 
 // -----
 
-// Counters of batches are no count of steps: updates read that. What an update reads in
-// two places is the gradient as it stands there, be it 0 and something.
+// Updates read the count of steps, but not counters of batches. An expression that an
+// update reads twice is the gradient as it is, even if it adds 0.
 
 // CHECK-LABEL: func.func @gradient(
 // CHECK-SAME:    binade.name = "w", binade.optimizer = @exported, binade.role = #binade.role<parameter>

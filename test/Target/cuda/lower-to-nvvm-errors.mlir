@@ -5,7 +5,7 @@
 
 // CHECK: error: unknown chip 'sm_90x'; expected sm_80, sm_89, sm_90, sm_100
 
-// What LLVM would leave to a library, or approximate, is no code of ours.
+// Ops that LLVM would lower to library calls or approximations are rejected.
 gpu.module @kernels {
   gpu.func @library(%x: memref<1xf64>) kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
     %c0 = arith.constant 0 : index
@@ -33,7 +33,7 @@ gpu.module @kernels {
 
 // -----
 
-// Nothing is left behind.
+// Ops without a lowering are rejected.
 gpu.module @kernels {
   gpu.func @unknown() kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
     %c1 = arith.constant 1 : i32

@@ -2,8 +2,8 @@
 // RUN: binade-opt %s --split-input-file --binade-target-cuda-pipeline=chip=sm_89 \
 // RUN:   | FileCheck %s --check-prefix OLDER
 
-// Bare pointers that are said not to overlap, the exact size of a block, and nothing of
-// the dialects that were there.
+// The result has bare pointers marked `noalias`, the exact block size, and no ops of the
+// source dialects.
 
 // CHECK-LABEL: llvm.func @square(
 // CHECK-SAME:    %[[X:.*]]: !llvm.ptr {llvm.noalias}, %[[Y:.*]]: !llvm.ptr {llvm.noalias})

@@ -1,7 +1,7 @@
 // RUN: binade-translate %s --gpu-to-ptx | FileCheck %s
 
-// Memory that does not overlap and is only read goes by the read-only cache, 16 bytes at a
-// time where an access says that it lies so.
+// Loads of memory that is only read and does not overlap use the read-only cache, with
+// 16 bytes per instruction where the access states this alignment.
 
 // CHECK:     .visible .entry wide(
 // CHECK-DAG: ld.global.nc.v4.b32
@@ -26,7 +26,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // In place, and nothing known of where it lies.
+  // The memory is also written, and its alignment is unknown.
   gpu.func @narrow(%x: memref<1024xf32>) kernel attributes {known_block_size = array<i32: 256, 1, 1>} {
     %c4 = arith.constant 4 : index
     %thread = gpu.thread_id x

@@ -5,9 +5,9 @@
 
 //--- measured.mlir
 
-// A row is divided by a scale that was made of it: products with a reciprocal, and no
-// element has a division, or the longer sequence of one. Of the row there are the scale
-// and the reciprocal.
+// A row is divided by a scale computed from it: elements are multiplied by the reciprocal,
+// without a division per element or the longer sequence of one. The two divisions per row
+// compute the scale and the reciprocal.
 
 // CHECK:         .visible .entry
 // CHECK:         shfl.sync
@@ -27,8 +27,8 @@ func.func private @rows(%x: tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, ten
 
 //--- given.mlir
 
-// Elements may be far beyond a scale that was there before: what is not finite then, and
-// whatever has a scale that is no normal number, is divided.
+// Elements may be far larger than a given scale allows: a division computes quotients that
+// are not finite, and all whose scale is not a normal number.
 
 // CHECK:         .visible .entry
 // CHECK:         div.rn.f32
@@ -45,8 +45,8 @@ func.func private @given(%x: tensor<1024xf32>, %s: tensor<f32>) -> tensor<1024xf
 
 //--- roots.mlir
 
-// Roots that an update divides by one number are products, exact in all bits, and divided
-// only where that number or a root is none that products are for.
+// An update that divides roots by one value multiplies instead, exactly in all bits. It
+// divides only where that value or a root is out of range for this method.
 
 // CHECK:         .visible .entry
 // CHECK:         div.rn.f32 {{.*}}, %r[[BY:[0-9]+]];
