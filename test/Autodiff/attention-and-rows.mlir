@@ -2,7 +2,7 @@
 
 // Attention, rows of tables, losses, dropout.
 
-// The matrix of probabilities is not saved, only a number per query.
+// The matrix of probabilities is not saved, only one value per query.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[ATTENTION:.*]], %[[ATTENTION2:.*]] = binade.attention %arg0, %arg1, %arg2 {causal, scale = 5.000000e-01 : f64}
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[ATTENTION2]]
@@ -61,7 +61,7 @@ func.func @forward(%x: tensor<4x8xf32> {binade.name = "x", binade.role = #binade
 
 // -----
 
-// No mask is saved: the same stream of the same generator gives it again.
+// No mask is saved: the same stream of the same generator reproduces it.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[DROPOUT:.*]] = binade.dropout %arg0, %arg1 {ratio = 2.500000e-01 : f64, stream = 3 : i64}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[DROPOUT]] {axes = array<i64: 0, 1>}

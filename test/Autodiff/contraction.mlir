@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-build-gradient --split-input-file | FileCheck %s
 
-// The adjoint of a product is two products: transposes are flags, never ops.
+// The adjoint of a matmul is two matmuls: transposes are flags, never ops.
 
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[MATMUL:.*]] = binade.matmul %arg0, %arg1
@@ -74,7 +74,7 @@ func.func @forward(%x: tensor<3x2xf32> {binade.name = "x", binade.role = #binade
 
 // -----
 
-// A bias is a sum over all axes but the last; no gradient of the batch.
+// The gradient of a bias is a sum over all axes but the last; the batch gets no gradient.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[MATMUL:.*]] = binade.matmul %arg0, %arg1, %arg2 {transpose_rhs}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[MATMUL]] {axes = array<i64: 0, 1, 2>}

@@ -24,7 +24,7 @@ func.func @forward(%x: tensor<2x4x6xf32> {binade.name = "x", binade.role = #bina
 
 // -----
 
-// The bias has one entry per channel, wherever channels stand.
+// The bias has one entry per channel, whichever axis has the channels.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[CONV:.*]] = binade.conv %arg0, %arg1, %arg2 {channels_last, dilations = array<i64: 1>, groups = 2 : i64, padding_high = array<i64: 0>, padding_low = array<i64: 1>, strides = array<i64: 1>}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[CONV]] {axes = array<i64: 0, 1, 2>}

@@ -15,7 +15,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// 0 at 0, for the sign of 0 is 0.
+// The gradient is 0 at 0, because the sign of 0 is 0.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[ABS:.*]] = binade.abs %arg0
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
@@ -30,7 +30,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// Derivatives that the result gives are computed from it.
+// Derivatives that depend on the result alone are computed from it.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[EXP:.*]] = binade.exp %arg0
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[EXP]]
@@ -142,7 +142,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// What policies address by name has a named gradient.
+// Ops that policies address by name have a named gradient.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[RELU:.*]] = binade.relu %arg0
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[RELU]]
@@ -293,7 +293,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// No logarithm for an exponent that is known.
+// A constant exponent needs no logarithm.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[C:.*]] = binade.constant dense<3.000000e+00>
 // CHECK-NEXT:    %[[POW:.*]] = binade.pow %arg0, %[[C]]
@@ -330,7 +330,7 @@ func.func @forward(%x: tensor<f32> {binade.name = "x", binade.role = #binade.rol
 
 // -----
 
-// A cast back to the format of the operand.
+// The gradient of a cast is a cast back to the format of the operand.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[CAST:.*]] = binade.cast %arg0
 // CHECK-NEXT:    %[[DY:.*]] = binade.gradient_seed {binade.phase = #binade.phase<backward>}
@@ -359,7 +359,7 @@ func.func @forward(%x: tensor<4xf32> {binade.name = "x", binade.role = #binade.r
 
 // -----
 
-// A constant is a bound: at it the other side gets the whole gradient, or none.
+// A constant operand is a bound: at equality the other operand gets all of the gradient or none.
 // CHECK-LABEL: func.func @gradient
 // CHECK:         %[[MIN:.*]] = binade.min %arg0, %{{.*}} {binade.ties = "flat"}
 // CHECK:         binade.compare %{{.*}}, %{{.*}} {{.*}}comparison = #binade.comparison<greater_equal>

@@ -54,7 +54,7 @@ func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.rol
 
 // -----
 
-// The logarithm of the sum of exponentials is there for the gradient.
+// The result for the gradient, the logarithm of the sum, has no gradient itself.
 func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
                    %labels: tensor<4xi64> {binade.name = "labels", binade.role = #binade.role<batch>})
     -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
@@ -67,7 +67,7 @@ func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade
 
 // -----
 
-// A gradient that stands in the forward part has no gradient of its own.
+// A gradient op in the forward pass has no gradient of its own.
 func.func @forward(
     %x: tensor<4xf32> {binade.name = "x", binade.role = #binade.role<parameter>},
     %dy: tensor<4xf32> {binade.name = "dy", binade.role = #binade.role<batch>})

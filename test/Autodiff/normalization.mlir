@@ -2,7 +2,7 @@
 
 // Named ops have named gradients.
 
-// Computed from the result.
+// The gradient is computed from the result.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[SOFTMAX:.*]] = binade.softmax %arg0
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[SOFTMAX]]
@@ -37,7 +37,7 @@ func.func @forward(%x: tensor<4x8xf32> {binade.name = "x", binade.role = #binade
 
 // -----
 
-// Statistics are saved, not computed again.
+// Statistics are saved, not recomputed.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[LAYER_NORM:.*]], %[[LAYER_NORM2:.*]], %[[LAYER_NORM3:.*]] = binade.layer_norm %arg0, %arg1, %arg2 {epsilon = 1.000000e-05 : f64}
 // CHECK-NEXT:    %[[SAVE:.*]] = binade.save %[[LAYER_NORM3]]

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-build-gradient --split-input-file | FileCheck %s
 
-// Movement is undone.
+// The gradients of data movement move the elements back.
 
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[RESHAPE:.*]] = binade.reshape %arg0
@@ -18,7 +18,7 @@ func.func @forward(%x: tensor<2x3xf32> {binade.name = "x", binade.role = #binade
 
 // -----
 
-// The inverse permutation.
+// The gradient of a transpose has the inverse permutation.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[TRANSPOSE:.*]] = binade.transpose %arg0 {permutation = array<i64: 2, 0, 1>}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[TRANSPOSE]] {axes = array<i64: 0, 1, 2>}
@@ -35,7 +35,7 @@ func.func @forward(%x: tensor<2x3x4xf32> {binade.name = "x", binade.role = #bina
 
 // -----
 
-// New axes and axes of length 1 are summed.
+// The gradient of a broadcast sums new axes and axes of length 1.
 // CHECK-LABEL: func.func @gradient
 // CHECK-NEXT:    %[[BROADCAST:.*]] = binade.broadcast %arg0 {axes = array<i64: 1, 2>}
 // CHECK-NEXT:    %[[REDUCE_SUM:.*]] = binade.reduce_sum %[[BROADCAST]] {axes = array<i64: 0, 1, 2>}

@@ -14,8 +14,8 @@
 // CHECK-NEXT:    binade.mul %[[SAVED]], %[[SAVED]] {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    binade.sub
 // CHECK-NEXT:    %[[DH:.*]] = binade.mul %[[DY]]
-// The batch is an argument: nothing has to be remembered for it. Its own gradient is
-// not asked for.
+// The batch is an argument and is not saved. Its own gradient is not computed, because it
+// is not requested.
 // CHECK-NEXT:    %[[DW:.*]] = binade.mul %[[DH]], %arg1 {binade.phase = #binade.phase<backward>}
 // CHECK-NEXT:    return %[[LOSS]], %[[DW]]
 func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
@@ -29,7 +29,7 @@ func.func @forward(%w: tensor<4x8xf32> {binade.name = "w", binade.role = #binade
 
 // -----
 
-// Gradients that meet are added, in the order of the adjoints: last use first.
+// Gradients of the same value are added, in the order of the adjoints: last use first.
 
 // CHECK-LABEL: func.func @gradient
 // CHECK:         %[[SEED:.*]] = binade.gradient_seed

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --binade-emit-gpu-kernels --canonicalize --cse | FileCheck %s
 
-// A team of 32 threads has a row of 70 columns, vectors of two that divide it. A team
-// without a row does the last one again, and stores nothing.
+// A team of 32 threads computes a row of 70 columns in vectors of two elements. A team
+// without a row recomputes the last row, and stores nothing.
 
 // CHECK-LABEL: gpu.module @kernels
 // CHECK:         gpu.func @largest.items(%[[X:.*]]: memref<210xf32>{{.*}}, %[[Y:.*]]: memref<210xf32>{{.*}}, %[[M:.*]]: memref<3xf32>{{.*}}) kernel
@@ -26,7 +26,7 @@ func.func private @largest(%x: tensor<3x70xf32>) -> (tensor<3x70xf32>, tensor<3x
 
 // -----
 
-// What is expensive and needed again is kept where the threads of a block keep theirs.
+// Expensive values that are used again are kept in shared memory.
 
 // CHECK:         gpu.func @softmax.items
 // CHECK-SAME:      workgroup(%[[KEPT:.*]] : memref<{{[0-9]+}}xi8, #gpu.address_space<workgroup>> {llvm.align = 16 : i32})

@@ -3,8 +3,8 @@
 // RUN: binade-opt %s --binade-optimizer-pipeline='optimizer=sgd' --binade-kernels-pipeline \
 // RUN:   --binade-conversion-pipeline --binade-target-cpu-pipeline | FileCheck %s --check-prefix=LLVM
 
-// From a whole step to code: kernels become loops over memory; the step itself, whose
-// launches the plan holds, and the rule of the optimizer are gone.
+// Kernels of a step become loops over memory. The step itself, whose launches are in the
+// plan, and the rule of the optimizer are removed.
 
 // CHECK-NOT:   binade.
 // CHECK-NOT:   func.func @step

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-expand-math --cse --split-input-file | FileCheck %s
 
-// One exponential: bounds that keep NaN, reduction, polynomial, two scalings.
+// An exponential expands to a clamp that keeps NaN, range reduction, polynomial, two scalings.
 // CHECK-LABEL: func.func @exp_of_scalar
 // CHECK-SAME:    (%[[X:.*]]: f32)
 func.func @exp_of_scalar(%x: f32) -> f32 {
@@ -100,7 +100,7 @@ func.func @f64(%x: f64, %y: f64) -> (f64, f64, f64) {
 
 // -----
 
-// Other functions of f64 are the target's matter, tensors are lowered before.
+// Other functions of f64 are left to the target; tensors are lowered before.
 // CHECK-LABEL: func.func @others_are_left_alone
 func.func @others_are_left_alone(%x: f64, %y: tensor<4xf32>)
     -> (f64, tensor<4xf32>) {

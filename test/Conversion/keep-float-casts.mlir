@@ -4,8 +4,8 @@
 
 // NONE: error: expected option `keep` to name float formats, got 'i8'
 
-// Roundings that the target has instructions for stay, and codes of 8 bits of its formats
-// are widened by it, and so is bf16.
+// Casts that the target has instructions for stay: rounding to its formats, and widening
+// its 8-bit formats and bf16.
 
 // CHECK-LABEL: func.func @kept
 // CHECK:         arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
@@ -28,7 +28,7 @@ func.func @kept(%x: vector<4xf32>, %c: vector<4xf8E4M3FN>, %n: vector<4xbf16>)
 
 // -----
 
-// By way of f32, rounded to odd, f64 is rounded once.
+// A cast from f64 goes through f32 with rounding to odd, so that it rounds once.
 
 // ALL-LABEL:   func.func @from_f64
 // CHECK-LABEL: func.func @from_f64
@@ -41,7 +41,7 @@ func.func @from_f64(%x: f64) -> f8E4M3FN {
 
 // -----
 
-// Saturation bounds the code instead of the number; a clamp to other bounds is arithmetic.
+// Saturation clamps the result's bits, not the operand; clamps to other bounds are arithmetic.
 
 // ALL-LABEL: func.func @saturates
 // ALL-NOT:     arith.cmpf o{{[gl]}}t

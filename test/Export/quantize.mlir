@@ -2,8 +2,8 @@
 // RUN: %python %S/Inputs/print_onnx.py %t.onnx | FileCheck %s
 
 // A tensor with one scale: its absmax divided by 448, the largest value of
-// E4M3. A NaN in the tensor makes the scale NaN, which ReduceMax alone need
-// not do.
+// E4M3. A NaN in the tensor makes the scale NaN, which ReduceMax alone does
+// not guarantee.
 
 // CHECK: step (float[2,64] x) => (float[2,64] y)
 // CHECK: float [[MAX:[a-z0-9_]+]] = {448}

@@ -11,7 +11,7 @@
 // CHECK-SAME: => (float loss, float grad_norm, bool found_inf, float[2] "new.w", float[2] "new.momentum_buffer/w", int64 "new.step")
 // CHECK-NEXT: <float[2] "momentum_buffer/w" = {0,0}, int64 step = {0}, double lr = {0.5}, double momentum = {0},
 
-// The weight descends its gradient, which is `g`, unless an element is not finite.
+// The weight is updated by its gradient `g`, unless an element of `g` is not finite.
 // CHECK: "[[NEXT:.*]]" = Sub (w, "{{.*}}")
 // CHECK: "[[KEPT:.*]]" = Where ("{{.*}}", w, "[[NEXT]]")
 // CHECK: "new.w" = Identity ("[[KEPT]]")

@@ -76,7 +76,7 @@ func.func @pad_adds_zeros() -> tensor<8xf32> {
 
 // -----
 
-// Boxes side by side add up to one box; here, in any order, to the whole.
+// Adjacent pads that are added, in any order, fold to one tensor; here to a concat.
 // CHECK-LABEL: func.func @pads_side_by_side
 func.func @pads_side_by_side(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>, %c: tensor<2x4xf32>)
     -> tensor<2x8xf32> {
@@ -97,7 +97,7 @@ func.func @pads_side_by_side(%a: tensor<2x3xf32>, %b: tensor<2x1xf32>, %c: tenso
 
 // -----
 
-// Boxes that overlap, or leave a gap, or differ in another axis are added.
+// Pads that overlap, leave a gap, or differ in another axis are still added.
 // CHECK-LABEL: func.func @pads_apart
 // CHECK-NOT: binade.concat
 func.func @pads_apart(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>)
@@ -122,7 +122,7 @@ func.func @pads_apart(%a: tensor<2x3xf32>, %b: tensor<1x3xf32>)
 
 // -----
 
-// Rounding is the IR's business: these casts change values.
+// These casts round and therefore do not fold.
 // CHECK-LABEL: func.func @casts_that_round
 func.func @casts_that_round(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0 : (tensor<4xf32>) -> tensor<4xbf16>

@@ -4,7 +4,7 @@
 // RUN: cmp %t.once.mlir %t.generic.mlir
 // RUN: FileCheck %s --input-file %t.once.mlir
 
-// What stands on a module, on arguments and results of a step, and on ops.
+// Attributes of a module, of arguments and results of a step, and of ops.
 
 // CHECK: module attributes {binade.policy = #binade.policy<name = "fp32", hash = "00", text = "name: fp32">}
 module attributes {binade.policy = #binade.policy<name = "fp32", hash = "00", text = "name: fp32">} {

@@ -8,7 +8,7 @@ func.func @all(%x: tensor<3x4xf16>) -> tensor<256xi64> {
   return %s#4 : tensor<256xi64>
 }
 
-// Results follow the order of the statistics, not that in which they are written.
+// Results follow the order of the statistics, not the order in which they are written.
 
 // CHECK-LABEL: func.func @order
 // CHECK:         binade.statistics <amax|zeros> %arg0 : (tensor<f32>) -> (tensor<f32>, tensor<i64>)

@@ -33,7 +33,7 @@ func.func @stochastic(%x: tensor<8x64xf32>, %rng: tensor<2xi64>, %u: tensor<8x64
   return
 }
 
-// What a scale is shared by decides how many there are.
+// The elements that share a scale determine the number of scales.
 // CHECK-LABEL: func.func @granularities
 func.func @granularities(%x: tensor<2x5x64xf32>) {
   // CHECK: per_tensor, scale = f32{{.*}} -> (tensor<2x5x64xf8E5M2>, tensor<f32>)

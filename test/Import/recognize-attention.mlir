@@ -65,7 +65,7 @@ func.func @without_mask(%q: tensor<3x4xf32>, %k: tensor<6x4xf32>,
 }
 
 //===----------------------------------------------------------------------===//
-// What is not quite attention stays as it is
+// Graphs that are almost attention stay unchanged
 //===----------------------------------------------------------------------===//
 
 // The mask adds to a visible score.
@@ -98,7 +98,7 @@ func.func @mask_that_hides_a_little(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
   return %3 : tensor<2x4xf32>
 }
 
-// The second sequence of the batch sees one position less: not causal for all.
+// The mask of the second sequence hides one position more: not causal for all.
 
 // CHECK-LABEL: func @mask_of_one_sequence
 // CHECK-NOT:     binade.attention
@@ -145,7 +145,7 @@ func.func @probabilities_are_used(%q: tensor<2x4xf32>, %k: tensor<2x4xf32>,
 
 // -----
 
-// Batch and heads are one axis of the products.
+// Batch and heads are one axis of the matmuls.
 
 // CHECK-LABEL: func.func @merged(
 // CHECK-NEXT:    %[[Y:.*]], %{{.*}} = binade.attention %arg0, %{{.*}}, %arg2 {{.*}}scale = 2.500000e-01

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(binade-recognize-composites{dropped}))' | FileCheck %s
 
-// The backward part that read values inside is gone.
+// The backward pass that read intermediate values was removed.
 
 // CHECK-LABEL: func @forward
 // CHECK-NEXT:    binade.gelu %arg0
@@ -19,7 +19,7 @@ func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {binade.backwa
 
 // -----
 
-// A graph without one has been looked through when it was imported.
+// Import already recognized composites in a graph that had no backward pass.
 
 // CHECK-LABEL: func @forward
 // CHECK:         binade.erf
@@ -37,7 +37,7 @@ func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// One that is kept still reads them.
+// A backward pass that is kept still reads the intermediate values.
 
 // CHECK-LABEL: func @gradient
 // CHECK:         binade.erf

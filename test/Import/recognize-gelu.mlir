@@ -23,7 +23,7 @@ func.func @by_tanh(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %7 : tensor<8xf32>
 }
 
-// The cube as products, and the factors of the result in another order.
+// The cube as two multiplications, and the factors of the result in another order.
 
 // CHECK-LABEL: func @by_tanh_with_products
 // CHECK-NEXT:    %[[Y:.*]] = binade.gelu %arg0 {approximate = #binade.approximation<tanh>}
@@ -75,7 +75,7 @@ func.func @by_erf_of_product(%x: tensor<8xf32>) -> tensor<8xf32> {
 }
 
 //===----------------------------------------------------------------------===//
-// What is not quite the function stays as it is
+// Graphs that are almost the function stay unchanged
 //===----------------------------------------------------------------------===//
 
 // sqrt(2) is one unit in the last place too large.
@@ -115,7 +115,7 @@ func.func @cubic_off_by_one_ulp(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %7 : tensor<8xf32>
 }
 
-// The other factor is not what the error function is taken of.
+// The other factor is not the argument of the error function.
 
 // CHECK-LABEL: func @another_factor
 // CHECK-NOT:     binade.gelu

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
-// Mean, variance, root, scale and bias. epsilon is what the graph adds.
+// Mean, variance, root, scale and bias. `epsilon` is the constant that the graph adds.
 
 // CHECK-LABEL: func @with_bias
 // CHECK-SAME:    %[[X:.*]]: tensor<2x4xf32>, %[[SCALE:.*]]: tensor<4xf32>, %[[BIAS:.*]]: tensor<4xf32>
@@ -28,7 +28,7 @@ func.func @with_bias(%x: tensor<2x4xf32>, %scale: tensor<4xf32>, %bias: tensor<4
   return %14 : tensor<2x4xf32>
 }
 
-// The difference written twice, a product as square, and a reciprocal root.
+// The difference is written twice, the square is a multiplication, the root a reciprocal.
 
 // CHECK-LABEL: func @with_reciprocal
 // CHECK-NEXT:    binade.layer_norm %arg0, %arg1 {epsilon = 1.000000e+00 : f64}
@@ -78,7 +78,7 @@ func.func @variance_of_another_value(%x: tensor<2x4xf32>, %z: tensor<2x4xf32>,
   return %13 : tensor<2x4xf32>
 }
 
-// Of what the mean was subtracted from it is an RMS norm.
+// The mean has another user, so that the op becomes an RMS norm of the centered value.
 
 // CHECK-LABEL: func @mean_is_used
 // CHECK-NOT:     binade.layer_norm

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-recognize-composites | FileCheck %s
 
-// One number per column, added to a product.
+// One value per column, added to a matmul.
 
 // CHECK-LABEL: func @bias
 // CHECK-SAME:    %[[X:.*]]: tensor<2x3xf32>, %[[W:.*]]: tensor<4x3xf32>, %[[B:.*]]: tensor<4xf32>
@@ -13,7 +13,7 @@ func.func @bias(%x: tensor<2x3xf32>, %w: tensor<4x3xf32>, %b: tensor<4xf32>) -> 
   return %2 : tensor<2x4xf32>
 }
 
-// The rows of a batch were flattened for the product.
+// The rows of a batch were flattened for the matmul.
 
 // CHECK-LABEL: func @bias_after_reshape
 // CHECK-NEXT:    %[[Y:.*]] = binade.matmul %arg0, %arg1, %arg2

@@ -34,7 +34,7 @@ func.func @cross_entropy(%x: tensor<3x4xf32>, %labels: tensor<3xi64>) -> tensor<
   return %losses : tensor<3xf32>
 }
 
-// Other labels are left out than those that are looked up at 0.
+// The ignored labels differ from those that are replaced by 0 for the lookup.
 
 // CHECK-LABEL: func.func @other_condition(
 // CHECK-NOT:     binade.cross_entropy
@@ -67,7 +67,7 @@ func.func @other_condition(%x: tensor<3x4xf32>, %labels: tensor<3xi64>) -> tenso
   return %losses : tensor<3xf32>
 }
 
-// The logarithms have another reader.
+// The logarithms have another user.
 
 // CHECK-LABEL: func.func @read_elsewhere(
 // CHECK-NOT:     binade.cross_entropy

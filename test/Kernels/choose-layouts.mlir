@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-choose-layouts --canonicalize --split-input-file | FileCheck %s
 
-// The forward half of a residual block. The image is transposed once; what follows the
-// convolutions keeps their layout, the sum over positions leaves none.
+// The forward half of a residual block. The image is transposed once; ops after the
+// convolutions keep their layout, and the result of the sum over positions has none.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[X:.*]] = binade.transpose %arg0 {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x4x5x6xf32>) -> tensor<2x5x6x4xf32>
@@ -99,9 +99,9 @@ func.func @step(%x: tensor<2x4x5x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<6x5
 
 // -----
 
-// What takes row-major order only gets it: one transpose for both readers. Dropout counts
-// its elements in row-major order. A cast that costs nothing follows its reader, and the
-// narrow tensor is what is transposed.
+// Ops that require row-major order share one transpose. Dropout is such an op, because it
+// numbers its elements in row-major order. A transpose moves before a widening cast, so
+// that it moves fewer bytes.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[N:.*]] = binade.transpose %arg0 {{.*}} : (tensor<2x4x5x6xbf16>) -> tensor<2x5x6x4xbf16>
@@ -126,8 +126,8 @@ func.func @step(%x: tensor<2x4x5x6xbf16>, %w: tensor<4x4x1x1xf32>, %rng: tensor<
 
 // -----
 
-// Axes of length 1 move for nothing: one channel in, one position out. Along one axis, and
-// where a transpose is there already, it is the same.
+// Moving axes of length 1 is a reshape: one channel in, one position out. The same holds
+// for one axis, and for a transpose that exists already.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT:     binade.transpose
@@ -151,7 +151,7 @@ func.func @step(%x: tensor<2x1x6xf32>, %w: tensor<4x1x6xf32>, %last: tensor<2x6x
 
 // -----
 
-// A convolution that has its channels last already keeps its tensors, and nothing changes
+// A convolution whose channels are already last keeps its operands, and nothing changes
 // where no op prefers a layout.
 
 // CHECK-LABEL: func.func @step

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --split-input-file --binade-deduplicate-saves | FileCheck %s
 
-// Two halves of one value: the value is kept, and cut again where they are read.
+// Two halves of one value are saved: the value is kept, and sliced where the halves are read.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[E:.*]] = binade.exp %arg0
@@ -60,7 +60,7 @@ func.func @step(%x: tensor<3x2x4xf32>) -> (tensor<3x2x4xf32>, tensor<24xf32>) {
 
 // -----
 
-// A part that is less than the value stays what is kept.
+// A single slice, smaller than the value, is saved itself.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[L:.*]] = binade.slice
@@ -78,7 +78,7 @@ func.func @step(%x: tensor<2x8xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// What is kept of what is kept stays as it is.
+// A save of a saved value is not changed.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[T:.*]] = binade.transpose %arg0 {binade.phase = #binade.phase<backward>
@@ -99,7 +99,7 @@ func.func @step(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
 
 // -----
 
-// A value that is read before its copy is kept cannot be made from the copy.
+// A value that is read before its copy is saved cannot be computed from the copy.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[SE:.*]] = binade.save

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-expand-composites | FileCheck %s
 
-// Attention is library calls and a kernel: two products, and the softmax between them.
+// Attention expands to two matmuls in the library and a softmax kernel between them.
 // Its parts keep its phase and, as their types say, its formats.
 
 // CHECK-LABEL: func.func @step

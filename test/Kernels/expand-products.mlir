@@ -1,21 +1,21 @@
 // RUN: binade-opt %s --binade-expand-composites | FileCheck %s
 
-// Where scales are powers of two, bf16 holds the decoded numbers, whatever shares a
-// scale, and the bias stays.
+// If scales are powers of two, bf16 represents the dequantized values for any block shape,
+// and the bias stays.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[X:.*]] = binade.dequantize %arg0, %arg1 {{.*}} -> tensor<4x64xbf16>
 // CHECK-DAG:     %[[W:.*]] = binade.dequantize %arg2, %arg3 {{.*}} -> tensor<64x64xbf16>
 // CHECK:         %[[Y:.*]] = binade.matmul %[[X]], %[[W]], %arg4 : (tensor<4x64xbf16>, tensor<64x64xbf16>, tensor<64xf32>) -> tensor<4x64xf32>
 
-// One scale of each kind: what is left multiplies the sum.
+// With one scale per operand, the remaining factor multiplies the sum.
 
 // CHECK:         %[[C:.*]] = binade.cast %arg5 : (tensor<4x64xf8E4M3FN>) -> tensor<4x64xbf16>
 // CHECK:         %[[SUM:.*]] = binade.matmul %[[C]], %{{.*}} : (tensor<4x64xbf16>, tensor<64x64xbf16>) -> tensor<4x64xf32>
 // CHECK:         %[[S:.*]] = binade.broadcast %arg6
 // CHECK:         binade.mul %[[SUM]], %[[S]]
 
-// Numbers that bf16 does not hold are multiplied in f32.
+// Values that bf16 cannot represent are multiplied in f32.
 
 // CHECK:         binade.matmul %{{.*}}, %{{.*}} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
 // CHECK:         return

@@ -1,8 +1,8 @@
 // RUN: binade-opt %s --binade-fold-empty | FileCheck %s
 // RUN: binade-opt %s --binade-fold-empty | not grep 'binade.slice\|tensor<0x\|[0-9]x0x'
 
-// The gradient of nothing is nothing; a sum over it is 0, and the op that reads
-// that keeps its phase.
+// The gradient of an empty tensor is empty; a sum over it is 0, and the op that
+// reads the sum keeps its phase.
 // CHECK-LABEL: @sums
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3xf32>)
 // CHECK-DAG: %[[ZERO:.*]] = binade.constant dense<0.000000e+00> : tensor<3xf32>
@@ -22,7 +22,7 @@ func.func @sums(%x: tensor<2x3xf32>)
   return %s, %m, %c : tensor<3xf32>, tensor<3xf32>, tensor<2x3xf32>
 }
 
-// A mean over nothing is 0 / 0.
+// A mean over an empty axis is 0 / 0.
 // CHECK-LABEL: @mean
 // CHECK: binade.div {{.*}} {binade.phase = #binade.phase<backward>}
 func.func @mean(%x: tensor<4xf32>) -> tensor<f32> {
@@ -34,7 +34,7 @@ func.func @mean(%x: tensor<4xf32>) -> tensor<f32> {
   return %y : tensor<f32>
 }
 
-// A product over nothing is its bias.
+// A matmul over an empty axis is its bias.
 // CHECK-LABEL: @product
 // CHECK-SAME: %[[B:[a-z0-9]*]]: tensor<5xf32>
 // CHECK: %[[Y:.*]] = binade.broadcast %[[B]] {axes = array<i64: 1>}
@@ -50,7 +50,7 @@ func.func @product(%x: tensor<4x2xf32>, %w: tensor<2x5xf32>, %b: tensor<5xf32>)
   return %y : tensor<4x5xf32>
 }
 
-// Sums of a tile that have no elements go from it.
+// Sums without elements are removed from a tile.
 // CHECK-LABEL: @tile
 // CHECK: binade.tile 4 slices 1 joins 1
 // CHECK: binade.yield %{{[0-9a-z]+}} : tensor<2x6xf32>

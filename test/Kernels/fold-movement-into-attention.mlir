@@ -1,13 +1,13 @@
 // RUN: binade-opt %s --split-input-file --binade-fold-movement-into-attention | FileCheck %s
 
-// Query and key are columns of one product, and the result goes to what reads
+// Query and key are columns of one matmul result, and the user of attention reads
 // rows of all heads.
 // CHECK-LABEL: @step
 // CHECK: binade.slice {{.*}}binade.elided
 // CHECK: binade.transpose {{.*}}binade.elided
 // CHECK: binade.slice {{.*}}binade.elided
 // CHECK: binade.transpose {{.*}}binade.elided
-// Neighbouring columns of the values would be apart.
+// Not folded: adjacent columns of the values would not be contiguous.
 // CHECK-NOT: binade.elided
 // CHECK: binade.attention
 // CHECK: binade.transpose {{.*}}binade.elided

@@ -13,7 +13,7 @@
 // CHECK-NOT:     optimizer_update
 // CHECK:         return
 
-// Written for a vector of elements; scalars come as they are.
+// The update is vectorized over elements; scalars are not.
 // CHECK:       func.func private @[[G]](%arg0: tensor<16xf32>) -> (tensor<f64>, tensor<i1>) attributes {binade.kernel = #binade.schedule<multi_tensor>}
 // CHECK:       func.func private @[[U]](%arg0: tensor<16xf32>, %arg1: tensor<16xf32>, %arg2: tensor<16xf32>, %arg3: tensor<16xf32>, %arg4: tensor<f32>
 // CHECK-SAME:    attributes {binade.kernel = #binade.schedule<multi_tensor>}

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-form-kernels --split-input-file | FileCheck %s
 
-// What shares a kernel, and what does not.
+// Which ops are fused into one kernel, and which are not.
 
 // Elementwise ops and row reductions of one shape that feed each other are one kernel,
 // which computes what costs nothing (a broadcast, a constant) itself.
@@ -25,7 +25,7 @@ func.func @step(%x: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
-// Library calls stay where they are, and take values from memory: the broadcast gets a
+// Library calls are not fused and read their operands from memory: the broadcast gets a
 // kernel of its own.
 
 // CHECK-LABEL: func.func @step
@@ -63,7 +63,7 @@ func.func @step(%x: tensor<4x8xf32>) -> (tensor<8xf32>, tensor<8x4xf32>, tensor<
 
 // -----
 
-// Joining the first kernel would make a cycle: the product reads from it and feeds the
+// Fusion with the first kernel would make a cycle: the matmul reads from it and feeds the
 // sum.
 
 // CHECK-LABEL: func.func @step
@@ -79,8 +79,8 @@ func.func @step(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// Fusion keeps the rounding; decisions are gone, for the types say it all. Narrow values
-// are widened again where they are read, not stored wide.
+// Fusion keeps the rounding; decisions are removed, because the types imply them. Narrow
+// values are widened where they are read, not stored wide.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[L:.*]]:2 = binade.launch [@[[FIRST:.*]]](%arg0) : (tensor<8xf32>) -> (tensor<8xbf16>, tensor<8xf32>)
@@ -159,7 +159,7 @@ func.func @step(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf64> {
 
 // -----
 
-// The reduction's reader waits for it, so that what the reduction reads cannot join.
+// A user of a full reduction cannot share a kernel with the producer of its operand.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@exp_reduce_sum_0](%arg0)
@@ -196,8 +196,8 @@ func.func @step(%p: tensor<9xf32>, %q: tensor<9xf32>, %g: tensor<9xf32>) -> (ten
 
 // -----
 
-// What groups of neighbours share is found on the way over the rows: a sum, its norm and
-// the codes of both are one kernel. Groups of another size are not.
+// Scales of groups are computed in the kernel that reduces the rows: a sum, its norm and
+// the quantized values of both are one kernel. Groups of another size are not.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[A:.*]]:4 = binade.launch [@[[K:add_abs_0]]](%arg0, %arg1)
@@ -251,8 +251,8 @@ func.func @step(%x: tensor<4x64xf32>) -> (tensor<4xf32>, tensor<4x64xf8E4M3FN>) 
 
 // -----
 
-// Groups in rows and in columns of one tensor are found by the kernel that makes it; what
-// reduces whole rows has another kernel than groups in columns.
+// Reductions of groups in rows and in columns of one tensor are fused with its producer; a
+// reduction of whole rows is not fused with one of groups in columns.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@tanh_group_max_0](%arg0)

@@ -2,7 +2,7 @@
 // RUN: binade-opt %s --split-input-file --binade-set-cuda-target=chip=sm_89 --binade-expand-composites | FileCheck %s --check-prefix=WITHOUT
 // RUN: binade-opt %s --split-input-file --binade-set-cuda-target=chip=sm_100 --binade-expand-composites | FileCheck %s --check-prefix=WITHOUT
 
-// One chip's library multiplies codes with scales of blocks.
+// Only the library of one chip multiplies quantized operands with scales per block.
 
 // WITHOUT: binade.target = #binade.target<{{.*}}multiple = 16{{[,>]}}
 // WITHOUT-NOT: scaled_matmul

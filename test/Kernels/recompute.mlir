@@ -1,8 +1,8 @@
 // RUN: binade-opt %s -split-input-file --binade-recompute | FileCheck %s
 
-// The gelu is run again, through the view, before the first op that reads it; its
-// operand, which the backward part has anyway, is what is kept. A product is not
-// run again, nor is an op whose operand would have to be kept for it.
+// The gelu is recomputed, through the view, before the first op that reads it. Its
+// operand is saved, which the backward pass reads anyway. A matmul is not recomputed,
+// nor is an op whose operand would have to be saved for it.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[H:.*]] = binade.matmul %arg0, %arg1

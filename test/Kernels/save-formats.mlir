@@ -2,8 +2,8 @@
 // RUN: binade-opt %s --binade-expand-composites --binade-form-kernels \
 // RUN:   | FileCheck %s --check-prefix=KERNEL
 
-// What is kept in another format is rounded by the kernel that makes it, and read as it
-// was rounded.
+// A value that is saved in another format is rounded by the kernel that computes it, and
+// its users read the rounded value.
 
 // KERNEL-LABEL: func.func @step
 // KERNEL:         %[[E:.*]]:2 = binade.launch [@[[EXP:.*]]](%arg0) {{.*}} -> (tensor<4x6xf32>, tensor<4x6xbf16>)
@@ -13,8 +13,8 @@
 // KERNEL:         %[[Y:.*]] = binade.exp %arg0
 // KERNEL:         binade.cast %[[Y]] : (tensor<4x6xf32>) -> tensor<4x6xbf16>
 
-// The gelu is not run again from %sh, which is not its operand any more; the exp is, and
-// is rounded as by the save.
+// The gelu is not recomputed from %sh, which is rounded and thus not its operand; the exp
+// is, and is rounded as by the save.
 
 // AGAIN-LABEL: func.func @step
 // AGAIN:         %[[H:.*]] = binade.matmul

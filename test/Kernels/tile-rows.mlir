@@ -1,9 +1,9 @@
 // RUN: binade-opt %s --split-input-file --binade-tile-rows="elements=64 rows=4" \
 // RUN: | FileCheck %s
 
-// Logits of 16 rows and 32 classes are done in pieces of 4 rows, forward and
-// backward, with what stands between; the loss, which reads them, follows. The sum
-// over rows is f32 and rounded once, as the product was.
+// Logits of 16 rows and 32 classes are computed in tiles of 4 rows, forward and
+// backward, with the ops between; the loss, which reads them, follows. The sum
+// over rows is f32 and rounded once, like the matmul before tiling.
 
 // CHECK-LABEL: func.func @step
 // CHECK-DAG:     %[[G:.*]] = binade.broadcast %arg3
@@ -68,7 +68,7 @@ func.func @step(%x: tensor<16x32xf32>, %labels: tensor<16xi64>) -> tensor<16x32x
 
 // -----
 
-// Nor is a value cut that is a result itself.
+// A value that is a result of the step is not tiled.
 
 // CHECK-LABEL: func.func @step
 // CHECK-NOT:     binade.tile
@@ -80,7 +80,7 @@ func.func @step(%h: tensor<16x8xf32>, %w: tensor<8x32xf32>) -> tensor<16x32xf32>
 
 // -----
 
-// Constants become as small as the pieces; rows have to divide.
+// Constants shrink to the size of a tile; the tile size must divide the rows.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         binade.tile 3 slices 2 joins 1(%arg0, %arg1)

@@ -17,7 +17,7 @@
 // CHECK-COUNT-2: binade.sqrt %
 // CHECK-NOT:     binade.sqrt
 
-// One kernel looks at a gradient, with one sum for each norm and each count.
+// One kernel reads a gradient, with one sum for each norm and each count.
 
 // KERNELS-LABEL: func.func @step
 // KERNELS:         %[[G:.*]]:3 = binade.launch [@tanh_

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s '--binade-insert-requested-statistics=requests=output/node:sqnr,underflow' | FileCheck %s
 
-// What a value is rounded to first is its format, wherever its list of uses begins.
+// The first format that a value is rounded to is its format, whatever the order of its uses.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[Y:.*]] = binade.neg %arg0

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-append-optimizer='optimizer=adamw' | FileCheck %s
 
-// The rule file is copied in front, the step is appended, and every argument that the
+// The rule file is copied before the module, the step is appended, and every argument that the
 // step replaces has a result of the same role and name.
 
 // CHECK:         binade.optimizer @adamw

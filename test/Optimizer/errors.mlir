@@ -60,7 +60,7 @@
 // RUN: %{errors} NONFINITE
 // NONFINITE: error: on-nonfinite must be skip, continue or shrink, got 'stop'
 
-// A rule file is read like the ones that are shipped, and checked.
+// A user's rule file is parsed and checked like the shipped ones.
 
 // REDEFINE: %{append} = optimizer=%t/absent.mlir
 // RUN: %{errors} ABSENT

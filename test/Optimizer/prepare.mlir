@@ -2,8 +2,8 @@
 // DEFINE: %{append} =
 // DEFINE: %{step} = binade-opt %t/gradient.mlir --binade-append-optimizer='%{append}' --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s --check-prefix
 
-// What an update needs to know of the whole tensor depends on what its parameter is to
-// the model: by its readers, through movements, and by its shape.
+// The form of `prepare` depends on the role of the parameter in the model, which follows
+// from its users, through data movement, and from its shape.
 
 // REDEFINE: %{append} = optimizer=tiger
 // RUN: %{step} TIGER
@@ -23,7 +23,7 @@
 // FORM-DAG: prepare = @tiger.prepare.dimension} {{.*}} loc("tall")
 // FORM-DAG: prepare = @tiger.prepare.scale} {{.*}} loc("gain")
 
-// Without a guard the rule answers to gradients that are not finite.
+// Without a skip, the rule itself handles gradients that are not finite.
 
 // REDEFINE: %{append} = optimizer=tiger on-nonfinite=shrink
 // RUN: %{step} SHRINK --implicit-check-not=skip(
@@ -45,7 +45,7 @@
 // MUON-DAG: optimizer_update @adamw {{.*}} loc("table")
 // MUON-DAG: optimizer_update @adamw {{.*}} loc("gain")
 
-// States have the shape that the rule says.
+// States have the shapes that the rule specifies.
 
 // REDEFINE: %{append} = optimizer=adafactor
 // RUN: %{step} FACTOR

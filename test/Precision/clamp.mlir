@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-materialize-precision | FileCheck %s
 
-// A clamp stands between an op and all its readers, once; what returns f32 still does.
+// One clamp is inserted between an op and all its users; f32 results stay f32.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[Y:.*]] = binade.exp {{.*}} {precision = #binade.precision<compute = f16, result = f16>} : (tensor<4xf16>) -> tensor<4xf16>

@@ -1,10 +1,10 @@
 // RUN: binade-opt %s --binade-materialize-precision --split-input-file | FileCheck %s
 
-// Formats become types, with a cast where two meet; decisions stay as a record.
+// Formats become types, with a cast between different formats; decisions stay as a record.
 
 // CHECK-LABEL: func.func @step
 // CHECK-SAME:    (%[[X:.*]]: tensor<8x64xf32>, %[[W:.*]]: tensor<64x64xf32>, %[[B:.*]]: tensor<64xf32>) -> tensor<8x64xf32>
-// Arguments are cast where the function begins, a value once per format.
+// Arguments are cast at the start of the function, each value once per format.
 // CHECK-DAG:     %[[XN:.*]] = binade.cast %[[X]] : (tensor<8x64xf32>) -> tensor<8x64xbf16>
 // CHECK-DAG:     %[[WN:.*]] = binade.cast %[[W]] : (tensor<64x64xf32>) -> tensor<64x64xbf16>
 // A bias stays in f32.
@@ -32,7 +32,7 @@ module attributes {binade.policy = #binade.policy<name = "p", hash = "0", text =
 // -----
 
 // Parameters and statistics of a norm stay in f32, whatever the decision; masks and
-// integers are as they come; a constant is rounded when it is compiled.
+// integers are unchanged; a constant is rounded at compile time.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[X:.*]] = binade.cast %arg0 : (tensor<4x8xf32>) -> tensor<4x8xbf16>

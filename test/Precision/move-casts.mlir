@@ -38,7 +38,7 @@ func.func @after_a_slice(%x: tensor<100x64xf32>, %y: tensor<100x64xf32>) -> (ten
   return %1, %3 : tensor<1x64xbf16>, tensor<1x64xbf16>
 }
 
-// What a broadcast copies is cast before, whatever the direction.
+// The operand of a broadcast is cast before it, for widening and narrowing casts.
 // CHECK-LABEL: func.func @before_a_broadcast
 func.func @before_a_broadcast(%x: tensor<64xf32>) -> tensor<100x64xbf16> {
   // CHECK-NEXT: %[[Y:.*]] = binade.cast %arg0 : (tensor<64xf32>) -> tensor<64xbf16>
@@ -119,7 +119,7 @@ func.func @saved_by_rule(%x: tensor<8x64xf32>) -> tensor<64x8xbf16> {
   return %3 : tensor<64x8xbf16>
 }
 
-// What readers narrow waits narrow, and is narrowed once.
+// A value that all users narrow is narrowed once and saved in the narrow format.
 // CHECK-LABEL: func.func @saved
 func.func @saved(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<64x8xbf16>) {
   // CHECK-NEXT: %[[Y:.*]] = binade.neg %arg0
@@ -135,7 +135,7 @@ func.func @saved(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<64x8xbf16>)
   return %1, %4 : tensor<8x64xbf16>, tensor<64x8xbf16>
 }
 
-// What some read wide waits wide.
+// A value that some users read in the wide format is saved in it.
 // CHECK-LABEL: func.func @saved_for_both
 func.func @saved_for_both(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<8x64xf32>) {
   // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}}result = f32
@@ -146,7 +146,7 @@ func.func @saved_for_both(%x: tensor<8x64xf32>) -> (tensor<8x64xbf16>, tensor<8x
   return %1, %2 : tensor<8x64xbf16>, tensor<8x64xf32>
 }
 
-// What is made narrow waits narrow, and is widened where it is read.
+// A value that is computed narrow is saved narrow, and widened where it is read.
 // CHECK-LABEL: func.func @widened
 func.func @widened(%x: tensor<8x64xbf16>) -> tensor<8x64xf32> {
   // CHECK-NEXT: %[[S:.*]] = binade.save %arg0 {{.*}}result = bf16

@@ -82,8 +82,8 @@ func.func @step(%x: tensor<8x8xf32>, %r: tensor<8x8xf32>, %w: tensor<8x8xf32>)
 }
 
 //--- unlisted.mlir
-// An op of no list stays wide; ways from allow to allow do not lead through it, and
-// unlike a deny op it does not spread.
+// An op that is in no list stays wide; paths between allow ops do not lead through it,
+// and unlike a deny op it does not make other ops wide.
 // UNLISTED-LABEL: @step
 func.func @step(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   // UNLISTED: binade.matmul {{.*}}compute = f16

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-assign-precision=policy=fp8-block | FileCheck %s
 
-// What comes with a batch is an activation; weights are what stays.
+// Inputs of a batch count as activations; persistent arguments count as weights.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         binade.matmul %arg0, %arg1 {{.*}}operands = [#binade.quantized<f8E4M3FN, per_block<1, 128>, {{[^>]*}}>, #binade.quantized<f8E4M3FN, per_block<128, 128>

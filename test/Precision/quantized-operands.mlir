@@ -4,9 +4,9 @@
 // RUN: binade-opt %t.mlir --binade-materialize-precision | diff - %t.mlir
 // RUN: binade-opt %t.mlir --binade-expand-composites | FileCheck %s --check-prefix=EXPAND
 
-// A decision has a format for each operand of a product, by what that is: weights are
-// arguments, gradients are what the backward part made, looked at through casts,
-// movements and saves. The last layer is not meant.
+// A decision has a format for each operand of a matmul, by its kind: weights are
+// arguments, gradients are computed in the backward pass; casts, data movement and
+// saves between do not matter. No rule matches the last layer.
 
 // ASSIGN-LABEL: func.func @step
 // ASSIGN:         binade.matmul %{{.*}}, %arg1, %arg2 {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, operands = [#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, unit], rule = "fp8-current.yaml:{{[0-9]+}}">}

@@ -1,8 +1,8 @@
 // RUN: split-file %s %t
 // RUN: binade-opt %t/step.mlir --binade-assign-precision=policy=%t/saved.yaml --binade-materialize-precision | FileCheck %s
 
-// A rule for what makes a value says how it waits; who reads it computes as if it
-// had not waited.
+// A rule for the producer of a value specifies its saved format; its users compute in
+// their own formats.
 
 // CHECK-LABEL: func.func @step
 // CHECK:      %[[Y:.*]] = binade.exp %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>

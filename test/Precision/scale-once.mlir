@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --binade-materialize-precision --binade-materialize-precision | FileCheck %s
 
-// A step whose gradients are constant has no seed left: its scale is made once all the
-// same.
+// A step whose gradients are constant has no gradient seed left: its loss scale is still
+// created once.
 
 // CHECK-LABEL: func.func @step(
 // CHECK-COUNT-1: binade.update_scale

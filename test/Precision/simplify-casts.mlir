@@ -78,7 +78,7 @@ func.func @saturated(%x: tensor<8xbf16>, %y: tensor<8xf16>, %z: tensor<8xf8E4M3F
   return %1, %3, %5 : tensor<8xbf16>, tensor<8xf64>, tensor<8xf8E4M3FN>
 }
 
-// The phase of a cast is that of the cast that is left.
+// A merged cast has the phase of the cast that remains.
 // CHECK-LABEL: func.func @phase
 func.func @phase(%x: tensor<8xbf16>) -> tensor<8xf16> {
   // CHECK-NEXT: binade.cast %arg0 {binade.phase = #binade.phase<backward>}
@@ -97,7 +97,7 @@ func.func @rounded_already(%x: tensor<8xbf16>) -> tensor<8xf32> {
   return %1 : tensor<8xf32>
 }
 
-// f64 has numbers between those of TF32.
+// f64 has values between those of TF32.
 // CHECK-LABEL: func.func @rounded_here
 func.func @rounded_here(%x: tensor<8xf64>) -> tensor<8xf32> {
   // CHECK: binade.round_to

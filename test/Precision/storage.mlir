@@ -4,8 +4,8 @@
 // RUN: FileCheck %s < %t/out.mlir
 // RUN: binade-opt %t/out.mlir --binade-materialize-precision | diff - %t/out.mlir
 
-// A rule about updates says how parameters and states are kept; assignment writes that
-// on the update and changes no type. A decision without a rule is the user's.
+// A rule for updates specifies the formats of parameters and states; assignment sets them
+// on the update and changes no type. A decision without a rule was set by the user.
 
 // ASSIGN-LABEL: func.func @step
 // ASSIGN-SAME:    %[[W:[^:]*]]: tensor<4x3xf32> {{{[^}]*}}binade.name = "fc.weight"

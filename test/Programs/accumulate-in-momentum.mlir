@@ -76,7 +76,7 @@ func.func @step(
 
 // -----
 
-// A rule without scalars gets one: whether the batch is the first of the step.
+// A rule without scalars gets a scalar that tells whether the batch is the first of the step.
 
 // CHECK-LABEL: func.func private @plain.finish.update(
 // CHECK-SAME:      %{{[^:]*}}: f32, %{{[^:]*}}: f32, %{{[^:]*}}: f32, %{{[^:]*}}: f32) -> (f32, f32)

@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --split-input-file --binade-programs-pipeline | FileCheck %s
 
-// What leads to the loss stays, with the arguments that it reads and without what the
-// step starts from; dropout is gone.
+// The ops of the loss stay, with the arguments that they read and without their initial
+// values; dropout is removed.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         binade.dropout
@@ -27,8 +27,8 @@ func.func @step(
 
 // -----
 
-// Statistics of the batch give way to the running ones into which they are mixed,
-// through a cast too; without such the batch's remain.
+// Statistics of the batch are replaced by the running statistics that they update, also
+// through a cast; without running statistics those of the batch remain.
 
 // CHECK-LABEL: func.func @evaluate
 // CHECK-SAME:      (%[[M:[a-z0-9]*]]: tensor<3xf32> {binade.name = "mean", binade.role = #binade.role<buffer>}

@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --split-input-file --binade-hash-computation | FileCheck %s
 
-// What a value is at first, where ops come from and who compiled it do not count.
+// Initial values, names of SSA values, locations and `batches = 1` do not affect the hash.
 
 // CHECK: module attributes {binade.computation = "[[HASH:[0-9a-f]+]]"}
 module {
@@ -24,7 +24,7 @@ module attributes {binade.batches = 1 : i64} {
 
 // -----
 
-// How values are wired does.
+// The operands of ops do.
 
 // CHECK: module attributes
 // CHECK-NOT: "[[HASH]]"
@@ -40,7 +40,7 @@ module {
 
 // -----
 
-// What was decided counts, and not by which line of which policy.
+// Decisions affect the hash, but not the policies and lines that they come from.
 
 // CHECK: module attributes {binade.computation = "[[BF16:[0-9a-f]+]]"}
 module {

@@ -33,7 +33,7 @@ func.func @gradient(%x: tensor<3x4xf32>, %dy: tensor<3x4xf32>) -> tensor<3x4xf32
 
 // -----
 
-// Near misses: sums of columns, sums of another product, and a square for its softmax.
+// Near misses: sums of columns, sums of another multiplication, and a square for its softmax.
 
 // CHECK-LABEL: func.func @gradient(
 // CHECK-NOT:     softmax_grad

@@ -25,7 +25,7 @@ func.func @gradient(
 
 // -----
 
-// An epsilon that the forward part has not.
+// An epsilon that the forward pass does not have.
 
 // CHECK-LABEL: func.func @gradient(
 // CHECK-SAME:      binade.backward = "the graph's own: its gradient of 'w' differs from autodiff's by {{.*}}, whose norm is {{.*}}"

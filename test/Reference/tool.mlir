@@ -1,4 +1,4 @@
-// What the command line accepts, and its exit codes.
+// Accepted arguments of the command line, and its exit codes.
 
 // RUN: binade-eval %s | FileCheck %s --check-prefix=PRINT
 // PRINT: x: tensor<3xf32> = 1 -2.5 nan

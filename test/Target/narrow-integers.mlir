@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --canonicalize --binade-bitcast-narrow-floats | FileCheck %s
 
-// An integer is rounded to f32 and then to bf16, whatever other passes make of it.
+// An integer is rounded to f32 and then to bf16, and other passes do not merge the casts.
 
 // CHECK-LABEL: func @truth
 // CHECK:         %[[F:.*]] = arith.uitofp %arg0 : vector<8xi1> to vector<8xf32>

@@ -5,7 +5,7 @@
 // RUN: llvm-nm -D --defined-only %t.so | FileCheck %s --check-prefix=SYMBOLS
 // RUN: not binade-translate %s --kernels-to-object --level=sse2 2>&1 | FileCheck %s --check-prefix=LEVEL
 
-// Every kernel of a module, and nothing else of it, as code for people and for machines.
+// Translates every kernel of a module, and nothing else, to text and to binary code.
 
 // IR:      define {{.*}} @twice(ptr {{.*}}, i64 {{.*}}, i64 {{.*}})
 // IR:        fadd <{{[0-9]+}} x float>

@@ -15,7 +15,7 @@ func.func @bounds(%x: f32) -> f32 {
   return %y : f32
 }
 
-// Zeros differ in their sign, and with an unordered comparison NaN would go.
+// Zeros differ in their sign, and an unordered comparison would drop NaN.
 // CHECK-LABEL: func @others
 // CHECK-COUNT-2: arith.select
 // CHECK-NOT: arith.m{{.*}}imumf

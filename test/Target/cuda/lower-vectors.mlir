@@ -1,6 +1,6 @@
 // RUN: binade-opt %s --binade-lower-vectors | FileCheck %s
 
-// Of truth values no vector is left, which would be memory where their count is odd.
+// No vectors of i1 remain: LLVM would put them in memory if their length is odd.
 
 // CHECK-LABEL: func @any
 // CHECK-NOT:     vector.reduction

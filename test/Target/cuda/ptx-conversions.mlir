@@ -3,8 +3,8 @@
 // RUN: binade-translate %s --gpu-to-ptx --chip=sm_100 | FileCheck %s --check-prefixes=CHECK,FLOAT8
 // RUN: binade-translate %s --gpu-to-ptx --chip=sm_80 | FileCheck %s --check-prefixes=CHECK,BITS
 
-// Two numbers per instruction; a clamp before a cast to 8 bits is part of it. A chip that
-// does not know these formats computes with their bits.
+// Two elements per instruction; a clamp before a cast to 8 bits is part of it. A chip that
+// does not have these formats computes with their bits.
 
 // CHECK:         .visible .entry encode(
 // FLOAT8-NOT:    setp

@@ -1,8 +1,8 @@
 // RUN: binade-translate %s --gpu-to-ptx --chip=sm_80 | FileCheck %s --implicit-check-not=approx --implicit-check-not=ftz --implicit-check-not=.local
 // RUN: binade-translate %s --gpu-to-ptx --chip=sm_100 | FileCheck %s --implicit-check-not=approx --implicit-check-not=ftz --implicit-check-not=.local
 
-// Each operation rounds once, to nearest, with subnormal numbers: products and sums are
-// joined where the IR joins them and nowhere else, and NaN wins a maximum.
+// Each operation rounds once, to nearest, with subnormals: multiplications and additions are
+// fused only where the IR fuses them, and the maximum of NaN and a value is NaN.
 
 // CHECK:     .visible .entry arithmetic(
 // CHECK:     .reqntid 32, 1, 1

@@ -1,8 +1,8 @@
 // RUN: binade-translate %s --gpu-to-ptx --chip=sm_80 | FileCheck %s
 // RUN: binade-opt %s --binade-target-cuda-pipeline=chip=sm_90 | FileCheck %s --check-prefix=NVVM
 
-// A warp multiplies matrices of bf16 and f16 to sums of f32. The format stays with the
-// product, though narrow floats are moved as integers.
+// A warp multiplies bf16 and f16 matrices with f32 accumulation. The instruction has the
+// operand format, although narrow floats are moved as integers.
 
 // CHECK-LABEL: .visible .entry bf16(
 // CHECK:         ldmatrix.sync.aligned.m8n8.x4.shared.b16
