@@ -1,4 +1,4 @@
-"""Runs that raise alarms, and how tests read them."""
+"""Runs that raise alarms, and parsers of their output."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from support.reference import ONE_WEIGHT, binade, safetensors, write_model
 
 
 def read_alarms(text):
-    """Step, rule and the rest of each line that begins an alarm."""
+    """The step, rule and message of each alarm in `text`."""
     found = re.findall(r"^step (\d+): alarm ([\w-]+): (.*)$", text, re.MULTILINE)
     return [(int(step), rule, rest) for step, rule, rest in found]
 
@@ -18,7 +18,7 @@ SIZE = 64  # Codes are for parameters of 4096 elements or more.
 WEIGHT = np.linspace(-1, 1, SIZE * SIZE, dtype=F32).reshape(SIZE, SIZE)
 MODEL = ONE_WEIGHT.replace("2, 4", f"2, {SIZE}").replace("4, 4", f"{SIZE}, {SIZE}")
 STEPS = 64
-# Of which the batches overflow in f16.
+# Steps whose batches overflow in f16.
 HARD = range(54, 59)
 
 
@@ -55,7 +55,7 @@ def lose_time(run):
 
 
 def train_switched(folder, run):
-    """From FP16 with states in f32 to BF16 with states in 8 bits."""
+    """A run that an alarm switches from FP16 with f32 states to BF16 with 8-bit states."""
     policy = folder / "other.yaml"
     policy.write_text(
         "name: other\nextends: bf16-amp\nrules:\n"

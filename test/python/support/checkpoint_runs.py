@@ -1,4 +1,4 @@
-"""Runs that save checkpoints, and what a checkpoint holds."""
+"""Runs that save checkpoints, and the contents of checkpoints."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ net (float[8, 6] x, int64[8] labels) => (float loss)
 }
 """
 POLICIES = {
-    # Grows every third step, and overflows soon.
+    # The scale grows every third step and soon causes overflows.
     "f16": "name: f16\nextends: fp16-amp\nloss_scale: {init: 16777216, interval: 3}\n",
     "watched": "name: watched\nextends: fp16-amp\n"
     "loss_scale: {init: 4096, interval: 4, delay: 2, hysteresis: 2, per_tensor: true}\n",
@@ -115,14 +115,14 @@ def check_equal(run, unbroken):
 
 
 def manifest_hash(manifest):
-    """Of everything but the hash: JSON with sorted keys and without spaces."""
+    """The hash of all other entries as JSON with sorted keys and without spaces."""
     rest = {key: value for key, value in manifest.items() if key != "sha256"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def change_manifest(checkpoint, change):
-    """Changes a manifest as one who knows the format."""
+    """Changes a manifest and corrects its hash."""
     path = checkpoint / "manifest.json"
     manifest = json.loads(path.read_text())
     assert manifest["sha256"] == manifest_hash(manifest)

@@ -1,4 +1,4 @@
-"""Formats of codes with shared scales in numpy, written from the papers alone."""
+"""Quantized formats in numpy, written from the papers without Binade's code."""
 
 import dataclasses
 import json
@@ -30,16 +30,16 @@ def write_book(name, values):
 
 @dataclasses.dataclass
 class Format:
-    """`element` names a float format or is the values of a book."""
+    """`element` is the name of a float format, or the values of a code book."""
 
     element: str | np.ndarray
     group: int
     expand: bool = False
-    power: bool = False  # Whether what elements are multiplied with is a power of two.
+    power: bool = False  # Whether the factor of the elements is a power of two.
 
     @property
     def word(self):
-        """What a code is, as bits."""
+        """The integer type of one code."""
         return np.uint16 if not self.is_book and self.element == "f16" else np.uint8
 
     @property
@@ -106,7 +106,7 @@ class Format:
 
     @property
     def scale_of_zeros(self):
-        """Makes zeros of whatever is nearest to zero."""
+        """The scale of groups of zeros, by which the code nearest to 0 decodes to almost 0."""
         if self.power:
             return F32(1)
         if self.is_book and 0 not in self.element:
@@ -124,7 +124,7 @@ class Format:
         return F32(float(self.largest) / float(least) / 2)
 
     def scaled(self, x, factors):
-        """What is rounded to codes; `factors` are scales and with them the others."""
+        """The scaled values before rounding. `factors` are scales, and power and centre."""
         scale, *expansion = (part[:, None] for part in factors)
         y = self.rows(x)
         if self.expand:
@@ -133,7 +133,7 @@ class Format:
         return (y / scale).ravel()[: len(x)].astype(F32)
 
     def round(self, y):
-        """Codes."""
+        """The nearest codes of `y`."""
         if not self.is_book:
             clipped = np.clip(y, -self.largest, self.largest)
             return clipped.astype(FLOATS[self.element]).view(self.word)
@@ -147,7 +147,7 @@ class Format:
         return nearest.astype(np.uint8)
 
     def encode(self, x, factors):
-        """Codes, and which of them depend on the last bits of a number."""
+        """The codes of `x`, and which of them depend on the last bits of a value."""
         y = self.scaled(x, factors)
         codes = self.round(y)
         off = 1e-6 if self.power else 2e-5
@@ -175,7 +175,7 @@ class Format:
         return (np.sign(y) * np.abs(y) ** (F32(1) / power) * centre).astype(F32)
 
     def start(self, count):
-        """Parts of zeros."""
+        """The parts of a tensor of zeros."""
         parts = [np.zeros(size, self.word) for size, _ in self.parts(count)[:1]]
         zero = self.round(np.zeros(1, F32))[0]
         parts[0][:] = zero * 17 if self.packed else zero
@@ -185,7 +185,7 @@ class Format:
 
 
 def formats(signed):
-    """By name; of books the one that a state's sign asks for."""
+    """Formats by name; a code book is signed or unsigned as the state requires."""
     dynamic = load_book("bnb_dynamic_signed" if signed else "bnb_dynamic_unsigned")
     return {
         "e4m3": Format("f8E4M3FN", 128),

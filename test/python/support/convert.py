@@ -1,4 +1,4 @@
-"""Graphs for the tests of `binade convert`, and how they are converted and run."""
+"""Helpers that build, convert and run graphs for the tests of `binade convert`."""
 
 import subprocess
 import warnings
@@ -13,7 +13,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 from support.paths import BUILD
 
 BINADE = BUILD / "bin" / "binade"
-#: What onnxruntime says of models that it does not open.
+#: Errors of onnxruntime for models that it does not load.
 ERRORS = (
     state.EPFail, state.Fail, state.InvalidArgument, state.InvalidGraph,
     state.InvalidProtobuf, state.NoSuchFile, state.NotImplemented,
@@ -23,7 +23,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 20]>\n'
 
 
 def parse(text):
-    """A model in ONNX's own notation."""
+    """A model from ONNX's text format."""
     return onnx.parser.parse_model(HEADER + text)
 
 
@@ -45,8 +45,8 @@ def convert(model, folder, policy, *options, code=0, **save):
 
 
 def find_fault(path, optimizes, text=""):
-    """Why onnxruntime does not open a model; None where it does. With the session options
-    that `text`, which a conversion printed, asks for."""
+    """The error with which onnxruntime fails to load a model, or None. The session has the
+    options that `text`, the output of a conversion, requests."""
     options = make_options(optimizes)
     if "session.disable_quant_qdq" in text:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
@@ -58,9 +58,9 @@ def find_fault(path, optimizes, text=""):
 
 
 def check_loads(source, target, text=""):
-    """onnxruntime opens the conversion as it opens the original, in its default session and
-    without its optimizations. Returns what its CPU has no kernel for, of which
-    onnx.checker is the judge."""
+    """Checks that onnxruntime loads the converted model if it loads the original, with and
+    without its optimizations. Returns the errors about kernels that its CPU backend lacks;
+    callers check these models with onnx.checker."""
     missing = []
     for optimizes in (False, True):
         if find_fault(source, optimizes):
@@ -90,7 +90,7 @@ def collect_node_tests():
 
 
 def find_reasons(model):
-    """What nodes say of their formats in their metadata, by name."""
+    """The entries `binade.precision` of the metadata of nodes, by node name."""
     return {
         node.name: entry.value
         for node in model.graph.node
@@ -101,7 +101,9 @@ def find_reasons(model):
 
 def make_options(optimizes):
     options = ort.SessionOptions()
-    options.intra_op_num_threads = 1  # Threads of ScatterND lose sums of one index.
+    options.intra_op_num_threads = (
+        1  # With more threads, ScatterND loses updates of an index.
+    )
     if not optimizes:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -109,36 +111,36 @@ def make_options(optimizes):
 
 
 def open_session(model, optimizes=False):
-    """A model, by path or in bytes, in onnxruntime, by default without its own
-    optimisations."""
+    """Opens a model, a path or bytes, in onnxruntime, by default without its
+    optimizations."""
     options = make_options(optimizes)
-    # What conversion asks for where products are those of codes.
+    # The option that `binade convert` prints for quantized matmuls.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def run(path, feeds, optimizes=False):
-    """What onnxruntime computes, by name."""
+    """The outputs that onnxruntime computes, by name."""
     session = open_session(path, optimizes)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, feeds)))
 
 
 def evaluate(path, feeds):
-    """The same by ONNX's reference, which rounds to f16 and bf16 wherever the graph does:
-    onnxruntime's CPU computes in f32 between the casts that it can drop."""
+    """The outputs by ONNX's reference, which rounds to f16 and bf16 wherever the graph does;
+    onnxruntime's CPU backend drops casts and computes in f32 between them."""
     model = onnx.load(path)
     names = [output.name for output in model.graph.output]
     return dict(zip(names, ReferenceEvaluator(model).run(None, feeds)))
 
 
 def run_both(folder, feeds):
-    """What the original and its conversion give."""
+    """The outputs of the original and of its conversion."""
     return run(folder / "in.onnx", feeds), evaluate(folder / "out.onnx", feeds)
 
 
 def strip(model):
-    """The graph without what Binade says about it."""
+    """The graph without the metadata of its nodes."""
     graph = onnx.GraphProto()
     graph.CopyFrom(model.graph)
     for node in graph.node:

@@ -1,6 +1,6 @@
 """A model's bundles for both targets, and runs of them on the simulated driver.
 
-PTX is enough: nothing here needs CUDA's ptxas.
+The simulated driver runs PTX, so that CUDA's ptxas is not needed.
 """
 
 import os

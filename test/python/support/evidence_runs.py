@@ -35,7 +35,7 @@ def record(folder, x, *more, **options):
 
 
 def steps_of(x):
-    """What the model computes in each step, whose weight stays as it is."""
+    """The values of each step of the model, whose weight does not change."""
     batches = x.reshape(-1, 2, 4)
     product = batches @ WEIGHT
     gradient = 2 * product / 8

@@ -1,4 +1,4 @@
-"""What `binade explain` says of the example models."""
+"""Reports of `binade explain` on the example models."""
 
 import json
 import subprocess

@@ -13,7 +13,7 @@ class MLP(nn.Module):
         self.out = nn.Linear(8, 3)
         for layer in (self.fc1, self.fc2, self.out):
             nn.init.zeros_(layer.bias)
-        # Equal initial values, which an optimizer of constants would merge.
+        # Equal initial values, which a pass that deduplicates constants would merge.
         self.fc2.weight = nn.Parameter(torch.eye(8))
         self.scale = nn.Parameter(torch.ones(8))
         self.shift = nn.Parameter(torch.ones(8))
@@ -86,7 +86,7 @@ class OwnLoss(nn.Module):
 
 
 class Constants(nn.Module):
-    """Small constants and a buffer, which all count."""
+    """Small constants and a buffer, all of which affect the result."""
 
     def __init__(self):
         super().__init__()

@@ -13,7 +13,7 @@ HEADS = [16, 20, 144]
 
 
 class Model:
-    """Branches that do not touch one another; the loss is their sum."""
+    """A model of independent branches, whose loss is the sum of their losses."""
 
     def __init__(self):
         self.nodes, self.inputs, self.weights, self.losses = [], [], [], []
@@ -65,8 +65,8 @@ def add_linear(model, name, terms, columns):
 
 
 def write_all(path):
-    """Sums, rows and columns that are multiples of 16 and not, more axes, both orders,
-    convolutions with groups, heads of attention."""
+    """Matmuls whose summed axis, rows and columns are multiples of 16 or not, with more axes
+    and transposed, grouped convolutions, and attention heads of several sizes."""
     model = Model()
     add_linear(model, "plain", 64, 48)
     add_linear(model, "k50", 50, 48)

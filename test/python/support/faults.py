@@ -1,4 +1,4 @@
-"""Programs that fail, hang or are killed where they change a file: faults.c, preloaded."""
+"""Makes programs fail, hang or be killed when they change a file, by faults.c."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from support.reference import binade
 
 
 def build_shim(folder):
-    """The library that a program is started with."""
+    """Builds faults.c as a library for LD_PRELOAD."""
     compiler = shutil.which("cc") or shutil.which("clang")
     if not compiler:
         pytest.skip("no C compiler")
@@ -22,7 +22,7 @@ def build_shim(folder):
 
 
 def make_fault(shim, under, call, at, what=None):
-    """The environment of a process that meets a fault, see faults.c."""
+    """The environment of a process in which faults.c injects a fault."""
     environment = os.environ | {
         "LD_PRELOAD": str(shim), "FAULT_UNDER": str(under), "FAULT_CALL": call,
         "FAULT_AT": str(at), "FAULT_COUNT": str(under.parent.parent / "count"),
@@ -31,6 +31,6 @@ def make_fault(shim, under, call, at, what=None):
 
 
 def check_is_clean(run):
-    """Nothing half-written is left."""
+    """Checks that no temporary file is left and that all checkpoints are valid."""
     assert not [path for path in run.rglob("*") if ".tmp-" in path.name]
     assert binade("ckpt", "verify", run).returncode == 0

@@ -23,7 +23,7 @@ def find_ptxas() -> str | None:
 
 @dataclasses.dataclass
 class Entry:
-    kernel: str  # As it is called in the module.
+    kernel: str  # The name of the kernel in the module.
     symbol: str
     grid: int
     block: int
@@ -53,7 +53,7 @@ class Entry:
         return [self.lines[at] for at in sorted(places) if self.lines[at][-1] != ":"]
 
     def divisions(self) -> int:
-        """Those that are a sequence of instructions, and now and then a longer one."""
+        """The number of exact div, rcp and sqrt, which expand to instruction sequences."""
         return sum(
             bool(re.search(r"\b(?:div|rcp|sqrt)\.rn", line)) for line in self.hot()
         )
@@ -109,7 +109,7 @@ class Usage:
 
 
 def assemble(ptx: str, chip: str, directory: pathlib.Path) -> dict[str, Usage]:
-    """What each entry takes, by symbol. All modules of `ptx` are assembled as one."""
+    """The resources of each entry, by symbol. All modules of `ptx` are assembled as one."""
     header = "".join(HEADER.findall(ptx)[:3])
     path = directory / f"{chip}.ptx"
     path.write_text(header + HEADER.sub("", ptx))
@@ -183,7 +183,7 @@ class Kernel:
 
 
 def read_saved(folder):
-    """The kernels that a compilation left, but for those of many tensors."""
+    """The kernels of a compiled module, without multi-tensor kernels."""
     for path in (folder / "kernels").glob("*.ptx"):
         ptx, ir = path.read_text(), path.with_suffix(".mlir").read_text()
         kernels = re.findall(

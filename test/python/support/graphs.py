@@ -1,4 +1,4 @@
-"""Random training graphs for tests: texts, inputs, and tools to look at a step."""
+"""Random training graphs for tests: texts, inputs, and helpers that inspect a step."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ DECISION = re.compile(r" ?(?:, )?precision = (#binade\.precision<[^>]*>)")
 
 @dataclasses.dataclass
 class Case:
-    """A generated graph: its text, and numbers for its inputs."""
+    """A generated graph: its text, and values for its inputs."""
 
     flavour: str
     seed: int
@@ -40,7 +40,7 @@ class Case:
         return text.getvalue()
 
     def draw(self):
-        """A batch, and parameters as their initial values say."""
+        """A random batch, and the initial values of the parameters."""
         draw = np.random.default_rng(self.seed)
         inputs = {}
         for value, name, _ in self.graph.arguments["batch"]:
@@ -90,17 +90,17 @@ class Step:
 
     @property
     def decisions(self):
-        """Of each op its decision, or None."""
+        """The decision of each op, or None."""
         found = (DECISION.search(line) for line in self.ops)
         return [match and match[1] for match in found]
 
     def find_narrow(self, narrow="bf16"):
-        """The numbers of the ops that compute in the narrow format."""
+        """The indices of the ops that compute in the narrow format."""
         text = f"compute = {narrow},"
         return {i for i, d in enumerate(self.decisions) if d and text in d}
 
     def shuffle(self, seed):
-        """The ops in another order, definitions before uses; and that order."""
+        """The step with its ops in a random topological order, and that order."""
         names = re.compile(r"%[a-zA-Z0-9_]+")
         known = {}
         waiting, readers = [], [[] for _ in self.ops]

@@ -1,8 +1,8 @@
-"""Runs a command on a file that is not what it should be.
+"""Runs a command on an invalid or hostile file.
 
-It may end in no other way than by saying so: with an exit code of docs/ExitCodes.md, one
-error that names the file and the part of it, safe to print, and within the address space
-and time that a small file needs, whatever sizes the file claims.
+The command must reject the file: with an exit code of docs/ExitCodes.md and one printable
+error that names the file and the part of it, and within the address space and time that a
+small file needs, whatever sizes the file claims.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse(graph: str, opset: int = 20, ir: int = 10) -> onnx.ModelProto:
 
 
 def write(model, path: Path) -> Path:
-    """`model`: bytes, a graph as text, or a model."""
+    """Writes `model`: bytes, a graph as text, or a model."""
     if isinstance(model, str):
         model = parse(model)
     if not isinstance(model, bytes):

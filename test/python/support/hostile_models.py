@@ -1,4 +1,4 @@
-"""Models that are damaged or hostile, and what Binade says of each."""
+"""Models that are damaged or hostile, and the error that Binade reports for each."""
 
 import numpy as np
 import onnx
@@ -28,7 +28,7 @@ def change(graph, edit, **options):
 
 
 def at_21(model):
-    """In the operator set whose quantizers have blocks."""
+    """A model of the first opset whose quantizers have blocks."""
     model.opset_import[0].version = 21
     return model
 
@@ -74,7 +74,7 @@ QUANTIZE = """g (float[4] x) => (int8[4] y) <float s = {1}, int8 z = {0}> {
 
 
 def with_scale(scale, graph=None):
-    """A graph whose scale 's' is another."""
+    """A graph with another scale 's'."""
     model = parse(graph or QUANTIZED.format("int8[4] w"))
     (tensor,) = (one for one in model.graph.initializer if one.name == "s")
     tensor.float_data[:] = [scale]
@@ -82,7 +82,7 @@ def with_scale(scale, graph=None):
 
 
 def with_code(code):
-    """A graph of floats of 8 bits, of which one is `code`."""
+    """A graph with 8-bit floats, one of which has the bits `code`."""
     model = parse(QUANTIZED.format(CODES))
     (tensor,) = (one for one in model.graph.initializer if one.name == "w")
     tensor.ClearField("int32_data")
@@ -121,7 +121,7 @@ def conv(**attributes):
 
 
 def fold(shape, rest):
-    """A constant of `shape` with one value, and what is computed from it."""
+    """A graph of ops on a constant of `shape` that repeats one value."""
     count = len(shape)
     sizes = ",".join(map(str, shape))
     return f"g (float[4] x) => (float y) <int64[{count}] s = {{{sizes}}}> {{ c = ConstantOfShape(s) {rest} y = ReduceSum<keepdims = 0>(r) }}"
@@ -141,7 +141,7 @@ def function_cycle(model):
 
 
 def hide(model):
-    """An initializer in a body with the name of a value outside."""
+    """A body whose initializer has the name of an outer value."""
     body = model.graph.node[0].attribute[0].g
     body.initializer.append(helper.make_tensor("x", 1, [2], [1.0, 2.0]))
 
@@ -156,7 +156,7 @@ def bomb(model):
         opsets = [helper.make_opsetid("", 20), helper.make_opsetid("l", 1)]
         function = helper.make_function("l", f"f{depth}", ["x"], ["y"], nodes, opsets)
         model.functions.append(function)
-    # All that is inside is named after it.
+    # Names of all inner nodes contain this name.
     model.graph.node[0].name = "n" * 100_000
     model.graph.node[0].op_type, model.graph.node[0].domain = "f0", "l"
 
@@ -253,7 +253,7 @@ CASES = {
     "32 code": (with_code(0x7F), 3, "node 'n' (DequantizeLinear): error: expected finite quantized values, but element 2 of 'w' is NaN"),
     "30 range": ("g (float[4] x) => (float y) <int64 a = {0}, int64 b = {9223372036854775807}, int64 d = {1}> { [n] r = Range(a, b, d) y = ReduceSum(x) z = Cast<to = 1>(r) y2 = ReduceSum(z) }".replace("(float y)", "(float y2)").replace("y = ReduceSum(x)", ""), 3, "node 'n' (Range)"),
 }  # fmt: skip
-# What is no more than unusual: the model, and a flag of how it is found out.
+# Models that are unusual but valid, and the flag of the command that reads them.
 ACCEPTED = {
     "12 unsorted": "g (float[2] x) => (float[2] y) { y = Relu(a) a = Neg(x) }",
     "17 optional": "g (float[4] x, float hi) => (float[4] y) { y = Clip(x, , hi) }",

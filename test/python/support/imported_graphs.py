@@ -38,7 +38,7 @@ def run(*command):
 
 
 def sort_nodes(model):
-    """A copy in which producers come first: the evaluator runs in file order."""
+    """A topologically sorted copy, because the evaluator runs nodes in file order."""
     result = onnx.ModelProto()
     result.CopyFrom(model)
     known = {""} | {i.name for i in model.graph.input}
@@ -54,7 +54,7 @@ def sort_nodes(model):
 
 
 def check_outputs(name, opset, graph, tmp_path):
-    """Compares what the imported graph computes with ONNX's evaluator."""
+    """Compares the results of the imported graph with those of ONNX's evaluator."""
     text = f'<ir_version: 10, opset_import: ["" : {opset}]> {graph}'
     model = onnx.parser.parse_model(text)
     onnx.save(model, tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""Models as text that are not imported, and the messages of `binade-translate`."""
+"""Models that import rejects, as text, and the messages of `binade-translate`."""
 
 import subprocess
 
@@ -28,7 +28,7 @@ def translate(path, *flags):
 
 
 def messages(path, *flags):
-    """What a failed import says: no module, and no path but the file's name."""
+    """The message of a failed import, which prints no module and no folder of the file."""
     result = translate(path, *flags)
     assert result.returncode == 1, result.stderr
     assert result.stdout == ""
@@ -36,7 +36,7 @@ def messages(path, *flags):
 
 
 def check_rejected(graph, flags, message, tmp_path):
-    """The graph is rejected with the message; `opset N` may precede it."""
+    """Checks that import rejects a graph with `message`; `opset N` may precede the graph."""
     opset = 20
     if graph.startswith("opset"):
         _, number, graph = graph.split(" ", 2)

@@ -1,5 +1,5 @@
-"""Files that ONNX does not allow, and files that it allows and Binade does not read. What
-`onnx.checker` says of each is checked with them."""
+"""Invalid ONNX files, and valid files that Binade does not import. Tests also check the
+verdict of `onnx.checker` on each file."""
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
@@ -26,7 +26,7 @@ def make(
     functions=(),
     **more,
 ):
-    """A product of `x` [2, 4] with `w` [4, 3], but for what is given."""
+    """A matmul of `x` [2, 4] and `w` [4, 3], unless the arguments replace parts of it."""
     nodes = nodes or [node("MatMul", ["x", "w"], ["y"], name="mm")]
     graph = helper.make_graph(
         nodes, "g", ins or [value("x", (2, 4))], outs or [value("y")],
@@ -41,7 +41,7 @@ def make(
 
 
 def change(model, **fields):
-    """The model with attributes of its first node changed."""
+    """A model whose first node has changed attributes."""
     for name, changed in fields.items():
         setattr(model.graph.node[0], name, changed)
     return model
@@ -54,7 +54,7 @@ def raw(dims, data, type=FLOAT):
 
 
 def external(dims=(4, 3), **entries):
-    """Data in w.bin, which has 48 bytes."""
+    """A tensor with external data in w.bin, which has 48 bytes."""
     tensor = TensorProto(name="w", data_type=FLOAT, dims=dims)
     tensor.data_location = TensorProto.EXTERNAL
     for key, text in {"location": "w.bin", **entries}.items():
@@ -135,7 +135,7 @@ def sparse(places, dims=(4, 3)):
     )
 
 
-# What is wrong, by name: the model, and what the message has to name.
+# Kind of error: the model, and the words that the message must contain.
 INVALID = {
     # Names.
     "initializer_twice": (lambda: make(inits=[weight(), weight()]), "initializer 'w'"),

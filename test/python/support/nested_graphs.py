@@ -34,7 +34,7 @@ def make(nodes, inputs=(), tensors=(), functions=(), version=17):
 
 
 def make_branch(name, op, result):
-    """A product with a weight of the graph around, and `op`."""
+    """A graph of a matmul with a weight of the outer graph, followed by `op`."""
     nodes = [
         N("MatMul", ["x", "inner_w"], [f"{name}_h"], name=f"{name}_product"),
         N(op, [f"{name}_h"], [result]),
@@ -47,7 +47,7 @@ CONDITION = [info("c", (), TensorProto.BOOL)]
 
 
 def make_loop(stacked=False):
-    """A state that is multiplied in each run, and what it was."""
+    """A loop that multiplies its state; `stacked` adds an output for each iteration."""
     nodes = [
         N("Identity", ["ci"], ["co"]),
         N("MatMul", ["s", "inner_w"], ["h"], name="product"),
@@ -83,7 +83,7 @@ def make_scan():
 
 
 def make_functions():
-    """One that calls another, twice."""
+    """A function that calls another function twice."""
     opset = [helper.make_opsetid("", 17)]
     inner = helper.make_function(
         "own", "Inner", ["a", "v"], ["b"],
@@ -106,7 +106,7 @@ def make_functions():
 
 
 def make_sequence(place):
-    """An element of a list: known, or wherever `place` says."""
+    """An element of a sequence, at a constant index or at the input `place`."""
     nodes = [
         N("MatMul", ["x", "inner_w"], ["h"], name="product"),
         N("SequenceConstruct", ["x", "h"], ["q"]),
@@ -118,7 +118,7 @@ def make_sequence(place):
 
 
 def make_sequence_in_loop():
-    """A list that a loop makes longer, as TorchScript writes it."""
+    """A sequence to which a loop appends, as TorchScript exports it."""
     nodes = [
         N("Identity", ["ci"], ["co"]),
         N("MatMul", ["x", "inner_w"], ["h"], name="product"),
@@ -144,7 +144,7 @@ def make_sequence_in_loop():
 
 
 def make_nested():
-    """A branch in a loop: weights are three graphs away."""
+    """A branch in a loop that reads weights of the outermost graph."""
     branch = {
         f"{name}_branch": helper.make_graph(
             [N("MatMul", ["s", "inner_w"], [f"{name}_t"], name=f"{name}_product")],

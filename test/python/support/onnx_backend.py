@@ -1,4 +1,4 @@
-"""Modules written as ONNX and run by onnxruntime: a backend like those of binade-eval."""
+"""Exports modules as ONNX and runs them in onnxruntime, as a backend for tests of ops."""
 
 import pathlib
 import re
@@ -29,8 +29,8 @@ def export(module, folder, code=0):
 
 
 def widen_ports(model):
-    """Inputs and outputs that onnxruntime's Python has no arrays for become f32, which
-    holds their numbers."""
+    """Changes inputs and outputs in formats that onnxruntime's Python API does not support
+    to f32, which represents all of their values."""
     graph = model.graph
     before, after = [], []
     for ports, nodes in ((graph.input, before), (graph.output, after)):
@@ -47,7 +47,7 @@ def widen_ports(model):
             nodes.append(helper.make_node("Cast", names[:1], names[1:], to=to))
             tensor.elem_type = TensorProto.FLOAT
     inputs = {port.name for port in graph.input}
-    for tensor in graph.initializer:  # What an input has where it is left out.
+    for tensor in graph.initializer:  # Default values of inputs that are omitted.
         if tensor.name in inputs and tensor.data_type in NARROW:
             values = numpy_helper.to_array(tensor).astype("f4")
             tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))

@@ -23,15 +23,15 @@ from support.paths import BUILD, ROOT
 from support.reference import EVAL, safetensors
 
 TRANSLATE = BUILD / "bin" / "binade-translate"
-# What an input that decides a shape is refused with, and the most elements it has.
+# The message for an input that determines a shape, and the limit of its elements.
 UNKNOWN = (
     r"'([^']*)' depends on the data; it has to be known when the model is imported"
 )
 FEW = 64
-# Floats that numpy has not.
+# Float formats that numpy does not have.
 NARROW = [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
-# What a file holds of elements that safetensors has no name for: integers in a byte each,
-# and codes of floats.
+# Storage types of elements that safetensors has no name for: integers in a byte each, and
+# the bits of floats.
 WIDER = {
     np.dtype(ml_dtypes.int2): np.int8,
     np.dtype(ml_dtypes.int4): np.int8,
@@ -44,10 +44,10 @@ CODES = [
     ml_dtypes.float8_e5m2fnuz,
 ]
 
-# What the reference computes, and compiled code does not: products of f64.
+# Ops that the reference backend supports and compiled code does not: f64 matmuls.
 NOT_COMPILED = re.compile(r"binade\.(matmul|conv\w*|attention) .*xf64>")
-# Why a test is not passed, by what Binade says: the first that fits, and what of it is
-# shown.
+# Classes of reasons why a test does not run: the first pattern that matches Binade's
+# message applies.
 REASONS = [
     ("op", r"has ops that cannot be imported: (.*)"),
     ("element type", r"element type (\w+) is not supported"),
@@ -60,11 +60,11 @@ REASONS = [
 
 
 class Refused(Exception):
-    """A model that Binade does not take; the text is what it says."""
+    """Raised for a model that Binade rejects, with Binade's message."""
 
     @property
     def reason(self) -> tuple[str, str]:
-        """Its class, and what it is about."""
+        """The class of the reason, and its subject."""
         for name, form in REASONS:
             if found := re.search(form, str(self)):
                 return name, found[1]
@@ -88,7 +88,7 @@ def to_array(value) -> np.ndarray:
 
 
 def store(array: np.ndarray) -> np.ndarray:
-    """As a file holds it."""
+    """The array in the type in which safetensors stores it."""
     if array.dtype in CODES:
         return array.view(np.uint8)
     return array.astype(WIDER.get(array.dtype, array.dtype))
@@ -144,7 +144,7 @@ class BinadeRep(BackendRep):
         return tuple(results[output.name] for output in self.model.graph.output)
 
     def import_for(self, folder: pathlib.Path, inputs) -> tuple[str, dict]:
-        """The module, and those of `inputs` that it reads."""
+        """The module, and the `inputs` that it reads."""
         values = {
             name: to_array(value)
             for name, value in zip(find_inputs(self.model), inputs)
@@ -175,7 +175,7 @@ class BinadeBackend(Backend):
 
 @functools.cache
 def load_tests() -> dict:
-    """By name, those of ONNX's node tests that have something to compare."""
+    """The ONNX node tests that have expected outputs, by name."""
     from onnx.backend.test import loader
 
     with warnings.catch_warnings():
@@ -206,8 +206,8 @@ def compare(found, expected, rtol: float, atol: float) -> None:
 
 
 def check(test, backend: str = "reference") -> tuple[str, str] | None:
-    """Runs a test: None where it passes, the reason where Binade does not take its model.
-    Other numbers than the test's are an AssertionError."""
+    """Runs a test. Returns None if it passes, or the reason if Binade rejects its model.
+    Raises an AssertionError if results differ from the test's."""
     rep = BinadeBackend.prepare(test.model, backend)
     try:
         for inputs, outputs in test.data_sets:
@@ -226,8 +226,8 @@ FORM = re.compile(
 
 
 def join(modules: list[str]) -> str:
-    """One function that does what all of them do. Names have the number of the module in
-    front."""
+    """Merges modules of one function into one function. The index of the module prefixes
+    each name."""
     parts = []
     for number, module in enumerate(modules):
         found = FORM.fullmatch(re.sub(r"%(\w)", rf"%m{number}_\1", module))
@@ -247,8 +247,8 @@ def join(modules: list[str]) -> str:
 
 
 def check_together(tests: list, backend: str) -> None:
-    """As `check` of each, whose model Binade takes, in one function: the compiler starts
-    once. What is not compiled is left out."""
+    """Runs `check` on all tests whose model Binade accepts, merged into one function, so that
+    the compiler starts once. Tests that do not compile are left out."""
     modules, inputs, expected = [], {}, []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -280,7 +280,7 @@ PAGE = ROOT / "docs" / "generated" / "onnx-coverage.md"
 
 
 def read_page() -> dict[str, str]:
-    """The class of the reason for each test that is not passed."""
+    """The class of the reason for each test that is skipped."""
     return dict(
         re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", PAGE.read_text(), re.MULTILINE)
     )

@@ -10,7 +10,7 @@ def session(path):
 
 
 def run_onnx(path, feeds):
-    """Outputs of a file by name; it is given those inputs that it has."""
+    """The outputs of a file by name. Inputs that the file does not have are ignored."""
     opened = session(path)
     names = [output.name for output in opened.get_outputs()]
     inputs = {value.name for value in opened.get_inputs()}

@@ -170,20 +170,20 @@ func.func @f(%x: tensor<7x33xf32>) -> (tensor<f32>, tensor<f32>, tensor<i64>, te
     "tile": TILE,
     "yield": TILE,
 }
-# Made where kernels are formed, of all the others.
+# Ops that only kernel formation creates.
 MADE = {"launch"}
 EXAMPLES = sorted([*SIMPLE, *TEXTS])
 
 
 @functools.cache
 def list_ops() -> set[str]:
-    """Of the dialect; a test holds the page to it."""
+    """All ops of the dialect, as the reference page lists them; a test checks the page."""
     page = (ROOT / "docs/generated/Dialect.md").read_text()
     return set(re.findall(r"^### `binade\.(\w+)`", page, re.MULTILINE))
 
 
 def read(types: str) -> list[tuple[str, str]]:
-    """Pairs of type and limit."""
+    """Parses operands into pairs of type and limit."""
     parts = [re.fullmatch(r"([^<>]+)([<>]\d+)?", part) for part in types.split(", ")]
     return [(f"tensor<{part[1]}>", part[2] or "") for part in parts]
 
@@ -199,8 +199,8 @@ def draw(kind: str, limit: str, random: np.random.Generator) -> np.ndarray:
 
 
 def write(op: str, example: str = "") -> tuple[str, dict[str, np.ndarray]]:
-    """A module whose function `f` does it, by default as the example of the op says, and
-    the function's inputs."""
+    """A module whose function `f` has the op, by default with the operands of its example,
+    and the function's inputs."""
     random = np.random.default_rng(len(op))
     if op in TEXTS:
         text = example or TEXTS[op]
@@ -228,7 +228,7 @@ func.func @f({head}) -> ({to}) {{
 
 
 def write_all() -> str:
-    """One step of all examples."""
+    """A step that contains all examples."""
     return join(list(dict.fromkeys(write(op)[0] for op in EXAMPLES)))
 
 

@@ -45,7 +45,7 @@ func.func @forward(
 
 
 class Step:
-    """A compiled step and the state that it carries from call to call."""
+    """A compiled step, which keeps its state between calls."""
 
     def __init__(self, folder, optimizer, policy=None):
         source = folder / "forward.mlir"

@@ -16,7 +16,7 @@ FOLDERS = ("include", "lib", "tools", "test/unittests")
 
 
 def read_blocks(page, language="cpp"):
-    """The blocks of code of a page of docs/howto, without the indent of its list."""
+    """The code blocks of a page of docs/howto, without the indentation of their list."""
     text = (ROOT / "docs/howto" / page).read_text()
     blocks = re.findall(
         rf"^ *```{language}\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL
@@ -27,7 +27,7 @@ def read_blocks(page, language="cpp"):
 class Overlay:
     def __init__(self, root):
         self.root = pathlib.Path(root)
-        self.objects = {}  # By the source's path below the root.
+        self.objects = {}  # Object files by the relative path of their source.
         for folder in FOLDERS:
             skip = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / folder, self.root / folder, ignore=skip)
@@ -70,8 +70,8 @@ class Overlay:
         self.objects[path] = target
 
     def link(self, program, drop=()):
-        """Links a program of the build again, with the compiled files in front, and
-        without its own objects whose paths contain one of the texts `drop`."""
+        """Relinks a program of the build with the compiled files first, and without those of
+        its own objects whose paths contain one of the texts `drop`."""
         commands = ["ninja", "-C", BUILD, "-t", "commands", program]
         last = self.run(commands).strip().splitlines()[-1]
         command = shlex.split(last.split(" && ")[1])

@@ -20,6 +20,6 @@ def draw_words(count, seed, step, stream):
 
 
 def draw_uniform(count, seed, step, stream):
-    """The same as numbers in [0, 1)."""
+    """The words of `draw_words` as values in [0, 1)."""
     words = draw_words(count, seed, step, stream)
     return [(word >> np.uint64(8)).astype(np.float64) * 2.0**-24 for word in words]

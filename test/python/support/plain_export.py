@@ -23,7 +23,7 @@ WEIGHT = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 class Plain:
-    """A model all of whose weights stand in the ONNX file, and a state for it."""
+    """A model whose ONNX file contains all weights, and a state for it."""
 
     def __init__(self, folder, **changes):
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Programs that tests run, and what they take."""
+"""Runs programs and measures their time and memory."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 from support.paths import BUILD
 
-# A process's peak includes that of the one which began it, until it is replaced.
+# The peak memory of a forked process includes its parent's until exec replaces it.
 LAUNCHER = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
@@ -16,7 +16,7 @@ print(used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
 
 
 def call(*command, timeout=600):
-    """What a command prints; it has to succeed."""
+    """Runs a command, checks that it succeeds, and returns its output."""
     process = subprocess.run(
         [str(part) for part in command], check=False, capture_output=True, text=True,
         timeout=timeout,
@@ -26,7 +26,7 @@ def call(*command, timeout=600):
 
 
 def measure(program, *arguments):
-    """Seconds of processor time and bytes of memory that one run takes."""
+    """The CPU seconds and the peak bytes of memory of one run."""
     command = [sys.executable, "-c", LAUNCHER, BUILD / "bin" / program]
     printed = subprocess.run(
         [*map(str, [*command, *arguments])], stdout=subprocess.PIPE, check=True

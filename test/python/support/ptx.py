@@ -39,7 +39,7 @@ def numpy_type(name):
 
 
 def is_number(x, dtype):
-    """Bits of registers as numbers of a type, and back."""
+    """Bits of registers as values of a type, and back."""
     return np.ascontiguousarray(x.astype(UNSIGNED[8 * np.dtype(dtype).itemsize])).view(
         dtype
     )
@@ -57,7 +57,7 @@ def fma(x, y, z):
         result = x * y + z
         for i in np.flatnonzero(exact):
             total = Fraction(x[i]) * Fraction(y[i]) + Fraction(z[i])
-            if total:  # The sign of 0 is the sum's.
+            if total:  # Else `result` is 0 with the right sign.
                 result[i] = float(total)
         return result
     # The product is exact in f64; the sum, rounded to odd, is rounded once after all.
@@ -81,7 +81,7 @@ def narrow(x, name, saturate):
 
 
 def as_bits(x):
-    """A row of each number, the lowest bit first."""
+    """The bits of each element as a row, the lowest bit first."""
     return np.unpackbits(
         x.view(np.uint8).reshape(len(x), -1), axis=1, bitorder="little"
     )
@@ -258,7 +258,7 @@ class Block:
             self.set(register, np.ascontiguousarray(memory[at]).view(dtype)[:, 0])
 
     def do_atom(self, name, operands):
-        """Threads take turns; each gets what was there before."""
+        """Threads add in sequence; each returns the value before its addition."""
         assert "add" in name, f"{name}: not an addition"
         dtype = numpy_type(name[-1])
         memory, where = self.address(operands[1], dtype(0).itemsize)
@@ -311,7 +311,9 @@ class Block:
 
     def do_cvt(self, name, operands):
         to, source = name[-2], name[-1]
-        if to.endswith("x2") and source == "f32":  # The first becomes the upper half.
+        if (
+            to.endswith("x2") and source == "f32"
+        ):  # The first operand becomes the upper half.
             assert "rn" in name
             kind, saturate = to[:-2], "satfinite" in name
             width = np.uint64(8 * np.dtype(NARROW[kind]).itemsize)
@@ -505,7 +507,7 @@ class Block:
             self.set(register, values)
 
     def do_mma(self, name, operands):
-        """Products are exact, added one by one to the sum in f64, and rounded once."""
+        """Multiplies exactly, accumulates in f64 in sequence, and rounds once."""
         assert name[1:6] == ["sync", "aligned", "m16n8k16", "row", "col"]
         assert name[6] == name[9] == "f32" and name[7] == name[8]
         to, *sources = (re.findall(r"[%\w]+", operand) for operand in operands)
@@ -532,6 +534,6 @@ class Block:
 
 
 def run(entry: Entry, memories: list[np.ndarray], blocks=None) -> None:
-    """Runs blocks of a kernel, all unless told, on memories of bytes: its parameters."""
+    """Runs all or the given blocks of a kernel on byte arrays as its parameters."""
     for number in range(entry.grid) if blocks is None else blocks:
         Block(entry, memories, number, entry.block, entry.grid).run()

@@ -45,7 +45,7 @@ def draw(seed, scale=1.0):
 
 
 def compute(v, read, gradient):
-    """Results from what `read` leaves of activations and weights."""
+    """Results for operands that `read` rounds, and gradients that `gradient` rounds."""
     h, w, dy = read(-v["x"]), read(v["w"]), gradient(-v["g"])
     return {"y": product(h, w, v["b"]), "dx": product(dy, w.T),
             "w": product(h.T, dy)}  # fmt: skip
@@ -59,5 +59,5 @@ def check(outputs, wanted):
 
 
 def product(x, y, bias=0.0):
-    """A product and the size of its summands."""
+    """A matmul, and the sum of the magnitudes of its summands."""
     return x @ y + bias, np.abs(x) @ np.abs(y) + np.abs(bias)

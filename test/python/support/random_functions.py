@@ -10,19 +10,19 @@ GROUPS = [4, 8, 16, 32]
 
 
 class Function:
-    """Builds one op after the other; `known` lists values by their shape. `of_rows`:
-    nothing is reduced but rows, and groups in them."""
+    """Builds a function op by op; `known` lists values by their shape. `of_rows` restricts
+    reductions to rows and groups in rows."""
 
     def __init__(self, seed, of_rows=False):
         self.random, self.of_rows = random.Random(seed), of_rows
         self.group = self.random.choice(GROUPS)
         last = self.group * self.random.choice([1, 2, 3, 5])
-        # Squares, in which a row and a column are easily confused.
+        # Square shapes reveal code that confuses rows and columns.
         square = self.random.choice([(last,), (last // self.group,)])
         lead = self.random.choice(
             [(1,), (3,), (6,), (2, 8), (1, 4), (4, 4), square, square, square]
         )
-        # Neighbours in a column, if any divide it.
+        # Sizes of groups in a column, if any divides its length.
         self.high = self.random.choice(
             [n for n in (2, 3, 4, 8, lead[-1]) if not lead[-1] % n]
         )

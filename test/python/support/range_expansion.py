@@ -18,7 +18,7 @@ PARTS = ["codes", "scale", "power", "centre"]
 
 def draw_groups(name, times):
     """Groups of every kind, the last of them short: narrow and wide, constant, of zeros,
-    with subnormal numbers, and with ratios that f32 does not hold."""
+    with subnormals, and with ratios that overflow f32."""
     random, size = np.random.default_rng(17), FORMATS[name].group
     groups = []
 
@@ -46,7 +46,7 @@ def draw_groups(name, times):
 
 
 def types(name, count):
-    """MLIR's of the parts and of the numbers."""
+    """The MLIR types of the parts and of the dequantized values."""
     parts = [tensor_type((n,), element) for n, element in FORMATS[name].parts(count)]
     return [*parts, tensor_type((count,), "f32")]
 

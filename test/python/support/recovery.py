@@ -43,7 +43,7 @@ def evaluate(folder, module, inputs):
 
 
 class Exported:
-    """A step without names, which onnxruntime runs from step to step."""
+    """A training step without names, which onnxruntime runs step by step."""
 
     def __init__(self, optimizer, seed, **numbers):
         model = graphs.make_step(optimizer, numbers)
@@ -64,8 +64,8 @@ class Exported:
 
 
 def compare_steps(exported, module, folder, rate=0.01, steps=3):
-    """What `module` computes in some steps, and `exported`, which goes from one to the next.
-    The last outputs."""
+    """Compares several steps of `module` with those of `exported`, which keeps its state.
+    Returns the last outputs of `module`."""
     roles, batch = get_roles(module, "step"), exported.pick("xy")
     state = exported.pick(graphs.SHAPES)
     for count in range(1, steps + 1):

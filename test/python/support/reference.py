@@ -1,4 +1,4 @@
-"""Evaluates ops and modules with binade-eval, and rounds numbers by itself.
+"""Evaluates ops and modules with binade-eval, and rounds values in numpy.
 
 BINADE_BUILD names the build directory (default: build/release).
 """
@@ -132,7 +132,7 @@ def rounded(x, dtype):
 
 
 def random(shape, dtype=np.float32, seed=0, scale=1.0):
-    """Numbers of the standard normal distribution times `scale`."""
+    """Values of the standard normal distribution times `scale`."""
     values = np.random.default_rng(seed).standard_normal(shape) * scale
     return rounded(values, dtype)
 
@@ -165,7 +165,7 @@ def differentiate(function, arguments, index, dy, step=1e-6):
 
 
 def assert_close(actual, expected, tolerance=1e-6):
-    """Equal up to `tolerance` of the largest magnitude that is expected."""
+    """Checks equality up to `tolerance` times the largest expected magnitude."""
     expected = np.asarray(expected, np.float64)
     scale = np.max(np.abs(expected), initial=1e-30)
     np.testing.assert_allclose(
@@ -174,7 +174,7 @@ def assert_close(actual, expected, tolerance=1e-6):
 
 
 def binade(*arguments, **options):
-    """What the driver did, as a completed process; nothing is checked."""
+    """Runs `binade` and returns the completed process without checks."""
     options.setdefault("timeout", 300)
     return subprocess.run(
         [str(BUILD / "bin" / "binade"), *map(str, arguments)],

@@ -1,4 +1,4 @@
-"""Runs of the small example, and what their folders say of them."""
+"""Runs of the small example, and the contents of their folders."""
 
 import hashlib
 import json

@@ -14,7 +14,7 @@ STEPS = {"mlp-digits": 10, "gpt2-tiny": 10, "resnet18-cifar-w8": 2}
 
 
 def allowed_loss_error(recorded, name, steps):
-    """8 times what PyTorch's own f32 misses, and at least 64 last places."""
+    """A tolerance of 8 times the error of PyTorch's f32, and at least 64 ulp."""
     single, double = (
         recorded[f"loss.{name}"][:steps],
         recorded[f"loss.{name}.fp64"][:steps],
@@ -32,7 +32,7 @@ OPTIMIZERS = {
 
 
 def load_autocast(name):
-    """What PyTorch recorded, by policy and optimizer."""
+    """Metrics that PyTorch recorded, by policy and optimizer."""
     return json.loads((AUTOCAST / f"{name}.json").read_text())["runs"]
 
 

@@ -24,7 +24,7 @@ def load(name):
 
 
 def git(root, *arguments):
-    """What git prints; None if it fails."""
+    """The output of a git command, or None if it fails."""
     identity = [
         "-c",
         "user.name=a",

@@ -1,4 +1,4 @@
-"""A compiled step whose saved values tests find in its memory."""
+"""A compiled step, in whose memory tests look for saved values."""
 
 import ml_dtypes
 import numpy as np

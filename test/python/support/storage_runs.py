@@ -20,7 +20,7 @@ def write_policy(folder, master, base="fp32", parameter="bf16", state="f32"):
 
 
 class Mlp:
-    """The small example, with a data file of one batch that comes again and again."""
+    """The small example, with a data file that repeats one batch."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -42,5 +42,5 @@ class Mlp:
         return safetensors.load(self.folder / out / "final.safetensors")
 
     def weights(self):
-        """What f32 training starts from, and ends with when its rate is 0."""
+        """The f32 parameters at the start, from a run with a learning rate of 0."""
         return self.train("fp32", 1, "--lr", 0, out="start", optimizer="sgd")

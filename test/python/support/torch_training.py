@@ -4,7 +4,7 @@ import torch
 
 
 def train(model, loss_of, steps, rate):
-    """The losses of so many steps of AdamW; ``loss_of`` is called with the model."""
+    """The losses of the given number of AdamW steps; `loss_of` is called with the model."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     losses = []
     for _ in range(steps):

@@ -17,7 +17,7 @@ g (float[4, 8] x) => (float loss) <float[8, 8] first = {FIRST}, float[8, 8] seco
 
 
 def write(folder, text, x, **weights):
-    """Writes model.onnx, whose weights stand in `text` in capitals, and its data."""
+    """Writes model.onnx, with weights in place of capitals in `text`, and its data."""
     import onnx
 
     for name, weight in weights.items():

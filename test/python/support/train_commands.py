@@ -12,7 +12,7 @@ def train(model, data, *more, out):
 
 
 def refuse(process, code, *words, out):
-    """`process` ended with `code`, said `words` in one error and wrote nothing."""
+    """Checks that `process` failed with `code` and one error with `words`, without files."""
     assert process.returncode == code, process.stderr
     for word in words:
         assert word in process.stderr

@@ -1,4 +1,4 @@
-"""Training graphs as exporters write them, made by hand, and the same without names.
+"""Training graphs as exporters write them, and copies without meaningful names.
 
 A network of two layers under a mean squared error: forward, backward and, for a whole
 step, the update by an optimizer, all ONNX. Expected values are onnxruntime's.
@@ -63,7 +63,7 @@ BACKWARD = """
   grad_b2 = ReduceSum <keepdims = 0> (dz, rows)
 """
 
-# Of a parameter p; g is its gradient, n.X the new value of X, t1 the step's number.
+# Updates of a parameter p: g is its gradient, n.X the new value of X, t1 the step number.
 UPDATES = {
     "sgd": """
   step_p = Mul(rate, g)
@@ -92,7 +92,7 @@ UPDATES = {
   change_p = Div(ms_p, de_p)
   n.p = Sub(left_p, change_p)
 """,
-    # No rule of the library: the sign of the momentum, and a power of the step.
+    # Not a rule of the library: the sign of the momentum, and a power of the step.
     "unknown": """
   mk_p = Mul(m.p, c9)
   n.m.p = Add(mk_p, g)
@@ -133,7 +133,7 @@ DATA = [declare("x", (16, 4)), declare("y", (16, 3))]
 
 
 def make_step(optimizer, numbers=None):
-    """A whole step: parameters, states, count and batch in, all but the batch out."""
+    """A step: its inputs are parameters, states, count and batch, all but the batch outputs."""
     inputs, outputs, nodes = [], ["float loss"], FORWARD + BACKWARD
     for name, shape in SHAPES.items():
         for kind in ("", *(f"{state}." for state in STATES[optimizer])):
@@ -164,8 +164,8 @@ def make_gradients():
 
 
 def scramble(model, seed=0):
-    """The same graph under other names, its nodes, inputs and outputs in any order;
-    and what each name was."""
+    """The graph with other names and with nodes, inputs and outputs in random order, and
+    the original name of each new name."""
     draw = random.Random(seed)
     graph = onnx.ModelProto.FromString(model.SerializeToString()).graph
     names = sorted(
@@ -174,7 +174,7 @@ def scramble(model, seed=0):
     fresh = [f"t{index}" for index in range(len(names))]
     draw.shuffle(fresh)
     new = dict(zip(names, fresh))
-    new[""] = ""  # An input or output that a node leaves out.
+    new[""] = ""  # An omitted input or output of a node.
     for node in graph.node:
         node.name = ""
         node.input[:] = [new[name] for name in node.input]
@@ -193,7 +193,7 @@ def scramble(model, seed=0):
 
 
 def report_scrambled(source, folder):
-    """What `binade import --report` says of the model `source` without its names."""
+    """The report of `binade import --report` on `source` without its names."""
     if not source.exists():
         pytest.skip(f"{source} is absent")
     model, _ = scramble(onnx.load(source))
@@ -207,7 +207,7 @@ def report_scrambled(source, folder):
 
 
 def run(model, inputs):
-    """What onnxruntime computes, as it stands: by name."""
+    """The outputs of onnxruntime by name, without its optimizations."""
     session = open_session(model.SerializeToString())
     names = [output.name for output in session.get_outputs()]
     given = {i.name: inputs[i.name] for i in session.get_inputs()}
@@ -215,7 +215,7 @@ def run(model, inputs):
 
 
 def draw_inputs(model, seed=0):
-    """Numbers for parameters and batch; states and count are 0."""
+    """Random parameters and batch; states and count are 0."""
     draw = np.random.default_rng(seed)
     given = {}
     for value in model.graph.input:

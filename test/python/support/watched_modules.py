@@ -11,7 +11,7 @@ WIDTH = 16
 
 
 class Block(nn.Module):
-    """Its output is a sum, which hands its gradient on."""
+    """A module whose output is a sum, which passes its gradient on unchanged."""
 
     def __init__(self):
         super().__init__()
@@ -23,7 +23,7 @@ class Block(nn.Module):
 
 
 class Branches(nn.Module):
-    """An output that three others read, a product of two, and one that nothing reads."""
+    """An output with three users, an elementwise product of two, and one without users."""
 
     def __init__(self):
         super().__init__()
