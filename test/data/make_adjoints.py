@@ -227,7 +227,7 @@ def ragged(x, w, u, n):
     return torch.stack(outputs + [h])
 
 
-# Some of these places lie outside of the image.
+# Some of these places are outside the image.
 PLACES = 1.3 * torch.rand(
     1, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5)
 )
@@ -288,7 +288,7 @@ def causal_convolution(x, w, b, state):
 
 @case((1, 3, 4), (1, 3, 2), (1, 3, 3), (1, 1, 2, 3), (1, 3, 2), (1, 3, 1))
 def linear_attention(q, k, v, state, decay, rate):
-    """Two queries of one key and value, whose state fades and is corrected."""
+    """Linear attention of two queries per key, with decay and the delta rule."""
     state, rows = state[0, 0], []
     for t in range(3):
         state = state * torch.exp(decay[0, t])[:, None]
@@ -368,13 +368,13 @@ def deformed(x, w, offset, b, mask):
     return y.reshape(2, 4, 3, 4) + b[:, None, None]
 
 
-# Of rank 3, so that no inverse tells its gradient.
+# A matrix of rank 3, whose gradient does not follow from its inverse.
 SINGULAR = torch.tensor([[1, 2, 0, -1], [0, 1, 3, 2], [2, -1, 1, 1], [3, 2, 4, 2]],
                         dtype=torch.float64)  # fmt: skip
 
 
 def add_permutations(x):
-    """The determinant as it is defined."""
+    """The determinant by its definition."""
     size, total = x.shape[-1], 0
     for order in itertools.permutations(range(size)):
         pairs = itertools.combinations(order, 2)

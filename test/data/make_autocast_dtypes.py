@@ -46,7 +46,7 @@ ROWS, COLUMNS = 4, 8
 
 @dataclass(frozen=True)
 class Call:
-    """A call of PyTorch that does what one op of Binade does."""
+    """A PyTorch call that corresponds to one op of Binade."""
 
     run: Callable[..., Tensor]
     #: Shapes of the floating-point operands that take a format.
@@ -66,7 +66,7 @@ XX = X * 2
 def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     if query.device.type == "cpu":
         return F.scaled_dot_product_attention(query, key, value)
-    # Which kernel of CUDA is taken would depend on the GPU.
+    # The choice of the CUDA kernel would depend on the GPU.
     flash = torch.ops.aten._scaled_dot_product_flash_attention
     return flash(query, key, value)[0]
 

@@ -45,7 +45,7 @@ def numbers(name, values):
 
 
 def shapes():
-    """Two random shapes, one number, and none at all."""
+    """Two random shapes, that of a scalar, and one without elements."""
     return [sizes(3), sizes(2), [], [2, 0, 3]]
 
 
