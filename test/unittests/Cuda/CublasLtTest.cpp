@@ -28,7 +28,7 @@ TEST_F(CublasLtTest, Tf32RoundsItsOperands) {
   }
 }
 
-TEST_F(CublasLtTest, Fp8ThatTheHardwareDoesNotMultiply) {
+TEST_F(CublasLtTest, UnsupportedPairsOfFp8FormatsAreRefused) {
   MatmulProblem right =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 32, 64);
   EXPECT_EQ(create(right), "");
@@ -70,7 +70,7 @@ TEST_F(CublasLtTest, Fp8OnOlderDevices) {
                 "8.0"));
 }
 
-TEST_F(CublasLtTest, ScalesOfBlocksAreForOneKindOfDevice) {
+TEST_F(CublasLtTest, BlockScalesAreRefusedOnOtherArchitectures) {
   MatmulProblem p =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 128);
   p.lhsScale = p.rhsScale = ScaleMode::Vec128;
@@ -82,7 +82,7 @@ TEST_F(CublasLtTest, ScalesOfBlocksAreForOneKindOfDevice) {
   }
 }
 
-TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
+TEST_F(CublasLtTest, UnsupportedTypesAreRefused) {
   MatmulProblem p;
   p.m = p.n = p.k = 16;
   p.lhs = DType::F64;
@@ -91,7 +91,7 @@ TEST_F(CublasLtTest, TypesThatItDoesNotHave) {
   EXPECT_THAT(create(p), HasSubstr("has no algorithm for BF16 [16, 16] x F32"));
 }
 
-TEST_F(CublasLtTest, GeluOfOddRows) {
+TEST_F(CublasLtTest, GeluNeedsRowsOfAMultipleOfEight) {
   MatmulProblem p;
   p.m = p.n = p.k = 12;
   p.lhs = p.rhs = p.out = p.bias = p.aux = DType::BF16;
@@ -101,7 +101,7 @@ TEST_F(CublasLtTest, GeluOfOddRows) {
   EXPECT_THAT(create(p), HasSubstr("need n as a multiple of 8"));
 }
 
-TEST_F(CublasLtTest, AddressesThatAreNotAligned) {
+TEST_F(CublasLtTest, UnalignedAddressesAreRefused) {
   MatmulProblem p =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 16);
   auto matmul = CublasLtMatmul::create(library, p, 0);
@@ -117,7 +117,7 @@ TEST_F(CublasLtTest, AddressesThatAreNotAligned) {
   EXPECT_FALSE(device->hasFailed());
 }
 
-TEST_F(CublasLtTest, BlockScalesNeedAVersion) {
+TEST_F(CublasLtTest, BlockScalesNeedARecentLibrary) {
   start("cublaslt=120804");
   MatmulProblem p =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 16, 128);
@@ -160,7 +160,7 @@ TEST_F(CublasLtTest, AlgorithmsAreRecorded) {
   EXPECT_EQ(CublasLtMatmul::create(library, p, 0)->getWorkspaceBytes(), 0u);
 }
 
-TEST_F(CublasLtTest, ProductsAreRecordedInGraphs) {
+TEST_F(CublasLtTest, MatmulsAreCapturedInGraphs) {
   MatmulProblem p;
   p.m = p.n = p.k = 1;
   auto matmul = CublasLtMatmul::create(library, p, 0);
@@ -177,7 +177,7 @@ TEST_F(CublasLtTest, ProductsAreRecordedInGraphs) {
   EXPECT_EQ(get(z, 1)[0], 20.0f);
 }
 
-TEST_F(CublasLtTest, ProductsThatFailAreNamed) {
+TEST_F(CublasLtTest, AFailedMatmulIsNamed) {
   MatmulProblem p;
   p.m = p.n = p.k = 4;
   auto matmul = CublasLtMatmul::create(library, p, 0);
@@ -189,7 +189,7 @@ TEST_F(CublasLtTest, ProductsThatFailAreNamed) {
   EXPECT_THAT(render(waited.error()), HasSubstr("'matmul' (MatMul 'm')"));
 }
 
-TEST_F(CublasLtTest, NoLibrary) {
+TEST_F(CublasLtTest, AMissingLibraryIsReported) {
   const char *names[] = {"libcublasLt-missing.so.1", "libmore.so.2"};
   auto opened = CublasLt::open(*device, names);
   ASSERT_FALSE(opened);
@@ -203,7 +203,7 @@ TEST_F(CublasLtTest, NoLibrary) {
               HasSubstr("has no function cublasLt"));
 }
 
-TEST_F(CublasLtTest, ABiasThatIsNotThere) {
+TEST_F(CublasLtTest, AMissingBiasFailsTheLaunch) {
   MatmulProblem p;
   p.m = p.n = p.k = 4;
   p.epilogue = Epilogue::Bias;

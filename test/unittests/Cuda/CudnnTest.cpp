@@ -172,7 +172,7 @@ TEST_F(CudnnTest, ComputesAllDirections) {
     }
 }
 
-TEST_F(CudnnTest, OneAxisIsTwo) {
+TEST_F(CudnnTest, OneSpatialAxisIsSupported) {
   Convolution c;
   c.inChannels = 2;
   c.outChannels = 3;
@@ -186,7 +186,7 @@ TEST_F(CudnnTest, OneAxisIsTwo) {
 }
 
 /// The last window begins at the same place, and may reach further.
-TEST_F(CudnnTest, PaddingAtTheEndIsThatOfTheBegin) {
+TEST_F(CudnnTest, OtherPaddingAtTheEndIsRefusedWhereWindowsReachIt) {
   Convolution c = makeConvolution(3, 4, 1, 2, 1, 1);
   c.paddingHigh[0] = 0;
   ASSERT_EQ((c.input[0] + 1 - 3) / 2 + 1, c.output[0] - 1);
@@ -199,7 +199,7 @@ TEST_F(CudnnTest, PaddingAtTheEndIsThatOfTheBegin) {
   EXPECT_EQ(create(makeProblem(c, DType::F32)), "");
 }
 
-TEST_F(CudnnTest, OneTypeAndBiasesThatAreNotRounded) {
+TEST_F(CudnnTest, MixedTypesAndRoundedBiasesAreRefused) {
   Convolution c = makeConvolution(3, 4, 1, 1, 1, 0);
   ConvolutionProblem problem = makeProblem(c, DType::BF16);
   problem.y = DType::F32;
@@ -217,7 +217,7 @@ TEST_F(CudnnTest, OneTypeAndBiasesThatAreNotRounded) {
 
 /// The simulated library lists a transform, and what repeats no bits, before
 /// the one that is chosen.
-TEST_F(CudnnTest, WithoutMemoryThereIsNone) {
+TEST_F(CudnnTest, TooLittleWorkspaceIsRefused) {
   Convolution c = makeConvolution(3, 4, 1, 1, 1, 0);
   auto made = CudnnConvolution::create(library, makeProblem(c, DType::F32), 16);
   ASSERT_FALSE(made);

@@ -49,7 +49,7 @@ TEST_F(DeviceFaultsTest, TooLittleMemoryShowsTheLargestBuffers) {
   EXPECT_FALSE(device->hasFailed());
 }
 
-TEST_F(DeviceFaultsTest, AnotherProcessTookTheMemory) {
+TEST_F(DeviceFaultsTest, MemoryOfOtherProcessesIsReported) {
   open("allocate=1000");
   auto memory = device->allocate(2000);
   ASSERT_FALSE(memory);
@@ -57,7 +57,7 @@ TEST_F(DeviceFaultsTest, AnotherProcessTookTheMemory) {
   EXPECT_TRUE(device->allocate(1000));
 }
 
-TEST_F(DeviceFaultsTest, ALaunchThatFailsIsNamed) {
+TEST_F(DeviceFaultsTest, AFailedLaunchIsNamed) {
   open("fail_launch=1");
   EXPECT_EQ(run(1), "cuda:0 (Simulated H200): error: cuStreamQuery failed: "
                     "CUDA_ERROR_LAUNCH_FAILED (719): simulated\n"
@@ -65,7 +65,7 @@ TEST_F(DeviceFaultsTest, ALaunchThatFailsIsNamed) {
                     "'a') ran");
 }
 
-TEST_F(DeviceFaultsTest, TheOneOfSeveralLaunchesThatFailedIsNamed) {
+TEST_F(DeviceFaultsTest, TheFailedLaunchOfSeveralIsNamed) {
   for (auto [settings, op] : {std::pair("fail_launch=2", "Add 'a'"),
                               std::pair("fail_launch=3", "Add 'b'"),
                               std::pair("hang_launch=3", "Add 'b'")}) {
@@ -89,7 +89,7 @@ TEST_F(DeviceFaultsTest, ADriverWithoutMarksNamesAllThatMayHaveFailed) {
             HasSubstr("BINADE_CUDA_BLOCKING=1")));
 }
 
-TEST_F(DeviceFaultsTest, BlockingNamesTheOneThatFailed) {
+TEST_F(DeviceFaultsTest, BlockingLaunchesNameTheFailedOne) {
   DeviceOptions options;
   options.blocking = true;
   open("fail_launch=2,write_value=801", options);
@@ -147,7 +147,7 @@ TEST_F(DeviceFaultsTest, NothingIsCalledAfterTheContextIsLost) {
   EXPECT_EQ(countCallsAfterFailure(), 0);
 }
 
-TEST_F(DeviceFaultsTest, AccessesBeyondMemory) {
+TEST_F(DeviceFaultsTest, OutOfBoundsAccessesFail) {
   open();
   Module kernels = load(kAdd);
   // 39 elements where the kernel takes 40.
@@ -159,7 +159,7 @@ TEST_F(DeviceFaultsTest, AccessesBeyondMemory) {
   EXPECT_THAT(render(waited.error()), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
-TEST_F(DeviceFaultsTest, AddressesOfTheHost) {
+TEST_F(DeviceFaultsTest, HostAddressesAreRejected) {
   open();
   Module kernels = load(kAdd);
   DeviceMemory x = put(x40);
@@ -169,7 +169,7 @@ TEST_F(DeviceFaultsTest, AddressesOfTheHost) {
   EXPECT_FALSE(device->wait());
 }
 
-TEST_F(DeviceFaultsTest, AKernelThatHangs) {
+TEST_F(DeviceFaultsTest, AHungKernelTimesOut) {
   DeviceOptions options;
   options.timeout = std::chrono::milliseconds(50);
   open("hang_launch=2", options);
@@ -179,7 +179,7 @@ TEST_F(DeviceFaultsTest, AKernelThatHangs) {
   EXPECT_TRUE(device->hasFailed());
 }
 
-TEST_F(DeviceFaultsTest, NobodyWaitsForEver) {
+TEST_F(DeviceFaultsTest, DestructorsDoNotWaitForAHungKernel) {
   DeviceOptions options;
   options.timeout = std::chrono::milliseconds(50);
   open("hang_launch=1", options);
@@ -194,7 +194,7 @@ TEST_F(DeviceFaultsTest, NobodyWaitsForEver) {
   EXPECT_FALSE(device->read(&value, 0, sizeof(value)));
 }
 
-TEST_F(DeviceFaultsTest, AWrongLaunchIsNoEndOfTheDevice) {
+TEST_F(DeviceFaultsTest, TheDeviceWorksAfterAnInvalidLaunch) {
   open();
   Module kernels = load(kAdd);
   auto wrong = device->launch(*kernels.find("add"), {{1, 1, 1}, {2048, 1, 1}},
@@ -205,7 +205,7 @@ TEST_F(DeviceFaultsTest, AWrongLaunchIsNoEndOfTheDevice) {
   EXPECT_EQ(run(1), "");
 }
 
-TEST_F(DeviceFaultsTest, OptionsOfTheEnvironment) {
+TEST_F(DeviceFaultsTest, EnvironmentVariablesSetTheOptions) {
   ::setenv("BINADE_CUDA_TIMEOUT", "1.5", 1);
   ::setenv("BINADE_CUDA_BLOCKING", "1", 1);
   auto options = DeviceOptions::fromEnvironment();

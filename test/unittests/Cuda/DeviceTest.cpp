@@ -43,7 +43,7 @@ TEST_F(DeviceTest, AddsVectors) {
     EXPECT_EQ(z[i], 100.0f + 2.0f * static_cast<float>(i));
 }
 
-TEST_F(DeviceTest, TwoOfAProcessKeepTheirMemory) {
+TEST_F(DeviceTest, TwoDevicesOfOneProcessHaveSeparateMemory) {
   open();
   DeviceMemory dx = put(x);
   {
@@ -60,7 +60,7 @@ TEST_F(DeviceTest, TwoOfAProcessKeepTheirMemory) {
   EXPECT_EQ(get(dx, 40), x);
 }
 
-TEST_F(DeviceTest, NumbersAreArguments) {
+TEST_F(DeviceTest, LaunchesCopyTheirScalarArguments) {
   open();
   Module kernels = load(kAdd);
   DeviceMemory dx = put(x);
@@ -73,7 +73,7 @@ TEST_F(DeviceTest, NumbersAreArguments) {
   EXPECT_EQ(get(dx, 40)[7], 17.5f);
 }
 
-TEST_F(DeviceTest, GraphsRunAgainOnWhatMemoryHolds) {
+TEST_F(DeviceTest, AReplayedGraphReadsTheCurrentMemory) {
   open();
   Module kernels = load(kAdd);
   auto pinned = device->allocatePinned(40 * sizeof(float));
@@ -96,7 +96,7 @@ TEST_F(DeviceTest, GraphsRunAgainOnWhatMemoryHolds) {
   }
 }
 
-TEST_F(DeviceTest, ACaptureThatFailsLeavesTheDevice) {
+TEST_F(DeviceTest, TheDeviceWorksAfterAFailedCapture) {
   open();
   auto graph = Graph::capture(*device, [&]() -> Result<void> {
     return Error{"step.bnd", "no", ExitCode::Rejected};
@@ -112,7 +112,7 @@ TEST_F(DeviceTest, ACaptureThatFailsLeavesTheDevice) {
   EXPECT_EQ(get(put(x), 40), x);
 }
 
-TEST_F(DeviceTest, PinnedMemoryHasItsOwnTime) {
+TEST_F(DeviceTest, CopiesOfPinnedMemoryAreAsynchronous) {
   open();
   auto pinned = device->allocatePinned(2 * sizeof(float));
   auto *host = static_cast<float *>(pinned->get());
@@ -141,7 +141,7 @@ TEST_F(DeviceTest, CopiesAndFills) {
   EXPECT_EQ(values[3], 103.0f);
 }
 
-TEST_F(DeviceTest, NothingIsNoError) {
+TEST_F(DeviceTest, EmptyCopiesAndLaunchesSucceed) {
   open();
   Module kernels = load(kAdd);
   auto empty = device->allocate(0);
@@ -152,7 +152,7 @@ TEST_F(DeviceTest, NothingIsNoError) {
   EXPECT_TRUE(device->wait());
 }
 
-TEST_F(DeviceTest, MemoryIsGivenBack) {
+TEST_F(DeviceTest, MemoryIsFreed) {
   open();
   std::uint64_t before = device->getMemory()->free;
   {
@@ -174,7 +174,7 @@ TEST_F(DeviceTest, EventsMeasure) {
   EXPECT_LT(elapsed->count(), 1.0);
 }
 
-TEST_F(DeviceTest, MuchSharedMemoryIsAskedFor) {
+TEST_F(DeviceTest, LargeSharedMemoryIsRequested) {
   open();
   Module kernels = load(kAdd);
   DeviceMemory dx = put(x), dy = put(y), dz = put(y);

@@ -55,7 +55,7 @@ TEST_F(DriverTest, HiddenDevices) {
   EXPECT_THAT(open(""), HasSubstr("CUDA_VISIBLE_DEVICES is ''"));
 }
 
-TEST_F(DriverTest, FailuresOfTheStart) {
+TEST_F(DriverTest, AFailedInitializationIsReported) {
   EXPECT_THAT(open("init=34"), HasSubstr("stub for linking"));
   EXPECT_THAT(open("init=803"), HasSubstr("restart the machine"));
   EXPECT_THAT(open("init=802"), HasSubstr("fabricmanager"));

@@ -33,13 +33,13 @@ struct ModuleTest : SimulatedDevice {
 };
 } // namespace
 
-TEST_F(ModuleTest, TheBestImage) {
+TEST_F(ModuleTest, TheImageOfTheDevicesArchitectureIsLoaded) {
   open();
   EXPECT_EQ(loadAny({{"compute_80", ptx}, {"sm_90", cubin}}), "sm_90");
   EXPECT_EQ(loadAny({{"sm_80", cubin}, {"compute_80", ptx}}), "compute_80");
 }
 
-TEST_F(ModuleTest, PtxWhereTheCubinIsRefused) {
+TEST_F(ModuleTest, PtxIsLoadedWhereTheCubinIsRefused) {
   open("load_cubin=209");
   EXPECT_EQ(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}), "compute_80");
   EXPECT_EQ(loadAny({{"sm_90", cubin}}),
@@ -50,7 +50,7 @@ TEST_F(ModuleTest, PtxWhereTheCubinIsRefused) {
 }
 
 /// What an assembler made that is newer than the driver.
-TEST_F(ModuleTest, PtxWhateverTheDriverSaysOfTheCubin) {
+TEST_F(ModuleTest, PtxIsLoadedAfterAnyErrorOfTheCubin) {
   for (int refused : {int(status::InvalidImage), int(status::InvalidPtx),
                       int(status::UnsupportedPtxVersion), 300}) {
     open(("load_cubin=" + std::to_string(refused)).c_str());
@@ -73,7 +73,7 @@ TEST_F(ModuleTest, PtxNewerThanTheDriver) {
             "step.bnd: note: CUDA 12.3 reads it: driver 545.23.06 or newer");
 }
 
-TEST_F(ModuleTest, WhatTheDriversCompilerSays) {
+TEST_F(ModuleTest, ErrorsOfTheDriversCompilerAreReported) {
   open("load_ptx=218");
   EXPECT_THAT(loadAny({{"compute_80", ptx}}),
               AllOf(HasSubstr("step.bnd:compute_80: error: cuModuleLoadDataEx "
@@ -82,7 +82,7 @@ TEST_F(ModuleTest, WhatTheDriversCompilerSays) {
                               "simulated")));
 }
 
-TEST_F(ModuleTest, AKernelThatIsNotThere) {
+TEST_F(ModuleTest, AMissingKernelIsReported) {
   open();
   Module kernels = load(kAdd);
   auto found = kernels.find("multiply");

@@ -23,7 +23,7 @@ struct OpenDeviceTest : SimulatedDevice {
 };
 } // namespace
 
-TEST_F(OpenDeviceTest, TheDeviceThatIsThere) {
+TEST_F(OpenDeviceTest, AnExistingDeviceIsOpened) {
   simulate("devices=2");
   EXPECT_EQ(choose("auto"), "cuda:0 (Simulated H200)");
   EXPECT_EQ(choose("cuda"), "cuda:0 (Simulated H200)");
@@ -39,7 +39,7 @@ TEST_F(OpenDeviceTest, NoDevice) {
   EXPECT_EQ(choose("cpu"), "CPU ");
 }
 
-TEST_F(OpenDeviceTest, ADeviceThatIsNotThere) {
+TEST_F(OpenDeviceTest, AMissingDeviceIsReported) {
   EXPECT_EQ(choose("cuda:3"),
             "6 cuda:3: error: there is no such device: the driver sees 1, from "
             "cuda:0\ncuda:3: note: 'binade list devices' names them");
@@ -58,7 +58,7 @@ TEST_F(OpenDeviceTest, KernelsForTheCpuAlone) {
   EXPECT_THAT(choose("cuda", {}), HasSubstr("the kernels are for the CPU"));
 }
 
-TEST_F(OpenDeviceTest, AWrongVariableIsNoReasonForTheCpu) {
+TEST_F(OpenDeviceTest, AnInvalidVariableIsAnErrorAndNoFallbackToTheCpu) {
   ::setenv("BINADE_CUDA_TIMEOUT", "soon", 1);
   EXPECT_THAT(choose("auto"), HasSubstr("2 BINADE_CUDA_TIMEOUT: error:"));
   ::unsetenv("BINADE_CUDA_TIMEOUT");

@@ -132,7 +132,7 @@ protected:
 };
 } // namespace
 
-TEST_F(Indices, OfDataHaveARange) {
+TEST_F(Indices, IndicesFromDataHaveARange) {
   auto expectRange = [&](std::string_view name, int64_t high,
                          std::optional<int64_t> ignored) {
     const std::optional<plan::IndexCheck> &check = getCheck(name);
@@ -147,7 +147,7 @@ TEST_F(Indices, OfDataHaveARange) {
   EXPECT_FALSE(getCheck("far"));
 }
 
-TEST_F(Indices, OfDataAreCheckedBeforeTheFirstStep) {
+TEST_F(Indices, IndicesFromDataAreCheckedBeforeTheFirstStep) {
   EXPECT_EQ(train("ids", 10), "");
   EXPECT_EQ(steps, 1);
   EXPECT_EQ(train("ids", 11).substr(0, 2), "3 ");
@@ -158,7 +158,7 @@ TEST_F(Indices, OfDataAreCheckedBeforeTheFirstStep) {
   EXPECT_EQ(train("labels", -99).substr(0, 2), "3 ");
 }
 
-TEST_F(Indices, ThatAreComputedAreCheckedByKernels) {
+TEST_F(Indices, ComputedIndicesAreCheckedByKernels) {
   EXPECT_EQ(train("shift", 19), "");
   EXPECT_EQ(train("shift", -20), ""); // Counts from the end.
   for (int64_t bad : {int64_t(20), int64_t(-21), int64_t(1) << 40}) {

@@ -58,7 +58,7 @@ TEST_F(PassReportsTest, APassThatLeavesAnInvalidModuleIsABug) {
   EXPECT_EQ(getExitCode(spoil), ExitCode::Internal);
 }
 
-TEST_F(PassReportsTest, APassThatRefusesItsInputIsNone) {
+TEST_F(PassReportsTest, APassThatRejectsItsInputIsNoBug) {
   EXPECT_EQ(getExitCode([](Operation *op) {
               op->emitError("is not what was expected");
               return false;
@@ -71,7 +71,7 @@ TEST_F(PassReportsTest, APassThatRefusesItsInputIsNone) {
             ExitCode::Rejected);
 }
 
-TEST_F(PassReportsTest, ARefusalMidwayIsNone) {
+TEST_F(PassReportsTest, ARejectionAfterPartOfTheWorkIsNoBug) {
   EXPECT_EQ(getExitCode([](Operation *op) {
               spoil(op);
               op->emitError("is not what was expected");

@@ -39,7 +39,7 @@ template <typename Change> static std::string rejection(Change change) {
 // Plans
 //===----------------------------------------------------------------------===//
 
-TEST(DeviceKernels, WhatIsWrittenIsRead) {
+TEST(DeviceKernels, AreReadAsTheyWereWritten) {
   Plan plan = devicePlan();
   Result<Plan> read = readPlan(writePlan(plan), "plan");
   ASSERT_TRUE(read) << render(read.error());
@@ -118,7 +118,7 @@ TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
             threads);
 }
 
-TEST(DeviceKernels, SayWhatAddressesAreMultiplesOf) {
+TEST(DeviceKernels, HaveTheAlignmentOfTheirAddresses) {
   Plan plan = devicePlan();
   plan.deviceKernels[1].alignments = {16, 4};
   Result<Plan> read = readPlan(writePlan(plan), "plan");
@@ -140,7 +140,7 @@ TEST(DeviceKernels, SayWhatAddressesAreMultiplesOf) {
   EXPECT_EQ(findAlignment(plan.buffers, {3, 1, {}, {}}), 8);
 }
 
-TEST(DeviceKernels, AreLaunchedAsWhatTheyAre) {
+TEST(DeviceKernels, AreLaunchedByRecordsOfTheirKind) {
   auto change = [](auto edit) {
     return rejection([&](Plan &p) {
       Launch launch;
@@ -242,7 +242,7 @@ TEST(DeviceModules, AreReadAsTheyWereWritten) {
   EXPECT_EQ(readModules([](std::string &) {}), "the same");
 }
 
-TEST(DeviceModules, ThatAreDamagedAreRejected) {
+TEST(DeviceModules, AreRejectedIfDamaged) {
   EXPECT_EQ(readModules([](std::string &bytes) {
               replace(bytes, "code of one", "code of 0ne");
             }),
@@ -250,7 +250,7 @@ TEST(DeviceModules, ThatAreDamagedAreRejected) {
             "the bundle specifies: it was damaged or edited");
 }
 
-TEST(DeviceModules, HaveANumber) {
+TEST(DeviceModules, HaveNamesWithTheirNumberAndChip) {
   for (std::string name :
        {"modules/x/sm_90", "modules/-/sm_90", "modules//asm_90",
         "modules/1:sm_90", "modules/9/sm_90", "modules/1asm_90"})

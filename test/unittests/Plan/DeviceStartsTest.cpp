@@ -36,7 +36,7 @@ static Launch launchOverMany() {
   return launch;
 }
 
-TEST(DeviceStarts, AKernelOverManyTensorsHasARowForEachBlock) {
+TEST(DeviceStarts, AMultiTensorKernelHasARowForEachBlock) {
   Plan plan = devicePlan();
   auto starts = listStarts(plan, launchOverMany(), "all", "p");
   ASSERT_TRUE(starts) << render(starts.error());
@@ -80,7 +80,7 @@ template <typename Change> static std::string rejection(Change change) {
   return starts ? "accepted" : starts.error().message;
 }
 
-TEST(DeviceStarts, WhatADeviceCannotDoIsRefused) {
+TEST(DeviceStarts, UnsupportedRecordsAreRefused) {
   EXPECT_EQ(rejection([](Plan &, Launch &l) { l.segments[1].kernel = "no"; }),
             "the plan has no device kernel 'no'");
   EXPECT_EQ(rejection([](Plan &p, Launch &) {

@@ -10,7 +10,7 @@ using namespace binade;
 using namespace binade::plan;
 using nlohmann::json;
 
-TEST(PlanJson, WhatIsWrittenIsRead) {
+TEST(PlanJson, APlanIsReadAsItWasWritten) {
   Plan plan = samplePlan();
   Result<Plan> read = readPlan(writePlan(plan), "plan");
   ASSERT_TRUE(read) << render(read.error());
@@ -91,7 +91,7 @@ TEST(PlanJson, ParallelLoopsAreWrittenAndRead) {
   EXPECT_EQ(read->buffers[7].slot, 0u);
 }
 
-TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
+TEST(PlanJson, MatmulsOfQuantizedOperandsAreWrittenAndRead) {
   Plan plan = samplePlan();
   plan.buffers[1].dtype = DType::F8_E4M3;
   plan.buffers[1].bytes /= 4;
@@ -114,7 +114,7 @@ TEST(PlanJson, ProductsOfCodesAreWrittenAndRead) {
   EXPECT_FALSE(same.block);
 }
 
-TEST(PlanJson, ScalesOfBlocksAreWrittenAndRead) {
+TEST(PlanJson, BlockScalesAreWrittenAndRead) {
   Plan plan = samplePlan();
   plan.buffers[1].dtype = DType::F8_E4M3;
   plan.buffers[1].bytes /= 4;

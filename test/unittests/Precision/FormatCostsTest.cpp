@@ -123,7 +123,7 @@ TEST(FormatCosts, EvaluatesAsDefined) {
   }
 }
 
-TEST(FormatCosts, FindsTheLeastOfTwoFormats) {
+TEST(FormatCosts, FindsTheMinimumOfTwoFormats) {
   std::mt19937 random(2);
   unsigned mixed = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -160,7 +160,7 @@ TEST(FormatCosts, FollowsWhenTwoCostsAreSwapped) {
   EXPECT_GT(changed, 100u);
 }
 
-TEST(FormatCosts, ComesCloseWithThreeFormats) {
+TEST(FormatCosts, IsNearTheMinimumOfThreeFormats) {
   std::mt19937 random(4);
   unsigned exact = 0, rounds = 600;
   for (unsigned i = 0; i < rounds; ++i) {
@@ -175,7 +175,7 @@ TEST(FormatCosts, ComesCloseWithThreeFormats) {
   EXPECT_GT(exact, rounds * 9 / 10);
 }
 
-TEST(MinimumCut, PartsAChainAtItsWeakestLink) {
+TEST(MinimumCut, CutsAChainAtItsCheapestEdge) {
   MinimumCut cut;
   for (int node = 0; node < 4; ++node)
     cut.addNode();

@@ -81,7 +81,7 @@ TEST_P(NarrowFormat, TiesGoToEven) {
   }
 }
 
-TEST_P(NarrowFormat, KeepsItsNumbers) {
+TEST_P(NarrowFormat, RoundsItsOwnValuesToThemselves) {
   for (uint64_t bits = 0; bits < uint64_t(1) << format.width; ++bits) {
     APFloat number(semantics, APInt(format.width, bits));
     double x = format.decode(bits);
@@ -93,7 +93,7 @@ TEST_P(NarrowFormat, KeepsItsNumbers) {
   }
 }
 
-TEST_P(EveryFormat, SaturatesAtTheLargestNumber) {
+TEST_P(EveryFormat, SaturatesAtTheLargestValue) {
   double largest = format.largest;
   double beyond = 2.0 * largest; // Infinite for f64.
   EXPECT_EQ(format.round(beyond, /*saturate=*/true), largest);
@@ -149,7 +149,7 @@ TEST(FloatFormat, NaNIsCanonical) {
   EXPECT_EQ(FloatFormat(APFloat::Float8E8M0FNU()).encode(NAN), 0xffu);
 }
 
-TEST(FloatFormat, FromF64InOneRounding) {
+TEST(FloatFormat, RoundsF64Once) {
   // 1 + 2^-11 + 2^-40 is above the tie of f16; rounded to f32 first, it is the
   // tie and goes down.
   double x = 1.0 + 0x1p-11 + 0x1p-40;

@@ -245,7 +245,9 @@ static void expectBounds(Contraction contraction) {
       }
 }
 
-TEST(Convolution, OwnCodeKeepsTheErrorBound) { expectBounds(Contraction::Own); }
+TEST(Convolution, OurImplementationKeepsTheErrorBound) {
+  expectBounds(Contraction::Own);
+}
 
 TEST(Convolution, OneDnnKeepsTheErrorBound) {
   if (oneDnnVersion().empty())
@@ -270,7 +272,7 @@ TEST(Convolution, NarrowTypesAreRoundedOnce) {
         }
 }
 
-TEST(Convolution, OwnBitsDependOnNeitherThreadsNorLayout) {
+TEST(Convolution, OurImplementationHasTheSameBitsForAnyThreadsAndLayout) {
   Case c = cases()[8];
   for (Convolution::Direction direction : directions) {
     std::uint32_t written = direction == Convolution::Forward     ? 2
@@ -287,7 +289,7 @@ TEST(Convolution, OwnBitsDependOnNeitherThreadsNorLayout) {
   }
 }
 
-TEST(Convolution, WhatResNetsNeedIsNotLeftToReferenceCode) {
+TEST(Convolution, OneDnnHasOptimizedKernelsForResNets) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
   for (DType type : fastTypes())

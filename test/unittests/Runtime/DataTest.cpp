@@ -6,7 +6,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-TEST_F(TrainingTest, BadDataAreNamedBeforeTheFirstStep) {
+TEST_F(TrainingTest, InvalidDataAreNamedBeforeTheFirstStep) {
   auto expect = [&](const std::string &text) {
     std::string got = rejection();
     EXPECT_EQ(got.substr(0, text.size()), text) << got;

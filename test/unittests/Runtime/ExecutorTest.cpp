@@ -79,7 +79,7 @@ TEST(Executor, FinishSeesAllPartials) {
   EXPECT_EQ(tensorOf(program, total).as<float>()[0], 199 * 100);
 }
 
-TEST(Executor, SegmentsMayHaveKernelsOfTheirOwn) {
+TEST(Executor, SegmentsMayHaveDifferentKernels) {
   Tensors tensors;
   std::uint32_t out = tensors.add(DType::I64, {8});
   std::uint32_t answer = tensors.add(DType::F32, {});

@@ -44,7 +44,7 @@ protected:
 };
 } // namespace
 
-TEST_F(FindOverflowTest, IsTheFirstRecordThatMakesAnInfinity) {
+TEST_F(FindOverflowTest, FindsTheFirstRecordWithAnInfiniteResult) {
   std::uint32_t x = add(DType::F32, {1, 2}, {3, 60000});
   std::uint32_t y = multiply("keeps", x, {1, 0, 0, 1}, DType::F16);
   std::uint32_t z = multiply("doubles it", y, {0.5f, 0, 0, 2}, DType::F16);
@@ -65,7 +65,7 @@ TEST_F(FindOverflowTest, FindsNothingWhereAllIsFinite) {
   EXPECT_FALSE(find());
 }
 
-TEST_F(FindOverflowTest, WhatWasInfiniteBeforeIsNoOverflow) {
+TEST_F(FindOverflowTest, IgnoresInfinitiesOfTheInputs) {
   std::uint32_t x = add(DType::F32, {1, 2}, {1, INFINITY});
   multiply("reads", x, {1, 1, 1, 1}, DType::F32);
   std::optional<Overflow> found = find();
@@ -75,7 +75,7 @@ TEST_F(FindOverflowTest, WhatWasInfiniteBeforeIsNoOverflow) {
 }
 
 // Masks are made of minus infinities.
-TEST_F(FindOverflowTest, MinusInfinitiesComeLast) {
+TEST_F(FindOverflowTest, PrefersPositiveInfinities) {
   std::uint32_t x = add(DType::F32, {1, 2}, {1, 1});
   multiply("masks", x, {-1e5f, 0, 0, 1}, DType::F16);
   EXPECT_EQ(find()->label, "masks");

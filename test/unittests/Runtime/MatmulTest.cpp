@@ -194,12 +194,12 @@ std::vector<Case> cases() {
 }
 } // namespace
 
-TEST(Matmul, OwnCodeIsOneChainOfFusedMultiplyAdds) {
+TEST(Matmul, OurImplementationSumsInOneChainOfFusedMultiplyAdds) {
   for (Case c : cases())
     MatmulRun(c, Contraction::Own, 2).expectChains();
 }
 
-TEST(Matmul, OwnCodeTakesEveryMixtureOfTypes) {
+TEST(Matmul, OurImplementationSupportsAllCombinationsOfFloatTypes) {
   constexpr DType types[] = {DType::F32, DType::BF16, DType::F16};
   for (DType lhs : types)
     for (DType rhs : types)
@@ -231,7 +231,7 @@ static float decode(std::uint8_t code, DType dtype) {
 }
 
 /// Every code meets every other one.
-TEST(Matmul, CodesAreMultipliedAsWhatTheyStandFor) {
+TEST(Matmul, Fp8OperandsAreDecodedExactly) {
   constexpr std::int64_t count = 256;
   for (DType left : {DType::F8_E4M3, DType::F8_E5M2})
     for (DType right : {DType::F8_E4M3, DType::F8_E5M2})
@@ -288,7 +288,7 @@ TEST(Matmul, CodesAreMultipliedAsWhatTheyStandFor) {
 }
 
 /// Sums of blocks are multiplied by their scales in f32: a chain of each.
-TEST(Matmul, SumsOfBlocksAreScaled) {
+TEST(Matmul, BlockScalesMultiplyTheSumsOfTheirBlocks) {
   struct Case {
     std::int64_t m, n, k;
     ScaleBlock block;
@@ -359,7 +359,7 @@ TEST(Matmul, SumsOfBlocksAreScaled) {
   }
 }
 
-TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {
+TEST(Matmul, OneDnnThreadsKeepSubnormals) {
   Tensors tensors;
   Matmul matmul;
   matmul.m = matmul.n = 256;
@@ -384,7 +384,7 @@ TEST(Matmul, TheLibrarysThreadsKeepSubnormals) {
   EXPECT_EQ(std::count(got.begin(), got.end(), 0x1p-138f), 65536);
 }
 
-TEST(Matmul, ProductsOfF16AreRemarkedOnce) {
+TEST(Matmul, ANoteAboutF16IsPrintedOnce) {
   Tensors tensors;
   std::uint32_t a = tensors.add(DType::F16, {2, 2});
   Matmul matmul;
@@ -404,7 +404,7 @@ TEST(Matmul, ProductsOfF16AreRemarkedOnce) {
                 "rounded once, because oneDNN has none for CPUs"});
 }
 
-TEST(Matmul, ScratchIsReservedOrFound) {
+TEST(Matmul, ScratchMemoryIsReservedByThePlanOrAllocated) {
   // The plan reserves what the query says; without it, or with too little, the
   // runtime allocates.
   for (std::uint64_t percent : {0, 50, 100}) {
@@ -434,7 +434,7 @@ TEST(Matmul, ScratchIsReservedOrFound) {
   }
 }
 
-TEST(Matmul, OwnBitsDoNotDependOnThreads) {
+TEST(Matmul, OurImplementationHasTheSameBitsForAnyThreads) {
   Case c{{}, 150, 210, 500};
   std::vector<std::byte> one = MatmulRun(c, Contraction::Own, 1).bytes();
   EXPECT_EQ(MatmulRun(c, Contraction::Own, 2).bytes(), one);
@@ -457,7 +457,7 @@ TEST(Matmul, OneDnnKeepsTheErrorBound) {
     }
 }
 
-TEST(Matmul, WhatTrainingNeedsIsNotLeftToReferenceCode) {
+TEST(Matmul, OneDnnHasOptimizedKernelsForTraining) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
   // Linear layers (forward, both gradients) and attention.

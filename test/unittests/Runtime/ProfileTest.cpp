@@ -15,7 +15,7 @@ static View at(std::uint32_t buffer, std::int64_t offset = 0,
   return {buffer, offset, {}, std::move(steps)};
 }
 
-TEST(RecordCost, ProductsReadWhatIsBroadcastOnce) {
+TEST(RecordCost, MatmulsCountABroadcastOperandOnce) {
   Tensors tensors;
   std::uint32_t lhs = tensors.add(DType::BF16, {2, 3, 5});
   std::uint32_t rhs = tensors.add(DType::F32, {5, 4});
@@ -37,7 +37,7 @@ TEST(RecordCost, ProductsReadWhatIsBroadcastOnce) {
             2u * 30 + 4u * 20 + 2u * 4 * 24);
 }
 
-TEST(RecordCost, ProductsOfCodesReadTheirScales) {
+TEST(RecordCost, MatmulsOfQuantizedOperandsCountTheirScales) {
   Tensors tensors;
   std::uint32_t codes = tensors.add(DType::F8_E5M2, {4, 4});
   std::uint32_t out = tensors.add(DType::F32, {4, 4});
@@ -61,7 +61,7 @@ TEST(RecordCost, ProductsOfCodesReadTheirScales) {
             16u + 16 + 4 * 16 + 4 * 8 + 4 * 4);
 }
 
-TEST(RecordCost, LaunchesCountEachBufferOnceAndWhatTheyReplaceTwice) {
+TEST(RecordCost, LaunchesCountEachBufferOnceAndInPlaceOperandsTwice) {
   Tensors tensors;
   std::uint32_t long_ = tensors.add(DType::F32, {8});
   std::uint32_t short_ = tensors.add(DType::F32, {4});
@@ -76,7 +76,7 @@ TEST(RecordCost, LaunchesCountEachBufferOnceAndWhatTheyReplaceTwice) {
   EXPECT_EQ(costOf({"", launch}, tensors.plan.buffers).bytes, 32u);
 }
 
-TEST(RecordCost, OfWhatALoopWalksThroughAnIterationHasAPart) {
+TEST(RecordCost, AnIterationCountsItsPartOfABufferThatTheLoopWalksThrough) {
   Tensors tensors;
   std::uint32_t walked = tensors.add(DType::F32, {6, 4});
   std::uint32_t whole = tensors.add(DType::F32, {4});
@@ -136,7 +136,7 @@ TEST(RecordCost, OfAttentionIsThatOfWhatIsVisible) {
   EXPECT_EQ(cost.bytes, 2u * (4 * 40 + 4 * 30) + 4u * 10);
 }
 
-TEST(Ceilings, TheHigherOfTwoTimesIsTheLeast) {
+TEST(Ceilings, TheMinimumTimeIsTheLargerOfMemoryAndArithmetic) {
   Ceilings ceilings;
   ceilings.bytesPerSecond = 100;
   ceilings.flopsPerSecond = {{DType::F32, 10}, {DType::BF16, 40}};

@@ -56,7 +56,7 @@ TEST_F(ProgramTest, BundlesAreWrittenAndRead) {
   EXPECT_EQ(outcome(Program::load(path("absent"))).substr(0, 2), "3 ");
 }
 
-TEST_F(ProgramTest, TwoObjectsInOneProcessAreTwo) {
+TEST_F(ProgramTest, TwoObjectsInOneProcessAreSeparate) {
   Result<Program> first =
       Program::load(bundleWithKernels(answerPlan()), "first", "");
   EXPECT_EQ(outcome(first), "42");
@@ -66,7 +66,7 @@ TEST_F(ProgramTest, TwoObjectsInOneProcessAreTwo) {
   EXPECT_EQ(outcome(first), "42");
 }
 
-TEST_F(ProgramTest, DamageIsNoticed) {
+TEST_F(ProgramTest, DamagedBundlesAreRejected) {
   ASSERT_TRUE(writeBundle(path("b"), bundleWithKernels(answerPlan())));
   Result<Safetensors> file = Safetensors::open(path("b"));
   ASSERT_TRUE(file);

@@ -54,7 +54,7 @@ TEST(RecordRunner, ExecutesOneRecordAtATime) {
   }
 }
 
-TEST(RecordRunner, KnowsTheProgramsBesideTheStep) {
+TEST(RecordRunner, ExecutesRecordsOfAllPrograms) {
   Plan plan = loopsAndCopy(0);
   plan.evaluation = {plan.records[1]};
   plan.buffers.push_back(

@@ -36,7 +36,7 @@ TEST_F(TrainingTest, BatchesFollowTheDataAndEpochsDropTheRest) {
   EXPECT_EQ(result->skipped, 0);
 }
 
-TEST_F(TrainingTest, ShufflingGoesThroughEverySample) {
+TEST_F(TrainingTest, ShufflingVisitsEverySample) {
   options.steps = 4;
   options.seed = 7;
   options.order = Order::Shuffle;
@@ -60,7 +60,7 @@ TEST(SampleOrder, IsThatOfTheDefinition) {
   EXPECT_EQ(shuffle(1, 0, 0), Samples{0});
 }
 
-TEST(SampleOrder, SkipsToWhereItWouldBe) {
+TEST(SampleOrder, SkippingGivesTheSameOrderAsDrawing) {
   auto copy = [](std::span<const std::uint64_t> samples) {
     return std::vector(samples.begin(), samples.end());
   };
@@ -79,7 +79,7 @@ TEST(SampleOrder, SkipsToWhereItWouldBe) {
       }
 }
 
-TEST_F(TrainingTest, StateIsTakenUpAgain) {
+TEST_F(TrainingTest, StateIsResumed) {
   options.steps = 2;
   ASSERT_TRUE(train());
   init = path("run/final.safetensors");
@@ -112,7 +112,7 @@ TEST_F(TrainingTest, GradientsAreSavedUnscaled) {
   EXPECT_EQ(gradient(1), expected.gradients[0] / 8);
 }
 
-TEST_F(TrainingTest, ANumberThatIsNotFiniteStopsTheRunBeforeIt) {
+TEST_F(TrainingTest, ANonFiniteLossStopsTheRunBeforeItsUpdate) {
   floats[5] = NAN;
   writeData({{"x", floats}, {"t", targets}});
   options.steps = 5;
@@ -130,7 +130,7 @@ TEST_F(TrainingTest, ANumberThatIsNotFiniteStopsTheRunBeforeIt) {
   EXPECT_TRUE(lines[1]["loss"].is_null());
 }
 
-TEST_F(TrainingTest, SkippingLeavesStepsOut) {
+TEST_F(TrainingTest, NonFiniteStepsAreSkippedOnRequest) {
   floats[5] = NAN;
   writeData({{"x", floats}, {"t", targets}});
   options.steps = 3;
@@ -144,7 +144,7 @@ TEST_F(TrainingTest, SkippingLeavesStepsOut) {
   EXPECT_EQ(saved<std::int64_t>("step")[0], 2);
 }
 
-TEST_F(TrainingTest, LossScalingSkipsWithoutBeingAsked) {
+TEST_F(TrainingTest, LossScalingSkipsNonFiniteStepsByDefault) {
   floats[5] = INFINITY;
   writeData({{"x", floats}, {"t", targets}});
   options.steps = 3;

@@ -151,7 +151,7 @@ TEST_F(SimulatorTest, ShufflesAddUpAWarp) {
     EXPECT_EQ(y[i], i < 32 ? 496.0f : 1520.0f);
 }
 
-TEST_F(SimulatorTest, ShufflesOfPartsOfAWarpEndThere) {
+TEST_F(SimulatorTest, ShufflesOfPartOfAWarpStayInIt) {
   std::vector<float> x = count(32), y(32);
   std::string text = wrap(R"(
     %w = arith.constant 8 : i32
@@ -190,7 +190,7 @@ TEST_F(SimulatorTest, BarriersOrderSharedMemory) {
 }
 
 /// Of two arguments for one memory it does not know that they race.
-TEST_F(SimulatorTest, AnotherOrderShowsWhatDependsOnIt) {
+TEST_F(SimulatorTest, AnotherOrderOfThreadsRevealsDependences) {
   std::string text = wrap(R"(
       %last = arith.subi %dim, %c1 : index
       %other = arith.subi %last, %tid : index
@@ -209,7 +209,7 @@ TEST_F(SimulatorTest, AnotherOrderShowsWhatDependsOnIt) {
   EXPECT_GT(results.size(), 1u);
 }
 
-TEST_F(SimulatorTest, Races) {
+TEST_F(SimulatorTest, RacesAreReported) {
   std::vector<float> x = count(64), y(64);
   // All threads write one element; two blocks write the same; a neighbour's
   // element is read while that writes it.
@@ -244,7 +244,7 @@ TEST_F(SimulatorTest, Races) {
             "");
 }
 
-TEST_F(SimulatorTest, AccessesBeyondMemory) {
+TEST_F(SimulatorTest, OutOfBoundsAccessesAreReported) {
   std::vector<float> x = count(8), y(8);
   EXPECT_THAT(run(wrap(R"(
     %v = memref.load %x[%tid] : memref<8xf32>
@@ -286,7 +286,7 @@ TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
   EXPECT_THAT(read("", "", 2), HasSubstr("a multiple of 4"));
 }
 
-TEST_F(SimulatorTest, BarriersAndShufflesThatNotAllReach) {
+TEST_F(SimulatorTest, BarriersAndShufflesThatSomeThreadsMissAreReported) {
   std::vector<float> x = count(64), y(64);
   EXPECT_THAT(run(wrap(R"(
     %isFirst = arith.cmpi eq, %tid, %c0 : index
@@ -330,7 +330,7 @@ TEST_F(SimulatorTest, ConversionsAreThoseOfTheFormats) {
               ElementsAre(0x3f800001, 0x43e00002, 0x40490004, 0x80000008));
 }
 
-TEST_F(SimulatorTest, OpsThatAreNotSimulatedSaySo) {
+TEST_F(SimulatorTest, UnsupportedOpsAreReported) {
   std::vector<float> x = count(4), y(4);
   EXPECT_THAT(run(wrap(R"(
     %v = memref.load %x[%c0] : memref<4xf32>
@@ -355,7 +355,7 @@ static std::string wrapBytes(const std::string &body) {
          body + "\ngpu.return } }";
 }
 
-TEST_F(SimulatorTest, AllThreadsUpdateOneNumber) {
+TEST_F(SimulatorTest, AllThreadsUpdateOneElementAtomically) {
   std::vector<float> bytes(2);
   EXPECT_EQ(run(wrapBytes(updateFirst("")), 3, 40, {&bytes}), "");
   int32_t total;
@@ -363,7 +363,7 @@ TEST_F(SimulatorTest, AllThreadsUpdateOneNumber) {
   EXPECT_EQ(total, 120);
 }
 
-TEST_F(SimulatorTest, ReadsWhatOthersUpdateIsARace) {
+TEST_F(SimulatorTest, ReadingAnElementThatOthersUpdateIsARace) {
   std::vector<float> bytes(2);
   std::string read = "%now = memref.load %word[%c0] : memref<2xi32>";
   EXPECT_THAT(run(wrapBytes(updateFirst(read)), 1, 2, {&bytes}),

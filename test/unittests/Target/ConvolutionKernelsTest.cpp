@@ -265,7 +265,7 @@ TEST_P(Convolutions, AreWithinTheErrorOfSums) {
 }
 
 /// Few results, and sums over all positions.
-TEST_F(RecordKernelsTest, GradientsOfWeightsAreSummedInParts) {
+TEST_F(RecordKernelsTest, GradientsOfWeightsUseSplitK) {
   GpuConvolution c = getCases().back().c;
   c.direction = GpuConvolution::WeightGrad;
   EXPECT_GT(getWorkspaceBytes(c), 0);

@@ -80,7 +80,7 @@ TEST_F(GpuKernelsTest, EqualKernelsAreOneModule) {
   EXPECT_EQ(compiled->codes[0].cubin, "");
 }
 
-TEST_F(GpuKernelsTest, TheCacheGivesBackWhatWasMade) {
+TEST_F(GpuKernelsTest, TheCacheReturnsStoredObjects) {
   FailureOr<CompiledGpuKernels> first = compileGpuKernels(*module, options);
   FailureOr<CompiledGpuKernels> second = compileGpuKernels(*module, options);
   ASSERT_TRUE(succeeded(first) && succeeded(second)) << message;
@@ -116,7 +116,7 @@ TEST_F(GpuKernelsTest, AssemblesForEveryChip) {
   }
 }
 
-TEST_F(GpuKernelsTest, SaysWhatTheAssemblerSays) {
+TEST_F(GpuKernelsTest, ReportsErrorsOfTheAssembler) {
   options.threads = 1;
   options.assembler = writeProgram("echo line 7: no such thing; exit 3");
   EXPECT_TRUE(failed(compileGpuKernels(*module, options)));
@@ -132,14 +132,14 @@ TEST_F(GpuKernelsTest, SaysWhatTheAssemblerSays) {
   std::filesystem::remove(kept[1].str());
 }
 
-TEST_F(GpuKernelsTest, AnAssemblerMustRun) {
+TEST_F(GpuKernelsTest, AnAssemblerThatDoesNotRunIsReported) {
   options.assembler = directory + "/nothing";
   EXPECT_TRUE(failed(compileGpuKernels(*module, options)));
   EXPECT_THAT(message, HasSubstr("cannot run assembler '" + options.assembler +
                                  "'; expected CUDA's ptxas"));
 }
 
-TEST_F(GpuKernelsTest, ARootThatIsNamedIsMeant) {
+TEST_F(GpuKernelsTest, AGivenCudaRootIsTheOnlyOneSearched) {
   std::filesystem::create_directory(directory + "/bin");
   std::string program = writeProgram("exit 0");
   ::setenv("BINADE_CUDA_ROOT", directory.c_str(), 1);

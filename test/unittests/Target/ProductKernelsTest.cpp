@@ -328,7 +328,7 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
 
 /// A chip's conversions lead from codes to f16 at once; others compute with
 /// bits.
-TEST_F(RecordKernelsTest, CodesOfEightBitsBecomeF16) {
+TEST_F(RecordKernelsTest, OperandsOfEightBitsAreConvertedToF16) {
   GpuMatmul product = plain(256, 256, 256, DType::F8_E4M3, DType::F8_E5M2,
                             DType::F32, false, true)
                           .product;
@@ -349,7 +349,7 @@ TEST_F(RecordKernelsTest, CodesOfEightBitsBecomeF16) {
   }
 }
 
-TEST_F(RecordKernelsTest, LongSumsOfFewTilesAreInParts) {
+TEST_F(RecordKernelsTest, LongSumsOfFewTilesUseSplitK) {
   auto query = [](int64_t m, int64_t n, int64_t k, DType dtype) {
     return getWorkspaceBytes(plain(m, n, k, dtype, dtype, dtype).product);
   };

@@ -70,12 +70,12 @@ TEST_P(Scatter, BlocksOfRows) {
   EXPECT_EQ(check({{20}, 700, {}}), 0);
 }
 
-TEST_P(Scatter, ManyOfOneRow) {
+TEST_P(Scatter, ManyUpdatesOfOneRow) {
   EXPECT_EQ(check({{500}, 1000, {40}, 3}), 0);
   EXPECT_EQ(check({{500}, 30, {40}, 1}), 0);
 }
 
-TEST_P(Scatter, OfNothing) {
+TEST_P(Scatter, NoRows) {
   EXPECT_EQ(check({{0}, 7, {20}, 1}), 0);
   EXPECT_EQ(check({{0}, 0, {20}, 1}), 0);
   EXPECT_EQ(check({{5}, 7, {0}, 1}), 0);
@@ -146,7 +146,7 @@ TEST_F(ScatterOfFloats, IndicesCountFromTheEnd) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(ScatterOfFloats, LeavesOutAndReportsWhatIsNoRow) {
+TEST_F(ScatterOfFloats, SkipsAndReportsIndicesOutOfRange) {
   for (int64_t rows : {9, 2000})
     for (int64_t bad : {rows, -rows - 1, INT64_MAX, INT64_MIN})
       for (int64_t at : {0, 33}) {
