@@ -47,7 +47,7 @@ static void change(Random &random, ordered_json &root, Mutate mutate) {
   ordered_json &value = *values[draw(random, values.size())];
   const ordered_json other = *values[draw(random, values.size())];
   switch (draw(random, 6)) {
-  case 0: // Of the other's kind.
+  case 0: // This may change the kind of the value.
     value = other;
     return;
   case 1:

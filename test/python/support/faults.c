@@ -1,13 +1,13 @@
-/* Preloaded into a program: makes one call that changes files fail, or kills
- * the program in it.
+/* A library for LD_PRELOAD that makes one file-changing call of a program fail,
+ * or kills the program during the call. Environment variables configure it:
  *
- *   FAULT_UNDER  only files whose path begins with this count
- *   FAULT_CALL   write, fsync, rename, mkdir, or any
- *   FAULT_AT     which of these calls, from 1; 0 for none
- *   FAULT_KILL   set: the program is killed; half of a write is done before
- *   FAULT_HANG   set: the call does not end
- *   FAULT_COUNT  file that gets the number of calls at the end
- *   FAULT_TRACE  file that gets a line for each call: its name and path
+ *   FAULT_UNDER  prefix of the paths whose calls count
+ *   FAULT_CALL   kind of the calls that count: write, fsync, rename, mkdir, any
+ *   FAULT_AT     index of the call, from 1; 0 injects no fault
+ *   FAULT_KILL   if set, the call kills the program, a write after half its bytes
+ *   FAULT_HANG   if set, the call does not return
+ *   FAULT_COUNT  output file for the number of calls
+ *   FAULT_TRACE  output file with a line for each call: its name and path
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
