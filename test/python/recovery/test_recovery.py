@@ -250,7 +250,7 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
 )
 def test_recognized_gradients_have_the_same_values(op, case, shapes, tmp_path):
     """Evaluates the modules of the lit test, before and after the pass."""
-    cases = (ROOT / "test/Recovery/recognize-gradients.mlir").read_text()
+    cases = (ROOT / "test/Raising/recognize-gradients.mlir").read_text()
     decomposed = cases.split("// -----")[case]
     (tmp_path / "m.mlir").write_text(decomposed)
     recognized = call(
