@@ -274,7 +274,7 @@ def test_checkpoints(tmp_path):
         file.write(b"?")
     assert "hash" in model.export(out, "--checkpoint", SAVE_EVERY, status=3)
     (model.run / "final.safetensors").unlink()
-    assert f"--checkpoint {STEPS} takes" in model.export(out, status=3)
+    assert f"--checkpoint {STEPS} reads" in model.export(out, status=3)
     assert out.read_bytes() in files
 
 
