@@ -1,4 +1,5 @@
-//===- Codes.h - numbers that every format has, and their codes -*- C++ -*-===//
+//===- Codes.h - Values exact in a format, and their bytes ------*- C++ -*-===//
+//-*-===//
 
 #ifndef BINADE_TEST_CUDA_CODES_H
 #define BINADE_TEST_CUDA_CODES_H
@@ -31,15 +32,15 @@ inline FloatBits bitsOf(DType type) {
   }
 }
 
-/// Numbers with their bytes in some format.
+/// Values and their encoding in some format.
 struct Codes {
   std::vector<double> values;
   std::string bytes;
 };
 
-/// Returns `count` values +-(1 + i/4) 2^e, which every format represents, so
-/// that their codes are known without rounding. Every 17th is 0, and every 13th
-/// is the smallest positive value of the format.
+/// Returns `count` values +-(1 + i/4) 2^e, which every format represents
+/// exactly. Every 17th is 0, and every 13th is the format's smallest subnormal
+/// value; these have a sign, too.
 inline Codes makeCodes(DType type, std::size_t count, unsigned seed) {
   FloatBits bits = bitsOf(type);
   Codes codes;
@@ -65,7 +66,7 @@ inline Codes makeCodes(DType type, std::size_t count, unsigned seed) {
   return codes;
 }
 
-/// What bytes of finite numbers mean.
+/// Decodes the bytes of finite values.
 inline std::vector<double> readCodes(DType type, const std::string &bytes) {
   FloatBits bits = bitsOf(type);
   std::vector<double> values;

@@ -1,4 +1,4 @@
-//===- CublasLtDevice.h - products on a device ------------------*- C++ -*-===//
+//===- CublasLtDevice.h - Matmuls on a device -------------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_CUDA_CUBLASLTDEVICE_H
 #define BINADE_TEST_CUDA_CUBLASLTDEVICE_H
@@ -12,10 +12,10 @@ namespace binade::cuda {
 using test::Codes;
 using test::makeCodes;
 
-/// Tests of products. What a device sums in f32 is compared with f64.
+/// Compares matmuls of cuBLASLt, which sums in f32 or less, with f64 sums.
 struct CublasLtDevice : SimulatedDevice {
   void SetUp() override { start(""); }
-  /// Of another library than before.
+  /// Closes the device and the library and opens them with new settings.
   void start(const char *settings) {
     library.reset();
     device.reset();
@@ -40,7 +40,7 @@ struct CublasLtDevice : SimulatedDevice {
     return text;
   }
 
-  /// What the library says of a problem; empty where it computes it.
+  /// Returns the library's error for a problem; empty if it supports it.
   std::string create(const MatmulProblem &problem) {
     auto matmul = CublasLtMatmul::create(library, problem, 1 << 20);
     if (matmul)
@@ -49,8 +49,8 @@ struct CublasLtDevice : SimulatedDevice {
     return render(matmul.error());
   }
 
-  /// The sums of a problem's definition, before what the epilogue does.
-  /// `scale(row, column, l)` is that of a term.
+  /// Returns the matmul in f64, before the epilogue. `scale(row, column, l)` is
+  /// the factor of a term. Sets `slack`.
   template <typename Scale>
   std::vector<double> multiply(const MatmulProblem &p, const Codes &lhs,
                                const Codes &rhs, Scale scale) {
@@ -66,7 +66,7 @@ struct CublasLtDevice : SimulatedDevice {
     };
     std::int64_t left = choose(p.lhsStride, p.transposeLhs ? p.m : p.k),
                  right = choose(p.rhsStride, p.transposeRhs ? p.k : p.n);
-    // Tensor cores keep 14 bits of sums of FP8; others are chains in f32.
+    // Tensor cores keep 14 bits of sums of FP8; other types are summed in f32.
     double loss =
         byteSize(p.lhs) == 1 ? 0x1p-12 : static_cast<double>(p.k) * 0x1p-23;
     std::vector<double> out;
@@ -94,8 +94,7 @@ struct CublasLtDevice : SimulatedDevice {
     return multiply(p, lhs, rhs, [](auto...) { return 1.0; });
   }
 
-  /// Runs the problem and compares what it writes, rounded once, with
-  /// `expected`.
+  /// Runs the problem and compares its result with `expected`.
   void check(const MatmulProblem &p, const Codes &lhs, const Codes &rhs,
              const std::vector<double> &expected, MatmulAddresses addresses,
              const std::string &oldOut = {}) {
@@ -114,8 +113,8 @@ struct CublasLtDevice : SimulatedDevice {
     compare(p.out, test::readCodes(p.out, getBytes(d, bytes)), expected);
   }
 
-  /// Compares what was rounded once with what it was before; sums may have lost
-  /// `slack`.
+  /// Compares `out` with `expected`, allowing for one rounding to `type` and
+  /// for the errors of sums, `slack`.
   void compare(DType type, const std::vector<double> &out,
                const std::vector<double> &expected) const {
     ASSERT_EQ(out.size(), expected.size());
@@ -129,16 +128,16 @@ struct CublasLtDevice : SimulatedDevice {
     }
   }
   double getSlack(std::size_t i) const {
-    // Epilogues make no more than this of it.
+    // An epilogue increases the error by less than this factor.
     return slack.empty() ? 0 : 8 * slack[i % slack.size()];
   }
 
   std::shared_ptr<CublasLt> library;
-  /// Of each element, since `multiply`.
+  /// The error of each element's sum, as of the last call of `multiply`.
   std::vector<double> slack;
 };
 
-/// A problem of FP8 as the hardware has it.
+/// An FP8 problem in the layout of the hardware: `rhs` is transposed.
 inline MatmulProblem makeFp8(DType lhs, DType rhs, DType out, std::int64_t m,
                              std::int64_t n, std::int64_t k) {
   MatmulProblem problem;

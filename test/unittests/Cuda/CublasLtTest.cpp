@@ -1,4 +1,4 @@
-//===- CublasLtTest.cpp - what cuBLASLt has, and what it refuses ----------===//
+//===- CublasLtTest.cpp - Problems cuBLASLt supports or refuses -----------===//
 
 #include "CublasLtDevice.h"
 
@@ -14,7 +14,7 @@ TEST_F(CublasLtTest, Tf32RoundsItsOperands) {
   MatmulProblem p;
   p.m = p.n = 1;
   p.k = 2;
-  // 2^-11 is half of TF32's last place, and goes to even; more is rounded up.
+  // 2^-11 is half an ulp of TF32 and rounds to even; more rounds up.
   std::vector<float> left = {1 + 0x1p-11f, 1 + 0x1.8p-11f}, right = {1, 1};
   DeviceMemory lhs = putF32(left), rhs = putF32(right), out = putF32({0});
   for (auto [isTf32, expected] :
@@ -62,7 +62,7 @@ TEST_F(CublasLtTest, UnsupportedPairsOfFp8FormatsAreRefused) {
               HasSubstr(rule));
 }
 
-TEST_F(CublasLtTest, Fp8OnOlderDevices) {
+TEST_F(CublasLtTest, Fp8IsRefusedOnOlderDevices) {
   start("capability=80");
   EXPECT_THAT(
       create(makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::BF16, 4, 32, 64)),
@@ -146,9 +146,9 @@ TEST_F(CublasLtTest, AlgorithmsAreRecorded) {
   auto again = CublasLtMatmul::create(library, p, *read, 1 << 20);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->getWorkspaceBytes(), 4096u);
-  // Less workspace than it needs, and one of another library.
+  // Too little workspace, then an algorithm of another library.
   EXPECT_FALSE(CublasLtMatmul::create(library, p, *read, 100));
-  // One that rounds parts of a sum to the result's type.
+  // An algorithm that rounds partial sums to the result's type.
   (*read)[2] = 4;
   EXPECT_FALSE(CublasLtMatmul::create(library, p, *read, 1 << 20));
   (*read)[0] = 1;
@@ -156,7 +156,7 @@ TEST_F(CublasLtTest, AlgorithmsAreRecorded) {
   ASSERT_FALSE(other);
   EXPECT_THAT(render(other.error()),
               HasSubstr("does not have the algorithm that was recorded"));
-  // One that needs none.
+  // An algorithm that needs no workspace.
   EXPECT_EQ(CublasLtMatmul::create(library, p, 0)->getWorkspaceBytes(), 0u);
 }
 

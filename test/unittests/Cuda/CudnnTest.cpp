@@ -1,7 +1,7 @@
-//===- CudnnTest.cpp - convolutions by cuDNN ------------------------------===//
+//===- CudnnTest.cpp - Convolutions by cuDNN ------------------------------===//
 //
-// Expected values are f64 sums over windows, whose positions this file computes
-// on its own.
+// Expected values are f64 sums over windows. This file computes the positions
+// of the windows independently of the runtime.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ struct CudnnTest : SimulatedDevice {
   }
   void TearDown() override { library.reset(); }
 
-  /// What the library says of a problem; empty where it computes it.
+  /// Returns the library's error for a problem; empty if it supports it.
   std::string create(const ConvolutionProblem &problem) {
     auto made = CudnnConvolution::create(library, problem, 1 << 20);
     if (made)
@@ -39,7 +39,8 @@ struct CudnnTest : SimulatedDevice {
 };
 } // namespace
 
-/// Of 7 x 9 places by windows of 3 x 2; strides go down, dilation across.
+/// A convolution of a 7 x 9 image with a 3 x 2 kernel. `stride` applies to the
+/// first spatial axis, `dilation` to the second.
 static Convolution makeConvolution(std::int64_t channels, std::int64_t outputs,
                                    std::int64_t groups, std::int64_t stride,
                                    std::int64_t dilation, std::int64_t padding,
@@ -70,7 +71,7 @@ static ConvolutionProblem makeProblem(const Convolution &c, DType type) {
   return problem;
 }
 
-/// All three directions, from the same numbers.
+/// Checks the forward pass and both gradients on the same values.
 void CudnnTest::check(const Convolution &convolution, DType type) {
   Convolution c = convolution;
   std::int64_t inputs = c.inChannels / c.groups,
@@ -154,7 +155,7 @@ void CudnnTest::check(const Convolution &convolution, DType type) {
     std::string bytes(expected->size() * byteSize(type), 0);
     ASSERT_TRUE(device->read(bytes.data(), out, bytes.size()));
     std::vector<double> got = test::readCodes(type, bytes);
-    // Sums in f64, rounded once; next to nothing where all terms are.
+    // f64 sums, rounded once; the absolute bound is for tiny sums.
     double unit = std::ldexp(1, -test::bitsOf(type).fraction - 1);
     for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(got[i], (*expected)[i],
@@ -185,7 +186,8 @@ TEST_F(CudnnTest, OneSpatialAxisIsSupported) {
   EXPECT_EQ(create(makeProblem(c, DType::F32)), "");
 }
 
-/// The last window begins at the same place, and may reach further.
+/// cuDNN pads both ends equally. Other padding at the end is supported only if
+/// equal padding gives the same windows.
 TEST_F(CudnnTest, OtherPaddingAtTheEndIsRefusedWhereWindowsReachIt) {
   Convolution c = makeConvolution(3, 4, 1, 2, 1, 1);
   c.paddingHigh[0] = 0;
@@ -215,8 +217,8 @@ TEST_F(CudnnTest, MixedTypesAndRoundedBiasesAreRefused) {
   EXPECT_EQ(create(makeProblem(c, DType::F32)), "");
 }
 
-/// The simulated library lists a transform, and what repeats no bits, before
-/// the one that is chosen.
+/// The simulated library lists a transform and a nondeterministic algorithm
+/// before the one that is chosen.
 TEST_F(CudnnTest, TooLittleWorkspaceIsRefused) {
   Convolution c = makeConvolution(3, 4, 1, 1, 1, 0);
   auto made = CudnnConvolution::create(library, makeProblem(c, DType::F32), 16);

@@ -1,4 +1,4 @@
-//===- DeviceFaultsTest.cpp - what a device can do wrong ------------------===//
+//===- DeviceFaultsTest.cpp - Failures of a device ------------------------===//
 
 #include "SimulatedDevice.h"
 
@@ -11,7 +11,7 @@ using testing::IsEmpty;
 
 namespace {
 struct DeviceFaultsTest : SimulatedDevice {
-  /// `count` launches, and what waiting for them says.
+  /// Launches `count` kernels; returns the error of a launch or of the wait.
   std::string run(int count) {
     Module kernels = load(kAdd);
     DeviceMemory x = put(std::vector<float>(40)), y = put(x40),
@@ -150,7 +150,7 @@ TEST_F(DeviceFaultsTest, NothingIsCalledAfterTheContextIsLost) {
 TEST_F(DeviceFaultsTest, OutOfBoundsAccessesFail) {
   open();
   Module kernels = load(kAdd);
-  // 39 elements where the kernel takes 40.
+  // 39 elements; the kernel accesses 40.
   DeviceMemory x = put(x40), shorter = put(std::vector<float>(39));
   ASSERT_TRUE(
       launch(*kernels.find("add"), {x.get(), shorter.get(), x.get()}, 40));
@@ -186,7 +186,7 @@ TEST_F(DeviceFaultsTest, DestructorsDoNotWaitForAHungKernel) {
   Module kernels = load(kAdd);
   {
     DeviceMemory x = put(x40);
-    // An error on the host leaves the scope before anyone waits.
+    // An error on the host leaves the scope without a wait.
     ASSERT_TRUE(launch(*kernels.find("add"), {x.get(), x.get(), x.get()}, 40));
   }
   EXPECT_TRUE(device->hasFailed());

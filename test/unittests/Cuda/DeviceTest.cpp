@@ -1,4 +1,4 @@
-//===- DeviceTest.cpp - memory, kernels and graphs on a device ------------===//
+//===- DeviceTest.cpp - Memory, kernels and graphs on a device ------------===//
 
 #include "../../../lib/Runtime/Cuda/Device.h"
 #include "SimulatedDevice.h"
@@ -19,7 +19,7 @@ struct DeviceTest : SimulatedDevice {
 };
 } // namespace
 
-TEST_F(DeviceTest, Properties) {
+TEST_F(DeviceTest, HasTheDriversProperties) {
   const CudaDevice &device = open().getProperties();
   EXPECT_EQ(device.format(), "cuda:0 (Simulated H200)");
   EXPECT_EQ(device.capability, (ComputeCapability{9, 0}));
@@ -69,7 +69,7 @@ TEST_F(DeviceTest, LaunchesCopyTheirScalarArguments) {
   void *arguments[] = {&address, &by};
   ASSERT_TRUE(device->launch(*kernels.find("scale"), {{1, 1, 1}, {40, 1, 1}},
                              arguments, {"scale", ""}));
-  by = 0; // The launch has its own.
+  by = 0; // The launch has a copy.
   EXPECT_EQ(get(dx, 40)[7], 17.5f);
 }
 
@@ -87,7 +87,7 @@ TEST_F(DeviceTest, AReplayedGraphReadsTheCurrentMemory) {
     return launch(*add, {dx.get(), dy.get(), dz.get()}, 40);
   });
   ASSERT_TRUE(graph) << render(graph.error());
-  EXPECT_EQ(get(dz, 40)[3], 0.0f) << "a capture runs nothing";
+  EXPECT_EQ(get(dz, 40)[3], 0.0f) << "a capture runs no kernel";
   for (float step : {1.0f, 2.0f}) {
     std::fill_n(batch, 40, step);
     ASSERT_TRUE(graph->launch());
@@ -103,7 +103,7 @@ TEST_F(DeviceTest, TheDeviceWorksAfterAFailedCapture) {
   });
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().message, "no");
-  // The host cannot wait for what does not run.
+  // The host cannot wait for a stream that is being captured.
   auto waiting = Graph::capture(*device, [&] { return device->wait(); });
   ASSERT_FALSE(waiting);
   EXPECT_THAT(waiting.error().message,
@@ -120,7 +120,7 @@ TEST_F(DeviceTest, CopiesOfPinnedMemoryAreAsynchronous) {
   host[0] = 1;
   ASSERT_TRUE(device->upload(memory.get(), &host[0], sizeof(float)));
   ASSERT_TRUE(device->download(&host[1], memory.get(), sizeof(float)));
-  // The stream has not come to it.
+  // The stream has not reached the copy yet.
   host[0] = 2;
   host[1] = 3;
   ASSERT_TRUE(device->wait());
@@ -163,7 +163,7 @@ TEST_F(DeviceTest, MemoryIsFreed) {
   EXPECT_EQ(device->getMemory()->free, before);
 }
 
-TEST_F(DeviceTest, EventsMeasure) {
+TEST_F(DeviceTest, EventsMeasureTime) {
   open();
   auto from = device->record(), to = device->record();
   ASSERT_TRUE(from && to);

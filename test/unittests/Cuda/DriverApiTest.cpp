@@ -1,5 +1,5 @@
-//===- DriverApiTest.cpp - our declarations against cuda.h ----------------===//
-// All of it is checked by the compiler.
+//===- DriverApiTest.cpp - Declarations agree with cuda.h -----------------===//
+// The compiler checks all of it, by static assertions.
 //===----------------------------------------------------------------------===//
 
 #include "../../../lib/Runtime/Cuda/DriverApi.h"
@@ -7,13 +7,13 @@
 #include "gtest/gtest.h"
 #include <type_traits>
 
-// What is newer than a header is not in it.
+// An older header lacks some of the functions.
 #if CUDA_VERSION >= 13000
 
 using namespace binade::cuda;
 
 namespace {
-// Enumerations are passed as int.
+// The runtime declares enumerations as int.
 template <typename Ours, typename Theirs>
 constexpr bool isSame = std::is_same_v<Ours, Theirs> ||
                         (std::is_enum_v<Theirs> && std::is_same_v<Ours, int>);
@@ -84,11 +84,11 @@ CHECK_NUMBER(kCaptureModeThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
 CHECK_NUMBER(kMaxDynamicSharedSizeBytes,
              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 
-TEST(DriverApiTest, IsThatOfTheHeader) {}
+TEST(DriverApiTest, DeclarationsAgreeWithTheHeader) {}
 
 #else
 
-TEST(DriverApiTest, IsThatOfTheHeader) {
+TEST(DriverApiTest, DeclarationsAgreeWithTheHeader) {
   GTEST_SKIP() << "cuda.h is older than CUDA 13.0";
 }
 

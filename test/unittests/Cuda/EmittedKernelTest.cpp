@@ -1,4 +1,4 @@
-//===- EmittedKernelTest.cpp - the compiler's kernels on a device ---------===//
+//===- EmittedKernelTest.cpp - Kernels of the compiler on a device --------===//
 
 #include "SimulatedDevice.h"
 #include "binade/Codegen/Passes.h"
@@ -15,8 +15,8 @@ using namespace binade::cuda;
 
 namespace {
 struct EmittedKernelTest : SimulatedDevice {
-  /// Makes a kernel of the function in `text` and runs it on the device.
-  /// Operands come first, then results, then memory that the kernel wants; all
+  /// Compiles the function in `text` to a kernel and runs it on the device. The
+  /// arguments are the operands, the results, then the kernel's workspaces; all
   /// are f32.
   std::vector<float> run(const std::string &text,
                          const std::vector<std::vector<float>> &operands,

@@ -1,5 +1,5 @@
-//===- EpilogueTest.cpp - what is done with products ----------------------===//
-// They hold on every device.
+//===- EpilogueTest.cpp - Epilogues of matmuls ----------------------------===//
+// These tests do not depend on the device.
 //===----------------------------------------------------------------------===//
 
 #include "CublasLtDevice.h"
@@ -18,7 +18,7 @@ struct EpilogueTest : CublasLtDevice {
     rhs = makeCodes(DType::BF16, 24, 11);
   }
 
-  /// GELU by its definition in another form: x * sigmoid(2 u).
+  /// GELU with tanh, in the equivalent form x * sigmoid(2 u).
   static double gelu(double x) {
     return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) *
                              (x + 0.044715 * x * x * x)));
@@ -28,7 +28,7 @@ struct EpilogueTest : CublasLtDevice {
     return (gelu(x + h) - gelu(x - h)) / (2 * h);
   }
 
-  /// The elements' sums with the bias of their columns.
+  /// Returns the result of the matmul with the bias of each column added.
   std::vector<double> addBias(const std::vector<double> &bias) {
     std::vector<double> sums = multiply(p, lhs, rhs);
     for (std::size_t i = 0; i < sums.size(); ++i)
@@ -41,14 +41,14 @@ struct EpilogueTest : CublasLtDevice {
 };
 } // namespace
 
-TEST_F(EpilogueTest, Bias) {
+TEST_F(EpilogueTest, AddsTheBias) {
   p.epilogue = Epilogue::Bias;
   Codes bias = makeCodes(DType::BF16, 8, 12);
   DeviceMemory memory = put(bias.bytes);
   check(p, lhs, rhs, addBias(bias.values), {.bias = memory.get()});
 }
 
-TEST_F(EpilogueTest, Gelu) {
+TEST_F(EpilogueTest, AppliesGelu) {
   for (bool hasBias : {false, true}) {
     p.epilogue = hasBias ? Epilogue::GeluBias : Epilogue::Gelu;
     Codes bias = makeCodes(DType::BF16, 8, 12);
@@ -63,7 +63,7 @@ TEST_F(EpilogueTest, Gelu) {
   }
 }
 
-TEST_F(EpilogueTest, GeluBackward) {
+TEST_F(EpilogueTest, MultipliesByTheDerivativeOfGelu) {
   for (Epilogue epilogue : {Epilogue::DGelu, Epilogue::DGeluBGrad}) {
     p.epilogue = epilogue;
     Codes before = makeCodes(DType::BF16, 40, 13);
@@ -81,7 +81,7 @@ TEST_F(EpilogueTest, GeluBackward) {
   }
 }
 
-TEST_F(EpilogueTest, SumsOfAnOperand) {
+TEST_F(EpilogueTest, SumsAnOperandForTheBiasGradient) {
   for (Epilogue epilogue : {Epilogue::BGradLeft, Epilogue::BGradRight}) {
     p.epilogue = epilogue;
     DeviceMemory bias = put(std::string(16, '\0'));

@@ -1,4 +1,4 @@
-//===- ModuleTest.cpp - which kernels a device loads ----------------------===//
+//===- ModuleTest.cpp - Choice of the kernel image of a device ------------===//
 
 #include "SimulatedDevice.h"
 
@@ -14,7 +14,7 @@ struct ModuleTest : SimulatedDevice {
     define(ptx, kAdd);
   }
 
-  /// The chip that `device` loads of these, or what it says.
+  /// Loads one of `images`; returns its chip, or the error.
   std::string
   loadAny(std::vector<std::pair<const char *, std::string>> images) {
     std::vector<KernelImage> all;
@@ -24,7 +24,7 @@ struct ModuleTest : SimulatedDevice {
     return module ? module->getChip().format() : render(module.error());
   }
 
-  // The header of an ELF file without sections, and nothing else.
+  // Only the header of an ELF file without sections.
   std::string cubin = std::string("\x7f"
                                   "ELF",
                                   4) +
@@ -49,7 +49,7 @@ TEST_F(ModuleTest, PtxIsLoadedWhereTheCubinIsRefused) {
             "one");
 }
 
-/// What an assembler made that is newer than the driver.
+/// A driver that is older than the assembler may fail with any of these errors.
 TEST_F(ModuleTest, PtxIsLoadedAfterAnyErrorOfTheCubin) {
   for (int refused : {int(status::InvalidImage), int(status::InvalidPtx),
                       int(status::UnsupportedPtxVersion), 300}) {
@@ -58,14 +58,14 @@ TEST_F(ModuleTest, PtxIsLoadedAfterAnyErrorOfTheCubin) {
   }
 }
 
-TEST_F(ModuleTest, AnotherArchitecture) {
+TEST_F(ModuleTest, KernelsForAnotherArchitectureAreReported) {
   open("capability=75");
   EXPECT_THAT(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}),
               HasSubstr("(Simulated H200) has compute capability 7.5, the "
                         "kernels are for sm_90, compute_80"));
 }
 
-TEST_F(ModuleTest, PtxNewerThanTheDriver) {
+TEST_F(ModuleTest, PtxNewerThanTheDriverIsReported) {
   open("version=12020,load_ptx=222");
   EXPECT_EQ(loadAny({{"compute_80", ptx}}),
             "step.bnd: error: the driver is too old for these kernels: they "

@@ -1,4 +1,4 @@
-//===- OpenDeviceTest.cpp - what --device means ---------------------------===//
+//===- OpenDeviceTest.cpp - Choice of the device by --device --------------===//
 
 #include "../../../lib/Runtime/Cuda/OpenDevice.h"
 #include "SimulatedDevice.h"
@@ -9,8 +9,8 @@ using testing::HasSubstr;
 
 namespace {
 struct OpenDeviceTest : SimulatedDevice {
-  /// The device that is opened for `text`, or the CPU with the note, or the
-  /// error.
+  /// Returns the device that is opened for `--device TEXT`, or "CPU" and the
+  /// note, or the exit code and the error.
   std::string choose(const char *text,
                      std::vector<Chip> chips = {*Chip::parse("sm_90")}) {
     auto opened = openDevice(*DeviceChoice::parse(text), chips);
@@ -31,7 +31,7 @@ TEST_F(OpenDeviceTest, AnExistingDeviceIsOpened) {
   EXPECT_EQ(choose("cpu"), "CPU ");
 }
 
-TEST_F(OpenDeviceTest, NoDevice) {
+TEST_F(OpenDeviceTest, AutoFallsBackToTheCpuWithoutADevice) {
   simulate("devices=0");
   EXPECT_THAT(choose("auto"), HasSubstr("CPU on the CPU: cuInit failed: "
                                         "CUDA_ERROR_NO_DEVICE"));
@@ -45,15 +45,15 @@ TEST_F(OpenDeviceTest, AMissingDeviceIsReported) {
             "cuda:0\ncuda:3: note: 'binade list devices' names them");
 }
 
-TEST_F(OpenDeviceTest, AnotherArchitecture) {
+TEST_F(OpenDeviceTest, AutoFallsBackToTheCpuOnAnotherArchitecture) {
   simulate("devices=2,capability=80");
   EXPECT_THAT(choose("cuda"), HasSubstr("6 cuda: error: cuda:0"));
-  // The last of those that were looked at.
+  // The note names the last device that was tried.
   EXPECT_THAT(choose("auto"), HasSubstr("CPU on the CPU: cuda:1 (Simulated "
                                         "H200) has compute capability 8.0"));
 }
 
-TEST_F(OpenDeviceTest, KernelsForTheCpuAlone) {
+TEST_F(OpenDeviceTest, KernelsOnlyForTheCpuRunOnTheCpu) {
   EXPECT_EQ(choose("auto", {}), "CPU ");
   EXPECT_THAT(choose("cuda", {}), HasSubstr("the kernels are for the CPU"));
 }
@@ -64,7 +64,7 @@ TEST_F(OpenDeviceTest, AnInvalidVariableIsAnErrorAndNoFallbackToTheCpu) {
   ::unsetenv("BINADE_CUDA_TIMEOUT");
 }
 
-TEST(DeviceChoiceTest, Texts) {
+TEST(DeviceChoiceTest, ParsesNamesOfDevices) {
   EXPECT_EQ(DeviceChoice::parse("cuda:12")->index, 12);
   for (const char *wrong :
        {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "CUDA", "cuda:99999999"})

@@ -1,5 +1,5 @@
-//===- ProductTest.cpp - products by cuBLASLt -----------------------------===//
-// They hold on every device.
+//===- ProductTest.cpp - Matmuls by cuBLASLt ------------------------------===//
+// These tests do not depend on the device.
 //===----------------------------------------------------------------------===//
 
 #include "CublasLtDevice.h"
@@ -11,7 +11,7 @@ namespace {
 struct ProductTest : CublasLtDevice {};
 } // namespace
 
-TEST_F(ProductTest, TypesAndLayouts) {
+TEST_F(ProductTest, MultipliesAllTypesAndLayouts) {
   struct Types {
     DType in, out;
   };
@@ -34,7 +34,7 @@ TEST_F(ProductTest, TypesAndLayouts) {
       }
 }
 
-TEST_F(ProductTest, BatchesStridesAndSums) {
+TEST_F(ProductTest, MultipliesBatchesWithStridesAndAccumulates) {
   MatmulProblem p;
   p.m = 3;
   p.n = 4;
@@ -42,7 +42,7 @@ TEST_F(ProductTest, BatchesStridesAndSums) {
   p.batch = 2;
   p.lhsStride = 7;
   p.lhsBatchStride = 22;
-  p.rhsBatchStride = 0; // The same for both.
+  p.rhsBatchStride = 0; // Both matmuls of the batch share the operand.
   p.outBatchStride = 12;
   p.accumulate = true;
   Codes lhs = makeCodes(DType::F32, 44, 3), rhs = makeCodes(DType::F32, 20, 4),
@@ -53,7 +53,7 @@ TEST_F(ProductTest, BatchesStridesAndSums) {
   check(p, lhs, rhs, expected, {}, old.bytes);
 }
 
-TEST_F(ProductTest, Fp8WithScalesOfTensors) {
+TEST_F(ProductTest, MultipliesFp8WithTensorScales) {
   constexpr DType e4m3 = DType::F8_E4M3, e5m2 = DType::F8_E5M2;
   struct Types {
     DType lhs, rhs, out;
@@ -101,7 +101,7 @@ TEST_F(ProductTest, Fp8Saturates) {
   EXPECT_EQ(get(amax, 1)[0], 16000.0f);
 }
 
-TEST_F(ProductTest, Fp8WithScalesOfBlocks) {
+TEST_F(ProductTest, MultipliesFp8WithBlockScales) {
   constexpr ScaleMode vectors = ScaleMode::Vec128,
                       blocks = ScaleMode::Block128x128;
   struct Case {
@@ -119,7 +119,7 @@ TEST_F(ProductTest, Fp8WithScalesOfBlocks) {
     p.rhsScale = right;
     Codes lhs = makeCodes(p.lhs, static_cast<std::size_t>(m * k), 8),
           rhs = makeCodes(p.rhs, static_cast<std::size_t>(n * k), 9);
-    // 3 blocks of k; rows of blocks are padded to 4. The padding is never
+    // 3 blocks of k, so rows of scales are padded to 4. The padding is never
     // read.
     std::vector<float> lhsScales(3 * 132), rhsScales(3 * 144);
     for (std::size_t i = 0; i < lhsScales.size(); ++i)

@@ -1,4 +1,4 @@
-//===- SimulatedDevice.h - tests on a device that there is not --*- C++ -*-===//
+//===- SimulatedDevice.h - Tests on a simulated GPU -------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_CUDA_SIMULATEDDEVICE_H
 #define BINADE_TEST_CUDA_SIMULATEDDEVICE_H
@@ -14,7 +14,7 @@
 
 namespace binade::cuda {
 
-/// Settings: test/unittests/Cuda/Simulated/Simulated.h.
+/// Opens a simulated GPU; Simulated/Simulated.h lists the settings.
 struct SimulatedDevice : testing::Test {
   SimulatedDevice() {
     simulate("");
@@ -22,7 +22,7 @@ struct SimulatedDevice : testing::Test {
     ::unsetenv("CUDA_VISIBLE_DEVICES");
   }
 
-  /// Of the drivers that are opened from now on.
+  /// Sets the settings of the drivers that are opened from now on.
   static void simulate(const char *settings) {
     ::setenv("BINADE_SIMULATED_CUDA", settings, 1);
   }
@@ -35,12 +35,12 @@ struct SimulatedDevice : testing::Test {
     return *device;
   }
 
-  /// Makes the simulator run `mlir` for `image`.
+  /// Makes the simulator run the kernels in `mlir` for the module `image`.
   void define(const std::string &image, const std::string &mlir) const {
     test::writeFile(folder / (sha256(image) + ".mlir"), mlir);
   }
 
-  /// Kernels that the device has loaded.
+  /// Loads the kernels in `mlir`.
   Module load(const std::string &mlir) {
     std::string image = "image of " + mlir;
     define(image, mlir);
@@ -55,7 +55,7 @@ struct SimulatedDevice : testing::Test {
     return std::as_bytes(std::span(text));
   }
 
-  /// Device memory that holds `values`.
+  /// Returns device memory that holds `values`.
   DeviceMemory put(const std::vector<float> &values) {
     auto memory = device->allocate(values.size() * sizeof(float));
     EXPECT_TRUE(memory);
@@ -71,8 +71,8 @@ struct SimulatedDevice : testing::Test {
     return values;
   }
 
-  /// Runs a kernel of memories, with a thread for each of `count` elements in
-  /// blocks of 32.
+  /// Launches a kernel whose arguments are `memories`, with at least `count`
+  /// threads in blocks of 32.
   Result<void> launch(CUfunc_st *kernel, std::vector<Address> memories,
                       unsigned count,
                       const Label &label = {"add", "Add 'sum'"}) {
@@ -93,7 +93,7 @@ struct SimulatedDevice : testing::Test {
   std::unique_ptr<Device> device;
 };
 
-/// z = x + y of 40 elements.
+/// Kernels of 40 elements: `add` computes z = x + y, `scale` x = x * by.
 inline constexpr const char *kAdd = R"(gpu.module @kernels {
   gpu.func @add(%x: memref<40xf32>, %y: memref<40xf32>, %z: memref<40xf32>)
       kernel {

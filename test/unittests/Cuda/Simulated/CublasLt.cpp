@@ -1,4 +1,4 @@
-//===- CublasLt.cpp - cuBLASLt without a device ---------------------------===//
+//===- CublasLt.cpp - Simulated cuBLASLt ----------------------------------===//
 
 #include "Product.h"
 #include <cstring>
@@ -8,7 +8,7 @@ using binade::cuda::Address;
 using namespace simulated;
 namespace blas = binade::cuda::lt::status;
 
-/// Whether a matrix is in memory of the device.
+/// Returns whether a matrix lies within an allocation of the device.
 static bool isThere(const MatrixLayout &x, Address p) {
   auto last = (static_cast<std::int64_t>(x.batch) - 1) * x.batchStride +
               (static_cast<std::int64_t>(x.columns) - 1) * x.ld +
@@ -17,7 +17,7 @@ static bool isThere(const MatrixLayout &x, Address p) {
                            static_cast<std::size_t>(getByteSize(x.type)));
 }
 
-/// Scales of a side with `rows` rows.
+/// Returns the number of scales of an operand with `rows` rows.
 static std::uint64_t countScales(std::uint64_t mode, std::uint64_t rows,
                                  std::uint64_t k) {
   std::uint64_t blocks = (k + 127) / 128;
@@ -31,7 +31,8 @@ static std::uint64_t countScales(std::uint64_t mode, std::uint64_t rows,
   }
 }
 
-/// Whether the vectors of the epilogue and of scales do. Scales may be absent.
+/// Returns whether the bias, the auxiliary matrix and the scales lie within
+/// allocations of the device. Scales may be absent.
 static bool areVectorsThere(const Call &call) {
   const MatmulDesc &desc = call.desc;
   Operands x{desc, call.a, call.b, call.c, call.d};
@@ -62,9 +63,9 @@ static bool areVectorsThere(const Call &call) {
          areScalesThere(desc::AmaxDPointer, 1);
 }
 
-/// What the simulated algorithm wants, where it gets it.
+/// The workspace of the simulated algorithm, in bytes, if it fits the limit.
 static constexpr std::uint64_t kWorkspace = 4096;
-/// Of algorithms that this library has made.
+/// Marks algorithms that this library returned.
 static constexpr std::uint64_t kMagic = 0x62696e616465;
 
 template <typename Map>
@@ -195,7 +196,7 @@ int cublasLtMatmulAlgoCheck(Handle *, MatmulDesc *desc, MatrixLayout *a,
 int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm *algorithm,
                                          int attribute, void *value,
                                          std::size_t bytes, std::size_t *) {
-  // The sizes of the header.
+  // NVIDIA's header defines these sizes.
   bool isShort =
       attribute == config::InnerShapeId || attribute == config::ClusterShapeId;
   if (bytes != (isShort ? 2 : 4))
@@ -249,7 +250,7 @@ int cublasLtMatmul(Handle *, MatmulDesc *desc, const void *alpha, const void *a,
 
 } // extern "C"
 
-// The runtime finds every function that it asks for, with its parameters.
+// Checks that every function the runtime loads exists with its parameters.
 #define CHECK(NAME, SYMBOL, PARAMETERS)                                        \
   static_assert(std::is_same_v<decltype(&SYMBOL), int(*) PARAMETERS>);
 BINADE_CUBLASLT_FUNCTIONS(CHECK)

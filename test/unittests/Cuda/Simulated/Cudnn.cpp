@@ -1,5 +1,5 @@
-//===- Cudnn.cpp - cuDNN without a device ---------------------------------===//
-// Convolutions of one type each, summed in f64 and rounded once.
+//===- Cudnn.cpp - Simulated cuDNN ----------------------------------------===//
+// Convolutions whose tensors have one type, summed in f64 and rounded once.
 //===----------------------------------------------------------------------===//
 
 #include "../../../../lib/Runtime/Cuda/CudnnApi.h"
@@ -17,7 +17,7 @@ namespace binade::cuda::cudnn {
 struct Handle {
   CUstream_st *stream = nullptr;
 };
-/// Strides are those of the format.
+/// `format` determines the strides.
 struct TensorDesc {
   int format = 0, type = 0;
   std::vector<int> sizes;
@@ -41,7 +41,7 @@ static int toCuda(int type) {
 }
 
 namespace {
-/// A tensor in memory of the device. Places are batch, channel, axes.
+/// A tensor in device memory. Its indices are batch, channel, spatial axes.
 struct Array {
   TensorDesc desc;
   Address address;
@@ -78,7 +78,7 @@ struct Array {
   }
 };
 
-/// Calls `visit` with all places of a tensor of `sizes`.
+/// Calls `visit` with all indices of a tensor of `sizes`.
 template <typename Visit>
 void forEach(const std::vector<int> &sizes, Visit visit) {
   std::vector<int> place(sizes.size(), 0);
@@ -97,7 +97,7 @@ struct Operation {
   Array x, weight, y;
 };
 
-/// Calls `visit(x, weight, y)` with the places of all products.
+/// Calls `visit(x, weight, y)` with the indices of each multiply-add.
 template <typename Visit> void forEachProduct(const Operation &o, Visit visit) {
   int inputs = o.weight.desc.sizes[1],
       outputs = o.weight.desc.sizes[0] / o.desc.groups;
@@ -136,13 +136,13 @@ static bool isPossible(const TensorDesc &x, const TensorDesc &weight,
   return true;
 }
 
-/// What the simulated algorithms want, where they get it.
+/// The workspace that the simulated algorithms need, in bytes.
 static constexpr std::size_t kWorkspace = 512;
-/// The only one that may be chosen, in all directions.
+/// The only algorithm that may be chosen, in all directions.
 static constexpr int kChosen = 1;
 
-/// Lists a transform, a nondeterministic algorithm, one that is not supported,
-/// and last the one to choose.
+/// Lists a transform, a nondeterministic algorithm, an unsupported algorithm
+/// and last the algorithm to choose.
 static int list(const TensorDesc *x, const FilterDesc *weight,
                 const ConvolutionDesc *desc, const TensorDesc *y, int wanted,
                 int *count, AlgorithmResult *results, int transform) {
@@ -160,7 +160,7 @@ static int list(const TensorDesc *x, const FilterDesc *weight,
   return status::Success;
 }
 
-/// f32 is multiplied as it is, or not at all.
+/// Supports f32 only with FMA, which does not round the operands.
 static int measure(const TensorDesc *x, const FilterDesc *weight,
                    const ConvolutionDesc *desc, const TensorDesc *y,
                    std::size_t *bytes) {
@@ -171,7 +171,7 @@ static int measure(const TensorDesc *x, const FilterDesc *weight,
   return status::Success;
 }
 
-/// Puts the sums of all products on the stream; `add` adds one.
+/// Puts a convolution on the stream; `add` accumulates one multiply-add.
 template <typename Add>
 static int enqueue(Handle *handle, Operation operation, Array out,
                    int algorithm, void *workspace, std::size_t bytes, Add add) {
@@ -343,7 +343,7 @@ int cudnnConvolutionBackwardFilter(Handle *handle, const void *, TensorDesc *dx,
                     const auto &y) { sums[w] += o.x.get(x) * o.y.get(y); });
 }
 
-/// y += bias, one number for each channel.
+/// y += bias, with one value for each channel.
 int cudnnAddTensor(Handle *handle, const void *, TensorDesc *db,
                    const void *bias, const void *, TensorDesc *dy, void *y) {
   Array from = at(db, bias), to = at(dy, y);
@@ -366,7 +366,7 @@ int cudnnAddTensor(Handle *handle, const void *, TensorDesc *db,
 
 } // extern "C"
 
-// The runtime finds every function that it asks for, with its parameters.
+// Checks that every function the runtime loads exists with its parameters.
 #define CHECK(NAME, SYMBOL, PARAMETERS)                                        \
   static_assert(std::is_same_v<decltype(&SYMBOL), int(*) PARAMETERS>);
 BINADE_CUDNN_FUNCTIONS(CHECK)

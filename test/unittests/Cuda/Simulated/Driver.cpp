@@ -1,4 +1,4 @@
-//===- Driver.cpp - CUDA's driver without a device ------------------------===//
+//===- Driver.cpp - Simulated CUDA driver ---------------------------------===//
 
 #include "State.h"
 #include <algorithm>
@@ -25,7 +25,7 @@ std::uint64_t simulated::getSetting(const std::string &key,
   return found == getState().settings.end() ? otherwise : found->second;
 }
 
-/// What the environment says.
+/// Returns the settings in the environment.
 static std::string getText() {
   const char *text = std::getenv("BINADE_SIMULATED_CUDA");
   return text ? text : "";
@@ -131,7 +131,7 @@ int cuDeviceGetName(char *name, int bytes, int) {
 int cuDeviceGetAttribute(int *value, int which, int) {
   namespace attribute = binade::cuda::attribute;
   auto capability = static_cast<int>(getSetting("capability", 90));
-  // Of an H200, as its driver gives them.
+  // The values that the driver returns for an H200.
   const std::map<int, int> values = {
       {attribute::ClockRate, 1980000},
       {attribute::MultiprocessorCount, 132},

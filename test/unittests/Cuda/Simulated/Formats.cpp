@@ -1,4 +1,4 @@
-//===- Formats.cpp - numbers of a simulated device ------------------------===//
+//===- Formats.cpp - Encoding of values of the simulated device -----------===//
 
 #include "Formats.h"
 #include <algorithm>
@@ -79,7 +79,7 @@ void simulated::encode(int type, double value, char *to) {
   else if (std::isinf(magnitude))
     code = exponents << format.fractionBits;
   else {
-    // Codes of magnitudes count up from 0, subnormals first.
+    // Encoded magnitudes count up from 0, subnormals first.
     int exponent =
         magnitude == 0 ? 1 - bias : std::max(std::ilogb(magnitude), 1 - bias);
     code = static_cast<std::uint32_t>(

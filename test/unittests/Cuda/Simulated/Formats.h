@@ -1,4 +1,4 @@
-//===- Formats.h - numbers of a simulated device ----------------*- C++ -*-===//
+//===- Formats.h - Encoding of values on the simulated device ---*- C++ -*-===//
 
 #ifndef BINADE_TEST_CUDA_FORMATS_H
 #define BINADE_TEST_CUDA_FORMATS_H
@@ -7,7 +7,7 @@
 
 namespace simulated {
 
-// Types are numbers of cudaDataType.
+// Types are values of cudaDataType.
 
 int getByteSize(int type);
 bool isFp8(int type);

@@ -1,4 +1,4 @@
-//===- Kernels.cpp - Modules of simulated kernels -------------------------===//
+//===- Kernels.cpp - Loading and running of simulated kernels -------------===//
 
 #include "Simulated.h"
 #include "binade/Container/Sha256.h"
@@ -76,10 +76,10 @@ CUfunc_st *simulated::findFunction(CUmod_st &module, const std::string &name) {
 }
 
 namespace {
-/// Of a launch, as the driver copies it.
+/// An argument of a launch, copied when it is launched.
 struct Argument {
   Address address = 0;
-  size_t bytes = 0; ///< Of memory; 0 for numbers.
+  size_t bytes = 0; ///< The size of memory; 0 for scalars.
   uint64_t bits = 0;
 };
 } // namespace
@@ -114,7 +114,7 @@ Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
     copied.push_back(read(type, arguments[index]));
   return [kernel, launch, copied]() mutable {
     SimulatedLaunch shape = launch;
-    // Runs of one program see all kinds of orders.
+    // Every launch runs its threads in another order.
     static std::atomic<uint64_t> launches = 1;
     shape.order = launches++;
     for (auto [index, argument] : llvm::enumerate(copied)) {

@@ -1,12 +1,12 @@
-//===- Launch.cpp - modules and launches of the simulated driver ----------===//
+//===- Launch.cpp - Modules and launches of the simulated driver ----------===//
 
 #include "State.h"
 #include <cstring>
 
 using namespace simulated;
 
-/// A kernel that counts among those that fail or hang, or after which a bit of
-/// `result` is another.
+/// Returns `kernel` with the faults that the settings inject: the N-th kernel
+/// fails, hangs or flips a bit of `result`.
 static Task countLaunch(Task kernel, Address result) {
   return [kernel, result, number = std::uint64_t(0)]() mutable {
     if (number == 0)

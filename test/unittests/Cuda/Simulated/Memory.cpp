@@ -1,4 +1,4 @@
-//===- Memory.cpp - memory of the simulated driver ------------------------===//
+//===- Memory.cpp - Memory of the simulated driver ------------------------===//
 
 #include "State.h"
 #include <atomic>
@@ -69,7 +69,7 @@ int cuMemAlloc_v2(Address *address, std::size_t bytes) {
 int cuMemFree_v2(Address address) {
   if (int error = enter())
     return error;
-  // Kernels may still use it.
+  // Kernels that are queued may still use the memory.
   for (CUstream_st *stream : getState().streams)
     if (!stream->capture)
       if (int failure = drain(stream))
@@ -122,7 +122,7 @@ int cuStreamWriteValue32_v2(CUstream_st *stream, Address to, unsigned value,
   });
 }
 
-/// What went to devices and came from them.
+/// Counts the copies to devices and from them.
 static struct Copies {
   std::atomic<std::uint64_t> bytes, number;
 } uploaded, downloaded;
@@ -151,8 +151,8 @@ int cuMemcpyHtoDAsync_v2(Address to, const void *from, std::size_t bytes,
     return error;
   if (!findMemory(to, bytes))
     return status::InvalidValue;
-  // Of pageable memory the driver makes a copy; pinned memory is read when the
-  // stream comes to it.
+  // As in CUDA, pageable memory is copied now; pinned memory is read when the
+  // stream reaches the copy.
   std::shared_ptr<std::vector<char>> staged;
   if (!isPinned(from, bytes))
     staged = std::make_shared<std::vector<char>>(

@@ -1,4 +1,4 @@
-//===- Product.cpp - products of a simulated device -----------------------===//
+//===- Product.cpp - Matmuls of the simulated cuBLASLt --------------------===//
 
 #include "Product.h"
 #include <algorithm>
@@ -22,8 +22,8 @@ static double readF32(Address p, std::uint64_t index) {
   return decode(type::F32, findMemory(p + 4 * index, 4));
 }
 
-/// The scale of element l of the contracted axis in a row of A, or a column of
-/// B; there are `rows` of them.
+/// Returns the scale of element `l` of the contracted axis, in row `row` of A
+/// or column `row` of B; `rows` is the number of these rows or columns.
 static double getScale(const MatmulDesc &desc, int mode, int pointer,
                        std::uint64_t rows, std::uint64_t row, std::uint64_t k,
                        std::uint64_t l) {

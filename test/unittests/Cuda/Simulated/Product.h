@@ -1,4 +1,4 @@
-//===- Product.h - products of a simulated device ---------------*- C++ -*-===//
+//===- Product.h - Matmuls of the simulated cuBLASLt ------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_CUDA_PRODUCT_H
 #define BINADE_TEST_CUDA_PRODUCT_H
@@ -57,10 +57,10 @@ struct Operands {
   }
 };
 
-/// Whether the library documents that it computes this on Hopper.
+/// Returns whether cuBLASLt documents that it supports this on Hopper.
 bool isPossible(const Operands &operands);
 
-/// A call, with the addresses as they were at it.
+/// A call of cublasLtMatmul, with copies of its arguments.
 struct Call {
   MatmulDesc desc;
   MatrixLayout a, b, c, d;

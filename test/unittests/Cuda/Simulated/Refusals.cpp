@@ -1,4 +1,4 @@
-//===- Refusals.cpp - what cuBLASLt does not compute on Hopper ------------===//
+//===- Refusals.cpp - Matmuls that cuBLASLt refuses on Hopper -------------===//
 // After the tables of cublasLtMatmul in NVIDIA's manual.
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +52,8 @@ static bool isFp8Possible(const Operands &x) {
        modeB = x.desc.get(desc::BScaleMode);
   if (modeA == scale::Scalar && modeB == scale::Scalar)
     return true;
-  // Of blocks: one side at least has vectors, and nothing is left out.
+  // Block scales: at least one operand has scales of vectors, and both operands
+  // have scales.
   return getSetting("capability", 90) == 90 && modeA != scale::Scalar &&
          modeB != scale::Scalar &&
          (modeA == scale::Vec128 || modeB == scale::Vec128) &&

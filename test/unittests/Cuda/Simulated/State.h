@@ -1,4 +1,4 @@
-//===- State.h - what a process has of the simulated driver -----*- C++ -*-===//
+//===- State.h - State of the simulated driver ------------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_CUDA_STATE_H
 #define BINADE_TEST_CUDA_STATE_H
@@ -23,19 +23,19 @@ struct CUgraphExec_st {
 struct CUstream_st {
   std::deque<simulated::Task> tasks;
   std::unique_ptr<CUgraph_st> capture;
-  bool isBroken = false; ///< The capture.
+  bool isBroken = false; ///< Whether the capture is invalid.
 };
 
 namespace simulated {
 
-/// Memory of the host that the device reads by itself.
+/// Pinned memory of the host, which the device accesses directly.
 using Pinned = std::vector<char>;
 
-/// All that a process has of the driver.
+/// The state of the driver, one for each process.
 struct State {
   std::map<std::string, std::uint64_t> settings;
-  std::string text; ///< Of the settings, when all began.
-  int contexts = 0; ///< Retained, and not yet released.
+  std::string text; ///< The settings that cuInit read.
+  int contexts = 0; ///< Contexts that are retained and not yet released.
   std::map<Address, std::vector<char>> memory;
   std::map<const void *, Pinned> pinned;
   std::map<CUfunc_st *, int> sharedBytes;
@@ -47,26 +47,26 @@ struct State {
   bool isInitialized = false;
   CUctx_st context;
 
-  /// No address that the host has.
+  /// Not a valid address of the host.
   static constexpr Address kFirst = Address(0x30) << 40;
 };
 
 State &getState();
 
-/// Bytes of a device.
+/// Returns the bytes of memory of a device.
 std::size_t getTotal();
 
 /// Called first by every function of the driver. Returns the status of a
 /// context that has failed or is not initialized, otherwise 0.
 int enter();
 
-/// Does what is next on the stream, and all of it; what fails loses the
-/// context.
+/// `step` runs the next task of the stream, `run` all of them. The context is
+/// lost if a task fails.
 int step(CUstream_st *stream);
 int run(CUstream_st *stream);
 
-/// The same of a function that does not return before: ends the process where a
-/// device would wait for ever.
+/// Runs all tasks of the stream for a function that blocks until they are done.
+/// Aborts the process if a task hangs.
 int drain(CUstream_st *stream);
 
 /// Stores an object in `out`. The state owns it, so that a test that does not
@@ -76,7 +76,7 @@ template <typename T> int hand(T **out, std::shared_ptr<T> object) {
   getState().objects[object.get()] = std::move(object);
   return status::Success;
 }
-/// Takes it back. An object that there is not is an error.
+/// Destroys an object. An unknown object is an error.
 inline int takeBack(const void *object) {
   return getState().objects.erase(object) ? status::Success
                                           : status::InvalidValue;

@@ -1,4 +1,4 @@
-//===- Stream.cpp - work of the simulated driver, in its order ------------===//
+//===- Stream.cpp - Streams, events and graphs of the driver --------------===//
 
 #include "State.h"
 #include <cstdlib>
