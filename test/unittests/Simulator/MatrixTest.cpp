@@ -1,6 +1,6 @@
-//===- MatrixTest.cpp - what a warp multiplies together -------------------===//
+//===- MatrixTest.cpp - Matrix instructions of a warp ---------------------===//
 //
-// This file states which thread has which element, as in the figures of
+// This file states which thread holds which element, after the figures of
 // the PTX ISA: 9.7.14.5.8, "Matrix Fragments for mma.m16n8k16 with floating
 // point type", and "Warp-level matrix load instruction: ldmatrix".
 //
@@ -22,7 +22,7 @@ struct MatrixTest : testing::Test {
   MatrixTest() { loadKernelDialects(context); }
 
   /// Runs `body` with %tid, %c0 and memory %a (256 f32), %b (128 f32), %c (256
-  /// f32), and shared memory %s; what was wrong, if anything.
+  /// f32), and shared memory %s. Returns the simulator's errors.
   std::string run(const std::string &body, int64_t threads = 32) {
     std::string text =
         "gpu.module @m { gpu.func @f(%a: memref<256xf32>, %b: memref<128xf32>, "
@@ -55,7 +55,8 @@ struct MatrixTest : testing::Test {
                      c = std::vector<float>(256);
 };
 
-/// Lane by lane, from %a and %b; sums go to %c and start at 0.5.
+/// Each lane loads its fragments from %a and %b, accumulates onto 0.5 and
+/// stores the sums in %c.
 constexpr const char *kMultiply = R"(
     %ia = arith.muli %tid, %c8 : index
     %ib = arith.muli %tid, %c4 : index
@@ -148,7 +149,7 @@ TEST_F(MatrixTest, LoadsMatricesAndTransposes) {
   }
 }
 
-TEST_F(MatrixTest, WarpsThatAreNotWholeOrNotTogether) {
+TEST_F(MatrixTest, PartialAndDivergentWarpsAreReported) {
   EXPECT_THAT(run(multiply("f16"), 24),
               HasSubstr("needs a warp of 32 threads, but has 24"));
   EXPECT_THAT(

@@ -1,4 +1,4 @@
-//===- SimulatorTest.cpp - kernels that run, and kernels that must not ----===//
+//===- SimulatorTest.cpp - Simulation of kernels, reports of errors -------===//
 
 #include "binade/Simulator/Simulator.h"
 #include "mlir/IR/Diagnostics.h"
@@ -17,7 +17,7 @@ namespace {
 struct SimulatorTest : testing::Test {
   SimulatorTest() { loadKernelDialects(context); }
 
-  /// Runs the only kernel of `text` on `memories`; what was wrong, if anything.
+  /// Runs the only kernel of `text` on `memories`; returns the errors.
   std::string run(const std::string &text, int64_t grid, int64_t block,
                   std::vector<std::vector<float> *> memories,
                   uint64_t order = 0) {
@@ -35,7 +35,7 @@ struct SimulatorTest : testing::Test {
                           memory->size() * sizeof(float)));
     return run(kernel, launch);
   }
-  /// The same by one thread on `memory`.
+  /// Runs it by one thread on `memory`.
   std::string run(const std::string &text, MutableArrayRef<char> memory) {
     module = parseSourceString<ModuleOp>(text, &context);
     EXPECT_TRUE(module);
@@ -56,7 +56,8 @@ struct SimulatorTest : testing::Test {
     return said;
   }
 
-  /// `body` with %tid, %x and %y (`size` f32 each), and shared memory %s.
+  /// Wraps `body` in a kernel with %tid, %x and %y (`size` f32 each), and
+  /// shared memory %s.
   static std::string wrap(const std::string &body, int64_t size) {
     std::string memory = "memref<" + std::to_string(size) + "xf32>";
     return "gpu.module @m { gpu.func @f(%x: " + memory + ", %y: " + memory +
@@ -79,7 +80,7 @@ std::vector<float> count(size_t size) {
 }
 } // namespace
 
-TEST_F(SimulatorTest, ThreadsOfSeveralBlocks) {
+TEST_F(SimulatorTest, ThreadsOfSeveralBlocksRun) {
   std::vector<float> x = count(70), y(70);
   std::string text = wrap(R"(
     %n = arith.constant 70 : index
@@ -97,7 +98,7 @@ TEST_F(SimulatorTest, ThreadsOfSeveralBlocks) {
     EXPECT_EQ(y[i], static_cast<float>(i * i));
 }
 
-TEST_F(SimulatorTest, LoopsCarryVectorsAndBranchesGiveValues) {
+TEST_F(SimulatorTest, LoopsCarryVectorsAndBranchesYieldValues) {
   std::vector<float> x = count(16), y(16);
   std::string text = wrap(R"(
     %c4 = arith.constant 4 : index
@@ -124,7 +125,7 @@ TEST_F(SimulatorTest, LoopsCarryVectorsAndBranchesGiveValues) {
               ElementsAre(8, 10, 12, 14, 16, 18, 20, 22));
 }
 
-TEST_F(SimulatorTest, ShufflesAddUpAWarp) {
+TEST_F(SimulatorTest, ShufflesReduceAWarp) {
   std::vector<float> x = count(64), y(64);
   std::string text = wrap(R"(
     %w = arith.constant 32 : i32
@@ -151,7 +152,7 @@ TEST_F(SimulatorTest, ShufflesAddUpAWarp) {
     EXPECT_EQ(y[i], i < 32 ? 496.0f : 1520.0f);
 }
 
-TEST_F(SimulatorTest, ShufflesOfPartOfAWarpStayInIt) {
+TEST_F(SimulatorTest, ShufflesOfPartOfAWarpDoNotLeaveIt) {
   std::vector<float> x = count(32), y(32);
   std::string text = wrap(R"(
     %w = arith.constant 8 : i32
@@ -189,7 +190,8 @@ TEST_F(SimulatorTest, BarriersOrderSharedMemory) {
               HasSubstr("which no thread wrote"));
 }
 
-/// Of two arguments for one memory it does not know that they race.
+/// The simulator reports no race if two arguments alias; the race shows only in
+/// the results, which depend on the order of threads.
 TEST_F(SimulatorTest, AnotherOrderOfThreadsRevealsDependences) {
   std::string text = wrap(R"(
       %last = arith.subi %dim, %c1 : index
@@ -211,8 +213,8 @@ TEST_F(SimulatorTest, AnotherOrderOfThreadsRevealsDependences) {
 
 TEST_F(SimulatorTest, RacesAreReported) {
   std::vector<float> x = count(64), y(64);
-  // All threads write one element; two blocks write the same; a neighbour's
-  // element is read while that writes it.
+  // All threads write one element; two blocks write the same element; a thread
+  // reads its neighbour's element while the neighbour writes it.
   EXPECT_THAT(run(wrap(R"(
     %v = memref.load %x[%tid] : memref<64xf32>
     memref.store %v, %y[%c0] : memref<64xf32>)",
@@ -262,7 +264,7 @@ TEST_F(SimulatorTest, OutOfBoundsAccessesAreReported) {
           "accesses byte 4; expected an address that is a multiple of 16"));
 }
 
-TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
+TEST_F(SimulatorTest, UnalignedVectorAccessesAreReported) {
   alignas(16) char bytes[36] = {};
   auto read = [&](const std::string &alignment, const std::string &ofMemory,
                   size_t shift) {
@@ -281,7 +283,7 @@ TEST_F(SimulatorTest, AccessesOfVectorsInMemoryThatLiesElsewhere) {
   EXPECT_THAT(read("", " {llvm.align = 16 : i32}", 4),
               HasSubstr("expects memory at a multiple of 16 as argument 0, got "
                         "memory that starts 4 bytes after one"));
-  // One element after the other.
+  // Without an alignment, a vector load needs only that of its elements.
   EXPECT_EQ(read("", " {llvm.align = 4 : i32}", 4), "");
   EXPECT_THAT(read("", "", 2), HasSubstr("a multiple of 4"));
 }
@@ -310,7 +312,7 @@ TEST_F(SimulatorTest, BarriersAndShufflesThatSomeThreadsMissAreReported) {
       HasSubstr("waits for its warp, but thread 1 of the warp does not"));
 }
 
-TEST_F(SimulatorTest, ConversionsAreThoseOfTheFormats) {
+TEST_F(SimulatorTest, ConversionsRoundAsTheFormatsDo) {
   std::vector<float> x = {1.0f, 448.0f, 3.14159274f, -0.0f}, y(4);
   EXPECT_EQ(run(wrap(R"(
     %v = vector.load %x[%c0] : memref<4xf32>, vector<4xf32>
@@ -355,7 +357,7 @@ static std::string wrapBytes(const std::string &body) {
          body + "\ngpu.return } }";
 }
 
-TEST_F(SimulatorTest, AllThreadsUpdateOneElementAtomically) {
+TEST_F(SimulatorTest, AtomicUpdatesOfOneElementDoNotRace) {
   std::vector<float> bytes(2);
   EXPECT_EQ(run(wrapBytes(updateFirst("")), 3, 40, {&bytes}), "");
   int32_t total;
@@ -375,7 +377,7 @@ TEST_F(SimulatorTest, ReadingAnElementThatOthersUpdateIsARace) {
             "");
 }
 
-// PTX: the NaN of a narrow format is one, whatever it came from.
+// As in PTX, converting any NaN to a narrow format gives the canonical NaN.
 TEST_F(SimulatorTest, NaNOfNarrowFormatsIsCanonical) {
   std::vector<float> x = {-std::nanf("5"), 3.0f}, y(2);
   std::string text = wrap(R"(
@@ -390,6 +392,6 @@ TEST_F(SimulatorTest, NaNOfNarrowFormatsIsCanonical) {
     memref.store %w, %y[%tid] : memref<2xf32>)",
                           2);
   EXPECT_EQ(run(text, 1, 2, {&x, &y}), "");
-  // The codes of 3 are 0x44 and 0x4040.
+  // The value 3 is 0x44 and 0x4040.
   EXPECT_THAT(y, ElementsAre(0x7fff ^ 0x7f, 0x4040 ^ 0x44));
 }
