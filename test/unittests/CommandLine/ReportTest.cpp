@@ -1,4 +1,4 @@
-//===- ReportTest.cpp - Compiled steps shown to people --------------------===//
+//===- ReportTest.cpp - Text output of binade -----------------------------===//
 
 #include "binade/CommandLine/Report.h"
 #include "gtest/gtest.h"
@@ -20,7 +20,7 @@ TEST(Report, TheOpNameOfALabelEndsAtTheFirstBlank) {
   EXPECT_EQ(getOpName(""), "");
 }
 
-TEST(Report, ADeviceIsALine) {
+TEST(Report, EachDeviceIsPrintedOnALine) {
   DeviceList list;
   list.cores = 2;
   list.isaLevel = "x86-64-v3";
@@ -40,7 +40,7 @@ TEST(Report, ADeviceIsALine) {
             "132 multiprocessors at 1980 MHz, CUDA 12.4\n");
 }
 
-TEST(Report, WhyThereIsNoDeviceOfCudaIsSaid) {
+TEST(Report, TheReasonForAMissingCudaDeviceIsPrinted) {
   DeviceList list;
   list.cores = 1;
   list.cudaError = Error{"", "no driver"}.withNote("install one");

@@ -1,4 +1,4 @@
-//===- UsageTest.cpp - Command lines that cannot be understood ------------===//
+//===- UsageTest.cpp - Errors of command lines ----------------------------===//
 
 #include "binade/CommandLine/CommandLine.h"
 #include "gtest/gtest.h"
@@ -7,7 +7,7 @@ using namespace binade;
 
 namespace {
 
-/// A program with nested commands, and what it says of a command line.
+/// Parses command lines of a program with nested commands.
 class Usage : public testing::Test {
 protected:
   Usage() {
@@ -21,7 +21,7 @@ protected:
     addCommand(*policy, "check", "");
   }
 
-  /// The exit code, and standard error as `error`; 0 if nothing is wrong.
+  /// Returns the exit code, 0 if `words` are valid; sets `error` to stderr.
   int parse(std::vector<std::string> words) {
     words.insert(words.begin(), "binade");
     std::vector<char *> arguments;
@@ -45,7 +45,7 @@ protected:
   DiagnosticFormat format = DiagnosticFormat::Text;
 };
 
-TEST_F(Usage, NothingIsReportedOfACommandInOrder) {
+TEST_F(Usage, NothingIsReportedOfAValidCommandLine) {
   EXPECT_EQ(parse({"train", "m.onnx", "--steps", "3"}), 0);
   EXPECT_EQ(error, "");
   EXPECT_EQ(model, "m.onnx");

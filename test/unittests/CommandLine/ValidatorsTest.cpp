@@ -1,4 +1,4 @@
-//===- ValidatorsTest.cpp - Values of options -----------------------------===//
+//===- ValidatorsTest.cpp - Validators of option values -------------------===//
 
 #include "binade/CommandLine/CommandLine.h"
 #include "gtest/gtest.h"
@@ -7,12 +7,12 @@ using namespace binade;
 
 namespace {
 
-/// What is wrong with `text`; empty if nothing is.
+/// Returns the validator's error for `text`; empty if it is valid.
 std::string check(const CLI::Validator &validator, std::string text) {
   return validator(text);
 }
 
-TEST(Validators, IntegersAreInTheirRange) {
+TEST(Validators, IntegersOutsideTheRangeAreRejected) {
   CLI::Validator validator = integer<int>(1, 8);
   EXPECT_EQ(check(validator, "1"), "");
   EXPECT_EQ(check(validator, "8"), "");
@@ -20,21 +20,21 @@ TEST(Validators, IntegersAreInTheirRange) {
   EXPECT_EQ(check(validator, "9"), "expected an integer, 1 to 8, got '9'");
 }
 
-TEST(Validators, IntegersWithoutAnUpperBoundEndAtTheType) {
+TEST(Validators, IntegersWithoutAnUpperBoundMustFitTheType) {
   CLI::Validator validator = integer<std::int32_t>();
   EXPECT_EQ(check(validator, "2147483647"), "");
   EXPECT_EQ(check(validator, "2147483648"),
             "expected an integer, 0 or more, got '2147483648'");
 }
 
-TEST(Validators, IntegersAreDecimalAndNothingElse) {
+TEST(Validators, OnlyDecimalIntegersAreAccepted) {
   CLI::Validator validator = integer<int>();
   for (std::string text : {"", " 3", "3 ", "+3", "0x10", "1e3", "3.0"})
     EXPECT_EQ(check(validator, text),
               "expected an integer, 0 or more, got '" + text + "'");
 }
 
-TEST(Validators, NumbersAreFinite) {
+TEST(Validators, NonFiniteNumbersAreRejected) {
   CLI::Validator validator = number();
   EXPECT_EQ(check(validator, "-1.5e-3"), "");
   EXPECT_EQ(check(validator, "abc"), "expected a number, got 'abc'");
@@ -44,7 +44,7 @@ TEST(Validators, NumbersAreFinite) {
     EXPECT_NE(check(validator, text).find("must be finite"), std::string::npos);
 }
 
-TEST(Validators, NumbersAreInTheirRange) {
+TEST(Validators, NumbersOutsideTheRangeAreRejected) {
   CLI::Validator share = number({.min = 0, .below = 1});
   EXPECT_EQ(check(share, "0"), "");
   EXPECT_EQ(check(share, "0.5"), "");
@@ -63,7 +63,7 @@ TEST(Validators, AnUnknownNameListsTheKnownOnes) {
             "expected one of text, json, got 'html5'");
 }
 
-TEST(Validators, NamesAreJoinedPrintable) {
+TEST(Validators, UnprintableCharactersOfNamesAreEscaped) {
   EXPECT_EQ(joinPrintable({}), "");
   EXPECT_EQ(joinPrintable({"a", "b"}), "a, b");
   EXPECT_EQ(joinPrintable({"a\x1b[31m"}).find('\x1b'), std::string::npos);
