@@ -1,4 +1,4 @@
-//===- DiagnosticsTest.cpp - Errors of MLIR as those of programs ----------===//
+//===- DiagnosticsTest.cpp - Exit codes of MLIR diagnostics ---------------===//
 
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/InternalError.h"
@@ -30,7 +30,7 @@ TEST(DiagnosticsTest, InternalErrorsSayThatTheyAreBugs) {
   EXPECT_NE(error.notes.front().find("bug in Binade"), std::string::npos);
 }
 
-/// What a verifier says comes first, and that it is a bug after that.
+/// A verifier reports its error first; that it is a bug is reported later.
 TEST(DiagnosticsTest, ALaterInternalErrorSetsTheExitCodeOfTheFirstError) {
   MLIRContext context;
   DiagnosticCollector collector(&context);

@@ -1,4 +1,4 @@
-//===- ParseModuleTest.cpp - text is checked before it is parsed ----------===//
+//===- ParseModuleTest.cpp - Checks of text before it is parsed -----------===//
 
 #include "binade/IR/ParseModule.h"
 #include "mlir/IR/MLIRContext.h"
@@ -34,13 +34,13 @@ TEST(FindDeepNesting, CountsLeadingMinuses) {
   EXPECT_FALSE(findDeepNesting(repeat("() -> () ", 10 * kMaxNesting)));
 }
 
-TEST(FindDeepNesting, ForgetsWhatIsClosed) {
+TEST(FindDeepNesting, ClosedBracketsDoNotCount) {
   EXPECT_FALSE(findDeepNesting(repeat("tensor<4x[2]f32> ({})", 1000)));
 }
 
 TEST(FindDeepNesting, ArrowsAndComparisonsAreNoBrackets) {
   EXPECT_FALSE(findDeepNesting(repeat("(d0 <= 3, d0 < 4, d0 >= 1)", 1000)));
-  // Nor do they close what is open.
+  // They close no open bracket either.
   EXPECT_TRUE(findDeepNesting(repeat("< -> ", kMaxNesting + 1)));
   EXPECT_TRUE(findDeepNesting(repeat("( > ", kMaxNesting + 1)));
 }

@@ -1,7 +1,8 @@
 //===- IndicesTest.cpp - indices and labels out of range ------------------===//
 //
-// From ops to the error that a user of a compiled step sees: data that reach an
-// op unchanged are checked before the first step, everything else by kernels.
+// Tests the error that a user of a compiled step sees. Indices that an op reads
+// unchanged from the data are checked before the first step; computed indices
+// are checked by the kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,8 @@ using ::binade::Data;
 using ::binade::Program;
 namespace plan = ::binade::plan;
 
-/// `ids` are rows of one table and, shifted by `shift`, of another one. Each id
-/// has a label.
+/// A model that looks up the rows `ids` in one table and `ids` + `shift` in
+/// another. Each id has a label.
 static constexpr StringLiteral kModel = R"mlir(
   func.func @forward(
       %t: tensor<11x8xf32> {binade.role = #binade.role<parameter>, binade.name = "table",
@@ -132,7 +133,7 @@ protected:
 };
 } // namespace
 
-TEST_F(Indices, IndicesFromDataHaveARange) {
+TEST_F(Indices, RangesOfIndicesFromDataAreListed) {
   auto expectRange = [&](std::string_view name, int64_t high,
                          std::optional<int64_t> ignored) {
     const std::optional<plan::IndexCheck> &check = getCheck(name);
@@ -160,7 +161,7 @@ TEST_F(Indices, IndicesFromDataAreCheckedBeforeTheFirstStep) {
 
 TEST_F(Indices, ComputedIndicesAreCheckedByKernels) {
   EXPECT_EQ(train("shift", 19), "");
-  EXPECT_EQ(train("shift", -20), ""); // Counts from the end.
+  EXPECT_EQ(train("shift", -20), ""); // A negative index counts from the end.
   for (int64_t bad : {int64_t(20), int64_t(-21), int64_t(1) << 40}) {
     std::string message = train("shift", bad);
     EXPECT_EQ(message.substr(0, 70),
@@ -170,12 +171,12 @@ TEST_F(Indices, ComputedIndicesAreCheckedByKernels) {
     EXPECT_EQ(steps, 0);
   }
   EXPECT_EQ(train("far", 5), "");
-  EXPECT_EQ(train("far", -7), ""); // Is ignored.
+  EXPECT_EQ(train("far", -7), ""); // The ignored label.
   for (int64_t bad : {int64_t(6), int64_t(-1), INT64_MIN}) {
     std::string message = train("far", bad);
     EXPECT_EQ(message.substr(0, 9), "3 batch 1");
     EXPECT_NE(message.find("computed_labels"), message.npos) << message;
   }
-  // Only the batch was wrong.
+  // The program still runs with a valid batch.
   EXPECT_EQ(train("shift", 1), "");
 }

@@ -1,4 +1,4 @@
-//===- PassReportsTest.cpp - What passes do, and do wrong -----------------===//
+//===- PassReportsTest.cpp - Errors of passes -----------------------------===//
 
 #include "../../../lib/Pipelines/PassReports.h"
 #include "binade/Container/Activity.h"
@@ -14,7 +14,7 @@ using namespace mlir::binade;
 using ::binade::ExitCode;
 
 namespace {
-/// Applies a function of the test to `@f`.
+/// A pass that applies `body` to `@f`; it fails if `body` returns false.
 struct TestPass : PassWrapper<TestPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TestPass)
   explicit TestPass(std::function<bool(Operation *)> body)
@@ -29,7 +29,7 @@ struct TestPass : PassWrapper<TestPass, OperationPass<ModuleOp>> {
 
 class PassReportsTest : public ::testing::Test {
 protected:
-  /// Of a pass that does `body`; 0 where it is well.
+  /// Returns the exit code of a TestPass with `body`; 0 if it succeeds.
   int getExitCode(std::function<bool(Operation *)> body) {
     DialectRegistry registry;
     registerAllDialects(registry);
@@ -48,7 +48,7 @@ protected:
 };
 } // namespace
 
-/// `binade.batches` is an integer.
+/// Makes the module invalid: `binade.batches` shall be an integer.
 static bool spoil(Operation *op) {
   op->setAttr("binade.batches", StringAttr::get(op->getContext(), "two"));
   return true;

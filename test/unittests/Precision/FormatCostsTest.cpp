@@ -1,4 +1,4 @@
-//===- FormatCostsTest.cpp - Least costs against all choices --------------===//
+//===- FormatCostsTest.cpp - Minimum costs by enumeration -----------------===//
 
 #include "../../../lib/Precision/Assign/FormatCosts.h"
 #include "../../../lib/Precision/Assign/MinimumCut.h"
@@ -12,7 +12,7 @@ using namespace mlir::binade;
 using Choice = std::vector<unsigned>;
 
 namespace {
-/// What `FormatCosts::addValue` is given.
+/// The arguments of `FormatCosts::addValue`.
 struct Value {
   std::optional<unsigned> producer;
   unsigned format = 0;
@@ -20,7 +20,7 @@ struct Value {
   std::vector<Cost> casts;
 };
 
-/// A problem as plain lists, with its own idea of what a choice costs.
+/// A problem as plain lists, with an independent computation of costs.
 struct Problem {
   unsigned formats, chosen;
   std::vector<std::vector<Cost>> prices;
@@ -51,7 +51,7 @@ struct Problem {
     return sum;
   }
 
-  /// All choices of the formats that each node may have.
+  /// Calls `visit` for every choice of allowed formats, one for each node.
   void forEach(const std::function<void(const Choice &)> &visit) const {
     Choice choice(prices.size());
     std::function<void(size_t)> choose = [&](size_t node) {
@@ -74,7 +74,7 @@ struct Problem {
   }
 };
 
-/// Random DAGs with shared readers, pins to each format, values from outside,
+/// Random DAGs with shared readers, nodes pinned to each format, graph inputs,
 /// and small costs, so that ties happen.
 Problem makeRandom(std::mt19937 &random, unsigned chosen, bool hasOther) {
   auto upTo = [&](int high) {
@@ -131,7 +131,7 @@ TEST(FormatCosts, FindsTheMinimumOfTwoFormats) {
     Choice found = problem.build().minimize();
     Cost least = problem.findLeast();
     ASSERT_EQ(problem.price(found), least) << "problem " << i;
-    // Of the cheapest choices the one that is narrow least often.
+    // Among the cheapest choices it is the one with the fewest narrow nodes.
     auto count = [](const Choice &choice) {
       return std::count(choice.begin(), choice.end(), 1u);
     };
@@ -141,11 +141,11 @@ TEST(FormatCosts, FindsTheMinimumOfTwoFormats) {
     });
     mixed += count(found) > 0 && count(found) < long(found.size());
   }
-  // The problems are not trivial.
+  // The problems are not trivial: many solutions use both formats.
   EXPECT_GT(mixed, 1000u);
 }
 
-TEST(FormatCosts, FollowsWhenTwoCostsAreSwapped) {
+TEST(FormatCosts, FindsTheMinimumAfterTwoCostsAreSwapped) {
   std::mt19937 random(3);
   unsigned changed = 0;
   for (int i = 0; i < 500; ++i) {

@@ -1,4 +1,4 @@
-//===- CompareTest.cpp - Elements compared as bits and within bounds ------===//
+//===- CompareTest.cpp - Comparison by bits and within bounds -------------===//
 
 #include "../../../lib/Verification/Compare.h"
 #include "gtest/gtest.h"
@@ -11,7 +11,7 @@ using ::binade::DType;
 
 namespace {
 
-/// Elements of any type as the bytes of a buffer.
+/// Returns the bytes of elements of any type.
 template <typename T> Bytes store(std::initializer_list<T> elements) {
   Bytes bytes(elements.size() * sizeof(T));
   std::memcpy(bytes.data(), std::data(elements), bytes.size());
@@ -58,7 +58,7 @@ TEST(Compare, SpacingIsThatOfTheBinade) {
   EXPECT_EQ(getSpacing(DType::BF16, 1), std::ldexp(1, -7));
   EXPECT_EQ(getSpacing(DType::BF16, -300), 2);
   EXPECT_EQ(getSpacing(DType::F8_E4M3, 448), 32);
-  // Of subnormal values.
+  // The spacing of subnormal values.
   EXPECT_EQ(getSpacing(DType::F16, 0), std::ldexp(1, -24));
 }
 
