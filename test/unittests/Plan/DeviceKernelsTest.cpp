@@ -1,4 +1,4 @@
-//===- DeviceKernelsTest.cpp - Plans for a device, and their modules ------===//
+//===- DeviceKernelsTest.cpp - Kernels and modules of plans for GPUs ------===//
 
 #include "../Container/TemporaryDirectory.h"
 #include "SamplePlan.h"
@@ -12,7 +12,7 @@ using test::readFile;
 using test::TemporaryDirectory;
 using test::writeFile;
 
-/// The sample for a device: a multi-tensor kernel, and one of one shape.
+/// The sample plan for a GPU, with a multi-tensor kernel and an ordinary one.
 static Plan devicePlan() {
   Plan plan = samplePlan();
   plan.chip = "sm_90";
@@ -28,7 +28,7 @@ static Plan devicePlan() {
 template <typename Change> static std::string rejection(Change change) {
   Plan plan = devicePlan();
   change(plan);
-  // A plan of another producer is text.
+  // Go through text: a plan of another producer is read, not built in memory.
   Result<Plan> read = readPlan(writePlan(plan), "p");
   if (read)
     return "accepted";
@@ -59,11 +59,11 @@ TEST(DeviceKernels, AreReadAsTheyWereWritten) {
   EXPECT_FALSE(read->findDeviceKernel("relu_all"));
   EXPECT_EQ(std::get<Convolution>(read->records[2].body).deviceKernel, "relu");
   EXPECT_EQ(writePlan(*read), writePlan(plan));
-  // Plans for CPUs say nothing of it.
+  // Plans for CPUs have no device kernels.
   EXPECT_EQ(writePlan(samplePlan()).find("device_kernels"), std::string::npos);
 }
 
-TEST(DeviceKernels, BelongToOneChip) {
+TEST(DeviceKernels, NeedAPlanWithAChip) {
   EXPECT_EQ(rejection([](Plan &) {}), "accepted");
   Plan plan = devicePlan();
   plan.chip.clear();
@@ -75,7 +75,7 @@ TEST(DeviceKernels, BelongToOneChip) {
             "device kernel 'mean': two kernels have this name");
 }
 
-TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
+TEST(DeviceKernels, HaveEntriesThatADriverCanLaunch) {
   auto change = [](auto edit) {
     return rejection([&](Plan &p) {
       edit(p.deviceKernels[1].entries, p.deviceKernels[1].entries[0]);
@@ -102,7 +102,7 @@ TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
               entry.grid[0] = std::int64_t(1) << 31;
             }),
             relu + "a grid of 2147483648 blocks along an axis");
-  // Only what items are divided into counts itself.
+  // Only the first entry may leave its number of blocks to the runtime.
   EXPECT_EQ(change([](Entries &entries, Entry &entry) {
               entries = {entry, {"finish", {0, 1, 1}, {32, 1, 1}}};
             }),
@@ -118,7 +118,7 @@ TEST(DeviceKernels, HaveEntriesThatADriverLaunches) {
             threads);
 }
 
-TEST(DeviceKernels, HaveTheAlignmentOfTheirAddresses) {
+TEST(DeviceKernels, HaveAlignmentsThatTheirOperandsSatisfy) {
   Plan plan = devicePlan();
   plan.deviceKernels[1].alignments = {16, 4};
   Result<Plan> read = readPlan(writePlan(plan), "plan");
@@ -140,7 +140,7 @@ TEST(DeviceKernels, HaveTheAlignmentOfTheirAddresses) {
   EXPECT_EQ(findAlignment(plan.buffers, {3, 1, {}, {}}), 8);
 }
 
-TEST(DeviceKernels, AreLaunchedByRecordsOfTheirKind) {
+TEST(DeviceKernels, AreLaunchedByRecordsOfTheRightKind) {
   auto change = [](auto edit) {
     return rejection([&](Plan &p) {
       Launch launch;
@@ -188,7 +188,7 @@ TEST(DeviceKernels, AreLaunchedByRecordsOfTheirKind) {
               copy.deviceKernel = "mean";
             }),
             "record 2 'copy': " + unlaunched);
-  // A product whose sums are in parts has a finish.
+  // A split-K matmul has a second entry, which adds the partial sums.
   EXPECT_EQ(change([](Plan &plan, Launch &, Matmul &matmul, Copy &) {
               matmul.deviceKernel = "relu";
               plan.deviceKernels[1].entries.push_back(
@@ -206,7 +206,7 @@ static std::vector<std::byte> bytesOf(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A bundle with two modules, written and, after `change` of its bytes, read.
+/// Writes a bundle with two modules, applies `change` to its bytes, reads it.
 template <typename Change> static std::string readModules(Change change) {
   TemporaryDirectory directory;
   Bundle bundle;
@@ -228,7 +228,7 @@ template <typename Change> static std::string readModules(Change change) {
   return *modules == bundle.modules ? "the same" : "others";
 }
 
-/// Of as many letters, so that no offset moves.
+/// Replaces a text by one of the same length, so that no offset changes.
 static void replace(std::string &bytes, std::string_view from,
                     std::string_view to) {
   ASSERT_EQ(from.size(), to.size());
@@ -250,7 +250,7 @@ TEST(DeviceModules, AreRejectedIfDamaged) {
             "the bundle specifies: it was damaged or edited");
 }
 
-TEST(DeviceModules, HaveNamesWithTheirNumberAndChip) {
+TEST(DeviceModules, MustBeNamedByNumberAndChip) {
   for (std::string name :
        {"modules/x/sm_90", "modules/-/sm_90", "modules//asm_90",
         "modules/1:sm_90", "modules/9/sm_90", "modules/1asm_90"})

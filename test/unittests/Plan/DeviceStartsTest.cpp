@@ -1,4 +1,4 @@
-//===- DeviceStartsTest.cpp - What a record starts on a device ------------===//
+//===- DeviceStartsTest.cpp - Kernel launches of a record on a GPU --------===//
 
 #include "binade/Plan/DeviceStarts.h"
 #include "gtest/gtest.h"
@@ -7,7 +7,7 @@ using namespace binade;
 using namespace binade::plan;
 using Table = std::vector<std::int64_t>;
 
-/// Two multi-tensor kernels, one with a finish, and one of one shape.
+/// Two multi-tensor kernels, one with a finish, and an ordinary kernel.
 static Plan devicePlan() {
   Plan plan;
   plan.chip = "sm_90";
@@ -41,7 +41,7 @@ TEST(DeviceStarts, AMultiTensorKernelHasARowForEachBlock) {
   auto starts = listStarts(plan, launchOverMany(), "all", "p");
   ASSERT_TRUE(starts) << render(starts.error());
   ASSERT_EQ(starts->size(), 3u);
-  // Places of the operands, first item, end of the items.
+  // Offsets of the operands, first item, end of the items.
   EXPECT_EQ((*starts)[0].entry->symbol, "sum_items");
   EXPECT_EQ((*starts)[0].blocks, 4);
   EXPECT_EQ((*starts)[0].table, (Table{64, 256, 0, 4,  //
@@ -51,7 +51,7 @@ TEST(DeviceStarts, AMultiTensorKernelHasARowForEachBlock) {
   EXPECT_EQ((*starts)[1].entry->symbol, "scale_items");
   EXPECT_EQ((*starts)[1].blocks, 1);
   EXPECT_EQ((*starts)[1].table, (Table{128, 304, 0, 3}));
-  // The finish sees the blocks of all.
+  // The finish gets the number of blocks of all segments.
   EXPECT_EQ((*starts)[2].entry->symbol, "sum_finish");
   EXPECT_EQ((*starts)[2].blocks, 1);
   EXPECT_EQ((*starts)[2].table, (Table{128, 256, 5}));
@@ -108,9 +108,9 @@ TEST(DeviceStarts, UnsupportedRecordsAreRefused) {
             "kernel 'relu' has 3 segments");
 }
 
-TEST(DeviceStarts, KernelsOfRecordsReadVectorsToo) {
+TEST(DeviceStarts, KernelsOfRecordsNeedTheirAlignment) {
   Plan plan = devicePlan();
-  // Copies of pieces of 8 bytes.
+  // The address of the source is only a multiple of 8 bytes.
   Copy copy{{0, 0, {}, {2}}, {0, 8, {}, {}}, {2}, "relu"};
   Record record;
   record.label = "move";

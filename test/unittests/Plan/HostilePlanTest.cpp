@@ -1,4 +1,4 @@
-//===- HostilePlanTest.cpp - Plans that reach too far ---------------------===//
+//===- HostilePlanTest.cpp - Rejection of invalid plans -------------------===//
 
 #include "SamplePlan.h"
 #include "binade/Plan/PlanJson.h"
@@ -7,7 +7,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// The message for the sample plan after `change`, without the word "error".
+/// Returns the error for the sample plan after `change`, without "error".
 template <typename Change> static std::string rejection(Change change) {
   Plan plan = samplePlan();
   change(plan);
@@ -39,7 +39,7 @@ TEST(HostilePlan, TheSampleIsValid) {
   EXPECT_EQ(rejection([](Plan &) {}), "accepted");
 }
 
-TEST(HostilePlan, BuffersStayInTheArena) {
+TEST(HostilePlan, BuffersOutsideTheArenaAreRejected) {
   EXPECT_EQ(rejection([](Plan &p) { p.buffers[8].offset = 676; }),
             "buffer 8 'feature': offset 676 and 96 bytes leave the arena of "
             "768");
@@ -58,14 +58,14 @@ TEST(HostilePlan, BuffersStayInTheArena) {
             "buffer 0 'w': negative or overflowing shape");
 }
 
-TEST(HostilePlan, TheLedgerIsTheArena) {
+TEST(HostilePlan, TheLedgerMustSumToTheArena) {
   EXPECT_EQ(rejection([](Plan &p) { p.ledger[Category::Batch] = 1; }),
             ": the ledger sums to 769 bytes, the arena has 768");
   EXPECT_EQ(rejection([](Plan &p) { p.ledger[Category::Batch] = UINT64_MAX; }),
             ": the ledger overflows");
 }
 
-TEST(HostilePlan, PortsAreUniqueAndDisjoint) {
+TEST(HostilePlan, PortsMustBeUniqueAndDisjoint) {
   EXPECT_EQ(rejection([](Plan &p) { p.ports[0].buffer = 9; }),
             "parameter 'w': buffer 9 of 9");
   EXPECT_EQ(rejection([](Plan &p) { p.ports[1].name = "w"; }),
@@ -97,7 +97,7 @@ TEST(HostilePlan, PortsAreUniqueAndDisjoint) {
             "hyper 'lr': its initial value must be finite, got inf");
 }
 
-TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
+TEST(HostilePlan, ViewsOutsideTheirBufferInAnyIterationAreRejected) {
   const std::string row = "record 0.0 'row': ";
   EXPECT_EQ(rejection([](Plan &p) { matmulOf(p).lhs.buffer = 9; }),
             row + "lhs is in buffer 9 of 9");
@@ -153,7 +153,7 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
             row + "a scale of type I64, expected F32");
   EXPECT_EQ(rejection([&](Plan &p) { scale(p, 9); }),
             row + "lhs_scale is in buffer 9 of 9");
-  // Of 1 row, 3 columns and 4 terms.
+  // The matmul has 1 row, 3 columns and 4 terms.
   auto blocks = [&](Plan &p, ScaleBlock block) {
     makeCodes(p, 1);
     matmulOf(p).rhs.buffer = 1;
@@ -187,7 +187,7 @@ TEST(HostilePlan, ViewsStayInTheirBuffersInEveryIteration) {
             row + "a scale of type I64, expected F32");
 }
 
-TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {
+TEST(HostilePlan, SlotsOfAParallelLoopMustBeDisjointAndInTheirBuffers) {
   auto loopOf = [](Plan &p) -> Loop & {
     return std::get<Loop>(p.records[0].body);
   };
@@ -227,9 +227,10 @@ TEST(HostilePlan, SlotsOfAParallelLoopStayInTheirBuffersAndApart) {
                   "write");
 }
 
-TEST(HostilePlan, IterationsOfAParallelLoopWriteApart) {
-  // Copies `sizes` elements to `strides` of 'y', which has 12, in `count`
-  // iterations of a parallel loop and `inner` of one inside.
+TEST(HostilePlan, IterationsOfAParallelLoopMustWriteDisjointElements) {
+  // Copies a tensor of `sizes` to 'y', which has 12 elements, with `strides`,
+  // in `count` iterations of a parallel loop and `inner` ones of a loop within
+  // it.
   auto copyTo = [](std::vector<std::int64_t> strides,
                    std::vector<std::int64_t> sizes, std::int64_t count,
                    std::int64_t inner, std::vector<std::int64_t> steps) {
@@ -244,16 +245,16 @@ TEST(HostilePlan, IterationsOfAParallelLoopWriteApart) {
   const std::string wrong =
       "record 0.0.0 'copy': destination has elements that "
       "several iterations of a parallel loop write";
-  // One piece after the other.
+  // Contiguous pieces.
   EXPECT_EQ(copyTo({1}, {3}, 4, 1, {3}), "accepted");
   EXPECT_EQ(copyTo({1}, {3}, 4, 1, {2}), wrong);
   EXPECT_EQ(copyTo({1}, {3}, 1, 1, {0}), "accepted");
-  // Columns side by side.
+  // Adjacent columns.
   EXPECT_EQ(copyTo({4}, {3}, 4, 1, {1}), "accepted");
   EXPECT_EQ(copyTo({3}, {3}, 4, 1, {1}), wrong);
   EXPECT_EQ(copyTo({4, 1}, {3, 2}, 2, 1, {2}), "accepted");
   EXPECT_EQ(copyTo({4, 1}, {3, 2}, 3, 1, {1}), wrong);
-  // What the inner loop adds belongs to one iteration.
+  // Iterations of the inner loop may overlap each other.
   EXPECT_EQ(copyTo({1}, {2}, 3, 2, {4, 2}), "accepted");
   EXPECT_EQ(copyTo({1}, {2}, 3, 2, {4, 0}), "accepted");
   EXPECT_EQ(copyTo({1}, {2}, 3, 2, {2, 4}), wrong);
@@ -277,7 +278,7 @@ TEST(HostilePlan, IterationsOfAParallelLoopWriteApart) {
                           "several iterations of a parallel loop write");
 }
 
-TEST(HostilePlan, RecordsOfAParallelLoopWriteApart) {
+TEST(HostilePlan, RecordsOfAParallelLoopMustWriteDisjointElements) {
   // Two copies to 'y', which has 12 elements, in `count` iterations.
   auto copyTwice = [](View first, View second, std::int64_t size,
                       std::int64_t count) {
@@ -292,17 +293,17 @@ TEST(HostilePlan, RecordsOfAParallelLoopWriteApart) {
   const std::string wrong =
       "record 0.1 'two': may write in one iteration of a parallel loop what "
       "record 0.0 'one' writes in another";
-  // The second one is an iteration ahead.
+  // The second copy writes what the first one writes an iteration later.
   EXPECT_EQ(copyTwice({2, 0, {1}, {3}}, {2, 3, {1}, {3}}, 3, 3), wrong);
   EXPECT_EQ(copyTwice({2, 0, {1}, {3}}, {2, 9, {1}, {0}}, 3, 1), "accepted");
-  // Halves of one piece, and the piece again.
+  // Two halves of a piece, then the same piece twice.
   EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 2, {1}, {4}}, 2, 3), "accepted");
   EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 3, {1}, {4}}, 2, 2), wrong);
   EXPECT_EQ(copyTwice({2, 0, {1}, {4}}, {2, 0, {1}, {4}}, 4, 3), "accepted");
   EXPECT_EQ(copyTwice({2, 0, {4}, {1}}, {2, 0, {4}, {1}}, 3, 4), "accepted");
-  // At different speeds.
+  // The copies advance by different steps.
   EXPECT_EQ(copyTwice({2, 0, {1}, {2}}, {2, 0, {1}, {3}}, 2, 3), wrong);
-  // Elsewhere.
+  // The copies write different parts of the buffer.
   EXPECT_EQ(copyTwice({2, 0, {1}, {2}}, {2, 6, {1}, {3}}, 2, 2), "accepted");
 }
 

@@ -1,4 +1,4 @@
-//===- OperandsTest.cpp - What records read, write and work in ------------===//
+//===- OperandsTest.cpp - Operands and workspaces of records --------------===//
 
 #include "SamplePlan.h"
 #include "gtest/gtest.h"
@@ -7,7 +7,7 @@ using namespace binade;
 using namespace binade::plan;
 using Sizes = std::vector<std::int64_t>;
 
-/// "x6", or "y8!" of an operand that is written: name and buffer.
+/// Returns name and buffer of each operand, "x6", or "y8!" if it is written.
 static std::vector<std::string> name(const Record &record) {
   std::vector<std::string> names;
   for (const Operand &operand : listOperands(record))
@@ -23,7 +23,7 @@ static std::vector<std::uint32_t> listKernelBuffers(const Record &record) {
   return buffers;
 }
 
-TEST(Operands, NameWhatEachRecordReadsAndWrites) {
+TEST(Operands, ListWhatEachRecordReadsAndWrites) {
   using Names = std::vector<std::string>;
   Plan plan = samplePlan();
   EXPECT_EQ(name(plan.records[0]), (Names{"lhs1", "rhs0", "out2!"}));
@@ -38,7 +38,7 @@ TEST(Operands, NameWhatEachRecordReadsAndWrites) {
                    "dkey2!", "dvalue6!"}));
 }
 
-TEST(Operands, HaveTheSizesOfTensorsAndNoneOfMemory) {
+TEST(Operands, OfTensorsHaveSizesAndWorkspacesHaveNone) {
   Plan plan = samplePlan();
   std::vector<Operand> product = listOperands(plan.records[0]);
   EXPECT_EQ(product[0].sizes, (Sizes{1, 4}));
@@ -55,14 +55,14 @@ TEST(Operands, HaveTheSizesOfTensorsAndNoneOfMemory) {
   EXPECT_EQ(scratch.sizes, Sizes());
 }
 
-TEST(Operands, OfADeviceKernelAreWithoutTheMemoryOfItsLibrary) {
+TEST(Operands, OfADeviceKernelExcludeTheWorkspaceOfTheLibrary) {
   Record record = samplePlan().records[2];
   *findScratch(record) = View{4, 0, {}, {}};
   *findLibraryScratch(record) = View{5, 0, {}, {}};
   EXPECT_EQ(name(record).back(), "library_scratch5");
   EXPECT_EQ(listKernelBuffers(record),
             (std::vector<std::uint32_t>{6, 7, 8, 4}));
-  // y is first among what a gradient reads.
+  // A gradient reads y, which comes first.
   auto &convolution = std::get<Convolution>(record.body);
   convolution.direction = Convolution::InputGrad;
   EXPECT_EQ(listKernelBuffers(record),
@@ -72,7 +72,7 @@ TEST(Operands, OfADeviceKernelAreWithoutTheMemoryOfItsLibrary) {
             (std::vector<std::uint32_t>{8, 6, 7, 4}));
 }
 
-TEST(Operands, FieldsThatAKindLacksAreNotFound) {
+TEST(Operands, MissingFieldsOfARecordAreNotFound) {
   Plan plan = samplePlan();
   for (std::size_t i : {0, 1})
     EXPECT_EQ(findKernelName(plan.records[i]), nullptr);

@@ -1,4 +1,4 @@
-//===- PlanJsonTest.cpp - Plans are written, read and refused -------------===//
+//===- PlanJsonTest.cpp - Reading and writing of plans --------------------===//
 
 #include "binade/Plan/PlanJson.h"
 #include "SamplePlan.h"
@@ -44,7 +44,7 @@ TEST(PlanJson, APlanIsReadAsItWasWritten) {
   EXPECT_EQ(read->batches, 3);
   EXPECT_EQ(std::get<Launch>(read->accumulation[0].body).grain, 2);
   EXPECT_EQ(std::get<Launch>(read->evaluation[0].body).grain, 2);
-  // And nothing is lost that has not been looked at here.
+  // No other field is lost either.
   EXPECT_EQ(writePlan(*read), writePlan(plan));
 }
 
@@ -147,7 +147,7 @@ TEST(PlanJson, BlockScalesAreWrittenAndRead) {
       << render(refused.error());
 }
 
-/// The sample with two states, of which one is codes with scales.
+/// The sample plan with two states, one of them quantized with scales.
 static Plan quantizedPlan() {
   Plan plan = samplePlan();
   plan.buffers.push_back({"m", 0, 12, DType::I8, {12}, Category::State});
@@ -174,8 +174,8 @@ TEST(PlanJson, QuantizedStatesAreWrittenAndRead) {
   EXPECT_EQ(quantized.states[0].shape, (std::vector<std::int64_t>{4, 3}));
 }
 
-TEST(PlanJson, QuantizedStatesAreMadeOfStates) {
-  for (const char *name : {"w", "m/w"}) { // A parameter, and one of two.
+TEST(PlanJson, QuantizedStatesMustConsistOfStates) {
+  for (const char *name : {"w", "m/w"}) { // A parameter; a part in use.
     Plan plan = quantizedPlan();
     plan.quantizedStates[0].states.push_back({{name}, {4, 3}});
     Result<void> valid = validate(plan, "plan");
@@ -251,7 +251,7 @@ TEST(PlanJson, TextsOfPoliciesAreRead) {
   EXPECT_EQ(writePlan(*read), writePlan(plan));
 }
 
-TEST(PlanJson, TextsOfPoliciesHaveTheirHashes) {
+TEST(PlanJson, HashesOfPoliciesMustMatchTheirText) {
   auto reject = [](auto change) {
     Plan plan = planWithPolicies();
     change(plan);
@@ -283,8 +283,8 @@ TEST(PlanJson, BrokenTextIsRejected) {
 }
 
 TEST(PlanJson, ChangedTextIsReadOrRejected) {
-  // Digits, signs and braces in random places: most plans are wrong, all that
-  // are accepted are valid.
+  // Writes digits, signs and braces in random places. Most plans become
+  // invalid; those that are accepted must be valid.
   const std::string text = writePlan(samplePlan());
   const std::string_view bytes = "0123456789-{}[],:.eE\"tn";
   int accepted = 0;
