@@ -1,6 +1,6 @@
-//===- AttentionTest.cpp - Attention by the runtime -----------------------===//
-// Against f64: the softmax as it is defined, and gradients as differences of
-// a weighted sum of the results.
+//===- AttentionTest.cpp - Attention of the runtime -----------------------===//
+// Compares results with the definition of softmax in f64, and gradients with
+// finite differences of a weighted sum of the results.
 //===----------------------------------------------------------------------===//
 
 #include "OneRecord.h"
@@ -15,7 +15,7 @@ struct Case {
   std::int64_t queries, keys;
 };
 
-/// One head of three, whose rows are interleaved with those of the others.
+/// Attention with three heads whose rows are interleaved in memory.
 class AttentionTest : public ::testing::TestWithParam<Case> {
 protected:
   static constexpr std::int64_t kHeads = 3, kDepth = 4, kWidth = 5;
@@ -84,7 +84,7 @@ TEST_P(AttentionTest, IsTheSoftmaxAndItsGradient) {
           to->push_back(read(program, tensor, head, i, j));
     }
   };
-  // Row `i` of the result, followed by the logarithm of its sum.
+  // Returns row `i` of the result, followed by its log-sum-exp.
   auto compute = [&](std::int64_t i) {
     std::vector<double> y(kWidth + 1);
     for (std::int64_t j = 0; j < (c.causal ? i + 1 : c.keys); ++j) {
@@ -100,7 +100,7 @@ TEST_P(AttentionTest, IsTheSoftmaxAndItsGradient) {
     y[kWidth] = std::log(y[kWidth]);
     return y;
   };
-  // Numbers are below 1: probabilities and what they are multiplied with.
+  // Probabilities and their factors are below 1.
   double unit = c.dtype == DType::F32 ? 0x1p-20 : 2 * halfUlp(c.dtype, 1);
   for (std::int64_t head = 0; head < kHeads; ++head) {
     load(head);

@@ -1,4 +1,4 @@
-//===- ConvolutionTest.cpp - Convolutions and gradients against loops -----===//
+//===- ConvolutionTest.cpp - Convolutions and gradients -------------------===//
 
 #include "OneRecord.h"
 #include <array>
@@ -16,7 +16,7 @@ struct Case {
   bool bias = false;
 };
 
-/// Index of (sample, channel, position) in memory.
+/// Maps (sample, channel, position) to an index in memory.
 struct Activation {
   std::int64_t channels;
   std::vector<std::int64_t> spatial;
@@ -79,7 +79,8 @@ public:
     EXPECT_TRUE(program->run());
   }
 
-  /// Terms of each written element, in f64: value and magnitude of the sum.
+  /// Compares each result with the sum in f64, within the error bound of a sum
+  /// in f32.
   void expectBound() {
     std::vector<double> sums, magnitudes, terms;
     std::uint32_t written = direction == Convolution::Forward     ? 2
@@ -130,7 +131,7 @@ public:
   }
 
 private:
-  /// Calls `visit` with the elements of x, weight and y of every product.
+  /// Calls `visit` with the indices of x, weight and y of every multiply-add.
   template <typename Visit> void forEachTerm(Visit visit) {
     const Convolution &c = convolution;
     std::int64_t in = c.inChannels / c.groups, out = c.outChannels / c.groups;
@@ -147,7 +148,8 @@ private:
       }
   }
 
-  /// The input position that output position `p` sees at `tap`, or -1.
+  /// Returns the input position that output `p` reads at `tap`, or -1
+  /// (padding).
   std::int64_t position(std::int64_t p, std::int64_t tap) const {
     const Convolution &c = convolution;
     std::int64_t index = 0, factor = 1;
@@ -213,7 +215,7 @@ std::vector<Case> cases() {
   volume.low = {0, 1, 1};
   volume.high = {1, 1, 0};
   all.push_back(volume);
-  // More rows, columns and depth than one block of own code has.
+  // Rows, columns and depth exceed one block of Binade's implementation.
   Case large{"large"};
   large.batch = 1;
   large.in = 70;

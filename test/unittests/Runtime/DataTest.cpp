@@ -1,4 +1,4 @@
-//===- DataTest.cpp - Data that fit, and data that do not -----------------===//
+//===- DataTest.cpp - Checks of training data -----------------------------===//
 
 #include "../../../lib/Runtime/Execution/Integers.h"
 #include "Regression.h"
@@ -41,7 +41,7 @@ TEST_F(TrainingTest, InvalidDataAreNamedBeforeTheFirstStep) {
   expect("accepted");
 }
 
-TEST_F(TrainingTest, ShapesHaveToFit) {
+TEST_F(TrainingTest, ShapesMustMatchTheProgram) {
   std::vector<float> values(20);
   auto bytes = std::as_bytes(std::span(values));
   ASSERT_TRUE(writeSafetensors(
@@ -72,7 +72,7 @@ TEST_F(TrainingTest, ConstantsAreReadOnce) {
             "'t'");
 }
 
-/// A program of two inputs of shape [batch, length], and nothing else.
+/// A program that only has two inputs of shape [batch, length].
 static Program tokenProgram(std::int64_t batch, std::int64_t length) {
   Plan plan;
   for (std::string name : {"input_ids", "labels"}) {
@@ -105,7 +105,7 @@ TEST_F(TrainingTest, WindowsAreCutFromAStream) {
   writeData({{"tokens", tokens}});
   Program program = tokenProgram(2, 4);
   data.windows = windows("input_ids=tokens[0:4],labels=tokens[1:5]");
-  // The labels of the last sample have to end inside of the 23 tokens.
+  // The labels of the last sample must end within the 23 tokens.
   struct Expected {
     std::int64_t stride, samples, distance;
   };
@@ -140,8 +140,8 @@ TEST_F(TrainingTest, WindowsAreCutFromAStream) {
             "the file has 0 samples, one batch needs 2");
 }
 
-TEST_F(TrainingTest, OnlyWhatSamplesUseIsChecked) {
-  // Windows of two tokens at every third: tokens 2, 5, 8 belong to none.
+TEST_F(TrainingTest, TokensOutsideAllWindowsAreNotChecked) {
+  // Windows of two tokens start at every third token; 2, 5, 8 are in none.
   std::vector<std::int64_t> tokens = {0, 1, 999, 3, 4, 999, 6, 7, 999};
   writeData({{"tokens", tokens}});
   Program program = tokenProgram(2, 2);
@@ -172,7 +172,7 @@ TEST(Windows, AreParsed) {
   }
 }
 
-TEST(Integers, AreWidenedWhereNothingIsLost) {
+TEST(Integers, AreConvertedOnlyIfExact) {
   EXPECT_TRUE(holdsAll(DType::I64, DType::U8));
   EXPECT_TRUE(holdsAll(DType::I64, DType::U32));
   EXPECT_TRUE(holdsAll(DType::I64, DType::I32));
@@ -180,7 +180,7 @@ TEST(Integers, AreWidenedWhereNothingIsLost) {
   EXPECT_FALSE(holdsAll(DType::I64, DType::U64));
   EXPECT_FALSE(holdsAll(DType::U16, DType::I8));
   EXPECT_FALSE(holdsAll(DType::I32, DType::I64));
-  // What a float has enough digits for: 2^8 - 1 of bf16, 2^11 of f16.
+  // Floats hold integers that fit their significand: bf16 8 bits, f16 11 bits.
   for (DType narrow : {DType::BF16, DType::F16, DType::U8, DType::I16})
     EXPECT_TRUE(holdsAll(DType::F32, narrow));
   for (DType wide : {DType::I32, DType::U32, DType::I64, DType::F64})

@@ -7,7 +7,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// A program with the test's kernels.
+/// Loads a program with the kernels of Kernels.c.
 static Program load(Tensors &tensors, unsigned threads = 2) {
   tensors.plan.ledger = {{Category::Workspace, tensors.plan.arenaBytes}};
   return loadWithKernels(tensors.plan, threads);
@@ -44,7 +44,7 @@ TEST(Executor, EveryItemOfEverySegmentRunsOnce) {
   }
 }
 
-TEST(Executor, BlocksHaveTheGrainAndStayInTheirSegment) {
+TEST(Executor, BlocksHaveTheGrainSizeAndDoNotCrossSegments) {
   Tensors tensors;
   std::uint32_t out = tensors.add(DType::I64, {15});
   Launch launch;
@@ -60,7 +60,7 @@ TEST(Executor, BlocksHaveTheGrainAndStayInTheirSegment) {
       (std::vector<std::int64_t>{4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 4, 4, 4, 4, 1}));
 }
 
-TEST(Executor, FinishSeesAllPartials) {
+TEST(Executor, TheFinishReadsAllPartialResults) {
   Tensors tensors;
   std::uint32_t rows = tensors.add(DType::F32, {50, 4});
   std::uint32_t partials = tensors.add(DType::F32, {50});
@@ -94,7 +94,7 @@ TEST(Executor, SegmentsMayHaveDifferentKernels) {
   EXPECT_EQ(tensorOf(program, answer).as<float>()[0], 42);
 }
 
-TEST(Executor, LoopsMoveViews) {
+TEST(Executor, LoopsAdvanceViews) {
   Tensors tensors;
   std::uint32_t values = tensors.add(DType::F32, {2});
   std::uint32_t out = tensors.add(DType::F32, {2, 3, 5});
@@ -112,8 +112,8 @@ TEST(Executor, LoopsMoveViews) {
     EXPECT_EQ(got[i], static_cast<float>(1000 * (i / 15 + 1) + i % 5)) << i;
 }
 
-// An iteration writes its own values into its slot. Otherwise 200 iterations on
-// two threads would read values of each other.
+// Each iteration writes its values into the slot of its thread. Without slots,
+// 200 iterations on two threads would read each other's values.
 TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
   constexpr std::int64_t count = 200, width = 1000;
   for (std::int64_t slots : {1, 2, 5}) {
@@ -130,7 +130,7 @@ TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
     launch.kernel = "number";
     launch.segments = {{"", {at(values, 0, {1}), mine}, width}};
     mine.strides = {1};
-    Copy clear, copy; // The kernel adds to what is there.
+    Copy clear, copy; // `clear` is needed because the kernel accumulates.
     clear.from = {zero, 0, {0}, {}};
     clear.to = mine;
     copy.from = mine;
@@ -152,7 +152,7 @@ TEST(Executor, IterationsOfAParallelLoopUseTheirSlots) {
 }
 
 TEST(Executor, CopiesPermute) {
-  // [2, 70, 3, 90] to its axes in order 0, 3, 1, 2, in every element size.
+  // Permutes [2, 70, 3, 90] to axes 0, 3, 1, 2, in every element size.
   for (DType type : {DType::U8, DType::BF16, DType::F32, DType::F64}) {
     Tensors tensors;
     std::uint32_t from = tensors.add(type, {2, 70, 3, 90});
@@ -211,7 +211,7 @@ TEST(Executor, EveryThreadKeepsSubnormals) {
   launch.segments = {{"", {at(control), at(product)}, 64}};
   tensors.plan.records = {{"mode", launch}};
   Program program = load(tensors, 4);
-  // The host flushes to zero and rounds down; its own mode survives.
+  // The host flushes to zero and rounds down, and keeps its mode.
   unsigned host = _mm_getcsr();
   unsigned odd = 0x1f80 | 0x8040 | 0x2000;
   _mm_setcsr(odd);
@@ -224,7 +224,7 @@ TEST(Executor, EveryThreadKeepsSubnormals) {
   }
 }
 
-TEST(Executor, PoisonSparesTrainingState) {
+TEST(Executor, PoisonDoesNotOverwriteTrainingState) {
   Tensors tensors;
   std::uint32_t kept = tensors.add(DType::F32, {4});
   std::uint32_t lost = tensors.add(DType::F32, {4});

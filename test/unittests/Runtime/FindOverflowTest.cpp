@@ -1,4 +1,4 @@
-//===- FindOverflowTest.cpp - Search of the first non-finite value --------===//
+//===- FindOverflowTest.cpp - Search for the first overflow ---------------===//
 
 #include "OneRecord.h"
 
@@ -6,7 +6,7 @@ using namespace binade;
 using namespace binade::plan;
 
 namespace {
-/// Products of 1 x 2 and 2 x 2 tensors, each of one before and a constant.
+/// A chain of matmuls; each multiplies a 1 x 2 tensor by a constant 2 x 2 one.
 class FindOverflowTest : public testing::Test {
 protected:
   std::uint32_t add(DType dtype, std::vector<std::int64_t> shape,
@@ -16,7 +16,7 @@ protected:
     return index;
   }
 
-  /// Appends the record `label`; returns its result.
+  /// Appends a matmul record named `label`; returns its result.
   std::uint32_t multiply(std::string label, std::uint32_t lhs,
                          std::vector<float> matrix, DType dtype) {
     std::uint32_t rhs = add(DType::F32, {2, 2}, std::move(matrix));
@@ -59,7 +59,7 @@ TEST_F(FindOverflowTest, FindsTheFirstRecordWithAnInfiniteResult) {
   EXPECT_EQ(found->operands, 60000);
 }
 
-TEST_F(FindOverflowTest, FindsNothingWhereAllIsFinite) {
+TEST_F(FindOverflowTest, FindsNothingIfAllValuesAreFinite) {
   std::uint32_t x = add(DType::F32, {1, 2}, {3, 30000});
   multiply("doubles", x, {2, 0, 0, 2}, DType::F16);
   EXPECT_FALSE(find());
@@ -71,10 +71,10 @@ TEST_F(FindOverflowTest, IgnoresInfinitiesOfTheInputs) {
   std::optional<Overflow> found = find();
   ASSERT_TRUE(found);
   EXPECT_EQ(found->label, "reads");
-  EXPECT_EQ(found->notFinite, 2u); // The sums, not the operand.
+  EXPECT_EQ(found->notFinite, 2u); // The results, not the operand.
 }
 
-// Masks are made of minus infinities.
+// Negative infinities are usually attention masks, not overflows.
 TEST_F(FindOverflowTest, PrefersPositiveInfinities) {
   std::uint32_t x = add(DType::F32, {1, 2}, {1, 1});
   multiply("masks", x, {-1e5f, 0, 0, 1}, DType::F16);

@@ -10,7 +10,7 @@
 
 namespace binade {
 
-/// The bytes of a file.
+/// Returns the bytes of a file.
 inline std::vector<std::byte> bytesOf(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -1,9 +1,9 @@
-//===- Kernels.c - Kernels written by hand, as the compiler would ---------===//
+//===- Kernels.c - Kernels with the compiler's calling convention ---------===//
 
 #include <stdint.h>
 #include <xmmintrin.h>
 
-// to[i] = 1000 * value + i
+// to[i] += 1000 * value + i
 void number(void *const *buffers, int64_t begin, int64_t end) {
   const float *value = buffers[0];
   float *to = buffers[1];
@@ -11,14 +11,14 @@ void number(void *const *buffers, int64_t begin, int64_t end) {
     to[i] += 1000 * *value + (float)i;
 }
 
-// Widths of the blocks, to see how items are handed out.
+// Writes the width of each block, which shows how items are scheduled.
 void width(void *const *buffers, int64_t begin, int64_t end) {
   int64_t *to = buffers[0];
   for (int64_t i = begin; i < end; ++i)
     to[i] = end - begin;
 }
 
-// partial[i] = sum of row i of a matrix of 4 columns; then all of them.
+// partial[i] = sum of row i of a matrix of 4 columns; the finish adds them.
 void sum(void *const *buffers, int64_t begin, int64_t end) {
   const float *rows = buffers[0];
   float *partial = buffers[1];
@@ -36,7 +36,7 @@ void sum_finish(void *const *buffers, int64_t items) {
     *total += partial[i];
 }
 
-// The control word of the thread that did item i, and a subnormal product.
+// Writes the control word of the thread that ran item i, and a subnormal value.
 void mode(void *const *buffers, int64_t begin, int64_t end) {
   uint32_t *control = buffers[0];
   volatile float *product = buffers[1];
@@ -51,9 +51,8 @@ void answer(void *const *buffers, int64_t begin, int64_t end) {
   *(float *)buffers[0] = ANSWER;
 }
 
-// One step of w <- w - lr d/dw mean (w x - t)^2 over four samples, keeping
-// everything but `running` and the generator's counter where the gradient is
-// not finite.
+// One step of w <- w - lr d/dw mean (w x - t)^2 over four samples. If the
+// gradient is not finite, only `running` and the counter of rng change.
 void regression(void *const *buffers, int64_t begin, int64_t end) {
   float *w = buffers[0];
   const float *x = buffers[1];

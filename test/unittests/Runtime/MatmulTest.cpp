@@ -1,6 +1,6 @@
-//===- MatmulTest.cpp - Matmuls in comparison with loops ------------------===//
-// Own code is defined to the bit: one chain of fused multiply-adds. oneDNN has
-// an error bound.
+//===- MatmulTest.cpp - Matmuls of the runtime ----------------------------===//
+// Binade's implementation must equal a sequential chain of fused multiply-adds
+// bit by bit. oneDNN must keep an error bound.
 //===----------------------------------------------------------------------===//
 
 #include "../../../lib/Runtime/Execution/ThreadTeam.h"
@@ -23,7 +23,7 @@ struct Case {
   DType lhs = DType::F32, rhs = DType::F32, out = DType::F32;
 };
 
-/// Rows and columns after the batch axes; rows are padded by three elements.
+/// A matrix layout: batch axes, rows, columns. Rows have padding of 3 elements.
 struct Layout {
   std::vector<std::int64_t> shape, strides;
 
@@ -185,7 +185,7 @@ std::vector<Case> cases() {
   Case shared{{3}, 40, 50, 60};
   shared.broadcastRhs = true;
   all.push_back(shared);
-  // A right side too large for one item, and more columns than an item has.
+  // A right operand too large for one work item, and more columns than an item.
   all.push_back({{}, 3, 2100, 1000});
   Case wide{{2}, 3, 700, 600};
   wide.bias = true;
@@ -215,7 +215,7 @@ TEST(Matmul, OurImplementationSupportsAllCombinationsOfFloatTypes) {
         }
 }
 
-/// Returns the value of a code of sign, exponent and fraction.
+/// Decodes an FP8 value.
 static float decode(std::uint8_t code, DType dtype) {
   int bits = dtype == DType::F8_E4M3 ? 3 : 2, bias = bits == 3 ? 7 : 15;
   int fraction = code & ((1 << bits) - 1), exponent = (code & 0x7f) >> bits;
@@ -230,7 +230,7 @@ static float decode(std::uint8_t code, DType dtype) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-/// Every code meets every other one.
+/// Every FP8 value is multiplied by every other one.
 TEST(Matmul, Fp8OperandsAreDecodedExactly) {
   constexpr std::int64_t count = 256;
   for (DType left : {DType::F8_E4M3, DType::F8_E5M2})
@@ -287,7 +287,8 @@ TEST(Matmul, Fp8OperandsAreDecodedExactly) {
       }
 }
 
-/// Sums of blocks are multiplied by their scales in f32: a chain of each.
+/// The sum of each block is one chain of fused multiply-adds; a second chain
+/// adds the sums times their scales. Both are in f32.
 TEST(Matmul, BlockScalesMultiplyTheSumsOfTheirBlocks) {
   struct Case {
     std::int64_t m, n, k;
@@ -373,7 +374,7 @@ TEST(Matmul, OneDnnThreadsKeepSubnormals) {
     value = 0x1p-100f;
   for (float &value : tensorOf(program, 1).as<float>())
     value = 0x1p-40f;
-  // A host thread that flushes to zero, with a team that it has created so.
+  // The host thread flushes subnormals to zero before it creates its team.
   std::thread host([&] {
     _mm_setcsr(0x1f80 | 0x8040);
     ThreadTeam::get().parallelFor(4, 64, [](std::int64_t, unsigned) {});
@@ -405,7 +406,7 @@ TEST(Matmul, ANoteAboutF16IsPrintedOnce) {
 }
 
 TEST(Matmul, ScratchMemoryIsReservedByThePlanOrAllocated) {
-  // The plan reserves what the query says; without it, or with too little, the
+  // A plan normally reserves the queried size. With less, or nothing, the
   // runtime allocates.
   for (std::uint64_t percent : {0, 50, 100}) {
     Tensors tensors;

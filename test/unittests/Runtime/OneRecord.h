@@ -13,11 +13,12 @@
 
 namespace binade {
 
-/// The formats in which oneDNN computes at full speed here: bf16 needs AVX-512.
+/// Returns the formats for which oneDNN is fast on this CPU: bf16 needs
+/// AVX-512.
 inline std::vector<DType> fastTypes() {
   std::vector<DType> types = {DType::F32};
   bool isAllowed = true;
-  // oneDNN reads both, and keeps to older instructions where they name some.
+  // oneDNN reads both variables, which may restrict it to older instructions.
   for (const char *variable : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
     if (const char *value = std::getenv(variable)) {
       std::string_view isa = value;
@@ -29,11 +30,11 @@ inline std::vector<DType> fastTypes() {
   return types;
 }
 
-/// A program of constants `t0`, `t1` ..., which the test fills and records
-/// write, and any records.
+/// Builds a program with tensors `t0`, `t1`, ..., which the test fills and the
+/// records of the plan read and write.
 class Tensors {
 public:
-  /// Adds a tensor; returns the number of its buffer.
+  /// Adds a tensor; returns the index of its buffer.
   std::uint32_t add(DType dtype, std::vector<std::int64_t> shape) {
     std::uint64_t bytes = byteSize(dtype);
     for (std::int64_t size : shape)
@@ -69,7 +70,7 @@ inline Tensor tensorOf(const Program &program, std::uint32_t tensor) {
   return *program.find(plan::Role::Constant, "t" + std::to_string(tensor));
 }
 
-/// Element `index` as a number.
+/// Returns the value of element `index`.
 inline double readElement(const Tensor &t, std::int64_t index) {
   auto i = static_cast<std::size_t>(index);
   if (t.dtype == DType::F32)
@@ -79,8 +80,8 @@ inline double readElement(const Tensor &t, std::int64_t index) {
   return f16ToFloat(t.as<std::uint16_t>()[i]);
 }
 
-/// Fills with numbers in [-1, 1) that have at most 8 bits (so that they are
-/// exact in bf16 and f16) from a stream of their own.
+/// Fills a tensor with random values in [-1, 1) of at most 8 bits, which are
+/// exact in bf16 and f16. The values depend on the tensor's index.
 inline void fillExactly(const Program &program, std::uint32_t tensor) {
   Tensor t = tensorOf(program, tensor);
   std::size_t count = t.bytes.size() / byteSize(t.dtype);
@@ -97,7 +98,7 @@ inline void fillExactly(const Program &program, std::uint32_t tensor) {
   }
 }
 
-/// Fills an F32 tensor with numbers of 24 bits.
+/// Fills an F32 tensor with values that need all 24 bits of the significand.
 inline void fillFinely(const Program &program, std::uint32_t tensor) {
   Tensor t = tensorOf(program, tensor);
   for (std::size_t i = 0; i < t.as<float>().size(); ++i)
@@ -107,7 +108,7 @@ inline void fillFinely(const Program &program, std::uint32_t tensor) {
         1;
 }
 
-/// Half a unit in the last place of `type` at `value`.
+/// Returns half a unit in the last place of `type` at `value`.
 inline double halfUlp(DType type, double value) {
   int digits = type == DType::F32 ? 24 : type == DType::BF16 ? 8 : 11;
   int lowest = type == DType::F16 ? -24 : -149;
@@ -116,7 +117,7 @@ inline double halfUlp(DType type, double value) {
   return std::ldexp(0.5, std::max(exponent - digits, lowest));
 }
 
-/// `value` in f32 rounded to `type`, as a number.
+/// Returns `value` after rounding to `type`.
 inline double roundTo(DType type, float value) {
   if (type == DType::BF16)
     return bf16ToFloat(floatToBF16(value));

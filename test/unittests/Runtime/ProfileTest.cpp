@@ -1,4 +1,4 @@
-//===- ProfileTest.cpp - What records cost, and where time goes -----------===//
+//===- ProfileTest.cpp - Costs of records, profiles and traces ------------===//
 
 #include "KernelBundle.h"
 #include "OneRecord.h"
@@ -52,7 +52,7 @@ TEST(RecordCost, MatmulsOfQuantizedOperandsCountTheirScales) {
   RecordCost cost = costOf({"", matmul}, tensors.plan.buffers);
   EXPECT_EQ(cost.bytes, 16u + 16 + 4 * 16 + 4 + 4);
   EXPECT_EQ(cost.dtype, DType::F8_E5M2);
-  // Of 4 rows and 2 blocks of terms on one side, of 2 x 2 blocks on the other.
+  // The lhs has scales of 4 rows x 2 blocks, the rhs of 2 x 2 blocks.
   std::uint32_t scales = tensors.add(DType::F32, {8});
   matmul.block = plan::ScaleBlock{1, 2, 2};
   matmul.lhsScale = {scales, 0, {1, 4}, {}};
@@ -71,12 +71,12 @@ TEST(RecordCost, LaunchesCountEachBufferOnceAndInPlaceOperandsTwice) {
                      {"", {at(short_), at(scalar), at(short_)}, 4}};
   EXPECT_EQ(costOf({"", launch}, tensors.plan.buffers).bytes,
             2u * 32 + 2u * 16 + 8);
-  // Two segments of one buffer.
+  // Two segments of the same buffer count once.
   launch.segments = {{"", {at(long_)}, 5}, {"", {at(long_, 5)}, 3}};
   EXPECT_EQ(costOf({"", launch}, tensors.plan.buffers).bytes, 32u);
 }
 
-TEST(RecordCost, AnIterationCountsItsPartOfABufferThatTheLoopWalksThrough) {
+TEST(RecordCost, AnIterationCountsOnlyThePartOfABufferThatItAccesses) {
   Tensors tensors;
   std::uint32_t walked = tensors.add(DType::F32, {6, 4});
   std::uint32_t whole = tensors.add(DType::F32, {4});
@@ -86,7 +86,7 @@ TEST(RecordCost, AnIterationCountsItsPartOfABufferThatTheLoopWalksThrough) {
   EXPECT_EQ(costOf({"", launch}, tensors.plan.buffers, counts).bytes, 32u);
 }
 
-TEST(RecordCost, OfConvolutionsAndCopies) {
+TEST(RecordCost, ConvolutionsAndCopiesAreCounted) {
   Tensors tensors;
   std::uint32_t x = tensors.add(DType::F32, {2, 4, 8, 8});
   std::uint32_t weight = tensors.add(DType::F32, {6, 2, 3, 3});
@@ -103,7 +103,7 @@ TEST(RecordCost, OfConvolutionsAndCopies) {
   convolution.kernel = {3, 3};
   convolution.output = {6, 6};
   RecordCost cost = costOf({"", convolution}, tensors.plan.buffers);
-  // Each of the outputs is a sum over two channels and nine positions.
+  // Each output element is a sum over two channels and nine positions.
   EXPECT_EQ(cost.flops, 2.0 * (2 * 6 * 36) * (2 * 9));
   EXPECT_EQ(cost.bytes, 4u * (512 + 108 + 432));
 
@@ -111,7 +111,7 @@ TEST(RecordCost, OfConvolutionsAndCopies) {
   EXPECT_EQ(costOf({"", broadcast}, tensors.plan.buffers).bytes, 4u * (4 + 32));
 }
 
-TEST(RecordCost, OfAttentionIsThatOfWhatIsVisible) {
+TEST(RecordCost, CausalAttentionCountsOnlyVisibleKeys) {
   Tensors tensors;
   std::uint32_t q = tensors.add(DType::BF16, {2, 5, 4});
   std::uint32_t v = tensors.add(DType::BF16, {2, 5, 3});
@@ -146,8 +146,8 @@ TEST(Ceilings, TheMinimumTimeIsTheLargerOfMemoryAndArithmetic) {
   EXPECT_EQ(Ceilings().rooflineSeconds({200, 80, DType::F32}), 0);
 }
 
-/// A loop of three launches, one iteration after the other or in two slots, and
-/// a launch after it.
+/// Loads a loop of three iterations with a launch, and a launch after it. The
+/// loop is sequential for `slots` = 0, otherwise parallel.
 static Program loadLoop(std::int64_t slots) {
   Tensors tensors;
   std::uint32_t walked = tensors.add(DType::I64, {3, 8});
@@ -194,7 +194,7 @@ static json traceOf(const Program &program, const Profile &profile) {
   return trace;
 }
 
-TEST(Profile, TracesHaveCallsInLoopsInSteps) {
+TEST(Profile, TracesNestCallsInLoopsInSteps) {
   Program program = loadLoop(0);
   program.setProfiling(true);
   ASSERT_TRUE(program.run());

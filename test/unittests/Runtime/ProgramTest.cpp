@@ -1,4 +1,4 @@
-//===- ProgramTest.cpp - Bundles, their kernels and initial values --------===//
+//===- ProgramTest.cpp - Loading of bundles and initial values ------------===//
 
 #include "../../../lib/Runtime/Execution/InitialValues.h"
 #include "KernelBundle.h"
@@ -27,7 +27,7 @@ protected:
 };
 } // namespace
 
-/// One output, written by kernel `answer`.
+/// A plan with one output, which the kernel `answer` writes.
 static Plan answerPlan() {
   Tensors tensors;
   std::uint32_t out = tensors.add(DType::F32, {});
@@ -39,7 +39,7 @@ static Plan answerPlan() {
   return tensors.plan;
 }
 
-/// What goes wrong, or the answer.
+/// Returns exit code and error, or the output of the program.
 static std::string outcome(const Result<Program> &program) {
   if (!program)
     return std::to_string(program.error().exitCode) + " " +
@@ -86,7 +86,7 @@ TEST_F(ProgramTest, DamagedBundlesAreRejected) {
                 ": note: 'binade compile MODEL.onnx -o FILE' writes one");
 }
 
-/// The outcome with a changed object.
+/// Loads a bundle after `change` of its kernel object; returns the outcome.
 template <typename Change> static std::string withObject(Change change) {
   Bundle bundle = bundleWithKernels(answerPlan());
   change(bundle.kernels["x86-64-v3"]);
@@ -114,7 +114,7 @@ TEST_F(ProgramTest, ObjectsOfOtherKindsAreRefused) {
   EXPECT_NE(cut.find("it has been cut off"), cut.npos) << cut;
 }
 
-TEST_F(ProgramTest, KernelsHaveToBeThere) {
+TEST_F(ProgramTest, MissingKernelsAreRejected) {
   Plan plan = answerPlan();
   std::get<Launch>(plan.records[0].body).kernel = "question";
   EXPECT_EQ(outcome(Program::load(bundleWithKernels(plan), "b", "")),
@@ -133,7 +133,7 @@ TEST_F(ProgramTest, KernelsHaveToBeThere) {
   EXPECT_NE(text.find("the bundle has riscv"), text.npos);
 }
 
-TEST_F(ProgramTest, ArenasBeyondTheMachineAreRefused) {
+TEST_F(ProgramTest, ArenasLargerThanMemoryAreRefused) {
   Plan plan = answerPlan();
   plan.arenaBytes = std::uint64_t(1) << 46;
   plan.ledger = {{Category::Workspace, plan.arenaBytes}};
@@ -141,7 +141,7 @@ TEST_F(ProgramTest, ArenasBeyondTheMachineAreRefused) {
   EXPECT_EQ(text.find("7 b: error: needs 67108864 MiB of memory"), 0u) << text;
 }
 
-/// Parameters of each kind of initial value.
+/// A plan with a parameter for each kind of initial value.
 static Plan initialPlan() {
   Tensors tensors;
   tensors.add(DType::F32, {4});
@@ -165,7 +165,7 @@ static Plan initialPlan() {
   return plan;
 }
 
-TEST_F(ProgramTest, InitialValues) {
+TEST_F(ProgramTest, InitialValuesOfAllKindsAreSet) {
   std::vector<float> weights = {9, 9, 1, 2, 3, 4};
   std::ofstream(path("w.bin"), std::ios::binary)
       .write(reinterpret_cast<const char *>(weights.data()), 24);
@@ -206,9 +206,9 @@ TEST_F(ProgramTest, InitialValues) {
   }
 }
 
-TEST_F(ProgramTest, RandomValuesAreThoseOfTheDefinition) {
-  // Written by test/data/make_initial_values.py from the text of
-  // docs/Import.md; the Python package is held to it too.
+TEST_F(ProgramTest, RandomValuesMatchTheirDefinition) {
+  // test/data/make_initial_values.py writes this file after docs/Import.md.
+  // The tests of the Python package read it, too.
   std::ifstream file(BINADE_SOURCE_DIR "/test/data/initial-values.json");
   nlohmann::json list = nlohmann::json::parse(file);
   ASSERT_FALSE(list.empty());
@@ -315,7 +315,7 @@ TEST_F(ProgramTest, StateIsSavedAndRestored) {
     EXPECT_TRUE(std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin()));
   }
 
-  // A name with another shape changes nothing at all.
+  // A tensor with another shape is rejected, and no state changes.
   std::vector<float> three = {1, 2, 3};
   auto bytes = std::as_bytes(std::span(three));
   ASSERT_TRUE(writeSafetensors(

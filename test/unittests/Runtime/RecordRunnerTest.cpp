@@ -1,4 +1,4 @@
-//===- RecordRunnerTest.cpp - A plan, record by record --------------------===//
+//===- RecordRunnerTest.cpp - Execution of single records -----------------===//
 
 #include "binade/Runtime/RecordRunner.h"
 #include "KernelBundle.h"
@@ -7,7 +7,7 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// `number` of values 1 and 2 in two loops, then a copy of the first ten.
+/// Runs the kernel `number` in two nested loops, then copies ten elements.
 static Plan loopsAndCopy(std::int64_t slots) {
   Tensors tensors;
   std::uint32_t values = tensors.add(DType::F32, {2});
@@ -35,7 +35,7 @@ TEST(RecordRunner, ExecutesOneRecordAtATime) {
     std::unique_ptr<RecordRunner> runner = program.createRecordRunner();
     ASSERT_TRUE(
         runner->write(plan.buffers[0].offset, bytesOf(std::array{1.f, 2.f})));
-    // The kernel adds to what is there: each place is executed once.
+    // The kernel accumulates, which shows that each iteration runs once.
     for (std::int64_t i = 0; i < 2; ++i) {
       for (std::int64_t j = 0; j < 3; ++j) {
         auto number = static_cast<std::size_t>(15 * i + 5 * j);

@@ -1,4 +1,4 @@
-//===- Regression.h - A program that learns one weight ----------*- C++ -*-===//
+//===- Regression.h - A program that trains one weight ----------*- C++ -*-===//
 
 #ifndef BINADE_TEST_UNITTESTS_RUNTIME_REGRESSION_H
 #define BINADE_TEST_UNITTESTS_RUNTIME_REGRESSION_H
@@ -12,8 +12,8 @@
 
 namespace binade {
 
-/// See kernel `regression`: inputs x F32 [4] and t I64 [4] in [0, 100) or -1,
-/// parameter w = 2, setting lr = 0.5.
+/// A plan that runs the kernel `regression` of Kernels.c: inputs x F32 [4] and
+/// t I64 [4] in [0, 100) or -1, parameter w = 2, hyper-parameter lr = 0.5.
 inline Plan regressionPlan() {
   using namespace plan;
   Plan plan;
@@ -50,7 +50,7 @@ inline Plan regressionPlan() {
   return plan;
 }
 
-/// Adds a loss scale that nothing reads.
+/// Adds a loss scale that no kernel reads.
 inline void addScaler(Plan &plan, double value) {
   auto index = static_cast<std::uint32_t>(plan.buffers.size());
   plan.buffers.push_back(
@@ -61,7 +61,7 @@ inline void addScaler(Plan &plan, double value) {
   plan.ledger = {{plan::Category::Workspace, plan.arenaBytes}};
 }
 
-/// A directory of the test with a data file, and runs in it.
+/// Trains in a temporary directory that contains a data file.
 class TrainingTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -122,7 +122,7 @@ protected:
   }
   Training train() { return trainPlan(regressionPlan()); }
 
-  /// Exit code and message of a run that has to fail and leave nothing.
+  /// Returns exit code and error of a run, which must fail and write no files.
   std::string rejection() {
     Training result = train();
     if (result)
@@ -153,7 +153,7 @@ protected:
     return values;
   }
 
-  /// Losses and the weight of plain gradient descent over the given batches.
+  /// The losses, gradients and final weight of plain gradient descent.
   struct Descent {
     std::vector<float> losses, gradients;
     float w = 2;

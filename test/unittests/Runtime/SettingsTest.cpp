@@ -6,8 +6,8 @@
 using namespace binade;
 using namespace binade::plan;
 
-/// `lr` and `decay` of all parameters, and of two groups: the first has the
-/// common `lr`, the second the common `decay`.
+/// A plan with `lr` and `decay` for all parameters and for two groups. Group 1
+/// has the common `lr`, group 2 the common `decay`.
 static Plan makePlan() {
   Plan plan;
   auto add = [&](std::string name, double value) {
@@ -28,7 +28,7 @@ static Plan makePlan() {
   return plan;
 }
 
-/// The settings after `settings` were applied, or what is wrong.
+/// Returns the hyper-parameters after applying `settings`, or the error.
 static std::string apply(const std::vector<Setting> &settings) {
   Plan plan = makePlan();
   if (Result<void> done = applySettings(plan, settings, "b"); !done)
@@ -36,14 +36,14 @@ static std::string apply(const std::vector<Setting> &settings) {
   return describeSettings(plan);
 }
 
-TEST(Settings, GroupsWithTheCommonValueFollow) {
+TEST(Settings, GroupsWithTheCommonValueFollowIt) {
   EXPECT_EQ(apply({}), "lr=0.1, decay=0.5, lr@1=0.1, decay@1=0, lr@2=0.2, "
                        "decay@2=0.5");
   EXPECT_EQ(apply({{"lr", 1}}), "lr=1, decay=0.5, lr@1=1, decay@1=0, lr@2=0.2, "
                                 "decay@2=0.5");
   EXPECT_EQ(apply({{"decay", 0}, {"decay", 2}}),
             "lr=0.1, decay=2, lr@1=0.1, decay@1=0, lr@2=0.2, decay@2=2");
-  // The setting of a group wins, independent of the order.
+  // The setting of a group wins in any order.
   for (const std::vector<Setting> &settings :
        {std::vector<Setting>{{"lr@1", 3}, {"lr", 4}, {"lr@2", 5}},
         {{"lr", 4}, {"lr@2", 5}, {"lr@1", 3}}})

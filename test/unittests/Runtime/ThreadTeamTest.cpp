@@ -1,4 +1,4 @@
-//===- ThreadTeamTest.cpp - Both teams do all the work --------------------===//
+//===- ThreadTeamTest.cpp - Thread teams with and without libgomp ---------===//
 
 #include "../../../lib/Runtime/Execution/ThreadTeam.h"
 #include "binade/Runtime/Library.h"
@@ -35,12 +35,13 @@ TEST(ThreadTeam, EachIndexRunsOnce) {
   expectEachIndexOnce(ThreadTeam::getWithoutLibgomp());
 }
 
-TEST(ThreadTeam, LibgompIsUsedWhereItIs) {
+TEST(ThreadTeam, LibgompIsUsedIfItIsInstalled) {
   void *library = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
   EXPECT_EQ(ThreadTeam::get().getName(), library ? "libgomp" : "std::thread");
 }
 
-/// Waits for the others, so that each thread gets one index.
+/// Returns the ids of the threads. Each waits for all others, so that it gets
+/// one index.
 static std::set<std::thread::id> gatherThreads(ThreadTeam &team,
                                                unsigned threads) {
   std::atomic<unsigned> arrived = 0;
@@ -56,7 +57,7 @@ static std::set<std::thread::id> gatherThreads(ThreadTeam &team,
   return ids;
 }
 
-TEST(ThreadTeam, ThreadsRunAtTheSameTimeAndStay) {
+TEST(ThreadTeam, ThreadsRunConcurrentlyAndAreReused) {
   for (ThreadTeam *team :
        {&ThreadTeam::get(), &ThreadTeam::getWithoutLibgomp()}) {
     std::set<std::thread::id> first = gatherThreads(*team, 3);

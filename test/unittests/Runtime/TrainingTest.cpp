@@ -1,4 +1,4 @@
-//===- TrainingTest.cpp - What a training run does and leaves -------------===//
+//===- TrainingTest.cpp - Training runs and the files they write ----------===//
 
 #include "Regression.h"
 #include "binade/Runtime/Progress.h"
@@ -12,7 +12,7 @@ TEST_F(TrainingTest, BatchesFollowTheDataAndEpochsDropTheRest) {
   hypers = {{"lr", 0.25}};
   Training result = train();
   ASSERT_TRUE(result) << render(result.error());
-  // Samples 8 and 9 make no batch of four.
+  // Samples 8 and 9 do not fill a batch of four and are dropped.
   Descent expected = descend({{0, 1, 2, 3}, {4, 5, 6, 7}, {0, 1, 2, 3}}, 0.25f);
   std::vector<nlohmann::json> lines = metrics();
   ASSERT_EQ(lines.size(), 3u);
@@ -41,7 +41,7 @@ TEST_F(TrainingTest, ShufflingVisitsEverySample) {
   options.seed = 7;
   options.order = Order::Shuffle;
   ASSERT_TRUE(train());
-  // The orders of shuffle.py for 10 samples and seed 7.
+  // shuffle.py prints these orders for 10 samples and seed 7.
   Descent expected =
       descend({{4, 3, 6, 5}, {1, 9, 8, 7}, {1, 9, 5, 0}, {3, 8, 4, 7}});
   std::vector<nlohmann::json> lines = metrics();
@@ -50,9 +50,9 @@ TEST_F(TrainingTest, ShufflingVisitsEverySample) {
     EXPECT_EQ(lines[i]["loss"].get<float>(), expected.losses[i]);
 }
 
-TEST(SampleOrder, IsThatOfTheDefinition) {
+TEST(SampleOrder, MatchesItsDefinition) {
   using Samples = std::vector<std::uint64_t>;
-  // Printed by shuffle.py in this folder.
+  // shuffle.py in this folder prints these orders.
   EXPECT_EQ(shuffle(10, 7, 0), (Samples{4, 3, 6, 5, 1, 9, 8, 7, 2, 0}));
   EXPECT_EQ(shuffle(10, 7, 1), (Samples{1, 9, 5, 0, 3, 8, 4, 7, 2, 6}));
   EXPECT_EQ(shuffle(10, (std::uint64_t(5) << 32) + 7, 0),
@@ -157,7 +157,7 @@ TEST_F(TrainingTest, LossScalingSkipsNonFiniteStepsByDefault) {
   EXPECT_EQ(saved<float>("scaler/scale"), std::vector<float>{65536});
 }
 
-TEST_F(TrainingTest, OptionsAndProgramHaveToAgree) {
+TEST_F(TrainingTest, OptionsThatContradictTheProgramAreRejected) {
   auto rejected = [&](bool skips, bool scales, OnNonFinite choice) {
     Plan plan = regressionPlan();
     plan.skipsNonFinite = skips;
@@ -183,7 +183,7 @@ TEST_F(TrainingTest, OptionsAndProgramHaveToAgree) {
 
 TEST_F(TrainingTest, IndicesFoundByAKernelAreRejected) {
   Plan plan = regressionPlan();
-  plan.ports[6].name = "out_of_range/k"; // Says 1 where the gradient is NaN.
+  plan.ports[6].name = "out_of_range/k"; // 1 if the gradient is NaN.
   floats[5] = NAN;
   writeData({{"x", floats}, {"t", targets}});
   options.steps = 5;
@@ -244,8 +244,8 @@ TEST(Progress, RewritesOneLineOnATerminal) {
             "0:00\x1b[K\n");
 }
 
-TEST(Progress, AddsALineNowAndThenElsewhere) {
-  // 10 ms each: a line every two seconds, the first and the last.
+TEST(Progress, PrintsLinesAtIntervalsWithoutATerminal) {
+  // Steps of 10 ms: a line every two seconds, plus the first and the last.
   std::string text = shown(false, 500, 10);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   EXPECT_EQ(text.find_first_of("\r\x1b"), text.npos);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the values that TrainingTest.cpp expects, from Python's integers.
+"""Prints the shuffled orders that TrainingTest.cpp expects.
 
-Philox4x32-10 as Salmon et al. (2011) define it; run without arguments.
+Implements Philox4x32-10 of Salmon et al. (2011) in Python's integers. Takes no arguments.
 """
 
 MASK = 0xFFFFFFFF
@@ -21,7 +21,7 @@ def key(seed):
 
 
 def shuffle(count, seed, epoch):
-    """Fisher-Yates from the end; index below i + 1 is the upper half of a product."""
+    """Fisher-Yates from the end. The index is the upper half of (64 random bits) x (i + 1)."""
     order = list(range(count))
     for i in range(count - 1, 0, -1):
         words = philox([i & MASK, i >> 32, epoch, 0x6F726472], key(seed))
