@@ -1,7 +1,7 @@
-//===- ExpandCastsTest.cpp - casts from and to narrow floats, bit by bit --===//
+//===- ExpandCastsTest.cpp - Casts from and to narrow floats --------------===//
 //
-// The expected patterns are APFloat's, except that a NaN becomes the quiet NaN
-// without payload where our integer code makes it.
+// The expected bits are those of APFloat, except that the generated integer
+// code turns each NaN into the quiet NaN without payload.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ static APFloat fromF32(uint32_t pattern) {
   return APFloat(std::bit_cast<float>(pattern));
 }
 
-/// Infinities and finite numbers are APFloat's.
+/// Converts with APFloat; a NaN becomes 0x7f, whatever its sign.
 static uint8_t toByte(uint32_t pattern, const llvm::fltSemantics &to) {
   APFloat code = convert(fromF32(pattern), to);
   return code.isNaN() ? 0x7f : code.bitcastToAPInt().getZExtValue();
@@ -56,7 +56,7 @@ static void expectEqual(const char *to, Code (*expected)(uint32_t),
 static void sweepCasts(Sweep sweep) {
   expectEqual<uint16_t>(
       "bf16", [](uint32_t x) { return toBF16(fromF32(x)); }, sweep);
-  // No expansion: the hardware's conversion is what we rely on.
+  // f16 is not expanded; the hardware's conversion is used.
   expectEqual<uint16_t>(
       "f16", [](uint32_t x) { return toBits(fromF32(x), APFloat::IEEEhalf()); },
       sweep);
@@ -100,7 +100,7 @@ static std::vector<uint32_t> findBoundaries(const llvm::fltSemantics &to) {
     points.insert(points.end(), {value, (before + value) / 2});
     before = value;
   }
-  float last = before - points[points.size() - 4]; // To the number before.
+  float last = before - points[points.size() - 4]; // The last spacing.
   points.insert(points.end(), {before + last / 2, before + last});
   std::vector<uint32_t> patterns;
   for (float point : points)
@@ -128,7 +128,7 @@ TEST(ExpandCasts, RoundsToBytesAtAllBoundaries) {
     }
 }
 
-/// All 2^16 patterns of a format, widened.
+/// Checks that all 2^16 values of a format are widened exactly.
 template <typename Wide>
 static void expectExactExtension(const char *from, const char *to,
                                  const llvm::fltSemantics &semantics,
@@ -164,7 +164,8 @@ TEST(ExpandCasts, ExtendsExactly) {
   }
 }
 
-/// All 256 codes, widened; a NaN has no sign.
+/// Checks that all 256 values of a format are widened exactly. NaN may
+/// have either sign.
 template <typename Wide>
 static void expectExactBytes(const char *from, const char *to,
                              const llvm::fltSemantics &semantics,
@@ -198,8 +199,8 @@ TEST(ExpandCasts, ExtendsBytesExactly) {
   }
 }
 
-/// The values of f64 that rounding twice gets wrong, and any others: each value
-/// of the format, the middle between it and the next, and neighbours of
+/// Returns f64 values that rounding twice gets wrong, and others: each value
+/// of the format, the midpoint between it and the next one, and neighbours of
 /// both, one f64 away and about one f32 away.
 static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
   std::vector<double> values;
@@ -220,7 +221,7 @@ static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 1000000; ++i) {
     uint64_t bits = random();
-    // Any pattern, then exponents around those of the format.
+    // Random bits, then random values with exponents near the format's range.
     values.push_back(std::bit_cast<double>(bits));
     uint64_t exponent = 1023 - 160 + (bits >> 52) % 320;
     values.push_back(

@@ -1,7 +1,7 @@
-//===- ExpandMathTest.cpp - the error of each function over f32 -----------===//
+//===- ExpandMathTest.cpp - Errors of math functions of f32 ---------------===//
 //
-// The exact values are those of the C library in f64, whose error is far below
-// what is measured here.
+// The exact values are those of the C library in f64, whose error is much
+// smaller than the errors measured here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +19,9 @@ struct Function {
   const char *name;
   const char *op;
   double (*exact)(double x, double y);
-  /// What docs/Math.md promises.
+  /// The error bound that docs/Math.md promises.
   double ulps;
-  /// Where the function is worth timing.
+  /// The range of arguments for the measurement of speed.
   float low, high;
 };
 void PrintTo(const Function &function, std::ostream *stream) {
@@ -91,8 +91,8 @@ TEST_P(ExpandMath, HasTheSameBitsForAnyWidthAndCPU) {
   }
 }
 
-// The f32 that come closest to a multiple of a quarter turn: overall, and among
-// those so large that the last bits of 1 / (2 pi) decide.
+// The f32 values closest to a multiple of pi / 2: among all, and among values
+// so large that their reduction needs the last bits of 1 / (2 pi).
 TEST(ExpandSin, IsAccurateForTheHardestAngles) {
   std::vector<float> x;
   for (float a : {0x1.f37c8ap+95f, 0x1.47d0fep+34f, 0x1.32ede2p+85f,
@@ -106,8 +106,8 @@ TEST(ExpandSin, IsAccurateForTheHardestAngles) {
   expectAccurate(measure(cos, exactCos, x, x), 0.501);
 }
 
-// Every combination of what IEEE 754 and C make special, and numbers between.
-TEST(ExpandPow, HasItsSpecialCases) {
+// All pairs of the special values of IEEE 754 and C, and of some others.
+TEST(ExpandPow, HandlesSpecialCases) {
   const float inf = INFINITY, nan = NAN;
   const float values[] = {0.0f,    1.0f,     2.0f,     3.0f,     0.5f,
                           1.5f,    0.99999f, 1.00001f, 7.0f,     1e-45f,
@@ -129,7 +129,7 @@ TEST(ExpandPow, IsAccurateForPairs) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> exponent(-160, 160), log2(-149, 128);
   std::vector<float> x, y;
-  // Powers that are finite: the logarithm of the result is drawn, then x.
+  // Finite powers: the logarithm of the result and x are drawn.
   for (int i = 0; i < 2000000; ++i) {
     x.push_back(std::exp2(i % 2 ? log2(random) : log2(random) / 1000));
     y.push_back(exponent(random) / std::log2(x.back()));
@@ -150,7 +150,7 @@ TEST(ExpandPow, IsAccurateForAllBases) { sweepBases(Sweep::Part); }
 
 TEST(ExpandPow, IsAccurateForAllBasesNightly) { sweepBases(Sweep::All); }
 
-// Exponents that a few operations serve, and two that they do not.
+// Exponents with an expansion to a few operations, and some without.
 static void sweepConstantExponents(Sweep sweep) {
   auto expect = [&](const char *text, double (*exact)(double, double),
                     double ulps) {
@@ -177,7 +177,7 @@ TEST(ExpandPow, IsAccurateForConstantExponentsNightly) {
   sweepConstantExponents(Sweep::All);
 }
 
-/// The best time of one call in ns.
+/// Returns the shortest time of one call in ns.
 static double fastest(const Kernel &kernel, const std::vector<float> &x) {
   std::vector<float> y(Kernel::size, 2.7f), r(Kernel::size);
   double best = INFINITY;
@@ -191,7 +191,7 @@ static double fastest(const Kernel &kernel, const std::vector<float> &x) {
   return best;
 }
 
-// Not a test of anything: prints what docs/Math.md states.
+// A measurement, not a test: prints the times that docs/Math.md lists.
 TEST_P(ExpandMath, DISABLED_Speed) {
   auto [low, high] = std::pair(GetParam().low, GetParam().high);
   std::vector<float> x(Kernel::size);

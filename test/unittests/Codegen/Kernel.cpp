@@ -1,4 +1,4 @@
-//===- Kernel.cpp - one operation, compiled for this machine --------------===//
+//===- Kernel.cpp - One operation, compiled for this machine --------------===//
 
 #include "Kernel.h"
 
@@ -38,7 +38,7 @@ static void replaceAll(std::string &text, StringRef what, StringRef with) {
     text.replace(at, what.size(), with);
 }
 
-/// A loop over the arrays whose body is the operation.
+/// Returns MLIR text of a loop over the arrays whose body is `op`.
 static std::string loopText(const std::string &op, const std::string &x,
                             const std::string &r, const std::string &shape) {
   int lanes = 1;
@@ -84,7 +84,7 @@ func.func @run(%xs: memref<$sizex$ex>, %ys: memref<$sizex$ex>,
   return text;
 }
 
-/// Expands the operation and lowers the rest the way of upstream.
+/// Expands the operation and lowers the rest by upstream's passes.
 static void lower(ModuleOp module) {
   PassManager passes(module.getContext());
   passes.addPass(mlir::binade::createExpandMathPass());
@@ -109,7 +109,7 @@ static void check(LLVMErrorRef error) {
     llvm::report_fatal_error(LLVMGetErrorMessage(error));
 }
 
-/// This machine's, but for the CPU if one is named.
+/// Creates the target machine for `cpu`, or for the host if it is empty.
 static LLVMTargetMachineRef createMachine(const std::string &cpu) {
   LLVMInitializeNativeTarget();
   LLVMInitializeNativeAsmPrinter();

@@ -1,4 +1,4 @@
-//===- Kernel.h - one operation, compiled for this machine ------*- C++ -*-===//
+//===- Kernel.h - One operation, compiled for this machine ------*- C++ -*-===//
 
 #ifndef BINADE_UNITTESTS_CONVERSION_KERNEL_H
 #define BINADE_UNITTESTS_CONVERSION_KERNEL_H
@@ -9,7 +9,7 @@ struct LLVMOrcOpaqueLLJIT;
 
 namespace binade::test {
 
-/// How many lanes one operation works on, and for which CPU it is compiled.
+/// The vector shape of an operation and the CPU that it is compiled for.
 struct Variant {
   /// The shape before the element type: "16x", "2x8x", or "" for scalars.
   std::string shape = "16x";
@@ -29,7 +29,7 @@ public:
   ~Kernel();
   Kernel(const Kernel &) = delete;
 
-  /// The elements that one call reads from each input and writes.
+  /// The number of elements that one call reads from each input and writes.
   static constexpr int size = 4096;
 
   void operator()(const void *x, const void *y, void *r) const { run(x, y, r); }

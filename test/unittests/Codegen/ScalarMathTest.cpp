@@ -1,7 +1,7 @@
-//===- ScalarMathTest.cpp - the error of functions of f64 -----------------===//
+//===- ScalarMathTest.cpp - Errors of math functions of f64 ---------------===//
 //
 // The exact values are those of the C library in long double, whose error is
-// 2^-11 of what is measured here.
+// 2^-11 of the errors measured here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ static_assert(sizeof(long double) > sizeof(double));
 
 using Exact = long double (*)(long double, long double);
 
-/// The largest error in units of the last place of the f64 nearest to the exact
-/// value, or infinity where NaN, an infinity or the sign of 0 is wrong.
+/// Returns the largest error in units of the last place of the f64 nearest to
+/// the exact value; infinity if NaN, an infinity or the sign of 0 is wrong.
 static double measure(const char *op, Exact exact, std::vector<double> x,
                       std::vector<double> y) {
   Kernel kernel(op, "f64", "f64");
@@ -94,7 +94,7 @@ TEST(ScalarMath, LogIsAccurate) {
   EXPECT_LE(measure("%r = math.log %x : $x", exact, x, y), 0.501);
 }
 
-// What optimizers ask for is a decay to the number of a step.
+// Optimizers compute powers of a decay whose exponent is the step number.
 TEST(ScalarMath, PowIsAccurate) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> logOfBase(-1074, 1024),

@@ -1,4 +1,4 @@
-//===- Sweep.cpp - run a kernel over all inputs ---------------------------===//
+//===- Sweep.cpp - Runs a kernel over all inputs --------------------------===//
 
 #include "Sweep.h"
 
@@ -30,7 +30,7 @@ public:
         for (int64_t offset = -128; offset < 128; ++offset)
           boundaries.push_back(uint32_t(boundary + offset));
   }
-  /// Fills the block; the number of patterns in it that count.
+  /// Fills the block; returns the number of patterns in it that are valid.
   int fill(std::array<uint32_t, Kernel::size> &block) {
     int count = 0;
     for (; count < Kernel::size && !boundaries.empty(); ++count) {
@@ -65,14 +65,14 @@ static void judge(Accuracy &accuracy, float x, float got, double exact) {
     return;
   if (std::isnan(got) && std::isnan(exact))
     return;
-  // An exact value too small for f32 keeps its sign, so must the zero.
+  // If the exact value is too small for f32, the zero must have its sign.
   if (std::isnan(got) || std::isnan(exact) || std::isinf(exact) ||
       std::signbit(got) != std::signbit(exact)) {
     if (accuracy.wrong++ == 0)
       accuracy.wrongAt = x;
     return;
   }
-  // Where one of the two overflows, count on from the largest binade.
+  // If one of the two overflows, extend the ulps of the largest binade.
   auto extended = [](float value) {
     return std::isinf(value) ? std::copysign(0x1p128, value) : double(value);
   };
@@ -133,8 +133,8 @@ Accuracy binade::test::measure(const Kernel &kernel,
   return found;
 }
 
-/// Counts the patterns at which `differs` says that the results of a block do;
-/// `at` is set to one of them.
+/// Counts the patterns for which `differs` returns true; sets `at` to one of
+/// them.
 template <typename Run>
 static uint64_t countWhere(uint64_t stride, Run differs, uint32_t &at) {
   std::vector<uint64_t> counts(std::thread::hardware_concurrency() + 1);
@@ -161,9 +161,9 @@ static bool isNaN(uint32_t pattern) {
   return (pattern & 0x7fffffff) > 0x7f800000;
 }
 
-/// Asks `expected` for what the ascending patterns [first, last] become.
-/// Rounding is monotone: where both ends of a run of numbers become the same,
-/// all between do. NaNs are asked one by one.
+/// Stores the results of `expected` for the ascending patterns [first, last] in
+/// `r`. Rounding is monotone: if both ends of a run have the same result, so do
+/// all values between them. NaNs are converted one by one.
 template <typename Code>
 static void expectRun(const uint32_t *first, const uint32_t *last, Code low,
                       Code high, Code (*expected)(uint32_t), Code *r) {

@@ -1,4 +1,4 @@
-//===- Sweep.h - run a kernel over all inputs -------------------*- C++ -*-===//
+//===- Sweep.h - Runs a kernel over all inputs ------------------*- C++ -*-===//
 
 #ifndef BINADE_UNITTESTS_CONVERSION_SWEEP_H
 #define BINADE_UNITTESTS_CONVERSION_SWEEP_H
@@ -12,24 +12,24 @@
 
 namespace binade::test {
 
-/// Which f32 bit patterns a sweep tries.
+/// The f32 bit patterns that a sweep tries.
 enum class Sweep : uint64_t {
-  /// All 2^32 of them.
+  /// All 2^32 patterns.
   All = 1,
-  /// Every 127th, and 256 around the end of every binade.
+  /// Every 127th pattern, and 256 around the end of every binade.
   Part = 127,
 };
 
 /// Variants whose results must agree bit by bit.
 std::vector<Variant> allVariants();
 
-/// What a sweep found.
+/// The errors that a sweep found.
 struct Accuracy {
   /// The largest distance to the exact value in units of the last place of
-  /// the f32 nearest to it; 0.5 where every result was rounded correctly.
+  /// the f32 nearest to it; 0.5 if every result was rounded correctly.
   double ulps = 0.5;
   float at = 0;
-  /// Wrong NaN, wrong infinity, or wrong sign of zero.
+  /// Results with a wrong NaN, a wrong infinity, or a wrong sign of zero.
   uint64_t wrong = 0;
   float wrongAt = 0;
   uint64_t inputs = 0;
@@ -44,8 +44,8 @@ Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
 Accuracy measure(const Kernel &kernel, double (*exact)(double, double),
                  const std::vector<float> &x, const std::vector<float> &y);
 
-/// Counts the f32 bit patterns for which `kernel` does not give the pattern of
-/// `expected`, of 8 or 16 bits; `at` is set to the first such.
+/// Counts the f32 bit patterns for which the result of `kernel` differs from
+/// the 8 or 16 bits of `expected`; sets `at` to one of them.
 uint64_t countMismatches(const Kernel &kernel, uint16_t (*expected)(uint32_t),
                          Sweep sweep, uint32_t &at);
 uint64_t countMismatches(const Kernel &kernel, uint8_t (*expected)(uint32_t),
