@@ -1,6 +1,6 @@
-//===- AttentionKernelsTest.cpp - attention as kernels --------------------===//
+//===- AttentionKernelsTest.cpp - GPU kernels of attention ----------------===//
 //
-// Against the reference, within its bounds.
+// Compares the kernels with the reference, within its error bounds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +55,7 @@ protected:
         shape, getElementType(&context, a.tensors[which].dtype));
   }
 
-  /// Where the elements of a tensor are in memory, in their order.
+  /// Returns the position in memory of each element of a tensor.
   std::vector<int64_t> listPlaces(size_t which) const;
   std::vector<char> place(size_t which, const Tensor &tensor);
   TensorRef take(size_t which, const std::vector<char> &bytes);
@@ -84,7 +84,7 @@ std::vector<int64_t> Attention::listPlaces(size_t which) const {
   return places;
 }
 
-/// What lies between the elements is NaN.
+/// Stores the elements in memory; the gaps between them are NaN.
 std::vector<char> Attention::place(size_t which, const Tensor &tensor) {
   std::vector<int64_t> places = listPlaces(which);
   size_t size = byteSize(a.tensors[which].dtype);
@@ -212,7 +212,7 @@ struct Shape {
 };
 } // namespace
 
-/// Dense, or with interleaved rows of all heads and padding between rows.
+/// Builds a dense case, or one with interleaved heads and padded rows.
 static Case build(const Shape &shape, DType format, DType result, bool backward,
                   int64_t apart, std::string why) {
   GpuAttention a;
@@ -228,7 +228,7 @@ static Case build(const Shape &shape, DType format, DType result, bool backward,
     GpuAttention::Tensor tensor{dtype, {}, columns, 16};
     int64_t stride = rows * columns;
     if (isStrided && !a.batch.empty()) {
-      // The last axis of the batch is that of heads.
+      // Heads are the last axis of the batch.
       tensor.rows = a.batch.back() * columns + apart;
       stride = tensor.rows * rows;
       tensor.batch.assign(a.batch.size(), columns);

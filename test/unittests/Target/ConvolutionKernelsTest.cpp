@@ -1,7 +1,7 @@
-//===- ConvolutionKernelsTest.cpp - convolutions as kernels ---------------===//
+//===- ConvolutionKernelsTest.cpp - GPU kernels of convolutions -----------===//
 //
-// Against the definition: each position of the output, with each place of the
-// kernel that is inside of the input, is one product of the result's sums.
+// Compares with the definition: each output position and each position of the
+// kernel that falls inside the input contribute one multiply-add.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +72,7 @@ static std::vector<Case> getCases() {
   line.input = {11};
   line.kernel = {4};
   line.strides = line.dilations = {2};
-  line.paddingLow = {3}; // And 1 above.
+  line.paddingLow = {3}; // The padding at the end is 1.
   line.output = {5};
   line.alignment = 4;
 
@@ -133,7 +133,7 @@ static std::vector<Case> getCases() {
   return cases;
 }
 
-/// Of any geometry; so small that there are many.
+/// Returns random cases of any geometry, small enough to run many.
 static std::vector<Case> drawCases(int count) {
   std::mt19937 generator(23);
   auto draw = [&](int64_t low, int64_t high) {
@@ -182,7 +182,7 @@ TEST_P(Convolutions, AreWithinTheErrorOfSums) {
   const GpuConvolution &c = GetParam().c;
   int64_t inGroup = c.inChannels / c.groups,
           outGroup = c.outChannels / c.groups;
-  // Of x and y: the element of a channel at a position.
+  // Returns the index in x or y of a channel's element at a position.
   auto find = [&](int64_t b, int64_t channel, const Position &at,
                   int64_t channels, const Position &sizes) {
     int64_t place = number(at, sizes), count = countAll(sizes);
@@ -264,7 +264,7 @@ TEST_P(Convolutions, AreWithinTheErrorOfSums) {
         << at;
 }
 
-/// Few results, and sums over all positions.
+/// Gradients of weights have few elements, each a sum over all positions.
 TEST_F(RecordKernelsTest, GradientsOfWeightsUseSplitK) {
   GpuConvolution c = getCases().back().c;
   c.direction = GpuConvolution::WeightGrad;

@@ -1,4 +1,4 @@
-//===- GpuKernelsTest.cpp - kernels as modules for a driver ---------------===//
+//===- GpuKernelsTest.cpp - Compilation of GPU kernels to modules ---------===//
 
 #include "KernelTest.h"
 #include "binade/Target/CUDA.h"
@@ -39,7 +39,7 @@ protected:
   }
   ~GpuKernelsTest() override { std::filesystem::remove_all(directory); }
 
-  /// A program that says what it is, and then does `rest`.
+  /// Writes a fake ptxas that prints its version, otherwise runs `rest`.
   std::string writeProgram(const std::string &rest) const {
     std::string path = directory + "/ptxas";
     std::ofstream(path) << "#!/bin/sh\n[ \"$1\" = --version ] && echo 1 && "
@@ -54,7 +54,7 @@ protected:
 };
 } // namespace
 
-TEST_F(GpuKernelsTest, EqualKernelsAreOneModule) {
+TEST_F(GpuKernelsTest, EqualKernelsShareAModule) {
   FailureOr<CompiledGpuKernels> compiled = compileGpuKernels(*module, options);
   ASSERT_TRUE(succeeded(compiled)) << message;
   ASSERT_EQ(compiled->kernels.size(), 3u);
@@ -67,12 +67,12 @@ TEST_F(GpuKernelsTest, EqualKernelsAreOneModule) {
   EXPECT_EQ(one.code, again.code);
   EXPECT_NE(one.code, other.code);
   ASSERT_EQ(one.entries.size(), 1u);
-  // Sixteen threads have a row, thirty-two a longer one.
+  // A team of 16 threads handles a row, one of 32 threads a longer row.
   EXPECT_THAT(one.entries[0].grid, ElementsAre(1, 1, 1));
   EXPECT_THAT(other.entries[0].grid, ElementsAre(4, 1, 1));
   EXPECT_THAT(other.entries[0].block, ElementsAre(256, 1, 1));
   EXPECT_EQ(one.entries[0].sharedBytes, 0);
-  // A row of f32 for each team.
+  // Each team has an f32 row in shared memory.
   EXPECT_EQ(other.entries[0].sharedBytes, 8 * 256 * 4);
   for (const CompiledGpuKernel &kernel : compiled->kernels)
     EXPECT_THAT(compiled->codes[kernel.code].ptx,
@@ -94,7 +94,7 @@ TEST_F(GpuKernelsTest, TheCacheReturnsStoredObjects) {
     EXPECT_EQ(a.entries[0].sharedBytes, b.entries[0].sharedBytes);
     EXPECT_EQ(a.info.extent, b.info.extent);
   }
-  // What a chip has is part of what code depends on.
+  // Code depends on the features of the chip, which are part of the key.
   options.chip = findCudaChip("sm_80");
   FailureOr<CompiledGpuKernels> older = compileGpuKernels(*module, options);
   ASSERT_TRUE(succeeded(older)) << message;
@@ -123,7 +123,7 @@ TEST_F(GpuKernelsTest, ReportsErrorsOfTheAssembler) {
   EXPECT_THAT(message, HasSubstr("cannot compile this kernel: assembler '" +
                                  options.assembler + "' fails for sm_90"));
   EXPECT_THAT(message, HasSubstr("line 7: no such thing"));
-  // What it did not take is there to be read.
+  // The rejected PTX is kept in a file.
   std::smatch kept;
   ASSERT_TRUE(std::regex_search(message, kept, std::regex("kept in (\\S+)")));
   std::ifstream file(kept[1].str());

@@ -1,4 +1,4 @@
-//===- KernelTest.cpp - compile kernels and run them ----------------------===//
+//===- KernelTest.cpp - Compiles kernels and runs them --------------------===//
 
 #include "KernelTest.h"
 #include "binade/Codegen/Passes.h"
@@ -140,7 +140,7 @@ std::vector<std::vector<char>> KernelTest::run(const LoadedKernels &loaded,
     addresses.push_back(buffer.data());
 
   auto items = reinterpret_cast<LoadedKernels::Items>(loaded.find(info.symbol));
-  // In no particular order.
+  // Shuffle the items: their order must not matter.
   std::vector<int64_t> begins;
   for (int64_t begin = 0; begin < info.extent; begin += itemsPerCall)
     begins.push_back(begin);

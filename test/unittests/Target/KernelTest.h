@@ -1,4 +1,4 @@
-//===- KernelTest.h - compile kernels and run them --------------*- C++ -*-===//
+//===- KernelTest.h - Compiles kernels and runs them ------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_UNITTESTS_TARGET_KERNELTEST_H
 #define BINADE_TEST_UNITTESTS_TARGET_KERNELTEST_H
@@ -11,7 +11,7 @@
 
 namespace mlir::binade {
 
-/// Memory whose end is followed by a page without access.
+/// Memory that is followed by an inaccessible page, so that overruns crash.
 class GuardedBuffer {
 public:
   explicit GuardedBuffer(size_t bytes);
@@ -27,7 +27,7 @@ private:
   size_t size = 0, mapped = 0;
 };
 
-/// A shared object in this process.
+/// The shared object of compiled kernels, loaded into this process.
 class LoadedKernels {
 public:
   explicit LoadedKernels(const CompiledKernels &compiled);
@@ -51,29 +51,29 @@ class KernelTest : public ::testing::Test {
 protected:
   KernelTest();
 
-  /// Levels that this machine has.
+  /// Returns the ISA levels that this machine supports.
   static std::vector<CpuLevel> getLevels();
 
   void parse(StringRef text);
 
-  /// An operand: floats of the standard normal distribution, integers in
-  /// [0, limit).
+  /// Draws an operand: floats from the standard normal distribution, integers
+  /// from [0, limit).
   TensorRef draw(RankedTensorType type, int64_t limit = 2);
 
-  /// Compiles the kernel `@k` of `text`, runs it on `inputs` (drawn where none
-  /// are given) at every level with items scheduled one by one, by threes and
-  /// all at once, and expects equal bits everywhere, and values within the
-  /// reference's bounds, also from the simulator of a GPU. Returns the status
-  /// word.
+  /// Compiles the kernel `@k` of `text` and runs it on `inputs`, which are
+  /// drawn if empty, at every ISA level, with 1, 3 and all items per call.
+  /// Expects equal bits from all runs, and values within the reference's
+  /// bounds, also from the simulated GPU. Returns the status word.
   int32_t check(StringRef text, std::vector<TensorRef> inputs = {},
                 int64_t limit = 2);
 
-  /// The results of one run, as raw bytes.
+  /// Runs the kernel once; returns the bytes of the results.
   std::vector<std::vector<char>>
   run(const LoadedKernels &loaded, const KernelInfo &info, func::FuncOp kernel,
       ArrayRef<TensorRef> inputs, int64_t itemsPerCall);
 
-  /// The same on a GPU, thread by thread.
+  /// Runs the kernel in the simulator of a GPU; returns the bytes of the
+  /// results.
   std::vector<std::vector<char>> simulate(func::FuncOp kernel,
                                           ArrayRef<TensorRef> inputs);
 

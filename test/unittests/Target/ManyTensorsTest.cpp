@@ -1,4 +1,4 @@
-//===- ManyTensorsTest.cpp - Multi-tensor kernels and kernels of scalars --===//
+//===- ManyTensorsTest.cpp - Multi-tensor kernels, kernels of scalars -----===//
 
 #include "KernelTest.h"
 #include <cmath>
@@ -78,8 +78,8 @@ protected:
 INSTANTIATE_TEST_SUITE_P(Kernels, ManyTensors,
                          ::testing::Values(1, 3, 16, 17, 100, 257, 40000));
 
-/// The kernel updates parameter and states in their place; the parameter's
-/// first element shows in every bit that nothing ran where `skip` holds.
+/// The kernel updates parameter and states in place, and changes no bit if
+/// `skip` holds.
 TEST_P(ManyTensors, UpdatesInPlaceOrNotAtAll) {
   parse((kAdamW + R"mlir(
     func.func private @k(%p: tensor<16xf32>, %g: tensor<16xbf16>, %m: tensor<16xf32>,
@@ -148,7 +148,7 @@ TEST_P(ManyTensors, UpdatesInPlaceOrNotAtAll) {
   }
 }
 
-TEST_P(ManyTensors, GradientStatistics) {
+TEST_P(ManyTensors, ComputesGradientStatistics) {
   parse(R"mlir(
     func.func private @k(%g: tensor<16xf16>) -> (tensor<f64>, tensor<i1>)
         attributes {binade.kernel = #binade.schedule<multi_tensor>} {
@@ -163,7 +163,7 @@ TEST_P(ManyTensors, GradientStatistics) {
   for (int64_t i = 0; i < count; ++i) {
     g[i] = 0x3c00 + (generator() % 1024) + 0x8000 * (i % 3 == 0);
     double x = 1.0 + (g[i] & 0x3ff) / 1024.0;
-    squares += x * x; // Exact: few bits.
+    squares += x * x; // Exact: the squares have few bits.
   }
   for (CpuLevel level : getLevels()) {
     LoadedKernels loaded(compile(level));
@@ -173,7 +173,7 @@ TEST_P(ManyTensors, GradientStatistics) {
     auto items = reinterpret_cast<LoadedKernels::Items>(loaded.find("k"));
     auto finish =
         reinterpret_cast<LoadedKernels::Finish>(loaded.find("k_finish"));
-    // None, an infinity, a NaN in the last element.
+    // The last element is finite, an infinity, or NaN.
     for (uint16_t last : {g.back(), uint16_t(0xfc00), uint16_t(0x7e00)}) {
       std::vector<uint16_t> gradients = g;
       gradients.back() = last;
@@ -194,7 +194,7 @@ TEST_P(ManyTensors, GradientStatistics) {
   }
 }
 
-TEST_F(KernelTest, ScalarsOfAnOptimizer) {
+TEST_F(KernelTest, ComputesScalarsOfAnOptimizer) {
   check((kAdamW + R"mlir(
     func.func private @k(%step: tensor<i64>, %lr: tensor<f64>, %scale: tensor<f32>,
                          %count: tensor<i64>, %bad: tensor<i1>)

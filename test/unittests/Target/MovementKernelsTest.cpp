@@ -1,4 +1,4 @@
-//===- MovementKernelsTest.cpp - kernels that move elements ---------------===//
+//===- MovementKernelsTest.cpp - Kernels that move elements ---------------===//
 
 #include "KernelTest.h"
 
@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, ElementFormat,
                          ::testing::Values("f32", "bf16", "f16", "f64", "i64",
                                            "i32", "i1"));
 
-TEST_P(ElementFormat, TransposesOfMatrices) {
+TEST_P(ElementFormat, TransposesMatrices) {
   for (auto [rows, columns] : {std::pair(16, 32), std::pair(33, 50),
                                std::pair(100, 3), std::pair(1, 20)}) {
     std::string from = std::to_string(rows) + "x" + std::to_string(columns),
@@ -36,8 +36,8 @@ TEST_P(ElementFormat, TransposesOfMatrices) {
   }
 }
 
-// Heads of attention: [batch, position, head, width] and back.
-TEST_P(ElementFormat, TransposesOfRows) {
+// Swaps the axes of positions and heads, as attention does.
+TEST_P(ElementFormat, TransposesRows) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<2x5x3x20x$T>) -> tensor<2x3x5x20x$T>
         attributes {binade.kernel = #binade.schedule<permute>} {
@@ -128,7 +128,7 @@ TEST_P(ElementFormat, GathersRows) {
         {}, GetParam() == std::string("i1") ? 2 : 9);
 }
 
-TEST_P(ElementFormat, GathersNumbers) {
+TEST_P(ElementFormat, GathersScalars) {
   check(with(R"mlir(
     func.func private @k(%t: tensor<9x$T>, %i: tensor<37xi32>) -> tensor<37x$T>
         attributes {binade.kernel = #binade.schedule<gather>} {
@@ -154,7 +154,7 @@ TEST_F(KernelTest, IndicesCountFromTheEndAndAreChecked) {
   };
   EXPECT_EQ(check(text, {table, indices({-9, -1, 0, 8})}), 0);
 
-  // The reference rejects these; nothing may be read from outside the table.
+  // These indices are invalid; the kernel must not read outside the table.
   for (int64_t bad : {int64_t(9), int64_t(-10), INT64_MAX, INT64_MIN}) {
     parse(text);
     FailureOr<CompiledKernels> compiled = compileKernels(*module, CpuOptions());

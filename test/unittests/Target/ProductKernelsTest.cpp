@@ -1,6 +1,6 @@
 //===- ProductKernelsTest.cpp - Generated kernels of matmuls --------------===//
 //
-// Against sums in f64: the error of a sum in f32, and of rounding.
+// Compares with sums in f64, within the error of an f32 sum and of rounding.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ static Product fma(GpuMatmul product, std::string why) {
   return {std::move(product), std::move(why)};
 }
 
-/// Of one matrix by another, each as it is or transposed.
+/// A matmul of two matrices, each of which may be transposed.
 static Product plain(int64_t m, int64_t n, int64_t k, DType lhs, DType rhs,
                      DType out, bool isLhsTransposed = false,
                      bool isRhsTransposed = false) {
@@ -90,7 +90,7 @@ static std::vector<Product> getProducts() {
                   e5m2 = DType::F8_E5M2;
   for (bool isLhs : {false, true})
     for (bool isRhs : {false, true}) {
-      // Accesses of 16 bytes; extents that they do not divide.
+      // Sizes with aligned 16-byte accesses, then sizes without.
       all.push_back(plain(64, 64, 64, bf16, bf16, bf16, isLhs, isRhs));
       all.push_back(plain(72, 40, 48, f16, f16, DType::F32, isLhs, isRhs));
       all.push_back(plain(67, 21, 45, bf16, bf16, DType::F32, isLhs, isRhs));
@@ -146,7 +146,7 @@ static std::vector<Product> getProducts() {
   return all;
 }
 
-/// Of any shape, with rows apart.
+/// Returns random cases of any shape, with padded rows.
 static std::vector<Product> drawProducts(int count) {
   std::mt19937 generator(29);
   auto draw = [&](int64_t low, int64_t high) {
@@ -190,8 +190,8 @@ static std::vector<Product> drawProducts(int count) {
   return all;
 }
 
-/// E4M3 operands as the library expects them. Scales of rows are contiguous
-/// along rows, those of blocks along terms, with padding.
+/// E4M3 operands in the layout of cuBLASLt. Scales of rows are contiguous along
+/// rows, scales of blocks along the contracted axis, with padding.
 static Product blocks(int64_t m, int64_t n, int64_t k, GpuScaleBlock block,
                       bool isInParts = false) {
   Product of =
@@ -213,14 +213,14 @@ static std::vector<Product> getProductsOfBlocks() {
   constexpr GpuScaleBlock rows = {1, 1, 128}, columns = {1, 128, 128},
                           turned = {128, 1, 128};
   std::vector<Product> all = {
-      // Partial steps, blocks of terms, rows and columns.
+      // Partial steps; partial blocks of terms, rows and columns.
       blocks(40, 24, 300, rows), blocks(36, 144, 272, columns),
       blocks(132, 32, 272, turned), blocks(20, 24, 100, columns),
       blocks(24, 40, 512, {32, 1, 32}),
       // Few rows or columns.
       blocks(5, 144, 300, columns), blocks(132, 8, 272, turned),
       blocks(4, 4, 16, rows),
-      // Parts are whole blocks of terms.
+      // Each part of split-K has whole blocks of terms.
       blocks(33, 48, 2050, columns, true), blocks(4, 144, 1500, columns, true)};
   // As many tiles as fill a device are large.
   all.push_back(blocks(20, 132 * 128 - 16, 40, {1, 128, 32}));
@@ -326,8 +326,8 @@ TEST_P(Products, AreWithinTheErrorOfSums) {
   }
 }
 
-/// A chip's conversions lead from codes to f16 at once; others compute with
-/// bits.
+/// FP8 is converted directly to f16: by an instruction if the chip has one,
+/// otherwise by integer arithmetic.
 TEST_F(RecordKernelsTest, OperandsOfEightBitsAreConvertedToF16) {
   GpuMatmul product = plain(256, 256, 256, DType::F8_E4M3, DType::F8_E5M2,
                             DType::F32, false, true)
@@ -344,7 +344,7 @@ TEST_F(RecordKernelsTest, OperandsOfEightBitsAreConvertedToF16) {
     EXPECT_FALSE(ptx.contains(".local"));
     EXPECT_EQ(ptx.contains("cvt.rn.f16x2.e4m3x2"), options.chip->hasFloat8);
     EXPECT_EQ(ptx.contains("cvt.rn.f16x2.e5m2x2"), options.chip->hasFloat8);
-    // Nothing goes by f32.
+    // No value is converted through f32.
     EXPECT_FALSE(ptx.contains("f16.f32\t") || ptx.contains("f16x2.f32\t"));
   }
 }
@@ -357,7 +357,7 @@ TEST_F(RecordKernelsTest, LongSumsOfFewTilesUseSplitK) {
     EXPECT_GT(query(33, 30, 1001, dtype), 0);
     EXPECT_EQ(query(33, 30, 200, dtype), 0);
     EXPECT_EQ(query(2048, 2048, 4096, dtype), 0);
-    // Of f32 for each part of at most 132 tiles, 64 x 64 or 128 x 128.
+    // At most 132 partial tiles of 128 x 128 f32.
     for (int64_t side : {64, 500, 768, 1024})
       EXPECT_LE(query(side, side, 100000, dtype), 132 * 128 * 128 * 4);
   }

@@ -1,4 +1,4 @@
-//===- RecordKernelsTest.cpp - kernels for records of a plan --------------===//
+//===- RecordKernelsTest.cpp - GPU kernels of records of a plan -----------===//
 
 #include "RecordKernelsTest.h"
 #include "binade/Simulator/Simulator.h"
@@ -88,7 +88,7 @@ double RecordKernelsTest::getUnit(DType dtype) {
 }
 
 TEST_F(RecordKernelsTest, CopiesWithStrides) {
-  // [2, 5, 300] to [300, 2, 5], two bytes each, from every second element.
+  // [2, 5, 300] to [300, 2, 5], 2-byte elements, with a source stride of 2.
   GpuCopy copy{2, {2, 5, 300}, {3000, 600, 2}, {5, 1, 10}};
   std::vector<int16_t> from(6000), to(3000, -1);
   std::iota(from.begin(), from.end(), 0);
@@ -97,7 +97,7 @@ TEST_F(RecordKernelsTest, CopiesWithStrides) {
     return std::vector<char>(start, start + x.size() * sizeof(int16_t));
   };
   std::vector<std::vector<char>> memories = {bytesOf(from), bytesOf(to)};
-  memories[0].resize(2 * 5999); // Nothing after the last one is read.
+  memories[0].resize(2 * 5999); // Nothing after the last element is read.
   run(compileGpuCopies(UnknownLoc::get(&context), copy, CudaOptions()),
       memories);
   std::memcpy(to.data(), memories[1].data(), memories[1].size());

@@ -1,4 +1,4 @@
-//===- RecordKernelsTest.h - kernels for records of a plan ------*- C++ -*-===//
+//===- RecordKernelsTest.h - GPU kernels of records of a plan ---*- C++ -*-===//
 
 #ifndef BINADE_TEST_UNITTESTS_TARGET_RECORDKERNELSTEST_H
 #define BINADE_TEST_UNITTESTS_TARGET_RECORDKERNELSTEST_H
@@ -14,16 +14,16 @@ class RecordKernelsTest : public ::testing::Test {
 protected:
   RecordKernelsTest();
 
-  /// Runs the only kernel of `compiled`, all its entries one after the other.
+  /// Runs all entries of the only kernel of `compiled` in sequence.
   void run(FailureOr<CompiledGpuKernels> compiled,
            std::vector<std::vector<char>> &memories);
 
-  /// Of the standard normal distribution, rounded to `dtype`: the bytes of a
-  /// tensor, and their values.
+  /// Returns the bytes of `count` values from the standard normal distribution,
+  /// rounded to `dtype`. `read` decodes such bytes.
   std::vector<char> draw(int64_t count, ::binade::DType dtype);
   static std::vector<double> read(const std::vector<char> &bytes,
                                   ::binade::DType dtype);
-  /// By how much rounding to `dtype` may change 1.
+  /// Returns the unit roundoff of `dtype`.
   static double getUnit(::binade::DType dtype);
 
   MLIRContext context;

@@ -1,4 +1,4 @@
-//===- ReductionKernelsTest.cpp - sums over rows, and over everything -----===//
+//===- ReductionKernelsTest.cpp - Column and full reductions --------------===//
 
 #include "KernelTest.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Number of rows and of columns; enough rows for several partial results.
+/// Numbers of rows and columns, with enough rows for several partial results.
 class Matrix : public KernelTest,
                public ::testing::WithParamInterface<std::pair<int, int>> {
 protected:
@@ -80,7 +80,7 @@ TEST_P(Matrix, ChannelsLastGradients) {
     })mlir"));
 }
 
-// The middle axis: a batch of matrices.
+// Sums over the middle axis: a batch of matrices.
 TEST_P(Matrix, BatchedColumns) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<3x$Rx$Cxf32>) -> tensor<3x$Cxf32>
@@ -90,7 +90,7 @@ TEST_P(Matrix, BatchedColumns) {
     })mlir"));
 }
 
-// Each column is divided by its sum: what is stored needs all rows.
+// Each element is divided by the sum of its column, which needs all rows.
 TEST_P(Matrix, SoftmaxOfColumns) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<2x$Rx$Cxf32>) -> (tensor<2x$Rx$Cxf32>, tensor<2x$Cxbf16>)
@@ -107,7 +107,7 @@ TEST_P(Matrix, SoftmaxOfColumns) {
     })mlir"));
 }
 
-TEST_P(Matrix, EverythingAtOnce) {
+TEST_P(Matrix, FullReductionWithElementwiseResult) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<2x$Rx$Cxf32>, %b: tensor<$Cxf32>)
         -> (tensor<f32>, tensor<f32>, tensor<2x$Rx$Cxf32>)
@@ -120,8 +120,8 @@ TEST_P(Matrix, EverythingAtOnce) {
     })mlir"));
 }
 
-// A large offset leaves nothing of a variance that is computed from squares in
-// f32.
+// With a large mean, a variance that is computed from a sum of squares in f32
+// would lose all its bits to cancellation.
 TEST_F(KernelTest, VarianceFarFromZero) {
   Tensor x(RankedTensorType::get({900, 8}, Float32Type::get(&context)));
   for (int64_t i = 0; i < x.getNumElements(); ++i)

@@ -1,4 +1,4 @@
-//===- RowKernelsTest.cpp - elementwise kernels and row reductions --------===//
+//===- RowKernelsTest.cpp - Elementwise kernels and row reductions --------===//
 
 #include "KernelTest.h"
 
@@ -6,11 +6,11 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Row lengths around one vector, without and with a narrower last one.
+/// Row lengths around that of a vector, with and without a partial last vector.
 class RowLength : public KernelTest,
                   public ::testing::WithParamInterface<int64_t> {
 protected:
-  /// `text` with the row length for N, and `element` for T.
+  /// Replaces $N by the row length and $T by `element`.
   std::string with(std::string text, StringRef element = "f32") {
     auto replace = [&](StringRef what, const std::string &by) {
       for (size_t at; (at = text.find(what.str())) != std::string::npos;)
@@ -123,8 +123,8 @@ TEST_P(RowLength, CrossEntropyGradient) {
         {}, GetParam());
 }
 
-// A narrow value is rounded although the kernel never stores it.
-TEST_P(RowLength, RoundsInside) {
+// A narrow intermediate value is rounded although it is not stored.
+TEST_P(RowLength, RoundsIntermediateValues) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<3x$Nxbf16>, %y: tensor<3x$Nxbf16>) -> tensor<3x$Nxf32>
         attributes {binade.kernel = #binade.schedule<elementwise>} {
@@ -135,7 +135,7 @@ TEST_P(RowLength, RoundsInside) {
     })mlir"));
 }
 
-// The residual is a result, and what the reductions read.
+// The sum with the residual is both a result and the input of the reductions.
 TEST_P(RowLength, ResidualAndLayerNorm) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<5x$Nxf32>, %y: tensor<5x$Nxbf16>, %s: tensor<$Nxf32>)
@@ -162,7 +162,7 @@ TEST_P(RowLength, Dropout) {
         {}, int64_t(1) << 40);
 }
 
-// Sums over the batch and the rows of a channel, which is the item.
+// Each work item is a channel; it sums over the batch and the channel's rows.
 TEST_P(RowLength, ChannelStatistics) {
   check(with(R"mlir(
     func.func private @k(%x: tensor<4x3x2x$Nxf32>) -> (tensor<3xf32>, tensor<3xf32>)
@@ -205,7 +205,7 @@ TEST_F(KernelTest, LongRowsInBlocks) {
     })mlir");
 }
 
-// A label out of range is reported, unless it is to be ignored; the losses
+// A label out of range is reported unless it is the ignored label. The losses
 // of the other rows do not change.
 TEST_F(KernelTest, LabelsAreChecked) {
   const char *text = R"mlir(

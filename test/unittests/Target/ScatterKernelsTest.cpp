@@ -1,4 +1,4 @@
-//===- ScatterKernelsTest.cpp - kernels that add up rows by index ---------===//
+//===- ScatterKernelsTest.cpp - Kernels that add rows by index ------------===//
 
 #include "KernelTest.h"
 #include <cstring>
@@ -7,17 +7,17 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-/// Formats of gradient and table.
+/// The formats of gradient and table.
 using Formats = std::pair<const char *, const char *>;
 
 class Scatter : public KernelTest,
                 public ::testing::WithParamInterface<Formats> {
 protected:
   struct Case {
-    std::vector<int64_t> indices; ///< Shape.
+    std::vector<int64_t> indices; ///< Their shape.
     int64_t rows;
-    std::vector<int64_t> row; ///< Shape.
-    int64_t limit = 0;        ///< Of the indices drawn; `rows` where 0.
+    std::vector<int64_t> row; ///< Their shape.
+    int64_t limit = 0;        ///< Indices are below it; 0 means `rows`.
     const char *integer = "i64";
   };
 
@@ -54,19 +54,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Formats("f16", "f16"), Formats("bf16", "f32"),
                       Formats("f32", "f16"), Formats("f64", "f64")));
 
-TEST_P(Scatter, AllRowsInOneBlock) {
+TEST_P(Scatter, TablesThatFitOneBlock) {
   EXPECT_EQ(check({{300}, 65, {48}}), 0);
   EXPECT_EQ(check({{3, 7}, 5, {128}}), 0);              // Blocks of columns.
-  EXPECT_EQ(check({{2, 3, 5}, 4, {100}, 0, "i32"}), 0); // A narrower last one.
+  EXPECT_EQ(check({{2, 3, 5}, 4, {100}, 0, "i32"}), 0); // A partial last block.
   EXPECT_EQ(check({{40}, 9, {1}}), 0);
   EXPECT_EQ(check({{40}, 9, {}}), 0);
   EXPECT_EQ(check({{}, 9, {20}}), 0);
 }
 
-TEST_P(Scatter, BlocksOfRows) {
+TEST_P(Scatter, TablesOfSeveralBlocks) {
   EXPECT_EQ(check({{100}, 1000, {40}}), 0);
   EXPECT_EQ(check({{2, 33}, 600, {4, 130}, 0, "i32"}), 0);
-  EXPECT_EQ(check({{31}, 520, {1040}}), 0); // Blocks of columns too.
+  EXPECT_EQ(check({{31}, 520, {1040}}), 0); // Also blocks of columns.
   EXPECT_EQ(check({{20}, 700, {}}), 0);
 }
 
@@ -75,7 +75,7 @@ TEST_P(Scatter, ManyUpdatesOfOneRow) {
   EXPECT_EQ(check({{500}, 30, {40}, 1}), 0);
 }
 
-TEST_P(Scatter, NoRows) {
+TEST_P(Scatter, EmptyTensors) {
   EXPECT_EQ(check({{0}, 7, {20}, 1}), 0);
   EXPECT_EQ(check({{0}, 0, {20}, 1}), 0);
   EXPECT_EQ(check({{5}, 7, {0}, 1}), 0);
@@ -91,8 +91,8 @@ struct ScatterOfFloats : KernelTest {
     return std::make_shared<Tensor>(std::move(tensor));
   }
 
-  /// Runs the kernel for a table of `rows` rows of 20 numbers, and expects the
-  /// bits of the plain loop, which leaves out what is in no row.
+  /// Runs the kernel for a table of `rows` rows of 20 values, and expects the
+  /// bits of a sequential loop that skips indices out of range.
   void expectPlainSums(ArrayRef<int64_t> indices, int64_t rows) {
     int64_t width = 20, count = indices.size();
     std::string table = "tensor<" + std::to_string(rows) + "x20xf32>",
