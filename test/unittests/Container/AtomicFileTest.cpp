@@ -1,6 +1,6 @@
-//===- AtomicFileTest.cpp - Write a file completely or not at all ---------===//
-// Every system call on the way is made to fail, one after the other: nothing
-// of the attempt may be left, and the older file stays.
+//===- AtomicFileTest.cpp - Atomic writes of files ------------------------===//
+// Each system call of a write fails in turn. The failed write must leave no
+// files and must not change an older file.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Container/AtomicFile.h"
@@ -16,11 +16,11 @@ using namespace binade;
 using test::TemporaryDirectory;
 
 namespace {
-/// Counts calls while it counts down; the call that meets zero fails.
+/// Injects one fault: the system call after `countdown` others fails.
 struct Fault {
   int countdown = -1;
   int number = 0;
-  std::string failed; ///< The call that did.
+  std::string failed; ///< The name of the call that failed.
 
   bool strikes(const char *name) {
     if (countdown < 0 || countdown-- > 0)
@@ -42,7 +42,7 @@ extern "C" {
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
   if (fault.strikes("pwrite"))
     return -1;
-  // Short writes are what a system may do at any time.
+  // The system may write less than requested.
   static auto *next = original<decltype(pwrite)>("pwrite");
   return next(fd, data, size > 7 ? size / 2 : size, offset);
 }
@@ -68,7 +68,7 @@ static Result<void> writeExample(const std::string &path) {
   return writeSafetensors(path, tensors);
 }
 
-TEST(AtomicFile, EveryCallMayFail) {
+TEST(AtomicFile, AFailedCallLeavesNoFilesBehind) {
   for (int number : {ENOSPC, EIO, EDQUOT, EFBIG}) {
     TemporaryDirectory directory;
     std::string path = directory / "out";
@@ -95,7 +95,7 @@ TEST(AtomicFile, EveryCallMayFail) {
           << error.message;
       EXPECT_EQ(error.notes.size(),
                 number == ENOSPC || number == EDQUOT ? 1u : 0u);
-      if (failed == "fsync directory") // The file is whole already.
+      if (failed == "fsync directory") // The new file is complete.
         EXPECT_TRUE(Safetensors::open(path));
       else
         EXPECT_EQ(test::readFile(path), "old") << failed;
@@ -106,7 +106,7 @@ TEST(AtomicFile, EveryCallMayFail) {
   }
 }
 
-TEST(AtomicFile, InterruptedWritesGoOn) {
+TEST(AtomicFile, InterruptedWritesContinue) {
   TemporaryDirectory directory;
   for (int n = 0; n < 3; ++n) {
     fault = {n, EINTR, ""};
@@ -120,13 +120,13 @@ TEST(AtomicFile, InterruptedWritesGoOn) {
 TEST(AtomicFile, FileSystemsThatCannotSyncDirectoriesAreAccepted) {
   TemporaryDirectory directory;
   ASSERT_TRUE(writeTextFile(directory / "f", ""));
-  fault = {2, EINVAL, ""}; // fsync, rename, fsync of the directory.
+  fault = {2, EINVAL, ""}; // The third call syncs the directory.
   EXPECT_TRUE(writeTextFile(directory / "f", ""));
   EXPECT_EQ(fault.failed, "fsync directory");
   fault = {};
 }
 
-TEST(AtomicFile, PathsThatCannotBeWritten) {
+TEST(AtomicFile, PathsThatCannotBeWrittenAreReported) {
   TemporaryDirectory directory;
   Result<void> missing = writeTextFile(directory / "none/f", "x");
   ASSERT_FALSE(missing);
@@ -142,12 +142,12 @@ TEST(AtomicFile, PathsThatCannotBeWritten) {
 
 TEST(AtomicFile, NamesOfAnyLengthAreWritten) {
   TemporaryDirectory directory;
-  std::string name(255, 'n'); // As long as a file system allows.
+  std::string name(255, 'n'); // The limit of file systems.
   ASSERT_TRUE(writeTextFile(directory / name, "x"));
   EXPECT_EQ(directory.list(), std::vector<std::string>{name});
 }
 
-TEST(AtomicFile, ThePermissionsOfAnOlderFileStay) {
+TEST(AtomicFile, ThePermissionsOfAnOlderFileAreKept) {
   TemporaryDirectory directory;
   auto modeOf = [&](const std::string &path) {
     struct stat info;

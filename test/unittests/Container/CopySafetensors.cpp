@@ -1,6 +1,6 @@
-//===- CopySafetensors.cpp - Read a file and write it anew ----------------===//
-// A program for the tests that compare with the Python package:
-// `binade-copy-safetensors IN OUT [--diag=json]`.
+//===- CopySafetensors.cpp - Copies a safetensors file --------------------===//
+// `binade-copy-safetensors IN OUT [--diag=json]` reads a file and writes its
+// tensors to another, for tests that compare with the Python package.
 //===----------------------------------------------------------------------===//
 
 #include "binade/Container/Safetensors.h"
@@ -16,7 +16,7 @@ static Result<void> copy(const std::string &from, const std::string &to) {
       SafetensorsWriter::create(to, file->getTensors(), file->getMetadata());
   if (!writer)
     return writer.takeError();
-  // In pieces, as large tensors are handled.
+  // Copy in pieces, as is done for large tensors.
   std::vector<std::byte> buffer(1 << 16);
   for (std::size_t i = 0; i < file->getTensors().size(); ++i) {
     const TensorInfo &tensor = file->getTensors()[i];

@@ -11,7 +11,7 @@
 
 using namespace binade;
 
-TEST(DType, NamesAndSizesAreThoseOfTheFormat) {
+TEST(DType, NamesAndSizesMatchTheFormat) {
   struct {
     const char *name;
     std::size_t bytes;
@@ -39,7 +39,7 @@ TEST(DType, UnknownNamesHaveNoType) {
     EXPECT_FALSE(parseDType(name)) << name;
 }
 
-/// The value of f16 bits by the definition of the format.
+/// Returns the value of f16 bits after the definition of the format.
 static double f16Value(unsigned bits) {
   int exponent = (bits >> 10) & 31;
   double fraction = bits & 0x3ff;
@@ -50,7 +50,7 @@ static double f16Value(unsigned bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-TEST(FloatConversion, EveryF16IsDecodedByItsDefinition) {
+TEST(FloatConversion, AllF16ValuesAreDecoded) {
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     float value = f16ToFloat(static_cast<std::uint16_t>(bits));
     double expected = f16Value(bits);
@@ -65,14 +65,14 @@ TEST(FloatConversion, EveryF16IsDecodedByItsDefinition) {
   }
 }
 
-// Between neighbours a and b of one sign, everything up to the middle goes to
-// one side and everything after it to the other; the middle goes to the even.
+// Checks the midpoint of each pair of neighbours, which rounds to even, and the
+// values next to it, which round to the nearer neighbour.
 TEST(FloatConversion, F16RoundsToNearestEvenBetweenAllNeighbours) {
   for (unsigned sign : {0u, 0x8000u})
     for (unsigned bits = 0; bits < 0x7c00; ++bits) {
       double low = f16Value(bits), high = f16Value(bits + 1);
       if (bits == 0x7bff)
-        high = 65536; // What the next number would be without an end.
+        high = 65536; // The next value if the exponent were unbounded.
       double middle = (low + high) / 2;
       auto round = [&](double x) {
         return floatToF16(static_cast<float>(sign ? -x : x));
@@ -109,15 +109,15 @@ TEST(FloatConversion, BF16KeepsInfinityAndMakesNaNQuiet) {
     EXPECT_EQ(floatToBF16(std::bit_cast<float>(nan)), 0x7fc0);
 }
 
-TEST(FloatConversion, EveryBF16IsTheUpperHalfOfAFloat) {
+TEST(FloatConversion, AllBF16ValuesAreTheUpperHalfOfAFloat) {
   for (unsigned bits = 0; bits < 0x10000; ++bits)
     ASSERT_EQ(std::bit_cast<std::uint32_t>(
                   bf16ToFloat(static_cast<std::uint16_t>(bits))),
               bits << 16);
 }
 
-/// The magnitude of the codes 0 to 0x7f by the definition of the format, as if
-/// it had no end.
+/// Returns the magnitude of the bytes 0 to 0x7f by the definition of the
+/// format, as if it had no infinity or NaN.
 static double byteValue(unsigned code, unsigned fractionBits, int bias) {
   int exponent = static_cast<int>(code >> fractionBits);
   int fraction = static_cast<int>(code & ((1u << fractionBits) - 1));
@@ -135,7 +135,7 @@ static void checkBytes(ByteFormat format, unsigned fractionBits, int bias,
       auto round = [&](double x) {
         return floatToByte(static_cast<float>(sign ? -x : x), format);
       };
-      // What the next number would be, beyond the largest too.
+      // `high` is the next value, which may exceed the largest one.
       double low = byteValue(code, fractionBits, bias);
       double high = byteValue(code + 1, fractionBits, bias);
       double middle = (low + high) / 2;
@@ -159,9 +159,9 @@ TEST(FloatConversion, BytesRoundToNearestEvenBetweenAllNeighbours) {
   checkBytes(kE5M2, 2, 15, 57344);
 }
 
-// What ml_dtypes makes of them, but that nothing is infinite and NaN has no
-// sign.
-TEST(FloatConversion, BytesOfKnownNumbers) {
+// The expected bytes are those of ml_dtypes, except that overflow gives NaN,
+// not infinity, and NaN has no sign.
+TEST(FloatConversion, BytesOfKnownValuesAreEncoded) {
   struct {
     float value;
     unsigned e4m3, e5m2;

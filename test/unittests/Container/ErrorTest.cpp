@@ -38,7 +38,7 @@ TEST(Error, JsonIsOneRecordInOneLine) {
   EXPECT_FALSE(warning.contains("exit_code"));
 }
 
-TEST(Error, AReferringFileTakesThePlaceOfTheOther) {
+TEST(Error, ErrorsNameTheReferringFileFirst) {
   Error error{"w.bin", "too short", ExitCode::IO, "byte 7", {"note"}};
   error = std::move(error).seenFrom("m.onnx", "tensor 'w'");
   EXPECT_EQ(render(error), "m.onnx:tensor 'w': error: w.bin:byte 7: too short\n"
@@ -46,7 +46,7 @@ TEST(Error, AReferringFileTakesThePlaceOfTheOther) {
   EXPECT_EQ(error.exitCode, ExitCode::IO);
 }
 
-TEST(Error, ErrnoDecidesTheExitCode) {
+TEST(Error, ErrnoDeterminesTheExitCode) {
   Error error = systemError("a/b", "cannot open", ENOENT);
   EXPECT_EQ(render(error),
             "a/b: error: cannot open: No such file or directory");

@@ -1,4 +1,4 @@
-//===- ExternalFileTest.cpp - Read files by copying -----------------------===//
+//===- ExternalFileTest.cpp - Reading of external data files --------------===//
 
 #include "binade/Container/ExternalFile.h"
 #include "Mentions.h"
@@ -48,7 +48,7 @@ TEST(ExternalFile, RangesAreChecked) {
             "10 bytes");
 }
 
-TEST(ExternalFile, AFileThatShrinksIsAnErrorNotAFault) {
+TEST(ExternalFile, AFileThatShrinksIsAnErrorNotACrash) {
   TemporaryDirectory root;
   test::writeFile(root / "w.bin", std::string(100000, 'x'));
   Result<ExternalFile> file = openFile(root / "w.bin");
@@ -74,7 +74,7 @@ TEST(ExternalFile, ALfsPointerIsRecognised) {
   EXPECT_MENTIONS(range.error().notes[0], "git lfs pull");
 }
 
-TEST(ExternalFile, TextHasALimit) {
+TEST(ExternalFile, TextLongerThanTheLimitIsRejected) {
   TemporaryDirectory root;
   test::writeFile(root / "t", "12345");
   Result<ExternalFile> file = openFile(root / "t");
@@ -83,7 +83,7 @@ TEST(ExternalFile, TextHasALimit) {
   EXPECT_EQ(readText(*file, 4).error().exitCode, ExitCode::Resources);
 }
 
-TEST(ExternalFile, OffsetsAreDigitsOnly) {
+TEST(ExternalFile, OffsetsMayOnlyContainDigits) {
   EXPECT_EQ(parseDecimal("0"), 0u);
   EXPECT_EQ(parseDecimal("0042"), 42u);
   EXPECT_EQ(parseDecimal("18446744073709551615"), ~std::uint64_t(0));

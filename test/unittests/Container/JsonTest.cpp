@@ -10,7 +10,7 @@ static std::string diagnose(std::string_view text, JsonLimits limits = {}) {
   return value ? "accepted" : render(value.error());
 }
 
-TEST(Json, ValuesOfAllKinds) {
+TEST(Json, ParsesValuesOfAllKinds) {
   auto value = parseJson(
       R"( {"a": [1, -2, 2.5, true, null, "x\u00e9"], "b": {"c": []}} )", "f");
   ASSERT_TRUE(value);
@@ -24,7 +24,7 @@ TEST(Json, ValuesOfAllKinds) {
   EXPECT_TRUE(parseJson("7", "f"));
 }
 
-TEST(Json, SyntaxErrorsCarryTheByte) {
+TEST(Json, SyntaxErrorsNameTheByte) {
   std::string message = diagnose("{\"a\": }");
   EXPECT_TRUE(message.starts_with("f.json:byte 7: error: not valid JSON: "))
       << message;
@@ -55,7 +55,7 @@ TEST(Json, SyntaxErrorsCarryTheByte) {
   EXPECT_NE(diagnose(std::string_view("1\0", 2)), "accepted");
 }
 
-TEST(Json, NumbersHaveToBeFinite) {
+TEST(Json, NonFiniteNumbersAreRejected) {
   for (const char *text : {"NaN", "[Infinity]", "-Infinity", "[1e999]", "inf"})
     EXPECT_NE(diagnose(text).find("error: not valid JSON"), std::string::npos)
         << text;

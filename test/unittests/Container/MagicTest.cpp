@@ -1,4 +1,4 @@
-//===- MagicTest.cpp - Recognise files given in place of others -----------===//
+//===- MagicTest.cpp - Recognition of file types --------------------------===//
 
 #include "binade/Container/Magic.h"
 #include "gtest/gtest.h"
@@ -9,7 +9,7 @@ static std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-TEST(Magic, CommonMistakesAreNamed) {
+TEST(Magic, CommonFileTypesAreNamed) {
   using namespace std::string_view_literals;
   struct {
     std::string_view head, name;

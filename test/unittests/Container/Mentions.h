@@ -1,4 +1,4 @@
-//===- Mentions.h - Check a part of a message -------------------*- C++ -*-===//
+//===- Mentions.h - Checks a part of a message ------------------*- C++ -*-===//
 
 #ifndef BINADE_TEST_CONTAINER_MENTIONS_H
 #define BINADE_TEST_CONTAINER_MENTIONS_H
@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include <string>
 
-/// Expects `text` to contain `part` and shows it when it does not.
+/// Expects `text` to contain `part`; prints it if it does not.
 #define EXPECT_MENTIONS(text, part)                                            \
   EXPECT_PRED2(                                                                \
       [](const std::string &whole, const std::string &wanted) {                \

@@ -31,13 +31,13 @@ template <typename Float> static void searchFloats(DType dtype) {
   EXPECT_EQ(find(dtype, some, false).first, 3u);
 }
 
-TEST(NonFinite, WideFloats) {
+TEST(NonFinite, FindsNonFiniteWideFloats) {
   searchFloats<double>(DType::F64);
   searchFloats<float>(DType::F32);
 }
 
-// Compares every code with what the C library says of its value.
-TEST(NonFinite, NarrowFloats) {
+// Compares all 16-bit patterns with the exponent of f16 or `std::isfinite`.
+TEST(NonFinite, FindsNonFiniteNarrowFloats) {
   for (unsigned code = 0; code < 0x10000; ++code) {
     auto bits = static_cast<std::uint16_t>(code);
     unsigned exponent = code >> 10 & 31;
@@ -58,7 +58,7 @@ TEST(NonFinite, OtherTypesHaveNone) {
   EXPECT_EQ(find<std::uint8_t>(DType::F8_E5M2, {0x7c}).count, 0u);
 }
 
-TEST(NonFinite, IsDescribed) {
+TEST(NonFinite, DescribesTheCountAndTheFirst) {
   EXPECT_EQ((NonFinite{1, 7}).describe(),
             "1 value that is not finite, the first as element 7");
   EXPECT_EQ((NonFinite{20, 0}).describe(),

@@ -1,4 +1,4 @@
-//===- NumbersTest.cpp - Numbers in messages, and which are legal ---------===//
+//===- NumbersTest.cpp - Formatting and ranges of numbers -----------------===//
 
 #include "binade/Container/Numbers.h"
 #include "gtest/gtest.h"
@@ -8,7 +8,7 @@
 
 using namespace binade;
 
-TEST(Numbers, AreShortAndReadBackAsThemselves) {
+TEST(Numbers, AreFormattedShortestThatRoundTrips) {
   EXPECT_EQ(formatNumber(0.1), "0.1");
   EXPECT_EQ(formatNumber(1e-8), "1e-08");
   EXPECT_EQ(formatNumber(-3), "-3");
@@ -17,7 +17,7 @@ TEST(Numbers, AreShortAndReadBackAsThemselves) {
     EXPECT_EQ(std::strtod(formatNumber(number).c_str(), nullptr), number);
 }
 
-TEST(Numbers, RangesSayWhatIsWrong) {
+TEST(Numbers, RangesExplainViolations) {
   NumberRange range{0.0, 1.0, {}};
   EXPECT_EQ(range.explainViolation("x", 0.0), "");
   EXPECT_EQ(range.explainViolation("x", 1.0), "");
@@ -46,7 +46,7 @@ TEST(Numbers, BytesHaveUnits) {
     EXPECT_EQ(parseBytes(text), std::nullopt) << text;
 }
 
-TEST(Numbers, BudgetsAreBytesOrParts) {
+TEST(Numbers, BudgetsAreBytesOrPercentages) {
   EXPECT_EQ(parseBudget("60%", 200), 120u);
   EXPECT_EQ(parseBudget("12.5%", 200), 25u);
   EXPECT_EQ(parseBudget("1KiB", 200), 1024u);

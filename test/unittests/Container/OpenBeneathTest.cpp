@@ -1,4 +1,4 @@
-//===- OpenBeneathTest.cpp - Open files named by a model ------------------===//
+//===- OpenBeneathTest.cpp - Opening of files named by a model ------------===//
 
 #include "Mentions.h"
 #include "TemporaryDirectory.h"
@@ -17,7 +17,7 @@
 using namespace binade;
 using test::TemporaryDirectory;
 
-/// Both ways of resolving a path have to decide alike.
+/// Runs each test with openat2 and with a walk through the directories.
 class OpenBeneath : public ::testing::TestWithParam<bool> {
 protected:
   OpenBeneath() {
@@ -33,7 +33,7 @@ protected:
                        {.allowHardLinks = links, .walk = GetParam()});
   }
 
-  /// The message, after checking that the model is to blame.
+  /// Returns the message of a refusal whose exit code blames the model.
   std::string refuse(const std::string &location) {
     Result<ExternalFile> file = open(location);
     if (file)
@@ -69,7 +69,7 @@ TEST_P(OpenBeneath, AnEmptyDirectoryIsTheCurrentOne) {
   EXPECT_EQ(file->getPath(), "w.bin");
 }
 
-TEST_P(OpenBeneath, PathsThatLeaveAreRefused) {
+TEST_P(OpenBeneath, PathsOutsideTheDirectoryAreRefused) {
   for (const char *location : {"..", "../secret", "sub/../../secret",
                                "sub/../w.bin", "sub/..", "./../secret"})
     EXPECT_MENTIONS(refuse(location), "'..' component");
@@ -98,7 +98,7 @@ TEST_P(OpenBeneath, SymbolicLinksAreRefusedEverywhere) {
   for (const char *location : {"absolute", "final", "inside", "up/secret",
                                "middle/v.bin", "dangling", "middle/none"})
     EXPECT_MENTIONS(refuse(location), "symbolic link");
-  // The directory is the user's: how they reach it is their affair.
+  // The user names the directory; links in its own path are allowed.
   fs::create_directory_symlink("model", root / "alias");
   EXPECT_TRUE(openBeneath(root / "alias", "w.bin", {.walk = GetParam()}));
 }
@@ -119,7 +119,7 @@ TEST_P(OpenBeneath, HardLinksNeedPermission) {
 }
 
 TEST_P(OpenBeneath, OnlyRegularFilesAreAccepted) {
-  // The FIFO has no writer: a blocking open would wait for ever.
+  // The FIFO has no writer: a blocking open would hang.
   ASSERT_EQ(::mkfifo((root / "model/fifo").c_str(), 0600), 0);
   EXPECT_MENTIONS(refuse("fifo"), "found a FIFO");
   EXPECT_MENTIONS(refuse("sub"), "found a directory");
@@ -132,7 +132,7 @@ TEST_P(OpenBeneath, OnlyRegularFilesAreAccepted) {
       0);
   EXPECT_MENTIONS(refuse("socket"), "found a socket");
   ::close(socket);
-  // Devices are to be had only by root, who may run these tests or not.
+  // Only root could create a device, so use an existing one.
   Result<ExternalFile> device =
       openBeneath("/dev", "zero", {.walk = GetParam()});
   ASSERT_FALSE(device);
@@ -151,8 +151,8 @@ TEST_P(OpenBeneath, MissingFilesAndDirectoriesAreNamed) {
   EXPECT_MENTIONS(file.error().message, "cannot open the directory");
 }
 
-// A link takes turns with the file of the same name. Whatever the moment, what
-// is read comes from inside.
+// Another thread alternately renames a link and a file to the same name. At any
+// time, either the file in the directory is opened or the open is refused.
 TEST_P(OpenBeneath, ALinkSwappedInBetweenIsNeverFollowed) {
   std::string target = root / "model/t.bin", link = root / "model/link",
               file = root / "model/file";
@@ -166,7 +166,7 @@ TEST_P(OpenBeneath, ALinkSwappedInBetweenIsNeverFollowed) {
     }
   });
   int opened = 0, refused = 0;
-  // On a busy machine the other thread may have to wait for its turn.
+  // On a busy machine the other thread may run late.
   auto enough = [&](int i) { return i >= 100000 && opened && refused; };
   for (int i = 0; !enough(i) && i < 5000000; ++i) {
     Result<ExternalFile> result = open("t.bin");
@@ -183,7 +183,7 @@ TEST_P(OpenBeneath, ALinkSwappedInBetweenIsNeverFollowed) {
   EXPECT_GT(refused, 0);
 }
 
-TEST(OpenBeneathErrors, PermissionIsAMatterOfTheSystem) {
+TEST(OpenBeneathErrors, MissingPermissionIsAnErrorOfTheSystem) {
   TemporaryDirectory root;
   test::writeFile(root / "w.bin", "weights");
   ::chmod((root / "w.bin").c_str(), 0);
@@ -198,8 +198,8 @@ TEST(OpenBeneathErrors, PermissionIsAMatterOfTheSystem) {
   EXPECT_MENTIONS(file.error().message, "Permission denied");
 }
 
-// A kernel that lacks the call, or a sandbox that forbids it, is simulated by
-// a filter of system calls in a child process.
+// Simulates a kernel without openat2, or a sandbox that forbids it, by a filter
+// of system calls in a child process.
 static bool opensWithoutOpenat2(const std::string &directory, int number) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -210,7 +210,7 @@ static bool opensWithoutOpenat2(const std::string &directory, int number) {
   sock_fprog filter = {std::size(program), program};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-    return true; // No filters here: nothing to see.
+    return true; // This system has no filters: nothing to test.
   return openBeneath(directory, "sub/w.bin") &&
          !openBeneath(directory, "link/w.bin");
 }

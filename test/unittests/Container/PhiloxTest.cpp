@@ -6,7 +6,7 @@
 using namespace binade;
 
 // The known answers that Random123 publishes for philox4x32-10.
-TEST(Philox, PublishedVectors) {
+TEST(Philox, MatchesPublishedVectors) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
             (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));

@@ -1,11 +1,11 @@
-//===- PrintableTest.cpp - Text from files made safe to show --------------===//
+//===- PrintableTest.cpp - Escaping of text from files --------------------===//
 
 #include "binade/Container/Printable.h"
 #include "gtest/gtest.h"
 
 using namespace binade;
 
-TEST(Printable, WhatDisturbsATerminalIsEscaped) {
+TEST(Printable, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("h.0.attn"), "h.0.attn");
   EXPECT_EQ(printable("größe/重み"), "größe/重み");
   EXPECT_EQ(printable("\x1b[31m"), "\\x1b[31m");
@@ -17,7 +17,7 @@ TEST(Printable, WhatDisturbsATerminalIsEscaped) {
   EXPECT_EQ(quote("it's"), "'it\\'s'");
 }
 
-TEST(Printable, GlobsOfNamesAreYaml) {
+TEST(Printable, GlobsAreQuotedForYaml) {
   EXPECT_EQ(quoteGlob("h.0/MatMul"), R"("h.0/MatMul")");
   EXPECT_EQ(quoteGlob("it's größe"), R"("it's größe")");
   EXPECT_EQ(quoteGlob(R"(a*b?[0]{c}\")"), R"("a\\*b\\?\\[0]\\{c}\\\\\"")");

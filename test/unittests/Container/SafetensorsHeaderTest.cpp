@@ -1,11 +1,11 @@
-//===- SafetensorsHeaderTest.cpp - Hostile headers ------------------------===//
+//===- SafetensorsHeaderTest.cpp - Invalid headers ------------------------===//
 
 #include "Mentions.h"
 #include "binade/Container/Safetensors.h"
 
 using namespace binade;
 
-/// A file of a header and so many bytes of data.
+/// Returns a file with `header` and `dataBytes` bytes of data.
 static std::string fileOf(std::string_view header, std::size_t dataBytes = 0) {
   std::uint64_t length = header.size();
   std::string text(reinterpret_cast<const char *>(&length), 8);
@@ -26,12 +26,12 @@ static std::string diagnose(std::string_view header,
   return diagnoseFile(fileOf(header, dataBytes));
 }
 
-/// One U8 tensor "a" with other parts as given.
+/// Returns a header with one tensor "a" with the given keys.
 static std::string tensor(std::string_view parts) {
   return "{\"a\":{" + std::string(parts) + "}}";
 }
 
-TEST(SafetensorsHeader, TheSmallestFiles) {
+TEST(SafetensorsHeader, TheSmallestFilesAreAccepted) {
   EXPECT_EQ(diagnose("{}"), "accepted");
   EXPECT_EQ(diagnose("{}   "), "accepted");
   EXPECT_EQ(diagnose(R"({"__metadata__":{}})"), "accepted");
@@ -72,7 +72,7 @@ TEST(SafetensorsHeader, InvalidJsonIsRejected) {
                                           "object");
 }
 
-TEST(SafetensorsHeader, KeysAreGivenOnce) {
+TEST(SafetensorsHeader, RepeatedKeysAreRejected) {
   std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   EXPECT_MENTIONS(diagnose("{\"a\":" + entry + ",\"a\":" + entry + "}"),
                   "key 'a' is given twice");
@@ -84,7 +84,7 @@ TEST(SafetensorsHeader, KeysAreGivenOnce) {
       "key 'dtype' is given twice");
 }
 
-TEST(SafetensorsHeader, EntriesAreComplete) {
+TEST(SafetensorsHeader, IncompleteEntriesAreRejected) {
   EXPECT_MENTIONS(diagnose(tensor(R"("shape":[],"data_offsets":[0,1])"), 1),
                   "'dtype'");
   EXPECT_MENTIONS(
@@ -109,14 +109,14 @@ TEST(SafetensorsHeader, EntriesAreComplete) {
                     "two whole numbers");
 }
 
-TEST(SafetensorsHeader, TypesHaveToBeKnown) {
+TEST(SafetensorsHeader, UnknownTypesAreRejected) {
   std::string message =
       diagnose(tensor(R"("dtype":"C64","shape":[1],"data_offsets":[0,8])"), 8);
   EXPECT_MENTIONS(message, "f:tensor 'a': error: unknown element type 'C64'\n");
   EXPECT_MENTIONS(message, "note: known types: F64 F32 F16 BF16");
 }
 
-TEST(SafetensorsHeader, ShapesHaveToFit) {
+TEST(SafetensorsHeader, ShapesThatDoNotMatchTheDataAreRejected) {
   auto shaped = [](std::string_view shape, std::string_view end) {
     return diagnose(tensor("\"dtype\":\"F32\",\"shape\":" + std::string(shape) +
                            ",\"data_offsets\":[0," + std::string(end) + "]"),
@@ -138,7 +138,7 @@ TEST(SafetensorsHeader, ShapesHaveToFit) {
   EXPECT_MENTIONS(shaped("[2147483648,2147483648,2]", "8"), "overflows");
 }
 
-TEST(SafetensorsHeader, DataIsCoveredExactly) {
+TEST(SafetensorsHeader, GapsAndOverlapsOfDataAreRejected) {
   auto two = [](int a, int b, int c, int d, std::size_t bytes) {
     auto entry = [](int begin, int end) {
       return R"({"dtype":"U8","shape":[)" + std::to_string(end - begin) +
@@ -176,7 +176,7 @@ TEST(SafetensorsHeader, DataIsCoveredExactly) {
       "is it cut off?");
 }
 
-TEST(SafetensorsHeader, MetadataIsStrings) {
+TEST(SafetensorsHeader, MetadataMustBeStrings) {
   EXPECT_EQ(diagnose(R"({"__metadata__":{"a":"b","":""}})"), "accepted");
   for (const char *value : {"1", "null", "[]", "{}", "true"})
     EXPECT_MENTIONS(
@@ -206,7 +206,7 @@ TEST(SafetensorsHeader, NamesAreEscapedAndCut) {
   EXPECT_LT(message.size(), 320u);
 }
 
-// A few bytes of a header must not cost many bytes of memory.
+// Parsing must not need much more memory than the header has bytes.
 TEST(SafetensorsHeader, ManyTinyValuesAreRefused) {
   std::string header = "{\"a\":{\"shape\":[";
   while (header.size() < 20'000'000)

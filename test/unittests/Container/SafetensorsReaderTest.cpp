@@ -1,4 +1,4 @@
-//===- SafetensorsReaderTest.cpp - Read safetensors files -----------------===//
+//===- SafetensorsReaderTest.cpp - Reading of safetensors files -----------===//
 
 #include "TemporaryDirectory.h"
 #include "binade/Container/Safetensors.h"
@@ -7,7 +7,7 @@
 using namespace binade;
 using test::TemporaryDirectory;
 
-/// Copies a tensor into typed elements.
+/// Reads a tensor into a vector of `T`.
 template <typename T>
 static std::vector<T> load(const Safetensors &file, std::string_view name) {
   const TensorInfo *tensor = file.find(name);
@@ -20,7 +20,7 @@ static std::vector<T> load(const Safetensors &file, std::string_view name) {
   return values;
 }
 
-// The file was written by the Python package; see Inputs/README.md.
+// The Python package wrote the file; see Inputs/README.md.
 static void checkAllDTypes(const Safetensors &file) {
   using Shape = std::vector<std::int64_t>;
   EXPECT_EQ(file.getTensors().size(), 19u);
@@ -69,7 +69,7 @@ static void checkAllDTypes(const Safetensors &file) {
 
 static const char *const fixture = BINADE_TEST_INPUTS "/all_dtypes.safetensors";
 
-TEST(SafetensorsReader, ReadsWhatThePythonPackageWrote) {
+TEST(SafetensorsReader, ReadsFilesOfThePythonPackage) {
   Result<Safetensors> file = Safetensors::open(std::string(fixture));
   ASSERT_TRUE(file) << render(file.error());
   EXPECT_EQ(file->getPath(), fixture);
@@ -117,7 +117,7 @@ TEST(SafetensorsReader, PartsOfATensorCanBeRead) {
   EXPECT_EQ(values[0], 1.0f);
   EXPECT_EQ(values[1], -2.0f);
   ASSERT_TRUE(file->read(tensor, 16, bytes.first(0)));
-  // What lies outside of the tensor is a fault of the program, not the file.
+  // Reading outside the tensor is an error of the program, not of the file.
   for (std::uint64_t start : {9ul, 17ul, ~0ul}) {
     Result<void> read = file->read(tensor, start, bytes);
     ASSERT_FALSE(read);
@@ -140,11 +140,11 @@ TEST(SafetensorsReader, AFileThatShrinksNamesTheTensor) {
   EXPECT_EQ(read.error().part, "tensor 'i16'");
 }
 
-// No prefix of a file is a file, and none is read beyond its end.
+// No prefix of a file is valid, and no read goes beyond its end.
 TEST(SafetensorsReader, EveryTruncationIsRejected) {
   std::string text = test::readFile(fixture);
   for (std::size_t size = 0; size < text.size(); ++size) {
-    // A copy of its own, so that a sanitizer sees the end.
+    // A separate copy, so that a sanitizer detects reads beyond the end.
     auto whole = std::as_bytes(std::span(text));
     std::vector<std::byte> prefix(whole.begin(), whole.begin() + size);
     Result<Safetensors> file = Safetensors::fromMemory(prefix, "prefix");
@@ -177,7 +177,7 @@ TEST(SafetensorsReader, ChangedBytesAreRejectedOrHarmless) {
     }
 }
 
-// The weights of the shared models, as PyTorch's users get them.
+// The published weights of the shared models.
 TEST(SafetensorsReader, ReadsSharedModels) {
   const char *models = std::getenv("BINADE_MODELS");
   std::filesystem::path root =

@@ -1,4 +1,4 @@
-//===- SafetensorsWriterTest.cpp - Write safetensors files ----------------===//
+//===- SafetensorsWriterTest.cpp - Writing of safetensors files -----------===//
 
 #include "TemporaryDirectory.h"
 #include "binade/Container/Safetensors.h"
@@ -22,7 +22,7 @@ static std::string dataOf(const Safetensors &file, std::string_view name) {
   return data;
 }
 
-TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
+TEST(SafetensorsWriter, WrittenTensorsAreReadBack) {
   TemporaryDirectory directory;
   std::string path = directory / "out.safetensors";
   std::vector<std::uint8_t> bytes = {1, 2, 3};
@@ -53,7 +53,7 @@ TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
   }
 }
 
-// Checked on the bytes themselves, not with our reader.
+// Checks the bytes directly, without Safetensors::open.
 TEST(SafetensorsWriter, TheHeaderIsPaddedAndTensorsAreAligned) {
   TemporaryDirectory directory;
   std::string path = directory / "out";
@@ -109,7 +109,7 @@ TEST(SafetensorsWriter, PiecesMayComeInAnyOrder) {
   EXPECT_EQ(dataOf(*file, "b"), "ad");
 }
 
-TEST(SafetensorsWriter, WhatTheFormatForbidsIsRefused) {
+TEST(SafetensorsWriter, InvalidTensorsAreRefused) {
   TemporaryDirectory directory;
   auto refuse = [&](std::vector<TensorInfo> tensors,
                     const SafetensorsMetadata &metadata = {}) {

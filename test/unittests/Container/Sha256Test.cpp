@@ -6,8 +6,8 @@
 
 using namespace binade;
 
-// FIPS 180-4 and NIST's example values.
-TEST(Sha256, PublishedVectors) {
+// The examples of FIPS 180-4 and NIST.
+TEST(Sha256, MatchesPublishedVectors) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb924"
                         "27ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223"
@@ -21,8 +21,8 @@ TEST(Sha256, PublishedVectors) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-// `sha256sum` of a file of n bytes i * 7 + 1 (mod 256), at the lengths where
-// the padding changes its form.
+// Compares with `sha256sum` on files of n bytes i * 7 + 1 (mod 256), for
+// lengths around those at which the padding needs another block.
 TEST(Sha256, AgreesWithTheSystemsTool) {
   test::TemporaryDirectory directory;
   for (int n : {1, 55, 56, 57, 63, 64, 65, 119, 120, 127, 128, 129, 100003}) {
@@ -42,7 +42,7 @@ TEST(Sha256, AgreesWithTheSystemsTool) {
   }
 }
 
-TEST(Sha256, PiecesGiveTheHashOfTheWhole) {
+TEST(Sha256, HashingInPiecesGivesTheSameHash) {
   std::string text(1000, 'x');
   for (std::size_t piece : {1, 3, 63, 64, 65, 200}) {
     Sha256 hash;
@@ -68,7 +68,7 @@ TEST(Sha256, InstructionsAgreeWithPlainCode) {
   std::vector<std::byte> data(64 * 50 + 1);
   for (std::size_t i = 0; i < data.size(); ++i)
     data[i] = static_cast<std::byte>(i * i + (i >> 5));
-  // From an odd address: blocks need no alignment.
+  // Start at an odd address: blocks need no alignment.
   if (!sha256Native(state, data.data() + 1, 50))
     GTEST_SKIP() << "the processor has no SHA instructions";
   sha256Portable(expected, data.data() + 1, 50);

@@ -9,7 +9,7 @@ using namespace binade;
 static const std::vector<std::string> kNames = {"fp32", "bf16-amp", "fp16-amp",
                                                 "weight_decay", "lr"};
 
-TEST(Suggest, NamesTheNearest) {
+TEST(Suggest, SuggestsTheNearestName) {
   EXPECT_EQ(suggest("weight-decay", kNames), "; did you mean 'weight_decay'?");
   EXPECT_EQ(suggest("decay", kNames), "");
   EXPECT_EQ(suggest("bf16amp", kNames), "; did you mean 'bf16-amp'?");
@@ -19,7 +19,7 @@ TEST(Suggest, NamesTheNearest) {
   EXPECT_EQ(suggest("lr2", kNames), "; did you mean 'lr'?");
 }
 
-TEST(Suggest, IsSilentAboutWhatIsFar) {
+TEST(Suggest, SuggestsNothingIfNoNameIsNear) {
   EXPECT_EQ(suggest("", kNames), "");
   EXPECT_EQ(suggest("adamw", kNames), "");
   EXPECT_EQ(suggest(std::string(1000000, 'x'), kNames), "");

@@ -13,7 +13,7 @@
 
 namespace binade::test {
 
-/// Exists as long as the object does.
+/// A directory that the destructor removes.
 class TemporaryDirectory {
 public:
   TemporaryDirectory() {
@@ -28,7 +28,7 @@ public:
     return path + "/" + name;
   }
 
-  /// Names of the entries, hidden ones too.
+  /// Returns the names of all entries, including hidden ones.
   std::vector<std::string> list() const {
     std::vector<std::string> names;
     for (auto &entry : std::filesystem::directory_iterator(path))
