@@ -1,4 +1,4 @@
-//===- CompletenessTest.cpp - every op has a meaning ----------------------===//
+//===- CompletenessTest.cpp - Every op has a reference function -----------===//
 
 #include "binade/Reference/Reference.h"
 #include "gtest/gtest.h"
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 TEST(Completeness, EveryOpHasAFunction) {
-  // A rule's name and the end of a tile, which other ops evaluate.
+  // Parts of other ops, which evaluate them.
   const std::set<StringRef> parts = {"binade.optimizer", "binade.yield"};
   MLIRContext context;
   context.loadDialect<BinadeDialect>();

@@ -1,8 +1,9 @@
-//===- DecompositionTest.cpp - two statements of one op agree -------------===//
+//===- DecompositionTest.cpp - Decompositions against the reference -------===//
 //
-// An op's decomposition, evaluated with every intermediate value rounded to its
-// type, is one correct implementation of the op: it has to stay within the
-// bound of the reference, and near enough that the bound means something.
+// The decomposition of an op, evaluated with every intermediate value rounded
+// to its type, is a correct implementation of the op. It must stay within the
+// error bound of the reference, and this bound must not be too large to be
+// useful.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,8 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Random numbers for every argument; those of rank 1 are positive, as
-/// variances are, and integers are below `limit`.
+/// Draws a tensor for every argument. Values of rank 1 are positive, as for
+/// variances; integers are below `limit`.
 static NamedTensors drawInputs(func::FuncOp function, int64_t limit) {
   std::mt19937 generator(11);
   std::normal_distribution<double> normal;
@@ -39,7 +40,7 @@ static NamedTensors drawInputs(func::FuncOp function, int64_t limit) {
   return inputs;
 }
 
-/// Replaces every op that has a decomposition once.
+/// Decomposes every op once. Does not decompose the resulting ops.
 static void decompose(ModuleOp module) {
   SmallVector<KernelOpInterface> ops;
   module.walk([&](KernelOpInterface op) { ops.push_back(op); });
@@ -53,8 +54,9 @@ static void decompose(ModuleOp module) {
   ASSERT_TRUE(succeeded(verify(module)));
 }
 
-/// Compares `@f` with its decomposition, and its bounds with `coarse` times the
-/// largest magnitude.
+/// Expects the decomposition of `@f` to stay within the bounds of the
+/// reference, and the bounds to be at most `coarse` times the largest
+/// magnitude.
 static void checkDecomposition(ModuleOp module, int64_t limit, double coarse) {
   auto function = module.lookupSymbol<func::FuncOp>("f");
   NamedTensors inputs = drawInputs(function, limit);
@@ -81,7 +83,7 @@ static void checkDecomposition(ModuleOp module, int64_t limit, double coarse) {
 }
 
 namespace {
-/// An op and its types, in which FLOAT is replaced by each tested format.
+/// An op and its types. FLOAT stands for each format that is tested.
 /// Integers are drawn below `limit`.
 struct Example {
   const char *op, *attributes, *operands, *results;
@@ -90,7 +92,7 @@ struct Example {
 
 class Decomposition : public ::testing::TestWithParam<Example> {
 protected:
-  /// `func.func @f(operands) -> (results)` around the op.
+  /// Prints `func.func @f(operands) -> (results)` that contains the op.
   std::string print(StringRef format) {
     const Example &example = GetParam();
     SmallVector<StringRef> operands, results;
@@ -191,8 +193,8 @@ INSTANTIATE_TEST_SUITE_P(
         Example{"unscale_factor", "", "tensor<f32>", "tensor<f32>"}),
     [](const auto &info) { return std::string(info.param.op); });
 
-/// The gradient of attention reads what the forward op gave: unrelated numbers
-/// would be no probabilities.
+/// The gradient of attention needs results of the forward op: with unrelated
+/// random inputs, the recomputed probabilities would not sum to 1.
 TEST(AttentionGradDecomposition, StaysWithinTheBound) {
   MLIRContext context;
   context.loadDialect<BinadeDialect>();

@@ -1,4 +1,4 @@
-//===- EvaluateTest.cpp - functions, names, errors and bounds -------------===//
+//===- EvaluateTest.cpp - Evaluation of functions and error bounds --------===//
 
 #include "binade/IR/Binade.h"
 #include "binade/Reference/Interpreter.h"
@@ -61,7 +61,7 @@ TEST_F(Evaluate, NamesArgumentsAndResults) {
   EXPECT_THAT(outputs->values["result1"]->getFloats().vec(), ElementsAre(2, 1));
 }
 
-TEST_F(Evaluate, TellsEqualNamesApartByRole) {
+TEST_F(Evaluate, DistinguishesEqualNamesByRole) {
   parse(R"mlir(
     func.func @f(%w: tensor<1xf32> {binade.name = "w",
                                     binade.role = #binade.role<parameter>})
@@ -90,7 +90,7 @@ TEST_F(Evaluate, MissingInputsTakeTheirInitialValue) {
               ElementsAre(1.5, -2.0));
 }
 
-TEST_F(Evaluate, SaysWhatIsWrongWithTheInputs) {
+TEST_F(Evaluate, RejectsInvalidInputs) {
   parse(R"mlir(
     func.func @f(%a: tensor<2xf32> {binade.name = "x"}) -> tensor<2xf32> {
       return %a : tensor<2xf32>
@@ -105,7 +105,7 @@ TEST_F(Evaluate, SaysWhatIsWrongWithTheInputs) {
               HasSubstr("has no argument 'y'; its arguments are: x"));
 }
 
-TEST_F(Evaluate, OneOpHasItsOwnBound) {
+TEST_F(Evaluate, BoundsOfAnOpFollowTheFormula) {
   parse(R"mlir(
     func.func @f(%a: tensor<1x3xf32>, %b: tensor<3x1xf32>) -> tensor<1x1xf32> {
       %y = binade.matmul %a, %b : (tensor<1x3xf32>, tensor<3x1xf32>) -> tensor<1x1xf32>
@@ -117,7 +117,7 @@ TEST_F(Evaluate, OneOpHasItsOwnBound) {
                                         {.directory = "", .bounds = true});
   ASSERT_TRUE(succeeded(outputs)) << message;
   EXPECT_EQ((*outputs->values["result0"])[0], 0.0);
-  // (3 + 1) u sum|terms|, and one spacing at that size.
+  // (3 + 1) u sum|terms|, plus one spacing at the size of the error.
   double error = 4 * 0x1p-24 * 200;
   EXPECT_EQ((*outputs->bounds["result0"])[0], error + 0x1p-38);
 }
@@ -136,7 +136,7 @@ TEST_F(Evaluate, BoundsGrowThroughOps) {
                {.directory = "", .bounds = true});
   ASSERT_TRUE(succeeded(outputs)) << message;
   for (double bound : outputs->bounds["result0"]->getFloats()) {
-    EXPECT_GT(bound, 2 * 0x1p-22); // More than the last place of e.
+    EXPECT_GT(bound, 2 * 0x1p-22); // More than one ulp of e.
     EXPECT_LT(bound, 100 * 0x1p-22);
   }
 }
@@ -155,7 +155,7 @@ TEST_F(Evaluate, ComparesInUnitsOfTheBound) {
             INFINITY);
 }
 
-TEST_F(Evaluate, FormulasKnowAllComparisons) {
+TEST_F(Evaluate, FormulasSupportAllComparisons) {
   const double nan = NAN;
   for (auto [x, y, name] : {std::tuple(1.0, 1.0, "equal"),
                             {2.0, 1.0, "above"},

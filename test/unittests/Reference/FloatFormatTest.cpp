@@ -1,4 +1,4 @@
-//===- FloatFormatTest.cpp - rounding against APFloat ---------------------===//
+//===- FloatFormatTest.cpp - Rounding against APFloat ---------------------===//
 
 #include "binade/Reference/FloatFormat.h"
 #include "gtest/gtest.h"
@@ -20,7 +20,7 @@ protected:
   const llvm::fltSemantics &semantics = GetParam().semantics;
   FloatFormat format{semantics};
 
-  /// What APFloat makes of `x`.
+  /// Converts `x` to the format by APFloat.
   double convert(double x) {
     APFloat number(x);
     bool inexact;
@@ -29,13 +29,13 @@ protected:
                    &inexact);
     return number.convertToDouble();
   }
-  /// NaN is one value, 0 and -0 are two.
+  /// All NaNs are equal; 0 and -0 differ.
   static bool isSame(double x, double y) {
     return (std::isnan(x) && std::isnan(y)) ||
            (x == y && std::signbit(x) == std::signbit(y));
   }
-  /// Not what a format has no number near: NaN without NaN, and zero and
-  /// negative numbers in a format of powers of two.
+  /// Excludes values that the format cannot represent: NaN in formats without
+  /// NaN, zero and negative values in formats of powers of two.
   bool isInDomain(double x) {
     if (!format.hasZero)
       return x >= format.smallest && x <= format.largest;
@@ -43,14 +43,14 @@ protected:
   }
 };
 
-/// Formats of so few numbers that all can be tried.
+/// Formats that are narrow enough to test all values.
 class NarrowFormat : public EveryFormat {};
 } // namespace
 
 TEST_P(EveryFormat, RoundsLikeAPFloat) {
   std::mt19937_64 generator(7);
-  // Random bits are mostly out of range: spread half of the exponents around
-  // those of the format.
+  // Random bits are mostly out of range, so half of the values get exponents
+  // near those of the format.
   int low = format.minExponent - format.precision - 4;
   int high = std::ilogb(format.largest) + 4;
   std::uniform_int_distribution<int> exponent(low, high);
