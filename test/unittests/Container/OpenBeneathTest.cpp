@@ -17,7 +17,7 @@
 using namespace binade;
 using test::TemporaryDirectory;
 
-/// Runs each test with openat2 and with a walk through the directories.
+/// Runs each test with openat2 and with one openat per directory.
 class OpenBeneath : public ::testing::TestWithParam<bool> {
 protected:
   OpenBeneath() {

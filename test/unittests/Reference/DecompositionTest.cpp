@@ -83,7 +83,7 @@ static void checkDecomposition(ModuleOp module, int64_t limit, double coarse) {
 }
 
 namespace {
-/// An op and its types. FLOAT stands for each format that is tested.
+/// An op and its types. FLOAT is replaced by each tested format.
 /// Integers are drawn below `limit`.
 struct Example {
   const char *op, *attributes, *operands, *results;
