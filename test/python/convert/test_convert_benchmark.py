@@ -1,8 +1,8 @@
-"""`binade convert` compared with other converters on exported models: every graph is valid and
-runs, and no other converter's result is closer to f32.
+"""Compares `binade convert` with other converters on exported models: every graph must be valid
+and run, and no other converter's result may be closer to f32.
 
-BINADE_MODELS names a folder of exported training graphs, BINADE_MADE one for those that only
-their scripts make, which takes half an hour once.
+BINADE_MODELS names a folder of exported training graphs, BINADE_MADE a folder for graphs that
+scripts generate on the first run, which takes half an hour.
 """
 
 import json
@@ -18,12 +18,12 @@ MADE = pathlib.Path(os.environ.get("BINADE_MADE", ROOT / "build" / "made-models"
 pytestmark = pytest.mark.skipif(
     not MODELS.is_dir(), reason="BINADE_MODELS names no folder of models"
 )
-# How much further a graph may be: sums are not in the same order.
+# Tolerated ratio of errors: converters do not sum in the same order.
 ROOM = 1.02
 
 
 def compare(folder, *arguments, **environment):
-    """What the benchmark says of each graph, by converter."""
+    """Runs the benchmark; returns the results of each graph, by converter."""
     numbers = folder / "numbers.json"
     command = [sys.executable, ROOT / "benchmarks/convert.py", *arguments]
     subprocess.run(
@@ -33,8 +33,8 @@ def compare(folder, *arguments, **environment):
 
 
 def find_nearer(results):
-    """Graphs that another converter brings nearer to f32; without those whose masks are
-    drawn anew."""
+    """Returns the graphs for which another converter is closer to f32. Excludes graphs with
+    dropout, whose masks differ from run to run."""
     return [
         name
         for name, result in results["binade"].items()
@@ -51,8 +51,8 @@ def check(folder, *arguments):
     for name, result in results["binade"].items():
         assert result.get("valid") and "error" in result, (name, result)
         assert result["error"] < 2.0**-8 or "dropout" in name, name
-    # onnxruntime drops casts between nodes of f16, so that it rounds less often than these
-    # graphs say. Binade rounds wherever they say.
+    # onnxruntime removes casts between f16 nodes, so that it rounds less often than the graphs
+    # specify. Binade rounds wherever they do.
     nearer = find_nearer(results)
     if nearer:
         models = {name.split("/")[0] for name in nearer}
@@ -72,6 +72,6 @@ def test_a_small_model(tmp_path):
 
 @pytest.mark.nightly
 def test_all_models(tmp_path):
-    pytest.importorskip("transformers")  # What most of them are made with.
+    pytest.importorskip("transformers")  # Most scripts need it.
     MADE.mkdir(parents=True, exist_ok=True)
     assert len(check(tmp_path, "--made", MADE)["binade"]) == 56

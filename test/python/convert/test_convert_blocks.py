@@ -1,5 +1,5 @@
-"""Codes with scales of blocks and of powers of two, as nodes of ONNX: what products read is,
-bit for bit, what numpy makes of the same numbers by the formats' definitions."""
+"""Quantized matmuls with block scales or power-of-two scales, as ONNX nodes: their operands equal,
+bit by bit, the values that numpy computes by the definitions of the formats."""
 
 import functools
 import subprocess
@@ -50,7 +50,7 @@ g (float[{ROWS}, {IN}] x, float[{IN}, {HIDDEN}] u, float[{HIDDEN}, {HIDDEN}] v,
 }}"""
 
 
-# --- The formats, by their definitions ----------------------------------------------------------
+# --- Definitions of the formats -----------------------------------------------------------------
 
 
 def power_below(x):
@@ -58,7 +58,7 @@ def power_below(x):
 
 
 def round_up(amax, most):
-    """Of mxfp8: a scale that rounds up to a power of two."""
+    """The scale of mxfp8, rounded up to a power of two."""
     exact = amax * (F32(1) / most)
     below = power_below(np.maximum(exact, F32(2.0**-127)))
     scale = np.where(below < exact, below * 2, below)
@@ -73,13 +73,13 @@ def inverse_power(amax, most):
 
 
 def in_bf16(amax, most):
-    """Of COAT: the scale of a tensor, rounded to bf16."""
+    """The scale of COAT, one per tensor, rounded to bf16."""
     scale = (amax / most).astype(BF16).astype(F32)
     return scale, scale
 
 
 def read_back(x, block, rule, dtype):
-    """`x` in blocks of so many rows and columns, each with a scale."""
+    """Quantizes and dequantizes `x`, with a scale for each `block` (rows, columns)."""
     rows, columns = (n or size for n, size in zip(block, x.shape))
     most = F32(ml_dtypes.finfo(dtype).max)
     result = np.empty_like(x)
@@ -93,7 +93,7 @@ def read_back(x, block, rule, dtype):
 
 
 def get_format(policy, name, side):
-    """Block, rule and codes of a tensor on that side of a product."""
+    """Returns block, scale rule and element type of a matmul operand; `side` 0 is the lhs."""
     along = {0: lambda n: (1, n), 1: lambda n: (n, 1)}[side]
     if policy == "mxfp8":
         return along(32), round_up, E4M3
@@ -106,19 +106,19 @@ def get_format(policy, name, side):
 
 
 def run_part(folder, feeds, outputs, how=run):
-    """Values of a converted graph; onnxruntime, which has no ops in bf16, does not get the last
-    layer."""
+    """Computes `outputs` of a converted graph. Omits the last layer, which is in bf16, because
+    onnxruntime has no bf16 ops."""
     model = onnx.shape_inference.infer_shapes(onnx.load(folder / "out.onnx"))
     part = onnx.utils.Extractor(model).extract_model(list(feeds), sorted(outputs))
     onnx.save(part, folder / "part.onnx")
     return how(folder / "part.onnx", feeds)
 
 
-# --- What products read -------------------------------------------------------------------------
+# --- Operands of matmuls ------------------------------------------------------------------------
 
 
 def read_operands(folder, converted, feeds, how=run):
-    """What was quantized and what products read, by name and side."""
+    """Returns the source and the dequantized value of each matmul operand, by name and side."""
     makers = {output: n for n in converted.graph.node for output in n.output}
     found = {}
     for node in converted.graph.node:
@@ -152,7 +152,7 @@ def make_layers(opset=21, **scales):
     shapes = {"u": (IN, HIDDEN), "v": (HIDDEN, HIDDEN), "w": (HIDDEN, 5)}
     weights = {}
     for seed, (name, shape) in enumerate(shapes.items()):
-        # Magnitudes of rows and columns differ, so that blocks do.
+        # Rows and columns differ in magnitude, and so do the scales of blocks.
         weights[name] = draw(*shape, seed=seed) * np.exp2(draw(*shape[1:], seed=9) * 3)
         weights[name] *= F32(0.1)
         add_tensor(model, name, weights[name])
@@ -173,7 +173,7 @@ POLICIES = ["mxfp8", "fp8-block", "coat", "fp8-lm"]
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("optimizes", [False, True])
-def test_products_read_codes(tmp_path, policy, external, optimizes):
+def test_matmuls_read_quantized_operands(tmp_path, policy, external, optimizes):
     model, weights = make_layers()
     save = {"save_as_external_data": True, "size_threshold": 0} if external else {}
     converted, text = convert(model, tmp_path, policy, **save)
@@ -189,26 +189,26 @@ def test_products_read_codes(tmp_path, policy, external, optimizes):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_gradients_read_codes(tmp_path, policy):
+def test_gradients_read_quantized_operands(tmp_path, policy):
     converted, text = convert(make(model=GRADIENTS), tmp_path, policy)
     assert "not as decided" not in text
     feeds = {"x": draw(ROWS, IN), "u": draw(IN, HIDDEN, seed=1, scale=0.1)}
     feeds |= {"v": draw(HIDDEN, HIDDEN, seed=3), "w": draw(HIDDEN, 5, seed=2)}
     operands = read_operands(tmp_path, converted, feeds, evaluate)
-    # A weight has codes for each direction in which it is summed.
+    # A weight is quantized along each axis that a matmul contracts.
     assert {("h_f32", 0), ("v", 1), ("db_f32", 0), ("vt", 1)} <= set(operands)
     check(policy, operands, feeds)
 
 
 @pytest.mark.parametrize("policy", ["mxfp8", "fp8-block"])
-def test_older_operator_sets_have_no_blocks(tmp_path, policy):
+def test_block_scales_need_operator_set_21(tmp_path, policy):
     model, _ = make_layers(opset=20)
     converted, text = convert(model, tmp_path, policy)
     assert "not as decided: operator set 20, before 21, does not quantize to" in text
     assert not [n for n in converted.graph.node if n.op_type == "QuantizeLinear"]
 
 
-def test_scales_of_earlier_steps_have_no_nodes(tmp_path):
+def test_delayed_scales_are_not_converted(tmp_path):
     model, _ = make_layers()
     _, text = convert(model, tmp_path, "fp8-delayed")
     assert "not as decided: ONNX does not quantize to" in text
@@ -216,7 +216,7 @@ def test_scales_of_earlier_steps_have_no_nodes(tmp_path):
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_weights_without_elements(tmp_path, external):
+def test_empty_weights_are_converted(tmp_path, external):
     model = parse(
         f"""g (float[{ROWS}, 5] x) => (float[{ROWS}, 0] h, float[{ROWS}, 5] y) {{
           h = MatMul(x, u)
@@ -230,8 +230,8 @@ def test_weights_without_elements(tmp_path, external):
 
 
 @pytest.mark.parametrize("policy", ["mxfp8", "fp8-block"])
-def test_batches_of_rows(tmp_path, policy):
-    """Blocks are along the last axis, for any number of leading axes."""
+def test_leading_axes_do_not_change_blocks(tmp_path, policy):
+    """Blocks extend along the last axis, for any number of leading axes."""
     model = parse(
         f"""g (float[2, 3, 20, {IN}] x) => (float[2, 3, 20, {HIDDEN}] h, float[2, 3, 20, 5] y) {{
           h = MatMul(x, u)
@@ -247,15 +247,15 @@ def test_batches_of_rows(tmp_path, policy):
     flat = read_back(x.reshape(-1, IN), *get_format(policy, "x", 0))
     u = read_back(weights["u"], *get_format(policy, "u", 1))
     exact = (flat.astype("f8") @ u).reshape(2, 3, 20, HIDDEN)
-    # Rounded once, to bf16; sums in f32 move what cancels.
+    # One rounding to bf16, plus the error of f32 sums where terms cancel.
     off = np.abs(run_part(tmp_path, {"x": x}, ["h"])["h"] - exact)
     size = (np.abs(flat).astype("f8") @ np.abs(u)).reshape(exact.shape)
     assert (off <= 2.0**-8 * np.abs(exact) + 1e-6 * size).all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_binade_runs_what_it_writes(tmp_path, policy):
-    """Blocks that are longer than the axis included; ONNX's reference computes the same."""
+def test_binade_imports_converted_models(tmp_path, policy):
+    """Includes blocks longer than the axis. Binade and ONNX's reference must agree."""
     model, _ = make_layers()
     convert(model, tmp_path, policy)
     x = draw(ROWS, IN, seed=5)

@@ -1,5 +1,5 @@
-"""What `If` returns and what `Loop` and `Scan` carry has the format of those who make or read
-it: no cast stands on both sides of a boundary, and numbers are those of f32 but for rounding."""
+"""Results of `If` and carried values of `Loop` and `Scan` have the format of their producers or
+readers: no boundary has casts on both sides, and values equal those of f32 up to rounding."""
 
 import itertools
 
@@ -14,7 +14,7 @@ TENSORS = {
     "w": draw(4, 4, scale=0.5), "v": draw(4, 4, scale=0.5, seed=1),
     "flag": np.array(True), "count": np.array(3), "zero": np.zeros(4, "f4"),
 }  # fmt: skip
-#: Models that make z of x; what is carried, and whether it may be narrow.
+#: Models that compute z from x, the names of the values at boundaries, and their format.
 CASES = {
     "both branches are narrow": ("""
   y = If (c) <
@@ -77,7 +77,7 @@ CASES = {
 
 
 def finish(model):
-    """With the tensors that it reads."""
+    """Adds the initializers that the model reads."""
     text = onnx.printer.to_text(model)
     for name, array in TENSORS.items():
         if any(f"{left}{name}{right}" in text for left in " (" for right in ",) "):
@@ -87,7 +87,7 @@ def finish(model):
 
 
 def find_all_types(graph):
-    """Element types of inputs and outputs of graphs inside of nodes, by name."""
+    """Returns the element types of inputs and outputs of subgraphs, by name."""
     found = {}
     for node in graph.node:
         for attribute in node.attribute:
@@ -99,12 +99,12 @@ def find_all_types(graph):
 
 
 def check_numbers(folder, inputs):
-    """Near those of the original, in both sessions of onnxruntime."""
+    """Compares with the original model, with and without onnxruntime's optimizations."""
     expected = run(folder / "in.onnx", inputs)
     for optimizes in (False, True):
         found = run(folder / "out.onnx", inputs, optimizes)
         for name, wanted in expected.items():
-            # What is cut off or cancels was of order 1.
+            # Values may cancel; the terms are of order 1.
             bound = 32 * 2.0**-11 * max(np.abs(wanted).max(), 1)
             np.testing.assert_allclose(found[name], wanted, rtol=0, atol=bound)
 
@@ -129,12 +129,12 @@ def test_types_of_boundaries(tmp_path, case, policy):
     assert {name: types[name] for name in names.split()} == dict.fromkeys(
         names.split(), wanted
     )
-    if policy == "fp16-amp":  # onnxruntime's CPU has no products in bf16.
+    if policy == "fp16-amp":  # onnxruntime's CPU has no bf16 matmuls.
         check_numbers(tmp_path, feed())
 
 
 class Draw:
-    """Random graphs of products, sums and wide functions, with graphs inside."""
+    """Random graphs of matmuls, sums and functions that need f32, with subgraphs."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -158,12 +158,12 @@ class Draw:
             inputs.append(self.pick(["w", "v"]))
         elif op == "Add":
             inputs.append(self.pick(values))
-        elif op == "Exp":  # Of numbers up to 1.
+        elif op == "Exp":  # The argument is at most 1.
             inputs = [self.add("Tanh", inputs)]
         return self.add(op, inputs)
 
     def make_graph(self, inputs, around, count, shape, depth, head=()):
-        """`count` results of the inputs and of what is around."""
+        """Draws a graph with `count` results, which reads `inputs` and outer values `around`."""
         kept, self.nodes = getattr(self, "nodes", []), list(head)
         values = [*around, *(value.name for value in inputs if value.name[0] == "v")]
         own = []
@@ -192,13 +192,13 @@ class Draw:
         return self.add("If", ["c"], **branches)
 
     def add_loop(self, values, shape, depth):
-        """Two states and a stack, of which the first state or both are read."""
+        """Draws a loop with two carried values, of which the first or both are read."""
         states = [self.port(next(self.names), shape) for _ in range(2)]
         on, more, turn = (f"b{next(self.names)}" for _ in range(3))
         head = [helper.make_node("Identity", [on], [more])]
         nodes, outputs, _ = self.make_graph(states, values, 2, shape, depth, head)
         if self.random.integers(2):
-            outputs[1] = self.port(states[0].name, shape)  # Passed on.
+            outputs[1] = self.port(states[0].name, shape)  # Passed on unchanged.
         boolean = helper.make_tensor_value_info(on, TensorProto.BOOL, ())
         number = helper.make_tensor_value_info(turn, TensorProto.INT64, ())
         result = helper.make_tensor_value_info(more, TensorProto.BOOL, ())
@@ -230,8 +230,8 @@ def test_random_boundaries(tmp_path, start):
         check_numbers(tmp_path, feed(seed))
 
 
-def test_older_operator_sets_carry_no_bf16(tmp_path):
-    """f16 they do carry; their Cast and MatMul have both."""
+def test_loops_of_operator_set_13_do_not_carry_bf16(tmp_path):
+    """They carry f16. Cast and MatMul of the same operator set support both formats."""
     body, names, _ = CASES["a branch in a loop"]
     model = parse(f"g (float[2, 4] x, bool c) => (float[2, 4] z) {{{body} }}")
     for version in (13, 16):

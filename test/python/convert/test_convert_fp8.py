@@ -26,7 +26,7 @@ def make(opset=20):
 
 
 def read_back(x, element=E4M3):
-    """Current scaling: the largest magnitude becomes the largest number."""
+    """Quantizes and dequantizes `x` with current scaling: absmax maps to the largest value."""
     largest = np.abs(x).max()
     limit = np.float32(ml_dtypes.finfo(element).max)
     factor = limit / largest if largest else np.float32(1)
@@ -34,13 +34,13 @@ def read_back(x, element=E4M3):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 0.0])
-def test_products_are_those_of_codes(tmp_path, scale):
+def test_matmuls_use_quantized_operands(tmp_path, scale):
     converted, _ = convert(make(), tmp_path, "fp8-current")
     x = draw(4, 8, scale=scale, seed=2)
     exact, narrow = run_both(tmp_path, {"x": x})
     expected = read_back(x).astype("f8") @ read_back(draw(8, 6, scale=0.3))
     assert np.allclose(narrow["h"], expected, rtol=2.0**-8, atol=0)
-    # It is the codes that make the difference.
+    # The result differs from that of f32 operands.
     if scale:
         assert not np.allclose(narrow["h"], exact["h"], rtol=2.0**-8, atol=0)
     types = find_types(converted)
@@ -52,9 +52,9 @@ def test_products_are_those_of_codes(tmp_path, scale):
 @pytest.mark.parametrize(
     "policy, is_named", [("fp8-current", True), ("bf16-amp", False)]
 )
-def test_the_option_that_a_session_needs_is_named(tmp_path, policy, is_named):
-    """onnxruntime's fusion of quantized products has integers only; `convert` opens a
-    session with what the text asks for."""
+def test_the_required_session_option_is_printed(tmp_path, policy, is_named):
+    """onnxruntime's fusion of quantized matmuls supports only integers, so the output asks to
+    disable it; the helper `convert` opens a session with that option."""
     _, text = convert(make(), tmp_path, policy)
     assert ("session.disable_quant_qdq to 1" in text) == is_named
 
@@ -72,7 +72,7 @@ def test_quantized_values_in_external_data(tmp_path):
     assert np.array_equal(value, read_back(draw(8, 6, scale=0.3)))
 
 
-def test_older_operator_sets_have_no_codes(tmp_path):
+def test_fp8_needs_operator_set_19(tmp_path):
     converted, text = convert(make(opset=18), tmp_path, "fp8-current")
     assert "not as decided: operator set 18, before 19, does not quantize to" in text
     assert not [n for n in converted.graph.node if n.op_type == "QuantizeLinear"]
@@ -116,7 +116,7 @@ def test_gradients_of_weights_are_fp8_matmuls(tmp_path):
         if node.op_type == "QuantizeLinear"
     }
     codes = TensorProto.FLOAT8E4M3FN
-    # The last layer, whose outputs are logits, is none of them.
+    # The last layer, which computes logits, is not quantized.
     assert quantized.pop("dh") == TensorProto.FLOAT8E5M2
     assert quantized == {"x": codes, "u": codes, "xt": codes}
     feeds = {"x": draw(4, 8), "u": draw(8, 6, seed=1), "w": draw(6, 5, seed=2)}
@@ -128,11 +128,11 @@ def test_gradients_of_weights_are_fp8_matmuls(tmp_path):
     unrounded = feeds["x"].T @ narrow["dh"]
     assert np.abs(unrounded - expected).max() > 2.0**-6 * np.abs(expected).max()
     error = np.linalg.norm(narrow["du"] - exact["du"]) / np.linalg.norm(exact["du"])
-    # Three bits of fraction, some times in a row.
+    # The error of several roundings to three bits of fraction.
     assert 2.0**-8 < error < 2.0**-3
 
 
-#: Rows of whole groups.
+#: Rows are multiples of the group size.
 WIDE = write_gradients(32, 64, 96, 48, TRANSPOSING)
 
 
@@ -141,8 +141,8 @@ WIDE = write_gradients(32, 64, 96, 48, TRANSPOSING)
     *(pytest.param(name, marks=pytest.mark.nightly)
       for name in ("fp8-current", "fp8-block", "fp8-lm")),
 ])  # fmt: skip
-def test_gradients_are_those_of_a_step(policy, tmp_path):
-    """Also where `coat` says how an activation waits for them."""
+def test_gradients_match_a_compiled_step(policy, tmp_path):
+    """Includes `coat`, which quantizes activations saved for backward."""
     model = parse(WIDE)
     model.opset_import[0].version = 21
     convert(model, tmp_path, policy)
@@ -165,12 +165,12 @@ def test_gradients_are_those_of_a_step(policy, tmp_path):
     for name, before in weights.items():
         gradient, found = before - step[name], narrow[f"d{name}"]
         size = np.linalg.norm(gradient)
-        # Sums in another order sometimes round to another bf16 value.
+        # Another order of summation sometimes rounds to another bf16 value.
         assert np.linalg.norm(found - gradient) < 2.0**-12 * size
         assert np.linalg.norm(exact[f"d{name}"] - gradient) > 2.0**-8 * size
 
 
-WAITING = """
+SAVED = """
 g (float[8, 16] x, float[8, 16] c) => (float loss, float[8, 16] dx) {
   a = Tanh(x)
   p = Mul(a, c)
@@ -181,10 +181,10 @@ g (float[8, 16] x, float[8, 16] c) => (float loss, float[8, 16] dx) {
 }"""
 
 
-def write_waiting_policy(folder, op, form):
-    policy = folder / "waits.yaml"
+def write_saved_policy(folder, op, form):
+    policy = folder / "saved.yaml"
     policy.write_text(
-        "name: waits\nextends: bf16-amp\nrules:\n"
+        "name: saved\nextends: bf16-amp\nrules:\n"
         f"- {{ match: {{ op: {op} }}, saved: {form} }}\n"
     )
     return policy
@@ -195,9 +195,9 @@ def write_waiting_policy(folder, op, form):
     ("f8E4M3FN", None), ("dyn8", None),
 ])  # fmt: skip
 def test_values_saved_for_backward(form, element, tmp_path):
-    policy = write_waiting_policy(tmp_path, "tanh", form)
-    model = add_tensor(parse(WAITING), "one", np.ones((), "f4"))
-    # Blocks need a newer operator set; code books and FP8 that does not saturate no set has.
+    policy = write_saved_policy(tmp_path, "tanh", form)
+    model = add_tensor(parse(SAVED), "one", np.ones((), "f4"))
+    # Blocks need a newer operator set; ONNX has no code books and no non-saturating FP8.
     _, text = convert(model, tmp_path, policy)
     assert ("tensors saved for backward are not" in text) == (element is None)
     feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
@@ -221,14 +221,12 @@ def test_values_saved_for_backward(form, element, tmp_path):
 def test_values_that_ops_only_move_are_saved_in_their_own_format(
     node, form, element, tmp_path
 ):
-    """As codes of its own it would be rounded twice, or not at all."""
-    graph = WAITING.replace("a = Tanh(x)", f"a = Tanh(x)\n i = {node}")
+    """With a separate format, the moved value would be rounded twice, or not at all."""
+    graph = SAVED.replace("a = Tanh(x)", f"a = Tanh(x)\n i = {node}")
     graph = graph.replace("Mul(a, c)", "Mul(i, c)").replace("Mul(a, a)", "Mul(i, a)")
     model = add_tensor(parse(graph), "one", np.ones((), "f4"))
     add_tensor(model, "shape", np.array([8, 16]))
-    converted, _ = convert(
-        model, tmp_path, write_waiting_policy(tmp_path, "tanh", form)
-    )
+    converted, _ = convert(model, tmp_path, write_saved_policy(tmp_path, "tanh", form))
     feeds = {"x": draw(8, 16), "c": draw(8, 16, seed=1)}
     exact, narrow = run_both(tmp_path, feeds)
     assert np.allclose(narrow["loss"], exact["loss"], 1e-6)
@@ -241,12 +239,12 @@ def test_values_that_ops_only_move_are_saved_in_their_own_format(
 
 
 def test_parts_saved_for_backward_are_listed(tmp_path):
-    """Outputs of a node with several outputs are not distinguished."""
-    graph = WAITING.replace("float[8, 16] x", "float[8, 32] x").replace(
+    """The format applies to all outputs of a node, so a single one cannot be rounded."""
+    graph = SAVED.replace("float[8, 16] x", "float[8, 32] x").replace(
         "a = Tanh(x)", "a, b = Split <axis = 1, num_outputs = 2> (x)"
     )
     model = add_tensor(parse(graph), "one", np.ones((), "f4"))
-    policy = write_waiting_policy(tmp_path, "slice", "bf16")
+    policy = write_saved_policy(tmp_path, "slice", "bf16")
     _, text = convert(model, tmp_path, policy)
     assert "tensors saved for backward are not rounded to bf16 (1 node)" in text
 
@@ -275,6 +273,6 @@ def test_states_of_an_optimizer_keep_their_types(policy, is_listed, tmp_path):
     assert ("states of the optimizer" in text) == is_listed
     assert converted.graph.input == model.graph.input
     assert converted.graph.output == model.graph.output
-    # Gradients alone have no states.
+    # A model that computes only gradients has no optimizer state.
     _, text = convert(parse(write_gradients(4, 8, 6, 5, TRANSPOSED)), tmp_path, policy)
     assert "states of the optimizer" not in text

@@ -1,5 +1,5 @@
-"""`binade convert` of patterns that onnxruntime's default session fuses: the session opens
-the converted model, and its results are as close to the original's as those without fusion.
+"""`binade convert` on patterns that onnxruntime's default session fuses: the session opens the
+converted model, and its results are within the same bound as those without fusion.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ from support.convert import add_tensor, convert, draw, open_session, parse
 
 
 def layer_norm(x, square="Pow (d, two)", swapped=False):
-    """Nodes of a layer norm of x, with the operands of Add and Mul in either order."""
+    """Returns the nodes of a layer norm of x, with operands of Add and Mul in either order."""
 
     def pair(left, right):
         return f"{right}, {left}" if swapped else f"{left}, {right}"
@@ -120,7 +120,7 @@ def make(name, version):
 @pytest.mark.parametrize("policy", ["fp16-amp", "autocast-onnx"])
 @pytest.mark.parametrize("version", [17, 20])
 @pytest.mark.parametrize("name", PATTERNS)
-def test_default_sessions(tmp_path, name, version, policy):
+def test_default_sessions_run_converted_patterns(tmp_path, name, version, policy):
     convert(make(name, version), tmp_path, policy)
     x = draw(4, 8, seed=4)
     exact = open_session(tmp_path / "in.onnx").run(None, {"x": x})[0]

@@ -1,4 +1,4 @@
-"""Gradients in f16 are scaled inside of a converted graph, and leave it unscaled."""
+"""A converted graph scales its f16 gradients internally and returns them unscaled."""
 
 import json
 
@@ -17,8 +17,8 @@ from support.convert import (
     run_both,
 )
 
-# Two layers, a mean of squares, and its gradients; `tiny` makes them smaller than f16
-# holds.
+# Two layers, a mean of squares and its gradients. `tiny` makes the gradients underflow in
+# f16.
 GRADIENTS = """
 g (float[8, 6] x, float[6, 5] u, float[5, 4] w) => (float loss, float[6, 5] du, float[5, 4] dw) {
   h = MatMul(x, u)
@@ -55,7 +55,7 @@ def measure(exact, narrow, name):
     return np.linalg.norm(narrow[name] - exact[name]) / np.linalg.norm(exact[name])
 
 
-def test_small_gradients_survive(tmp_path):
+def test_scaled_gradients_do_not_underflow(tmp_path):
     model, text = convert(make(), tmp_path, "fp16-amp", "--loss-scale", "65536")
     assert "nodes compute gradients times 65536" in text
     assert "\nloss scale 65536: --loss-scale\n" in text
@@ -68,14 +68,14 @@ def test_small_gradients_survive(tmp_path):
     # Inputs and outputs are those of the original.
     assert [value.name for value in model.graph.input] == ["x", "u", "w"]
     assert [value.name for value in model.graph.output] == ["loss", "du", "dw"]
-    # Without a scale they are lost: this is what it is for.
+    # Without a scale the gradients underflow.
     convert(make(), tmp_path, "fp16-amp", "--loss-scale", "1")
     exact, narrow = run_both(tmp_path, FEEDS)
     assert measure(exact, narrow, "du") > 0.05
 
 
-def test_the_scale_is_that_of_evidence(tmp_path):
-    """A gradient of 8 fits into f16 at a scale of 4096, and not at 8192."""
+def test_the_scale_follows_measured_ranges(tmp_path):
+    """A gradient of 8 fits in f16 at a scale of 4096, but not at 8192."""
     text = GRADIENTS.replace("dw = MatMul", "[product] dw = MatMul")
     seen = {
         "value": "backward matmul product", "count": 2, "zeros": 0, "nonfinite": 0,
@@ -93,9 +93,9 @@ def test_the_scale_is_that_of_evidence(tmp_path):
     assert "times 64\n" in printed
 
 
-def test_a_scale_without_evidence_leaves_room(tmp_path):
-    """Gradients of order 1 stay finite, as they do not at the scale that a policy begins
-    with."""
+def test_the_default_scale_leaves_room(tmp_path):
+    """Without measured ranges, gradients of order 1 stay finite. They would overflow at a
+    policy's initial dynamic scale."""
     _, text = convert(make(tiny=1.0), tmp_path, "fp16-amp")
     assert (
         "nodes compute gradients times 1024\nloss scale 1024: gradients up to 64"
@@ -109,14 +109,14 @@ def test_a_scale_without_evidence_leaves_room(tmp_path):
     assert not np.isfinite(run_both(tmp_path, FEEDS)[1]["du"]).all()
 
 
-def test_a_static_scale_of_the_policy_stays(tmp_path):
+def test_a_static_scale_of_the_policy_is_used(tmp_path):
     policy = tmp_path / "p.yaml"
     policy.write_text("name: p\nextends: fp16-amp\nloss_scale: { static: 4096 }\n")
     _, text = convert(make(), tmp_path, str(policy))
     assert "times 4096\nloss scale 4096: the static scale of policy 'p'\n" in text
 
 
-# The same as a whole step of gradient descent, with a count of steps.
+# A complete step of gradient descent with these gradients, with a step counter.
 STEP = (
     GRADIENTS.replace(
         "float[5, 4] w) => (float loss, float[6, 5] du, float[5, 4] dw)",
@@ -134,16 +134,16 @@ STEP = (
 
 
 def rename(model, old, new):
-    """An output of the graph, and of the node that makes it."""
+    """Renames an output of the graph in the graph and in the node that computes it."""
     for value in model.graph.output:
         value.name = new if value.name == old else value.name
     for node in model.graph.node:
         node.output[:] = [new if name == old else name for name in node.output]
 
 
-def test_a_whole_step_carries_its_scale(tmp_path):
+def test_a_training_step_returns_its_next_scale(tmp_path):
     model = make(tiny=1e-2, text=STEP)
-    for name in ("u", "w", "step"):  # The text has no names with a dot.
+    for name in ("u", "w", "step"):  # The text format does not allow dots in names.
         rename(model, f"new_{name}", f"new.{name}")
     add_tensor(model, "rate", np.array(0.5, "f4"))
     add_tensor(model, "count", np.array(1, "i8"))
@@ -151,12 +151,12 @@ def test_a_whole_step_carries_its_scale(tmp_path):
     assert "inputs loss_scale and growth_counter" in text
     assert "\nfirst loss scale 1024: " in text
     feeds = {**FEEDS, "step": np.array(3)}
-    exact, narrow = run_both(tmp_path, feeds)  # Its own inputs may be left out.
+    exact, narrow = run_both(tmp_path, feeds)  # The added inputs have defaults.
     for name in ("new.u", "new.w"):
         assert measure(exact, narrow, name) < 4 * 2.0**-11
     assert narrow["new.step"] == 4 and not narrow["found_inf"]
     assert narrow["new.loss_scale"] == 1024 and narrow["new.growth_counter"] == 1
-    # A step that overflows gives back what it was given.
+    # A step that overflows returns its inputs unchanged.
     feeds |= {"loss_scale": np.array(2.0**40, "f4"), "growth_counter": np.array(7)}
     found = evaluate(tmp_path / "out.onnx", feeds)
     assert np.array_equal(found["new.u"], FEEDS["u"])
@@ -169,14 +169,14 @@ def test_a_whole_step_carries_its_scale(tmp_path):
     assert [output.name for output in converted.graph.output][-1] == "new.step"
 
 
-def test_formats_with_range_need_no_scale(tmp_path):
+def test_bf16_needs_no_loss_scale(tmp_path):
     model, text = convert(make(), tmp_path, "bf16-amp")
     assert "gradients" not in text
     assert not [node for node in model.graph.node if "scale" in node.output[0]]
 
 
-def test_an_optimizer_reads_gradients_without_scale(tmp_path):
-    """It is f32, and its numbers are those of the unscaled gradient."""
+def test_an_optimizer_reads_unscaled_gradients(tmp_path):
+    """The optimizer reads the output `du`, which is in f32 and unscaled."""
     text = GRADIENTS.replace("float[5, 4] dw) {", "float[5, 4] dw, float[6, 5] v) {")
     text = text.replace("du = MatMul(xt, dh)", "du = MatMul(xt, dh)\n v = Mul(du, du)")
     model, _ = convert(make(0.01, text), tmp_path, "fp16-amp")
@@ -186,8 +186,8 @@ def test_an_optimizer_reads_gradients_without_scale(tmp_path):
     assert list(square.input) == ["du", "du"]
 
 
-def test_what_is_not_linear_reads_gradients_without_scale(tmp_path):
-    """A cast to integers is none of the steps through which a scale passes."""
+def test_nonlinear_ops_read_unscaled_gradients(tmp_path):
+    """A scale does not propagate through a cast to integers."""
     text = GRADIENTS.replace("dw) {", "dw, int64[6, 5] k) {")
     text = text.replace("MatMul(xt, dh)", "MatMul(xt, dh)\n k = Cast <to = 7> (du)")
     convert(make(1.0, text), tmp_path, "fp16-amp", "--loss-scale", "64")
@@ -208,7 +208,7 @@ def run_dynamic(folder, scale, counter):
     ]  # fmt: skip
 
 
-def test_a_scale_from_outside(tmp_path):
+def test_dynamic_scales_are_inputs(tmp_path):
     _, text = convert(make(1e-2), tmp_path, "fp16-amp", "--dynamic-scale")
     assert "inputs loss_scale and growth_counter" in text
     exact = run(tmp_path / "in.onnx", FEEDS)
@@ -216,17 +216,17 @@ def test_a_scale_from_outside(tmp_path):
         out, state = run_dynamic(tmp_path, scale, 7)
         assert measure(exact, out, "du") < 4 * 2.0**-11
         assert state == [False, scale, 8]
-    # The numbers of the policy: grows after 2000 good steps.
+    # The policy doubles the scale after 2000 finite steps.
     _, state = run_dynamic(tmp_path, 2.0**12, 1999)
     assert state == [False, 2.0**13, 0]
-    # Too large: the caller sees it, and the next scale is half of this one.
+    # On overflow, found_inf is true and the next scale is half of this one.
     out, state = run_dynamic(tmp_path, 2.0**40, 1999)
     assert state == [True, 2.0**39, 0]
     assert not np.isfinite(out["dw"]).all()
 
 
 @pytest.mark.parametrize("name", ["cost", "loss"])
-def test_which_output_is_the_loss(tmp_path, name):
+def test_the_loss_output_can_be_named(tmp_path, name):
     text = GRADIENTS.replace("loss", name)
     options = ["--loss-output", name] if name != "loss" else []
     _, printed = convert(make(text=text), tmp_path, "fp16-amp", *options)

@@ -1,6 +1,6 @@
-"""`binade convert` inside of branches, loops, functions and sequences, and after them.
+"""`binade convert` on ops inside and after branches, loops, functions and sequences.
 
-Their types are in no `value_info`: they follow from the bodies, as ONNX infers them.
+`value_info` does not list the types of their values; `convert` infers them from the bodies.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ def feed(model):
 
 
 def walk(graph, scope=None):
-    """Nodes of `graph` and of those inside, with the types of what they read."""
+    """Yields the nodes of `graph` and its subgraphs with the types of their inputs."""
     scope = dict(scope or {})
     for tensor in graph.initializer:
         scope[tensor.name] = tensor.data_type
@@ -47,7 +47,7 @@ def walk(graph, scope=None):
 
 
 def find_products(model):
-    """Names of products, and the types that they read."""
+    """Returns the names of matmuls and the types of their operands."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     return [
         (node.name, types)
@@ -57,14 +57,14 @@ def find_products(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_all_products_are_narrow(tmp_path, name):
+def test_all_matmuls_are_narrow(tmp_path, name):
     model = MODELS[name]()
     converted, text = convert(model, tmp_path, "fp16-amp")
     products = find_products(converted)
     expected = find_products(inliner.inline_local_functions(model))
     assert len(products) == len(expected)
     assert all(types == [HALF, HALF] for _, types in products), products
-    # What all read narrow is stored so, wherever they are.
+    # A tensor with only narrow readers is stored narrow, also if they are in subgraphs.
     stored = {tensor.name: tensor.data_type for tensor in converted.graph.initializer}
     assert stored["w"] == stored["inner_w"] == HALF
     feeds = feed(model)
@@ -76,13 +76,13 @@ def test_all_products_are_narrow(tmp_path, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fp32_changes_nothing(tmp_path, name):
-    """Functions stay functions."""
+    """Functions are not inlined."""
     model = MODELS[name]()
     converted, _ = convert(model, tmp_path, "fp32")
     assert converted.SerializeToString() == model.SerializeToString()
 
 
-def test_nodes_inside_say_why(tmp_path):
+def test_nodes_of_subgraphs_state_their_reason(tmp_path):
     converted, _ = convert(make_if_of("c"), tmp_path, "fp16-amp")
     (branch,) = [node for node in converted.graph.node if node.op_type == "If"]
     for attribute in branch.attribute:
@@ -90,8 +90,8 @@ def test_nodes_inside_say_why(tmp_path):
         assert product.metadata_props[0].value.startswith("f16, sums f32 <- ")
 
 
-def test_functions_are_written_out(tmp_path):
-    """Each call has names of its own, and the model no function."""
+def test_functions_are_inlined(tmp_path):
+    """Each call gets unique names, and the model has no functions."""
     converted, _ = convert(make_functions(), tmp_path, "fp16-amp")
     assert not converted.functions
     names = [output for node in converted.graph.node for output in node.output]
@@ -99,8 +99,8 @@ def test_functions_are_written_out(tmp_path):
     assert len([n for n in converted.graph.node if n.op_type == "MatMul"]) == 5
 
 
-def test_functions_of_another_set_are_called(tmp_path):
-    """Their nodes would mean something else in the graph."""
+def test_functions_of_another_operator_set_are_not_inlined(tmp_path):
+    """Their nodes would have other semantics in the graph."""
     model = make_functions()
     for function in model.functions:
         function.opset_import[0].version = 16
@@ -112,8 +112,8 @@ def test_functions_of_another_set_are_called(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"save_as_external_data": True,
     "location": "m.bin", "size_threshold": 0}], ids=["inside", "external"])  # fmt: skip
-def test_tensors_of_branches(tmp_path, options):
-    """A weight, and a constant that is read in two formats."""
+def test_initializers_of_branches_are_stored_narrow(tmp_path, options):
+    """Includes a weight and a constant that is read in two formats."""
     model = make_if_of("c")
     (node,) = [node for node in model.graph.node if node.op_type == "If"]
     (graph,) = [a.g for a in node.attribute if a.name == "then_branch"]
@@ -132,8 +132,8 @@ def test_tensors_of_branches(tmp_path, options):
     assert np.allclose(narrow["z"], exact["z"], rtol=0.02, atol=0.02)
 
 
-def test_inference_that_crashes(tmp_path):
-    """ONNX's own reads the type of a value that has none, as that of an unknown op."""
+def test_models_that_crash_onnx_inference_are_converted(tmp_path):
+    """ONNX's type inference crashes if an input has no type, as after an unknown op."""
     model = make_scan()
     model.opset_import[0].version = 20
     model.opset_import.append(helper.make_opsetid("own", 1))

@@ -1,4 +1,4 @@
-"""`binade convert` takes every valid ONNX file: ONNX's own node tests, and exported models.
+"""`binade convert` accepts every valid ONNX file: ONNX's node tests and exported models.
 
 BINADE_MODELS names a folder of exported training graphs.
 """
@@ -20,7 +20,7 @@ FOLDERS = [
     "resnet18-cifar-w8",
 ]  # fmt: skip
 KINDS = ["model", "loss", "grads", "train_step.adamw"]
-# In a fast run, and in what is known to take no longer.
+# The graphs of a fast run; the others are nightly tests.
 FEW = [
     ("mlp-digits", "grads"),
     ("gpt2-tiny", "loss"),
@@ -33,12 +33,12 @@ GRAPHS = [
     for folder in FOLDERS
     for kind in KINDS
 ]  # fmt: skip
-# The part of the node tests that a fast run takes.
+# A fast run takes one of this many node tests.
 SHARE = 20
 
 
 def check_nodes(folder, share, policy):
-    """What was valid stays valid; with f32 alone nothing changes."""
+    """Valid models stay valid; policy fp32 changes nothing."""
     cases = collect_node_tests()[::share]
     for case in filter(lambda case: is_valid(case.model), cases):
         converted, _ = convert(case.model, folder, policy)
@@ -50,18 +50,18 @@ def check_nodes(folder, share, policy):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "autocast-onnx"])
-def test_some_node_tests(tmp_path, policy):
+def test_some_node_tests_stay_valid(tmp_path, policy):
     check_nodes(tmp_path, SHARE, policy)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp", "bf16", "autocast-onnx"])
-def test_all_node_tests(tmp_path, policy):
+def test_all_node_tests_stay_valid(tmp_path, policy):
     check_nodes(tmp_path, 1, policy)
 
 
 def read_feeds(folder, model):
-    """A first batch, the initial parameters, and states of zeros."""
+    """Returns the first batch, the initial parameters and zero states."""
     batch = np.load(folder / "inputs.npz")
     weights = safetensors.load(folder / "weights.safetensors")
     feeds = {}
@@ -82,7 +82,7 @@ def read_feeds(folder, model):
 @needs_models
 @pytest.mark.parametrize("folder, kind", GRAPHS)
 def test_exported_models_run(tmp_path, folder, kind):
-    """Loss, gradients and predictions of a graph in f16 are near those in f32."""
+    """Loss, gradients and predictions in f16 are close to those in f32."""
     source = MODELS / folder / f"{kind}.onnx"
     model = onnx.load(source)
     convert(model, tmp_path, "fp16-amp")
@@ -96,7 +96,7 @@ def test_exported_models_run(tmp_path, folder, kind):
         if name not in vanishing:
             difference += np.square(np.float64(narrow[name] - value)).sum()
             total += np.square(np.float64(value)).sum()
-    # Eight roundings to f16 in a row, each of half a unit.
+    # The error of eight roundings to f16, half an ulp each.
     assert np.sqrt(difference / total) < 8 * 2.0**-11
 
 

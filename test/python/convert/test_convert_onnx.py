@@ -37,8 +37,8 @@ def test_fp32_changes_no_node(tmp_path):
     assert converted.SerializeToString() == model.SerializeToString()
 
 
-def test_numbers_are_those_of_the_format(tmp_path):
-    """A product of rounded operands, whose sums and results are rounded to f16."""
+def test_matmuls_round_to_f16(tmp_path):
+    """Operands, sums and results of the matmul are rounded to f16."""
     converted, text = convert(make_layer(), tmp_path, "fp16-amp")
     x = draw(4, 8, seed=2)
     exact, narrow = run_both(tmp_path, {"x": x})
@@ -47,7 +47,7 @@ def test_numbers_are_those_of_the_format(tmp_path):
     expected = np.maximum(x @ w.astype("f8") + c, 0)
     terms = np.abs(x) @ np.abs(w.astype("f8")) + np.abs(c)
     assert (np.abs(narrow["y"] - expected) <= 10 * 2.0**-11 * terms).all()
-    # Something was rounded.
+    # Rounding changed the result.
     assert not np.array_equal(narrow["y"], exact["y"])
     types = find_types(converted)
     assert {types[name] for name in "whcb"} == {TensorProto.FLOAT16}
@@ -56,7 +56,7 @@ def test_numbers_are_those_of_the_format(tmp_path):
 
 
 def test_sums_in_f32_are_not_rounded(tmp_path):
-    """Operands in f16, a result in f32: ONNX's op has one type for both."""
+    """Operands in f16, result in f32: ONNX's MatMul has one type for both."""
     policy = tmp_path / "sums.yaml"
     policy.write_text(
         "name: sums\nextends: fp16-amp\nrules:\n"
@@ -73,7 +73,7 @@ def test_sums_in_f32_are_not_rounded(tmp_path):
     assert not np.allclose(exact["y"], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_names_stay_and_say_why(tmp_path):
+def test_nodes_keep_names_and_state_reasons(tmp_path):
     model = make_layer()
     converted, _ = convert(model, tmp_path, "fp16-amp")
     names = [node.name for node in converted.graph.node if node.op_type != "Cast"]
@@ -85,7 +85,7 @@ def test_names_stay_and_say_why(tmp_path):
     assert reasons["act"] == "f16 <- class clear"
     policies = {entry.key: entry.value for entry in converted.metadata_props}
     assert policies["binade.converted"] == "fp16-amp"
-    # What was converted is a model like others.
+    # A converted model can be converted again.
     again, _ = convert(converted, tmp_path, "fp32")
     assert strip(again) == strip(converted)
 
@@ -115,7 +115,7 @@ def test_types_of_inputs_and_outputs(tmp_path):
     types = find_types(converted)
     assert types["x"] == types["y"] == TensorProto.FLOAT16
     assert [node.op_type for node in converted.graph.node] == ["MatMul", "Add", "Relu"]
-    # And where everything else is f32.
+    # The same if all other values are f32.
     converted, _ = convert(make_layer(), tmp_path, "fp32", "--io-types", "*=bf16")
     types = find_types(converted)
     assert types["x"] == types["y"] == TensorProto.BFLOAT16
@@ -127,8 +127,8 @@ EXTERNAL = {"save_as_external_data": True, "location": "m.bin", "size_threshold"
 
 @pytest.mark.parametrize("save", [{}, EXTERNAL], ids=["inside", "external"])
 def test_masks_stay_finite(tmp_path, save):
-    """f16 does not hold -1e9. A mask before a softmax becomes the format's lowest value:
-    a row of infinities would become NaN."""
+    """-1e9 overflows in f16. A mask before a softmax becomes the format's lowest value, because
+    a row of negative infinities would give NaN."""
     text = """
     g (float[2, 2] x, float[2, 2] z) => (float[2, 2] y, float[2, 2] s) {
       p = MatMul(x, z)
@@ -137,7 +137,7 @@ def test_masks_stay_finite(tmp_path, save):
     }"""
     mask = np.array([[0, -1e9], [-1e9, 0]], "f4")
     model = add_tensor(parse(text), "mask", mask)
-    # In f32 it is -1e9; only who reads it in f16 gets another.
+    # Readers in f32 or bf16 get -1e9; only readers in f16 get another value.
     convert(model, tmp_path, "bf16", **save)
     for tensor in onnx.load(tmp_path / "out.onnx").graph.initializer:
         assert np.isfinite(onnx.numpy_helper.to_array(tensor).astype("f4")).all()
@@ -162,8 +162,8 @@ g (float[4, 4] x, bool c) => (float[4, 4] y, float[4, 4] z) {
 }"""
 
 
-def test_unknown_ops_are_carried(tmp_path):
-    """They read and make f32. What branches return has the format that all of them make."""
+def test_unknown_ops_stay_in_f32(tmp_path):
+    """Unknown ops read and return f32. Results of branches have the format of all branches."""
     model = onnx.parser.parse_model(CARRIED)
     for name in ("s", "t"):
         value = onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4])
@@ -179,7 +179,7 @@ def test_unknown_ops_are_carried(tmp_path):
     made = {name: node for node in converted.graph.node for name in node.output}
     assert made[kept["strange"].input[0]].op_type == "Cast"
     branches = {a.name: a.g for a in kept["branch"].attribute}
-    # Nodes inside read the narrow products, and the graph's output is f32 after the node.
+    # Nodes of the branches read the narrow matmul; a cast after the If makes the output f32.
     for name, op in (("then_branch", "Neg"), ("else_branch", "Abs")):
         (node,), (output,) = branches[name].node, branches[name].output
         assert node.op_type == op and node.output[0] == output.name
@@ -192,7 +192,7 @@ def test_unknown_ops_are_carried(tmp_path):
     assert done.returncode == 3
 
 
-def test_producers_come_first(tmp_path):
+def test_nodes_are_sorted_topologically(tmp_path):
     model = make_layer()
     nodes = list(model.graph.node)[::-1]
     del model.graph.node[:]
@@ -208,7 +208,7 @@ def test_producers_come_first(tmp_path):
     ["y = DFT <axis = 1> (x)", "y = MatMulInteger (a, b)"],
 )
 def test_undecided_ops_are_unchanged(tmp_path, node):
-    """Sums in f32 and of integers, which are so for every policy."""
+    """No policy changes ops whose accumulation is fixed: DFT in f32, integer matmuls."""
     model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 19]>
     g (float[1, 8, 1] x, uint8[4, 3] a, uint8[3, 2] b) => (y) {{ {node} }}""")
     model = onnx.shape_inference.infer_shapes(model)
@@ -217,7 +217,8 @@ def test_undecided_ops_are_unchanged(tmp_path, node):
 
 
 def test_operator_sets_without_a_cast(tmp_path):
-    """bf16 is of opset 13, and a model of other domains alone has no Cast at all."""
+    """Cast supports bf16 since operator set 13. Without the default domain there is no
+    Cast at all."""
     graph = "g (float[4] x) => (float[4] y) { y = %s (x) }"
     set_9 = '<ir_version: 4, opset_import: ["" : 9]>\n'
     model = onnx.parser.parse_model(set_9 + graph % "Shrink <lambd = 1.0>")
@@ -234,8 +235,8 @@ def test_operator_sets_without_a_cast(tmp_path):
     assert [node.op_type for node in converted.graph.node] == ["Binarizer"]
 
 
-def test_states_without_a_first_value(tmp_path):
-    """Their type is that of the query, which ONNX infers."""
+def test_states_without_an_initial_value(tmp_path):
+    """ONNX infers the query's type for such a state."""
     model = onnx.parser.parse_model("""<ir_version: 13, opset_import: ["" : 27]>
     g (float[1, 4, 8] q, float[1, 4, 8] k, float[1, 4, 8] v)
         => (float[1, 4, 8] y, float[1, 2, 4, 4] state) {
@@ -258,12 +259,12 @@ def test_states_without_a_first_value(tmp_path):
         (["--dim", "batch=2"], 3, "--dim 'batch': no input has such a dimension"),
     ],
 )
-def test_errors(tmp_path, options, code, message):
+def test_invalid_options_are_errors(tmp_path, options, code, message):
     _, text = convert(make_layer(), tmp_path, "fp16-amp", *options, code=code)
     assert message in text
 
 
-def test_files_that_are_refused(tmp_path):
+def test_invalid_files_are_refused(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_text("no model")
     for output in ("out.onnx", "m.onnx"):

@@ -1,5 +1,5 @@
-"""The gradients of a vision transformer and of a small residual network, as Binade derives
-them, are finite in f16 with the scale that `binade convert` chooses."""
+"""Gradients that Binade derives for a vision transformer and a small residual network are
+finite in f16 with the loss scale that `binade convert` chooses."""
 
 import subprocess
 
@@ -31,7 +31,7 @@ WIDTH, PATCHES, BATCH, CLASSES = 32, 16, 8, 10
 
 
 def make_transformer():
-    """Patches of 4 x 4 pixels, two blocks, the mean of the tokens, a linear head."""
+    """Builds a transformer: 4 x 4 patches, two blocks, mean pooling, a linear head."""
     body = "".join(BLOCK.format(i=i, j=i + 1) for i in range(2))
     model = parse(f"""
 g (float[{BATCH}, {PATCHES}, 48] x, int64[{BATCH}] labels) => (float loss) {{
@@ -52,7 +52,7 @@ g (float[{BATCH}, {PATCHES}, 48] x, int64[{BATCH}] labels) => (float loss) {{
 
 
 def make_network():
-    """Two residual convolutions of eight channels, and a linear head."""
+    """Builds two residual convolutions of eight channels with a linear head."""
     model = parse(f"""
 g (float[{BATCH}, 3, 8, 8] x, int64[{BATCH}] labels) => (float loss) {{
   h0 = Conv <pads = [1, 1, 1, 1]> (x, c0)
@@ -83,7 +83,7 @@ def call(folder, tool, *arguments):
 
 
 def write_gradients(folder, make):
-    """`grads.onnx`, and what to feed it."""
+    """Writes `grads.onnx`; returns its inputs."""
     model, shapes, x, axes = make()
     rng = np.random.default_rng(1)
     for name, shape in shapes.items():

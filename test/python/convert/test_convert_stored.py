@@ -1,5 +1,5 @@
-"""`binade convert` of stored tensors that nodes move before others read them: they are
-stored as their readers want them, and all values stay what they were."""
+"""`binade convert` on initializers that are transposed, sliced or reshaped before use: they are
+stored in the format of their readers, and values do not change otherwise."""
 
 import numpy as np
 import onnx
@@ -16,7 +16,7 @@ from support.convert import (
 )
 
 F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
-# A linear layer as PyTorch exports it, and two moves in a row.
+# A linear layer as PyTorch exports it, and one with two data-movement ops.
 LAYER = """
 g (float[4, 8] x) => (float[4, 6] y) {
   [turn] t = Transpose <perm = [1, 0]> (w)
@@ -36,7 +36,7 @@ def store(text, *shape):
 
 
 def check_layer(folder, weight):
-    """The file has the weight rounded, and the product is of what was rounded."""
+    """The file contains the rounded weight, and the matmul uses it."""
     (stored,) = (
         numpy_helper.to_array(tensor)
         for tensor in onnx.load(folder / "out.onnx").graph.initializer
@@ -61,14 +61,14 @@ def test_a_moved_weight_is_stored_narrow(text, shape, tmp_path):
     check_layer(tmp_path, draw(*shape, seed=1))
 
 
-def test_two_readers_of_one_format(tmp_path):
+def test_tensors_with_two_readers_of_one_format_are_stored_narrow(tmp_path):
     text = LAYER.replace("float[4, 6] y)", "float[4, 6] y, float[4, 6] z)")
     text = text.replace("}", "  [second] z = MatMul(x, t)\n}")
     converted, _ = convert(store(text, 6, 8), tmp_path, "fp16-amp")
     assert find_types(converted)["w"] == F16
 
 
-# What has to keep f32: the graph of `LAYER` with a line more, and its outputs.
+# Cases that must keep f32: a line that is added to `LAYER`, and the outputs.
 KEPT = {
     "another reader": ("z = Softmax(t)", "float[4, 6] y, float[8, 6] z"),
     "an output": ("", "float[4, 6] y, float[8, 6] t"),
@@ -86,7 +86,7 @@ KEPT = {
 def test_tensors_with_other_readers_keep_their_format(case, tmp_path):
     line, outputs = KEPT[case]
     text = LAYER.replace("float[4, 6] y", outputs).replace("}", f"{line}\n}}")
-    # Small tensors have a copy in each format; this one is too large for that.
+    # Small tensors are stored in each format that is read; this one is too large.
     text = text.replace("4, 8] x", "4, 4000] x").replace("[8, 6]", "[4000, 6]")
     text = text.replace("float[6, 8]", "float[6, 4000]")
     model = store(text, 6, 4000)
@@ -115,7 +115,7 @@ def test_a_weight_that_is_an_input_keeps_its_type(tmp_path):
     assert converted.graph.initializer[0].data_type == F32
 
 
-def test_a_move_says_whose_format_it_has(tmp_path):
+def test_data_movement_states_the_reason_of_its_format(tmp_path):
     text = LAYER.replace("Transpose <perm = [1, 0]> (w)", "Slice(w, s, e, a)")
     text = text.replace("{\n  [turn]", """{
       s = Constant <value = int64[1] {0}> ()
@@ -151,8 +151,8 @@ def store_two(text, weight):
 
 
 @pytest.mark.parametrize("policy", ["fp8-lm", "fp8-current", "coat"])
-def test_a_moved_weight_is_stored_as_codes(policy, tmp_path):
-    """They are those of a weight that is stored as it is multiplied, and so is h."""
+def test_a_moved_weight_is_stored_quantized(policy, tmp_path):
+    """The quantized values and h equal those of a weight that is not moved."""
     weight, x = draw(48, 32, seed=1), draw(4, 32, seed=2)
     plain = LAYERS.replace("[turn] t = Transpose <perm = [1, 0]> (w)\n", "")
     plain = plain.replace("(x, t)", "(x, w)")
@@ -171,8 +171,8 @@ def test_a_moved_weight_is_stored_as_codes(policy, tmp_path):
     np.testing.assert_array_equal(*found)
 
 
-def test_codes_of_a_part_are_not_those_of_all(tmp_path):
-    """The largest element of a slice is another, and so is its scale."""
+def test_a_sliced_weight_is_quantized_after_the_slice(tmp_path):
+    """The slice has another absmax than the whole weight, and so another scale."""
     text = LAYERS.replace("Transpose <perm = [1, 0]> (w)", "Slice(w, s, e)")
     text = text.replace("{\n  [turn]", """{
       s = Constant <value = int64[2] {0, 0}> ()

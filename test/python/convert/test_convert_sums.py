@@ -1,7 +1,7 @@
-"""`binade convert`: ops that sum or average do it in f32, and round once.
+"""`binade convert` lets ops that sum or average accumulate in f32 and round once.
 
-onnx's reference evaluator computes each node in the type that the file gives it: of 4096
-equal numbers in bf16 it adds the first 256 or so, and no more.
+ONNX's reference evaluator computes each node in the type of the file. In bf16, a sum of 4096
+equal values would stagnate after about 256 of them.
 """
 
 import ml_dtypes
@@ -12,7 +12,7 @@ from onnx import TensorProto
 from support.convert import convert, evaluate, find_reasons, find_types, parse
 
 SIZES = [1, 4, 64, 64]
-#: Nodes that make y of h, by the sizes of y if these are not those of h.
+#: Nodes that compute y from h.
 NODES = {
     "ReduceSum": "ReduceSum <keepdims = 0> (h)",
     "ReduceMean": "ReduceMean <keepdims = 0> (h)",
@@ -50,7 +50,7 @@ def make(node):
 
 @pytest.mark.parametrize("policy", TYPES)
 @pytest.mark.parametrize("op", NODES)
-def test_sums_are_those_of_f32(tmp_path, op, policy):
+def test_sums_accumulate_in_f32(tmp_path, op, policy):
     element = TYPES[policy]
     x = -np.random.default_rng(0).uniform(0.25, 0.75, SIZES).astype(element)
     converted, _ = convert(make(NODES[op]), tmp_path, policy)
@@ -60,9 +60,9 @@ def test_sums_are_those_of_f32(tmp_path, op, policy):
         for kind in ("in", "out")
     )
     eps = float(ml_dtypes.finfo(element).eps)
-    # One rounding of the result, and one of what a norm divides by.
+    # One rounding of the result, and one of a norm's divisor.
     assert np.allclose(narrow, exact, rtol=2 * eps, atol=2 * eps * np.abs(exact).max())
-    # It reads and makes f32, between casts of what is narrow.
+    # The op reads and returns f32, between casts from and to the narrow format.
     types = find_types(converted)
     makers = {name: node for node in converted.graph.node for name in node.output}
     (node,) = [node for node in converted.graph.node if node.name == "sum"]

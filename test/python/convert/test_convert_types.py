@@ -1,8 +1,8 @@
-"""`binade convert` of every op of ONNX in every operator set, by ONNX's node tests: what a
-node reads and makes has the types that its schema allows together.
+"""`binade convert` on every ONNX op in every operator set, by ONNX's node tests: the types of
+inputs and outputs of each node must be allowed by its schema.
 
-`convert` has onnx.checker, which infers types strictly, and onnxruntime, with and without
-its optimizations, judge each file. onnxruntime's CPU has no kernel for some.
+The helper `convert` checks each file with onnx.checker, with strict type inference, and loads
+it in onnxruntime, with and without optimizations. onnxruntime's CPU lacks some kernels.
 """
 
 import functools
@@ -24,18 +24,18 @@ from support.convert import (
 
 NARROW = {"fp16-amp": TensorProto.FLOAT16, "autocast-onnx": TensorProto.FLOAT16,
           "bf16": TensorProto.BFLOAT16, "bf16-amp": TensorProto.BFLOAT16}  # fmt: skip
-#: The part that a fast run takes.
+#: A fast run takes one of this many models.
 SHARE = 60
 FAULTS = (
     AssertionError, TimeoutExpired, onnx.checker.ValidationError,
     onnx.shape_inference.InferenceError,
 )  # fmt: skip
-#: Earlier sets have another form of broadcasting.
+#: Earlier operator sets have other broadcasting rules.
 FIRST = 7
 
 
 def list_versions(model):
-    """The operator sets in which an op of the model has another schema."""
+    """Returns the operator sets in which an op of the model has a new schema."""
     own = max(s.version for s in model.opset_import if s.domain in ("", "ai.onnx"))
     ops = {node.op_type for node in model.graph.node if node.domain == ""}
     versions = {
@@ -53,7 +53,7 @@ def histories():
 
 @functools.cache
 def collect():
-    """Valid models by name: those of the tests, and their older forms."""
+    """Returns models by name: those of ONNX's node tests, in all operator sets."""
     models = {}
     for case in collect_node_tests():
         if "_expanded" in case.name:
@@ -75,13 +75,13 @@ def find_schema(model, node):
 
 
 def list_formals(formals, count):
-    """The formal parameter of each of `count` arguments."""
+    """Returns the formal parameter of each of `count` arguments."""
     return [formals[min(place, len(formals) - 1)] for place in range(count)]
 
 
 def find_wide(model, narrow):
-    """Inputs in f32 of nodes that make a narrow first output, by the letters of their
-    schemas; those of norms' statistics may be."""
+    """Returns the f32 inputs of nodes whose first output is narrow: formal names by op. Some may
+    be f32, see `STAYS`."""
     types, found = find_types(model), {}
     for node in model.graph.node:
         if node.domain or node.op_type in ("Cast", "CastLike", "DequantizeLinear"):
@@ -97,8 +97,8 @@ def find_wide(model, narrow):
     return found
 
 
-#: What stays in f32 next to narrow operands: sizes and places that are constants, and
-#: what norms keep of a batch.
+#: Inputs that stay in f32 next to narrow operands: constant sizes and positions, and the
+#: statistics of norms.
 STAYS = {
     "BatchNormalization": {"scale", "B", "input_mean", "input_var", "mean", "var"},
     "Dropout": {"ratio"},
@@ -134,7 +134,7 @@ def check(folder, names, policy):
 
 
 @pytest.mark.parametrize("policy", NARROW)
-def test_some_ops(tmp_path, policy):
+def test_some_ops_have_valid_types(tmp_path, policy):
     shift = list(NARROW).index(policy)
     check(tmp_path, list(collect())[shift::SHARE], policy)
 
@@ -142,8 +142,8 @@ def test_some_ops(tmp_path, policy):
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("policy", NARROW)
-def test_all_ops(tmp_path, policy, part):
-    """Only bf16 lacks kernels: f16 is cast to f32 for ops without an f16 kernel."""
+def test_all_ops_have_valid_types(tmp_path, policy, part):
+    """onnxruntime lacks kernels only for bf16: it casts f16 to f32 where needed."""
     missing = check(tmp_path, list(collect())[part::8], policy)
     print(missing)
     if NARROW[policy] == TensorProto.FLOAT16:
@@ -154,8 +154,8 @@ def test_all_ops(tmp_path, policy, part):
 @pytest.mark.parametrize("mask", [None, "float", "bool"])
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("version", [23, 24])
-def test_attention(tmp_path, policy, mask, cached, version):
-    """Query and key are of one type parameter, value of another, a mask of a third."""
+def test_attention_has_valid_types(tmp_path, policy, mask, cached, version):
+    """Query and key share a type parameter; value and mask have their own."""
     info = helper.make_tensor_value_info
     inputs = [info("x", TensorProto.FLOAT, (1, 4, 16))]
     outputs = [info("y", TensorProto.FLOAT, (1, 4, 16))]

@@ -1,5 +1,5 @@
-"""``binade.convert``: models in, models out. What a conversion computes is tested with the
-command; here expected are its file, and NumPy's rounding."""
+"""``binade.convert`` converts models in Python. Expected values are those of the command
+``binade convert`` and of NumPy's rounding."""
 
 import logging
 
@@ -33,7 +33,7 @@ def evaluate(model, x):
     return found
 
 
-def test_a_model_is_converted_as_by_the_command(tmp_path):
+def test_the_function_agrees_with_the_command(tmp_path):
     model = make_model()
     before = model.SerializeToString()
     found = binade.convert(model, policy="bf16-amp")
@@ -51,7 +51,7 @@ def test_a_model_is_converted_as_by_the_command(tmp_path):
     )
 
 
-def test_policies_and_types_of_ports_are_arguments(tmp_path):
+def test_policies_and_io_types_are_arguments(tmp_path):
     wide = {
         "name": "wide", "extends": "fp16-amp",
         "rules": [{"match": {"op": "matmul"}, "compute": "f32"}],
@@ -65,7 +65,7 @@ def test_policies_and_types_of_ports_are_arguments(tmp_path):
     assert types == [onnx.TensorProto.FLOAT16] * 2
 
 
-def test_weights_outside(tmp_path):
+def test_external_weights_are_converted(tmp_path):
     model = make_model()
     onnx.save(
         model, tmp_path / "in.onnx", save_as_external_data=True, location="weights",
@@ -125,7 +125,7 @@ def test_conversions_are_logged(caplog):
         ({"output": "/nowhere/out.onnx"}, "FileError", "/nowhere"),
     ],
 )
-def test_errors_are_raised_with_their_message(options, error, message):
+def test_errors_raise_exceptions_with_messages(options, error, message):
     given = {"model": make_model(), "policy": "bf16-amp"} | options
     with pytest.raises(getattr(binade.errors, error), match=message):
         binade.convert(given.pop("model"), **given)
