@@ -1,4 +1,4 @@
-"""`binade bisect` finds the decisions that harm a run, with few training runs."""
+"""`binade bisect` finds the precision decisions that harm training, with few training runs."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((64, 8)).astype(F32)
 FIRST, SECOND = (RANDOM.standard_normal((8, 8)).astype(F32) for _ in range(2))
 STEPS = 8
-# One layer in f16 whose products are beyond it; the rest in bf16.
+# One layer is in f16, where its matmul overflows; the rest is in bf16.
 PLANTED = """name: planted
 extends: bf16-amp
 rules:
@@ -33,7 +33,7 @@ rules:
 @pytest.fixture
 def folder(tmp_path):
     x = X.copy()
-    x[20:24] *= 3000  # Step 6.
+    x[20:24] *= 3000  # The batch of step 6.
     write(tmp_path, TWO_LAYERS, x, first=FIRST, second=5 * SECOND)
     (tmp_path / "planted.yaml").write_text(PLANTED)
     return tmp_path
@@ -54,7 +54,7 @@ def list_runs(folder):
 
 
 def test_a_planted_fault_is_found_in_five_runs(folder):
-    """fp32, the policy, all wide, the forward part, the layer that is suspected first."""
+    """Runs: fp32, the policy, all ops wide, the forward pass wide, the top suspect wide."""
     process = bisect(folder, folder / "planted.yaml", f"loss@{STEPS} <= fp32*1.1")
     assert process.returncode == 0, process.stderr
     assert find_rules(folder) == [
@@ -64,7 +64,7 @@ def test_a_planted_fault_is_found_in_five_runs(folder):
     assert len(list_runs(folder)) == 5
     report = (folder / "out/report.txt").read_text()
     assert report.count("out/runs/") == 5 and "  bad   none" not in report
-    # Training with the repaired policy again gives the run that it was found by.
+    # Training again with the repaired policy gives the same run as in the search.
     again = train(
         folder, folder / "again", folder / "out/repaired.yaml", steps=STEPS, lr=0
     )
@@ -74,7 +74,7 @@ def test_a_planted_fault_is_found_in_five_runs(folder):
 
 
 def test_finished_runs_are_not_repeated(folder):
-    """A search that --max-runs or a simulated kill has stopped resumes."""
+    """A search resumes after --max-runs or a simulated kill stopped it."""
     criterion = f"loss@{STEPS} <= fp32*1.1"
     first = bisect(folder, folder / "planted.yaml", criterion, "--max-runs", 4)
     assert (
@@ -102,26 +102,28 @@ def test_finished_runs_are_not_repeated(folder):
     assert "5 runs, 0 of them trained now" in third.stdout
 
 
-def test_parameters_that_stand_still(tmp_path):
-    """bf16 weights without a remedy: the loss of step 60 is not that of fp32."""
+def test_lost_updates_of_parameters_are_found(tmp_path):
+    """bf16 parameters without master weights: at step 60 the loss exceeds that of fp32."""
     write(tmp_path, TWO_LAYERS, X, first=FIRST, second=SECOND)
     (tmp_path / "lossy.yaml").write_text(LOSSY)
     process = bisect(tmp_path, tmp_path / "lossy.yaml", "loss@60 <= fp32*1.01", lr=2e-4)
     assert process.returncode == 0, process.stderr
-    (rule,) = find_rules(tmp_path)  # Each of both is needed: the group says so.
+    (rule,) = find_rules(
+        tmp_path
+    )  # Both parameters must be wide: one rule for the group.
     assert rule.startswith("- {match: {op: optimizer_update}, parameter: f32,")
     assert "2  bad" in process.stdout
 
 
-def test_a_policy_that_is_fine(folder):
+def test_a_policy_that_meets_the_criterion(folder):
     process = bisect(folder, "bf16-amp", f"loss@{STEPS} <= fp32*1.1")
     assert process.returncode == 0, process.stderr
     assert "the policy meets the criterion as it is" in process.stdout
     assert len(list_runs(folder)) == 2 and not (folder / "out/repaired.yaml").exists()
 
 
-def test_where_nothing_helps(folder):
-    """A number that fp32 does not reach either."""
+def test_a_criterion_that_fp32_misses(folder):
+    """fp32 does not meet the limit either."""
     process = bisect(folder, folder / "planted.yaml", f"loss@{STEPS} <= 1e-9")
     assert process.returncode == 1, process.stderr
     assert "with all wide the criterion is not met either" in process.stdout
@@ -137,7 +139,7 @@ def test_where_nothing_helps(folder):
         ("loss_scale@9 >= fp32", ("loss_scale", 9, ">=", "*", 1.0)),
     ],
 )
-def test_criteria(text, expected):
+def test_criteria_are_parsed(text, expected):
     c = parse_criterion(text)
     assert (c.metric, c.step, c.relation, c.sign, c.number) == expected
 
@@ -158,13 +160,13 @@ def test_criteria(text, expected):
         ("loss@3 == 2", "no comparison"),
     ],
 )
-def test_invalid_criteria(text, why):
+def test_invalid_criteria_are_rejected(text, why):
     with pytest.raises(UsageError, match="write METRIC@STEP <= LIMIT") as error:
         parse_criterion(text)
     assert why in str(error.value)
 
 
-def test_errors(folder):
+def test_invalid_options_are_errors(folder):
     process = bisect(folder, "bf16-amp", "loss <= 3")
     assert process.returncode == 2 and process.stderr.startswith(
         "binade bisect: error: "
@@ -181,7 +183,7 @@ def test_errors(folder):
     assert process.returncode == 2 and "from 0 on, got '-1'" in process.stderr
 
 
-def test_out_of_runs_before_the_search(folder):
+def test_max_runs_may_end_before_the_search(folder):
     for runs, known in ((1, "1 runs, 1 of"), (1, "2 runs, 1 of")):
         process = bisect(folder, folder / "planted.yaml", f"loss@{STEPS} <= fp32*1.1",
                          "--max-runs", runs)  # fmt: skip

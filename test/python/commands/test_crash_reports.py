@@ -1,4 +1,4 @@
-"""Programs that a crash signal ends report a bug first: see docs/ExitCodes.md."""
+"""Programs report a bug before a crash signal ends them: see docs/ExitCodes.md."""
 
 import json
 import resource
@@ -13,8 +13,8 @@ from support.reference import ONE_WEIGHT, binade, safetensors, write_model
 
 SIGNALS = [signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT]
 BIN = BUILD / "bin"
-# Tools that read from a pipe wait there.
-WAITING = {
+# Arguments with which tools wait for input from a pipe.
+READS_STDIN = {
     "binade-opt": ["-"],
     "binade-translate": ["--import-onnx", "-"],
     "binade-lsp-server": [],
@@ -44,7 +44,7 @@ def start(*command):
 
 
 def start_training(program, model, folder, *flags):
-    """A run of many steps, when the first ones are done."""
+    """Starts a long run; returns once its first steps are done."""
     run = folder / "run"
     process = start(
         *program, model, "--data", model.with_name("data.safetensors"), "--steps",
@@ -73,7 +73,7 @@ def check(text, program, number):
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_training_says_what_it_was_doing(number, model, tmp_path):
+def test_crash_reports_of_training_name_the_model(number, model, tmp_path):
     process = start_training([BIN / "binade", "train"], model, tmp_path)
     text = stop(process, number)
     check(text, "binade", number)
@@ -81,12 +81,12 @@ def test_training_says_what_it_was_doing(number, model, tmp_path):
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_the_runtime_alone_does_so_too(number, bundle, tmp_path):
+def test_crash_reports_of_binade_run(number, bundle, tmp_path):
     process = start_training([BIN / "binade-run"], bundle, tmp_path)
     check(stop(process, number), "binade-run", number)
 
 
-def test_as_an_object(bundle, tmp_path):
+def test_crash_reports_as_json(bundle, tmp_path):
     process = start_training([BIN / "binade-run"], bundle, tmp_path, "--diag=json")
     lines = stop(process, signal.SIGSEGV).splitlines()
     (found,) = [json.loads(line) for line in lines if '"error"' in line]
@@ -95,16 +95,16 @@ def test_as_an_object(bundle, tmp_path):
     assert str(bundle) in found["notes"][-1]
 
 
-@pytest.mark.parametrize("tool", WAITING)
-def test_tools_of_llvm(tool):
-    process = start(BIN / tool, *WAITING[tool])
-    time.sleep(1.0)  # It has nothing to say before it reads.
+@pytest.mark.parametrize("tool", READS_STDIN)
+def test_crash_reports_of_llvm_tools(tool):
+    process = start(BIN / tool, *READS_STDIN[tool])
+    time.sleep(1.0)  # The tool prints nothing before it reads.
     check(stop(process, signal.SIGSEGV), tool, signal.SIGSEGV)
 
 
-def test_a_stack_that_overflowed(tmp_path):
-    """The handler has a stack of its own, and says which file it was. The parser of MLIR
-    goes as deep as its input; here it has a stack of 64 KiB."""
+def test_crash_reports_of_a_stack_overflow(tmp_path):
+    """The handler uses a separate stack and names the input file. MLIR's recursive parser
+    overflows a stack of 64 KiB on deep input."""
     module = tmp_path / "deep.mlir"
     depth = 250
     module.write_text(f"module attributes {{a = {'[' * depth}{']' * depth}}} {{}}")

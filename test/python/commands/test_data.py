@@ -1,4 +1,4 @@
-"""Data files made from npz files, text and data sets."""
+"""`binade.data` converts npz files, text and data sets to data files."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from binade.command import REJECTED, run_command
 from binade.errors import RejectedError
 
 
-def test_npz_keeps_names_and_narrows(tmp_path):
+def test_npz_keeps_names_and_narrows_types(tmp_path):
     x = np.linspace(-1, 1, 24, dtype=np.float64).reshape(6, 4)
     labels = np.array([0, 3, 255, 7, 1, 2], np.int64)
     np.savez(tmp_path / "a.npz", x=x, labels=labels, wide=labels * 300 - 1)
@@ -46,7 +46,7 @@ def test_a_split_keeps_every_sample_once_and_rows_together(tmp_path):
     for part in (train, held_out):
         np.testing.assert_array_equal(part["y"], 2 * part["x"].astype(int))
         assert (np.diff(part["x"].astype(int)) > 0).all()
-    # Drawn, not simply the first or the last.
+    # The samples are drawn at random, not the first or last ones.
     assert sorted(held_out["x"]) not in (list(range(10)), list(range(40, 50)))
     other = data.convert_npz(
         tmp_path / "a.npz", tmp_path / "b.safetensors", split=0.2, seed=5
@@ -54,7 +54,7 @@ def test_a_split_keeps_every_sample_once_and_rows_together(tmp_path):
     assert (safetensors.load(other[1])["x"] != held_out["x"]).any()
 
 
-def test_characters_are_places_in_the_sorted_vocabulary(tmp_path):
+def test_characters_are_indices_of_the_sorted_vocabulary(tmp_path):
     (tmp_path / "a.txt").write_text("hello wörld\n", encoding="utf-8")
     (path,) = data.convert_text(tmp_path / "a.txt", tmp_path / "a.safetensors")
     symbols = data.read_vocabulary(path)
@@ -74,7 +74,7 @@ def test_bytes_are_tokens(tmp_path):
     assert bytes(train) == bytes(range(192)) and bytes(end) == bytes(range(192, 256))
 
 
-def test_a_vocabulary_is_used_again(tmp_path):
+def test_a_vocabulary_is_reused(tmp_path):
     (tmp_path / "a.txt").write_text("abcd")
     (tmp_path / "b.txt").write_text("dad")
     data.convert_text(tmp_path / "a.txt", tmp_path / "a.safetensors")
@@ -128,7 +128,7 @@ def test_a_data_set_becomes_one_tensor_per_part(tmp_path):
     assert (loaded["x"] == np.arange(5).reshape(5, 1, 1)).all()
 
 
-def test_a_torch_data_set(tmp_path):
+def test_a_torch_data_set_is_converted(tmp_path):
     torch = pytest.importorskip("torch")
     tensors = torch.arange(12.0).reshape(4, 3), torch.tensor([1, 0, 1, 0])
     dataset = torch.utils.data.TensorDataset(*tensors)

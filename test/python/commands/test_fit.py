@@ -1,7 +1,7 @@
 """Compares the memory that `binade fit` predicts with the memory of runs.
 
-A prediction is compared with the memory of a training process of those sizes, and the
-depth that fits with a model that PyTorch exports at that depth.
+Predictions are compared with the memory of a training process of the same sizes, predicted
+depths with models that PyTorch exports at these depths.
 """
 
 import json
@@ -36,7 +36,7 @@ class Block(nn.Module):
 
 
 class Stacked(nn.Module):
-    """Scores of the next token from each token and its place."""
+    """Scores the next token from each token and its position."""
 
     def __init__(self, depth):
         super().__init__()
@@ -53,7 +53,7 @@ class Stacked(nn.Module):
 
 
 class Residual(nn.Module):
-    """Normalizes by the batch: each block has running statistics of its own."""
+    """A network with batch norm: each block has its own running statistics."""
 
     def __init__(self, depth):
         super().__init__()
@@ -121,12 +121,12 @@ def fit(model, *arguments):
 
 
 def predict(model, *arguments):
-    """Bytes of the one variant that the arguments name."""
+    """Returns the predicted bytes of the only variant that the arguments select."""
     [variant] = fit(model, "--memory", "1KiB", *arguments)["variants"]
     return variant["bytes"]
 
 
-def test_the_plan_is_that_of_training(models, tmp_path):
+def test_the_plan_equals_that_of_training(models, tmp_path):
     policy = tmp_path / "narrow.yaml"
     policy.write_text(
         "name: narrow\nextends: bf16-amp\nrules:\n"
@@ -156,7 +156,7 @@ def save_tokens(path, samples, context):
 
 
 def measure(model, data, batch, folder):
-    """Peak memory of a process that trains and does nothing else, in bytes."""
+    """Returns the peak memory in bytes of a process that only trains."""
     folder.mkdir()
     process = binade(
         "compile", model, "--dim", f"batch={batch}", "--policy", "fp32",
@@ -167,7 +167,7 @@ def measure(model, data, batch, folder):
     return processes.measure("binade-run", folder / "step.bnd", *arguments)[1]
 
 
-def test_a_process_takes_what_is_predicted(models, tmp_path):
+def test_a_process_uses_the_predicted_memory(models, tmp_path):
     model, data = models / "stacked.onnx", tmp_path / "data.safetensors"
     save_tokens(data, 4096, 32)
     variant = ["--policy", "fp32", "--states", "f32"]
@@ -175,7 +175,7 @@ def test_a_process_takes_what_is_predicted(models, tmp_path):
     batch = answer["variants"][0]["largest"]["dims"]["batch"]["size"]
     predicted = predict(model, *variant, "--dim", f"batch={batch}")
     assert 0.99 * 600 * MIB < predicted <= 600 * MIB
-    # The program itself takes the same in both.
+    # Both processes use the same additional memory for the program itself.
     small = measure(model, data, 8, tmp_path / "small")
     other = small - predict(model, *variant, "--dim", "batch=8")
     measured = measure(model, data, batch, tmp_path / "large")
@@ -183,7 +183,7 @@ def test_a_process_takes_what_is_predicted(models, tmp_path):
 
 
 @pytest.mark.parametrize("axis", ["batch", "context"])
-def test_one_more_does_not_fit(models, axis):
+def test_larger_sizes_do_not_fit(models, axis):
     model, variant = models / "stacked.onnx", ["--policy", "bf16", "--states", "bf16"]
     memory = {"batch": 60, "context": 8}[axis]
     answer = fit(model, "--memory", f"{memory}MiB", *variant, "--dim", "batch=64")
@@ -207,14 +207,14 @@ def test_one_more_does_not_fit(models, axis):
     [("stacked", "blocks", 4, True), ("stacked", "blocks", 2, False),
      ("residual", "layers", 3, True)],
 )  # fmt: skip
-def test_depth_is_that_of_an_exported_model(
+def test_predicted_depths_match_exported_models(
     models, tmp_path, name, stack, memory, deeper
 ):
     variant = ["--policy", "bf16-amp", "--states", "f32"]
     answer = fit(models / f"{name}.onnx", "--memory", f"{memory}MiB", *variant)
     assert answer["depths"] == {stack: 3}
     found = answer["variants"][0]["largest"]["depths"][stack]
-    # Libraries of other processors need other memory.
+    # On other CPUs, libraries need other workspaces.
     assert found["size"] > 3 if deeper else 0 < found["size"] <= 3
     for depth, fits in ((found["size"], True), (found["size"] + 1, False)):
         path = tmp_path / f"{depth}.onnx"
@@ -225,15 +225,15 @@ def test_depth_is_that_of_an_exported_model(
             assert abs(taken / found["bytes"] - 1) < 0.01
 
 
-def test_what_the_model_does_not_allow(models):
+def test_limits_of_the_model_are_marked(models):
     process = binade("fit", models / "stacked.onnx", "--memory", "8MiB")
     assert process.returncode == 0
     assert re.search(r"^fp32 +f32 +\d+ +40 \* +\d+$", process.stdout, re.M)
     assert "* no larger context: index 40 is outside of axis 0" in process.stdout
 
 
-def test_a_saving_that_is_not_worth_it(models):
-    """In a convolutional network, states are small in comparison with activations."""
+def test_small_savings_are_reported_as_not_worth_it(models):
+    """In a convolutional network, states are small compared with activations."""
     process = binade("fit", models / "residual.onnx", "--memory", "8MiB")
     [line] = re.findall(r"^fp32: .*$", process.stdout, re.M)
     share = float(re.fullmatch(r"fp32: .* save ([\d.]+)%: not worth it", line)[1])
@@ -245,8 +245,8 @@ def test_a_saving_that_is_not_worth_it(models):
     assert share == pytest.approx(100 * (1 - states["bf16"] / states["f32"]), abs=0.05)
 
 
-def test_bytes_by_category(models):
-    """Parameters and states have the sizes that the model says."""
+def test_bytes_are_listed_by_category(models):
+    """Parameters and states have the sizes that follow from the model."""
     [variant] = fit(
         models / "residual.onnx", "--memory", "1KiB", "--policy", "fp32",
         "--states", "bf16", "--optimizer", "adamw",
@@ -259,7 +259,7 @@ def test_bytes_by_category(models):
     assert variant["largest"]["dims"]["batch"]["size"] == 0
 
 
-def test_fixed_sizes(tmp_path):
+def test_models_of_fixed_sizes(tmp_path):
     model = onnx.parser.parse_model(
         """<ir_version: 9, opset_import: ["" : 20]>
         net (float[8, 4] x, int64[8] labels) => (float loss) <float[4, 3] w> {
@@ -292,7 +292,7 @@ def test_fixed_sizes(tmp_path):
         ),
     ],
 )
-def test_what_is_refused(models, arguments, code, message):
+def test_invalid_options_are_refused(models, arguments, code, message):
     process = binade("fit", models / "stacked.onnx", *arguments)
     assert process.returncode == code, process.stderr
     assert message in process.stderr

@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 
 BINADE = BUILD / "bin" / "binade"
 COMMANDS = ["import", "compile", "train", "export", "inspect", "policy", "list", "eval"]
-# Symbolic, with a loss to add; the static one has its loss inside.
+# The symbolic model needs a loss; the static model computes its loss.
 GRAPH = """
 <ir_version: 9, opset_import: ["" : 20]>
 g ({inputs}) => ({outputs})
@@ -33,7 +33,7 @@ STATIC = GRAPH.format(
 SYMBOLIC = GRAPH.format(
     inputs="float[batch, 2] x", outputs="float[batch, 3] logits", loss=""
 )
-# Named in `binade eval --help`.
+# `binade eval --help` uses this file.
 MODULE = """
 func.func @f(%x: tensor<2xf32> {binade.name = "x"}) -> tensor<2xf32> {
   %y = binade.exp %x : (tensor<2xf32>) -> tensor<2xf32>
@@ -67,7 +67,7 @@ def folder(tmp_path):
 
 
 def run(command, folder):
-    """Runs an example with few steps, on the model that fits its options."""
+    """Runs an example with few steps, on a model that fits its options."""
     is_symbolic = "--dim" in command
     save(SYMBOLIC if is_symbolic else STATIC, folder / "model.onnx")
     words = shlex.split(re.sub(r"--steps \d+", "--steps 3", command))
@@ -84,7 +84,7 @@ def test_examples_of_help(folder):
     for name, text in texts.items():
         found = examples(text.split("Example", 1)[1])
         assert found, name
-        if name == "export":  # What is in `run` by then is of a bundle.
+        if name == "export":  # The last run trained a bundle; train the model again.
             assert safetensors.load(folder / "run" / "final.safetensors")["step"] == 6
             run(examples(texts["train"].split("Example", 1)[1])[0], folder)
         for command in found:
@@ -95,7 +95,7 @@ def test_examples_of_help(folder):
 
 
 def test_examples_of_debugging(folder):
-    """Those of `binade why-nan` need a run that broke: docs/Debugging.md has one."""
+    """Omits `binade why-nan`, which needs a failed run: docs/Debugging.md has one."""
     for name in ("trace", "shadow", "bisect", "sweep", "search"):
         found = examples(help_of(name).split("Example", 1)[1])
         assert found, name

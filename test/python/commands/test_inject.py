@@ -1,4 +1,4 @@
-"""`binade train --inject FILE@STEP` trains a step on a batch from a file."""
+"""`binade train --inject FILE@STEP` trains on batches from a file, starting at a step."""
 
 import json
 
@@ -14,7 +14,7 @@ WEIGHT = np.linspace(-1, 1, 16, dtype=F32).reshape(4, 4)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Six batches of two, three others, and the six with the others in their place."""
+    """Six batches of two, three other batches, and the six with the others in their place."""
     folder = tmp_path_factory.mktemp("inject")
     write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
     random = np.random.default_rng(9)
@@ -49,8 +49,8 @@ def test_injected_batches_replace_others(folder, tmp_path):
     assert final(tmp_path / "injected") != final(tmp_path / "x")
 
 
-def test_injected_batches_of_a_resumed_run(folder, tmp_path):
-    """In the midst of them; without them it is another run."""
+def test_a_resumed_run_needs_the_same_injection(folder, tmp_path):
+    """The run resumes between injected batches. Without --inject it would be another run."""
     inject = ["--inject", f"{folder / 'others.safetensors'}@3"]
     run = tmp_path / "run"
     train(folder, "mixed", "--out", tmp_path / "mixed")
@@ -61,8 +61,8 @@ def test_injected_batches_of_a_resumed_run(folder, tmp_path):
     assert final(run) == final(tmp_path / "mixed")
 
 
-def test_two_injections_at_one_step_are_both_on_record(folder, tmp_path):
-    """With the second alone it is another run."""
+def test_two_injections_at_one_step_are_recorded(folder, tmp_path):
+    """A resume with only the second injection is refused: it would be another run."""
     first, second = (
         ["--inject", f"{folder / name}.safetensors@3"] for name in ("others", "mixed")
     )
@@ -78,7 +78,7 @@ def test_two_injections_at_one_step_are_both_on_record(folder, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["others", "@3", "others@0", "others@x"])
-def test_bad_injections(folder, tmp_path, text):
+def test_invalid_injections_are_rejected(folder, tmp_path, text):
     process = train(folder, "x", "--inject", text, "--out", tmp_path / "run", code=2)
     assert f"--inject expects FILE@N with the number of a step, got '{text}'" in (
         process.stderr

@@ -1,4 +1,4 @@
-"""Messages about losses and labels name what is wrong in the model or in the data."""
+"""Messages about losses and labels name the error in the model or in the data."""
 
 import json
 
@@ -30,7 +30,7 @@ def folder(tmp_path):
     ("float[8, 3] loss", "tensor<8x3xf32>"), ("float[1, 3] loss", "tensor<1x3xf32>"),
     ("int64 loss", "tensor<i64>"),
 ])  # fmt: skip
-def test_an_output_named_loss_that_is_not_a_float_scalar(folder, output, type_):
+def test_a_loss_must_be_a_float_scalar(folder, output, type_):
     body = {
         "float[8, 3] loss": "loss = MatMul(x, w)",
         "float[1, 3] loss": "p = MatMul(x, w)\nloss = ReduceSum<keepdims = 1>(p, a)",
@@ -64,8 +64,8 @@ LOSSES = {
 
 @pytest.mark.parametrize("data", ["d.safetensors", "least.safetensors"])
 @pytest.mark.parametrize("kind", LOSSES)
-def test_labels_beyond_the_classes(folder, kind, data):
-    """-2^63 is not a valid label: the compiler uses it for `nothing is ignored`."""
+def test_labels_out_of_range_are_named(folder, kind, data):
+    """-2^63 is invalid, too: the compiler uses it to encode that no label is ignored."""
     model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, int64[8] y",
                   weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
     found = "5" if data == "d.safetensors" else LEAST
@@ -74,7 +74,7 @@ def test_labels_beyond_the_classes(folder, kind, data):
 
 
 @pytest.mark.parametrize("kind", LOSSES)
-def test_a_label_that_is_ignored_is_named(folder, kind):
+def test_messages_name_the_ignored_label(folder, kind):
     body = LOSSES[kind].format("<ignore_index = -7>")
     model = write(folder / "m.onnx", body, f"{BATCH}, int64[8] y",
                   weights={"w": draw(4, 5)}, trainable=["w"])  # fmt: skip
@@ -84,8 +84,8 @@ def test_a_label_that_is_ignored_is_named(folder, kind):
 
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("integer", ["int32", "int64"])
-def test_where_nothing_is_ignored_every_label_counts(folder, kind, integer):
-    """The loss of label 0 is that of numpy."""
+def test_without_ignore_index_all_labels_count(folder, kind, integer):
+    """The loss, also of label 0, equals that of NumPy."""
     weight, x = draw(4, 5), draw(8, 4)
     model = write(folder / "m.onnx", LOSSES[kind].format(""), f"{BATCH}, {integer}[8] y",
                   weights={"w": weight}, trainable=["w"])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Messages name the cause of an error, in terms that need no documentation. Each model has
+"""Messages name the cause of an error, in terms that need no documentation. Each model contains
 one error."""
 
 import os
@@ -51,8 +51,8 @@ def test_an_unused_parameter_is_kept_with_a_warning(folder):
 @pytest.mark.parametrize("name, other", [
     ("step", "step 'step'"), ("state/exp_avg/w", "state 'exp_avg/w'"),
 ])  # fmt: skip
-def test_a_parameter_with_the_name_of_something_that_a_step_saves(folder, name, other):
-    """Checkpoints and final.safetensors have one tensor of each name."""
+def test_names_of_parameters_must_not_collide_with_state(folder, name, other):
+    """Names in checkpoints and final.safetensors are unique."""
     model = onnx.load(write(
         folder / "m.onnx", "p = MatMul(x, w)\nq = Add(p, other)\n"
         + MEAN.replace("p, p", "q, q"), weights={"w": draw(4, 3), "other": draw(3)},
@@ -66,19 +66,19 @@ def test_a_parameter_with_the_name_of_something_that_a_step_saves(folder, name, 
     assert not (folder / "run").exists()
 
 
-def test_a_frozen_parameter_that_nothing_reads_is_kept(folder):
+def test_an_unused_frozen_parameter_is_kept(folder):
     model = unused(folder, trainable=["w"], frozen=["u"])
     check(train(model), 0)
     assert "u" in safetensors.load(folder / "run/final.safetensors")
 
 
-def test_all_frozen(folder):
+def test_freezing_all_parameters_is_an_error(folder):
     model = unused(folder, trainable=["w", "u"])
     check(train(model, "--freeze", "*"), 3, "all are frozen: 'w', 'u'", "--freeze freezes",
           without=["external data"])  # fmt: skip
 
 
-def test_nothing_to_train(folder):
+def test_a_model_without_parameters_is_an_error(folder):
     check(train(unused(folder, trainable=[])), 3, "has no parameter to train",
           "--train GLOB", without=["all are frozen"])  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_nothing_to_train(folder):
     ("i", ["names 'i'", "is 'i64'"]),
     ("z", ["names 'z'", "neither an initializer nor an input"]),
 ])  # fmt: skip
-def test_metadata_that_name_what_cannot_be_trained(folder, name, words):
+def test_metadata_with_untrainable_names_are_rejected(folder, name, words):
     body = f"t = Gather<axis = 1>(x, i)\np = MatMul(t, w)\n{MEAN}"
     model = write(folder / "m.onnx", body, weights={"w": draw(3, 3), "i": np.arange(3)},
                   trainable=["w", name])  # fmt: skip
@@ -113,12 +113,12 @@ def norm(folder, **metadata):
     ("u", ["no node reads 'u'"]), ("x", ["'x' is an input"]),
     ("running_meen", ["matches none"]), ("gg", ["matches none"]),
 ])  # fmt: skip
-def test_globs_that_match_nothing_to_choose(folder, flag, glob, words):
+def test_globs_that_match_no_parameter_are_errors(folder, flag, glob, words):
     process = binade("import", norm(folder, trainable=["g", "b"]), flag, glob)
     check(process, 3, f"{flag} '{glob}' matches none of", *words)
 
 
-def test_metadata_that_name_a_running_statistic(folder):
+def test_metadata_must_not_name_running_statistics(folder):
     process = binade("import", norm(folder, trainable=["g", "v"]))
     check(process, 3, "names 'v', which is a running statistic of node 'n0'")
 
@@ -130,7 +130,7 @@ def shared(folder, **metadata):
     return write(folder / "m.onnx", body, weights=weights, **metadata)
 
 
-def test_shared_parameters_are_warned_of_once(folder):
+def test_a_shared_parameter_is_warned_about_once(folder):
     model = shared(folder, trainable=["g", "b", "w"])
     commands = [
         binade("import", model, "--report", "-o", folder / "m.mlir"),
@@ -142,7 +142,7 @@ def test_shared_parameters_are_warned_of_once(folder):
         assert process.stderr.count("warning: is read by") == 1
 
 
-def test_many_parameters_that_are_one_are_counted(folder):
+def test_many_shared_parameters_are_counted(folder):
     weights = {f"w{i}": draw(3) for i in range(9)}
     body = ["p0 = MatMul(x, w)"]
     for i in range(9):
@@ -159,8 +159,8 @@ def test_many_parameters_that_are_one_are_counted(folder):
     assert process.stderr.count("is read by") == 4
 
 
-def test_the_backward_part_of_a_graph_shares_no_parameter(folder):
-    """Its nodes read what those of the forward part read."""
+def test_readers_in_the_backward_pass_do_not_count_as_sharing(folder):
+    """Nodes of the backward pass read the same parameters as those of the forward pass."""
     body = f"p = MatMul(x, w)\n{MEAN}\nt = Transpose(w)\ng = MatMul(p, t)"
     model = write(folder / "m.onnx", body, output="float loss, float[8, 4] g",
                   weights={"w": draw(4, 3)}, trainable=["w"])  # fmt: skip
@@ -168,13 +168,13 @@ def test_the_backward_part_of_a_graph_shares_no_parameter(folder):
           without=["is read by"])  # fmt: skip
 
 
-def test_equal_weights_of_an_exporter_are_not_warned_of(folder):
+def test_equal_weights_of_an_exporter_cause_no_warning(folder):
     model = shared(folder, trainable=["g", "b", "w"], version=1)
     check(train(model), 0, without=["is read by"])
 
 
-def test_convert_does_not_warn_of_untrained_parameters(folder):
-    """It has no --train, and trains nothing."""
+def test_convert_does_not_warn_about_untrained_parameters(folder):
+    """`binade convert` does not train and has no --train."""
     tensor = lambda name, *shape: helper.make_tensor_value_info(name, 1, shape)
     nodes = [helper.make_node("MatMul", ["x", "a.w"], ["p"]),
              helper.make_node("Add", ["p", "a.b"], ["y"])]  # fmt: skip
@@ -190,7 +190,7 @@ def test_convert_does_not_warn_of_untrained_parameters(folder):
     check(binade("import", path), 0, "initializer 'a.b': warning: is not trained")
 
 
-def test_batches_that_come_after_the_last_step(folder):
+def test_injections_after_the_last_step_cause_a_warning(folder):
     model = unused(folder, trainable=["w"])
     data = folder / "d.safetensors"
     check(train(model, "--inject", f"{data}@99"), 0,
@@ -226,7 +226,7 @@ COMMANDS = [
 def test_commands_end_quietly_when_their_reader_closes_the_pipe(
     folder, command, ignores
 ):
-    """As with `| head`: no message, no traceback, and the signal, or success."""
+    """As with `| head`: they print no message or traceback, and end by SIGPIPE or with 0."""
     if "{runs}" in command:
         check(train(unused(folder, trainable=["w"])), 0)
     reader, writer = os.pipe()
@@ -234,7 +234,7 @@ def test_commands_end_quietly_when_their_reader_closes_the_pipe(
     process = subprocess.Popen(
         [str(word).format(runs=folder) for word in command], stdout=writer,
         stderr=subprocess.PIPE, text=True,
-        restore_signals=not ignores,  # Python itself ignores the signal.
+        restore_signals=not ignores,  # Python ignores SIGPIPE by default.
         env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
     )  # fmt: skip
     os.close(writer)

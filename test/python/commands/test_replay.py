@@ -1,4 +1,4 @@
-"""`binade replay` recomputes a step of a run, with the same bits."""
+"""`binade replay` recomputes a step of a run and compares its bits."""
 
 import json
 import shutil
@@ -32,8 +32,8 @@ def replay(run, step, out, *more):
 
 
 @pytest.mark.parametrize("step", [1, 4, 5, 6])
-def test_a_step_has_the_bits_that_it_had(run, tmp_path, step):
-    """From the start, or from a checkpoint, with statistics that the run had not."""
+def test_a_replayed_step_has_the_same_bits(run, tmp_path, step):
+    """Replays from the start or from a checkpoint, with additional statistics."""
     out = tmp_path / "again"
     process = replay(run, step, out, "--stats", "weight,gradient:norm")
     assert process.returncode == 0, process.stderr
@@ -50,8 +50,8 @@ def test_a_step_has_the_bits_that_it_had(run, tmp_path, step):
         }
 
 
-def test_a_step_that_differs_is_an_error(run, tmp_path):
-    """The recorded loss of the step was changed."""
+def test_a_difference_is_an_error(run, tmp_path):
+    """The test changes the recorded loss of the step."""
     out, lines = tmp_path / "again", (run / "metrics.jsonl").read_text().splitlines()
     kept = "\n".join(lines) + "\n"
     changed = json.loads(lines[2]) | {"loss": 1.5}
@@ -66,7 +66,7 @@ def test_a_step_that_differs_is_an_error(run, tmp_path):
     assert last.startswith(f"step 3 is not what it was in {run}: metrics were")
 
 
-def test_a_state_that_is_missing_is_a_difference(run, tmp_path):
+def test_a_missing_state_is_a_difference(run, tmp_path):
     again = tmp_path / "again"
     shutil.copytree(run, again)
     path = again / "checkpoints/step-000004/state.safetensors"
@@ -77,8 +77,8 @@ def test_a_state_that_is_missing_is_a_difference(run, tmp_path):
     assert difference == "only one checkpoint has weight"
 
 
-def test_a_training_that_fails(run, tmp_path):
-    """With its code and its error; the directory is free for the next try."""
+def test_a_failed_training_is_reported(run, tmp_path):
+    """The replay returns its exit code and error, and removes the directory."""
     out = tmp_path / "again"
     process = replay(run, 3, out, "--stats", "weight:nrom")
     assert process.returncode == 2
@@ -86,7 +86,7 @@ def test_a_training_that_fails(run, tmp_path):
     assert not out.exists()
 
 
-def test_errors(run, tmp_path):
+def test_invalid_replays_are_errors(run, tmp_path):
     process = replay(run, 7, tmp_path / "again")
     assert process.returncode == 3
     assert "has done steps 1 to 6, not 7" in process.stderr

@@ -31,7 +31,7 @@ def run(folder):
 
 
 def read_events(run, **options):
-    """Tag, and (step, value) of each event, as TensorBoard reads them."""
+    """Returns (step, value) of each event by tag, as TensorBoard reads them."""
     accumulators = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
     )
@@ -44,7 +44,7 @@ def read_events(run, **options):
 
 
 def events_of(metrics):
-    """What metrics.jsonl says, in the words of TensorBoard; its numbers are f32."""
+    """Converts metrics.jsonl to TensorBoard's tags and f32 values."""
     names = {"train/loss": "loss", "train/grad_norm": "grad_norm",
              "train/loss_scale": "loss_scale", "train/lr": "lr",
              "train/skipped": "skipped", "eval/loss": "eval_loss"}  # fmt: skip
@@ -59,9 +59,9 @@ def events_of(metrics):
     return {tag: events for tag, events in found.items() if events}
 
 
-def test_events_are_the_metrics(folder, run):
+def test_events_equal_the_metrics(folder, run):
     metrics = read_metrics(run)
-    # The scale changes, and steps are skipped: their norm is not finite.
+    # The loss scale changes, and steps with a non-finite norm are skipped.
     assert len({step["loss_scale"] for step in metrics}) > 2
     assert {step["lr"] for step in metrics} == {0.01}
     found = {
@@ -77,7 +77,7 @@ def test_events_are_the_metrics(folder, run):
     assert "train/loss_scale" not in read_events(plain)
 
 
-def test_the_rate_of_each_step_is_known(folder, tmp_path):
+def test_events_contain_the_learning_rate_of_each_step(folder, tmp_path):
     run, schedule = tmp_path / "run", ["--schedule", "lr=base / (step + 1)"]
     folder.train("fp32", "--out", run, *schedule, "--save-every", 10, steps=10)
     folder.train("fp32", "--resume", run, *schedule, steps=20)
@@ -86,7 +86,7 @@ def test_the_rate_of_each_step_is_known(folder, tmp_path):
     assert read_events(run)["train/lr"] == events_of(read_metrics(run))["train/lr"]
 
 
-def test_events_have_the_time(folder, tmp_path):
+def test_events_contain_their_time(folder, tmp_path):
     accumulators = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
     )
@@ -99,32 +99,32 @@ def test_events_have_the_time(folder, tmp_path):
 
 
 def test_a_resumed_run_has_each_step_once(folder, tmp_path):
-    """Steps after the checkpoint are computed again, and readers forget the first."""
+    """Steps after the checkpoint are recomputed; readers discard their first events."""
     run = tmp_path / "run"
     folder.train("fp32", "--out", run, "--save-every", 15, "--keep", 9, steps=40)
     for step in (30, 40):
         shutil.rmtree(run / f"checkpoints/step-{step:06d}")
-    # Its order, which is by name, holds within a second too.
+    # File names sort correctly even if created within one second.
     folder.train("fp32", "--resume", run, "--save-every", 100, steps=20)
     folder.train("fp32", "--resume", run)
     assert len(list(run.glob("events.out.tfevents.*"))) == 3
     assert read_events(run)["train/loss"] == events_of(read_metrics(run))["train/loss"]
     everything = read_events(run, purge_orphaned_data=False)["train/loss"]
     assert len(everything) == 40 + (20 - 15) + (60 - 20)
-    # A run that begins in the place of another has nothing of that.
+    # A new run in the same directory does not keep the old run's events.
     shutil.rmtree(run / "checkpoints")
     folder.train("fp32", "--out", run, steps=5)
     assert [step for step, _ in read_events(run)["train/loss"]] == [1, 2, 3, 4, 5]
 
 
-def test_a_killed_run_leaves_what_can_be_read(folder, tmp_path):
+def test_a_killed_run_leaves_readable_events(folder, tmp_path):
     run = tmp_path / "run"
     command = [BUILD / "bin/binade", *folder.command("fp32", "--out", run, steps=10**8)]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 600
-    # The heading is there at once, events about every second.
+    # The file header is written at once, events about every second.
     while not any(p.stat().st_size > 1000 for p in run.glob("events.*")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)

@@ -55,7 +55,7 @@ def test_run_json_lists_command_files_policy_and_program(folder, tmp_path):
         for key, path in files.items()
     }  # fmt: skip
     started = time.strptime(invocation["started"], "%Y-%m-%dT%H:%M:%SZ")
-    # As numbers of UTC: clocks of time zones are put forward and back.
+    # Compare in UTC, which has no daylight saving time.
     assert 0 <= time.time() - calendar.timegm(started) < 24 * 3600
     machine = invocation["machine"]
     version = binade("--version").stdout.split()[1]
@@ -67,8 +67,8 @@ def test_run_json_lists_command_files_policy_and_program(folder, tmp_path):
     assert machine["system"] == " ".join(system)
 
 
-def test_all_files_that_a_run_reads_are_named(tmp_path):
-    """The weights of a model too, and where it starts."""
+def test_all_files_that_a_run_reads_are_listed(tmp_path):
+    """Includes external weights of the model and the file of --init."""
     onnx = pytest.importorskip("onnx")
     weight = np.eye(4, dtype=np.float32)
     model = onnx.load(write_model(tmp_path, ONE_WEIGHT, ["weight"], weight))
@@ -95,7 +95,7 @@ def test_all_files_that_a_run_reads_are_named(tmp_path):
     }
 
 
-def test_a_resumed_run_remembers_all_commands(folder, tmp_path):
+def test_a_resumed_run_lists_all_commands(folder, tmp_path):
     out = tmp_path / "run"
     more = ["--threads", 1, "--save-every", 10]
     folder.train("fp32", "--resume", out, *more, steps=10)
@@ -105,16 +105,16 @@ def test_a_resumed_run_remembers_all_commands(folder, tmp_path):
     assert about["invocations"][:1] == first["invocations"]
     assert [i["after_step"] for i in about["invocations"]] == [0, 10]
     assert [i["machine"]["threads"] for i in about["invocations"]] == ["1", "3"]
-    # What libraries need depends on the number of threads.
+    # Workspaces of libraries depend on the number of threads.
     varying = ("invocations", "ledger", "arena_bytes")
     rest = [{k: v for k, v in a.items() if k not in varying} for a in (first, about)]
     assert rest[0] == rest[1]
-    # A run.json that was damaged by hand does not prevent a resume.
+    # A damaged run.json does not prevent a resume.
     (out / "run.json").write_text("{")
     process = folder.train("fp32", "--resume", out, steps=20)
     assert f"warning: {out}/run.json is damaged" in process.stderr
     assert [i["after_step"] for i in read_about(out)["invocations"]] == [10]
-    # Another run in the same place is another run.
+    # A new run in the same directory starts a new list.
     shutil.rmtree(out / "checkpoints")
     folder.train("fp32", "--out", out, steps=20)
     assert [i["after_step"] for i in read_about(out)["invocations"]] == [0]

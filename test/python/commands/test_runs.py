@@ -1,4 +1,4 @@
-"""`binade runs`: tables, comparisons and pictures of the runs of a folder."""
+"""`binade runs` prints tables and comparisons and draws curves of the runs of a folder."""
 
 import os
 import pathlib
@@ -49,14 +49,14 @@ def runs(*arguments, code=0, **options):
 
 
 def parse_table(text):
-    """Rows below a heading, by their first cell; cells are two spaces apart."""
+    """Returns the rows of a table, by their first cell."""
     head, rule, *lines = text.split("\n\n")[0].splitlines()
     edges = [match.span() for match in re.finditer("-+", rule)]
     cells = [[line[a:b].strip() for a, b in edges] for line in (head, *lines)]
     return {row[0]: dict(zip(cells[0][1:], row[1:])) for row in cells[1:]}
 
 
-def test_the_table_has_the_runs_of_a_folder(folder):
+def test_the_table_lists_the_runs_of_a_folder(folder):
     table = parse_table(runs("all", cwd=folder.path))
     names = ["fp32-0", "fp32-1", "own-0", "own-1"]
     assert list(table) == [f"all/{name}" for name in names]
@@ -80,14 +80,14 @@ def test_the_table_has_the_runs_of_a_folder(folder):
         )
         assert row["skipped"] == str(int(column["skipped"].sum()))
     assert int(table["all/own-0"]["skipped"]) > 0
-    # The working directory, one run, and a run twice.
+    # The working directory; a run that is named twice.
     assert list(parse_table(runs(cwd=folder.path / "all"))) == names
     assert list(parse_table(runs("own-1", "./own-1/", cwd=folder.path / "all"))) == [
         "own-1"
     ]
 
 
-def test_compare_finds_what_differs_and_nothing_else(folder, tmp_path):
+def test_compare_lists_only_differences(folder, tmp_path):
     all_ = folder.path / "all"
     assert list(parse_table(runs("compare", all_ / "own-0", all_ / "own-1"))) == [
         "seed"
@@ -104,7 +104,7 @@ def test_compare_finds_what_differs_and_nothing_else(folder, tmp_path):
             str(all_ / "fp32-0"): "-", str(tmp_path / "slow"): "base / 2"
         }
     }  # fmt: skip
-    # The same policy by name, with another text.
+    # A policy with the same name and another text.
     changed = tmp_path / "own.yaml"
     changed.write_text(OWN_POLICY.replace("interval: 7", "interval: 9"))
     folder.train(changed, "--out", tmp_path / "changed")
@@ -146,7 +146,7 @@ def test_compare_shows_the_spread_over_seeds(folder):
     assert " runs)" not in runs("compare", "all/fp32-0", "all/own-0", cwd=folder.path)
 
 
-def test_pictures_hold_the_curves(folder, tmp_path):
+def test_pictures_contain_the_curves(folder, tmp_path):
     image = pytest.importorskip("matplotlib.image")
     all_ = folder.path / "all"
     out = tmp_path / "new" / "curves"
@@ -175,7 +175,7 @@ def test_pictures_hold_the_curves(folder, tmp_path):
     assert [p.name for p in tmp_path.glob("only*")] == ["only.png"]
 
 
-def test_seeds_of_a_policy_are_one_curve(folder):
+def test_seeds_of_a_policy_share_a_curve(folder):
     all_ = folder.path / "all"
     read = [read_run(all_ / name) for name in ("own-0", "fp32-0", "own-1", "fp32-1")]
     own, plain = curves.make_curves(group_runs(read))
@@ -186,7 +186,7 @@ def test_seeds_of_a_policy_are_one_curve(folder):
         [[s["eval_loss"] for s in read_metrics(r.path)] for r in plain.runs]
     )
     held = held[:, EVERY - 1 :: EVERY].astype(float)
-    # 3 steps: one on each side.
+    # The moving average has 3 steps, one on each side.
     smooth = np.array([np.convolve(row, np.ones(3) / 3, "valid") for row in both])
     for series, rows, part in (
         (plain.training, smooth, slice(1, -1)), (plain.held_out, held, slice(None)),
@@ -195,7 +195,7 @@ def test_seeds_of_a_policy_are_one_curve(folder):
         np.testing.assert_allclose(series.low[part], rows.min(0), rtol=1e-12)
         np.testing.assert_allclose(series.high[part], rows.max(0), rtol=1e-12)
     assert list(plain.held_out.steps) == [20, 40, 60]
-    # A single run shows its steps, and is named by what differs.
+    # A single run is labeled by what differs from other runs.
     labels = [curve.label for curve in curves.make_curves(group_runs(read[:2]))]
     assert labels == ["own", "fp32"]
     one, other = curves.make_curves(group_runs([read[0], read[3]]))
@@ -203,7 +203,7 @@ def test_seeds_of_a_policy_are_one_curve(folder):
     assert one.raw == read[0].series("loss") and own.raw == {}
 
 
-def test_no_run_is_an_error(folder, tmp_path):
+def test_folders_without_runs_are_errors(folder, tmp_path):
     for command in ((), ("compare",)):
         for path in (tmp_path, tmp_path / "absent"):
             text = runs(*command, path, code=3)
@@ -229,7 +229,7 @@ def test_no_run_is_an_error(folder, tmp_path):
         ),
     ],
 )
-def test_damage_is_named(name, line, text, words, run, tmp_path):
+def test_damaged_lines_are_named(name, line, text, words, run, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     if line is None:
@@ -241,7 +241,7 @@ def test_damage_is_named(name, line, text, words, run, tmp_path):
     assert f"{copy}/{words}" in runs(copy, code=3)
 
 
-def test_a_line_that_is_being_written_is_not_read(run, tmp_path):
+def test_an_incomplete_last_line_is_not_read(run, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     with (copy / "metrics.jsonl").open("a") as file:
@@ -249,7 +249,7 @@ def test_a_line_that_is_being_written_is_not_read(run, tmp_path):
     assert parse_table(runs(copy))[str(copy)]["steps"] == str(STEPS)
 
 
-def test_a_package_that_is_missing_is_named(run, tmp_path):
+def test_a_missing_package_is_named(run, tmp_path):
     code = (
         "import sys; sys.modules['plotly'] = None; from binade import runs, command; "
         "sys.exit(command.run_command('binade runs', runs._main))"

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 
 def adamw(folder):
-    """Options without a policy."""
+    """Returns the training options for AdamW, without a policy."""
     words = [str(word) for word in options(folder, "", 0.01)[:-2]]
     return [word if word != "sgd" else "adamw" for word in words]
 
@@ -53,7 +53,7 @@ def plan(folder, policy, *more):
 
 
 def read_rows(out):
-    """Cells of the table of candidates, by name."""
+    """Returns the rows of the table of candidates, by name."""
     lines = (out / "report.txt").read_text().split("\n\n")[0].splitlines()[2:]
     cells = [line.split(maxsplit=5) for line in lines]
     return {row[0]: row[1:] for row in cells}
@@ -73,7 +73,7 @@ def searched(folder):
     return out, process
 
 
-def test_halving_trains_the_better_ones_on(searched):
+def test_halving_continues_with_the_better_half(searched):
     out, process = searched
     rows = read_rows(out)
     base = held_out(out, "fp32.0")
@@ -93,7 +93,7 @@ def test_halving_trains_the_better_ones_on(searched):
         8: 2,
     }
 
-    # At each rung the better half stays.
+    # Each rung keeps the better half.
     def gap_at(name, step):
         return held_out(out, f"{name}.0")[step] - base[step]
 
@@ -128,19 +128,19 @@ def test_candidates_over_the_budget_are_not_trained(folder, tmp_path):
                      "--policies", "bf16-amp", "--states", "bf16", "--saved", "bf16")  # fmt: skip
     rows = read_rows(tmp_path / "out")
     assert rows["bf16-amp"][1:] == ["-", "0", "-", "over the budget of memory"]
-    # It is trained for evidence at most: where the errors are.
+    # It may be trained for two steps, to measure the errors of its ops.
     assert max(held_out(tmp_path / "out", "bf16-amp.0"), default=0) <= 2
     assert plan(folder, tmp_path / "out/best.yaml") <= budget
     assert "state: bf16" in process.stdout
 
 
-def test_nothing_within_the_budget(folder, tmp_path):
+def test_no_candidate_within_the_budget(folder, tmp_path):
     process = search(folder, "memory=10%", tmp_path / "out", "--policies", "bf16-amp",
                      "--states", "bf16", "--saved", "bf16", "--kept", "1%",
                      code=1)  # fmt: skip
     assert "no candidate is within memory=10%" in process.stdout
     assert not (tmp_path / "out/best.yaml").exists()
-    # Each was planned, none trained.
+    # Each candidate was planned, none was trained.
     tried = list((tmp_path / "out/tried").glob("*.yaml"))
     assert len(tried) == len(WIDE) * 2 * 2 * 2
     assert not list(tmp_path.glob("out/runs/bf16-amp_*"))
@@ -149,7 +149,7 @@ def test_nothing_within_the_budget(folder, tmp_path):
 
 
 def write_deep(folder):
-    """Layers with several elementwise ops each, which can be recomputed from one value."""
+    """Writes a model of layers with elementwise ops that can be recomputed from one value."""
     blocks = [
         f"[up{i}] a{i} = MatMul({f'd{i - 1}' if i else 'x'}, weight_{i}) "
         f"[tanh{i}] b{i} = Tanh(a{i}) [gate{i}] c{i} = Sigmoid(b{i}) "
@@ -170,7 +170,7 @@ def write_deep(folder):
 
 
 def test_rematerialization_frees_saved_values(tmp_path):
-    """Recomputed values have the same bits. Parts that are too small are not candidates."""
+    """Recomputed values have the same bits. Kept fractions that are too small are not tried."""
     pytest.importorskip("optuna")
     if not (BUILD / "bin/binade-search").exists():
         pytest.skip("the tools are not built")
@@ -206,7 +206,7 @@ def test_candidates_with_equal_plans_are_trained_once(folder, tmp_path):
     assert not list(tmp_path.glob("out/runs/alike*"))
     trained = {path.name for path in tmp_path.glob("out/runs/*")}
     assert trained == {"fp32.0", "bf16-amp.0", "bf16-amp_states-bf16_saved-bf16.0"}
-    # It is what the other would have come to.
+    # Training the skipped candidate would have given the same losses.
     process = binade("train", folder / "model.onnx", *adamw(folder), "--policy", alike,
                      "--eval-fraction", 0.25, "--eval-every", 1, "--steps", 4, "--seed", 0,
                      "--out", tmp_path / "out/runs/alike.0")  # fmt: skip
@@ -216,7 +216,7 @@ def test_candidates_with_equal_plans_are_trained_once(folder, tmp_path):
 
 
 def test_a_search_resumes(searched, folder):
-    """As after a kill: one that was trained is read, one that was not is trained again."""
+    """As after a kill: finished runs are read, unfinished runs are trained again."""
     out, process = searched
     metrics = {path: path.read_bytes() for path in out.glob("runs/*/metrics.jsonl")}
     lost = out / "runs/bf16-amp.0"
@@ -230,7 +230,7 @@ def test_a_search_resumes(searched, folder):
     assert found and found[0] in again.stdout.splitlines()
 
 
-def test_errors(folder, tmp_path):
+def test_invalid_options_are_errors(folder, tmp_path):
     process = search(folder, "memory=70%", tmp_path / "out", "--policy", "fp32", code=2)
     assert "--policy: the search says that itself" in process.stderr
     process = search(folder, "memory=70%", tmp_path / "out", "--factor", 1, code=2)

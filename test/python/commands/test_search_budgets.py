@@ -1,4 +1,4 @@
-"""Budgets, rungs and first candidates of `binade search`, without training."""
+"""Tests budgets, rungs and first candidates of `binade search` without training."""
 
 import pytest
 from binade.budget import parse_budget
@@ -18,7 +18,7 @@ pytest.importorskip("onnx")
         ("memory=1e3", {"memory": 1000}),
     ],
 )
-def test_budgets(text, limits):
+def test_budgets_are_parsed(text, limits):
     found = {
         name: limit.resolve(name, 1000) for name, limit in parse_budget(text).items()
     }
@@ -36,7 +36,7 @@ def test_budgets(text, limits):
         ("time=1s,time=2s", "two limits of time"),
     ],
 )
-def test_invalid_budgets(text, why):
+def test_invalid_budgets_are_rejected(text, why):
     with pytest.raises(UsageError, match=r"--budget") as caught:
         parse_budget(text)
     assert why in str(caught.value)
@@ -52,7 +52,7 @@ def test_invalid_budgets(text, why):
         ((2, 3, 3, None), [1, 2]),
     ],
 )
-def test_rungs(arguments, rungs):
+def test_rungs_are_planned(arguments, rungs):
     assert plan_rungs(*arguments) == rungs
 
 

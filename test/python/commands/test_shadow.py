@@ -1,4 +1,4 @@
-"""`binade shadow` measures the error of each op's format; compared with NumPy."""
+"""`binade shadow` measures the error that each op's format introduces; compared with NumPy."""
 
 import json
 import re
@@ -21,7 +21,7 @@ FIRST, SECOND = (RANDOM.standard_normal((8, 8)).astype(F32) for _ in range(2))
 FP8 = (
     "quantize: { activation: e5m2-tensor, weight: e5m2-tensor, gradient: e5m2-tensor }"
 )
-# Without loss scaling, whose powers of two would change nothing.
+# No loss scaling: powers of two would not change the errors.
 PLAIN = "name: plain\nnarrow: f16\nwide: f32\n"
 
 
@@ -57,7 +57,7 @@ def f16(x):
 
 
 def expect(entry, narrow, local, exact):
-    """`narrow` is what the policy makes, `local` f64 of what it read there."""
+    """`narrow` is the policy's result, `local` the f64 result from the same operands."""
     narrow, local, exact = (np.asarray(x, F64) for x in (narrow, local, exact))
     assert entry["introduced"] == pytest.approx(
         norm(narrow - local) / norm(local), rel=1e-9
@@ -71,8 +71,8 @@ def expect(entry, narrow, local, exact):
     assert entry["largest"] == np.max(np.abs(narrow))
 
 
-def test_errors_are_those_of_numpy(folder):
-    """Forward and backward; the policy's own numbers, each rounded once."""
+def test_errors_match_numpy(folder):
+    """Forward and backward pass; each value of the policy is rounded once."""
     report = shadow_model(folder, folder / "plain.yaml")
     x, w1, w2 = (a.astype(F64) for a in (X[:4], FIRST, SECOND))
     hidden = f16(f16(x) @ f16(w1))
@@ -81,7 +81,7 @@ def test_errors_are_those_of_numpy(folder):
     expect(find(report, "act"), kept, kept, exact_kept)
     product, exact = f16(kept @ f16(w2)), exact_kept @ w2
     expect(find(report, "down"), product, kept @ w2, exact)
-    # d loss / d product is 2 product / 32.
+    # d loss / d y is 2 y / 32, where y is the result of the matmul.
     gradients = [
         e for e in report["errors"] if (e["node"], e["phase"]) == ("down", "backward")
     ]
@@ -91,8 +91,8 @@ def test_errors_are_those_of_numpy(folder):
     assert signals == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_worst_is_first(folder):
-    """A layer with FP8 operands among layers in bf16; its rule is named."""
+def test_the_largest_error_is_first(folder):
+    """One layer has FP8 operands, the others bf16. The report names its rule."""
     path = folder / "planted.yaml"
     path.write_text("name: planted\nextends: bf16-amp\nrules:\n"
                     f"- {{ match: {{ name: down, phase: forward }}, {FP8} }}\n")  # fmt: skip
@@ -121,8 +121,8 @@ def test_the_worst_is_first(folder):
     assert first["introduced"] > 10 * second["introduced"]
 
 
-def test_gradients_that_vanish(tmp_path):
-    """In f16 without a scale of the loss: how many is NumPy's count."""
+def test_underflowing_gradients_are_counted(tmp_path):
+    """In f16 without loss scaling. The count equals that of NumPy."""
     small = (X * 1e-3).astype(F32)
     write(tmp_path, TWO_LAYERS, small, first=FIRST, second=SECOND)
     (tmp_path / "plain.yaml").write_text(PLAIN)
@@ -143,11 +143,11 @@ def test_gradients_that_vanish(tmp_path):
     assert vanished in counts
 
 
-def test_saved_copies_are_their_readers(folder):
+def test_errors_of_saved_values_appear_at_their_readers(folder):
     """A value saved in E4M3: its error appears at the op that reads it.
 
-    E4M3 has three fraction bits: relative errors of 2^-4 at most, of some 2^-6
-    on average, which sums of eight keep.
+    E4M3 has three fraction bits: relative errors are at most 2^-4, about 2^-6
+    on average. Sums of eight terms have errors of the same size.
     """
     policies = {}
     for name, rule in {"kept": "class: allow", "coded": "saved: coat-group"}.items():
@@ -160,9 +160,11 @@ def test_saved_copies_are_their_readers(folder):
         policies[name] = [entry["introduced"] for entry in down["backward"]]
         assert down["forward"][0]["introduced"] < 1e-3
     assert max(policies["kept"]) < 1e-3
-    weight, other = policies["coded"]  # The gradient of what is read needs no copy.
+    weight, other = policies[
+        "coded"
+    ]  # The input gradient does not read the saved value.
     assert 2**-8 < weight < 2**-4 and other < 1e-3
-    # What is inherited is as if nothing had been coded.
+    # The inherited error is the same as without quantization.
     x, w1, w2 = (a.astype(F64) for a in (X[:4], FIRST, SECOND))
     kept, exact = np.maximum(f16(f16(x) @ f16(w1)), 0), np.maximum(x @ w1, 0)
     local = kept.T @ (2 * f16(f16(kept @ f16(w2)) / 32))
@@ -171,8 +173,8 @@ def test_saved_copies_are_their_readers(folder):
     assert down["backward"][0]["inherited"] == pytest.approx(inherited, rel=1e-9)
 
 
-def test_updates_that_are_lost(folder):
-    """A bf16 parameter without a remedy; the same with one is as f32."""
+def test_lost_updates_are_measured(folder):
+    """A bf16 parameter loses updates; with a split master it is as accurate as f32."""
     lines = "name: {}\nextends: bf16-amp\nrules:\n- {{ match: {{ op: optimizer_update }}, parameter: bf16{} }}\n"
     (folder / "lossy.yaml").write_text(lines.format("lossy", ""))
     (folder / "split.yaml").write_text(lines.format("split", ", master: split_round"))
@@ -195,8 +197,8 @@ def test_updates_that_are_lost(folder):
     assert find(better, "second", "optimizer")["introduced"] < 1e-3
 
 
-def test_states_in_few_bits(folder):
-    """A momentum in bf16: what rounding it to nearest loses."""
+def test_rounding_of_states_is_measured(folder):
+    """Measures the error of a momentum in bf16 that is rounded to nearest."""
     more = ["--set", "momentum=0.9", "--states", "bf16", "--step", "2"]
     report = shadow_model(folder, "fp32", *more)
     entry = find(report, "second", "optimizer", 1)
@@ -204,14 +206,14 @@ def test_states_in_few_bits(folder):
     assert find(report, "second", "optimizer", 0)["introduced"] < 1e-6
 
 
-def test_a_run_under_another_policy(folder):
-    """What would it do to this step? The loss in f64 is the same."""
+def test_a_step_of_a_run_can_use_another_policy(folder):
+    """The loss in f64 does not depend on the policy."""
     run = train(folder, folder / "run", "bf16-amp", steps=3)
     own, other = shadow(run), shadow(run, "--policy", "fp16-amp")
     assert own["step"] == other["step"] == 3
     assert own["exact_loss"] == other["exact_loss"]
     worst = [report["errors"][0]["introduced"] for report in (own, other)]
-    assert 4 < worst[0] / worst[1] < 16  # Three bits.
+    assert 4 < worst[0] / worst[1] < 16  # f16 has three more fraction bits than bf16.
     losses = [json.loads(line)["loss"] for line in open(run / "metrics.jsonl")]
     assert own["loss"] == pytest.approx(losses[-1], rel=1e-6)
 
@@ -242,8 +244,8 @@ def test_narrow_sums_are_reported_to_have_no_fixed_order(folder):
         assert (said in text, count > 0) == (word == "f16", word == "f16")
 
 
-def test_an_answer_to_what_is_not_finite_is_traced(tmp_path):
-    """Its update is computed, as training does; without it the step is left out."""
+def test_on_nonfinite_applies_to_the_traced_step(tmp_path):
+    """With `continue`, the update is computed as in training; with `skip`, it is not."""
     write(tmp_path, TWO_LAYERS, F32(1e5) * X, first=FIRST, second=SECOND)
     (tmp_path / "plain.yaml").write_text(PLAIN)
     words = [tmp_path / "model.onnx", *options(tmp_path, tmp_path / "plain.yaml")]
@@ -270,15 +272,15 @@ def test_an_answer_to_what_is_not_finite_is_traced(tmp_path):
         (["--policies", "x"], 2, "--policies"),
     ],
 )
-def test_errors_of_the_command_line(folder, more, code, text):
+def test_invalid_options_are_errors(folder, more, code, text):
     words = ["shadow", folder / "model.onnx", *options(folder, "fp32")]
     process = binade(*words, *more)
     assert process.returncode == code and text in process.stderr, process.stderr
     assert process.stdout == ""
 
 
-def test_options_of_training_are_known():
-    """Those that `binade trace` does not take, and no others."""
+def test_options_only_of_training_are_listed():
+    """`OF_TRAINING` lists exactly the options that `binade trace` lacks."""
     training, tracing = (
         set(re.findall(r"^ +(--[a-z-]+)", text.partition("Examples:")[0], re.MULTILINE))
         for text in (binade(name, "--help").stdout for name in ("train", "trace"))

@@ -1,4 +1,4 @@
-"""Runs that start from given weights or train only some of them, compared with PyTorch."""
+"""Compares runs that start from given weights, or train only some, with PyTorch."""
 
 import json
 
@@ -40,7 +40,7 @@ class Files:
         return process
 
     def train_with_pytorch(self, values, frozen=()):
-        """The final parameters, from those of `values`."""
+        """Trains from the parameters `values`; returns the final ones."""
         net = models.MLP()
         state = {k: torch.tensor(np.asarray(v, np.float32)) for k, v in values.items()}
         net.load_state_dict(state)
@@ -82,7 +82,7 @@ def check_state(run, expected, **tolerance):
 @pytest.mark.parametrize(
     "dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 )
-def test_any_format_of_weights_starts_a_run(dtype, files, tmp_path):
+def test_runs_start_from_weights_of_any_format(dtype, files, tmp_path):
     values = draw_weights(files.net, dtype)
     safetensors.save(tmp_path / "weights.safetensors", values)
     process = files.train(tmp_path / "run", "--init", tmp_path / "weights.safetensors")
@@ -93,7 +93,7 @@ def test_any_format_of_weights_starts_a_run(dtype, files, tmp_path):
 
 
 def test_wide_weights_are_rounded_to_narrow_parameters(files, tmp_path):
-    """And an f32 master keeps them whole."""
+    """f32 master weights keep their full precision."""
     policy = tmp_path / "narrow.yaml"
     policy.write_text(
         "name: narrow\nextends: bf16\nrules:\n"
@@ -123,7 +123,7 @@ def test_missing_and_additional_tensors_of_a_file_are_listed(files, tmp_path):
         "1 tensors keep their initial values" in lines[0] and "'out.bias'" in lines[0]
     )
     assert "1 tensors of the file are ignored" in lines[1] and "'elsewhere'" in lines[1]
-    values["out.bias"] = np.zeros(3, np.float32)  # As the model has it.
+    values["out.bias"] = np.zeros(3, np.float32)  # The value in the model.
     del values["elsewhere"]
     expected = files.train_with_pytorch(values)
     check_state(tmp_path / "run", expected, rtol=2e-4, atol=2e-6)
@@ -133,8 +133,8 @@ def ledger(run):
     return json.loads((run / "run.json").read_text())["ledger"]
 
 
-def test_frozen_parameters_stay(files, tmp_path):
-    """They cost no gradient and no state, and come from --init like the others."""
+def test_frozen_parameters_do_not_change(files, tmp_path):
+    """They need no gradients or states. --init sets them like the others."""
     values = draw_weights(files.net, np.float32)
     weights = tmp_path / "weights.safetensors"
     safetensors.save(weights, values)
@@ -158,7 +158,7 @@ def test_frozen_parameters_stay(files, tmp_path):
     )
 
 
-def test_the_exporter_freezes_what_needs_no_gradient(files, tmp_path):
+def test_the_exporter_freezes_parameters_without_gradient(files, tmp_path):
     torch.manual_seed(3)
     net = models.MLP()
     net.fc1.weight.requires_grad = False

@@ -44,7 +44,7 @@ def read_metrics(run):
 
 
 def read_rows(page):
-    """The cells of the table of runs."""
+    """Returns the rows of the table of runs."""
     table = re.search(r"<h2>Runs</h2>.*?<tbody>(.*?)</tbody>", page, re.DOTALL)[1]
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in table.split("</tr>")
             if row.strip()]  # fmt: skip
@@ -56,7 +56,7 @@ def swept(folder):
     return folder / "out"
 
 
-def test_the_page_has_the_numbers_of_the_runs(swept):
+def test_the_page_shows_the_results_of_the_runs(swept):
     rows = read_rows((swept / "report.html").read_text())
     assert [row[:2] for row in rows] == [[p, s] for p in POLICIES for s in "01"]
     losses = {}
@@ -71,7 +71,7 @@ def test_the_page_has_the_numbers_of_the_runs(swept):
     assert losses["fp32", "0"] != losses["bf16-amp", "0"]
 
 
-def test_a_command_of_the_page_repeats_its_run(swept, folder):
+def test_a_command_from_the_page_repeats_its_run(swept, folder):
     page = (swept / "report.html").read_text()
     commands = re.findall(r'data-copy="(.*?)"', page)
     words = shlex.split(html.unescape(commands[2]))
@@ -92,7 +92,7 @@ def test_finished_runs_are_not_repeated(swept, folder):
     (killed / "done").unlink()
     (killed / "final.safetensors").unlink(missing_ok=True)
     sweep(folder, swept, "--seeds", "0,1", "--jobs", 2)
-    assert read_metrics(kept) == before  # Times too.
+    assert read_metrics(kept) == before  # Including times.
     after = read_metrics(killed)
     assert [m["loss"] for m in after] == [m["loss"] for m in lost]
     words = options(folder, "", 0.02)[:-2]
@@ -112,7 +112,7 @@ def test_a_run_stopped_by_a_non_finite_loss_is_a_failure(folder, tmp_path):
     assert [row[2] == "-" for row in read_rows(page)] == [True, False]
 
 
-def test_a_policy_that_changed_is_another(folder, tmp_path):
+def test_a_changed_policy_is_refused(folder, tmp_path):
     policy = tmp_path / "mine.yaml"
     policy.write_text("name: mine\nextends: fp32\n")
     sweep(folder, tmp_path / "out", policies=[str(policy)])
@@ -121,7 +121,7 @@ def test_a_policy_that_changed_is_another(folder, tmp_path):
     assert "another policy of that name" in process.stderr
 
 
-def test_a_policy_that_fails_is_a_row(folder, tmp_path):
+def test_a_failed_policy_has_a_row(folder, tmp_path):
     (tmp_path / "bad.yaml").write_text("name: bad\nextends: nothing\n")
     policies = ["fp32", str(tmp_path / "bad.yaml")]
     sweep(folder, tmp_path / "out", policies=policies, code=1)

@@ -1,4 +1,4 @@
-"""A sweep resumes after it, or one of its training processes, was killed.
+"""A sweep resumes after the sweep or one of its training processes was killed.
 
 Its runs must equal those of a sweep that was not interrupted.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 RANDOM = np.random.default_rng(6)
 STEPS, POLICIES = 40, ("fp32", "bf16-amp")
-# A training saves four times, and is killed in the third save.
+# A training process saves four times and is killed during the third save.
 SAVED, EVERY = 2, 10
 
 
@@ -57,12 +57,12 @@ def sweep(folder, out, **how):
 
 
 def third_save(run):
-    """Where a run is killed: what it writes is not whole yet."""
+    """Returns the point of the fault: the third checkpoint, before it is complete."""
     return run / f"checkpoints/step-{(SAVED + 1) * EVERY:06d}", "fsync", 1
 
 
 def check_resumes(folder, out, unbroken):
-    """The same command does the rest, and no more than that."""
+    """The same command trains only the unfinished runs."""
     done = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/done")}
     again = sweep(folder, out)
     assert again.returncode == 0, again.stderr
@@ -76,19 +76,19 @@ def check_resumes(folder, out, unbroken):
         assert not list((out / f"runs/{policy}.0").rglob("*.tmp-*"))
 
 
-def test_a_training_that_is_killed(folder, shim, unbroken, tmp_path):
+def test_a_sweep_resumes_after_a_training_was_killed(folder, shim, unbroken, tmp_path):
     out, run = tmp_path / "out", tmp_path / "out/runs/fp32.0"
     process = sweep(folder, out, env=make_fault(shim, *third_save(run), "KILL"))
     assert process.returncode == 1, process.stderr
     assert f"fp32, seed 0: exit code {128 + signal.SIGKILL}" in process.stdout
     assert len([name for name in checkpoints(run) if ".tmp-" not in name]) == SAVED
     assert not (run / "done").exists()
-    # The others are not its.
+    # The other runs are not affected.
     check_equal(out / "runs/bf16-amp.0", unbroken / "bf16-amp.0")
     check_resumes(folder, out, unbroken)
 
 
-def test_a_sweep_that_is_killed_with_its_training(folder, shim, unbroken, tmp_path):
+def test_a_sweep_resumes_after_it_was_killed(folder, shim, unbroken, tmp_path):
     out, run = tmp_path / "out", tmp_path / "out/runs/fp32.0"
     command = [BUILD / "bin/binade", *map(str, make_words(folder, out))]
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The page of a sweep in a browser: without a network, by keyboard, in the dark, on paper."""
+"""The page of a sweep works in a browser: offline, by keyboard, in dark mode and in print."""
 
 import re
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 RANDOM = np.random.default_rng(5)
 POLICIES = ["fp32", "fp16-amp", "coat"]
 CLEAR = "rgba(0, 0, 0, 0)"
-TABS = 60  # More than there are places to reach.
+TABS = 60  # More than the page has focusable elements.
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def browser():
 
 
 class Opened:
-    """The page, and what it said and asked for."""
+    """An open page, with its errors and network requests."""
 
     def __init__(self, browser, report, **how):
         self.page = browser.new_page(viewport={"width": 1200, "height": 900}, **how)
@@ -67,7 +67,7 @@ class Opened:
 
 @pytest.fixture
 def opened(browser, report, request):
-    """`request.param` is how it is opened."""
+    """Opens the page with the browser options `request.param`."""
     found = Opened(browser, report, **getattr(request, "param", {}))
     yield found
     found.page.close()
@@ -77,7 +77,7 @@ def opened(browser, report, request):
 
 def test_figures_are_drawn(opened):
     page = opened.page
-    # Losses, costs, and what f16 loses under each policy.
+    # Figures of losses and costs, and a heat map for each policy.
     assert page.locator(".js-plotly-plot").count() == 2 + len(POLICIES)
     assert page.locator(".hm").count() == len(POLICIES)
     assert page.locator("meta[http-equiv=Content-Security-Policy]").count() == 1
@@ -88,7 +88,7 @@ def focused(page):
 
 
 def test_a_row_opens_by_keyboard(opened):
-    """What decided an op, and how its results were over the steps."""
+    """The row shows the rule for an op and the statistics of its results."""
     page = opened.page
     for _ in range(TABS):
         page.keyboard.press("Tab")
@@ -106,8 +106,8 @@ def test_a_row_opens_by_keyboard(opened):
     assert titles == ["absmax", "underflow(f16)"]
 
 
-def test_formats_say_what_is_quantized(opened):
-    """What an op reads, too: in 8 bits under COAT, but for the last layer."""
+def test_the_table_of_formats_shows_quantized_operands(opened):
+    """Operands are in 8 bits under COAT, except in the last layer."""
     table = opened.page.locator("table", has=opened.page.locator("text=kind")).last
     rows = {
         (
@@ -127,7 +127,7 @@ def test_formats_say_what_is_quantized(opened):
 
 
 def luminance(color):
-    """Of WCAG 2; `color` is rgb(R, G, B)."""
+    """Returns the relative luminance of WCAG 2; `color` is rgb(R, G, B)."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
     linear = [
         p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
@@ -140,7 +140,7 @@ def luminance(color):
     [({"color_scheme": "light"}, False), ({"color_scheme": "dark"}, True)],
     indirect=["opened"],
 )
-def test_it_can_be_read_in_the_dark(opened, is_dark):
+def test_contrast_suffices_in_both_color_schemes(opened, is_dark):
     paper = luminance(opened.style("body", "backgroundColor"))
     assert (paper < 0.1) == is_dark
     for selector, name in [("body", "color"), (".xtick text", "fill"), ("th", "color"),
@@ -150,8 +150,8 @@ def test_it_can_be_read_in_the_dark(opened, is_dark):
         assert (light + 0.05) / (dark + 0.05) >= 4.5, selector  # WCAG 2, level AA.
 
 
-def test_paper_has_all(opened):
-    """What is closed on a screen is open there; what is pressed is left out."""
+def test_printing_opens_all_details(opened):
+    """Printing shows collapsed parts and omits buttons."""
     page = opened.page
     assert page.locator("details[open]").count() == 1
     page.emulate_media(media="print")

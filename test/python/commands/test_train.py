@@ -1,8 +1,8 @@
 """Trains the shared models with `binade train` and compares with PyTorch.
 
-f32 is compared with the models' recorded runs in f32 and f64; the 16-bit policies with
-what PyTorch's autocast and GradScaler computed (data/autocast, with the script that
-made it). Nothing here needs PyTorch.
+f32 is compared with the models' recorded runs in f32 and f64, 16-bit policies with recorded
+results of PyTorch's autocast and GradScaler (data/autocast, which contains the script that
+recorded them). The tests do not need PyTorch.
 """
 
 import shutil
@@ -13,7 +13,7 @@ from support.paths import ROOT
 from support.reference import safetensors
 from support.shared_models import OPTIMIZERS, Model, close
 
-# The convolution network is chaotic: f32 and f64 part after two steps.
+# The convolutional network is chaotic: f32 and f64 diverge after two steps.
 STEPS = {"mlp-digits": 10, "gpt2-tiny": 10, "resnet18-cifar-w8": 2}
 LOSS = {
     "mlp-digits": "cross_entropy(prediction, labels)",
@@ -25,7 +25,7 @@ LOSS = {
 @pytest.mark.parametrize("graph", ["loss.onnx", "model.onnx"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", STEPS)
-def test_fp32(name, optimizer, graph, tmp_path):
+def test_fp32_matches_pytorch(name, optimizer, graph, tmp_path):
     model = Model(name, tmp_path)
     more = [] if graph == "loss.onnx" else ["--loss", LOSS[name]]
     run = model.train("fp32", optimizer, *more, graph=graph)
@@ -61,13 +61,13 @@ def test_fp32(name, optimizer, graph, tmp_path):
 
 
 def check_first_gradients(run, wide, expected):
-    """Each tensor's norm, within twice what the narrow format changes in PyTorch."""
+    """Compares the norm of each gradient, within twice the narrow format's change in PyTorch."""
     norms = {
         parameter: (of_wide["norm"], expected["step1_gradients"][parameter]["norm"])
         for parameter, of_wide in wide["step1_gradients"].items()
     }
     finite = {p: pair for p, pair in norms.items() if pair[1] is not None}
-    # A gradient of zero by mathematics is noise.
+    # A gradient that is mathematically zero is only noise.
     largest = max(single for single, _ in norms.values())
     changes = [
         abs(narrow / single - 1)
@@ -84,16 +84,16 @@ def check_first_gradients(run, wide, expected):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
 @pytest.mark.parametrize("name", STEPS)
-def test_16_bit(name, policy, optimizer, tmp_path):
+def test_16_bit_policies_match_pytorch(name, policy, optimizer, tmp_path):
     model = Model(name, tmp_path)
     run = model.train(policy, optimizer)
     wide, expected = (model.autocast[p][optimizer] for p in ("fp32", policy))
     for column in ("loss", "grad_norm"):
-        # A norm that is not finite is None in both, and NaN here.
+        # A norm that is not finite is None in both runs; it becomes NaN here.
         single = np.array(wide[column][: model.steps], float)
         narrow = np.array(expected[column][: model.steps], float)
         change = np.abs(narrow - single)
-        # What the narrow format changes, twice.
+        # Twice the change that the narrow format causes in PyTorch.
         allowed = 2 * np.max(change, where=np.isfinite(change), initial=0)
         close(run.column(column), narrow, allowed)
     assert list(run.column("skipped")) == expected["skipped"][: model.steps]
@@ -107,8 +107,8 @@ def test_16_bit(name, policy, optimizer, tmp_path):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_the_policy_after_autocast(name, tmp_path):
-    """Its first gradients, before f32's own chaos takes part."""
+def test_first_gradients_of_torch_cpu_bf16(name, tmp_path):
+    """Compares only the first gradients, before chaotic divergence."""
     model = Model(name, tmp_path)
     run = model.train("torch-cpu-bf16", "sgd")
     wide, expected = (model.autocast[p]["sgd"] for p in ("fp32", "bf16-amp"))
@@ -131,8 +131,8 @@ def test_loss_scale_follows_grad_scaler(tmp_path):
         assert np.isnan(found) == (norm is None)
 
 
-def test_dropping_back_in_the_middle_gives_the_same_bits(tmp_path):
-    """10 steps are 4 and 6, the second run starting from the first's state."""
+def test_continuing_from_a_final_state_gives_the_same_bits(tmp_path):
+    """10 steps equal 4 and 6 steps, where the second run starts from the first's state."""
     model = Model("mlp-digits", tmp_path)
     whole = model.train("fp16-amp", "adamw")
     model.steps = 4

@@ -13,7 +13,7 @@ from support.train_commands import MINI, WINDOW, refuse, train
 
 @pytest.fixture(scope="session")
 def step(tmp_path_factory) -> pathlib.Path:
-    """The small example, compiled."""
+    """Compiles the small example."""
     bundle = tmp_path_factory.mktemp("bundle") / "mini.bnd"
     process = binade("compile", MINI, "-o", bundle)
     assert process.returncode == 0, process.stderr
@@ -28,7 +28,7 @@ def data(tmp_path) -> pathlib.Path:
     return path
 
 
-def test_the_fixture_is_right(step, data, tmp_path):
+def test_valid_data_are_accepted(step, data, tmp_path):
     process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
     assert process.returncode == 0, process.stderr
     assert {re.sub(r"\d+", "N", p.name) for p in (tmp_path / "run").iterdir()} == {
@@ -50,7 +50,7 @@ BATCH = {
 
 
 def with_one(number):
-    """Zeros for a batch, but for one element."""
+    """Returns a batch of zeros with one other element."""
     values = np.zeros((16, 128), np.int64)
     values[5, 7] = number
     return values
@@ -77,14 +77,14 @@ WRONG_DATA = {
 
 
 @pytest.mark.parametrize("kind", WRONG_DATA)
-def test_wrong_data(kind, step, tmp_path):
+def test_invalid_data_are_refused(kind, step, tmp_path):
     tensors, words = WRONG_DATA[kind]
     path, out = tmp_path / "wrong.safetensors", tmp_path / "run"
     safetensors.save(path, tensors)
     refuse(train(step, path, out=out), 3, "wrong.safetensors", *words, out=out)
 
 
-def test_missing_and_damaged_files(step, data, tmp_path):
+def test_missing_and_damaged_files_are_refused(step, data, tmp_path):
     out = tmp_path / "run"
     files = {
         "absent": None,
@@ -109,7 +109,7 @@ def test_missing_and_damaged_files(step, data, tmp_path):
             out=out,
         )
     for name, content in files.items():
-        if name not in ("short", "cut"):  # Which are safetensors.
+        if name not in ("short", "cut"):  # These two are safetensors files.
             refuse(
                 train(tmp_path / name, data, out=out), 3, f"{name}: error: ", out=out
             )
@@ -119,13 +119,13 @@ def test_missing_and_damaged_files(step, data, tmp_path):
         refuse(train(path, data, out=out), 3, name, out=out)
 
 
-def test_wrong_batch(step, data, tmp_path):
+def test_a_wrong_batch_size_is_refused(step, data, tmp_path):
     out = tmp_path / "run"
     process = train(step, data, "--window", WINDOW, "--batch", 4, out=out)
     refuse(process, 3, "4", "16", out=out)
 
 
-def test_wrong_init_files(step, data, tmp_path):
+def test_invalid_init_files_are_refused(step, data, tmp_path):
     other, out = tmp_path / "other.safetensors", tmp_path / "run"
     for tensors, words in (
         ({"nothing": np.zeros(3, np.float32)}, ["none of its tensors"]),
@@ -151,7 +151,7 @@ def test_wrong_init_files(step, data, tmp_path):
 
 
 def test_a_non_finite_loss_stops_a_run(step, data, tmp_path):
-    """Exit code 4, and the last good state is kept."""
+    """The exit code is 4, and the last finite state is kept."""
     final = tmp_path / "run" / "final.safetensors"
     train(step, data, "--window", WINDOW, out=tmp_path / "run")
     state = safetensors.load(final)
@@ -183,7 +183,7 @@ func.func @forward(
 """
 
 
-def test_an_input_without_samples_is_constant(tmp_path):
+def test_a_scalar_input_needs_a_constant(tmp_path):
     """A scalar cannot come from a data file, whose tensors have one row per sample."""
     module, bundle, out = (tmp_path / n for n in ("step.mlir", "step.bnd", "run"))
     module.write_text(SCALAR_INPUT)

@@ -15,7 +15,7 @@ from support.train_commands import MINI, WINDOW, refuse, train
 
 @pytest.fixture(scope="session")
 def step(tmp_path_factory) -> pathlib.Path:
-    """The small example, compiled."""
+    """Compiles the small example."""
     bundle = tmp_path_factory.mktemp("bundle") / "mini.bnd"
     process = binade("compile", MINI, "-o", bundle)
     assert process.returncode == 0, process.stderr
@@ -59,7 +59,7 @@ WRONG_COMMANDS = {
 
 
 @pytest.mark.parametrize("kind", WRONG_COMMANDS)
-def test_wrong_commands(kind, data, tmp_path):
+def test_invalid_options_are_usage_errors(kind, data, tmp_path):
     arguments, words = WRONG_COMMANDS[kind]
     out = tmp_path / "run"
     command = ["train", MINI, "--data", data, "--out", out]
@@ -90,7 +90,7 @@ def test_missing_arguments_are_named(data, tmp_path):
         assert process.returncode == 2 and expected in process.stderr
 
 
-def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
+def test_options_of_compilation_are_refused_for_a_bundle(step, data, tmp_path):
     out = tmp_path / "run"
     for option in (["--policy", "fp32"], ["--clip", "1"], ["--dim", "a=1"]):
         process = train(step, data, "--window", WINDOW, *option, out=out)
@@ -99,7 +99,7 @@ def test_options_that_come_too_late_for_a_bundle(step, data, tmp_path):
     assert process.returncode == 2 and "--save-grads" in process.stderr
 
 
-# What the command line says of the model is wrong: code 3.
+# Options that contradict the model: exit code 3.
 REJECTED = {
     "setting": (["--set", "beta3=0.9"], ["'beta3'; did you mean 'beta1'?", "eps"]),
     "bound": (["--set", "beta1=1"], ["mini.onnx: error: beta1 must be below 1, got 1"]),
@@ -122,7 +122,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("kind", REJECTED)
-def test_wrong_names(kind, data, tmp_path):
+def test_options_that_contradict_the_model_are_rejected(kind, data, tmp_path):
     arguments, words = REJECTED[kind]
     arguments = [*arguments, *([] if kind == "window" else ["--window", WINDOW])]
     out = tmp_path / "run"
@@ -130,8 +130,8 @@ def test_wrong_names(kind, data, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["optimizer", "policy"])
-def test_damaged_rule_and_policy_files(kind, data, tmp_path):
-    """Deep nesting would exhaust the stack of a careless parser."""
+def test_damaged_rule_and_policy_files_are_rejected(kind, data, tmp_path):
+    """Deep nesting would overflow the stack of a recursive parser."""
     file = tmp_path / {"optimizer": "rule.mlir", "policy": "own.yaml"}[kind]
     out = tmp_path / "run"
     texts = {
@@ -173,12 +173,12 @@ def test_errors_as_json(tmp_path):
     assert "'--nothing'" in record["message"]
 
 
-def test_output_that_cannot_be_written(step, data, tmp_path):
+def test_an_output_that_cannot_be_written_is_an_error(step, data, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "run"):
         process = train(step, data, "--window", WINDOW, out=out)
         assert process.returncode == 3 and str(out) in process.stderr
-    # Known before the first step, not after the last.
+    # Checked before the first step, not after the last one.
     (tmp_path / "run" / "final.safetensors").mkdir(parents=True)
     process = train(step, data, "--window", WINDOW, out=tmp_path / "run")
     assert process.returncode == 5 and "final.safetensors" in process.stderr
@@ -189,7 +189,7 @@ def test_output_that_cannot_be_written(step, data, tmp_path):
             assert process.returncode == 5 and str(target) in process.stderr
 
 
-def test_modules_and_bundles_where_none_belongs(step, data, tmp_path):
+def test_unexpected_modules_and_bundles_are_refused(step, data, tmp_path):
     module, out = tmp_path / "step.mlir", tmp_path / "x"
     module.write_text("")
     for arguments, code, word in (

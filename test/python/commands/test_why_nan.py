@@ -45,8 +45,8 @@ def f16(x):
         return np.asarray(x, F64).astype(F16).astype(F64)
 
 
-def test_a_weight_that_overflows(folder):
-    """In f16, in one layer of several; its batch comes at step 7, after a checkpoint."""
+def test_an_overflowing_weight_is_found(folder):
+    """One layer overflows in f16, on the batch of step 7, after a checkpoint."""
     second = 5 * RANDOM.standard_normal((8, 8)).astype(F32)
     x = X.copy()
     x[24:28] *= 2000
@@ -76,7 +76,7 @@ def test_a_weight_that_overflows(folder):
     ]
 
 
-def test_the_policy_is_written_and_helps(folder):
+def test_the_written_policy_avoids_the_overflow(folder):
     second = 400 * RANDOM.standard_normal((8, 8)).astype(F32)
     write(folder, TWO_LAYERS, 60 * X, first=FIRST, second=second)
     run = train(folder, folder / "run", "plain.yaml", steps=3, lr=0, code=4, cwd=folder)
@@ -89,8 +89,8 @@ def test_the_policy_is_written_and_helps(folder):
     train(folder, folder / "again", folder / "fixed.yaml", steps=3, lr=0)
 
 
-def test_a_gradient_that_overflows(folder):
-    """By a loss scale that never changes: nothing of the forward part does."""
+def test_an_overflowing_gradient_is_found(folder):
+    """A constant loss scale makes a gradient overflow; the forward pass is finite."""
     second = RANDOM.standard_normal((8, 8)).astype(F32)
     write(folder, TWO_LAYERS, X, first=FIRST, second=second)
     (folder / "scaled.yaml").write_text(PLAIN.replace("plain", "scaled") +
@@ -117,8 +117,8 @@ def test_a_gradient_that_overflows(folder):
     assert "occasional skipped steps are part of dynamic loss scaling" in text
 
 
-def test_a_divisor_that_vanishes(folder):
-    """1e-5 squared is 0 in f16: the blame is the square's, not the quotient's."""
+def test_an_underflowing_divisor_is_found(folder):
+    """The square underflows to 0 in f16: it is the cause, not the division."""
     x = np.abs(X) + 1
     write(folder, QUOTIENT, x, first=FIRST, scale=np.float32(1e-4))
     (folder / "plain.yaml").write_text(
@@ -148,9 +148,9 @@ g (float[4, 8] x) => (float loss) <float[8, 8] first = {FIRST}, float eps = {1e-
 
 
 @pytest.mark.parametrize("scale", ["", "loss_scale: { init: 1024.0 }\n"])
-def test_the_forward_part_comes_first(scale, folder):
-    """1e-8 is 0 in f16: the logarithm is minus infinite, and its gradient infinite. The op
-    that lost the constant is blamed, whatever the backward part made of it."""
+def test_the_forward_pass_is_blamed_first(scale, folder):
+    """1e-8 is 0 in f16: the logarithm and its gradient are infinite. The rule is for the op
+    whose constant underflows, independent of the backward pass."""
     first = np.abs(FIRST)
     write(folder, LOGARITHM, -np.abs(X), first=first)
     (folder / "narrow.yaml").write_text(
@@ -170,8 +170,8 @@ def test_the_forward_part_comes_first(scale, folder):
     train(folder, folder / "again", folder / "fixed.yaml", steps=3, lr=0)
 
 
-def test_a_divisor_that_is_zero(folder):
-    """In every format: no policy helps, and none is written."""
+def test_a_division_by_zero_in_every_format(folder):
+    """No policy avoids it, and none is written."""
     x = X.copy()
     x[0, 0] = 0
     write(folder, QUOTIENT, x, first=FIRST, scale=np.float32(1))
@@ -188,7 +188,7 @@ def test_a_divisor_that_is_zero(folder):
     assert "not written, for no policy that helps was found" in process.stderr
 
 
-def test_a_batch_that_is_not_finite(folder):
+def test_a_non_finite_batch_is_found(folder):
     x = X.copy()
     x[5, 3] = np.nan
     write(folder, TWO_LAYERS, x, first=FIRST, second=FIRST)
@@ -200,7 +200,7 @@ def test_a_batch_that_is_not_finite(folder):
     assert report["rules"] == []
 
 
-def test_steps_that_are_fine(folder):
+def test_finite_steps_are_reported(folder):
     write(folder, TWO_LAYERS, X, first=FIRST, second=FIRST)
     run = train(folder, folder / "run", "fp32", steps=3)
     process = binade("why-nan", run)
@@ -214,7 +214,7 @@ def test_steps_that_are_fine(folder):
     assert process.returncode == 3 and "has done steps 1 to 3, not 4" in process.stderr
 
 
-def test_a_run_of_a_compiled_step(folder):
+def test_a_run_of_a_bundle_cannot_be_analyzed(folder):
     write(folder, TWO_LAYERS, X, first=FIRST, second=FIRST)
     step = folder / "step.bnd"
     binade("compile", folder / "model.onnx", "-o", step)
@@ -227,8 +227,8 @@ def test_a_run_of_a_compiled_step(folder):
     )
 
 
-def test_inputs_are_what_the_step_reads(folder):
-    """`binade train --save-inputs`: the state of the checkpoint before, and the batch."""
+def test_save_inputs_writes_what_the_step_reads(folder):
+    """`--save-inputs` writes the state before the last step, and its batch."""
     write(folder, TWO_LAYERS, X, first=FIRST, second=FIRST)
     file = folder / "inputs.safetensors"
     run = train(folder, folder / "run", "fp32", "--save-inputs", file, "--save-every", 1,
