@@ -28,8 +28,8 @@
 //   cublaslt=130000      version of libcublasLt.so.13
 //   refuse=1             cuBLASLt refuses every matmul
 //   cudnn=92400          version of libcudnn.so.9
-//   capture=STATUS       result of ending a capture that a library's work
-//   breaks report=1             prints at exit how much was copied
+//   capture=STATUS       work of a library breaks a capture, which ends so
+//   report=1             prints at exit how much was copied
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_TEST_CUDA_SIMULATED_H
