@@ -202,7 +202,7 @@ TEST(ExpandCasts, ExtendsBytesExactly) {
 /// Returns f64 values that rounding twice gets wrong, and others: each value
 /// of the format, the midpoint between it and the next one, and neighbours of
 /// both, one f64 away and about one f32 away.
-static std::vector<double> hardForF64(const llvm::fltSemantics &to) {
+static std::vector<double> listHardInputs(const llvm::fltSemantics &to) {
   std::vector<double> values;
   unsigned width = APFloat::semanticsSizeInBits(to);
   uint32_t count = 1u << width;
@@ -235,7 +235,7 @@ static void expectRoundedOnce(const char *to,
                               const llvm::fltSemantics &semantics,
                               const Variant &variant) {
   Kernel kernel("%r = arith.truncf %x : $x to $r", "f64", to, variant);
-  std::vector<double> values = hardForF64(semantics);
+  std::vector<double> values = listHardInputs(semantics);
   values.resize(values.size() / Kernel::size * Kernel::size);
   std::array<Code, Kernel::size> r;
   constexpr unsigned width = 8 * sizeof(Code);

@@ -89,7 +89,7 @@ TEST_F(Usage, ControlCharactersAreNotPrinted) {
   EXPECT_EQ(error.find('\x1b'), std::string::npos);
 }
 
-TEST_F(Usage, ErrorsAreJsonWhereTheCommandLineAsksForIt) {
+TEST_F(Usage, ErrorsAreJsonIfTheCommandLineAsksForIt) {
   for (std::vector<std::string> words :
        {std::vector<std::string>{"train", "--diag=json", "--stpes"},
         std::vector<std::string>{"train", "--diag", "json", "--stpes"}}) {

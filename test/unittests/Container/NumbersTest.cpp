@@ -8,7 +8,7 @@
 
 using namespace binade;
 
-TEST(Numbers, AreFormattedShortestThatRoundTrips) {
+TEST(Numbers, FormatShortestTextThatRoundTrips) {
   EXPECT_EQ(formatNumber(0.1), "0.1");
   EXPECT_EQ(formatNumber(1e-8), "1e-08");
   EXPECT_EQ(formatNumber(-3), "-3");

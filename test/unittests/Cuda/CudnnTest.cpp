@@ -188,7 +188,7 @@ TEST_F(CudnnTest, OneSpatialAxisIsSupported) {
 
 /// cuDNN pads both ends equally. Other padding at the end is supported only if
 /// equal padding gives the same windows.
-TEST_F(CudnnTest, OtherPaddingAtTheEndIsRefusedWhereWindowsReachIt) {
+TEST_F(CudnnTest, OtherPaddingAtTheEndIsRefusedIfWindowsReachIt) {
   Convolution c = makeConvolution(3, 4, 1, 2, 1, 1);
   c.paddingHigh[0] = 0;
   ASSERT_EQ((c.input[0] + 1 - 3) / 2 + 1, c.output[0] - 1);

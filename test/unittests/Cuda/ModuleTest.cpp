@@ -39,7 +39,7 @@ TEST_F(ModuleTest, TheImageOfTheDevicesArchitectureIsLoaded) {
   EXPECT_EQ(loadAny({{"sm_80", cubin}, {"compute_80", ptx}}), "compute_80");
 }
 
-TEST_F(ModuleTest, PtxIsLoadedWhereTheCubinIsRefused) {
+TEST_F(ModuleTest, PtxIsLoadedIfTheCubinIsRefused) {
   open("load_cubin=209");
   EXPECT_EQ(loadAny({{"sm_90", cubin}, {"compute_80", ptx}}), "compute_80");
   EXPECT_EQ(loadAny({{"sm_90", cubin}}),

@@ -49,13 +49,13 @@ protected:
 } // namespace
 
 /// Makes the module invalid: `binade.batches` shall be an integer.
-static bool spoil(Operation *op) {
+static bool makeInvalid(Operation *op) {
   op->setAttr("binade.batches", StringAttr::get(op->getContext(), "two"));
   return true;
 }
 
 TEST_F(PassReportsTest, APassThatLeavesAnInvalidModuleIsABug) {
-  EXPECT_EQ(getExitCode(spoil), ExitCode::Internal);
+  EXPECT_EQ(getExitCode(makeInvalid), ExitCode::Internal);
 }
 
 TEST_F(PassReportsTest, APassThatRejectsItsInputIsNoBug) {
@@ -73,7 +73,7 @@ TEST_F(PassReportsTest, APassThatRejectsItsInputIsNoBug) {
 
 TEST_F(PassReportsTest, ARejectionAfterPartOfTheWorkIsNoBug) {
   EXPECT_EQ(getExitCode([](Operation *op) {
-              spoil(op);
+              makeInvalid(op);
               op->emitError("is not what was expected");
               return false;
             }),

@@ -24,7 +24,7 @@ static Plan devicePlan() {
   return plan;
 }
 
-static Launch launchOverMany() {
+static Launch launchMultiTensor() {
   Launch launch;
   launch.kernel = "sum";
   launch.grain = 4;
@@ -38,7 +38,7 @@ static Launch launchOverMany() {
 
 TEST(DeviceStarts, AMultiTensorKernelHasARowForEachBlock) {
   Plan plan = devicePlan();
-  auto starts = listStarts(plan, launchOverMany(), "all", "p");
+  auto starts = listStarts(plan, launchMultiTensor(), "all", "p");
   ASSERT_TRUE(starts) << render(starts.error());
   ASSERT_EQ(starts->size(), 3u);
   // Offsets of the operands, first item, end of the items.
@@ -74,7 +74,7 @@ TEST(DeviceStarts, OtherKernelsGetTheAddressesOfTheirOperands) {
 
 template <typename Change> static std::string rejection(Change change) {
   Plan plan = devicePlan();
-  Launch launch = launchOverMany();
+  Launch launch = launchMultiTensor();
   change(plan, launch);
   auto starts = listStarts(plan, launch, "all", "p");
   return starts ? "accepted" : starts.error().message;

@@ -216,8 +216,8 @@ TEST_F(TrainingTest, AnUnusableDirectoryIsAnError) {
   EXPECT_EQ(result.error().where, options.out);
 }
 
-static std::string shown(bool isTerminal, std::int64_t steps,
-                         double milliseconds) {
+static std::string showProgress(bool isTerminal, std::int64_t steps,
+                                double milliseconds) {
   std::ostringstream out;
   Progress progress(out, isTerminal, steps);
   for (std::int64_t step = 1; step <= steps; ++step) {
@@ -235,7 +235,7 @@ static std::string shown(bool isTerminal, std::int64_t steps,
 }
 
 TEST(Progress, RewritesOneLineOnATerminal) {
-  std::string text = shown(true, 3, 500);
+  std::string text = showProgress(true, 3, 500);
   EXPECT_EQ(text,
             "\rstep 1/3  loss 2.5  skipped 0  2 steps/s  ETA 0:01\x1b[K"
             "\rstep 2/3  loss 2.5  scale 65536  skipped 1  2 steps/s  ETA "
@@ -246,7 +246,7 @@ TEST(Progress, RewritesOneLineOnATerminal) {
 
 TEST(Progress, PrintsLinesAtIntervalsWithoutATerminal) {
   // Steps of 10 ms: a line every two seconds, plus the first and the last.
-  std::string text = shown(false, 500, 10);
+  std::string text = showProgress(false, 500, 10);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   EXPECT_EQ(text.find_first_of("\r\x1b"), text.npos);
   EXPECT_EQ(text.find("step 1/500  loss 2.5"), 0u);

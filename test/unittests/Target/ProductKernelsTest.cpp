@@ -101,7 +101,7 @@ static std::vector<Product> getProducts() {
   all.push_back(plain(24, 40, 48, e5m2, bf16, bf16, false, true));
   all.push_back(plain(20, 24, 40, bf16, f16, DType::F32));
   all.push_back(plain(20, 24, 40, DType::F32, bf16, bf16));
-  // As many tiles as fill a device are large.
+  // With enough tiles to fill a device, large tiles are chosen.
   Product many = plain(40, 36, 40, bf16, bf16, bf16, false, true);
   many.product.batch = {132};
   many.product.lhs.batch = {0};
@@ -222,7 +222,7 @@ static std::vector<Product> getProductsOfBlocks() {
       blocks(4, 4, 16, rows),
       // Each part of split-K has whole blocks of terms.
       blocks(33, 48, 2050, columns, true), blocks(4, 144, 1500, columns, true)};
-  // As many tiles as fill a device are large.
+  // With enough tiles to fill a device, large tiles are chosen.
   all.push_back(blocks(20, 132 * 128 - 16, 40, {1, 128, 32}));
   Product rich = blocks(24, 40, 272, rows);
   rich.product.bias = GpuMatrix{DType::BF16, {}, 0, 1};

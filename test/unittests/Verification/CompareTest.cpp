@@ -53,7 +53,7 @@ TEST(Compare, NaNHasNoDistance) {
   EXPECT_TRUE(std::isnan(countSteps(DType::F32, 1.0f, kNan)));
 }
 
-TEST(Compare, SpacingIsThatOfTheBinade) {
+TEST(Compare, SpacingDependsOnTheBinade) {
   EXPECT_EQ(getSpacing(DType::F32, 1), std::ldexp(1, -23));
   EXPECT_EQ(getSpacing(DType::BF16, 1), std::ldexp(1, -7));
   EXPECT_EQ(getSpacing(DType::BF16, -300), 2);

@@ -40,13 +40,13 @@ int cuModuleLoadDataEx(CUmod_st **module, const void *image, unsigned options,
     return static_cast<int>(failure);
   }
   auto loaded = loadModule(image);
-  return loaded ? hand(module, loaded) : int(status::InvalidImage);
+  return loaded ? storeObject(module, loaded) : int(status::InvalidImage);
 }
 
 int cuModuleUnload(CUmod_st *module) {
   if (int error = enter())
     return error;
-  return takeBack(module);
+  return destroyObject(module);
 }
 
 int cuModuleGetFunction(CUfunc_st **function, CUmod_st *module,

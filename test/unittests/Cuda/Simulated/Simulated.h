@@ -28,7 +28,7 @@
 //   cublaslt=130000      version of libcublasLt.so.13
 //   refuse=1             cuBLASLt refuses every matmul
 //   cudnn=92400          version of libcudnn.so.9
-//   capture=STATUS       work of a library breaks a capture, which ends so
+//   capture=STATUS       work of a library breaks a capture with STATUS
 //   report=1             prints at exit how much was copied
 //===----------------------------------------------------------------------===//
 

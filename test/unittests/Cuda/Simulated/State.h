@@ -71,13 +71,13 @@ int drain(CUstream_st *stream);
 
 /// Stores an object in `out`. The state owns it, so that a test that does not
 /// destroy it does not leak it.
-template <typename T> int hand(T **out, std::shared_ptr<T> object) {
+template <typename T> int storeObject(T **out, std::shared_ptr<T> object) {
   *out = object.get();
   getState().objects[object.get()] = std::move(object);
   return status::Success;
 }
 /// Destroys an object. An unknown object is an error.
-inline int takeBack(const void *object) {
+inline int destroyObject(const void *object) {
   return getState().objects.erase(object) ? status::Success
                                           : status::InvalidValue;
 }

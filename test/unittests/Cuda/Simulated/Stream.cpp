@@ -56,7 +56,7 @@ extern "C" {
 int cuStreamCreate(CUstream_st **stream, unsigned) {
   if (int error = enter())
     return error;
-  hand(stream, std::make_shared<CUstream_st>());
+  storeObject(stream, std::make_shared<CUstream_st>());
   getState().streams.insert(*stream);
   return status::Success;
 }
@@ -65,7 +65,7 @@ int cuStreamDestroy_v2(CUstream_st *stream) {
   if (int error = enter())
     return error;
   getState().streams.erase(stream);
-  return takeBack(stream);
+  return destroyObject(stream);
 }
 
 int cuStreamQuery(CUstream_st *stream) {
@@ -90,14 +90,14 @@ int cuStreamEndCapture(CUstream_st *stream, CUgraph_st **graph) {
   if (stream->isBroken)
     return static_cast<int>(
         getSetting("capture", status::StreamCaptureInvalidated));
-  return hand(graph, std::shared_ptr<CUgraph_st>(std::move(captured)));
+  return storeObject(graph, std::shared_ptr<CUgraph_st>(std::move(captured)));
 }
 
 int cuGraphInstantiateWithFlags(CUgraphExec_st **made, CUgraph_st *graph,
                                 unsigned long long) {
   if (int error = enter())
     return error;
-  return hand(made, std::make_shared<CUgraphExec_st>(graph->tasks));
+  return storeObject(made, std::make_shared<CUgraphExec_st>(graph->tasks));
 }
 
 int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
@@ -111,19 +111,19 @@ int cuGraphLaunch(CUgraphExec_st *graph, CUstream_st *stream) {
 int cuGraphDestroy(CUgraph_st *graph) {
   if (int error = enter())
     return error;
-  return takeBack(graph);
+  return destroyObject(graph);
 }
 
 int cuGraphExecDestroy(CUgraphExec_st *graph) {
   if (int error = enter())
     return error;
-  return takeBack(graph);
+  return destroyObject(graph);
 }
 
 int cuEventCreate(CUevent_st **event, unsigned) {
   if (int error = enter())
     return error;
-  return hand(event, std::make_shared<CUevent_st>());
+  return storeObject(event, std::make_shared<CUevent_st>());
 }
 
 int cuEventRecord(CUevent_st *event, CUstream_st *stream) {
@@ -160,7 +160,7 @@ int cuEventElapsedTime(float *milliseconds, CUevent_st *from, CUevent_st *to) {
 int cuEventDestroy_v2(CUevent_st *event) {
   if (int error = enter())
     return error;
-  return takeBack(event);
+  return destroyObject(event);
 }
 
 } // extern "C"
