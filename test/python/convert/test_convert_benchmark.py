@@ -66,12 +66,12 @@ def check(folder, *arguments):
     return results
 
 
-def test_a_small_model(tmp_path):
+def test_no_converter_is_closer_on_a_small_model(tmp_path):
     assert len(check(tmp_path, "mlp-digits")["binade"]) == 4
 
 
 @pytest.mark.nightly
-def test_all_models(tmp_path):
+def test_no_converter_is_closer_on_any_model(tmp_path):
     pytest.importorskip("transformers")  # Most scripts need it.
     MADE.mkdir(parents=True, exist_ok=True)
     assert len(check(tmp_path, "--made", MADE)["binade"]) == 56

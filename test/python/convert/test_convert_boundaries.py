@@ -115,7 +115,7 @@ def feed(seed=2):
 
 @pytest.mark.parametrize("policy", ["fp16-amp", "bf16-amp"])
 @pytest.mark.parametrize("case", CASES)
-def test_types_of_boundaries(tmp_path, case, policy):
+def test_boundaries_have_the_expected_types(tmp_path, case, policy):
     body, names, expected = CASES[case]
     shape = "n, 2, 4" if case == "a stack" else "2, 4"
     head = f"g (float[2, 4] x, bool c) => (float[{shape}] z)"
@@ -224,7 +224,7 @@ class Draw:
 
 
 @pytest.mark.parametrize("start", range(0, 40, 10))
-def test_random_boundaries(tmp_path, start):
+def test_random_boundaries_are_accurate(tmp_path, start):
     for seed in range(start, start + 10):
         convert(Draw(seed).make_model(), tmp_path, "fp16-amp")
         check_numbers(tmp_path, feed(seed))

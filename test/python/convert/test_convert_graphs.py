@@ -46,7 +46,7 @@ def walk(graph, scope=None):
                 yield from walk(attribute.g, scope)
 
 
-def find_products(model):
+def find_matmuls(model):
     """Returns the names of matmuls and the types of their operands."""
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     return [
@@ -60,8 +60,8 @@ def find_products(model):
 def test_all_matmuls_are_narrow(tmp_path, name):
     model = MODELS[name]()
     converted, text = convert(model, tmp_path, "fp16-amp")
-    products = find_products(converted)
-    expected = find_products(inliner.inline_local_functions(model))
+    products = find_matmuls(converted)
+    expected = find_matmuls(inliner.inline_local_functions(model))
     assert len(products) == len(expected)
     assert all(types == [HALF, HALF] for _, types in products), products
     # A tensor with only narrow readers is stored narrow, also if they are in subgraphs.
@@ -106,7 +106,7 @@ def test_functions_of_another_operator_set_are_not_inlined(tmp_path):
         function.opset_import[0].version = 16
     converted, text = convert(model, tmp_path, "fp16-amp")
     assert len(converted.functions) == 2
-    assert ("final", [HALF, HALF]) in find_products(converted)
+    assert ("final", [HALF, HALF]) in find_matmuls(converted)
     assert "left in f32: node 'call'" in text
 
 
@@ -125,7 +125,7 @@ def test_initializers_of_branches_are_stored_narrow(tmp_path, options):
     graph.node.insert(2, N("Cos", ["both"], ["cosine"]))
     onnx.checker.check_model(model, full_check=True)
     convert(model, tmp_path, "fp16-amp", **options)
-    products = find_products(onnx.load(tmp_path / "out.onnx"))
+    products = find_matmuls(onnx.load(tmp_path / "out.onnx"))
     assert all(types == [HALF, HALF] for _, types in products)
     feeds = feed(model) | {"c": np.array(True)}
     exact, narrow = (run(tmp_path / f"{kind}.onnx", feeds) for kind in ("in", "out"))

@@ -81,7 +81,7 @@ def read_feeds(folder, model):
 
 @needs_models
 @pytest.mark.parametrize("folder, kind", GRAPHS)
-def test_exported_models_run(tmp_path, folder, kind):
+def test_exported_models_run_in_f16(tmp_path, folder, kind):
     """Loss, gradients and predictions in f16 are close to those in f32."""
     source = MODELS / folder / f"{kind}.onnx"
     model = onnx.load(source)
@@ -102,7 +102,7 @@ def test_exported_models_run(tmp_path, folder, kind):
 
 @needs_models
 @pytest.mark.parametrize("folder", ["mlp-digits", "gpt2-tiny"])
-def test_exported_models_stay(tmp_path, folder):
+def test_fp32_does_not_change_exported_models(tmp_path, folder):
     model = onnx.load(MODELS / folder / "grads.onnx")
     converted, _ = convert(model, tmp_path, "fp32")
     assert strip(converted) == strip(model)

@@ -91,7 +91,7 @@ def test_nodes_keep_names_and_state_reasons(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["fp32", "fp16-amp"])
-def test_external_data(tmp_path, policy):
+def test_external_data_is_written(tmp_path, policy):
     converted, text = convert(
         make_layer(), tmp_path, policy,
         save_as_external_data=True, location="weights.bin", size_threshold=0,
@@ -108,7 +108,7 @@ def test_external_data(tmp_path, policy):
     assert w.tobytes() == expected.tobytes()
 
 
-def test_types_of_inputs_and_outputs(tmp_path):
+def test_io_types_set_inputs_and_outputs(tmp_path):
     converted, _ = convert(
         make_layer(), tmp_path, "fp16-amp", "--io-types", "x=f16", "--io-types", "y=f16"
     )
@@ -216,7 +216,7 @@ def test_undecided_ops_are_unchanged(tmp_path, node):
     assert converted.SerializeToString() == model.SerializeToString()
 
 
-def test_operator_sets_without_a_cast(tmp_path):
+def test_operator_sets_without_a_cast_are_not_narrowed(tmp_path):
     """Cast supports bf16 since operator set 13. Without the default domain there is no
     Cast at all."""
     graph = "g (float[4] x) => (float[4] y) { y = %s (x) }"
