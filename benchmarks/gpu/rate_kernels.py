@@ -231,7 +231,6 @@ def measure_streams() -> Iterator[dict]:
             moved = (reads + writes) * mib * MIB
             yield {"reads": reads, "writes": writes, "mib": mib, "us": round(us, 2),
                    "gbs": round(moved / us / 1e3)}  # fmt: skip
-            del base, arguments
 
 
 def measure_cache() -> Iterator[dict]:

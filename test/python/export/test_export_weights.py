@@ -191,7 +191,7 @@ def test_export_finds_the_model_of_a_run(tmp_path):
     done = binade("export", run, "-o", tmp_path / "t.onnx")
     assert done.returncode == 0 and "was changed since the run" in done.stderr
     plain.model.unlink()
-    assert "--model names another place" in export(run, status=3)
+    assert "--model names its new path" in export(run, status=3)
     assert set(export(run, "--model", first)) == {"weight", "bias", "factor"}
 
     # A bundle is not an ONNX file.
