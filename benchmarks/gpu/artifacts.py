@@ -32,7 +32,7 @@ FOLDER = (
     else pathlib.Path(__file__).resolve().parent / "artifacts"
 )
 CHIP = "cuda:sm_90"
-# Of run.sh, and the seconds that each may take.
+# The parts of run.sh, and the seconds that each may take.
 PARTS = {"conversions": 40, "expansion": 20, "records": 45, "models": 60, "kernels": 135,
          "statistics": 60, "steps": 190, "rates": 170}  # fmt: skip
 # What run.sh reads of the repository, and the license of the corpus.

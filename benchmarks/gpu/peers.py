@@ -50,17 +50,28 @@ class Replay:
         torch.cuda.synchronize()
 
 
-def captured(call: Call) -> Call:
-    """As a graph, which is how Binade runs; as it is where it cannot be captured."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
+def warm_up(call: Call) -> None:
+    """Calls `call` on a side stream, as PyTorch requires before a capture."""
+    with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):
             call()
     torch.cuda.synchronize()
+
+
+def capture(call: Call):
+    """Returns a CUDA graph of one call. Raises RuntimeError if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph
+
+
+def captured(call: Call) -> Call:
+    """Returns a replay of `call` as a CUDA graph, which is how Binade runs steps; a plain
+    call if it cannot be captured."""
+    warm_up(call)
     try:
-        with torch.cuda.graph(graph):
-            call()
+        graph = capture(call)
     except RuntimeError as error:
         print(f"  launched one by one: {str(error)[:200]}", flush=True)
         torch.cuda.synchronize()

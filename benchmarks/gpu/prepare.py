@@ -276,7 +276,7 @@ def main() -> int:
         ),
         "statistics": prepare_statistics,
         "steps": prepare_steps,
-        "rates": lambda: None,  # Needs nothing of Binade.
+        "rates": lambda: None,  # This part needs no artifacts.
     }
     moved: dict[str, int] = {}
     say("runtime")

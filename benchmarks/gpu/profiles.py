@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from runtime import Program
 
-LINES = 24  # Of the page's table, those with the most time.
+LINES = 24  # The page shows so many lines, those with the most time.
 
 
 def measure(program: Program, steps: int) -> dict:
-    """Of `steps` steps, by kernel or kind of call and the bytes that a call moves:
-    milliseconds in all, calls, bytes, operations, and the share of the roofline. What runs
-    them one by one takes longer than a graph."""
+    """Runs `steps` steps record by record, which takes longer than a graph. Returns the
+    total milliseconds, calls, bytes, operations and share of the roofline of each kernel or
+    kind of call, separately for each size of its calls."""
     program.set_profiling(True)
     for _ in range(steps):
         program.run()
@@ -30,7 +30,7 @@ def measure(program: Program, steps: int) -> dict:
 
 
 def summarize(trace: dict, steps: int) -> dict:
-    rows = collections.defaultdict(lambda: [0.0, 0, 0, 0.0, 0])
+    rows = collections.defaultdict(lambda: [0.0, 0, 0.0])
     implementations, total = {}, 0.0
     for event in trace["traceEvents"]:
         arguments = event.get("args", {})
@@ -53,16 +53,14 @@ def summarize(trace: dict, steps: int) -> dict:
             row = rows[key]
             row[0] += event["dur"]
             row[1] += 1
-            row[2] += arguments.get("bytes", 0)
-            row[3] += arguments.get("roofline", 0) * event["dur"]
-            row[4] += arguments.get("flops", 0)
+            row[2] += arguments.get("roofline", 0) * event["dur"]
             implementations[key] = arguments.get("implementation", "")
     lines = [
         {"kind": kind, "name": name, "ms": round(us / 1e3, 3), "calls": calls,
-         "bytes": moved, "flops": flops, "roofline": round(least / us, 3) if us else 0,
-         "implementation": implementations[key]}
-        for key, (us, calls, moved, least, flops) in rows.items()
-        for kind, name in [key[:2]]
+         "bytes": calls * moved, "flops": calls * flops,
+         "roofline": round(least / us, 3) if us else 0,
+         "implementation": implementations[kind, name, moved, flops]}
+        for (kind, name, moved, flops), (us, calls, least) in rows.items()
     ]  # fmt: skip
     lines.sort(key=lambda line: -line["ms"])
     ceilings = trace["otherData"]["ceilings"]["sources"]
@@ -71,7 +69,7 @@ def summarize(trace: dict, steps: int) -> dict:
 
 
 def render(profile: dict) -> str:
-    """As a table, with what it was compared with."""
+    """Returns the profile as a table, followed by the sources of its rooflines."""
     text = f"{profile['ms']:.2f} ms in {profile['steps']} steps, one record after the other"
     if profile["kinds"] > LINES:
         text += f"; of {profile['kinds']} kinds those with the most time"

@@ -12,18 +12,10 @@ Call = Callable[[], object]
 
 def time_graph(call: Call, calls: int = 20, rounds: int = 5) -> float:
     """Returns the microseconds of one of `calls` calls in a CUDA graph: the median of `rounds`."""
-    torch = peers.torch
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            call()
+    peers.warm_up(call)
+    graph = peers.capture(repeat(call, calls))
     graph.replay()
-    torch.cuda.synchronize()
+    peers.torch.cuda.synchronize()
     return time_events(graph.replay, rounds) / calls
 
 
