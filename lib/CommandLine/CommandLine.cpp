@@ -53,8 +53,10 @@ void binade::addDiagnosticFormat(CLI::App &app, DiagnosticFormat &format) {
   auto set = [&format](const std::string &text) {
     format = text == "json" ? DiagnosticFormat::Json : DiagnosticFormat::Text;
   };
-  app.add_option_function<std::string>("--diag", set,
-                                       "Format of errors and warnings")
+  app.add_option_function<std::string>(
+         "--diag", set,
+         "Format of errors and warnings on standard error: text, or one JSON "
+         "object per line")
       ->check(oneOf({"text", "json"}))
       ->default_str("text");
 }
@@ -69,7 +71,9 @@ void binade::addDevice(CLI::App &app, DeviceChoice &device) {
     device = *DeviceChoice::parse(text);
   };
   app.add_option_function<std::string>(
-         "--device", set, "Device to run on; see 'binade list devices'")
+         "--device", set,
+         "Device to run on: cpu, cuda (the first GPU) or cuda:N; auto chooses "
+         "by the bundle; 'binade list devices' prints what is available")
       ->check(CLI::Validator(check, ""))
       ->type_name("auto|cpu|cuda[:N]")
       ->default_str("auto");

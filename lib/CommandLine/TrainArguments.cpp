@@ -19,11 +19,12 @@ using namespace binade;
 //===----------------------------------------------------------------------===//
 
 void SettingArguments::add(CLI::App &command) {
-  command.add_option("--lr", lr, "Learning rate, the same as --set lr=...")
+  command.add_option("--lr", lr, "Learning rate; the same as --set lr=FLOAT")
       ->check(number());
   command
       .add_option("--set", texts,
-                  "Value of a hyper-parameter, of a model or a bundle")
+                  "Value of a hyper-parameter of the optimizer, such as "
+                  "weight_decay=0.01")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
@@ -69,25 +70,32 @@ CLI::Option *DataArguments::add(CLI::App &command) {
   CLI::Option *data =
       command
           .add_option("--data", options.path,
-                      "Data file: one tensor per batch input, or streams")
+                      "Data file: one tensor with all samples for each batch "
+                      "input, or streams that --window slices into samples")
           ->type_name("FILE.safetensors");
   command
       .add_option("--window", windows,
-                  "Inputs that are windows of streams: "
-                  "'ids=tokens[0:256],labels=tokens[1:257]'")
+                  "Inputs whose samples are slices of a stream: with "
+                  "'ids=tokens[0:256],labels=tokens[1:257]', a sample of ids "
+                  "is 256 elements of the tensor tokens, and its labels start "
+                  "one element later")
       ->type_name("SPEC");
   command
       .add_option("--stride", options.stride,
-                  "Elements between the starts of two windows; 0 for the "
-                  "length of the longest")
+                  "With --window, elements of the stream from the start of one "
+                  "sample to the start of the next; 0 (default) for the length "
+                  "of the longest slice")
       ->check(integer<std::int64_t>());
   command
-      .add_option("--const", constants, "Input that is the same in every step")
+      .add_option("--const", constants,
+                  "Batch input with the same value in every step, read from a "
+                  "safetensors file")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   command
-      .add_option("--batch", options.batch,
-                  "Expected samples per batch; an error if the model's differ")
+      .add_option(
+          "--batch", options.batch,
+          "Batch size that is expected; an error if the model has another one")
       ->check(integer<std::int64_t>(1));
   return data;
 }
@@ -114,37 +122,38 @@ Result<void> DataArguments::complete() {
 //===----------------------------------------------------------------------===//
 
 void TrainArguments::addEvaluation(CLI::App &command) {
-  auto *data =
-      command
-          .add_option("--eval-data", evalData,
-                      "Held-out data in the format of --data, on which "
-                      "eval_loss is computed, without dropout and with running "
-                      "statistics")
-          ->type_name("FILE.safetensors");
+  auto *data = command
+                   .add_option("--eval-data", evalData,
+                               "Held-out data in the format of --data; their "
+                               "mean loss is reported as eval_loss, computed "
+                               "without dropout and with running statistics")
+                   ->type_name("FILE.safetensors");
   command
       .add_option("--eval-fraction", train.evalFraction,
-                  "Instead of --eval-data: hold out this fraction of the "
-                  "samples of --data, the last ones")
+                  "Instead of --eval-data: hold out the last samples of "
+                  "--data, this fraction of them, such as 0.1")
       ->type_name("F")
       ->check(number({.min = 0, .below = 1}))
       ->excludes(data);
   command
       .add_option("--eval-every", train.evalEvery,
-                  "Steps between evaluations; 0 to evaluate only after the "
-                  "last step")
+                  "Steps between evaluations; 0 (default) to evaluate only "
+                  "after the last step")
       ->type_name("N")
       ->check(integer<std::int64_t>());
 }
 
 void TrainArguments::addRun(CLI::App &command) {
-  command.add_option("--steps", train.steps, "Steps to train")
+  command
+      .add_option("--steps", train.steps,
+                  "Number of steps to train, counted from the start of the run")
       ->required()
       ->check(integer<std::int64_t>());
-  auto *out =
-      command
-          .add_option("--out", train.out,
-                      "Directory for metrics, checkpoints and the final state")
-          ->type_name("RUN");
+  auto *out = command
+                  .add_option("--out", train.out,
+                              "Directory of the run, to write metrics, "
+                              "checkpoints and the final state to")
+                  ->type_name("RUN");
   command
       .add_option("--resume", resume,
                   "Instead of --out: resume this run from its newest "
@@ -153,29 +162,33 @@ void TrainArguments::addRun(CLI::App &command) {
       ->excludes(out);
   command
       .add_option("--save-every", train.saveEvery,
-                  "Steps between checkpoints; 0 to save one only if the run "
-                  "is stopped")
+                  "Steps between checkpoints; 0 (default) to save one only if "
+                  "the run is stopped early")
       ->type_name("N")
       ->check(integer<std::int64_t>());
-  command.add_option("--keep", train.keep, "Number of checkpoints to keep")
+  command
+      .add_option("--keep", train.keep,
+                  "Number of checkpoints to keep, the newest ones")
       ->type_name("K")
       ->check(integer<std::int64_t>(1))
       ->capture_default_str();
   command
       .add_option("--max-seconds", train.maxSeconds,
-                  "Stop after this many seconds, as after a signal")
+                  "Stop after this many seconds of training and save a "
+                  "checkpoint, with exit code 0")
       ->type_name("S")
       ->check(number({.min = 0}));
   command
-      .add_option("--stop-after", train.stopAfter,
-                  "Stop after step N of --steps, as after a signal")
+      .add_option(
+          "--stop-after", train.stopAfter,
+          "Stop after step N and save a checkpoint, although --steps is larger")
       ->type_name("N")
       ->check(integer<std::int64_t>(1));
   command
       .add_option("--schedule", schedules,
-                  "Value of a setting for each step: 'lr=base * "
-                  "warmup(step, 100) * cosine(step - 100, steps - 100)', or "
-                  "lr=@FILE")
+                  "Hyper-parameter as a function of the step, such as 'lr=base "
+                  "* warmup(step, 100) * cosine(step - 100, steps - 100)'; "
+                  "lr=@FILE reads the expression from a file")
       ->type_name("NAME=EXPR")
       ->allow_extra_args(false);
   command
@@ -191,40 +204,44 @@ void TrainArguments::addRun(CLI::App &command) {
       ->check(integer<std::uint64_t>());
   command
       .add_option("--init", init,
-                  "Start from the tensors of this file, matched by the names "
-                  "that final.safetensors has")
+                  "Start from the weights and states in this file, whose "
+                  "tensors have the names that final.safetensors uses")
       ->type_name("FILE.safetensors");
   command
       .add_option("--save-grads", train.saveGradients,
-                  "Write the gradients of the first K steps")
+                  "Write the gradients of the first K steps to "
+                  "RUN/grads-STEP.safetensors, in f32, before clipping")
       ->type_name("K")
       ->check(integer<std::int64_t>());
   command
       .add_option("--save-inputs", train.saveInputs,
-                  "Write the inputs of the last step, its batch and the state "
-                  "before it, for 'binade trace'")
+                  "Write the inputs of the last step, which are its batch and "
+                  "the state before it, for 'binade trace'")
       ->type_name("FILE.safetensors");
   command
       .add_option("--record", record,
-                  "Write the ranges of the values of all steps, for --ranges")
+                  "Measure the range of each value over all steps and write it "
+                  "to FILE.json, for --ranges of a later command")
       ->type_name("ranges=FILE.json");
   command
-      .add_option("--on-nonfinite", onNonFinite,
-                  "Handling of gradients or a loss that are not finite; "
-                  "default: stop, or skip the step with loss scaling; shrink "
-                  "needs an optimizer that supports it, such as tiger")
+      .add_option(
+          "--on-nonfinite", onNonFinite,
+          "What to do if the loss or a gradient is not finite: stop training, "
+          "skip the update, continue with it, or shrink the affected "
+          "parameters, which needs an optimizer that supports it, such as "
+          "tiger; by default skip with loss scaling, or else stop")
       ->check(oneOf({"stop", "skip", "continue", "shrink"}));
   command
-      .add_option("--max-skipped", train.maxSkipped,
-                  "Stop after this many consecutive skipped steps; 0 for "
-                  "never")
+      .add_option(
+          "--max-skipped", train.maxSkipped,
+          "Stop after this many consecutive skipped steps; 0 for no limit")
       ->type_name("N")
       ->check(integer<std::int64_t>())
       ->capture_default_str();
   command
       .add_option("--profile", profile,
-                  "Measure every record, print where time went, and write a "
-                  "trace for Perfetto")
+                  "Time every kernel and library call, print a table of the "
+                  "times, and write a trace that ui.perfetto.dev opens")
       ->type_name("FILE.json");
 }
 
@@ -235,13 +252,17 @@ void binade::requireRun(const CLI::App &command) {
 
 void TrainArguments::add(CLI::App &command) {
   data.add(command)->required();
-  command.add_option("--order", order, "Order of samples in an epoch")
+  command
+      .add_option(
+          "--order", order,
+          "Order of the samples in each epoch: shuffled, or as in the file")
       ->check(oneOf({"shuffle", "sequential"}))
       ->capture_default_str();
   command
-      .add_option("--inject", injected,
-                  "Replace the batches from step N on by those of this file, "
-                  "in order, which has the format of --data")
+      .add_option(
+          "--inject", injected,
+          "Replace the batches of step N and the following ones by the batches "
+          "of this file, in order; the file has the format of --data")
       ->type_name("FILE.safetensors@N")
       ->allow_extra_args(false);
   addEvaluation(command);

@@ -58,37 +58,49 @@ struct ImportPipelineOptions : PassPipelineOptions<ImportPipelineOptions> {};
 struct AutodiffPipelineOptions : PassPipelineOptions<AutodiffPipelineOptions> {
   Option<bool> stableEmbedding{
       *this, "stable-embedding",
-      llvm::cl::desc("add a layer norm after embeddings")};
+      llvm::cl::desc("insert a layer norm after each embedding lookup")};
 };
 
 struct OptimizerPipelineOptions
     : PassPipelineOptions<OptimizerPipelineOptions> {
-  Option<std::string> optimizer{*this, "optimizer",
-                                llvm::cl::desc("rule or rule file")};
-  ListOption<std::string> settings{*this, "settings",
-                                   llvm::cl::desc("key=value, ...")};
-  ListOption<std::string> groups{*this, "group",
-                                 llvm::cl::desc("GLOB:key=value;..., ...")};
-  Option<double> clip{*this, "clip", llvm::cl::desc("largest gradient norm"),
-                      llvm::cl::init(0.0)};
+  Option<std::string> optimizer{
+      *this, "optimizer",
+      llvm::cl::desc(
+          "name of an optimizer that Binade ships, or path of a rule file")};
+  ListOption<std::string> settings{
+      *this, "settings",
+      llvm::cl::desc("hyper-parameters of all parameters, each as KEY=VALUE")};
+  ListOption<std::string> groups{
+      *this, "group",
+      llvm::cl::desc("hyper-parameters of the parameters whose names match, "
+                     "each as GLOB:KEY=VALUE;KEY=VALUE")};
+  Option<double> clip{
+      *this, "clip",
+      llvm::cl::desc("largest global norm of the gradients; 0 for no clipping"),
+      llvm::cl::init(0.0)};
 };
 
 struct AssignPipelineOptions : PassPipelineOptions<AssignPipelineOptions> {
-  Option<std::string> policy{*this, "policy",
-                             llvm::cl::desc("policy or policy file"),
-                             llvm::cl::init("fp32")};
-  Option<std::string> ranges{*this, "ranges",
-                             llvm::cl::desc("ranges that a run recorded")};
-  ListOption<std::string> states{*this, "states",
-                                 llvm::cl::desc("FORMAT or GLOB:FORMAT, ...")};
+  Option<std::string> policy{
+      *this, "policy",
+      llvm::cl::desc(
+          "name of a policy that Binade ships, or path of a policy file"),
+      llvm::cl::init("fp32")};
+  Option<std::string> ranges{
+      *this, "ranges",
+      llvm::cl::desc("file of the ranges that 'binade train --record' wrote")};
+  ListOption<std::string> states{
+      *this, "states",
+      llvm::cl::desc(
+          "formats of optimizer states, each as FORMAT or GLOB:FORMAT")};
 };
 
 struct MaterializePipelineOptions
     : PassPipelineOptions<MaterializePipelineOptions> {
   Option<std::string> budget{
       *this, "budget",
-      llvm::cl::desc(
-          "memory limit of tensors saved for backward: 24MiB or 60%")};
+      llvm::cl::desc("memory limit of the values saved for backward, such as "
+                     "24MiB, or 60% of their size without a limit")};
 };
 
 struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
@@ -98,20 +110,26 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
       llvm::cl::init(1)};
   Option<bool> inMomentum{
       *this, "in-momentum",
-      llvm::cl::desc("accumulate gradients in the optimizer's states")};
+      llvm::cl::desc(
+          "accumulate the gradients of the batches in the optimizer states")};
 };
 
 struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
-  Option<std::string> target{*this, "target",
-                             llvm::cl::desc("cuda:sm_90, ...; empty for CPUs")};
+  Option<std::string> target{
+      *this, "target",
+      llvm::cl::desc(
+          "GPU to compile for, such as cuda:sm_90; empty for the CPU")};
 };
 
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
   Option<std::string> statistics{
       *this, "statistics",
-      llvm::cl::desc("statistics to record: amax|zeros|...")};
+      llvm::cl::desc("statistics to record, joined by '|': amax, smallest, "
+                     "zeros, nonfinite, exponents")};
   Option<std::string> watch{
-      *this, "watch", llvm::cl::desc("statistics of values: KIND:STATISTIC")};
+      *this, "watch",
+      llvm::cl::desc("statistics of values to compute, such as "
+                     "'gradient:absmax,zeros@every=10'")};
 };
 } // namespace
 

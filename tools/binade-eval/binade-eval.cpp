@@ -18,30 +18,33 @@ int main(int argc, char **argv) {
              "  binade eval module.mlir --function f --inputs x.safetensors "
              "--backend cpu \\\n"
              "      --check --out y.safetensors");
-  app.add_option("module", options.module, "a module of binade ops (.mlir)")
+  app.add_option("module", options.module, "Module of binade ops (.mlir)")
       ->required();
   app.add_option("--function", options.function,
-                 "function to run; may be left out where there is only one");
+                 "Function to run; required if the module has more than one "
+                 "public function");
   app.add_option("--inputs", options.inputs,
-                 "safetensors file of arguments by name (binade.name, else "
-                 "arg0, arg1, ...); arguments that it lacks take their "
-                 "binade.init");
+                 "safetensors file of arguments, by the name in the attribute "
+                 "binade.name, or else arg0, arg1, ...; other arguments get "
+                 "the value of their attribute binade.init");
   app.add_option("--out", options.out,
-                 "safetensors file to write results to by name (binade.name, "
-                 "else result0, ...); without it they are printed");
+                 "safetensors file to write results to, by the name in the "
+                 "attribute binade.name, or else result0, result1, ...; "
+                 "without this option they are printed");
   app.add_option("--backend", options.backend,
-                 "what computes the results; the simulator runs kernels of a "
-                 "GPU, thread by thread")
+                 "What computes the results: the reference interpreter "
+                 "(default), compiled CPU code, or a simulator that runs GPU "
+                 "kernels thread by thread")
       ->check(oneOf({"reference", "cpu", "simulator"}));
   app.add_option("--results", options.results,
-                 "safetensors file of results to use instead of computing "
-                 "them");
+                 "safetensors file of results to print or check, instead of "
+                 "computing them");
   app.add_option("--bounds", options.bounds,
-                 "safetensors file to write with the largest allowed "
-                 "deviation of each result from the reference");
+                 "safetensors file to write to: the largest allowed difference "
+                 "between each result and the reference's");
   app.add_flag("--check", options.check,
-               "compare the results with the reference; exit code 1 if one "
-               "deviates by more than its bound");
+               "Compare the results with the reference interpreter's; the exit "
+               "code is 1 if one differs by more than its bound");
   addDiagnosticFormat(app, format);
   try {
     app.parse(argc, argv);

@@ -121,7 +121,8 @@ struct ReduceOpsPass : PassWrapper<ReduceOpsPass, OperationPass<ModuleOp>> {
 
   StringRef getArgument() const override { return "binade-reduce-ops"; }
   StringRef getDescription() const override {
-    return "remove ops, functions and ports that a failure does without";
+    return "Remove ops, functions, arguments and results while a test program "
+           "still reports the failure";
   }
 
   void runOnOperation() override {
@@ -182,7 +183,8 @@ private:
 
   Option<std::string> test{
       *this, "test",
-      llvm::cl::desc("program that exits with 1 for an interesting file")};
+      llvm::cl::desc("Program that is called with the path of a module and "
+                     "exits with 1 if the module shows the failure")};
   std::unique_ptr<Tester> tester;
 };
 } // namespace

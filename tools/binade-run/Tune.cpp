@@ -7,25 +7,28 @@
 using namespace binade;
 
 void TuneCommand::add(CLI::App &app) {
-  app.add_option("model", bundle, "A bundle of 'binade compile --target'")
+  app.add_option("model", bundle,
+                 "Bundle for a GPU, which 'binade compile --target' wrote")
       ->required()
       ->type_name("BUNDLE");
   app.add_option("-o,--output", out,
-                 "Bundle to write: the input with the "
-                 "algorithms that were selected")
+                 "Bundle to write: a copy of the input with the selected "
+                 "algorithms; may be the input itself")
       ->required()
       ->type_name("BUNDLE");
   load.device = *DeviceChoice::parse("cuda");
   addDevice(app, load.device);
   addDiagnosticFormat(app, format);
-  app.footer("Times the library's algorithms for each matmul of a step on "
-             "the device, and\nstores the fastest in the bundle. Runs on the "
-             "same kind of device with the same\nlibrary version use them; in "
-             "all other runs the library chooses.\n"
-             "Examples:\n"
-             "  binade-run tune step.bnd -o tuned.bnd\n"
-             "  binade-run tune step.bnd -o step.bnd --device cuda:1\n"
-             "Exit codes: docs/ExitCodes.md.");
+  app.footer(
+      "Times the library's algorithms for each matmul of a step on the device, "
+      "and\n"
+      "stores the fastest in the bundle. Runs on the same kind of device with "
+      "the same\n"
+      "library version use them; in all other runs the library chooses.\n"
+      "Examples:\n"
+      "  binade-run tune step.bnd -o tuned.bnd\n"
+      "  binade-run tune step.bnd -o step.bnd --device cuda:1\n"
+      "docs/ExitCodes.md lists the exit codes.");
 }
 
 /// Rewrites the paths of external files, which are relative to the bundle

@@ -27,7 +27,7 @@ struct RunCommand {
 } // namespace
 
 void RunCommand::add(CLI::App &app) {
-  app.add_option("model", bundle, "A bundle of 'binade compile'")
+  app.add_option("model", bundle, "Bundle that 'binade compile' wrote")
       ->required()
       ->type_name("BUNDLE");
   app.add_flag_callback(
@@ -36,37 +36,39 @@ void RunCommand::add(CLI::App &app) {
         printDevices(std::cout, listDevices());
         throw CLI::Success();
       },
-      "Show what a step could run on, as 'binade list devices' does, and exit");
+      "Print the CPU and GPUs that bundles can run on, and exit");
   settings.add(app);
   app.add_option("--threads", load.threads,
-                 "Threads of library calls; 0 for the bundle's")
+                 "Threads of library calls such as matmuls; 0 for the number "
+                 "in the bundle")
       ->check(integer<unsigned>(0, plan::kMaxThreads))
       ->capture_default_str();
   addDevice(app, load.device);
   addDiagnosticFormat(app, format);
   train.add(app);
   app.add_option("--alarms", alarms,
-                 "Of the bundle's alarms those that go by metrics alone, and "
-                 "these: a name, or all; or off; if not given all that "
-                 "'binade compile' chose")
+                 "Alarm rules of the bundle to check in addition to those that "
+                 "are on by default: a name, or all; off checks no rules; by "
+                 "default all rules that 'binade compile' stored in the bundle")
       ->type_name("all|off|NAME")
       ->allow_extra_args(false);
   app.add_option("--on-alarm", onAlarm,
-                 "What an alarm leads to: a warning; or the end of training "
-                 "after the step, with a checkpoint and exit code 4; if not "
-                 "given what the bundle says")
+                 "Reaction to an alarm: warn prints a warning; stop saves a "
+                 "checkpoint after the step and ends with exit code 4; by "
+                 "default what the bundle specifies")
       ->type_name("warn|stop");
-  app.footer("Trains as 'binade train' does, with the same options and output, "
-             "but needs no\ncompiler and no LLVM: only what is compiled. "
-             "'binade-run tune --help' says how to\nselect the fastest matmul "
-             "algorithms of a GPU.\n"
-             "Examples:\n"
-             "  binade-run step.bnd --data train.safetensors --steps 100 "
-             "--out run\n"
-             "  binade-run step.bnd --data train.safetensors --steps 100 "
-             "--lr 3e-4 \\\n"
-             "      --save-every 20 --resume survivor\n"
-             "Exit codes: docs/ExitCodes.md.");
+  app.footer(
+      "Trains as 'binade train' does, with the same options and output, but "
+      "needs neither\n"
+      "the compiler nor LLVM. 'binade-run tune' selects the fastest matmul "
+      "algorithms of a\n"
+      "GPU; see 'binade-run tune --help'.\n"
+      "Examples:\n"
+      "  binade-run step.bnd --data train.safetensors --steps 100 --out run\n"
+      "  binade-run step.bnd --data train.safetensors --steps 100 --lr 3e-4 "
+      "\\\n"
+      "      --save-every 20 --resume survivor\n"
+      "docs/ExitCodes.md lists the exit codes.");
 }
 
 Result<int> RunCommand::run() {
@@ -118,6 +120,6 @@ int main(int argc, char **argv) {
                  "binade-run tune");
     return parseAndRun<TuneCommand>(app, argc - 1, argv + 1);
   }
-  CLI::App app("Trains from a bundle.", "binade-run");
+  CLI::App app("Trains a compiled bundle.", "binade-run");
   return parseAndRun<RunCommand>(app, argc, argv);
 }

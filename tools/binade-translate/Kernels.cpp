@@ -115,12 +115,12 @@ void registerKernelTranslations() {
   static cl::OptionCategory category("Options of --kernels-to-*");
   static cl::opt<std::string> level(
       "level", cl::cat(category), cl::value_desc("name"),
-      cl::desc("Instruction set, x86-64-v3 or x86-64-v4; this machine's when "
-               "absent"));
+      cl::desc("Instruction set: x86-64-v3 or x86-64-v4; by default this "
+               "machine's"));
   static cl::opt<std::string> chip(
       "chip", cl::cat(category), cl::value_desc("name"),
-      cl::desc("Chip of --*-to-ptx and --kernels-to-cubin: sm_80, sm_89, sm_90 "
-               "or sm_100"),
+      cl::desc("GPU for --*-to-ptx and --kernels-to-cubin: sm_80, sm_89, sm_90 "
+               "(default) or sm_100"),
       cl::init("sm_90"));
   using Print = std::function<LogicalResult(ModuleOp, raw_ostream &)>;
   auto add = [](StringRef name, StringRef help, const Print &print) {

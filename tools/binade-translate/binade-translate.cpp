@@ -23,29 +23,32 @@ struct ImportFlags {
   cl::OptionCategory category{"Options of --import-onnx"};
   cl::list<std::string> dims{
       "dim", cl::cat(category), cl::value_desc("name=value"),
-      cl::desc("Bind a symbolic dimension (repeatable)")};
+      cl::desc("Size of a symbolic dimension, such as batch=8 (repeatable)")};
   cl::opt<std::string> loss{
       "loss", cl::cat(category), cl::value_desc("expression"),
-      cl::desc("Append a loss: 'cross_entropy(OUTPUT, INPUT[, axis=N]"
-               "[, ignore_index=N])' or 'mse(OUTPUT, INPUT)'")};
+      cl::desc("Loss to append to the graph: 'cross_entropy(OUTPUT, INPUT[, "
+               "axis=N][, ignore_index=N])' or 'mse(OUTPUT, INPUT)'; INPUT is "
+               "added if the graph lacks it")};
   cl::opt<std::string> lossOutput{
       "loss-output", cl::cat(category), cl::value_desc("name"),
-      cl::desc("The graph output that is the loss")};
+      cl::desc("Name of the output that is the loss; by default 'loss'")};
   cl::list<std::string> freeze{
       "freeze", cl::cat(category), cl::value_desc("glob"),
-      cl::desc("Do not train these initializers (repeatable)")};
-  cl::list<std::string> fold{
-      "fold", cl::cat(category), cl::value_desc("glob"),
-      cl::desc("Make constants of these initializers (repeatable)")};
+      cl::desc("Do not train the initializers whose names match (repeatable)")};
+  cl::list<std::string> fold{"fold", cl::cat(category), cl::value_desc("glob"),
+                             cl::desc("Import the initializers whose names "
+                                      "match as constants (repeatable)")};
   cl::list<std::string> train{
       "train", cl::cat(category), cl::value_desc("glob"),
-      cl::desc("Train these initializers (repeatable)")};
+      cl::desc("Train the initializers whose names match, although the file "
+               "itself contains them (repeatable)")};
   cl::opt<bool> allowLinks{
       "allow-external-data-links", cl::cat(category),
-      cl::desc("Read external data from files with more than one name")};
-  cl::opt<bool> noRecognize{
-      "no-recognize", cl::cat(category),
-      cl::desc("Do not replace decomposed functions by single ops")};
+      cl::desc("Read external data from files that are hard links, which have "
+               "more than one name")};
+  cl::opt<bool> noRecognize{"no-recognize", cl::cat(category),
+                            cl::desc("Do not replace decomposed functions, "
+                                     "such as softmax, by single ops")};
   cl::opt<bool> report{
       "report", cl::cat(category),
       cl::desc("Print counts of parameters, buffers and constants to stderr")};
@@ -98,13 +101,14 @@ int main(int argc, char **argv) {
   setVersionPrinter();
   ImportFlags flags;
   TranslateToMLIRRegistration registration(
-      "import-onnx", "import an ONNX model",
+      "import-onnx", "import an ONNX file as a module",
       [&](llvm::SourceMgr &sources, MLIRContext *context) {
         return importFile(sources, context, flags);
       });
   TranslateFromMLIRRegistration exportRegistration(
       "export-onnx",
-      "write an ONNX model; store it next to the module's external files",
+      "write a module as an ONNX file, to be stored next to the module's "
+      "external files",
       [](ModuleOp module, raw_ostream &os) {
         FailureOr<std::string> bytes = writeOnnx(module);
         if (failed(bytes))
@@ -114,5 +118,8 @@ int main(int argc, char **argv) {
       },
       registerAllDialects);
   registerKernelTranslations();
-  return failed(mlirTranslateMain(argc, argv, "Binade translation driver\n"));
+  return failed(mlirTranslateMain(
+      argc, argv,
+      "Translates ONNX files to modules, modules to ONNX files, and kernels to "
+      "LLVM IR, PTX or machine code\n"));
 }

@@ -19,8 +19,9 @@ CLI::Option *addAlarmRequests(CLI::App &command,
                               std::vector<std::string> &words) {
   return command
       .add_option("--alarms", words,
-                  "Rules to add to those that need only metrics: all, a name "
-                  "of 'binade list alarms', or a .yaml file of rules; or off")
+                  "Alarm rules to check in addition to those that are on by "
+                  "default: a name that 'binade list alarms' prints, a .yaml "
+                  "file of rules, or all; off checks no rules")
       ->type_name("all|off|NAME|FILE.yaml")
       ->allow_extra_args(false);
 }
@@ -49,10 +50,10 @@ void AlarmArguments::add(CLI::App &command) {
   addAlarmRequests(command, words);
   command
       .add_option("--on-alarm", onAlarm,
-                  "Reaction to an alarm: warn; stop training after the "
-                  "step with a checkpoint and exit code 4; or switch to "
-                  "another policy at the next step; by default as in the "
-                  "policy, or else warn")
+                  "Reaction to an alarm: warn prints a warning; stop saves a "
+                  "checkpoint after the step and ends with exit code 4; "
+                  "switch:POLICY continues with another policy from the next "
+                  "step on; by default what the policy specifies, or else warn")
       ->type_name("warn|stop|switch:POLICY");
 }
 
@@ -160,9 +161,11 @@ struct AlarmsCommand {
 void addAlarms(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "alarms", "Evaluate alarm rules on a recorded run");
-  command->footer("What a rule watches has to be in the run's stats.jsonl, "
-                  "which 'binade train\n--stats' or --alarms writes; metrics "
-                  "are always there.\n"
+  command->footer("Metrics such as the loss are always recorded. A rule that "
+                  "needs statistics can be\n"
+                  "evaluated only if the run recorded them in stats.jsonl, by "
+                  "'binade train --stats'\n"
+                  "or --alarms.\n"
                   "Examples:\n"
                   "  binade alarms run\n"
                   "  binade alarms run --alarms all --alarms mine.yaml");

@@ -189,7 +189,8 @@ void addCheckpoint(CLI::App &app, Run &run) {
                  int (CheckpointCommand::*action)() const) {
     CLI::App *part = ::binade::addCommand(*command, name, help);
     auto self = std::make_shared<CheckpointCommand>();
-    part->add_option("path", self->path, "Directory of a run or a checkpoint")
+    part->add_option("path", self->path,
+                     "Directory of a run or of one checkpoint")
         ->required()
         ->type_name("RUN");
     ::binade::addDiagnosticFormat(*part, self->format);
@@ -198,21 +199,27 @@ void addCheckpoint(CLI::App &app, Run &run) {
     });
     return std::pair(part, self);
   };
-  add("show", "Print the manifest of the newest checkpoint",
+  add("show",
+      "Print the manifest of a checkpoint: its step, files and hashes; of a "
+      "run, the newest checkpoint's",
       &CheckpointCommand::show);
-  add("verify", "Compare the hashes of every file with the manifest's",
+  add("verify",
+      "Check that the files of a checkpoint, or of all checkpoints of a run, "
+      "have the hashes in its manifest",
       &CheckpointCommand::verify);
-  auto [part, self] =
-      add("convert",
-          "Continue a run under another policy or with other formats of "
-          "states: write the newest checkpoint, or the one named, in another "
-          "bundle's formats",
-          &CheckpointCommand::convert);
+  auto [part, self] = add("convert",
+                          "Convert a checkpoint to the formats of another "
+                          "bundle, so that a run can continue under another "
+                          "policy or with other formats of optimizer states",
+                          &CheckpointCommand::convert);
   part->add_option("--to", self->bundle,
-                   "Bundle of the same model and optimizer")
+                   "Bundle of the same model and optimizer, whose formats the "
+                   "new checkpoint gets")
       ->required()
       ->type_name("STEP.bnd");
-  part->add_option("-o,--out", self->out, "Directory to write the new run to")
+  part->add_option("-o,--out", self->out,
+                   "Directory to create for the new run, which 'binade train "
+                   "--resume' continues")
       ->required()
       ->type_name("RUN");
 }

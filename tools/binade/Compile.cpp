@@ -117,7 +117,9 @@ struct CompileCommand {
 
 void addCompile(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "compile", "Compile a model to a training step, or part of the way");
+      app, "compile",
+      "Compile a model to a bundle that contains a training step, or stop "
+      "after a phase of the compiler");
   command->footer(
       "Examples:\n"
       "  binade compile model.onnx --policy bf16-amp -o step.bnd\n"
@@ -129,24 +131,31 @@ void addCompile(CLI::App &app, Run &run) {
   self->step.add(*command);
   self->output.add(*command);
   self->alarms.add(*command);
-  command->add_option("--from", self->from, "Last phase that ran on the module")
+  command
+      ->add_option("--from", self->from,
+                   "For a module (.mlir): the last phase that ran on it, such "
+                   "as assign; see 'binade list phases'")
       ->type_name("PHASE");
-  command->add_option("--to", self->to, "Last phase; see 'binade list phases'")
+  command
+      ->add_option("--to", self->to,
+                   "Phase to stop after; see 'binade list phases'")
       ->type_name("PHASE")
       ->capture_default_str();
   command
       ->add_option("--record", self->record,
-                   "What the bundle counts: ranges, for 'binade train "
-                   "--record'")
+                   "Add code to the bundle that measures the ranges of values; "
+                   "required for 'binade train --record' with a bundle")
       ->check(::binade::oneOf({"ranges"}));
   command
-      ->add_option("--save-kernels", self->step.options.kernelDirectory,
-                   "Directory to save IR, PTX and cubin of CUDA kernels to, "
-                   "named by the hash of PTX or cubin")
+      ->add_option(
+          "--save-kernels", self->step.options.kernelDirectory,
+          "Directory to save the IR, PTX and cubin of each CUDA kernel to, in "
+          "files named after the hash of the PTX or cubin")
       ->type_name("DIR");
   command
       ->add_option("-o,--output", self->out,
-                   "File to write; - for the terminal")
+                   "File to write, by convention .bnd for a bundle and .mlir "
+                   "for a module; - for standard output")
       ->required();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

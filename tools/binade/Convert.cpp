@@ -128,51 +128,56 @@ void addConvert(CLI::App &app, Run &run) {
   command->add_option("model", self->model, "ONNX file")
       ->required()
       ->type_name("MODEL.onnx");
-  command->add_option("-o,--output", self->out, "The ONNX file to write")
+  command->add_option("-o,--output", self->out, "ONNX file to write")
       ->required()
       ->type_name("FILE.onnx");
   command
       ->add_option("--policy", conversion.policy,
-                   "Precision policy: a name of 'binade list policies' or a "
-                   ".yaml file")
+                   "Precision policy, which chooses the format of every value: "
+                   "a name that 'binade list policies' prints, or a .yaml file")
       ->type_name("POLICY")
       ->required();
   command
-      ->add_option("--ranges", conversion.ranges,
-                   "Ranges that 'binade train --record' wrote: values that a "
-                   "narrow format does not hold are kept wide")
+      ->add_option(
+          "--ranges", conversion.ranges,
+          "Ranges of values that 'binade train --record' measured; values that "
+          "would overflow or underflow in a narrow format keep a wide one")
       ->type_name("FILE.json");
   command
-      ->add_option("--io-types", self->ports,
-                   "Format of the inputs and outputs in f32 whose names match: "
-                   "f32, f16 or bf16")
+      ->add_option(
+          "--io-types", self->ports,
+          "New type of the f32 inputs and outputs whose names match: f32, f16 "
+          "or bf16, as in '*=f16'; by default types do not change")
       ->type_name("GLOB=FORMAT")
       ->allow_extra_args(false);
   auto *scale =
       command
-          ->add_option("--loss-scale", conversion.scale,
-                       "Power of two by which gradients in f16 are multiplied "
-                       "inside of the graph; the policy's where absent, with "
-                       "--ranges lowered until none overflows")
+          ->add_option(
+              "--loss-scale", conversion.scale,
+              "Factor, a power of two such as 1024, by which f16 gradients are "
+              "multiplied inside the graph; by default the policy's, which "
+              "--ranges lowers until no recorded gradient overflows")
           ->type_name("SCALE")
           ->check(::binade::number({0x1p-100, 0x1p100}));
   command
       ->add_flag("--dynamic-scale", conversion.hasDynamicScale,
-                 "Make the scale an input, and its next value an output")
+                 "Add the loss scale as an input of the graph, and its next "
+                 "value as an output")
       ->excludes(scale);
   command
       ->add_option("--loss-output", conversion.import.lossOutput,
-                   "Output of the graph that is the loss; 'loss' where absent")
+                   "Name of the output that is the loss; by default 'loss'")
       ->type_name("NAME");
   command
       ->add_option(
           "--dim", self->dims,
-          "Value of a symbolic dimension, for deciding; the file keeps "
-          "it symbolic")
+          "Size of a symbolic dimension, such as batch=8, for choosing "
+          "formats; the dimension stays symbolic in the new file")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
   command->add_flag("--allow-links", conversion.import.allowHardLinks,
-                    "Accept weight files that have more than one name");
+                    "Accept weight files that are hard links, which have more "
+                    "than one name in the file system");
   addFailOnNonfinite(*command, conversion.import);
   ::binade::addDiagnosticFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->execute(); }; });

@@ -194,20 +194,26 @@ struct CostsCommand {
 
 void addCosts(CLI::App &app, Run &run) {
   CLI::App *command = app.add_subcommand(
-      "costs", "Measure what formats cost on this machine, for policies that "
-               "cut by cost");
+      "costs",
+      "List cost tables of number formats, or measure one on this machine, for "
+      "policies that choose the cheapest formats ('cut: { costs: FILE }')");
   command->footer("Examples:\n"
                   "  binade costs\n"
                   "  binade costs --measure -o here.yaml");
   auto self = std::make_shared<CostsCommand>();
   command->add_flag("--measure", self->measure,
-                    "Measure; without it the shipped costs are listed");
+                    "Measure the costs on this machine; without this option, "
+                    "list the tables that Binade ships");
   command
-      ->add_option("--threads", self->options.threads,
-                   "Threads of library calls; 0 for one per core")
+      ->add_option(
+          "--threads", self->options.threads,
+          "Threads of library calls such as matmuls; 0 for one per core")
       ->check(::binade::integer<unsigned>(0, ::binade::plan::kMaxThreads))
       ->capture_default_str();
-  command->add_option("-o,--output", self->out, "Where to")
+  command
+      ->add_option(
+          "-o,--output", self->out,
+          "File to write the measured costs to, as YAML; - for standard output")
       ->capture_default_str();
   ::binade::addDiagnosticFormat(*command, self->form);
   command->callback([&run, self] { run = [self] { return self->run(); }; });

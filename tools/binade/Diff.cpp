@@ -170,28 +170,31 @@ struct DiffCommand {
 } // namespace
 
 void addDiff(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "diff", "Say where two policies differ on a model, and why");
-  command->footer("Examples:\n"
-                  "  binade diff model.onnx --policy bf16-amp --policy "
-                  "grappler-bf16\n"
-                  "  binade diff model.onnx --policy bf16-amp --policy "
-                  "mine.yaml --format json\n"
-                  "Exit code 1 says that there is a difference.");
+  CLI::App *command =
+      ::binade::addCommand(app, "diff",
+                           "Print the ops whose formats differ between two "
+                           "policies, and which rules decided");
+  command->footer(
+      "Examples:\n"
+      "  binade diff model.onnx --policy bf16-amp --policy grappler-bf16\n"
+      "  binade diff model.onnx --policy bf16-amp --policy mine.yaml --format "
+      "json\n"
+      "The exit code is 1 if the policies differ on the model.");
   auto self = std::make_shared<DiffCommand>();
   self->import.add(*command, "ONNX file, or a module (.mlir) of phase "
                              "'optimizer'");
   self->output.add(*command);
   command
       ->add_option("--policy", self->policies,
-                   "Two policies: names of 'binade list policies', or .yaml "
-                   "files")
+                   "Policy to compare, given twice: a name that 'binade list "
+                   "policies' prints, or a .yaml file")
       ->type_name("POLICY")
       ->allow_extra_args(false)
       ->required();
   command
       ->add_option("--ranges", self->ranges,
-                   "Ranges that 'binade train --record' wrote, for both")
+                   "Ranges of values that 'binade train --record' measured, "
+                   "used with both policies")
       ->type_name("FILE.json");
   addReportFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->run(); }; });

@@ -316,9 +316,10 @@ struct ExplainCommand {
 } // namespace
 
 void addExplain(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "explain",
-      "Say why each op has its format, and what would change it");
+  CLI::App *command =
+      ::binade::addCommand(app, "explain",
+                           "Print which rule of the policy chose the format of "
+                           "each op, and what would change it");
   command->footer(
       "Examples:\n"
       "  binade explain model.onnx --policy bf16-amp\n"
@@ -332,13 +333,15 @@ void addExplain(CLI::App &app, Run &run) {
   self->step.add(*command);
   self->output.add(*command);
   command
-      ->add_option("--op", self->glob,
-                   "Only ops or nodes of this name, with casts and what would "
-                   "flip them")
+      ->add_option(
+          "--op", self->glob,
+          "Print only ops and ONNX nodes whose names match, with their casts "
+          "and the changes of the policy that would change their format")
       ->type_name("GLOB");
-  command->add_flag("--summary", self->summary,
-                    "Ops, casts and bytes per format and phase, and what each "
-                    "rule costs");
+  command->add_flag(
+      "--summary", self->summary,
+      "Print totals instead of ops: numbers of ops and casts and their bytes "
+      "for each format and phase, and what each rule costs");
   addReportFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

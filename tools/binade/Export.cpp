@@ -131,78 +131,81 @@ int ExportCommand::execute() {
 
 void addExport(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "export", "Write the ONNX file of a model that was trained");
+      app, "export", "Write a trained model as an ONNX file");
   command->footer(
-      "The file is the model that was imported, with the trained weights and "
-      "running\nstatistics, made for inference: no dropout, no loss, no "
-      "labels.\n"
+      "The new file is the imported model with the trained weights and running "
+      "statistics.\n"
+      "By default it is for inference: without dropout, loss and labels.\n"
       "Examples:\n"
       "  binade export run -o trained.onnx\n"
       "  binade export run --keep-loss -o judged.onnx\n"
-      "  binade export run/final.safetensors --model model.onnx --training "
-      "\\\n"
+      "  binade export run/final.safetensors --model model.onnx --training \\\n"
       "      --weights inside -o again.onnx");
   auto self = std::make_shared<ExportCommand>();
   command
-      ->add_option("run", self->run,
-                   "Directory of a run, or a file like its "
-                   "final.safetensors")
+      ->add_option(
+          "run", self->run,
+          "Directory of a run, or a file such as RUN/final.safetensors")
       ->required()
       ->type_name("RUN");
   command
       ->add_option("--checkpoint", self->checkpoint,
-                   "Instead of the final state: this checkpoint of the run, by "
-                   "step or path")
+                   "Checkpoint of the run to export instead of the final "
+                   "state, by step, such as 100, or by path")
       ->type_name("STEP|PATH");
   command
       ->add_option("--model", self->model,
-                   "The ONNX file that was trained, where the run does not say "
-                   "or it is elsewhere now")
+                   "ONNX file that was trained; required only if run.json does "
+                   "not name it or the file has moved")
       ->type_name("MODEL.onnx");
-  command->add_option("-o,--output", self->out, "The ONNX file to write")
+  command->add_option("-o,--output", self->out, "ONNX file to write")
       ->required()
       ->type_name("FILE.onnx");
   auto *only =
       command
           ->add_option("--only", self->options.only,
-                       "Output of the new file; without this, all of the "
-                       "model's but the loss where there are others")
+                       "Output to keep; by default all outputs of the model "
+                       "except the loss, or the loss if it is the only one")
           ->type_name("NAME")
           ->allow_extra_args(false);
-  auto *keepLoss = command->add_flag("--keep-loss", self->options.keepLoss,
-                                     "Keep the loss, and the labels with it");
+  auto *keepLoss = command->add_flag(
+      "--keep-loss", self->options.keepLoss,
+      "Keep the loss as an output, and the labels as an input");
   keepLoss->excludes(only);
   command
       ->add_flag("--training", self->options.training,
-                 "Leave the graph one for training: with the loss, dropout and "
-                 "statistics of the batch")
+                 "Write a graph for training: with the loss, dropout, and "
+                 "batch norm that uses the statistics of the batch")
       ->excludes(only)
       ->excludes(keepLoss);
   command
-      ->add_option("--loss-output", self->options.lossOutput,
-                   "Output of the graph that is the loss, as for training")
+      ->add_option(
+          "--loss-output", self->options.lossOutput,
+          "Name of the output that is the loss; the same value as in training")
       ->type_name("NAME");
   command
-      ->add_option(
-          "--fold", self->options.fold,
-          "Parameters that became constants of the step, as for training")
+      ->add_option("--fold", self->options.fold,
+                   "Parameters that were compiled into the step as constants; "
+                   "the same value as in training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       ->add_option("--train", self->options.train,
-                   "Initializers that were trained in addition to those "
-                   "stored externally, as for training")
+                   "Initializers that were trained although the ONNX file "
+                   "itself contained them; the same value as in training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
-      ->add_option("--weights", self->weights,
-                   "Where to store weights: inside the file, in a separate "
-                   "FILE.onnx.data, or as in the model (separate as well if "
-                   "they exceed 1 GiB)")
+      ->add_option(
+          "--weights", self->weights,
+          "Where to store weights: 'inside' the ONNX file, or 'beside' it in "
+          "FILE.onnx.data; 'auto' does what the imported model does, but uses "
+          "FILE.onnx.data if they exceed 1 GiB")
       ->check(oneOf({"auto", "inside", "beside"}))
       ->capture_default_str();
   command->add_flag("--allow-links", self->options.allowHardLinks,
-                    "Accept weight files that have more than one name");
+                    "Accept weight files that are hard links, which have more "
+                    "than one name in the file system");
   ::binade::addDiagnosticFormat(*command, self->format);
   command->callback([&run, self] { run = [self] { return self->execute(); }; });
 }

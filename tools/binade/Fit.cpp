@@ -299,8 +299,10 @@ void FitCommand::printJson(const std::vector<Row> &rows) const {
 }
 
 void addFit(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "fit", "Print what fits into memory, before anything runs");
+  CLI::App *command =
+      ::binade::addCommand(app, "fit",
+                           "Print which policies and formats of optimizer "
+                           "states fit into memory, without running the model");
   command->footer(
       "Examples:\n"
       "  binade fit model.onnx --memory 24GiB --dim batch=8\n"
@@ -311,36 +313,43 @@ void addFit(CLI::App &app, Run &run) {
   self->import.add(*command, "ONNX file");
   command
       ->add_option("--memory", self->memory,
-                   "What there is: 24GiB, 512MiB, 8e9 (bytes)")
+                   "Memory that a training step may use, such as 24GiB, 512MiB "
+                   "or 8e9 (bytes)")
       ->required()
       ->type_name("SIZE");
   command
-      ->add_option("--policy", self->policies,
-                   "Policy to try; if not given, fp32, bf16-amp and bf16")
+      ->add_option(
+          "--policy", self->policies,
+          "Policy to try, repeatable: a name that 'binade list policies' "
+          "prints, or a .yaml file; by default fp32, bf16-amp and bf16")
       ->type_name("POLICY")
       ->allow_extra_args(false);
   command
       ->add_option("--states", self->states,
-                   "Format of the optimizer's states to try, of 'binade list "
-                   "formats'; if not given, f32 and bf16")
+                   "Format of the optimizer states to try, repeatable: a name "
+                   "that 'binade list formats' prints; by default f32 and bf16")
       ->type_name("FORMAT")
       ->allow_extra_args(false);
   command
       ->add_option("--optimizer", self->options.optimizer,
-                   "Rule: a name of 'binade list optimizers' or a .mlir file")
+                   "Optimizer: a name that 'binade list optimizers' prints, or "
+                   "a .mlir file that defines a rule")
       ->type_name("RULE")
       ->default_str("the model's own, or " + kDefaultRule.str());
   command
-      ->add_option("--accumulate", self->options.batches, "Batches of a step")
+      ->add_option(
+          "--accumulate", self->options.batches,
+          "Batches per step, whose gradients are averaged for one update")
       ->type_name("K")
       ->check(::binade::integer<std::int64_t>(1))
       ->capture_default_str();
   command
-      ->add_option("--threads", self->options.threads,
-                   "Threads of library calls; 0 for one per core")
+      ->add_option(
+          "--threads", self->options.threads,
+          "Threads of library calls such as matmuls; 0 for one per core")
       ->check(::binade::integer<unsigned>(0, ::binade::plan::kMaxThreads))
       ->capture_default_str();
-  command->add_option("--format", self->format, "Form of the answer")
+  command->add_option("--format", self->format, "Format of the report")
       ->check(::binade::oneOf({"text", "json"}))
       ->capture_default_str();
   ::binade::addDiagnosticFormat(*command, self->form);

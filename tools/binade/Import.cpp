@@ -39,8 +39,8 @@ struct ImportCommand {
 } // namespace
 
 void addImport(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "import", "Turn an ONNX file into a module");
+  CLI::App *command = ::binade::addCommand(
+      app, "import", "Import an ONNX file as an MLIR module");
   command->footer("Examples:\n"
                   "  binade import model.onnx -o model.mlir\n"
                   "  binade import model.onnx --dim batch=8 "
@@ -52,8 +52,11 @@ void addImport(CLI::App &app, Run &run) {
   self->import.add(*command, "ONNX file");
   self->output.add(*command);
   command->add_flag("--report", self->report,
-                    "Print what was recognized: parts, inputs, updates");
-  command->add_option("-o,--output", self->out, "Where to; - for the terminal")
+                    "Print the forward, backward and optimizer parts, inputs "
+                    "and updates that were recognized in the graph");
+  command
+      ->add_option("-o,--output", self->out,
+                   "File to write the module (.mlir) to; - for standard output")
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

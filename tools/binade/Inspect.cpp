@@ -158,8 +158,10 @@ int InspectCommand::listSaved(Model &model) {
 }
 
 void addInspect(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "inspect", "Show memory, kernels, launches and bytes of a step");
+  CLI::App *command =
+      ::binade::addCommand(app, "inspect",
+                           "Print the memory, kernels, launches and memory "
+                           "traffic of a training step");
   command->footer("Examples:\n"
                   "  binade inspect step.bnd\n"
                   "  binade inspect model.onnx --policy bf16-amp\n"
@@ -174,14 +176,16 @@ void addInspect(CLI::App &app, Run &run) {
   auto *json =
       command->add_flag("--json", self->json, "Print the whole plan as JSON");
   command
-      ->add_flag("--policy-text", self->policy,
-                 "Print what the policy says, and those that it extends")
+      ->add_flag(
+          "--policy-text", self->policy,
+          "Print the text of the policy and of the policies that it extends")
       ->excludes(json);
   command
-      ->add_option("--ledger", self->ledger,
-                   "How to count memory: of the plan; of the values saved for "
-                   "the backward pass; or per operator, each saving what it "
-                   "reads in its backward pass, as papers do")
+      ->add_option(
+          "--ledger", self->ledger,
+          "What to count: plan: the memory of the whole step; saved: the "
+          "values saved for the backward pass, one by one; paper: what each "
+          "operator would save for its own backward pass, as papers count")
       ->check(::binade::oneOf({"plan", "saved", "paper"}))
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

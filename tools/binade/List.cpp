@@ -144,7 +144,7 @@ void addList(CLI::App &app, Run &run) {
                   "  binade list targets\n"
                   "  binade list devices");
   auto what = std::make_shared<std::string>();
-  command->add_option("what", *what, "What to list")
+  command->add_option("what", *what, "What to list, one of these words")
       ->required()
       ->check(oneOf({"policies", "optimizers", "formats", "stats", "alarms",
                      "phases", "targets", "devices"}));

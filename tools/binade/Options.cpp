@@ -23,8 +23,8 @@ using ::binade::Result;
 
 void addFailOnNonfinite(CLI::App &command, ImportOptions &options) {
   command.add_flag("--fail-on-nonfinite", options.failOnNonfinite,
-                   "Refuse weights that hold a NaN or an infinity, which "
-                   "otherwise are warned of where training starts");
+                   "Fail if a weight is NaN or infinite; without this option, "
+                   "training only prints a warning");
 }
 
 void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
@@ -33,42 +33,51 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
   command.add_option(option, model, kinds.str())
       ->required()
       ->type_name("MODEL");
-  command.add_option("--dim", dims, "Value of a symbolic dimension")
+  command
+      .add_option("--dim", dims,
+                  "Size of a symbolic dimension, such as batch=8; the default "
+                  "is the size that the file's metadata give, if any")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
   command
-      .add_option("--loss", options.loss,
-                  "Loss to add: cross_entropy(OUTPUT, LABELS) or mse(OUTPUT, "
-                  "TARGET)")
+      .add_option(
+          "--loss", options.loss,
+          "Loss to append to the graph: cross_entropy(OUTPUT, LABELS) or "
+          "mse(OUTPUT, TARGET); OUTPUT is an output of the graph, LABELS or "
+          "TARGET an input, which is added if the graph lacks it")
       ->type_name("EXPR");
   command
       .add_option("--loss-output", options.lossOutput,
-                  "Output of the graph that is the loss")
+                  "Name of the output that is the loss, for a graph that "
+                  "computes its loss; by default 'loss'")
       ->type_name("NAME");
   command
       .add_option("--freeze", options.freeze,
-                  "Parameters that stay as they are: without gradient and "
-                  "optimizer state")
+                  "Parameters not to train, by name, such as 'encoder.*': they "
+                  "have no gradient and no optimizer state")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
-      .add_option(
-          "--train", options.train,
-          "Initializers to train in addition to those stored externally")
+      .add_option("--train", options.train,
+                  "Initializers to train, by name, such as '*.bias', although "
+                  "the ONNX file itself contains them; those in external files "
+                  "are trained by default")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       .add_option("--fold", options.fold,
-                  "Parameters that become constants of the compiled step")
+                  "Parameters not to train, by name, that are compiled into "
+                  "the step as constants")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       .add_option("--optimizer-model", options.optimizerModel,
-                  "The optimizer that ONNX Runtime's training wrote in "
-                  "addition to the model")
+                  "Optimizer to use, from the file that ONNX Runtime's "
+                  "training tools write next to the training model")
       ->type_name("FILE.onnx");
   command.add_flag("--allow-links", options.allowHardLinks,
-                   "Accept weight files that have more than one name");
+                   "Accept weight files that are hard links, which have more "
+                   "than one name in the file system");
   addFailOnNonfinite(command, options);
 }
 
@@ -124,78 +133,87 @@ Result<void> ImportArguments::refuseAll() const {
 void StepArguments::add(CLI::App &command) {
   this->command = &command;
   command
-      .add_option(
-          "--policy", options.policy,
-          "Precision policy: a name of 'binade list policies' or a .yaml "
-          "file")
+      .add_option("--policy", options.policy,
+                  "Precision policy, which chooses the format of every value: "
+                  "a name that 'binade list policies' prints, or a .yaml file")
       ->type_name("POLICY")
       ->capture_default_str();
   command
-      .add_option("--ranges", options.ranges,
-                  "Ranges that 'binade train --record' wrote: values that a "
-                  "narrow format does not hold are kept wide")
+      .add_option(
+          "--ranges", options.ranges,
+          "Ranges of values that 'binade train --record' measured; values that "
+          "would overflow or underflow in a narrow format keep a wide one")
       ->type_name("FILE.json");
   command
       .add_option("--states", options.states,
-                  "Format of the optimizer states, of 'binade list formats', "
-                  "which overrides the policy; GLOB selects parameters by "
-                  "name; 'stochastic' requests stochastic rounding")
+                  "Format of the optimizer states, which overrides the "
+                  "policy's: a name that 'binade list formats' prints, such as "
+                  "dyn8; GLOB selects parameters by name, as in 'fc*:bf16'; "
+                  "':stochastic' requests stochastic rounding")
       ->type_name("[GLOB:]FORMAT[:stochastic]")
       ->allow_extra_args(false);
   command
-      .add_option("--stats", options.watch,
-                  "Statistics of values, as 'binade list stats' explains "
-                  "them: 'gradient:absmax,zeros', "
-                  "'weight/*attn*:norm,lost@every=100', "
-                  "'*:underflow(f16)@every=10'")
+      .add_option(
+          "--stats", options.watch,
+          "Statistics of values to compute while training, every N steps "
+          "(default 1); 'binade list stats' explains kinds and statistics; for "
+          "instance 'gradient:absmax,zeros', "
+          "'weight/*attn*:norm,lost@every=100' or '*:underflow(f16)@every=10'")
       ->type_name("KIND[/GLOB]:STATISTIC,...[@every=N]")
       ->allow_extra_args(false);
   command
       .add_option("--budget", options.budget,
-                  "Memory for values saved for the backward pass: 24MiB, or "
-                  "60% of what they take without a budget; values are "
-                  "recomputed, then quantized, until they fit")
+                  "Memory limit of the values saved for the backward pass, "
+                  "such as 24MiB, or 60% of their size without a limit; values "
+                  "are recomputed, then quantized, until the rest fits")
       ->type_name("BYTES|PERCENT");
-  command.add_flag(
-      "--stable-embedding", options.stableEmbedding,
-      "Insert a layer norm after embeddings, before positions are added");
+  command.add_flag("--stable-embedding", options.stableEmbedding,
+                   "Insert a layer norm after each embedding lookup, before "
+                   "position embeddings are added");
   command
       .add_option("--optimizer", options.optimizer,
-                  "Rule: a name of 'binade list optimizers', NAME or "
-                  "NAME:VARIANT, or a .mlir file")
+                  "Optimizer: NAME or NAME:VARIANT that 'binade list "
+                  "optimizers' prints, or a .mlir file that defines a rule")
       ->type_name("RULE")
       ->default_str("the model's own, or " + kDefaultRule.str());
   settings.add(command);
   command
       .add_option("--group", options.groups,
-                  "Hyper-parameters of the parameters whose name matches")
+                  "Hyper-parameters of the parameters whose names match, such "
+                  "as '*.bias:weight_decay=0'")
       ->type_name("GLOB:KEY=VALUE,...")
       ->allow_extra_args(false);
   command
       .add_option("--clip", options.clip,
-                  "Largest global norm of the gradients; 0 for none")
+                  "Scale the gradients down if their global L2 norm is larger "
+                  "than this; 0 for no clipping")
       ->check(number({0.0}))
       ->capture_default_str();
   command
       .add_option(
           "--accumulate", options.batches,
-          "Batches of a step: one update by the mean of their gradients")
+          "Batches per step, whose gradients are averaged for one update")
       ->type_name("K")
       ->check(integer<std::int64_t>(1))
       ->capture_default_str();
-  command.add_flag("--accumulate-in-momentum", options.accumulateInMomentum,
-                   "Accumulate the gradient of each batch in the optimizer "
-                   "states: no sum of gradients is stored");
+  command.add_flag(
+      "--accumulate-in-momentum", options.accumulateInMomentum,
+      "With --accumulate, add the gradient of each batch directly to the "
+      "optimizer states, so that no sum of gradients takes memory");
   command
-      .add_option("--target", options.target,
-                  "What to compile for: cuda:CHIP, such as cuda:sm_90; CPUs "
-                  "where absent")
+      .add_option(
+          "--target", options.target,
+          "GPU to compile for: cuda:CHIP, such as cuda:sm_90 (see 'binade list "
+          "targets'); by default the step is compiled for the CPU")
       ->type_name("TARGET");
   command.add_flag("--strict", options.isStrict,
-                   "Refuse formats for which the target has no instructions");
+                   "Fail if the target has no instructions for a format that "
+                   "the policy chooses; without this option, such formats are "
+                   "emulated, with a warning");
   command
-      .add_option("--threads", options.threads,
-                  "Threads of library calls; 0 for one per core")
+      .add_option(
+          "--threads", options.threads,
+          "Threads of library calls such as matmuls; 0 for one per core")
       ->check(integer<unsigned>(0, ::binade::plan::kMaxThreads))
       ->capture_default_str();
 }
@@ -379,14 +397,15 @@ bool StepArguments::namesPolicy() const {
 
 void OutputArguments::add(CLI::App &command) {
   ::binade::addDiagnosticFormat(command, format);
-  command.add_flag("--timing", timing, "Print the time of each phase");
+  command.add_flag("--timing", timing,
+                   "Print how long each phase of the compiler took");
 }
 
 void addReportFormat(CLI::App &app, ReportFormat &format) {
   auto set = [&format](const std::string &text) {
     format = text == "json" ? ReportFormat::Json : ReportFormat::Text;
   };
-  app.add_option_function<std::string>("--format", set, "Form of the report")
+  app.add_option_function<std::string>("--format", set, "Format of the report")
       ->check(oneOf({"text", "json"}))
       ->default_str("text");
 }

@@ -204,8 +204,10 @@ struct CheckCommand {
 //===----------------------------------------------------------------------===//
 
 static void addShow(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "show", "Print what a policy and its bases say");
+  CLI::App *command =
+      ::binade::addCommand(app, "show",
+                           "Print the settings and rules of a policy and of "
+                           "the policies that it extends");
   command->footer("Examples:\n"
                   "  binade policy show fp16-amp\n"
                   "  binade policy show mine.yaml");
@@ -215,7 +217,9 @@ static void addShow(CLI::App &app, Run &run) {
   };
   auto self = std::make_shared<ShowCommand>();
   command
-      ->add_option("policy", self->policy, "Name of a policy, or a YAML file")
+      ->add_option(
+          "policy", self->policy,
+          "Policy: a name that 'binade list policies' prints, or a .yaml file")
       ->required()
       ->type_name("POLICY");
   ::binade::addDiagnosticFormat(*command, self->format);
@@ -237,8 +241,10 @@ static void addShow(CLI::App &app, Run &run) {
 }
 
 static void addCheck(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "check", "Print what each rule of a policy matches in a model");
+  CLI::App *command =
+      ::binade::addCommand(app, "check",
+                           "Print how many ops of a model each rule of a "
+                           "policy matches and decides");
   command->footer("Examples:\n"
                   "  binade policy check mine.yaml --model model.onnx\n"
                   "  binade policy check bf16-amp --model model.onnx --dim "
@@ -246,7 +252,9 @@ static void addCheck(CLI::App &app, Run &run) {
                   "      --loss 'cross_entropy(logits, labels)'");
   auto self = std::make_shared<CheckCommand>();
   command
-      ->add_option("policy", self->policy, "Name of a policy, or a YAML file")
+      ->add_option(
+          "policy", self->policy,
+          "Policy: a name that 'binade list policies' prints, or a .yaml file")
       ->required()
       ->type_name("POLICY");
   self->import.add(*command, "ONNX file", "--model");
@@ -256,7 +264,7 @@ static void addCheck(CLI::App &app, Run &run) {
 
 void addPolicy(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "policy", "List, show or check precision policies");
+      app, "policy", "List, print or check precision policies");
   command->footer("Examples:\n"
                   "  binade policy list\n"
                   "  binade policy show bf16-amp\n"
@@ -272,7 +280,8 @@ void addPolicy(CLI::App &app, Run &run) {
   addShow(*command, run);
   addCheck(*command, run);
   ::binade::addCommand(*command, "schema",
-                       "Print the JSON schema of policy files, for editors")
+                       "Print the JSON schema of policy files, with which "
+                       "editors complete and check them")
       ->callback([&run] {
         run = []() -> int {
           llvm::outs() << getPolicySchema();

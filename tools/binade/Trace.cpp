@@ -62,15 +62,17 @@ struct TraceCommand {
 
 void addTrace(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "trace", "Compute a step op by op, for what its formats do to it");
-  command->footer(
-      "Examples:\n"
-      "  binade train model.onnx --data train.safetensors --policy fp16-amp "
-      "--steps 3 \\\n"
-      "      --out run --save-inputs step.safetensors\n"
-      "  binade trace model.onnx --policy fp16-amp --inputs step.safetensors "
-      "--compare\n"
-      "'binade shadow' and 'binade why-nan' do both, and print tables.");
+      app, "trace",
+      "Execute one training step op by op and write statistics of each result, "
+      "to find numerical errors");
+  command->footer("Examples:\n"
+                  "  binade train model.onnx --data train.safetensors --policy "
+                  "fp16-amp --steps 3 \\\n"
+                  "      --out run --save-inputs step.safetensors\n"
+                  "  binade trace model.onnx --policy fp16-amp --inputs "
+                  "step.safetensors --compare\n"
+                  "'binade shadow' and 'binade why-nan' run both commands and "
+                  "print tables.");
   auto self = std::make_shared<TraceCommand>();
   self->import.add(*command,
                    "ONNX file, or a module (.mlir) of phase 'optimizer'");
@@ -78,18 +80,22 @@ void addTrace(CLI::App &app, Run &run) {
   self->output.add(*command);
   command
       ->add_option("--inputs", self->inputs,
-                   "What the step reads, as 'binade train --save-inputs' "
-                   "writes it")
+                   "Inputs of the step: its batch and the state before it, "
+                   "which 'binade train --save-inputs' writes")
       ->required()
       ->type_name("FILE.safetensors");
   command
       ->add_option("--on-nonfinite", self->onNonFinite,
-                   "As of 'binade train' that wrote this")
+                   "The value of --on-nonfinite of the 'binade train' command "
+                   "that wrote the inputs")
       ->check(::binade::oneOf({"stop", "skip", "continue", "shrink"}));
-  command->add_flag("--compare", self->compares,
-                    "Compare each op with the same in f64: the error that it "
-                    "introduces, and what it inherits");
-  command->add_option("-o,--output", self->out, "Where to write the JSON")
+  command->add_flag(
+      "--compare", self->compares,
+      "Compare the result of each op with f64: the error that the op "
+      "introduces, and the error that it inherits from its operands");
+  command
+      ->add_option("-o,--output", self->out,
+                   "File to write the JSON report to; - for standard output")
       ->type_name("FILE")
       ->capture_default_str();
   command->callback([&run, self] { run = [self] { return self->run(); }; });

@@ -123,8 +123,8 @@ int TrainCommand::run() {
 }
 
 void addTrain(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "train", "Train a model, or a compiled step");
+  CLI::App *command = ::binade::addCommand(
+      app, "train", "Train an ONNX model or a compiled bundle");
   command->footer(
       "Examples:\n"
       "  binade train model.onnx --data train.safetensors --policy bf16-amp "

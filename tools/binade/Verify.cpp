@@ -209,15 +209,18 @@ int VerifyCommand::run() {
 }
 
 void addVerify(CLI::App &app, Run &run) {
-  CLI::App *command = ::binade::addCommand(
-      app, "verify", "Compare a bundle's records with the CPU, one by one");
+  CLI::App *command =
+      ::binade::addCommand(app, "verify",
+                           "Run the kernels and library calls of a bundle one "
+                           "by one and compare their results with the CPU's");
   command->footer(
       "Examples:\n"
       "  binade verify gpu.bnd --device simulator\n"
       "  binade verify gpu.bnd --data train.safetensors --steps 3 --repeat 2\n"
       "  binade verify gpu.bnd --only /fc1/Gemm --json\n"
-      "A bundle for the CPU is compared with the reference.\n"
-      "Exit code 1 says that there is a difference.");
+      "The results of a bundle for the CPU are compared with the reference "
+      "interpreter's.\n"
+      "The exit code is 1 if a difference was found.");
   auto self = std::make_shared<VerifyCommand>();
   command->add_option("bundle", self->bundle, "Bundle of 'binade compile'")
       ->required()
@@ -230,46 +233,52 @@ void addVerify(CLI::App &app, Run &run) {
   };
   CLI::Option *device =
       command
-          ->add_option(
-              "--device", self->device,
-              "What to compare: a device of 'binade list devices', or the "
-              "simulator of one")
+          ->add_option("--device", self->device,
+                       "Device to check: one that 'binade list devices' "
+                       "prints, or a simulated GPU")
           ->check(CLI::Validator(check, ""))
           ->type_name("auto|cpu|cuda[:N]|simulator")
           ->capture_default_str();
   self->data.add(*command)->description(
-      "Data file: one tensor per batch input, or streams; drawn at random "
-      "without");
-  command->add_option("--steps", self->steps, "Steps to execute")
+      "Data file: one tensor with all samples for each batch input, or streams "
+      "for --window; by default batches are random");
+  command->add_option("--steps", self->steps, "Training steps to execute")
       ->check(::binade::integer<std::int64_t>(1))
       ->capture_default_str();
   command
       ->add_option("--init", self->init,
-                   "Training state to start from, as 'final.safetensors' is")
+                   "Training state to start from, such as a run's "
+                   "final.safetensors; by default initial weights")
       ->type_name("FILE.safetensors");
   command
       ->add_option("--seed", self->seed,
-                   "Of initial weights, and of batches without --data")
+                   "Seed of random initial weights, and of random batches if "
+                   "--data is not given")
       ->check(::binade::integer<std::uint64_t>())
       ->capture_default_str();
   command
-      ->add_option("--only", self->options.only,
-                   "Compare only records whose label has this text; the "
-                   "others are executed")
+      ->add_option(
+          "--only", self->options.only,
+          "Compare only kernels and library calls whose label contains this "
+          "text; the others are executed but not compared")
       ->type_name("TEXT");
   command
       ->add_option("--repeat", self->options.repeat,
-                   "Execute each record so many times from the same bytes, for "
-                   "equal bits")
+                   "Execute each kernel and library call this many times with "
+                   "the same operands, and require bitwise equal results")
       ->check(::binade::integer<std::int64_t>(1))
       ->capture_default_str();
   command
-      ->add_option("--save-expected", self->expected,
-                   "Without a device: write what the CPU computes, and how far "
-                   "another may be off, for comparisons without a compiler")
+      ->add_option(
+          "--save-expected", self->expected,
+          "Write the results of the CPU and their error bounds instead of "
+          "checking a device, so that a machine without a compiler can compare")
       ->excludes(device)
       ->type_name("FILE.safetensors");
-  command->add_option("--threads", self->options.threads, "Of the CPU")
+  command
+      ->add_option("--threads", self->options.threads,
+                   "Threads of the CPU for the expected results; by default "
+                   "one per core")
       ->check(::binade::integer<unsigned>(1, ::binade::plan::kMaxThreads));
   command->add_flag("--json", self->json, "Print the report as JSON");
   ::binade::addDiagnosticFormat(*command, self->form);

@@ -43,8 +43,8 @@ int main(int argc, char **argv) {
   // pipe ends the process silently, except in `train`, which continues.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_DFL);
-  CLI::App app("Compiles training graphs, and says why each number has its "
-               "format.",
+  CLI::App app("Compiles and trains neural networks in low precision, and "
+               "explains the format of each value.",
                "binade");
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   app.require_subcommand(1);
@@ -55,14 +55,23 @@ int main(int argc, char **argv) {
     add(app, run);
   app.footer(
       "Examples:\n"
-      "  binade train model.onnx --data train.safetensors --steps 100 "
-      "--out run\n"
+      "  binade train model.onnx --data train.safetensors --steps 100 --out "
+      "run\n"
       "  binade compile --help\n"
       "  binade eval --help\n"
       "  binade why-nan --help\n"
-      "Every 'binade-NAME' on PATH is a command too, as bisect, eval, replay, "
-      "runs, search, shadow, sweep and why-nan are.\n"
-      "Exit codes: docs/ExitCodes.md.");
+      "More commands, each a program 'binade-NAME' in the same directory or on "
+      "PATH:\n"
+      "  bisect   find the decisions of a policy that break a run\n"
+      "  eval     run a function of a module on given tensors\n"
+      "  replay   recompute a step of a run, bit by bit\n"
+      "  run      train from a bundle without a compiler\n"
+      "  runs     list and compare runs\n"
+      "  search   search for the best policy within a memory or time budget\n"
+      "  shadow   rank the ops of a step by their numerical error\n"
+      "  sweep    train under several policies and compare them\n"
+      "  why-nan  find the first value of a step that is not finite\n"
+      "docs/ExitCodes.md lists the exit codes.");
 
   auto isOwn = [&](const CLI::App *command) {
     return command->get_name() == argv[1];
