@@ -72,8 +72,9 @@ void binade::addDevice(CLI::App &app, DeviceChoice &device) {
   };
   app.add_option_function<std::string>(
          "--device", set,
-         "Device to run on: cpu, cuda (the first GPU) or cuda:N; auto chooses "
-         "by the bundle; 'binade list devices' prints what is available")
+         "Device to run on, of those that 'binade list devices' prints; cuda "
+         "is cuda:0; auto is the first GPU for which the bundle has kernels, "
+         "or else the CPU")
       ->check(CLI::Validator(check, ""))
       ->type_name("auto|cpu|cuda[:N]")
       ->default_str("auto");

@@ -165,7 +165,7 @@ def test_an_option_is_a_field_that_compiles(tmp_path):
     field, use, declared, filled, option = read_blocks("add-an-option.md")
     overlay.insert(
         "include/binade/Pipelines/Pipelines.h",
-        "  /// Where to leave IR, PTX and cubins of kernels",
+        "  /// The directory for IR, PTX and cubins of kernels",
         field,
     )
     pipelines, registration = (
