@@ -175,14 +175,15 @@ def _search(trials: Trials, search: Search) -> int:
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         "binade bisect",
-        description="Find the decisions of a policy that break a run, and write the policy "
-        "without them.",
+        description="Find which format decisions of a policy make training fail, and write a "
+        "policy\nwithout them.",
         epilog="Example:\n"
         "  binade bisect model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--policy fp16-amp \\\n"
         "      --criterion 'eval_loss@200 <= fp32*1.01' --out bisected\n"
-        "Other options are those of 'binade train'. The same command continues where it was "
-        "stopped.\nExit code 1: no policy meets the criterion, or --max-runs was reached.",
+        "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
+        "The same command continues an interrupted bisection.\n"
+        "The exit code is 1 if no policy meets the criterion, or --max-runs was reached.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -192,20 +193,24 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "--policy",
         required=True,
         metavar="POLICY",
-        help="the policy that breaks the run",
+        help="policy under which training fails: a name of 'binade list policies', or "
+        "a .yaml file",
     )
     parser.add_argument(
         "--criterion", required=True, metavar="METRIC@STEP <= LIMIT",
-        help="what a good run reaches: loss, eval_loss, grad_norm, loss_scale or skipped "
-        "(steps so far) of a step; a limit is NUMBER, fp32*FACTOR or fp32+NUMBER",
+        help="condition that a good run meets: METRIC is loss, eval_loss, grad_norm, "
+        "loss_scale or skipped (number of skipped steps so far); LIMIT is a number, "
+        "or is relative to the fp32 run: fp32*FACTOR or fp32+NUMBER; also <, > and >=",
     )  # fmt: skip
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR",
-        help="directory for runs, repaired.yaml and report.txt",
+        help="directory for the runs, the repaired policy (repaired.yaml) and "
+        "report.txt",
     )  # fmt: skip
     parser.add_argument(
         "--max-runs", type=parse_count, default=0, metavar="N",
-        help="maximum number of trainings in this call; 0 for no limit",
+        help="maximum number of runs to train before this command stops; 0 for no "
+        "limit (default: 0)",
     )  # fmt: skip
     return parser.parse_known_args(arguments)
 

@@ -320,22 +320,31 @@ def _write(
 
 def _main(arguments: Sequence[str] | None) -> None:
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--out", required=True, metavar="FILE.safetensors")
+    common.add_argument(
+        "--out",
+        required=True,
+        metavar="FILE.safetensors",
+        help="data file to write",
+    )
     common.add_argument(
         "--split",
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="share that goes to FILE.held-out.safetensors",
+        help="fraction of the data to write to FILE.held-out.safetensors instead, "
+        "such as 0.1 (default: 0)",
     )
     seeded = argparse.ArgumentParser(add_help=False)
     seeded.add_argument(
-        "--seed", type=int, default=0, help="chooses the held-out samples; default 0"
+        "--seed",
+        type=int,
+        default=0,
+        help="seed that selects the held-out samples (default: 0)",
     )
 
     parser = argparse.ArgumentParser(
         prog="python -m binade.data",
-        description="Make a data file for training.",
+        description="Write a data file for 'binade train --data'.",
         epilog="Examples:\n"
         "  python -m binade.data text corpus.txt --out train.safetensors --split 0.1\n"
         "  python -m binade.data npz arrays.npz --out train.safetensors\n"
@@ -346,25 +355,46 @@ def _main(arguments: Sequence[str] | None) -> None:
     add_version(parser)
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     npz = kinds.add_parser(
-        "npz", parents=[common, seeded], help="arrays whose first axis counts samples"
+        "npz",
+        parents=[common, seeded],
+        help="an .npz file with arrays whose first axis is the sample",
     )
-    npz.add_argument("source", metavar="FILE.npz")
     npz.add_argument(
-        "--batched", action="store_true", help="arrays are [batches, samples, ...]"
+        "source", metavar="FILE.npz", help="arrays named after the model's inputs"
     )
-    text = kinds.add_parser("text", parents=[common], help="one stream of tokens")
-    text.add_argument("source", metavar="FILE.txt")
+    npz.add_argument(
+        "--batched",
+        action="store_true",
+        help="the arrays have shape [batches, "
+        "samples, ...]; the first two axes are joined",
+    )
+    text = kinds.add_parser(
+        "text", parents=[common], help="a text file, as one stream of tokens"
+    )
+    text.add_argument("source", metavar="FILE.txt", help="UTF-8 text")
     text.add_argument(
         "--vocabulary",
         default="characters",
         metavar="KIND",
-        help="characters (default), bytes, or a data file to take the characters from",
+        help="what a token is: characters (default): the index of a character among "
+        "those in the text; bytes; or a data file, whose characters are used",
     )
     dataset = kinds.add_parser(
-        "dataset", parents=[common, seeded], help="a map-style PyTorch data set"
+        "dataset",
+        parents=[common, seeded],
+        help="a map-style PyTorch data set, with len() and indexing",
     )
-    dataset.add_argument("source", metavar="pkg.mod:make_dataset")
-    dataset.add_argument("--names", metavar="A,B", help="names of a sample's parts")
+    dataset.add_argument(
+        "source",
+        metavar="pkg.mod:make_dataset",
+        help="function that returns the data set",
+    )
+    dataset.add_argument(
+        "--names",
+        metavar="A,B",
+        help="for samples that are tuples: "
+        "the name of each part, which is the model's input",
+    )
     options = parser.parse_args(arguments)
 
     if options.kind == "npz":

@@ -312,41 +312,49 @@ def _main(arguments: Sequence[str] | None) -> None:
         "--batch",
         required=True,
         metavar="pkg.mod:make_batch",
-        help="function that returns the inputs: a dict of tensors",
+        help="function that returns an example batch: a dict of tensors by input name",
     )
     parser.add_argument(
         "--loss",
         metavar="pkg.mod:loss_fn",
-        help="function of the prediction and of batch entries, by name; "
-        "without it the model returns its loss",
+        help="loss function; its first argument is the model's prediction, the others "
+        "are batch entries of their names (default: the model itself returns the loss)",
     )
     parser.add_argument(
         "--output",
         default="model.onnx",
         metavar="FILE.onnx",
-        help="default model.onnx; weights go to the same directory",
+        help="ONNX file to write (default: model.onnx); weights are written to the "
+        "same directory",
     )
     parser.add_argument(
         "--dims",
         action="append",
         default=[],
         metavar="INPUT=AXIS,AXIS",
-        help="names of an input's axes, empty for one that keeps its size: named ones "
-        "take their sizes when the graph is compiled, by default those of the batch",
+        help="names of an input's axes, such as x=batch, for sizes that are chosen at "
+        "compilation ('binade train --dim batch=64'; by default the sizes of the "
+        "example batch); an axis with an empty name keeps its size; repeatable",
     )
-    parser.add_argument("--opset", type=int, default=20, help="default 20")
+    parser.add_argument(
+        "--opset",
+        type=int,
+        default=20,
+        help="version of the ONNX operator set (default: 20)",
+    )
     parser.add_argument(
         "--init",
         default="values",
         metavar="FROM",
-        help="values: the module's own (default); rules: write no "
-        "weights, only how to draw them; or a safetensors file",
+        help="where initial weights are from: values: the module's (default); rules: "
+        "the file stores no weights but the random distribution of each; or a "
+        "safetensors file",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
-        help="for torch.manual_seed before the model is made; default 0",
+        help="seed for torch.manual_seed before the model is constructed (default: 0)",
     )
     options = parser.parse_args(arguments)
 

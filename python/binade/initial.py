@@ -186,12 +186,18 @@ def _stream(name: str, blocks: int, seed: int) -> np.ndarray:
 def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.initial",
-        description="Write the initial weights of a model that carries rules.",
+        description="Draw the initial weights of a model that was exported with "
+        "'--init rules', and write them to a file.",
         epilog="Example: python -m binade.initial model.onnx --out weights.safetensors",
     )
     add_version(parser)
     parser.add_argument("model", help="ONNX file exported with --init rules")
-    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the random weights, from 0 to 2^64-1 (default: 0)",
+    )
     parser.add_argument("--out", required=True, help="safetensors file to write")
     options = parser.parse_args(arguments)
     if not 0 <= options.seed < 2**64:

@@ -173,22 +173,31 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         "binade replay",
-        description="Recompute a step of a run, with the bits that it had.",
-        epilog="Example: binade replay run --step 3000 --stats '*:absmax,nonfinite' "
-        "--out again",
+        description="Recompute a step of a run, bitwise identical to the original, "
+        "for example\nwith more statistics.",
+        epilog="Example:\n"
+        "  binade replay run --step 3000 --stats '*:absmax,nonfinite' --out again\n"
+        "The step is recomputed from the newest checkpoint before it.\n"
+        "The exit code is 1 if a result differs from the run's.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
-        "--step", type=int, required=True, metavar="K", help="the step, from 1"
+        "--step",
+        type=int,
+        required=True,
+        metavar="K",
+        help="number of the step to recompute, from 1",
     )
     parser.add_argument(
         "--stats", action="append", default=[], metavar="KIND[/GLOB]:STATISTIC,...",
-        help="statistics to switch on, of 'binade list stats'; repeatable",
+        help="statistics to record in addition to the run's, such as "
+        "'*:absmax,nonfinite'; 'binade list stats' explains them; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR",
-        help="directory to be made for what is computed",
+        help="directory to create for the recomputed run",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     more = [word for text in options.stats for word in ("--stats", text)]

@@ -105,18 +105,23 @@ def format_differences(runs: Sequence[Run]) -> str:
 def _compare(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         "binade runs compare",
-        description="Say what differs between runs, and draw their losses.",
+        description="Print the options and results that differ between runs, and draw "
+        "their loss curves.",
         epilog="Example:\n  binade runs compare run again -o curves.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="a run, or a folder of runs"
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="directory of a run, or of several runs",
     )
     parser.add_argument(
         "-o", "--out", type=Path, metavar="NAME",
-        help="write the curves to NAME.html and NAME.png, or to the one of them that "
-        "NAME ends with",
+        help="draw the loss curves to NAME.html and NAME.png, or to one file if NAME "
+        "ends in .html or .png",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     runs = find_runs(options.runs)
@@ -143,14 +148,14 @@ def _list(arguments: Sequence[str]) -> None:
         "binade runs",
         description="List the runs in directories, with their results.",
         epilog="Example:\n  binade runs run again\n"
-        "'binade runs compare RUN...' says what differs between runs, and draws "
-        "their losses:\nsee 'binade runs compare --help'.",
+        "'binade runs compare RUN...' prints the options that differ between runs and "
+        "draws\ntheir loss curves; see 'binade runs compare --help'.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument(
         "directories", nargs="*", type=Path, default=[Path()], metavar="DIR",
-        help="a run, or a folder of runs (default: the working directory)",
+        help="directory of a run, or of several runs (default: the working directory)",
     )  # fmt: skip
     print(format_runs(find_runs(parser.parse_args(arguments).directories)))
 

@@ -125,14 +125,15 @@ class Progress:
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         "binade search",
-        description="Look for the policy within a budget of memory or time whose held-out "
-        "loss is lowest.",
+        description="Search for the policy with the lowest held-out loss within a budget of "
+        "memory or time.",
         epilog="Example:\n"
         "  binade search model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--budget memory=70% \\\n"
         "      --steps 100 --trials 8 --out searched\n"
-        "Other options are those of 'binade train'. The same command continues where it was "
-        "stopped.\nExit code 1: nothing was found within the budget.",
+        "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
+        "The same command continues an interrupted search.\n"
+        "The exit code is 1 if no trained candidate is within the budget.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -140,24 +141,28 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
         "--budget", required=True, metavar="memory=LIMIT,time=LIMIT",
-        help="what a step may take: of what fp32 takes, as 70%%, or 24MiB, 5ms",
+        help="limit of the memory or the time of a step, or of both: a size such as "
+        "24MiB, a time such as 5ms, or a percentage of what fp32 takes, such as "
+        "memory=70%%",
     )  # fmt: skip
     parser.add_argument(
         "--steps", required=True, type=parse_positive, metavar="N",
-        help="steps of a run that is trained to the end",
+        help="steps of the candidates that are not dropped early",
     )  # fmt: skip
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR",
-        help="directory for the runs, best.yaml, report.txt and report.html",
+        help="directory for the runs, the best policy (best.yaml), report.txt and "
+        "report.html",
     )  # fmt: skip
     parser.add_argument(
         "--policies", type=split_names, default=POLICIES, metavar="P,Q,...",
-        help=f"policies to begin with (default: {','.join(POLICIES)})",
+        help="policies from which candidates are derived: names of 'binade list "
+        f"policies', or .yaml files (default: {','.join(POLICIES)})",
     )  # fmt: skip
     parser.add_argument(
         "--states", type=split_names, default=STATES, metavar="F,G,...",
-        help="formats of the optimizer's states to try in addition to the policy's (default: "
-        f"{','.join(STATES)})",
+        help="formats of the optimizer states to try in addition to the policy's: "
+        f"names of 'binade list formats' (default: {','.join(STATES)})",
     )  # fmt: skip
     parser.add_argument(
         "--saved", type=split_names, default=SAVED, metavar="F,G,...",
@@ -166,26 +171,27 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     )  # fmt: skip
     parser.add_argument(
         "--kept", type=split_names, default=KEPT, metavar="P,Q,...",
-        help="fractions of the values saved for backward to keep, the others being recomputed "
-        "there or quantized; tried where memory has a limit (default: "
-        f"{','.join(KEPT).replace('%', '%%')})",
+        help="memory budgets to try for the values saved for backward, relative to "
+        "their size; values beyond the budget are recomputed or quantized; used only "
+        f"with a memory limit (default: {','.join(KEPT).replace('%', '%%')})",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=parse_positive, default=16, metavar="N",
-        help="candidates that are trained (default: 16)",
+        help="number of candidates to train, most of them only for a part of the "
+        "steps (default: 16)",
     )  # fmt: skip
     parser.add_argument(
         "--rungs", type=parse_positive, default=3, metavar="N",
-        help="how often candidates are compared (default: 3: after a quarter, a half and "
-        "all of the steps)",
+        help="number of comparisons, after each of which the worst candidates are "
+        "dropped (default: 3: after a quarter, a half and all of the steps)",
     )  # fmt: skip
     parser.add_argument(
         "--factor", type=parse_positive, default=2, metavar="N",
-        help="one of so many is trained on (default: 2)",
+        help="the best 1/N of the candidates continue after a comparison (default: 2)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=split_numbers, default=[0], metavar="N,M,...",
-        help="seeds that each candidate is trained with (default: 0)",
+        help="seeds with which each candidate is trained (default: 0)",
     )  # fmt: skip
     add_page_option(parser)
     return parser.parse_known_args(arguments)

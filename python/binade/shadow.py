@@ -140,14 +140,14 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
 def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         "binade shadow",
-        description="Compute a step under its policy and in f64, and rank ops by the "
-        "error that their formats introduce.",
+        description="Compute a training step with the policy's formats and in f64, and\n"
+        "rank the ops by the error that their formats introduce.",
         epilog="Examples:\n"
         "  binade shadow run --step 3000 --top 10\n"
         "  binade shadow run --policy bf16-amp --by sqnr\n"
         "  binade shadow model.onnx --data train.safetensors --policy fp16-amp "
         "--phase backward\n"
-        "Options of 'binade train' are taken for a model.",
+        "For a model, the options of 'binade train' are accepted, too.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -160,28 +160,38 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     )
     parser.add_argument(
         "--step", type=int, metavar="K",
-        help="which step (default: the run's last; the first of a model)",
+        help="step to compute, from 1 (default: the last step of a run, the first "
+        "step of a model)",
     )  # fmt: skip
     parser.add_argument(
         "--policy", metavar="POLICY",
-        help="instead of the run's: what would this one do to the step?",
+        help="policy for the step, instead of the run's: a name of 'binade list "
+        "policies', or a .yaml file",
     )  # fmt: skip
     parser.add_argument(
-        "--op", metavar="GLOB", help="only nodes, or kinds of ops, of this name"
+        "--op",
+        metavar="GLOB",
+        help="only ops whose ONNX node name or kind matches, "
+        "such as 'matmul' or 'blocks.0.*'",
     )
     parser.add_argument(
         "--phase", action="append", choices=PHASES, default=[],
-        help="only ops of this part of the step; repeatable",
+        help="only ops of this phase of the step; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--by", choices=KEYS, default=KEYS[0],
-        help="what the ranking is by (default: %(default)s)",
+        help="measure by which ops are ranked: the relative error that an op "
+        "introduces, the one that it inherits from its operands, the total error, the "
+        "signal-to-noise ratio, or the fraction of values that underflow (default: "
+        "%(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--top", type=parse_count, default=TOP, metavar="N",
-        help="how many are shown; 0 for all (default: %(default)s)",
+        help="number of ops to print; 0 for all (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the whole report as JSON"
+    )
     options, more = parser.parse_known_args(arguments)
     if options.step is not None and options.step < 1:
         parser.error(f"--step {options.step}: steps count from 1")

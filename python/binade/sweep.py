@@ -108,7 +108,7 @@ def load_page() -> ModuleType:
 def add_page_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", type=Path, metavar="FILE.html",
-        help="where the page is written (default: report.html in the directory)",
+        help="HTML page to write (default: report.html in the directory of --out)",
     )  # fmt: skip
 
 
@@ -221,8 +221,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "  binade sweep model.onnx --data train.safetensors --eval-fraction 0.1 "
         "--eval-every 20 \\\n"
         "      --policies fp32,bf16-amp,fp16-amp --seeds 0,1 --steps 100 --out swept\n"
-        "Other options are those of 'binade train'. The same command continues where it was "
-        "stopped.\nExit code 1: a run failed; the page has the others, and why it did.",
+        "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
+        "The same command continues an interrupted sweep.\n"
+        "The exit code is 1 if a run failed; the page shows its error and the other runs.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -230,24 +231,25 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     parser.add_argument("model", metavar="MODEL", help="ONNX file")
     parser.add_argument(
         "--policies", required=True, type=split_names, metavar="P,Q,...",
-        help="names of 'binade list policies', or .yaml files; fp32, or the first, is what "
-        "the others are compared with",
+        help="policies to train with: names of 'binade list policies', or .yaml "
+        "files; the others are compared with fp32, or with the first one if fp32 is "
+        "not listed",
     )  # fmt: skip
     parser.add_argument(
         "--states", type=split_names, default=[], metavar="F,G,...",
-        help="formats of the optimizer's states, each with each policy (default: the "
-        "policy's)",
+        help="formats of the optimizer states, each combined with each policy: names "
+        "of 'binade list formats' (default: the policy's)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=split_numbers, default=[0], metavar="N,M,...",
-        help="seeds, each with each policy (default: 0)",
+        help="random seeds, each combined with each policy (default: 0)",
     )  # fmt: skip
     parser.add_argument(
         "--steps",
         required=True,
         type=parse_positive,
         metavar="N",
-        help="steps of each run",
+        help="number of steps of each run",
     )
     parser.add_argument(
         "--out", required=True, type=Path, metavar="DIR",
@@ -256,7 +258,8 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     add_page_option(parser)
     parser.add_argument(
         "--jobs", type=parse_positive, default=1, metavar="N",
-        help="runs at a time (default: 1, so that times per step can be compared)",
+        help="number of runs at the same time (default: 1, because parallel runs "
+        "distort the times per step)",
     )  # fmt: skip
     return parser.parse_known_args(arguments)
 

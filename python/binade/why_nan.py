@@ -234,27 +234,29 @@ def explain(run: Run, number: int, bad: Sequence[int], out: Path | None,
 def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         "binade why-nan",
-        description="Find the first value of a run's step that is not finite: the op, "
-        "its operands, the format and the rule that chose it, and a policy that helps.",
+        description="Find the first value in a step of a run that is not finite.\n"
+        "Prints the op that computes it, its operands, its format, the rule that chose\n"
+        "the format, and a policy that avoids the problem.",
         epilog="Examples:\n"
         "  binade why-nan run\n"
         "  binade why-nan run --step 3000 -o fixed.yaml\n"
-        "The step is computed again from the newest checkpoint before it.",
+        "The step is recomputed from the newest checkpoint before it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
         "--step", type=int, metavar="K",
-        help="the step (default: the first that was skipped or is not finite)",
+        help="step to examine, from 1 (default: the first step that was skipped or "
+        "has a loss or gradient that is not finite)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument(
         "-o",
         "--out",
         type=Path,
         metavar="FILE.yaml",
-        help="write the policy that helps",
+        help="policy file to write, with a rule that avoids the problem",
     )
     options = parser.parse_args(arguments)
     if options.out and options.out.suffix != ".yaml":
