@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the files of a release: the wheel, an archive of the runtime, and their checksums.
+# Builds the files of a release: the wheel, the runtime archive and their checksums.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -7,14 +7,18 @@ usage() {
   cat <<'END'
 usage: utils/build_release.sh OUT
 
-Makes the folder OUT, which must not exist yet:
-  binade-VERSION-....whl                  utils/build_wheel.sh
-  binade-runtime-VERSION-x86_64.tar.gz    utils/build_runtime.sh --with onednn
-  SHA256SUMS                              of both: sha256sum --check SHA256SUMS
+Builds the files of a release in the folder OUT, which must not exist yet:
+  binade-VERSION-....whl                  the wheel, built by utils/build_wheel.sh
+  binade-runtime-VERSION-x86_64.tar.gz    the runtime, collected by
+                                          utils/build_runtime.sh --with onednn
+  SHA256SUMS                              checksums of both, which
+                                          'sha256sum --check SHA256SUMS' checks
 
-Environment: that of the two scripts; the runtime is of build/release where BINADE_BUILD
-does not say otherwise.
-Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
+Example: utils/build_release.sh dist
+
+Environment: the variables of the two scripts. The runtime is taken from
+build/release unless BINADE_BUILD names another build directory.
+Exit codes: 0 for success, 1 if something is missing, 2 for a wrong command line.
 END
 }
 

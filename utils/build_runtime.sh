@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies to a folder all files that another machine needs to run bundles: no compiler, no
-# Python, nothing of LLVM.
+# Copies all files that another machine needs to run bundles to a folder: neither a
+# compiler nor Python nor LLVM.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=utils/libraries.sh
@@ -11,20 +11,24 @@ usage() {
   cat <<'END'
 usage: utils/build_runtime.sh [--with onednn] OUT
 
-Makes the folder OUT, which must not exist yet, to be copied as it is:
-  bin/binade-run           trains from bundles, on the CPU or a CUDA device
-  lib/libbinade_runtime.so the same for C and what can call C (include/binade)
-  lib/                     the libraries that a bare system lacks
-  NEEDS.txt                what the other machine must have
+Collects the files that run bundles on another machine in the folder OUT, which must
+not exist yet. Copy the folder as it is.
+  bin/binade-run           trains bundles, on the CPU or a CUDA device
+  lib/libbinade_runtime.so the same as a library for C and languages that call C
+                           (headers: include/binade)
+  lib/                     shared libraries that a minimal system lacks
+  NEEDS.txt                requirements of the other machine
 
-  --with onednn  products of bundles for the CPU by oneDNN, 40 MB; without it they are
-                 Binade's own. Bundles for CUDA do not use it
+  --with onednn  include oneDNN (40 MB), which computes the matmuls of bundles for the
+                 CPU; without it Binade's own kernels do. Bundles for CUDA do not use it
+
+Example: utils/build_runtime.sh --with onednn runtime
 
 Environment:
-  BINADE_BUILD=DIR  what was built (default: build/release); binade-run and
+  BINADE_BUILD=DIR  build directory (default: build/release); binade-run and
                     binade_runtime are built there first
 
-Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
+Exit codes: 0 for success, 1 if something is missing, 2 for a wrong command line.
 END
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a wheel of the Python package that has all it needs inside: the compiler with
-# LLVM and its linker, the runtime, oneDNN.
+# Builds a wheel of the Python package that contains its dependencies: the compiler with
+# LLVM and LLVM's linker, the runtime and oneDNN.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=utils/libraries.sh
@@ -14,22 +14,25 @@ usage() {
   cat <<END
 usage: utils/build_wheel.sh OUT
 
-Writes binade-VERSION-cpXY-cpXY-$platform.whl into the folder OUT:
-  binade/             the package, which 'pip install' puts on any x86-64 Linux with
-                      glibc 2.36 or newer and a processor with AVX2
+Writes binade-VERSION-cpXY-cpXY-$platform.whl to the folder OUT. The wheel contains:
+  binade/             the Python package
   binade/native/bin   binade, binade-eval, binade-run, and LLVM's linker ld.lld
-  binade/native/lib   LLVM, MLIR, oneDNN, and what they need, with their licences
-It needs no LLVM, compiler or CUDA where it is installed. ptxas of CUDA is used where
-it is found, as 'binade list targets' says.
+  binade/native/lib   LLVM, MLIR, oneDNN and the libraries that they need, with their
+                      licences
+'pip install' installs it on any x86-64 Linux with glibc 2.36 or newer and a processor
+with AVX2. The machine needs neither LLVM nor a compiler nor CUDA; if it has CUDA's
+ptxas, kernels for GPUs are assembled with it (see 'binade list targets').
 
-Needs utils/setup.sh --with wheel.
+Run 'utils/setup.sh --with wheel' first.
+Example: utils/build_wheel.sh dist
 
 Environment:
-  BINADE_BUILD=DIR   where to build (default: build/wheel); build/release saves compiling
-                     twice, but is configured for another install prefix by it
-  BINADE_PYTHON=BIN  the Python to build for (default: .venv/bin/python)
+  BINADE_BUILD=DIR   build directory (default: build/wheel); with build/release the
+                     sources are not compiled twice, but that build directory is
+                     configured for another install prefix
+  BINADE_PYTHON=BIN  Python for which the wheel is built (default: .venv/bin/python)
 
-Exit codes: 0; 1 if something is missing; 2 for a wrong command line.
+Exit codes: 0 for success, 1 if something is missing, 2 for a wrong command line.
 END
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the messages of commits since the last release.
 
-A subject is `[area] imperative subject`: at most 72 characters, one change, without a period.
-A blank line and a body follow, which says why, and how the change was tested. Merges are not
+A subject is `[area] imperative subject`: at most 72 characters, one change, no period. After a
+blank line, the body explains why the change was made and how it was tested. Merges are not
 checked.
 
 usage: check_commits.py [REPOSITORY]

@@ -2,10 +2,10 @@
 """Runs the quick tests under conditions that another machine or user may have.
 
 No test may depend on the number of cores, the instruction set, the memory, the load, the
-time zone, the locale, the home directory, the mask of new files, where temporary files
-are, or whether the sources can be written. Each condition below changes one of these and
-runs `utils/run_tests.py --quick` (or the tests that are named). A condition that this
-machine cannot make is skipped with the reason.
+time zone, the locale, the home directory, the umask, the folder of temporary files, or on
+whether the sources are writable. Each condition changes one of these and runs
+`utils/run_tests.py --quick`, or the tests that --filter and --kind select. A condition that
+this machine cannot create is skipped, and the reason is printed.
 
     utils/check_conditions.py build/release                       # all, one by one
     utils/check_conditions.py build/release --together            # all, in few runs
@@ -14,10 +14,10 @@ machine cannot make is skipped with the reason.
     utils/check_conditions.py build/release --list
 
 With --together, conditions that change different things share a run: all of them take
-four runs. If such a run fails, --only finds the condition at fault.
+four runs. If such a run fails, run its conditions one by one with --only.
 
-The last line reads `N conditions passed, N failed, N skipped`; the exit status is 1 if
-one failed. Logs are in BUILD/conditions/NAME.log, or in BUILD/conditions/together-N.log.
+The last line is `N conditions passed, N failed, N skipped`; the exit code is 1 if one
+failed. Logs are in BUILD/conditions/NAME.log, or in BUILD/conditions/together-N.log.
 """
 
 from __future__ import annotations
@@ -231,21 +231,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("build", type=pathlib.Path, help="the build directory")
     parser.add_argument(
-        "--only", default="", metavar="NAME,...", help="these conditions"
+        "build", type=pathlib.Path, help="build directory, such as build/release"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="NAME,...", help="run only these conditions"
     )
     parser.add_argument(
         "--together", action="store_true",
-        help="one run for conditions that do not exclude each other",
+        help="test conditions that do not exclude each other in one run",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list the conditions")
     parser.add_argument(
-        "--filter", default="", help="run tests whose name contains this"
+        "--list", action="store_true", help="print the conditions and exit"
+    )
+    parser.add_argument(
+        "--filter", default="", help="run only tests whose name contains this text"
     )
     parser.add_argument(
         "--kind", action="append", default=[], choices=["unit", "lit", "python"],
-        help="run this kind of tests only; may be repeated",
+        help="run only this kind of tests; repeatable",
     )  # fmt: skip
     options = parser.parse_args()
     build = options.build.resolve()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that measurements of GPUs in the documentation agree with the files of results.
 
-A time, rate, ratio or share of a GPU stands in a section that links its file,
-benchmarks/gpu/results/NAME.json, and is a number of that file, rounded. If what the file
-has was predicted, the section says so. Sections of a GPU are those of pages that are
-called after one, and those that name one next to such a number.
+A section that states a time, rate, ratio or share of a GPU must link the file of results,
+benchmarks/gpu/results/NAME.json, and the number must be in that file, rounded. If the file's
+numbers are predictions, the section must say so. Checked are all sections of pages that are
+named after a GPU, and sections that name a GPU next to such a number.
 
 usage: check_gpu_numbers.py [ROOT]
 """

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Finds types with the same name and namespace that are defined in several files (ODR).
 
-Programs link most folders of lib/: there templates of two types of one name are one, which
-is not noticed until memory is. What only one file knows stands in an anonymous namespace.
+Programs link most folders of lib/. If two types have the same name, the linker merges the
+templates that they instantiate, which corrupts memory without an error. Types that only one
+file uses belong in an anonymous namespace.
 
 Usage: check_names.py [ROOT]
 """

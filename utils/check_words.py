@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Finds text that does not belong in the repository.
-
-That is unfinished work, paths of one machine, stray white space, and the wordings that
-utils/vocabulary.txt replaces.
+"""Finds text that does not belong in the repository: marks of unfinished work, paths of one
+machine, stray white space, and wordings that utils/vocabulary.txt replaces.
 
 usage: check_words.py [--planned] [ROOT]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the shipped code books.
+"""Writes the code books that Binade ships.
 
-    utils/code_books.py lib/Precision/CodeBooks
+usage: utils/code_books.py lib/Precision/CodeBooks
 
 Dynamic books are those of Dettmers et al. (8-bit optimizers via block-wise
-quantization, 2022) as bitsandbytes makes them: a sign, a decimal exponent in unary, and
-a linear fraction of the bits that are left. f32 arithmetic throughout.
+quantization, 2022), the same as in bitsandbytes: a sign, a decimal exponent in unary, and
+a linear fraction in the remaining bits. f32 arithmetic throughout.
 """
 
 import pathlib

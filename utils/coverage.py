@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes docs/generated/Coverage.md: what each op of the dialect has.
+"""Writes docs/generated/Coverage.md: a table of the properties that each op has.
 
 usage: coverage.py OUTPUT LLVM_TBLGEN INCLUDE_DIR...
 
-One row per op: precision class, adjoint, lowering, reference function, and the
-ONNX ops that become it. Class, adjoint and lowering are read from the ODS
+A row lists the op's precision class, adjoint, lowering, reference function, and the
+ONNX ops that are imported as it. Class, adjoint and lowering are read from the ODS
 records, the others from lib/Reference and lib/Import. Fails on an empty cell
 that neither the record (NotDifferentiable) nor utils/coverage.txt declares.
 """

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes a C++ file that holds data files as text: embed.py NAME OUT FILE..."""
+"""Writes data files as string literals to a C++ file.
+
+usage: embed.py NAME OUT FILE...
+"""
 
 import pathlib
 import sys

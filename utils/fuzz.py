@@ -4,10 +4,10 @@
 usage: cmake --preset fuzz && cmake --build --preset fuzz
        utils/fuzz.py [--runs N] [--build DIR] [TARGET...]
 
-Each target starts from files that are as they should be (ONNX's node tests, exported
-models, the texts of the tests and what Binade ships) and from those of test/fuzz/Inputs.
-What it learns is kept in DIR/fuzz/TARGET and used the next time. A line per target says
-how it went; a finding is a file under DIR/fuzz/findings, and the exit status is 1.
+Each target mutates valid files (ONNX's node tests, exported models, the texts of the
+tests and files that Binade ships) and the files of test/fuzz/Inputs. Inputs that reach new
+code are kept in DIR/fuzz/TARGET for the next run. The result of each target is printed. An
+input that crashes a reader is saved in DIR/fuzz/findings, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -124,9 +124,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
-    parser.add_argument("--runs", type=int, default=1_000_000, help="files per target")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/fuzz")
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="fuzzer (default: all)"
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=1_000_000,
+        help="inputs per target (default: 1000000)",
+    )
+    parser.add_argument(
+        "--build", type=pathlib.Path, default=ROOT / "build/fuzz", metavar="DIR",
+        help="build directory of the preset fuzz (default: build/fuzz)",
+    )  # fmt: skip
     args = parser.parse_args()
     if unknown := set(args.targets) - set(TARGETS):
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(TARGETS)}")

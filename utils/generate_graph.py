@@ -3,10 +3,10 @@
 
     generate_graph.py --seed 7 --ops 1000 --flavour layers -o graph.mlir
 
-`layers` stacks the usual layers of networks; `random` draws a graph without sense
-from every kind of op, where each value may be read by any later op. Seed, size
-and flavour determine the text. Time and memory are linear in the number of ops.
-A new op joins both flavours with a line in KINDS (graph_kinds.py) or LAYERS.
+`layers` stacks common layers of networks. `random` connects ops of all kinds at random, so
+that any later op may read a value. Seed, size and flavour determine the text. Time and
+memory are linear in the number of ops. A line in KINDS (graph_kinds.py) or LAYERS adds an
+op to both flavours.
 """
 
 from __future__ import annotations
@@ -176,10 +176,18 @@ def generate(seed: int, ops: int, flavour: str) -> Graph:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ops", type=int, default=100, help="about how many")
-    parser.add_argument("--flavour", choices=FLAVOURS, default="layers")
-    parser.add_argument("-o", "--output", type=argparse.FileType("w"), default="-")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument(
+        "--ops", type=int, default=100, help="approximate number of ops (default: 100)"
+    )
+    parser.add_argument(
+        "--flavour", choices=FLAVOURS, default="layers",
+        help="common layers, or random connections (default: layers)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=argparse.FileType("w"), default="-", metavar="FILE.mlir",
+        help="module to write (default: standard output)",
+    )  # fmt: skip
     args = parser.parse_args()
     generate(args.seed, args.ops, args.flavour).render(args.output)
     return 0

@@ -4,8 +4,8 @@
 Each row of TABLE approximates one function on one interval by a polynomial
 whose coefficients are exact in the working format. The Remez exchange finds
 the best real coefficients; they are then rounded one by one, lowest degree
-first, and the rest are fitted again to what the rounding left over, so the
-last coefficients repair the first. Prints C hexadecimal floats, lowest degree
+first; after each rounding the remaining coefficients are fitted again, so that they
+compensate the rounding error. Prints C hexadecimal floats, lowest degree
 first, and the largest weighted error as a power of two. Needs mpmath, numpy.
 
 Usage: utils/minimax.py [NAME...]

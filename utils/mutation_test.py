@@ -3,11 +3,11 @@
 
 usage: mutation_test.py [--list] [--only TEXT]... [--work DIR] [--no-baseline]
 
-Every entry of mutations.toml is a change of one line: a sign in an adjoint, a dropped
-cast, rounding toward zero. Each is made in a copy of the sources, which is built again
-with what it needs; then the quick tests run until one fails. A change that no test
-notices has survived: the exit status is 1, and a test is missing. An old text that does
-not stand exactly once in its file is an error before anything is built.
+Every entry of mutations.toml changes one line: the sign of an adjoint, a dropped cast,
+rounding toward zero. Each change is applied to a copy of the sources, the affected programs
+are rebuilt, and the quick tests run until one fails. A change that no test notices has
+survived, which means that a test is missing: the exit code is 1. If the old text of an
+entry does not occur exactly once in its file, the script fails before it builds.
 """
 
 from __future__ import annotations
@@ -151,18 +151,20 @@ class Copy:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--list", action="store_true", help="print the table and stop")
+    parser.add_argument(
+        "--list", action="store_true", help="print the mutations and exit"
+    )
     parser.add_argument(
         "--only", action="append", metavar="TEXT",
-        help="mutations that contain this text; may be given several times",
+        help="test only mutations that contain this text; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--work", default=ROOT / "build/mutation", type=pathlib.Path,
-        help="where the copy lives; kept for the next run",
+        help="folder of the copy, which the next run reuses (default: build/mutation)",
     )  # fmt: skip
     parser.add_argument(
         "--no-baseline", action="store_true",
-        help="skip the run that checks that the tests pass without a mutation",
+        help="do not check first that the tests pass without a mutation",
     )  # fmt: skip
     args = parser.parse_args()
     if problems := check_table(ROOT):

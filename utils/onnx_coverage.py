@@ -3,8 +3,9 @@
 
 usage: onnx_coverage.py
 
-Runs all of them on the reference interpreter, some minutes long. A result that is not the
-test's is an error: the page lists what Binade does not take, and why.
+Runs all node tests on the reference interpreter, which takes some minutes. The page lists the
+tests whose ops Binade does not import, and why. A result that differs from the test's is an
+error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes which inputs and outputs of ONNX ops have one element type, which types those may
-be, how many inputs and outputs a node has and which attributes, as rows of a C++ table:
-onnx_schemas.py OUT. The facts are those of the package `onnx`, whose schemas are the
-standard."""
+"""Writes a C++ table of the signatures of ONNX ops.
+
+usage: onnx_schemas.py OUT
+
+A row lists which inputs and outputs share an element type, which types are allowed, how many
+inputs and outputs a node has, and its attributes. The schemas are those of the package `onnx`.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the tests of a build and sums them up: lit, GoogleTest and pytest.
+"""Runs the lit, GoogleTest and pytest tests of a build and prints a summary.
 
-Every runner writes its log and its JUnit report to BUILD/check/, or --out. What failed is
-printed with its output, what was skipped with its reason, and the last line is
-`N passed, N failed, N skipped`. The exit status is 1 if anything failed or if
-nothing ran.
+Each runner writes its log and its JUnit report to BUILD/check/, or to --out. Failed tests are
+printed with their output, skipped tests with the reason, and the last line is
+`N passed, N failed, N skipped`. The exit code is 1 if a test failed or no test ran.
 """
 
 from __future__ import annotations
@@ -232,22 +231,24 @@ def print_skips(outcome: Outcome) -> None:
 def main() -> int:
     kinds = ["unit", "lit", "python"]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("build", help="the build directory, e.g. build/release")
+    parser.add_argument("build", help="build directory, such as build/release")
     parser.add_argument(
-        "--only", action="append", choices=kinds, help="run this kind only; repeatable"
+        "--only", action="append", choices=kinds, help="run only this kind; repeatable"
     )
     parser.add_argument(
-        "--filter", default="", help="run tests whose name contains this"
+        "--filter", default="", help="run only tests whose name contains this text"
     )
     parser.add_argument(
         "--out",
         type=pathlib.Path,
-        help="folder for logs and reports (default: BUILD/check)",
+        help="folder for logs and JUnit reports (default: BUILD/check)",
     )
-    parser.add_argument("--quick", action="store_true", help="leave out slow tests")
-    parser.add_argument("--nightly", action="store_true", help="add the longest tests")
+    parser.add_argument("--quick", action="store_true", help="skip slow tests")
     parser.add_argument(
-        "--limit", type=int, metavar="S", help="seconds after which a runner has hung"
+        "--nightly", action="store_true", help="also run the longest tests"
+    )
+    parser.add_argument(
+        "--limit", type=int, metavar="S", help="stop a runner after this many seconds"
     )
     args = parser.parse_args()
     args.only = args.only or kinds

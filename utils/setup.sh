@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the build and the tests need on Debian 12: packages by apt, then
-# the pinned Python packages into .venv/. Does nothing that is done already.
+# Installs the packages that the build and the tests need on Debian 12: system packages
+# by apt, then the pinned Python packages into .venv/. Skips what is installed already.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -23,20 +23,21 @@ usage() {
 usage: utils/setup.sh [--with torch] [--with peers] [--with wheel] [--with browser]
                       [--dry-run] [--help]
 
-Installs on Debian 12, each only where it is missing:
+Installs the packages that are missing on Debian 12, and prints what it does:
   by apt   ${packages[*]}
   by pip   python/requirements.txt, into .venv/
-and says what it does. Needs root or sudo only when an apt package is missing.
+Root or sudo is required only if an apt package is missing.
 
-  --with torch   also python/requirements-torch.txt: PyTorch for the CPU and
-                 what exports models with it, for binade.export, the benchmarks
-                 and the tests that compare with PyTorch
-  --with peers   also python/requirements-peers.txt: optimizers that one of the
-                 benchmarks compares with
-  --with wheel   also python/requirements-wheel.txt: what utils/build_wheel.sh needs
-  --with browser also chromium, by apt, and python/requirements-browser.txt: the
-                 tests that open the page of a sweep
-  --dry-run      only say what is missing; exit 1 if anything is
+  --with torch   also install python/requirements-torch.txt: PyTorch for the CPU and
+                 its ONNX exporter, for binade.export, the benchmarks and the tests
+                 that compare with PyTorch
+  --with peers   also install python/requirements-peers.txt: optimizers with which a
+                 benchmark compares Binade's
+  --with wheel   also install python/requirements-wheel.txt, for utils/build_wheel.sh
+  --with browser also install chromium, by apt, and python/requirements-browser.txt,
+                 for the tests that open the page of a sweep
+  --dry-run      only print what is missing; the exit code is 1 if anything is
+  --help         print this text and exit
 END
 }
 
