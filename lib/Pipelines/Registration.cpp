@@ -138,7 +138,8 @@ static std::string getPipelineName(CompilerPhase phase) {
 }
 
 static std::string getSummary(CompilerPhase phase) {
-  return getPhases()[static_cast<unsigned>(phase)].summary.str();
+  return "Run phase '" + getName(phase).str() + "', whose result is: " +
+         getPhases()[static_cast<unsigned>(phase)].summary.str();
 }
 
 /// Registers the pipeline of a phase; `fill` converts its options to those of

@@ -329,10 +329,10 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
-           "Most elements of a value that is not tiled, and of a tile. The target of the "
-           "module, if it has one, wins.">,
+           "Largest number of elements of a value that is not tiled, and of a tile. The limit "
+           "of the module's target, if it has one, has precedence.">,
     Option<"rows", "rows", "int64_t", /*default=*/"128",
-           "Fewest rows of a tile: matmuls with fewer rows are slow.">,
+           "Smallest number of rows of a tile, because matmuls with fewer rows are slow.">,
   ];
 }
 

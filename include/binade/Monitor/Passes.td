@@ -102,7 +102,7 @@ def InsertRequestedStatisticsPass : Pass<"binade-insert-requested-statistics", "
            "Requests, separated by ';', each as "
            "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N].">,
     Option<"optional", "optional", "std::string", /*default=*/"\"\"",
-           "Requests that may match no value.">,
+           "Requests in the same syntax that, unlike those in 'requests', may match no value.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }

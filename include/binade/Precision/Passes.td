@@ -67,10 +67,10 @@ def AssignPrecisionPass : Pass<"binade-assign-precision", "::mlir::ModuleOp"> {
     Option<"policy", "policy", "std::string", /*default=*/"\"fp32\"",
            "Name of a policy that Binade ships, or path of a policy file.">,
     Option<"ranges", "ranges", "std::string", /*default=*/"\"\"",
-           "File of the statistics that a run recorded, for rules that depend on them.">,
+           "File of the ranges of values that 'binade train --record' measured.">,
     ListOption<"states", "states", "std::string",
-               "Formats of optimizer states, each as FORMAT or GLOB:FORMAT; they win over "
-               "the policy.">,
+               "Formats of optimizer states, each as FORMAT or GLOB:FORMAT; they override the "
+               "policy's.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
@@ -285,8 +285,8 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"budget", "budget", "std::string", /*default=*/"",
-           "Most bytes that saved values may take, such as 24MiB, or a percentage of what "
-           "they take without a budget. Empty means no limit.">,
+           "Memory limit of the saved values, such as 24MiB, or a percentage of their size "
+           "without a limit, such as 60%. Empty means no limit.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }

@@ -70,8 +70,8 @@ def RecognizeCompositesPass
   let options = [
     Option<"dropped", "dropped", "bool", "false",
            "Visit only functions whose imported backward pass was removed by "
-           "binade-remove-imported-backward: values that it read may be intermediate values of "
-           "a composite now.">
+           "binade-remove-imported-backward, where values that only the backward pass read "
+           "no longer prevent the replacement.">
   ];
 }
 
