@@ -23,8 +23,7 @@ void SettingArguments::add(CLI::App &command) {
       ->check(number());
   command
       .add_option("--set", texts,
-                  "Value of a hyper-parameter of the optimizer, such as "
-                  "weight_decay=0.01")
+                  "Value of a hyper-parameter, such as weight_decay=0.01")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }

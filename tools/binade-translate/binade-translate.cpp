@@ -40,8 +40,7 @@ struct ImportFlags {
                                       "match as constants (repeatable)")};
   cl::list<std::string> train{
       "train", cl::cat(category), cl::value_desc("glob"),
-      cl::desc("Train the initializers whose names match, although the file "
-               "itself contains them (repeatable)")};
+      cl::desc("Also train the initializers whose names match (repeatable)")};
   cl::opt<bool> allowLinks{
       "allow-external-data-links", cl::cat(category),
       cl::desc("Read external data from files that are hard links, which have "

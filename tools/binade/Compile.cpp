@@ -127,7 +127,8 @@ void addCompile(CLI::App &app, Run &run) {
       "  binade compile step.mlir --from=assign -o step.bnd\n"
       "  binade compile model.onnx --target cuda:sm_90 -o gpu.bnd");
   auto self = std::make_shared<CompileCommand>();
-  self->import.add(*command, "ONNX file, or a module (.mlir)");
+  self->import.add(*command, "ONNX file, or a module (.mlir) that 'binade "
+                             "import' or 'binade compile --to' wrote");
   self->step.add(*command);
   self->output.add(*command);
   self->alarms.add(*command);

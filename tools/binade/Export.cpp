@@ -185,14 +185,14 @@ void addExport(CLI::App &app, Run &run) {
       ->type_name("NAME");
   command
       ->add_option("--fold", self->options.fold,
-                   "Parameters that were compiled into the step as constants; "
-                   "the same value as in training")
+                   "Initializers that were compiled into the step as constants "
+                   "by --fold; the same value as in training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       ->add_option("--train", self->options.train,
-                   "Initializers that were trained although the ONNX file "
-                   "itself contained them; the same value as in training")
+                   "Initializers that were trained by --train; the same value "
+                   "as in training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command

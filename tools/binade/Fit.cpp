@@ -299,10 +299,10 @@ void FitCommand::printJson(const std::vector<Row> &rows) const {
 }
 
 void addFit(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "fit",
-                           "Print which policies and formats of optimizer "
-                           "states fit into memory, without running the model");
+  CLI::App *command = ::binade::addCommand(
+      app, "fit",
+      "Find the largest batch, context and depth of a model that fit into "
+      "memory, for each policy and format of optimizer states");
   command->footer(
       "Examples:\n"
       "  binade fit model.onnx --memory 24GiB --dim batch=8\n"
@@ -313,8 +313,8 @@ void addFit(CLI::App &app, Run &run) {
   self->import.add(*command, "ONNX file");
   command
       ->add_option("--memory", self->memory,
-                   "Memory that a training step may use, such as 24GiB, 512MiB "
-                   "or 8e9 (bytes)")
+                   "Memory that a training step may take, such as 24GiB, "
+                   "512MiB or 8e9 (bytes)")
       ->required()
       ->type_name("SIZE");
   command

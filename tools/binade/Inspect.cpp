@@ -170,11 +170,13 @@ void addInspect(CLI::App &app, Run &run) {
                   "  binade inspect model.onnx --policy coat --ledger=paper\n"
                   "  binade inspect model.onnx --budget 24MiB --ledger=saved");
   auto self = std::make_shared<InspectCommand>();
-  self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
+  self->import.add(*command,
+                   "ONNX file, or a bundle that 'binade compile' wrote");
   self->step.add(*command);
   self->output.add(*command);
-  auto *json =
-      command->add_flag("--json", self->json, "Print the whole plan as JSON");
+  auto *json = command->add_flag(
+      "--json", self->json,
+      "Print the whole plan of the step (buffers, kernels, launches) as JSON");
   command
       ->add_flag(
           "--policy-text", self->policy,

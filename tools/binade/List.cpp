@@ -129,11 +129,10 @@ static void listTargets() {
 }
 
 void addList(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "list",
-                           "List policies, optimizers, formats, statistics, "
-                           "alarms, phases, targets or "
-                           "devices");
+  CLI::App *command = ::binade::addCommand(
+      app, "list",
+      "List the policies, optimizers, formats, statistics, alarms, compiler "
+      "phases, targets or devices that Binade has");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"

@@ -59,15 +59,15 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
       ->allow_extra_args(false);
   command
       .add_option("--train", options.train,
-                  "Initializers to train, by name, such as '*.bias', although "
-                  "the ONNX file itself contains them; those in external files "
-                  "are trained by default")
+                  "Initializers to train, by name, such as '*.bias', in "
+                  "addition to those that the file's metadata list or, without "
+                  "metadata, that are stored externally")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
       .add_option("--fold", options.fold,
-                  "Parameters not to train, by name, that are compiled into "
-                  "the step as constants")
+                  "Initializers to compile into the step as constants, by "
+                  "name; they are neither trained nor part of the state")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
@@ -398,7 +398,7 @@ bool StepArguments::namesPolicy() const {
 void OutputArguments::add(CLI::App &command) {
   ::binade::addDiagnosticFormat(command, format);
   command.add_flag("--timing", timing,
-                   "Print how long each phase of the compiler took");
+                   "Print how many seconds each phase of the compiler took");
 }
 
 void addReportFormat(CLI::App &app, ReportFormat &format) {

@@ -141,7 +141,8 @@ void addTrain(CLI::App &app, Run &run) {
       "--steps 1000 \\\n"
       "      --out watched --alarms all --on-alarm switch:bf16-amp");
   auto self = std::make_shared<TrainCommand>();
-  self->import.add(*command, "ONNX file, or a bundle of 'binade compile'");
+  self->import.add(*command,
+                   "ONNX file, or a bundle that 'binade compile' wrote");
   self->step.add(*command);
   self->output.add(*command);
   ::binade::addDevice(*command, self->device);

@@ -222,7 +222,8 @@ void addVerify(CLI::App &app, Run &run) {
       "interpreter's.\n"
       "The exit code is 1 if a difference was found.");
   auto self = std::make_shared<VerifyCommand>();
-  command->add_option("bundle", self->bundle, "Bundle of 'binade compile'")
+  command
+      ->add_option("bundle", self->bundle, "Bundle that 'binade compile' wrote")
       ->required()
       ->type_name("BUNDLE");
   auto check = [](const std::string &text) -> std::string {
@@ -277,8 +278,8 @@ void addVerify(CLI::App &app, Run &run) {
       ->type_name("FILE.safetensors");
   command
       ->add_option("--threads", self->options.threads,
-                   "Threads of the CPU for the expected results; by default "
-                   "one per core")
+                   "Threads of library calls on the CPU; by default the number "
+                   "in the bundle")
       ->check(::binade::integer<unsigned>(1, ::binade::plan::kMaxThreads));
   command->add_flag("--json", self->json, "Print the report as JSON");
   ::binade::addDiagnosticFormat(*command, self->form);
