@@ -248,13 +248,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="*", help="of the stored models; all")
-    parser.add_argument("--made", type=pathlib.Path, help="where made models go")
-    parser.add_argument("--big", help="a stored model without weights")
-    parser.add_argument("--repeat", type=int, default=5, help="of --big")
+    parser.add_argument(
+        "folders", nargs="*", help="folders of stored models (default: all)"
+    )
+    parser.add_argument(
+        "--made", type=pathlib.Path, help="folder for the models that scripts export"
+    )
+    parser.add_argument("--big", help="name of a stored model without weights")
+    parser.add_argument(
+        "--repeat", type=int, default=5, help="runs of --big (default: 5)"
+    )
     parser.add_argument("--skip-runs", action="store_true", help="only convert --big")
-    parser.add_argument("--json", type=pathlib.Path, help="where all numbers go")
-    parser.add_argument("--tools", nargs="*", choices=list(PEERS), help="peers; all")
+    parser.add_argument("--json", type=pathlib.Path, help="file for all results")
+    parser.add_argument(
+        "--tools", nargs="*", choices=list(PEERS), help="converters (default: all)"
+    )
     arguments = parser.parse_args()
     tools = choose_tools(arguments.tools)
     with tempfile.TemporaryDirectory() as folder:

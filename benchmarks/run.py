@@ -40,13 +40,15 @@ def main() -> None:
     parser.add_argument(
         "what",
         nargs="*",
-        help="char-gpt, cut, fp8, quantize, adamw, states, optimizers, "
-        "statistics, compile",
+        help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
+        "optimizers, statistics, compile (default: all)",
     )
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument(
+        "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"
+    )
     parser.add_argument("--model", type=pathlib.Path, help="ONNX file for 'compile'")
     parser.add_argument(
-        "--autotune", action="store_true", help="compare with max-autotune too"
+        "--autotune", action="store_true", help="also compare with max-autotune"
     )
     arguments = parser.parse_args()
     import adamw

@@ -38,12 +38,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", metavar="NAME", help="; ".join(EXPERIMENTS))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "what", nargs="*", metavar="NAME", help=f"experiments: {', '.join(EXPERIMENTS)}"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="seeds per setting (default: 3)"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)),
-                        help="runs at a time")  # fmt: skip
+                        help="runs at the same time (default: one per core)")  # fmt: skip
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/results",
-                        help="directory of data and results")  # fmt: skip
+                        help="folder of data and results (default: build/results)")  # fmt: skip
     arguments = parser.parse_args()
     unknown = [name for name in arguments.what if name not in EXPERIMENTS]
     if unknown:

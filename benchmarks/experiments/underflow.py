@@ -154,13 +154,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--regime", choices=REGIMES)
-    parser.add_argument("--policy", default="fp16-amp", help="name, or a .yaml file")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--all", action="store_true", help="all runs, and the pictures")
-    parser.add_argument("--seeds", type=int, default=3, help="of --all")
+    parser.add_argument(
+        "--regime", choices=REGIMES, help="steps, learning rate, start and hard batches"
+    )
+    parser.add_argument(
+        "--policy", default="fp16-amp", help="policy: a name, or a .yaml file"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("--all", action="store_true", help="make all runs and pictures")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="seeds of --all (default: 3)"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/underflow",
-                        help="directory of data and runs")  # fmt: skip
+                        help="folder of data and runs (default: build/underflow)")  # fmt: skip
     arguments = parser.parse_args()
     if arguments.all == bool(arguments.regime):
         parser.error("either --regime or --all is required")

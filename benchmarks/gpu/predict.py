@@ -122,9 +122,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=pathlib.Path, default=report.RESULTS)
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=report.RESULTS, help="folder of results"
+    )
     parser.add_argument("--tiny", action="store_true", help="small sizes, for tests")
-    parser.add_argument("--only", help="names of rows, with commas between them")
+    parser.add_argument("--only", help="rows to predict: names separated by commas")
     arguments = parser.parse_args()
     sizes = TINY if arguments.tiny else Sizes()
     wanted = arguments.only.split(",") if arguments.only else None

@@ -217,14 +217,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="all unless named")
-    parser.add_argument("--out", type=pathlib.Path, default=FOLDER)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="parts (default: all)")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=FOLDER, help="folder to write"
+    )
     parser.add_argument(
         "--tiny", action="store_true",
-        help="sizes that the simulated driver can do, and the kernels' IR for it",
+        help="small sizes for the simulated driver, and the IR of kernels that it needs",
     )  # fmt: skip
     parser.add_argument(
-        "--only", metavar="NAME,...", help="rows, models and bundles of these names"
+        "--only", metavar="NAME,...", help="only these rows, models and bundles"
     )
     arguments = parser.parse_args()
     wanted = Wanted(arguments.only)

@@ -201,12 +201,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="all that were prepared unless named"
+        "parts", nargs="*", metavar="PART", help="parts (default: all prepared ones)"
     )
-    parser.add_argument("--artifacts", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--out", type=pathlib.Path, default=report.RESULTS)
     parser.add_argument(
-        "--time", type=float, default=1, help="times what parts may take"
+        "--artifacts", type=pathlib.Path, default=FOLDER, help="what prepare.sh wrote"
+    )
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=report.RESULTS, help="folder of results"
+    )
+    parser.add_argument(
+        "--time", type=float, default=1, help="factor for the time limits of parts"
     )
     made = parser.parse_args(arguments)
     unknown = [name for name in made.parts if name not in PARTS]

@@ -30,8 +30,16 @@ def main() -> None:
     from binade import data
 
     parser = argparse.ArgumentParser(description="Prepare the data of the char-GPT.")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--held-out", type=float, default=HELD_OUT, metavar="PART")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+    )
+    parser.add_argument(
+        "--held-out",
+        type=float,
+        default=HELD_OUT,
+        metavar="PART",
+        help="fraction of the text to hold out (default: 0.1)",
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "train.safetensors"

@@ -21,7 +21,9 @@ def main() -> None:
     from binade import safetensors
 
     parser = argparse.ArgumentParser(description="Prepare the data of the ResNet.")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     digits = np.load(HERE / "digits.npz")

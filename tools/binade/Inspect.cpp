@@ -174,9 +174,10 @@ void addInspect(CLI::App &app, Run &run) {
                    "ONNX file, or a bundle that 'binade compile' wrote");
   self->step.add(*command);
   self->output.add(*command);
-  auto *json = command->add_flag(
-      "--json", self->json,
-      "Print the whole plan of the step (buffers, kernels, launches) as JSON");
+  auto *json =
+      command->add_flag("--json", self->json,
+                        "Print JSON: the whole plan of the step, or the values "
+                        "that --ledger=saved or --ledger=paper counts");
   command
       ->add_flag(
           "--policy-text", self->policy,
