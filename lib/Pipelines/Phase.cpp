@@ -6,19 +6,24 @@
 using namespace mlir::binade;
 
 static constexpr PhaseDescription kPhases[] = {
-    {CompilerPhase::Import, "import", "the forward graph as binade ops"},
-    {CompilerPhase::Autodiff, "autodiff", "forward and backward"},
+    {CompilerPhase::Import, "import",
+     "the forward graph as ops of the binade dialect"},
+    {CompilerPhase::Autodiff, "autodiff", "the forward and the backward pass"},
     {CompilerPhase::Optimizer, "optimizer",
      "a whole training step in f32, the reference of all later phases"},
-    {CompilerPhase::Assign, "assign", "formats as decisions on the ops"},
+    {CompilerPhase::Assign, "assign",
+     "the format of each value, as an attribute of its op"},
     {CompilerPhase::Materialize, "materialize",
-     "formats as types, casts and loss scaling as ops"},
+     "the formats as types of values, with ops for casts and loss scaling"},
     {CompilerPhase::Programs, "programs",
-     "the other programs: accumulation over batches and evaluation"},
+     "functions for accumulation over batches and for evaluation, in addition "
+     "to the step"},
     {CompilerPhase::Monitor, "monitor",
-     "requested statistics of values, as ops"},
-    {CompilerPhase::Kernels, "kernels", "launches, library calls and kernels"},
-    {CompilerPhase::Plan, "plan", "buffers and records, as JSON"},
+     "ops that compute the requested statistics of values"},
+    {CompilerPhase::Kernels, "kernels",
+     "kernels, their launches, and library calls"},
+    {CompilerPhase::Plan, "plan",
+     "the plan as JSON: buffers, kernel launches and library calls"},
     {CompilerPhase::Target, "target", "a bundle with machine code"},
 };
 

@@ -78,13 +78,13 @@ static void listFormats() {
 
 /// Lists kinds of values, then statistics, each with a description.
 static void listStatistics() {
-  llvm::outs() << "kinds of values; * is all of them\n";
+  llvm::outs() << "kinds of values; * means all kinds\n";
   for (const WatchedKindInfo &kind : getWatchedKinds())
     llvm::outs() << "  " << llvm::left_justify(kind.name, 17) << kind.summary
                  << "\n";
-  llvm::outs()
-      << "\nstatistics of n elements x; (FORMAT) is that of the value, "
-         "or what it is rounded to\n";
+  llvm::outs() << "\n"
+                  "statistics of n elements x; (FORMAT) is the value's format, "
+                  "or the one to which it is rounded\n";
   for (const StatisticInfo &statistic : getStatistics()) {
     std::string name = statistic.name.str();
     if (statistic.hasFormat)
@@ -107,11 +107,11 @@ static void listAlarms() {
       llvm::outs() << "  " << llvm::left_justify(what, 10) << text << "\n";
     };
     print("watches", readsOnlyMetrics(rule)
-                         ? "metrics alone; on unless --alarms off"
+                         ? "metrics only; on by default, unless --alarms off"
                          : "'" + llvm::join(rule.watch, "', '") + "'");
     if (!rule.watchByDefault.empty())
-      print("unasked", "'" + llvm::join(rule.watchByDefault, "', '") +
-                           "'; on unless --alarms off");
+      print("default", "'" + llvm::join(rule.watchByDefault, "', '") +
+                           "', unless --alarms off");
     print("value", rule.value);
     print("when", rule.when);
     print("remedy", rule.remedy);
