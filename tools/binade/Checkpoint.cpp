@@ -218,7 +218,7 @@ void addCheckpoint(CLI::App &app, Run &run) {
       ->required()
       ->type_name("STEP.bnd");
   part->add_option("-o,--out", self->out,
-                   "Directory to create for the new run, which 'binade train "
+                   "Directory to write the new run to, which 'binade train "
                    "--resume' continues")
       ->required()
       ->type_name("RUN");
