@@ -13,7 +13,7 @@ import sys
 
 INCLUDE = re.compile(r'^[ \t]*#?[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 COMPILER = re.compile(r"^(mlir|mlir-c|llvm|llvm-c|clang|clang-c)/")
-KINDS = ("plain", "shared", "station", "top")
+KINDS = ("plain", "shared", "phase", "top")
 
 
 @dataclasses.dataclass
@@ -40,8 +40,8 @@ def read_layers(path: pathlib.Path, errors: list[str]) -> dict[str, Layer]:
         for below in tail.split():
             if below not in layers:
                 errors.append(f"{where}: {folder} names {below}, not in a line above")
-            elif layers[below].kind == "station":
-                errors.append(f"{where}: {folder} names {below}, which is a station")
+            elif layers[below].kind == "phase":
+                errors.append(f"{where}: {folder} names {below}, which is a phase")
             elif kind == "plain" and layers[below].kind != "plain":
                 errors.append(f"{where}: {folder} is plain, but {below} needs MLIR")
         layers[folder] = Layer(kind, {folder, *tail.split()})

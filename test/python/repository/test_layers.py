@@ -73,7 +73,7 @@ def test_a_violated_layer_is_found(tmp_path, name, text, expected):
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ("station A:\nstation B: A\n", "layers.txt:2: B names A, which is a station"),
+        ("phase A:\nphase B: A\n", "layers.txt:2: B names A, which is a phase"),
         ("shared A: B\nshared B:\n", "layers.txt:1: A names B, not in a line above"),
         ("shared A:\nplain B: A\n", "layers.txt:2: B is plain, but A needs MLIR"),
         ("shared A:\nplain A:\n", "layers.txt:2: A stands here twice"),
