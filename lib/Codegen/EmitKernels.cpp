@@ -77,7 +77,7 @@ static void addExpansions(OpPassManager &passes,
   passes.addPass(createCSEPass());
   passes.addPass(createExpandMathPass());
   ExpandFloatCastsPassOptions casts;
-  casts.keep.assign(instructions.begin(), instructions.end());
+  casts.keepFormats.assign(instructions.begin(), instructions.end());
   passes.addPass(createExpandFloatCastsPass(std::move(casts)));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());

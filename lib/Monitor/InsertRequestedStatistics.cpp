@@ -172,7 +172,7 @@ struct InsertRequestedStatisticsPass
         texts.push_back({text, origin});
     };
     add(requests, {"--stats", true});
-    add(optional, {"'watch' of an alarm", false});
+    add(optionalRequests, {"'watch' of an alarm", false});
     if (auto ofPolicy = module->getAttrOfType<ArrayAttr>(kStatisticsAttr))
       for (StringRef text : ofPolicy.getAsValueRange<StringAttr>())
         texts.push_back({text, {"'statistics' of the policy", true}});

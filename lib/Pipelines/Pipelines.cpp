@@ -47,7 +47,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     // Without the backward pass, intermediate values of composites have no
     // other users.
     pm.addNestedPass<func::FuncOp>(
-        createRecognizeCompositesPass({.dropped = true}));
+        createRecognizeCompositesPass({.afterRemovedBackward = true}));
     break;
   case CompilerPhase::Autodiff:
     if (options.stableEmbedding)

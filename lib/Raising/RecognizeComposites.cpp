@@ -24,8 +24,8 @@ struct RecognizeCompositesPass
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     // `kBackwardAttr` marks a function without its imported backward pass.
-    if (!dropped || (function.getSymName() == kForwardName &&
-                     function->hasAttr(kBackwardAttr)))
+    if (!afterRemovedBackward || (function.getSymName() == kForwardName &&
+                                  function->hasAttr(kBackwardAttr)))
       recognizeComposites(function);
   }
 };

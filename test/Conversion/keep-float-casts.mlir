@@ -1,8 +1,8 @@
-// RUN: binade-opt %s --binade-expand-float-casts=keep=bf16,f8E4M3FN --cse --split-input-file | FileCheck %s
+// RUN: binade-opt %s --binade-expand-float-casts=keep-formats=bf16,f8E4M3FN --cse --split-input-file | FileCheck %s
 // RUN: binade-opt %s --binade-expand-float-casts --canonicalize --split-input-file | FileCheck %s --check-prefix=ALL
-// RUN: not binade-opt %s --binade-expand-float-casts=keep=i8 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not binade-opt %s --binade-expand-float-casts=keep-formats=i8 2>&1 | FileCheck %s --check-prefix=NONE
 
-// NONE: error: expected option `keep` to name float formats, got 'i8'
+// NONE: error: expected option `keep-formats` to name float formats, got 'i8'
 
 // Casts that the target has instructions for stay: rounding to its formats, and widening
 // its 8-bit formats and bf16.

@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --binade-tile-rows="elements=64 rows=4" \
+// RUN: binade-opt %s --split-input-file --binade-tile-rows="max-elements=64 min-rows=4" \
 // RUN: | FileCheck %s
 
 // Logits of 16 rows and 32 classes are computed in tiles of 4 rows, forward and

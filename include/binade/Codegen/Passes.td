@@ -230,7 +230,7 @@ def ExpandFloatCastsPass : Pass<"binade-expand-float-casts"> {
     Preserves: every value, except for the payload of NaNs.
   }];
   let options = [
-      ListOption<"keep", "keep", "std::string",
+      ListOption<"keepFormats", "keep-formats", "std::string",
                  "Formats that the target itself converts from and to f32, such as bf16 "
                  "or f8E4M3FN.">];
   let dependentDialects = ["::mlir::arith::ArithDialect",

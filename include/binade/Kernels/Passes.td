@@ -296,7 +296,7 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     Example:
 
     ```mlir
-    // Before: --binade-tile-rows="elements=64 rows=4"
+    // Before: --binade-tile-rows="max-elements=64 min-rows=4"
     func.func @step(%h: tensor<16x8xf32>, %w: tensor<8x32xf32>) -> tensor<16x8xf32> {
       %logits = binade.matmul %h, %w : (tensor<16x8xf32>, tensor<8x32xf32>) -> tensor<16x32xf32>
       %e = binade.exp %logits : (tensor<16x32xf32>) -> tensor<16x32xf32>
@@ -328,10 +328,10 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     change.
   }];
   let options = [
-    Option<"elements", "elements", "int64_t", /*default=*/"1 << 22",
+    Option<"maxElements", "max-elements", "int64_t", /*default=*/"1 << 22",
            "Largest number of elements of a value that is not tiled, and of a tile. The limit "
            "of the module's target, if it has one, has precedence.">,
-    Option<"rows", "rows", "int64_t", /*default=*/"128",
+    Option<"minRows", "min-rows", "int64_t", /*default=*/"128",
            "Smallest number of rows of a tile, because matmuls with fewer rows are slow.">,
   ];
 }

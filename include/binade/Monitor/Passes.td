@@ -101,7 +101,7 @@ def InsertRequestedStatisticsPass : Pass<"binade-insert-requested-statistics", "
     Option<"requests", "requests", "std::string", /*default=*/"\"\"",
            "Requests, separated by ';', each as "
            "KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N].">,
-    Option<"optional", "optional", "std::string", /*default=*/"\"\"",
+    Option<"optionalRequests", "optional-requests", "std::string", /*default=*/"\"\"",
            "Requests in the same syntax that, unlike those in 'requests', may match no value.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];

@@ -68,7 +68,7 @@ def RecognizeCompositesPass
     The location of the new op lists all nodes that it replaces, the last one first.
   }];
   let options = [
-    Option<"dropped", "dropped", "bool", "false",
+    Option<"afterRemovedBackward", "after-removed-backward", "bool", "false",
            "Visit only functions whose imported backward pass was removed by "
            "binade-remove-imported-backward, where values that only the backward pass read "
            "no longer prevent the replacement.">

@@ -164,12 +164,12 @@ struct ExpandFloatCastsPass
   using Base::Base;
   LogicalResult initialize(MLIRContext *context) override {
     SmallVector<Type> kept;
-    for (const std::string &name : keep) {
+    for (const std::string &name : keepFormats) {
       auto type = dyn_cast_or_null<FloatType>(parseType(name, context));
       if (!type)
         return emitError(UnknownLoc::get(context))
-               << "expected option `keep` to name float formats, got '" << name
-               << "'";
+               << "expected option `keep-formats` to name float formats, got '"
+               << name << "'";
       kept.push_back(type);
     }
     RewritePatternSet set(context);

@@ -27,12 +27,12 @@ class Tiler {
 public:
   explicit Tiler(const RowRegion &region) : region(region) {}
 
-  /// Splits the large value into pieces of at most `elements` elements, but at
-  /// least `rows` rows. Returns false if this is one piece.
-  bool tile(int64_t elements, int64_t rows);
+  /// Splits the large value into pieces of at most `maxElements` elements,
+  /// but at least `minRows` rows. Returns false if this is one piece.
+  bool tile(int64_t maxElements, int64_t minRows);
 
 private:
-  int64_t countPieces(int64_t elements, int64_t rows) const;
+  int64_t countPieces(int64_t maxElements, int64_t minRows) const;
   void findOperands();
   TileYield build(ImplicitLocOpBuilder &b, ValueRange pieces);
   void replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results);
@@ -43,14 +43,15 @@ private:
   SmallVector<Value> joined, added; ///< Results.
 };
 
-int64_t Tiler::countPieces(int64_t elements, int64_t rows) const {
+int64_t Tiler::countPieces(int64_t maxElements, int64_t minRows) const {
   RankedTensorType type = getTensor(region.getLarge());
   int64_t size = type.getNumElements();
   int64_t length = region.getLength().value_or(1);
   int64_t most = std::min(length, size / type.getShape().back() /
-                                      std::max<int64_t>(rows, 1));
+                                      std::max<int64_t>(minRows, 1));
   int64_t found = 1;
-  for (int64_t pieces = 1; pieces <= most && size / found > elements; ++pieces)
+  for (int64_t pieces = 1; pieces <= most && size / found > maxElements;
+       ++pieces)
     if (length % pieces == 0)
       found = pieces;
   return found;
@@ -69,8 +70,8 @@ void Tiler::findOperands() {
   }
 }
 
-bool Tiler::tile(int64_t elements, int64_t rows) {
-  count = countPieces(elements, rows);
+bool Tiler::tile(int64_t maxElements, int64_t minRows) {
+  count = countPieces(maxElements, minRows);
   if (count == 1)
     return false;
   findOperands();
@@ -137,7 +138,7 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation())) {
       TargetAttr target = getTarget(program);
-      tile(program, target ? target.getPiece() : elements);
+      tile(program, target ? target.getPiece() : maxElements);
     }
   }
 
@@ -167,7 +168,7 @@ private:
       if (!region.grow())
         continue;
       SmallVector<Operation *> old(region.getOps());
-      if (Tiler(region).tile(most, rows))
+      if (Tiler(region).tile(most, minRows))
         replaced.insert_range(old);
     }
   }

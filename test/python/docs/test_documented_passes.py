@@ -3,7 +3,7 @@
 The description of every pass has at least one example, two blocks fenced as ```mlir: the
 module before the pass, which starts with the line `// Before`, and the module after it,
 which starts with `// After`. A pass that needs options has them in the first line:
-`// Before: --binade-tile-rows="rows=4"`. Both sides are parsed and printed again before
+`// Before: --binade-tile-rows="min-rows=4"`. Both sides are parsed and printed again before
 they are compared, so that names of values and line breaks do not matter. Attributes of the
 module are compared where the second block writes the module.
 """

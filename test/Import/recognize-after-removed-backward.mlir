@@ -1,4 +1,4 @@
-// RUN: binade-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(binade-recognize-composites{dropped}))' | FileCheck %s
+// RUN: binade-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(binade-recognize-composites{after-removed-backward}))' | FileCheck %s
 
 // The backward pass that read intermediate values was removed.
 
