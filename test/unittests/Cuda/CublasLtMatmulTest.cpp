@@ -1,4 +1,4 @@
-//===- ProductTest.cpp - Matmuls by cuBLASLt ------------------------------===//
+//===- CublasLtMatmulTest.cpp - Matmuls by cuBLASLt -----------------------===//
 // These tests do not depend on the device.
 //===----------------------------------------------------------------------===//
 
@@ -8,10 +8,10 @@ using namespace binade;
 using namespace binade::cuda;
 
 namespace {
-struct ProductTest : CublasLtDevice {};
+struct CublasLtMatmulTest : CublasLtDevice {};
 } // namespace
 
-TEST_F(ProductTest, MultipliesAllTypesAndLayouts) {
+TEST_F(CublasLtMatmulTest, MultipliesAllTypesAndLayouts) {
   struct Types {
     DType in, out;
   };
@@ -34,7 +34,7 @@ TEST_F(ProductTest, MultipliesAllTypesAndLayouts) {
       }
 }
 
-TEST_F(ProductTest, MultipliesBatchesWithStridesAndAccumulates) {
+TEST_F(CublasLtMatmulTest, MultipliesBatchesWithStridesAndAccumulates) {
   MatmulProblem p;
   p.m = 3;
   p.n = 4;
@@ -53,7 +53,7 @@ TEST_F(ProductTest, MultipliesBatchesWithStridesAndAccumulates) {
   check(p, lhs, rhs, expected, {}, old.bytes);
 }
 
-TEST_F(ProductTest, MultipliesFp8WithTensorScales) {
+TEST_F(CublasLtMatmulTest, MultipliesFp8WithTensorScales) {
   constexpr DType e4m3 = DType::F8_E4M3, e5m2 = DType::F8_E5M2;
   struct Types {
     DType lhs, rhs, out;
@@ -87,7 +87,7 @@ TEST_F(ProductTest, MultipliesFp8WithTensorScales) {
   }
 }
 
-TEST_F(ProductTest, Fp8Saturates) {
+TEST_F(CublasLtMatmulTest, Fp8Saturates) {
   MatmulProblem p =
       makeFp8(DType::F8_E4M3, DType::F8_E4M3, DType::F8_E4M3, 1, 16, 16);
   Codes ones = {std::vector<double>(256, 1), std::string(256, '\x38')};
@@ -101,7 +101,7 @@ TEST_F(ProductTest, Fp8Saturates) {
   EXPECT_EQ(get(amax, 1)[0], 16000.0f);
 }
 
-TEST_F(ProductTest, MultipliesFp8WithBlockScales) {
+TEST_F(CublasLtMatmulTest, MultipliesFp8WithBlockScales) {
   constexpr ScaleMode vectors = ScaleMode::Vec128,
                       blocks = ScaleMode::Block128x128;
   struct Case {
