@@ -22,9 +22,10 @@ void refuse(func::FuncOp function) {
   SmallVector<Port> outputs = getResults(function, Role::Output);
   InFlightDiagnostic error = function.emitError();
   if (std::optional<Port> loss = findResult(function, Role::Output, "loss"))
-    error << "has no loss: output 'loss' has to be one floating-point number, "
-             "it is "
-          << function.getResultTypes()[loss->index];
+    error
+        << "has no loss: output 'loss' has to have one floating-point element, "
+           "but its type is "
+        << function.getResultTypes()[loss->index];
   else
     error << "has no loss: none of its outputs is called 'loss'";
   Diagnostic &note = error.attachNote();

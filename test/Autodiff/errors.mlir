@@ -18,7 +18,7 @@ func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.rol
 
 // -----
 
-// expected-error@+2 {{has no loss: output 'loss' has to be one floating-point number, it is 'tensor<8xf32>'}}
+// expected-error@+2 {{has no loss: output 'loss' has to have one floating-point element, but its type is 'tensor<8xf32>'}}
 // expected-note@+1 {{; outputs are 'loss' 'tensor<8xf32>', 'y' 'tensor<8xf32>'}}
 func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<8xf32> {binade.name = "loss", binade.role = #binade.role<output>},

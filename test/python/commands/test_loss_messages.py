@@ -40,7 +40,7 @@ def test_a_loss_must_be_a_float_scalar(folder, output, type_):
     model = write(
         folder / "m.onnx", body, output=output, weights=weights, trainable=["w"]
     )
-    found = "'loss' has to be one floating-point number, it is"
+    found = "'loss' has to have one floating-point element, but its type is"
     check(train(model), 3, found, type_, "--loss-output NAME")
     found = "'loss' has to have one floating-point element, but its type is"
     check(train(model, "--loss-output", "loss"), 3, found, type_)
