@@ -1,0 +1,95 @@
+//===- GpuCosts.h - Predicted times on a GPU --------------------*- C++ -*-===//
+//
+// How long matmuls and passes over memory take on a GPU, from rates that were
+// measured on it (lib/Costs/Chips). Passes that choose between ways to compute
+// a value on a GPU compare these times.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_COSTS_GPUCOSTS_H
+#define BINADE_COSTS_GPUCOSTS_H
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/SmallVector.h"
+#include <string>
+#include <vector>
+
+namespace mlir::binade {
+
+/// A matmul of an m x k by a k x n matrix, `batch` times.
+struct MatmulShape {
+  int64_t m = 1, n = 1, k = 1, batch = 1;
+  /// Bytes of an element of the operands (1, 2 or 4), and of the result.
+  unsigned bytes = 2;
+  unsigned outBytes = 2;
+  /// Whether the products are added to what the result holds.
+  bool accumulates = false;
+};
+
+/// What tiles of a matmul take: operations per second of the whole GPU in large
+/// tiles, seconds from one wave of tiles to the next, seconds to start, and how
+/// much of its rate a tile loses, in elements of its sides.
+struct MatmulLaw {
+  double rate = 0, wave = 0, start = 0, edge = 0;
+};
+
+/// What results in f32 cost: the share of the time to write them that is not
+/// hidden, and bytes per second of reading what is added to.
+struct MatmulEpilogue {
+  double exposed = 0, accumulateRate = 0;
+};
+
+/// The microseconds of a measured matmul with a 16-bit result.
+struct MeasuredMatmul {
+  int64_t m = 0, n = 0, k = 0;
+  int64_t bytes = 2;
+  double us = 0;
+};
+
+/// The rates of a GPU, as a file of lib/Costs/Chips has them.
+struct GpuRates {
+  std::string name;
+  int64_t multiprocessors = 0;
+  /// Seconds from a kernel of a graph to the next one, if both do nothing.
+  double start = 0;
+  /// Bytes per second that large kernels read and write in memory.
+  double memory = 0;
+  /// The laws for operands of 16, 8 and 32 bits.
+  MatmulLaw bf16, fp8, f32;
+  MatmulEpilogue epilogue;
+  std::vector<MeasuredMatmul> matmuls;
+};
+
+/// Predicts times on one GPU.
+class GpuCosts {
+public:
+  /// Returns the costs of `chip`, such as "sm_90", or null if no file has them.
+  static const GpuCosts *find(StringRef chip, MLIRContext *context);
+
+  explicit GpuCosts(GpuRates rates);
+
+  const GpuRates &getRates() const { return rates; }
+
+  /// Returns the seconds of a matmul by NVIDIA's library: what the law of its
+  /// tiles says, times what measured matmuls of similar shapes took in
+  /// proportion to it.
+  double predictMatmul(const MatmulShape &shape) const;
+
+  /// Returns the seconds of a kernel that only reads and writes `bytes`.
+  double predictPass(double bytes) const {
+    return rates.start + bytes / rates.memory;
+  }
+
+private:
+  const MatmulLaw &getLaw(unsigned bytes) const;
+  double applyLaw(const MatmulShape &shape) const;
+  double correct(const MatmulShape &shape) const;
+
+  GpuRates rates;
+  /// For each measured matmul, the logarithm of its time over that of the law.
+  std::vector<double> corrections;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_COSTS_GPUCOSTS_H

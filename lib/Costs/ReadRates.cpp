@@ -1,0 +1,97 @@
+//===- ReadRates.cpp - Files of the rates of GPUs -------------------------===//
+
+#include "binade/Config/DataFiles.h"
+#include "binade/Costs/GpuCosts.h"
+#include "llvm/ADT/StringMap.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace mlir::binade {
+const DataFiles &getChipFiles();
+} // namespace mlir::binade
+
+static YamlSchema<double> rate() {
+  return yamlNumber(0, std::numeric_limits<double>::infinity());
+}
+
+static YamlSchema<MatmulLaw> lawSchema() {
+  return yamlMapping<MatmulLaw>(
+      "the law of a matmul",
+      {yamlKey("rate", "Operations per second of the GPU in large tiles",
+               &MatmulLaw::rate, rate()),
+       yamlKey("wave", "Seconds from one wave of tiles to the next",
+               &MatmulLaw::wave, rate()),
+       yamlKey("start", "Seconds to start", &MatmulLaw::start, rate()),
+       yamlKey("edge", "Loss of rate of a tile, in elements of its sides",
+               &MatmulLaw::edge, rate())});
+}
+
+static YamlSchema<MatmulEpilogue> epilogueSchema() {
+  return yamlMapping<MatmulEpilogue>(
+      "the epilogue of a matmul",
+      {yamlKey("exposed", "Share of the time to write f32 that is not hidden",
+               &MatmulEpilogue::exposed, yamlShare()),
+       yamlKey("accumulate_rate", "Bytes per second of reading the addend",
+               &MatmulEpilogue::accumulateRate, rate())});
+}
+
+static YamlSchema<MeasuredMatmul> measuredSchema() {
+  return yamlMapping<MeasuredMatmul>(
+      "a measured matmul",
+      {yamlKey("m", "Rows of the result", &MeasuredMatmul::m, yamlCount(1)),
+       yamlKey("n", "Columns of the result", &MeasuredMatmul::n, yamlCount(1)),
+       yamlKey("k", "Contracted elements", &MeasuredMatmul::k, yamlCount(1)),
+       yamlKey("bytes", "Bytes of an element of the operands",
+               &MeasuredMatmul::bytes, yamlCount(1)),
+       yamlKey("us", "Microseconds", &MeasuredMatmul::us, rate())});
+}
+
+static YamlSchema<GpuRates> ratesSchema() {
+  auto check = [](YamlReader &reader, YamlReader::Node &node, GpuRates &rates) {
+    bool isWhole = rates.multiprocessors && rates.start > 0 &&
+                   rates.memory > 0 && rates.bf16.rate > 0 &&
+                   rates.fp8.rate > 0 && rates.f32.rate > 0 &&
+                   rates.epilogue.accumulateRate > 0;
+    return isWhole ? success()
+                   : reader.error(node, "expected all rates of a GPU");
+  };
+  return yamlMapping<GpuRates>(
+      "the rates of a GPU",
+      {yamlKey("name", "The GPU", &GpuRates::name, yamlString()),
+       yamlKey("multiprocessors", "How many it has", &GpuRates::multiprocessors,
+               yamlCount(1)),
+       yamlKey("start", "Seconds of an empty kernel in a graph",
+               &GpuRates::start, rate()),
+       yamlKey("memory", "Bytes per second, read and written",
+               &GpuRates::memory, rate()),
+       yamlKey("bf16", "Matmuls of 16-bit operands", &GpuRates::bf16,
+               lawSchema()),
+       yamlKey("fp8", "Matmuls of 8-bit operands", &GpuRates::fp8, lawSchema()),
+       yamlKey("f32", "Matmuls of f32 operands", &GpuRates::f32, lawSchema()),
+       yamlKey("epilogue", "Results in f32", &GpuRates::epilogue,
+               epilogueSchema()),
+       yamlKey("matmuls", "Measured matmuls", &GpuRates::matmuls,
+               yamlList(measuredSchema()))},
+      check);
+}
+
+const GpuCosts *GpuCosts::find(StringRef chip, MLIRContext *context) {
+  static std::mutex mutex;
+  static llvm::StringMap<std::unique_ptr<GpuCosts>> known;
+  std::scoped_lock lock(mutex);
+  auto [entry, isNew] = known.try_emplace(chip);
+  if (!isNew)
+    return entry->second.get();
+  for (auto [file, text] : getChipFiles()) {
+    if (StringRef(file) != (chip + kDataSuffix).str())
+      continue;
+    FailureOr<GpuRates> rates =
+        parseFile({std::string(file), std::string(text), /*isUser=*/false},
+                  "the rates of a GPU", ratesSchema(), context);
+    if (succeeded(rates))
+      entry->second = std::make_unique<GpuCosts>(std::move(*rates));
+  }
+  return entry->second.get();
+}

@@ -1,0 +1,67 @@
+//===- GpuCostsTest.cpp - Predicted times on a GPU ------------------------===//
+// Expected times were measured on an H100: benchmarks/gpu/results/rates, and
+// the profiles of steps in benchmarks/gpu/results.
+//===----------------------------------------------------------------------===//
+
+#include "binade/Costs/GpuCosts.h"
+#include "binade/Target/CUDA.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mlir::binade;
+
+namespace {
+struct GpuCostsTest : testing::Test {
+  const GpuCosts &find(StringRef chip = "sm_90") {
+    const GpuCosts *costs = GpuCosts::find(chip, &context);
+    EXPECT_TRUE(costs) << chip.str();
+    return *costs;
+  }
+  double predictUs(const MatmulShape &shape) {
+    return 1e6 * find().predictMatmul(shape);
+  }
+
+  MLIRContext context;
+};
+
+TEST_F(GpuCostsTest, HasRatesOfAllChips) {
+  for (const CudaChip &chip : getCudaChips())
+    EXPECT_GT(find(chip.name).getRates().memory, 5e11);
+  EXPECT_FALSE(GpuCosts::find("sm_1", &context));
+  EXPECT_FALSE(GpuCosts::find("", &context));
+}
+
+TEST_F(GpuCostsTest, PredictsMeasuredMatmuls) {
+  // The head of GPT-2, for 256 and 4096 rows at a time.
+  EXPECT_NEAR(predictUs({256, 50304, 768}), 42.8, 0.1 * 42.8);
+  EXPECT_NEAR(predictUs({4096, 50304, 768}), 467.8, 0.1 * 467.8);
+  // A projection of Llama, in bf16 and FP8.
+  EXPECT_NEAR(predictUs({16384, 2048, 2048}), 188.2, 0.1 * 188.2);
+  EXPECT_NEAR(predictUs({16384, 2048, 2048, 1, 1}), 119.8, 0.1 * 119.8);
+}
+
+TEST_F(GpuCostsTest, PredictsMatmulsOfStepsThatAreNotInTheTable) {
+  // Results in f32, and the accumulated gradient of the weight of a head.
+  EXPECT_NEAR(predictUs({32768, 3072, 768, 1, 2, 4}), 278.7, 0.15 * 278.7);
+  EXPECT_NEAR(predictUs({50304, 768, 256, 1, 2, 4, true}), 161.9, 0.15 * 161.9);
+  // Both projections of an MLP of Llama, on average.
+  EXPECT_NEAR(predictUs({16384, 8192, 2048}), 731.9, 0.15 * 731.9);
+}
+
+TEST_F(GpuCostsTest, PredictsPassesByTheirBytes) {
+  // A copy of 256 MiB took 178.6 us.
+  EXPECT_NEAR(1e6 * find().predictPass(2 * 256e0 * (1 << 20)), 178.6, 18);
+  EXPECT_NEAR(1e6 * find().predictPass(0), 0.9, 0.1);
+}
+
+TEST_F(GpuCostsTest, FollowsTheRatesOfOtherChips) {
+  // Matmuls of f32 operands have no matrix units, so they are slower.
+  MatmulShape shape{8192, 8192, 8192};
+  double bf16 = find().predictMatmul(shape);
+  shape.bytes = 4;
+  EXPECT_GT(find().predictMatmul(shape), 8 * bf16);
+  shape.bytes = 2;
+  EXPECT_GT(find("sm_80").predictMatmul(shape), 2 * bf16);
+  EXPECT_LT(find("sm_100").predictMatmul(shape), bf16);
+}
+} // namespace
