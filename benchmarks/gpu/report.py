@@ -10,7 +10,7 @@ import profiles
 from cases import Case
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-PREDICTED = RESULTS / "predicted-h200.json"
+PREDICTED = RESULTS / "predicted-h100.json"
 PLANNED = 1.01  # Most that a step may take of the memory of its plan.
 LIVE = 1.02  # Most that this may be of what is there at a time.
 
@@ -101,7 +101,7 @@ def kernels(result: dict) -> str:
         f"time / {peer} (goal)",
     ]
     if predicted:
-        columns += ["instructions, on integers, special", "limited by"]
+        columns += ["instructions, of the ALU, special", "limited by"]
     rows = []
     for row in result["rows"]:
         if row["part"] != "kernels":
@@ -116,7 +116,7 @@ def kernels(result: dict) -> str:
         if predicted:
             counted = row["per_element"]
             cells += [
-                f"{counted['instructions']}, {counted['integers']}, {counted['special']}",
+                f"{counted['instructions']}, {counted['alu']}, {counted['special']}",
                 row["limit"],
             ]
         rows.append(cells)

@@ -228,7 +228,7 @@ def main() -> int:
         print(
             "run: error: these measurements need a CUDA device, and there is none:\n"
             f"{device}\nrun: note: what is predicted without one: "
-            "benchmarks/gpu/results/predicted-h200.md",
+            "benchmarks/gpu/results/predicted-h100.md",
             file=sys.stderr,
         )
         return NO_DEVICE

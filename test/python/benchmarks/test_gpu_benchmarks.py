@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from support.cuda_runs import SIMULATED, need_simulated_driver
+from support.gpu_code import find_ptxas
 from support.paths import BUILD, ROOT
 from support.reference import safetensors
 
@@ -250,7 +251,7 @@ def test_without_a_device_the_run_fails(tmp_path):
     assert (done.returncode, result) == (6, None)
     assert "need a CUDA device, and there is none:" in done.stderr
     assert "libcuda.so.1" in done.stderr
-    assert "predicted-h200.md" in done.stderr
+    assert "predicted-h100.md" in done.stderr
 
 
 @pytest.mark.parametrize("arguments, code, message", [
@@ -275,10 +276,11 @@ def predict(folder, *names):
         "predict.py", "--tiny", "--only", ",".join(names), "--out", folder
     )
     assert done.returncode == 0, done.stderr
-    result = json.loads((folder / "predicted-h200.json").read_text())
+    result = json.loads((folder / "predicted-h100.json").read_text())
     return {row["name"]: row for row in result["rows"]}
 
 
+@pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
 def test_predictions_count_bytes_and_instructions(tmp_path):
     """Checks exact bytes, and a lower and an upper bound for instructions."""
     rows = predict(tmp_path, "adamw", "row", "gpt2-bf16")
@@ -286,13 +288,15 @@ def test_predictions_count_bytes_and_instructions(tmp_path):
     # Reads bf16, writes quantized values and scales.
     assert rows["row"]["bytes"] == 3 * elements + 4 * 256
     counted = rows["row"]["per_element"]
-    # A scale and its reciprocal for each row, by each of 32 threads.
-    assert counted["special"] == pytest.approx(2 * 32 / 512, abs=0.01)
+    # By each of a row's 32 threads a scale, its reciprocal and five shuffles at half the
+    # rate; and half of a conversion of two elements.
+    assert counted["special"] == pytest.approx((2 + 5 / 2) * 32 / 512 + 1 / 4, abs=0.02)
     assert 10 < counted["instructions"] < 25
     # Reads and writes the parameter and two states, reads the gradient.
     assert rows["adamw"]["per_element"]["bytes"] == 28
     # A square root and a division. Bias correction multiplies by a reciprocal.
-    assert 2 <= rows["adamw"]["per_element"]["special"] < 2.2
-    assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 4.3e12
+    assert 2 <= rows["adamw"]["per_element"]["special"] < 2.5
+    assert rows["adamw"]["ms"] >= 1e3 * rows["adamw"]["bytes"] / 3.35e12
+    # A kernel of so small a step takes 1 to 3 us.
     step = rows["gpt2-bf16"]
-    assert step["ms"] == pytest.approx(1.5e-3 * step["records"], rel=0.5)
+    assert step["ms"] == pytest.approx(2e-3 * step["records"], rel=0.5)

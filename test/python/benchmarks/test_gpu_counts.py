@@ -1,71 +1,50 @@
-"""benchmarks/gpu/counts.py: how many machine instructions ptxas emits for each of PTX."""
+"""benchmarks/gpu/counts.py: what a block of a kernel executes."""
 
-import struct
+import json
 import sys
 
 import numpy as np
 import pytest
-from support.gpu_code import Entry, assemble, compile_ptx, find_ptxas
+from support.gpu_code import Entry
 from support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import counts
+import reuse
 
 
-def count_code(cubin):
-    """The number of instructions, of 16 bytes each, in the code of an ELF object."""
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, number, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [
-        struct.unpack_from("<IIQQQQ", cubin, table + i * size) for i in range(number)
+RATES = ROOT / "benchmarks/gpu/results/rates/nvidia-h100-80gb-hbm3-2026-11-27.json"
+UNITS = {
+    row["instruction"]: row["per_cycle"]
+    for row in json.loads(RATES.read_text())["rates"]["units"]
+}
+WIDTHS = (128, 64, 16)  # Instructions, the ALU and special functions, per cycle.
+
+
+@pytest.mark.parametrize("measured, instruction", [
+    ("fma.rn.f32", "fma.rn.f32"), ("div.rn.f32", "div.rn.f32"),
+    ("sqrt.rn.f32", "sqrt.rn.f32"), ("ex2.approx.ftz.f32", "ex2.approx.ftz.f32"),
+    ("lg2.approx.ftz.f32", "lg2.approx.ftz.f32"), ("add.s32", "add.s32"),
+    ("mad.lo.s32", "mad.lo.s32"), ("prmt.b32", "prmt.b32"), ("min.f32", "min.f32"),
+    ("shfl.bfly", "shfl.sync.bfly.b32"), ("cvt.bf16x2.f32", "cvt.rn.bf16x2.f32"),
+    ("cvt.e4m3x2.f32", "cvt.rn.satfinite.e4m3x2.f32"),
+    ("cvt.f16x2.e4m3x2", "cvt.rn.f16x2.e4m3x2"),
+])  # fmt: skip
+def test_weights_are_measured_rates(measured, instruction):
+    """The unit that limits an instruction limits it to the rate that an H100 measured."""
+    limits = [
+        width / weight
+        for width, weight in zip(WIDTHS, counts.weigh(instruction))
+        if weight
     ]
-    strings = sections[names][4]
-    return sum(
-        section[5] // 16
-        for section in sections
-        if cubin[strings + section[0] :].startswith(b".text")
-    )
-
-
-def assemble_chain(op, length, folder):
-    """The number of instructions of a kernel with a chain of `length` equal ops."""
-    kind, last = "tensor<65536xf32>", "%x"
-    body = ""
-    for i in range(length):
-        operands = f"{last}, %y" if op == "div" else last
-        kinds = f"{kind}, {kind}" if op == "div" else kind
-        body += f"  %v{i} = binade.{op} {operands} : ({kinds}) -> {kind}\n"
-        last = f"%v{i}"
-    path = folder / f"{op}{length}.mlir"
-    path.write_text(
-        f"func.func private @chain(%x: {kind}, %y: {kind}) -> {kind}\n"
-        "    attributes {binade.kernel = #binade.schedule<elementwise>} {\n"
-        f"{body}  return {last} : {kind}\n}}\n"
-    )
-    process = compile_ptx(path)
-    assert process.returncode == 0, process.stderr
-    assemble(process.stdout, "sm_90", folder)
-    return count_code((folder / "sm_90.cubin").read_bytes())
-
-
-@pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
-@pytest.mark.parametrize(
-    "op, instruction", [("div", "div.rn.f32"), ("sqrt", "sqrt.rn.f32")]
-)
-def test_weights_match_the_assembler(op, instruction, tmp_path):
-    """Each op also has a call for rare operands, of at most five instructions, which
-    usual operands skip. A thread computes four elements."""
-    lengths = (4, 12)
-    short, long = (assemble_chain(op, length, tmp_path) for length in lengths)
-    each = (long - short) / (lengths[1] - lengths[0]) / 4
-    assert counts.weigh(instruction)[0] <= each <= counts.weigh(instruction)[0] + 5
+    assert min(limits) == pytest.approx(UNITS[measured], rel=0.06)
 
 
 @pytest.mark.parametrize("instruction, weight", [
-    ("fma.rn.f32", (1, 0, 0)), ("add.s64", (2, 2, 0)), ("add.s32", (1, 1, 0)),
+    ("fma.rn.f32", (1, 0, 0)), ("add.s64", (2, 0, 0)), ("add.s32", (1, 0, 0)),
     ("mov.b32", (0, 0, 0)), ("max.u32", (1, 1, 0)), ("ld.global.v4.b32", (1, 0, 0)),
-    ("ld.param.b64", (0, 0, 0)), ("div.rn.f32", (10, 1, 1)), ("setp.lt.s64", (2, 2, 0)),
+    ("ld.param.b64", (0, 0, 0)), ("div.rn.f32", (19, 1, 1)), ("setp.lt.s64", (2, 2, 0)),
 ])  # fmt: skip
 def test_weights(instruction, weight):
     assert counts.weigh(instruction) == weight
@@ -80,4 +59,35 @@ def test_a_warp_issues_for_all_its_threads():
     block.run()
     # setp, add and bra of both warps; the second add of the first.
     assert block.work.instructions == 3 * 64 + 32
-    assert block.work.integers == 2 * 64 + 32
+    assert block.work.alu == 64
+
+
+def run_lines(lines, sizes, threads=32):
+    body = ["mov.u32 %r1, %tid.x;", "mul.wide.u32 %rd1, %r1, 4;",
+            "ld.param.b64 %rd2, [k_param_0];", "add.s64 %rd3, %rd2, %rd1;", *lines,
+            "ret;"]  # fmt: skip
+    entry = Entry("k", "k", 1, threads, 0, 0, body)
+    memories = [np.zeros(size, np.uint8) for size in sizes]
+    block = counts.CountingBlock(entry, memories, 0, threads, 1, sizes)
+    block.run()
+    return block
+
+
+def test_bytes_are_counted_once_and_reads_again_by_their_distance():
+    """128 bytes in four sectors, of which the second read has all others between."""
+    load = "ld.global.b32 %r{}, [%rd3];"
+    block = run_lines(
+        [load.format(2), load.format(3), "st.global.b32 [%rd3], %r2;"], [256]
+    )
+    (operand,) = block.operands
+    assert (operand.bytes, operand.read, operand.written) == (256, 128, 128)
+    assert operand.reuse == {reuse.step_of(96): 128}
+
+
+def test_a_use_waits_for_all_loads_before_it():
+    load = "ld.global.b32 %r{}, [%rd3+{}];"
+    use = "add.s32 %r9, %r{}, %r{};"
+    lines = [load.format(2, 0), load.format(3, 128), use.format(2, 3),
+             load.format(4, 0), use.format(4, 2), use.format(3, 2)]  # fmt: skip
+    work = run_lines(lines, [256]).work
+    assert (work.fresh_waits, work.cached_waits) == (1, 1)

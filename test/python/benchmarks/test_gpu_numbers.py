@@ -76,7 +76,7 @@ def test_pages_must_call_predictions_predicted(tmp_path):
 
 
 def test_predictions_are_complete():
-    result = json.loads((GPU / "results/predicted-h200.json").read_text())
+    result = json.loads((GPU / "results/predicted-h100.json").read_text())
     sys.path.insert(0, str(GPU))
     from cases import CASES
     from steps import STEPS
@@ -117,7 +117,7 @@ def test_reports_show_measurements_with_predictions():
         "parts": [{"name": "steps", "status": "stopped", "message": "not done after 9 s",
                    "seconds": 9.1}],
     }  # fmt: skip
-    predicted = json.loads((GPU / "results/predicted-h200.json").read_text())
+    predicted = json.loads((GPU / "results/predicted-h100.json").read_text())
     page = report.render(result, predicted)
     assert page.startswith("# NVIDIA H200, 2026-12-01: measured\n")
     assert "| steps | not done after 9 s | 9 |" in page

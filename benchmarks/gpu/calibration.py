@@ -1,0 +1,215 @@
+"""Measured kernels and matmuls with their work: results/calibration/*.json."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Iterator
+
+from chips import Chip
+from costs import predict_launch
+from counts import Launch, Operand, Work
+from matmul_costs import Matmul, MatmulCosts
+from reuse import Histogram
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "results/calibration"
+# Seconds that timing a kernel by itself adds, within 1.5 us, as kernels with one thread show.
+TIMER = 4.6e-6
+# Shorter calls are not compared, because of that error. Where the host launches so slowly
+# that a kernel with one thread takes longer than SLOW_HOST, SHORTEST_OF_SLOW_HOST counts.
+SHORTEST, SHORTEST_OF_SLOW_HOST = 12e-6, 50e-6
+SLOW_HOST = 6e-6
+# Their work depends on the values of indices, which are not the measured ones here.
+DEPENDS_ON_VALUES = ("gather",)
+
+
+@dataclasses.dataclass
+class KernelRow:
+    """The calls of a kernel in a step. `variants` has what one call launches, how often the
+    step calls it so, and the shares of the operands that are in L2 then."""
+
+    source: str  # The step, or the case.
+    name: str
+    seconds: float  # Of a call.
+    variants: list[tuple[int, list[Launch], list[list[float]]]]
+
+    @property
+    def calls(self) -> int:
+        return sum(times for times, _, _ in self.variants)
+
+    @property
+    def is_predictable(self) -> bool:
+        return not self.name.startswith(DEPENDS_ON_VALUES)
+
+    @property
+    def is_of_one_thread(self) -> bool:
+        return all(
+            launch.grid * launch.threads == 1
+            for _, launches, _ in self.variants
+            for launch in launches
+        )
+
+    def predict(self, chip: Chip, _: MatmulCosts | None = None) -> float:
+        return sum(
+            times * predict_launch(launch, chip, shares).seconds
+            for times, launches, cached in self.variants
+            for launch, shares in zip(launches, cached, strict=True)
+        ) / self.calls  # fmt: skip
+
+
+@dataclasses.dataclass
+class MatmulRow:
+    """Calls of matmuls that a profile does not distinguish."""
+
+    source: str
+    seconds: float  # Of a call, on average.
+    matmuls: list[tuple[int, Matmul]]
+
+    @property
+    def name(self) -> str:
+        shapes = {f"{x.m} x {x.n} x {x.k}" for _, x in self.matmuls}
+        return "matmul " + ", ".join(sorted(shapes))
+
+    @property
+    def calls(self) -> int:
+        return sum(times for times, _ in self.matmuls)
+
+    is_predictable = True
+
+    def predict(self, _: Chip, matmuls: MatmulCosts) -> float:
+        return sum(n * matmuls.predict(x) for n, x in self.matmuls) / self.calls
+
+
+@dataclasses.dataclass
+class CopyRow:
+    """Copies without a kernel of their own."""
+
+    source: str
+    name: str
+    seconds: float
+    calls: int
+    copied: float  # Bytes, read and written.
+    is_predictable = False
+
+    def predict(self, chip: Chip, _: MatmulCosts | None = None) -> float:
+        return chip.start + self.copied / chip.dram_rate
+
+
+Row = KernelRow | MatmulRow | CopyRow
+
+
+@dataclasses.dataclass
+class Calibration:
+    """`steps` has the measured seconds of whole steps."""
+
+    steps: dict[str, float]
+    rows: list[Row]
+
+    def list_comparable(self) -> Iterator[Row]:
+        """The rows whose time says how long the GPU took."""
+        for row in self.rows:
+            if row.is_predictable and row.seconds >= self.find_shortest(row.source):
+                yield row
+
+    def find_shortest(self, source: str) -> float:
+        shortest = [
+            row.seconds
+            for row in self.rows
+            if isinstance(row, KernelRow)
+            and row.source == source
+            and row.is_of_one_thread
+        ]
+        is_slow = shortest and max(shortest) > SLOW_HOST
+        return SHORTEST_OF_SLOW_HOST if is_slow else SHORTEST
+
+    def predict_step(self, step: str, chip: Chip, matmuls: MatmulCosts) -> float:
+        return sum(
+            row.calls * row.predict(chip, matmuls)
+            for row in self.rows
+            if row.source == step
+        )
+
+
+def pack_launch(launch: Launch) -> dict:
+    """Leaves out operands that the block does not access; see keep_accessed."""
+    packed = dataclasses.asdict(launch)
+    packed["operands"] = [
+        [x.bytes, x.read, x.written, sorted(x.reuse.items())] for x in launch.operands
+    ]
+    packed["work"] = {k: round(v, 2) for k, v in packed["work"].items() if v}
+    return packed
+
+
+def unpack_launch(packed: dict) -> Launch:
+    operands = [
+        Operand(size, read, written, Histogram(dict(reuse)))
+        for size, read, written, reuse in packed["operands"]
+    ]
+    return Launch(**packed | {"work": Work(**packed["work"]), "operands": operands})
+
+
+def keep_accessed(launch: Launch, shares: list[float]) -> tuple[Launch, list[float]]:
+    kept = [
+        (operand, round(share, 3))
+        for operand, share in zip(launch.operands, shares, strict=True)
+        if operand.read or operand.written or operand.reuse
+    ]
+    operands = [operand for operand, _ in kept]
+    return dataclasses.replace(launch, operands=operands), [share for _, share in kept]
+
+
+def pack(calibration: Calibration) -> dict:
+    kinds = collections.defaultdict(list)
+    for row in calibration.rows:
+        fields = {x.name: getattr(row, x.name) for x in dataclasses.fields(row)}
+        fields["seconds"] = float(f"{row.seconds:.4g}")
+        if isinstance(row, KernelRow):
+            fields["variants"] = [
+                [times, [*map(pack_launch, launches)], cached]
+                for times, launches, cached in row.variants
+            ]
+        elif isinstance(row, MatmulRow):
+            fields["matmuls"] = [[n, dataclasses.asdict(x)] for n, x in row.matmuls]
+        kinds[type(row).__name__].append(fields)
+    return {"steps": calibration.steps, **kinds}
+
+
+def unpack(packed: dict) -> Calibration:
+    rows: list[Row] = []
+    for fields in packed["KernelRow"]:
+        variants = [
+            (times, [*map(unpack_launch, launches)], cached)
+            for times, launches, cached in fields["variants"]
+        ]
+        rows.append(KernelRow(**fields | {"variants": variants}))
+    for fields in packed["MatmulRow"]:
+        matmuls = [(n, Matmul(**x)) for n, x in fields["matmuls"]]
+        rows.append(MatmulRow(**fields | {"matmuls": matmuls}))
+    rows += [CopyRow(**fields) for fields in packed["CopyRow"]]
+    return Calibration(packed["steps"], rows)
+
+
+def read(name: str) -> Calibration:
+    return unpack(json.loads((FOLDER / f"{name}.json").read_text()))
+
+
+def write(name: str, calibration: Calibration) -> pathlib.Path:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    rows = pack(calibration)
+    lines = ",\n".join(
+        f'"{kind}": [\n' + ",\n".join(map(json.dumps, found)) + "]"
+        if isinstance(found, list)
+        else f'"{kind}": {json.dumps(found)}'
+        for kind, found in rows.items()
+    )
+    path.write_text("{" + lines + "}\n")
+    return path
+
+
+def find_error(row: Row, chip: Chip, matmuls: MatmulCosts) -> float:
+    """The logarithm of predicted over measured time."""
+    return math.log(row.predict(chip, matmuls) / row.seconds)

@@ -1,0 +1,56 @@
+"""Rates of a GPU, from chips/*.yaml and the compiler's files, lib/Costs/Chips/*.yaml."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+
+import yaml
+
+FITTED = (
+    "dram_rate", "dependency", "overlap", "turnaround", "exponent", "matrix_rate",
+)  # fmt: skip
+FOLDER = pathlib.Path(__file__).resolve().parent
+COMPILERS = FOLDER.parents[1] / "lib/Costs/Chips"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """What the files say; units are given there. `matmul` is read by matmul_costs.py."""
+
+    name: str
+    multiprocessors: int
+    clock: float
+    registers: int
+    threads: int
+    blocks: int
+    shared_bytes: int
+    l1_bytes: float
+    l2_bytes: float
+    l2_rate: float
+    dram_latency: float
+    l2_latency: float
+    instructions: float
+    alu: float
+    special: float
+    start: float
+    block_start: float
+    dram_rate: float
+    dependency: float
+    overlap: float
+    turnaround: float
+    exponent: float
+    matrix_rate: float
+    matmul: dict
+
+    @staticmethod
+    @functools.cache
+    def load(chip: str) -> Chip:
+        rates = yaml.safe_load((COMPILERS / f"{chip}.yaml").read_text())
+        shared = {
+            name: rates.pop(name) for name in ("name", "multiprocessors", "start")
+        }
+        shared["dram_rate"] = rates.pop("memory")
+        kernels = yaml.safe_load((FOLDER / f"chips/{chip}.yaml").read_text())
+        return Chip(**shared, **kernels, matmul=rates)

@@ -1,0 +1,128 @@
+"""Predicts the time of each record of a step, in the order of the step."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+
+from bundles import Bundle, list_attention
+from chips import Chip
+from costs import Time, predict_launch
+from counts import Launch, count
+from matmul_costs import Matmul, MatmulCosts
+from residency import Residency
+
+
+@dataclasses.dataclass
+class RecordCost:
+    """`cached` has a list for each of `launches`, as costs.count_traffic takes it."""
+
+    record: dict
+    launches: list[Launch]
+    cached: list[list[float]]
+    matmul: Matmul | None = None
+    copied: float = 0  # Bytes of a copy, read and written.
+
+
+def list_operands(bundle: Bundle, record: dict) -> list[tuple[dict, float]]:
+    """The views that a record accesses, with the bytes of each."""
+    if record["kind"] == "launch":
+        views = [view for s in record["segments"] for view in s["operands"]]
+        return [(view, bundle.size_of(view)) for view in views]
+    if record["kind"] == "attention":
+        found = [
+            (view, bundle.size_of(view, math.prod(sizes)))
+            for view, sizes in list_attention(record)
+        ]
+        scratch = record.get("scratch")
+        return found + ([(scratch, bundle.size_of(scratch))] if scratch else [])
+    if record["kind"] == "copy":
+        count = math.prod(record["sizes"])
+        return [
+            (record[end], bundle.size_of(record[end], count)) for end in ("from", "to")
+        ]
+    m, n, k = (record.get(axis, 1) for axis in "mnk")
+    batch = math.prod(record.get("batch", []))
+    sizes = {"lhs": m * k, "rhs": k * n, "out": m * n}
+    return [
+        (record[name], bundle.size_of(record[name], batch * size))
+        for name, size in sizes.items()
+    ]
+
+
+def find_matmul(bundle: Bundle, record: dict) -> Matmul:
+    m, n, k = (record.get(axis, 1) for axis in "mnk")
+    widths = {"F32": 4, "F64": 8, "BF16": 2, "F16": 2}  # Others have 8 bits.
+    return Matmul(
+        m, n, k, math.prod(record.get("batch", [])),
+        widths.get(bundle.dtype_of(record["lhs"]), 1),
+        widths.get(bundle.dtype_of(record["out"]), 1),
+        record.get("accumulate", False),
+    )  # fmt: skip
+
+
+class StepCosts:
+    """Walks a bundle's step. Kernels of equal names do equal work, so each is counted once."""
+
+    def __init__(self, bundle: Bundle, chip: Chip):
+        self.bundle, self.chip = bundle, chip
+        self.residency = Residency(bundle, chip.l2_bytes)
+        self.counted: dict[str, list[Launch]] = {}
+
+    def walk(self, records: list[dict] | None = None, iteration: int = 0):
+        """Yields the cost of each record, and how often the step executes it like this: the
+        iterations of a loop after the first are equal."""
+        for record in self.bundle.plan["records"] if records is None else records:
+            if record["kind"] != "loop":
+                yield self.visit(record, iteration), 1
+                continue
+            for number in range(min(2, record["count"])):
+                times = record["count"] - 1 if number else 1
+                for cost, inner in self.walk(record["body"], number):
+                    yield cost, times * inner
+
+    def visit(self, record: dict, iteration: int) -> RecordCost:
+        operands = list_operands(self.bundle, record)
+        shares = self.residency.access(operands, iteration)
+        if record["kind"] == "matmul":
+            return RecordCost(record, [], [], find_matmul(self.bundle, record))
+        if record["kind"] not in ("launch", "attention"):
+            written = operands[-1][1]
+            return RecordCost(record, [], [], copied=written)
+        name = record.get("kernel") or record["device_kernel"]
+        if name not in self.counted:
+            self.counted[name] = count(self.bundle, record)
+        launches = self.counted[name]
+        is_many = len(record.get("segments", [])) > 1
+        cached, written = [], set()
+        for launch in launches:
+            known = [0.0] * len(launch.operands) if is_many else shares
+            cached.append(
+                [
+                    max(0.0, 1 - operand.bytes / self.chip.l2_bytes)
+                    if index in written
+                    else share
+                    for index, (operand, share) in enumerate(
+                        zip(launch.operands, known)
+                    )
+                ]
+            )
+            written |= {i for i, x in enumerate(launch.operands) if x.written}
+        return RecordCost(record, launches, cached)
+
+
+def predict_record(cost: RecordCost, chip: Chip, matmuls: MatmulCosts) -> Time:
+    """Seconds of a record in a graph, and what limits it."""
+    if cost.matmul:
+        seconds = matmuls.predict(cost.matmul)
+        return Time(seconds, {"matmul": seconds})
+    if not cost.launches:
+        copied = cost.copied / chip.dram_rate
+        return Time(chip.start + copied, {"DRAM": copied})
+    seconds, limits = 0.0, collections.Counter()
+    for launch, cached in zip(cost.launches, cost.cached, strict=True):
+        time = predict_launch(launch, chip, cached)
+        seconds += time.seconds
+        limits.update(time.limits)
+    return Time(seconds, dict(limits))
