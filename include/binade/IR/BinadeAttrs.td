@@ -334,7 +334,8 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
     The module's attribute `binade.target` from the kernels phase on
     (`binade-set-cuda-target`); CPUs have none. Passes read from it how an op is computed:
 
-    - `piece`: the elements of a large short-lived value that a tile computes at a time.
+    - `piece`: the elements from which on a short-lived value is computed in tiles, and the
+      scores of attention that a tile computes at a time.
     - `codes`: the 8-bit formats that the library multiplies, the first of them with any
       other. The contracted axis and the columns must be multiples of `multiple`. f32, f16
       and bf16 are always multiplied, with a bias in the format of the result.

@@ -285,13 +285,19 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     The logits of a language model, and their gradient, are often the largest tensors of a
     step and live only shortly.
 
-    Where a value of a program has more than `elements` elements, and the ops that compute
+    Where a value of a program has more than `max-elements` elements, and the ops that compute
     it, the ops that read it and all ops between them can be computed for some rows at a
     time (`KernelOpInterface::getRows`), the pass makes them the body of a `binade.tile`. For
     logits these ops are the last matmul, the cross-entropy, its gradient, and the two
     matmuls that read that gradient. A contraction over the rows is summed in f32 over all
     tiles and rounded once. Nothing is computed twice. Statistics (`binade.every`) of a
     tiled value become results of the tile.
+
+    On a CPU a tile has at most `max-elements` elements. On a GPU the pass predicts the time
+    of the ops for each number of equal tiles, from the rates of the chip in
+    `lib/Costs/Chips`, and takes the largest number that is at most 2 % slower than the
+    fastest. There it tiles a value only if that is at least four times as large as the
+    results that remain, because tiles save little memory otherwise.
 
     Example:
 
@@ -329,8 +335,8 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"maxElements", "max-elements", "int64_t", /*default=*/"1 << 22",
-           "Largest number of elements of a value that is not tiled, and of a tile. The limit "
-           "of the module's target, if it has one, has precedence.">,
+           "Largest number of elements of a value that is not tiled, and of a tile on a CPU. "
+           "The limit of the module's target, if it has one, has precedence.">,
     Option<"minRows", "min-rows", "int64_t", /*default=*/"128",
            "Smallest number of rows of a tile, because matmuls with fewer rows are slow.">,
   ];

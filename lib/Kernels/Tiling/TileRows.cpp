@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RowRegion.h"
+#include "PieceTimes.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -21,6 +21,10 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_TILEROWSPASS
 #include "binade/Kernels/Passes.h.inc"
 
+/// On a GPU, the large value is at least this many times as large as the
+/// results of its region.
+static constexpr int64_t kMinSaving = 4;
+
 namespace {
 /// Replaces the ops of a region by a tile.
 class Tiler {
@@ -28,11 +32,15 @@ public:
   explicit Tiler(const RowRegion &region) : region(region) {}
 
   /// Splits the large value into pieces of at most `maxElements` elements,
-  /// but at least `minRows` rows. Returns false if this is one piece.
-  bool tile(int64_t maxElements, int64_t minRows);
+  /// but at least `minRows` rows. On a GPU, into as many as are hardly slower
+  /// than the fastest number, if that saves memory. Returns false if this is
+  /// one piece.
+  bool tile(int64_t maxElements, int64_t minRows, const GpuCosts *costs);
 
 private:
-  int64_t countPieces(int64_t maxElements, int64_t minRows) const;
+  int64_t countPieces(int64_t maxElements, int64_t minRows,
+                      const GpuCosts *costs) const;
+  bool savesMemory() const;
   void findOperands();
   TileYield build(ImplicitLocOpBuilder &b, ValueRange pieces);
   void replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results);
@@ -43,12 +51,15 @@ private:
   SmallVector<Value> joined, added; ///< Results.
 };
 
-int64_t Tiler::countPieces(int64_t maxElements, int64_t minRows) const {
+int64_t Tiler::countPieces(int64_t maxElements, int64_t minRows,
+                           const GpuCosts *costs) const {
   RankedTensorType type = getTensor(region.getLarge());
   int64_t size = type.getNumElements();
   int64_t length = region.getLength().value_or(1);
   int64_t most = std::min(length, size / type.getShape().back() /
                                       std::max<int64_t>(minRows, 1));
+  if (costs)
+    return PieceTimes(region, *costs).choose(most);
   int64_t found = 1;
   for (int64_t pieces = 1; pieces <= most && size / found > maxElements;
        ++pieces)
@@ -70,12 +81,26 @@ void Tiler::findOperands() {
   }
 }
 
-bool Tiler::tile(int64_t maxElements, int64_t minRows) {
-  count = countPieces(maxElements, minRows);
-  if (count == 1)
-    return false;
+/// Returns whether the results of the region are much smaller than its large
+/// value: otherwise most of the memory stays occupied by results.
+bool Tiler::savesMemory() const {
+  auto countBits = [](Value value) {
+    RankedTensorType type = getTensor(value);
+    return type.getNumElements() * type.getElementTypeBitWidth();
+  };
+  int64_t results = 0;
+  for (ArrayRef<Value> values : {ArrayRef(joined), ArrayRef(added)})
+    for (Value value : values)
+      results += countBits(value);
+  return results <= countBits(region.getLarge()) / kMinSaving;
+}
+
+bool Tiler::tile(int64_t maxElements, int64_t minRows, const GpuCosts *costs) {
   findOperands();
-  if (joined.empty() && added.empty())
+  if ((joined.empty() && added.empty()) || (costs && !savesMemory()))
+    return false;
+  count = countPieces(maxElements, minRows, costs);
+  if (count == 1)
     return false;
   ImplicitLocOpBuilder b(region.getLarge().getLoc(), region.getOps().back());
   SmallVector<Value> results =
@@ -138,12 +163,15 @@ struct TileRowsPass : impl::TileRowsPassBase<TileRowsPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation())) {
       TargetAttr target = getTarget(program);
-      tile(program, target ? target.getPiece() : maxElements);
+      StringRef chip =
+          target ? target.getName().getValue().rsplit(':').second : "";
+      tile(program, target ? target.getPiece() : maxElements,
+           GpuCosts::find(chip, &getContext()));
     }
   }
 
 private:
-  void tile(func::FuncOp program, int64_t most) {
+  void tile(func::FuncOp program, int64_t most, const GpuCosts *costs) {
     // Each value with its op, because values of replaced ops must not be
     // accessed.
     SmallVector<std::pair<Operation *, Value>> candidates;
@@ -168,7 +196,7 @@ private:
       if (!region.grow())
         continue;
       SmallVector<Operation *> old(region.getOps());
-      if (Tiler(region).tile(most, minRows))
+      if (Tiler(region).tile(most, minRows, costs))
         replaced.insert_range(old);
     }
   }
