@@ -28,7 +28,7 @@ public:
     operands.push_back({std::move(name), use, view, std::move(sizes), true});
   }
   void addMemory(const std::optional<View> &scratch,
-                 const std::optional<View> &libraryScratch = {}) {
+                 const std::optional<View> &libraryScratch) {
     if (scratch)
       operands.push_back({"scratch", Operand::Scratch, *scratch});
     if (libraryScratch)
@@ -113,7 +113,7 @@ std::vector<Operand> Attention::listOperands() const {
     list.add("dkey", Operand::Write, gradients->dkey, {keys, depth});
     list.add("dvalue", Operand::Write, gradients->dvalue, {keys, width});
   }
-  list.addMemory(scratch);
+  list.addMemory(scratch, libraryScratch);
   return list.operands;
 }
 

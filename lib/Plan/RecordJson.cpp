@@ -272,6 +272,7 @@ static json write(const Attention &a) {
                            {"dvalue", write(a.gradients->dvalue)}};
   writeFlag(object, "causal", a.causal);
   writeOptional(object, "scratch", a.scratch);
+  writeOptional(object, "library_scratch", a.libraryScratch);
   writeText(object, "device_kernel", a.deviceKernel);
   return object;
 }
@@ -296,6 +297,7 @@ static void read(Fields &fields, Attention &a) {
   a.scale = fields.number("scale");
   a.causal = fields.flag("causal");
   a.scratch = readOptionalView(fields, "scratch");
+  a.libraryScratch = readOptionalView(fields, "library_scratch");
   a.deviceKernel = fields.optionalText("device_kernel");
 }
 

@@ -364,11 +364,11 @@ struct Attention {
   std::int64_t depth = 1; ///< Columns of query and key.
   std::int64_t width = 1; ///< Columns of value and y.
   double scale = 1;
-  bool causal = false;           ///< Requires as many keys as queries.
-  std::optional<View> scratch;   ///< Scratch memory of the device kernel.
-  std::string deviceKernel = {}; ///< Empty for CPUs.
+  bool causal = false; ///< Requires as many keys as queries.
+  std::optional<View> scratch, libraryScratch; ///< As for Matmul.
+  std::string deviceKernel = {};               ///< As for Matmul.
 
-  /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue and the
+  /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue and
   /// scratch memory if present.
   std::vector<Operand> listOperands() const;
 };

@@ -79,7 +79,7 @@ TEST(Operands, MissingFieldsOfARecordAreNotFound) {
   for (std::size_t i : {2, 3, 4})
     EXPECT_NE(findKernelName(plan.records[i]), nullptr);
   EXPECT_EQ(findScratch(plan.records[3]), nullptr);
-  EXPECT_EQ(findLibraryScratch(plan.records[4]), nullptr);
+  EXPECT_EQ(findLibraryScratch(plan.records[3]), nullptr);
   EXPECT_NE(findLibraryScratch(plan.records[2]), nullptr);
   EXPECT_EQ(getKind(plan.records[4]), "attention");
 }

@@ -48,6 +48,18 @@ TEST(PlanJson, APlanIsReadAsItWasWritten) {
   EXPECT_EQ(writePlan(*read), writePlan(plan));
 }
 
+TEST(PlanJson, ScratchMemoryIsWrittenAndRead) {
+  for (std::size_t record : {2u, 4u, 5u}) { // Convolution and attention.
+    Plan plan = samplePlan();
+    *findScratch(plan.records[record]) = View{2, 0, {}, {}};
+    *findLibraryScratch(plan.records[record]) = View{4, 0, {}, {}};
+    Result<Plan> read = readPlan(writePlan(plan), "plan");
+    ASSERT_TRUE(read) << render(read.error());
+    EXPECT_EQ((*findScratch(read->records[record]))->buffer, 2u);
+    EXPECT_EQ((*findLibraryScratch(read->records[record]))->buffer, 4u);
+  }
+}
+
 TEST(PlanJson, AlarmsAreWrittenAndRead) {
   Plan plan = samplePlan();
   AlarmRule rule;
