@@ -41,6 +41,7 @@ Result<std::shared_ptr<Cudnn>> Cudnn::open(Device &device) {
 #define BINADE_LOAD(NAME, SYMBOL, PARAMETERS)                                  \
   file->find(functions.NAME.address, #SYMBOL);
   BINADE_CUDNN_FUNCTIONS(BINADE_LOAD)
+  BINADE_CUDNN_GRAPH_FUNCTIONS(BINADE_LOAD)
 #undef BINADE_LOAD
   file->find(functions.getVersion, "cudnnGetVersion");
   file->find(functions.getErrorString, "cudnnGetErrorString");

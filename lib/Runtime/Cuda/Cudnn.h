@@ -4,6 +4,7 @@
 #define BINADE_RUNTIME_CUDA_CUDNN_H
 
 #include "CudnnApi.h"
+#include "CudnnGraphApi.h"
 #include "Device.h"
 
 namespace binade::cuda {
@@ -14,6 +15,7 @@ struct Table {
 #define BINADE_DECLARE(NAME, SYMBOL, PARAMETERS)                               \
   Function<int PARAMETERS> NAME = {#SYMBOL};
   BINADE_CUDNN_FUNCTIONS(BINADE_DECLARE)
+  BINADE_CUDNN_GRAPH_FUNCTIONS(BINADE_DECLARE)
 #undef BINADE_DECLARE
   std::size_t (*getVersion)() = nullptr;
   const char *(*getErrorString)(int) = nullptr;
@@ -29,11 +31,17 @@ public:
   Cudnn(const Cudnn &) = delete;
   ~Cudnn();
 
+  const Device &getDevice() const { return device; }
+  /// Returns the version, such as 92400 for 9.24.0.
+  std::size_t getVersion() const { return version; }
   /// Returns the version as text, such as "9.24.0".
   std::string formatVersion() const;
 
 private:
+  friend class CudnnAttention;
   friend class CudnnConvolution;
+  friend class CudnnGraph;
+  friend class CudnnPlan;
   explicit Cudnn(Device &device) : device(device) {}
   Error describe(int status, std::string_view call) const;
   template <typename... Parameters, typename... Arguments>

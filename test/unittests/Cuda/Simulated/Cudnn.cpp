@@ -2,9 +2,8 @@
 // Convolutions whose tensors have one type, summed in f64 and rounded once.
 //===----------------------------------------------------------------------===//
 
-#include "../../../../lib/Runtime/Cuda/CudnnApi.h"
+#include "CudnnGraph.h"
 #include "Formats.h"
-#include "Simulated.h"
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -14,9 +13,6 @@ using simulated::findMemory;
 namespace lt = binade::cuda::lt;
 
 namespace binade::cuda::cudnn {
-struct Handle {
-  CUstream_st *stream = nullptr;
-};
 /// `format` determines the strides.
 struct TensorDesc {
   int format = 0, type = 0;

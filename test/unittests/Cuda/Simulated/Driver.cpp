@@ -32,11 +32,27 @@ static std::string getText() {
 }
 
 static void readSettings() {
-  static constexpr std::string_view known[] = {
-      "devices",     "version",     "capability", "memory",      "allocate",
-      "init",        "load_cubin",  "load_ptx",   "fail_launch", "fail_status",
-      "hang_launch", "flip_launch", "cublaslt",   "write_value", "report",
-      "cudnn",       "capture",     "refuse"};
+  static constexpr std::string_view known[] = {"devices",
+                                               "version",
+                                               "capability",
+                                               "memory",
+                                               "allocate",
+                                               "init",
+                                               "load_cubin",
+                                               "load_ptx",
+                                               "fail_launch",
+                                               "fail_status",
+                                               "hang_launch",
+                                               "flip_launch",
+                                               "cublaslt",
+                                               "write_value",
+                                               "report",
+                                               "cudnn",
+                                               "capture",
+                                               "refuse",
+                                               "attention_engines",
+                                               "attention_workspace",
+                                               "attention_status"};
   getState().settings.clear();
   std::istringstream pairs(getText());
   for (std::string pair; std::getline(pairs, pair, ',');) {

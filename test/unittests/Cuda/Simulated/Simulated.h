@@ -28,6 +28,9 @@
 //   cublaslt=130000      version of libcublasLt.so.13
 //   refuse=1             cuBLASLt refuses every matmul
 //   cudnn=92400          version of libcudnn.so.9
+//   attention_engines=0  cuDNN has no engine for attention
+//   attention_workspace=BYTES  workspace for each head of its gradients
+//   attention_status=STATUS    result of its executions
 //   capture=STATUS       work of a library breaks a capture with STATUS
 //   report=1             prints at exit how much was copied
 //===----------------------------------------------------------------------===//
