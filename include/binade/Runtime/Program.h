@@ -177,8 +177,8 @@ public:
   /// Returns the result of `findIndexFault` as an error.
   Result<void> checkIndices() const;
 
-  /// Returns the implementations of matmuls and convolutions in the order of
-  /// the plan; a record in a loop is listed once.
+  /// Returns the implementations of matmuls, convolutions and attention in the
+  /// order of the plan; a record in a loop is listed once.
   std::vector<ContractionChoice> listContractions() const;
 
   /// Executes the records of the step again, up to the first that writes a NaN

@@ -58,7 +58,8 @@ std::vector<ContractionChoice> Program::listContractions() const {
           if (auto *loop = std::get_if<Loop>(&record.body))
             add(list, loop->body);
           else if (std::holds_alternative<Matmul>(record.body) ||
-                   std::holds_alternative<Convolution>(record.body))
+                   std::holds_alternative<Convolution>(record.body) ||
+                   std::holds_alternative<Attention>(record.body))
             choices.push_back({name(list), record.label,
                                implementations[&record], refusals[&record]});
         }

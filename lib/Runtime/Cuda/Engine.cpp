@@ -77,24 +77,34 @@ Result<void> Engine::prepare(const Setup &setup) {
   return preparePrograms(setup);
 }
 
+/// Opens cuBLASLt if the plan has matmuls, and cuDNN if it has convolutions or
+/// attention. cuDNN loads cuBLASLt itself, and ends the process if there is
+/// none.
 void Engine::openLibraries(const Plan &plan, StreamSetup &setup) {
   auto report = [&](const char *what, const Error &why) {
     if (notify)
-      notify(std::string(what) + " use the bundle's own kernels, which are " +
+      notify(std::string(what) + " the bundle's own kernels, which are " +
              "slower: " + why.message);
   };
-  if (count<plan::Matmul>(plan) > 0) {
-    if (Result<std::shared_ptr<CublasLt>> found = CublasLt::open(*device))
-      setup.library = library = *std::move(found);
-    else
-      report("matmuls", found.error());
-  }
-  if (count<plan::Convolution>(plan) > 0) {
-    if (Result<std::shared_ptr<Cudnn>> found = Cudnn::open(*device))
-      setup.cudnn = *std::move(found);
-    else
-      report("convolutions", found.error());
-  }
+  bool hasMatmuls = count<plan::Matmul>(plan) > 0,
+       hasConvolutions = count<plan::Convolution>(plan) > 0,
+       hasAttention = count<plan::Attention>(plan) > 0;
+  if (!hasMatmuls && !hasConvolutions && !hasAttention)
+    return;
+  Result<std::shared_ptr<CublasLt>> blas = CublasLt::open(*device);
+  if (hasMatmuls && blas)
+    setup.library = library = *blas;
+  else if (hasMatmuls)
+    report("matmuls use", blas.error());
+  if (!hasConvolutions && !hasAttention)
+    return;
+  Result<std::shared_ptr<Cudnn>> found =
+      blas ? Cudnn::open(*device) : blas.takeError();
+  if (found)
+    setup.cudnn = *std::move(found);
+  else
+    report(hasConvolutions ? "convolutions use" : "attention uses",
+           found.error());
 }
 
 /// Reports how many contractions the libraries do not support, and why for the
@@ -102,11 +112,13 @@ void Engine::openLibraries(const Plan &plan, StreamSetup &setup) {
 void Engine::reportRefusals(const Plan &plan) const {
   if (refusals.empty() || !notify)
     return;
-  std::size_t all = count<plan::Matmul>(plan) + count<plan::Convolution>(plan);
+  std::size_t all = count<plan::Matmul>(plan) + count<plan::Convolution>(plan) +
+                    count<plan::Attention>(plan);
   const auto &[record, why] = refusals.front();
   notify("the bundle's own kernels, which are slower, compute " +
          std::to_string(refusals.size()) + " of " + std::to_string(all) +
-         " matmuls and convolutions; for " + quote(record->label) + ": " + why);
+         " matmuls, convolutions and attention calls; for " +
+         quote(record->label) + ": " + why);
 }
 
 Result<void> Engine::preparePrograms(const Setup &setup) {
@@ -118,6 +130,8 @@ Result<void> Engine::preparePrograms(const Setup &setup) {
   stream.modules = modules;
   stream.where = setup.where;
   stream.refusals = &refusals;
+  AttentionCache attentions;
+  stream.attentions = &attentions;
   if (setup.usesLibraries)
     openLibraries(plan, stream);
   for (std::size_t i = 0; i < programs.size(); ++i) {

@@ -5,7 +5,7 @@
 
 #include "../Execution/Operation.h"
 #include "CublasLt.h"
-#include "Cudnn.h"
+#include "CudnnAttention.h"
 #include "Module.h"
 
 namespace binade::cuda {
@@ -17,6 +17,23 @@ struct Refusal {
   std::string why;
 };
 
+/// Attention of cuDNN that records of a plan share.
+class AttentionCache {
+public:
+  /// Returns the result of CudnnAttention::create.
+  std::shared_ptr<const Result<CudnnAttention>>
+  find(const std::shared_ptr<Cudnn> &library, const AttentionProblem &problem,
+       std::uint64_t workspaceLimit);
+
+private:
+  struct Entry {
+    AttentionProblem problem;
+    std::uint64_t workspaceLimit;
+    std::shared_ptr<const Result<CudnnAttention>> attention;
+  };
+  std::vector<Entry> entries;
+};
+
 /// The context in which the operations of a record list are created.
 struct StreamSetup {
   Device *device = nullptr;
@@ -24,8 +41,9 @@ struct StreamSetup {
   /// The device's arena, of which only addresses are computed.
   binade::Memory memory;
   std::span<const Module> modules;
-  std::shared_ptr<CublasLt> library; ///< Null without cuBLASLt.
-  std::shared_ptr<Cudnn> cudnn;      ///< Null without cuDNN.
+  std::shared_ptr<CublasLt> library;    ///< Null without cuBLASLt.
+  std::shared_ptr<Cudnn> cudnn;         ///< Null without cuDNN.
+  AttentionCache *attentions = nullptr; ///< Not null if there is cuDNN.
   std::string where;
   std::vector<Refusal> *refusals = nullptr; ///< Receives the refusals.
 };
@@ -69,6 +87,11 @@ MadeOperation createMatmul(const plan::Record &record,
 /// not support it.
 MadeOperation createConvolution(const plan::Record &record,
                                 const StreamSetup &setup);
+
+/// Creates an attention with cuDNN, or with the bundle's kernels if cuDNN does
+/// not support it.
+MadeOperation createAttention(const plan::Record &record,
+                              const StreamSetup &setup);
 
 inline Address toDevice(const std::byte *address) {
   return reinterpret_cast<Address>(address);

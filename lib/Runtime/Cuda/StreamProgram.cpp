@@ -26,6 +26,8 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
             ? createMatmul(record, setup)
         : std::holds_alternative<plan::Convolution>(record.body)
             ? createConvolution(record, setup)
+        : std::holds_alternative<plan::Attention>(record.body)
+            ? createAttention(record, setup)
             : createKernels(record, setup);
     if (!operation)
       return std::move(operation).takeError().withPart("record '" +

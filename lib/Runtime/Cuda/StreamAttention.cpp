@@ -1,0 +1,97 @@
+//===- StreamAttention.cpp - Attention on a stream ------------------------===//
+
+#include "LibraryAttention.h"
+
+namespace binade::cuda {
+
+/// Returns cuDNN's attention for a problem, which records with equal problems
+/// share because cuDNN compiles its kernels when it is created.
+std::shared_ptr<const Result<CudnnAttention>>
+AttentionCache::find(const std::shared_ptr<Cudnn> &library,
+                     const AttentionProblem &problem,
+                     std::uint64_t workspaceLimit) {
+  for (const Entry &entry : entries)
+    if (entry.problem == problem && entry.workspaceLimit == workspaceLimit)
+      return entry.attention;
+  auto made = std::make_shared<const Result<CudnnAttention>>(
+      CudnnAttention::create(library, problem, workspaceLimit));
+  entries.push_back({problem, workspaceLimit, made});
+  return made;
+}
+
+namespace {
+class AttentionOnStream : public StreamOperation {
+public:
+  AttentionOnStream(std::shared_ptr<const Result<CudnnAttention>> attention,
+                    std::vector<AttentionAxis> outer,
+                    const plan::Attention &record, const StreamSetup &setup,
+                    LibraryScratch scratch, std::string_view label)
+      : attention(std::move(attention)), outer(std::move(outer)), label(label),
+        scratch(std::move(scratch)) {
+    for (const plan::Operand &operand : record.listOperands())
+      if (operand.isTensor())
+        operands.push_back(setup.memory.addressOf(operand.view));
+  }
+
+  Result<void> run(std::span<const std::int64_t> iteration) override {
+    AttentionAddresses addresses;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      addresses.operands[i] = toDevice(operands[i].at(iteration));
+    addresses.workspace = scratch.at(iteration);
+    return runAxis(0, addresses);
+  }
+
+  std::string getImplementation() const override {
+    return (*attention)->describe();
+  }
+
+private:
+  /// Loops over the batch axes that cuDNN does not support.
+  Result<void> runAxis(std::size_t axis, AttentionAddresses addresses) {
+    if (axis == outer.size())
+      return (*attention)->run(addresses, {"attention", label});
+    for (std::int64_t i = 0; i < outer[axis].size; ++i) {
+      if (auto done = runAxis(axis + 1, addresses); !done)
+        return done;
+      for (std::size_t k = 0; k < operands.size(); ++k)
+        addresses.operands[k] += static_cast<Address>(outer[axis].bytes[k]);
+    }
+    return {};
+  }
+
+  std::shared_ptr<const Result<CudnnAttention>> attention;
+  std::vector<AttentionAxis> outer;
+  std::string_view label;
+  std::vector<binade::Address> operands; ///< By AttentionOperand.
+  LibraryScratch scratch;
+};
+
+MadeOperation createWithLibrary(const plan::Record &record,
+                                const StreamSetup &setup) {
+  const auto &attention = std::get<plan::Attention>(record.body);
+  Result<LibraryAttention> library = toLibrary(attention, setup);
+  if (!library)
+    return library.takeError();
+  LibraryScratch scratch(attention.libraryScratch, setup);
+  auto found =
+      setup.attentions->find(setup.cudnn, library->problem, scratch.bytes);
+  if (!*found)
+    return found->error();
+  return std::unique_ptr<StreamOperation>(std::make_unique<AttentionOnStream>(
+      std::move(found), std::move(library->outer), attention, setup,
+      std::move(scratch), record.label));
+}
+} // namespace
+
+MadeOperation createAttention(const plan::Record &record,
+                              const StreamSetup &setup) {
+  if (!setup.cudnn)
+    return createKernels(record, setup);
+  MadeOperation made = createWithLibrary(record, setup);
+  if (made || std::get<plan::Attention>(record.body).deviceKernel.empty() ||
+      setup.device->hasFailed())
+    return made;
+  setup.refusals->push_back({&record, made.error().message});
+  return createKernels(record, setup);
+}
+} // namespace binade::cuda
