@@ -145,9 +145,30 @@ static uint64_t countResults(const plan::Record &record, const Plan &plan) {
   return count;
 }
 
+/// Returns the workspace with which cuDNN 9.19 computes attention on Hopper, at
+/// most `limit`. The deterministic gradients keep what each block of keys adds
+/// to the gradient of each query, so that the size grows with the square of the
+/// context.
+static uint64_t getLibraryBytes(const plan::Attention &attention,
+                                uint64_t limit) {
+  constexpr uint64_t kFixed = 1024, kRows = 64, kNarrow = 64, kWide = 128;
+  if (!attention.gradients)
+    return kFixed;
+  uint64_t columns = std::max(attention.depth, attention.width),
+           padded = columns <= kNarrow ? kNarrow : kWide,
+           blocks = llvm::divideCeil(attention.keys, 2 * padded),
+           rows = llvm::alignTo(attention.queries, kRows),
+           elements = blocks * rows * padded + attention.queries;
+  for (int64_t size : attention.batch)
+    elements *= size;
+  return std::min<uint64_t>(limit, sizeof(float) * elements + kFixed);
+}
+
 uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
                                            const Plan &plan) {
-  constexpr uint64_t kMax = 32 << 20, kParts = 8;
+  constexpr uint64_t kMax = 32 << 20, kParts = 8, kMaxOfAttention = 512 << 20;
+  if (auto *attention = std::get_if<plan::Attention>(&record.body))
+    return getLibraryBytes(*attention, kMaxOfAttention);
   return std::min<uint64_t>(kMax, kParts * sizeof(float) *
                                       countResults(record, plan));
 }

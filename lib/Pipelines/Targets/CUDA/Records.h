@@ -13,8 +13,9 @@ namespace mlir::binade {
 uint64_t queryDeviceScratch(const ::binade::plan::Record &record,
                             const ::binade::Plan &plan);
 
-/// Returns the bytes of scratch memory that the device's library may use for a
-/// matmul or convolution: eight partial results in f32, at most 32 MiB.
+/// Returns the bytes of scratch memory that the device's library may use: for a
+/// matmul or convolution eight partial results in f32, at most 32 MiB; for
+/// attention what cuDNN needs, at most 512 MiB.
 uint64_t queryLibraryScratch(const ::binade::plan::Record &record,
                              const ::binade::Plan &plan);
 

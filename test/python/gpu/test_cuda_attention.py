@@ -1,0 +1,165 @@
+"""Attention on a device, by cuDNN or by own kernels: a small model trains as on the CPU."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from support.cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
+from support.reference import safetensors
+
+BATCH, STEPS, HEADS, ROWS, COLUMNS = 2, 2, 2, 80, 16
+SHAPE = (BATCH, HEADS, ROWS, COLUMNS)
+LIBRARIES = f"{CUDNN}:{SIMULATED}"
+
+
+def make_model(path):
+    """Attention whose query, key and value are matmuls of the input with a weight each."""
+    draw, names = np.random.default_rng(5), ["query", "key", "value"]
+    weights = {
+        f"w.{name}": draw.standard_normal((COLUMNS, COLUMNS), np.float32) / 4
+        for name in names
+    }
+    nodes = [helper.make_node("MatMul", ["x", f"w.{name}"], [name]) for name in names]
+    nodes.append(
+        helper.make_node("Attention", names, ["y"], is_causal=1, scale=COLUMNS**-0.5)
+    )
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "attention", [info("x", TensorProto.FLOAT, SHAPE)],
+        [info("y", TensorProto.FLOAT, SHAPE)],
+        [numpy_helper.from_array(x.astype(np.float32), name) for name, x in weights.items()],
+    )  # fmt: skip
+    opset = [helper.make_opsetid("", 23)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=10)
+    onnx.save(model, path, save_as_external_data=True, size_threshold=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    need_simulated_driver()
+    folder = tmp_path_factory.mktemp("attention")
+    make_model(folder / "model.onnx")
+    draw = np.random.default_rng(7)
+    shape = (BATCH * STEPS, *SHAPE[1:])
+    data = {name: draw.standard_normal(shape, np.float32) for name in ("x", "target")}
+    safetensors.save(folder / "data.safetensors", data)
+    for target, more in (("cpu", []), ("cuda", [*CUDA, "--save-kernels", folder])):
+        for policy in ("bf16-amp", "fp16-amp"):
+            run(
+                "binade", "compile", folder / "model.onnx", "--policy", policy,
+                "--loss", "mse(y, target)", "--optimizer", "sgd", "--lr", 0.5, *more,
+                "-o", folder / f"{target}-{policy}.bnd",
+            )  # fmt: skip
+    return folder
+
+
+def train(folder, bundle, out, libraries=SIMULATED, settings="", code=0, **environment):
+    """Returns the standard error, the parameters, and the calls of attention: forward and gradients
+    of the step, forward of the evaluation.
+    """
+    done = run(
+        "binade-run", folder / f"{bundle}.bnd", "--data", folder / "data.safetensors",
+        "--steps", STEPS, "--order", "sequential", "--device", bundle.split("-")[0],
+        "--out", out, library_path=libraries, code=code,
+        BINADE_SIMULATED_KERNELS=str(folder), BINADE_SIMULATED_CUDA=settings,
+        **environment,
+    )  # fmt: skip
+    if code:
+        return done.stderr, {}, []
+    about = json.loads((out / "run.json").read_text())["invocations"][0]
+    calls = [call for call in about["contractions"] if "attention" in call["record"]]
+    return done.stderr, safetensors.load(out / "final.safetensors"), calls
+
+
+def check_close(found, expected, unit, folder):
+    """Sums in another order and probabilities may round differently, by a whole unit."""
+    start = {
+        x.name: numpy_helper.to_array(x)
+        for x in onnx.load(folder / "model.onnx").graph.initializer
+    }
+    for name, first in start.items():
+        change = np.abs(expected[name] - first).max()
+        assert change > 0
+        np.testing.assert_allclose(
+            found[name], expected[name], rtol=0, atol=8 * unit * change, err_msg=name
+        )
+
+
+@pytest.mark.parametrize(
+    "policy, unit", [("bf16-amp", 2.0**-8), ("fp16-amp", 2.0**-11)]
+)
+def test_cudnn_trains_as_the_cpu_does(policy, unit, folder, tmp_path):
+    _, expected, _ = train(folder, f"cpu-{policy}", tmp_path / "cpu")
+    _, own, calls = train(folder, f"cuda-{policy}", tmp_path / "own")
+    assert [call["by"] for call in calls] == ["own kernel"] * 3
+    errors, found, calls = train(
+        folder, f"cuda-{policy}", tmp_path / "cudnn", LIBRARIES
+    )
+    assert "own kernels" not in errors
+    by = [call["by"] for call in calls]
+    assert by == ["cudnn 9.24.0 attention engine 6"] * 3
+    check_close(own, expected, unit, folder)
+    check_close(found, expected, unit, folder)
+    assert any((found[name] != own[name]).any() for name in own)
+
+
+@pytest.mark.parametrize("settings, why", [
+    ("attention_engines=0", "cuDNN 9.24.0 has no engine for it"),
+    ("cudnn=91000", "cuDNN 9.10.0 supports no attention in this version"),
+    ("attention_workspace=1000000000", "bytes of workspace for attention"),
+])  # fmt: skip
+def test_own_kernels_compute_what_cudnn_refuses(settings, why, folder, tmp_path):
+    _, expected, _ = train(folder, "cuda-bf16-amp", tmp_path / "own")
+    errors, found, calls = train(
+        folder, "cuda-bf16-amp", tmp_path / "run", LIBRARIES, settings
+    )
+    refused = [call for call in calls if call["by"] == "own kernel"]
+    assert f"own kernels, which are slower, compute {len(refused)} of" in errors
+    assert why in errors and all(why in call["refusal"] for call in refused)
+    # The forward pass needs little workspace.
+    assert len(refused) == (1 if "workspace" in settings else 3)
+    if len(refused) == 3:
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_libraries_are_not_used_if_the_user_says_so(folder, tmp_path):
+    _, expected, _ = train(folder, "cuda-bf16-amp", tmp_path / "own")
+    _, found, calls = train(
+        folder, "cuda-bf16-amp", tmp_path / "run", LIBRARIES, BINADE_CONTRACTION="own"
+    )
+    assert [call["by"] for call in calls] == ["own kernel"] * 3
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_cudnn_is_not_opened_without_cublaslt(folder, tmp_path):
+    """cuDNN ends the process if it does not find cuBLASLt."""
+    lonely = tmp_path / "lib"
+    lonely.mkdir()
+    for library in (SIMULATED / "libcuda.so.1", CUDNN / "libcudnn.so.9"):
+        (lonely / library.name).symlink_to(library)
+    errors, _, calls = train(folder, "cuda-bf16-amp", tmp_path / "run", lonely)
+    assert (
+        "attention uses the bundle's own kernels, which are slower: cuBLASLt" in errors
+    )
+    assert [call["by"] for call in calls] == ["own kernel"] * 3
+
+
+def test_a_failed_execution_ends_the_run(folder, tmp_path):
+    errors, _, _ = train(
+        folder, "cuda-bf16-amp", tmp_path / "run", LIBRARIES, "attention_status=5000",
+        code=6,
+    )  # fmt: skip
+    assert "cudnnBackendExecute failed" in errors
+
+
+def test_verify_accepts_attention_by_cudnn(folder):
+    done = run(
+        "binade", "verify", folder / "cuda-bf16-amp.bnd", "--device", "cuda",
+        "--data", folder / "data.safetensors", "--repeat", 2, library_path=LIBRARIES,
+        BINADE_SIMULATED_KERNELS=str(folder),
+    )  # fmt: skip
+    assert "are within the bound" in done.stdout + done.stderr
