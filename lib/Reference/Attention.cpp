@@ -1,8 +1,18 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
+//
+// Bounds allow that an implementation reads the keys once: it sums exponentials
+// relative to the largest score so far, rounds these instead of probabilities
+// before they are multiplied, and divides at the end. Exponentials and
+// logarithms may be wrong by two units in the last place, and values of the
+// compute format may be rounded to 0 where f32 is subnormal. A gradient of
+// scores may be rounded before or after it is multiplied by the scale.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Exponentials.h"
 #include "Families.h"
 #include "binade/Reference/FloatFormat.h"
+#include <cfloat>
 #include <cmath>
 
 using namespace mlir;
@@ -27,8 +37,10 @@ struct Head {
         scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
     FloatFormat format = getFormat(op, query);
     // A factor that both sides round may differ by two roundings.
-    if (format.getRoundoff() > e.getRoundoff())
+    if (format.getRoundoff() > e.getRoundoff()) {
       computeError = 2.0 * format.getRoundoff() / e.getRoundoff();
+      underflow = std::max(format.smallest, double(FLT_MIN)) / e.getRoundoff();
+    }
   }
 
   int64_t countHeads() const {
@@ -56,6 +68,13 @@ struct Head {
     }
   }
 
+  /// Returns the error of a sum over the scores that is multiplied by an
+  /// exponential whenever a block of keys has a larger score.
+  double getRescalingError() const {
+    constexpr int64_t kBlock = 64;
+    return 5.0 * double(llvm::divideCeil(scores.size(), kBlock));
+  }
+
   const Tensor &query, &key, &value;
   int64_t rank, queries, keys, depth, width;
   double scale;
@@ -63,6 +82,8 @@ struct Head {
   /// The error of values that are rounded to the compute format, in units of
   /// the roundoff.
   double computeError = 0.0;
+  /// The absolute error of such values that are subnormal, likewise.
+  double underflow = 0.0;
   int64_t head = 0;
   std::vector<double> scores, errors;
 };
@@ -79,15 +100,21 @@ static void evaluateAttention(AttentionOp op, Evaluation &e) {
       Exponentials sum(h.scores, h.errors);
       int64_t row = h.head * h.queries + i;
       lse[row] = sum.getLogarithm();
-      e.setError(1, row, u * sum.getLogarithmError());
+      double rescaling = h.getRescalingError() + std::fabs(sum.max);
+      e.setError(1, row, u * (sum.getLogarithmError() + rescaling + 4.0));
       std::vector<double> magnitudes(h.width), sizes(h.width);
       for (auto [j, score] : llvm::enumerate(h.scores)) {
         double p = std::exp(score - sum.getLogarithm());
-        double roundings = sum.max - score + h.errors[j] + sum.error + 6.0;
+        double roundings =
+            sum.max - score + h.errors[j] + sum.error + rescaling + 8.0;
         if (h.computeError != 0.0)
           p = compute.round(p);
         ArrayRef<double> v = Head::getRow(h.value, h.head * h.keys + j);
-        for (int64_t k = 0; p != 0.0 && k < h.width; ++k) {
+        for (int64_t k = 0; k < h.width; ++k) {
+          if (h.underflow != 0.0)
+            magnitudes[k] += h.underflow * std::fabs(v[k]);
+          if (p == 0.0)
+            continue;
           y[row * h.width + k] += p * v[k];
           sizes[k] += std::fabs(p * v[k]);
           magnitudes[k] += (roundings + h.computeError) * std::fabs(p * v[k]);
@@ -126,7 +153,7 @@ static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
         if (p == 0.0)
           continue;
         double pError =
-            h.errors[j] + std::fabs(score) + std::fabs(lse[row]) + 6.0;
+            h.errors[j] + std::fabs(score) + std::fabs(lse[row]) + 8.0;
         int64_t other = h.head * h.keys + j;
         ArrayRef<double> v = Head::getRow(h.value, other);
         double dp = 0.0, dpSize = 0.0;
@@ -135,13 +162,15 @@ static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
           dpSize += std::fabs(dyRow[k] * v[k]);
           int64_t at = other * h.width + k;
           dvalue[at] += p * dyRow[k];
-          valueError[at] +=
-              (pError + h.computeError + overQueries) * std::fabs(p * dyRow[k]);
+          valueError[at] += (pError + h.computeError + overQueries) *
+                                std::fabs(p * dyRow[k]) +
+                            h.underflow * std::fabs(dyRow[k]);
         }
         double ds = h.scale * p * (dp - inner);
         double dsError =
             (pError + h.computeError + 4.0) * std::fabs(ds) +
-            std::fabs(h.scale * p) * overWidth * (dpSize + innerSize);
+            std::fabs(h.scale * p) * overWidth * (dpSize + innerSize) +
+            h.underflow * std::max(1.0, std::fabs(h.scale));
         for (int64_t d = 0; d < h.depth; ++d) {
           int64_t q = row * h.depth + d, k = other * h.depth + d;
           dquery[q] += ds * h.key[k];
