@@ -152,7 +152,9 @@ def test_run_json_names_the_matmul_implementations(bundles, tmp_path):
         done = bundles.train(bundle, ["--out", tmp_path / name], settings=settings)
         about = json.loads((tmp_path / name / "run.json").read_text())
         found.append(about["invocations"][0]["contractions"])
-        refused = "compute 7 of 7 matmuls, convolutions and attention calls" in done.stderr
+        refused = (
+            "compute 7 of 7 matmuls, convolutions and attention calls" in done.stderr
+        )
         assert refused == (name == "old")
     assert found[0] == found[1] and len(found[0]) == 7
     for used, refused in zip(found[0], found[2]):
