@@ -91,7 +91,7 @@ and for bundles of --target cuda:...
   driver      NVIDIA's libcuda.so.1 of CUDA $((cuda / 1000)).$((cuda % 1000 / 10)) or newer
   cuBLASLt    libcublasLt.so.13 or .12 where the loader finds it (LD_LIBRARY_PATH);
               without it the bundle's own kernels multiply, slowly
-  cuDNN       libcudnn.so.9 or .8 likewise, for convolutions
+  cuDNN       libcudnn.so.9 or .8 likewise, for convolutions and attention
 Nothing of LLVM, Python, or CUDA's compilers is needed.
 END
 mv "$made" "$out"

@@ -44,9 +44,9 @@ private:
 };
 } // namespace
 
-/// Version 9.10.0 and 9.10.1 compute wrong attention, and the gradients of
-/// versions up to 9.15.0 ignore that a block of keys is incomplete, according
-/// to cudnn-frontend. Gradients are deterministic on Hopper.
+/// cudnn-frontend lists faults of versions 9.10.0 and 9.10.1, and of gradients
+/// up to 9.15.0 if the last block of keys is incomplete. Gradients are
+/// deterministic on Hopper.
 Result<void> AttentionLowering::checkVersion() const {
   constexpr std::size_t kFirst = 90000, kBroken = 91000, kMended = 91002,
                         kLastWithBlocks = 91500;
