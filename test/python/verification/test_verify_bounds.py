@@ -30,7 +30,11 @@ def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
 
 @pytest.mark.parametrize(
     "policy",
-    ["bf16-amp", "fp8-current", pytest.param("fp8-block", marks=pytest.mark.nightly)],
+    [
+        "bf16-amp",
+        pytest.param("fp8-current", marks=pytest.mark.nightly),
+        pytest.param("fp8-block", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_language_model_is_within_its_bounds(policy, tmp_path):
     """Its matmuls use matrix units; those of the mlp are too small."""
