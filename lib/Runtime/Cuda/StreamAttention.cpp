@@ -87,11 +87,8 @@ MadeOperation createAttention(const plan::Record &record,
                               const StreamSetup &setup) {
   if (!setup.cudnn)
     return createKernels(record, setup);
-  MadeOperation made = createWithLibrary(record, setup);
-  if (made || std::get<plan::Attention>(record.body).deviceKernel.empty() ||
-      setup.device->hasFailed())
-    return made;
-  setup.refusals->push_back({&record, made.error().message});
-  return createKernels(record, setup);
+  return fallBackToKernels(createWithLibrary(record, setup), record,
+                           std::get<plan::Attention>(record.body).deviceKernel,
+                           setup);
 }
 } // namespace binade::cuda

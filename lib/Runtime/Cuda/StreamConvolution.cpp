@@ -41,13 +41,10 @@ private:
   std::optional<binade::Address> bias;
   LibraryScratch scratch;
 };
-} // namespace
 
-MadeOperation createConvolution(const plan::Record &record,
+MadeOperation createWithLibrary(const plan::Record &record,
                                 const StreamSetup &setup) {
   const auto &convolution = std::get<plan::Convolution>(record.body);
-  if (!setup.cudnn)
-    return createKernels(record, setup);
   ConvolutionProblem problem;
   problem.record = &convolution;
   problem.x = setup.memory.typeOf(convolution.x);
@@ -57,14 +54,19 @@ MadeOperation createConvolution(const plan::Record &record,
     problem.bias = setup.memory.typeOf(*convolution.bias);
   LibraryScratch scratch(convolution.libraryScratch, setup);
   auto made = CudnnConvolution::create(setup.cudnn, problem, scratch.bytes);
-  if (made)
-    return std::unique_ptr<StreamOperation>(
-        std::make_unique<ConvolutionOnStream>(*std::move(made), convolution,
-                                              setup, std::move(scratch),
-                                              record.label));
-  if (convolution.deviceKernel.empty() || setup.device->hasFailed())
+  if (!made)
     return made.takeError();
-  setup.refusals->push_back({&record, made.error().message});
-  return createKernels(record, setup);
+  return std::unique_ptr<StreamOperation>(std::make_unique<ConvolutionOnStream>(
+      *std::move(made), convolution, setup, std::move(scratch), record.label));
+}
+} // namespace
+
+MadeOperation createConvolution(const plan::Record &record,
+                                const StreamSetup &setup) {
+  if (!setup.cudnn)
+    return createKernels(record, setup);
+  return fallBackToKernels(
+      createWithLibrary(record, setup), record,
+      std::get<plan::Convolution>(record.body).deviceKernel, setup);
 }
 } // namespace binade::cuda

@@ -163,4 +163,13 @@ MadeOperation createKernels(const plan::Record &record,
     return createTableLaunch(*std::move(starts), record.label, setup);
   return createKernelLaunch(*starts, record.label, setup);
 }
+
+MadeOperation fallBackToKernels(MadeOperation made, const plan::Record &record,
+                                std::string_view deviceKernel,
+                                const StreamSetup &setup) {
+  if (made || deviceKernel.empty() || setup.device->hasFailed())
+    return made;
+  setup.refusals->push_back({&record, made.error().message});
+  return createKernels(record, setup);
+}
 } // namespace binade::cuda

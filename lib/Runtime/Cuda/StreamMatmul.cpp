@@ -165,12 +165,9 @@ Result<void> MatmulOnStream::tune() {
 MadeOperation createMatmul(const plan::Record &record,
                            const StreamSetup &setup) {
   const auto &matmul = std::get<plan::Matmul>(record.body);
-  if (setup.library) {
-    MadeOperation made = MatmulOnStream::create(matmul, record.label, setup);
-    if (made || matmul.deviceKernel.empty() || setup.device->hasFailed())
-      return made;
-    setup.refusals->push_back({&record, made.error().message});
-  }
-  return createKernels(record, setup);
+  if (!setup.library)
+    return createKernels(record, setup);
+  return fallBackToKernels(MatmulOnStream::create(matmul, record.label, setup),
+                           record, matmul.deviceKernel, setup);
 }
 } // namespace binade::cuda

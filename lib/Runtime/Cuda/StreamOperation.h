@@ -79,6 +79,14 @@ using MadeOperation = Result<std::unique_ptr<StreamOperation>>;
 /// Creates the operation of a record with the bundle's own kernels.
 MadeOperation createKernels(const plan::Record &record,
                             const StreamSetup &setup);
+
+/// Returns `made`, the operation of a library. If the library refuses the
+/// record and the bundle has `deviceKernel` for it, stores the refusal in
+/// `setup` and creates the operation with the bundle's own kernels.
+MadeOperation fallBackToKernels(MadeOperation made, const plan::Record &record,
+                                std::string_view deviceKernel,
+                                const StreamSetup &setup);
+
 /// Creates a matmul with cuBLASLt, or with the bundle's kernel if cuBLASLt does
 /// not support it.
 MadeOperation createMatmul(const plan::Record &record,
