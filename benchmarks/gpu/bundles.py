@@ -41,20 +41,34 @@ class Bundle:
 
     def count_bytes(self, record: dict) -> int:
         """Returns the bytes that a record reads and writes, each operand counted once."""
+        return sum(size for _, size in self.list_operands(record))
+
+    def list_operands(self, record: dict) -> list[tuple[dict, int]]:
+        """Returns the views that a record reads or writes, with the bytes of each, but not
+        the scratch memory of attention."""
         if record["kind"] == "launch":
             views = [view for s in record["segments"] for view in s["operands"]]
-            return sum(map(self.size_of, views))
+            return [(view, self.size_of(view)) for view in views]
         if record["kind"] == "attention":
-            return sum(
-                self.size_of(view, math.prod(sizes))
+            return [
+                (view, self.size_of(view, math.prod(sizes)))
                 for view, sizes in list_attention(record)
-            )
+            ]
         if record["kind"] == "copy":
-            return 2 * self.size_of(record["to"], math.prod(record["sizes"]))
+            count = math.prod(record["sizes"])
+            return [(record[x], self.size_of(record[x], count)) for x in ("from", "to")]
         m, n, k = (record.get(axis, 1) for axis in "mnk")
         batch = math.prod(record.get("batch", []))
         sizes = {"lhs": m * k, "rhs": k * n, "out": m * n}
-        return sum(self.size_of(record[x], batch * n) for x, n in sizes.items())
+        return [
+            (record[x], self.size_of(record[x], batch * n)) for x, n in sizes.items()
+        ]
+
+    def list_accessed(self, record: dict) -> list[tuple[dict, int]]:
+        """Returns the operands of a record as `list_operands` does, and its scratch memory."""
+        scratch = record.get("scratch") if record["kind"] == "attention" else None
+        found = self.list_operands(record)
+        return found + ([(scratch, self.size_of(scratch))] if scratch else [])
 
     def size_of(self, view: dict, elements: int | None = None) -> int:
         """Bytes; of a view that moves with a loop what it moves by."""

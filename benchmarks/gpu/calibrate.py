@@ -27,28 +27,31 @@ from calibration import (
     TIMER, Calibration, CopyRow, KernelRow, MatmulRow, Row, find_error, keep_accessed, read, write,
 )  # fmt: skip
 from chips import FITTED, Chip
+from counts import Launch
 from matmul_costs import MatmulCosts
 from step_costs import RecordCost, StepCosts
 
 CHIP = "sm_90"
 DRAWS, FIRST_STEP, SHRINK, DRAWS_OF_STEP = 300, 0.2, 0.65, 60
-FAR = 0.35  # Errors that are larger count as this one, so that outliers do not rule.
+FAR = 0.35  # Larger errors count as this one, so that outliers do not dominate the fit.
+
+
+def keep_all_accessed(cost: RecordCost) -> tuple[list[Launch], list[list[float]]]:
+    """The launches of a record and their shares, by keep_accessed."""
+    pairs = zip(cost.launches, cost.cached, strict=True)
+    kept = [keep_accessed(*pair) for pair in pairs]
+    return [launch for launch, _ in kept], [shares for _, shares in kept]
 
 
 def make_variants(costs: list[tuple[RecordCost, int]]) -> list:
-    variants = []
+    """Merges the calls of a kernel that find equal shares of their operands in L2."""
+    counted, found = collections.Counter(), {}
     for cost, times in costs:
-        pairs = zip(cost.launches, cost.cached, strict=True)
-        kept = [keep_accessed(launch, shares) for launch, shares in pairs]
-        variants.append((times, [x for x, _ in kept], [x for _, x in kept]))
-    # Calls with equal shares in L2 are one variant.
-    merged = collections.Counter()
-    found = {}
-    for times, launches, cached in variants:
+        launches, cached = keep_all_accessed(cost)
         key = json.dumps(cached)
-        merged[key] += times
+        counted[key] += times
         found[key] = (launches, cached)
-    return [(merged[key], *found[key]) for key in found]
+    return [(counted[key], *variant) for key, variant in found.items()]
 
 
 def collect_case(row: dict, artifacts: pathlib.Path) -> KernelRow:
@@ -56,10 +59,9 @@ def collect_case(row: dict, artifacts: pathlib.Path) -> KernelRow:
     bundle = Bundle(artifacts / f"kernels/{row['name']}.bnd")
     launches, cached = [], []
     for cost, times in StepCosts(bundle, Chip.load(CHIP)).walk():
-        for pair in zip(cost.launches, cost.cached, strict=True):
-            launch, shares = keep_accessed(*pair)
-            launches += times * [launch]
-            cached += times * [shares]
+        kept, shares = keep_all_accessed(cost)
+        launches += times * kept
+        cached += times * shares
     return KernelRow(row["name"], "case", row["ms"] / 1e3, [(1, launches, cached)])
 
 

@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator
 
 from chips import Chip
-from costs import predict_launch
+from costs import predict_copy, predict_launch
 from counts import Launch, Operand, Work
 from matmul_costs import Matmul, MatmulCosts
 from reuse import Histogram
@@ -52,7 +52,7 @@ class KernelRow:
             for launch in launches
         )
 
-    def predict(self, chip: Chip, _: MatmulCosts | None = None) -> float:
+    def predict(self, chip: Chip, _: MatmulCosts) -> float:
         return sum(
             times * predict_launch(launch, chip, shares).seconds
             for times, launches, cached in self.variants
@@ -91,11 +91,11 @@ class CopyRow:
     name: str
     seconds: float
     calls: int
-    copied: float  # Bytes, read and written.
+    copied: float  # Bytes that a call writes.
     is_predictable = False
 
-    def predict(self, chip: Chip, _: MatmulCosts | None = None) -> float:
-        return chip.start + self.copied / chip.dram_rate
+    def predict(self, chip: Chip, _: MatmulCosts) -> float:
+        return predict_copy(self.copied, chip).seconds
 
 
 Row = KernelRow | MatmulRow | CopyRow
@@ -134,7 +134,6 @@ class Calibration:
 
 
 def pack_launch(launch: Launch) -> dict:
-    """Leaves out operands that the block does not access; see keep_accessed."""
     packed = dataclasses.asdict(launch)
     packed["operands"] = [
         [x.bytes, x.read, x.written, sorted(x.reuse.items())] for x in launch.operands
@@ -152,6 +151,7 @@ def unpack_launch(packed: dict) -> Launch:
 
 
 def keep_accessed(launch: Launch, shares: list[float]) -> tuple[Launch, list[float]]:
+    """Leaves out the operands that a block does not access, and their shares."""
     kept = [
         (operand, round(share, 3))
         for operand, share in zip(launch.operands, shares, strict=True)

@@ -77,6 +77,12 @@ def count_traffic(launch: Launch, chip: Chip, cached: list[float]) -> Traffic:
     return Traffic(dram, l2, hit / read if read else 0.0)
 
 
+def predict_copy(written: float, chip: Chip) -> Time:
+    """The time of a kernel that only writes `written` bytes."""
+    seconds = written / chip.dram_rate
+    return Time(chip.start + seconds, {"DRAM": seconds})
+
+
 def predict_launch(launch: Launch, chip: Chip, cached: list[float]) -> Time:
     """The time of a kernel; `cached` as in count_traffic."""
     work, grid = launch.work, launch.grid

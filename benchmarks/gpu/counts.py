@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/python"))
 
 from support import ptx  # noqa: E402
-from bundles import Bundle, list_attention  # noqa: E402
+from bundles import Bundle  # noqa: E402
 from reuse import SECTOR, Histogram, ReuseDistances, step_of  # noqa: E402
 from support.gpu_code import Entry, assemble, count_shared, parse  # noqa: E402
 
@@ -32,8 +32,8 @@ MMA = "mma.sync.aligned.m16n8k16"
 MMA_FLOPS = 2 * 16 * 8 * 16  # Of a warp.
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
 DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
-# Of an instruction of PTX, the first form that matches: how many of 128 places per cycle
-# it takes, of the ALU's 64 and of the 16 of special functions.
+# The first pattern that matches an instruction of PTX has its cost: issue slots, of which a
+# multiprocessor has 128 per cycle, slots of the ALU (64) and of special functions (16).
 WEIGHTS = [
     (r"mov|cvta|ld\.param|bra\.uni|ret|neg\.f32", 0, 0, 0),
     (r"div\.rn\.f32", 19, 1, 1),
@@ -316,12 +316,8 @@ def count_one(bundle: Bundle, record: dict) -> list[Launch]:
 def count_attention(bundle: Bundle, record: dict) -> list[Launch]:
     """The blocks of a head do equal work, or more from one to the next. `work` is the mean of
     the first and the last of them."""
-    operands = list_attention(record)
-    views = [view for view, _ in operands]
-    views += filter(None, [record.get("scratch")])
+    views, sizes = zip(*bundle.list_accessed(record))
     memories, launches = allocate(bundle, views), []
-    sizes = [bundle.size_of(view, math.prod(size)) for view, size in operands]
-    sizes += [bundle.size_of(view) for view in views[len(sizes) :]]
     for entry, registers in find_entries(bundle, record["device_kernel"]):
         last = entry.grid // math.prod(record["batch"]) - 1
         first, other = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bundles import Bundle
-
 
 class Residency:
     """Follows the records of a step in their order.
@@ -12,8 +10,8 @@ class Residency:
     linearly, from 1 for the last byte to 0 for the capacity of L2.
     """
 
-    def __init__(self, bundle: Bundle, capacity: float):
-        self.bundle, self.capacity = bundle, capacity
+    def __init__(self, capacity: float):
+        self.capacity = capacity
         self.last: dict[tuple[int, int], float] = {}
         self.now = 0.0
 

@@ -6,9 +6,9 @@ import collections
 import dataclasses
 import math
 
-from bundles import Bundle, list_attention
+from bundles import Bundle
 from chips import Chip
-from costs import Time, predict_launch
+from costs import Time, predict_copy, predict_launch
 from counts import Launch, count
 from matmul_costs import Matmul, MatmulCosts
 from residency import Residency
@@ -22,33 +22,7 @@ class RecordCost:
     launches: list[Launch]
     cached: list[list[float]]
     matmul: Matmul | None = None
-    copied: float = 0  # Bytes of a copy, read and written.
-
-
-def list_operands(bundle: Bundle, record: dict) -> list[tuple[dict, float]]:
-    """The views that a record accesses, with the bytes of each."""
-    if record["kind"] == "launch":
-        views = [view for s in record["segments"] for view in s["operands"]]
-        return [(view, bundle.size_of(view)) for view in views]
-    if record["kind"] == "attention":
-        found = [
-            (view, bundle.size_of(view, math.prod(sizes)))
-            for view, sizes in list_attention(record)
-        ]
-        scratch = record.get("scratch")
-        return found + ([(scratch, bundle.size_of(scratch))] if scratch else [])
-    if record["kind"] == "copy":
-        count = math.prod(record["sizes"])
-        return [
-            (record[end], bundle.size_of(record[end], count)) for end in ("from", "to")
-        ]
-    m, n, k = (record.get(axis, 1) for axis in "mnk")
-    batch = math.prod(record.get("batch", []))
-    sizes = {"lhs": m * k, "rhs": k * n, "out": m * n}
-    return [
-        (record[name], bundle.size_of(record[name], batch * size))
-        for name, size in sizes.items()
-    ]
+    copied: float = 0  # Bytes that a copy writes; most copies write a constant.
 
 
 def find_matmul(bundle: Bundle, record: dict) -> Matmul:
@@ -67,7 +41,7 @@ class StepCosts:
 
     def __init__(self, bundle: Bundle, chip: Chip):
         self.bundle, self.chip = bundle, chip
-        self.residency = Residency(bundle, chip.l2_bytes)
+        self.residency = Residency(chip.l2_bytes)
         self.counted: dict[str, list[Launch]] = {}
 
     def walk(self, records: list[dict] | None = None, iteration: int = 0):
@@ -83,13 +57,12 @@ class StepCosts:
                     yield cost, times * inner
 
     def visit(self, record: dict, iteration: int) -> RecordCost:
-        operands = list_operands(self.bundle, record)
+        operands = self.bundle.list_accessed(record)
         shares = self.residency.access(operands, iteration)
         if record["kind"] == "matmul":
             return RecordCost(record, [], [], find_matmul(self.bundle, record))
         if record["kind"] not in ("launch", "attention"):
-            written = operands[-1][1]
-            return RecordCost(record, [], [], copied=written)
+            return RecordCost(record, [], [], copied=operands[-1][1])
         name = record.get("kernel") or record["device_kernel"]
         if name not in self.counted:
             self.counted[name] = count(self.bundle, record)
@@ -118,8 +91,7 @@ def predict_record(cost: RecordCost, chip: Chip, matmuls: MatmulCosts) -> Time:
         seconds = matmuls.predict(cost.matmul)
         return Time(seconds, {"matmul": seconds})
     if not cost.launches:
-        copied = cost.copied / chip.dram_rate
-        return Time(chip.start + copied, {"DRAM": copied})
+        return predict_copy(cost.copied, chip)
     seconds, limits = 0.0, collections.Counter()
     for launch, cached in zip(cost.launches, cost.cached, strict=True):
         time = predict_launch(launch, chip, cached)
