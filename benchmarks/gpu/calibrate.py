@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calibrates the predictions of costs.py and matmul_costs.py to measurements.
+"""Calibrates the predictions of costs.py to measurements.
 
     .venv/bin/python benchmarks/gpu/calibrate.py collect RESULT... --artifacts FOLDER
     .venv/bin/python benchmarks/gpu/calibrate.py fit [--leave-one-out]
@@ -28,7 +28,6 @@ from calibration import (
 )  # fmt: skip
 from chips import FITTED, Chip
 from counts import Launch
-from matmul_costs import MatmulCosts
 from step_costs import RecordCost, StepCosts
 
 CHIP = "sm_90"
@@ -124,13 +123,13 @@ def collect(results: list[pathlib.Path], artifacts: pathlib.Path) -> None:
     print(write(CHIP, calibration))
 
 
-def fit(chip: Chip, rows: list[Row], matmuls: MatmulCosts, draws: int) -> Chip:
+def fit(chip: Chip, rows: list[Row], draws: int) -> Chip:
     """Hill climbing with a fixed seed, from the rates of `chip`."""
     random.seed(0)
     rows = [row for row in rows if isinstance(row, KernelRow)]
 
     def sum_errors(chip: Chip) -> float:
-        return sum(min(abs(find_error(row, chip, matmuls)), FAR) ** 2 for row in rows)
+        return sum(min(abs(find_error(row, chip)), FAR) ** 2 for row in rows)
 
     best, step = sum_errors(chip), FIRST_STEP
     for draw in range(1, draws + 1):
@@ -146,8 +145,7 @@ def fit(chip: Chip, rows: list[Row], matmuls: MatmulCosts, draws: int) -> Chip:
 
 def report(calibration: Calibration, draws: int, is_leaving_out: bool) -> None:
     chip, rows = Chip.load(CHIP), [*calibration.list_comparable()]
-    matmuls = MatmulCosts.load(CHIP)
-    chip = fit(chip, rows, matmuls, draws)
+    chip = fit(chip, rows, draws)
     for name in FITTED:
         print(f"{name}: {getattr(chip, name):.4g}")
     errors = []
@@ -155,13 +153,13 @@ def report(calibration: Calibration, draws: int, is_leaving_out: bool) -> None:
         used = chip
         if is_leaving_out:
             others = [other for other in rows if other is not row]
-            used = fit(chip, others, matmuls, draws // 10)
-        errors.append(math.expm1(find_error(row, used, matmuls)))
+            used = fit(chip, others, draws // 10)
+        errors.append(math.expm1(find_error(row, used)))
         print(f"{row.source:12} {row.name:40} {1e6 * row.seconds:9.1f} us "
               f"{100 * errors[-1]:+6.1f} %")  # fmt: skip
     print(f"{sum(abs(x) <= 0.15 for x in errors)} of {len(rows)} are within 15 %")
     for step, seconds in calibration.steps.items():
-        predicted = calibration.predict_step(step, chip, matmuls)
+        predicted = calibration.predict_step(step, chip)
         print(
             f"{step}: {1e3 * seconds:.2f} ms measured, {1e3 * predicted:.2f} predicted"
         )

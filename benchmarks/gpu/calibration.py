@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from chips import Chip
 from costs import predict_copy, predict_launch
 from counts import Launch, Operand, Work
-from matmul_costs import Matmul, MatmulCosts
+from matmul_costs import Matmul, predict_matmul
 from reuse import Histogram
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "results/calibration"
@@ -52,7 +52,7 @@ class KernelRow:
             for launch in launches
         )
 
-    def predict(self, chip: Chip, _: MatmulCosts) -> float:
+    def predict(self, chip: Chip) -> float:
         return sum(
             times * predict_launch(launch, chip, shares).seconds
             for times, launches, cached in self.variants
@@ -79,8 +79,10 @@ class MatmulRow:
 
     is_predictable = True
 
-    def predict(self, _: Chip, matmuls: MatmulCosts) -> float:
-        return sum(n * matmuls.predict(x) for n, x in self.matmuls) / self.calls
+    def predict(self, chip: Chip) -> float:
+        return (
+            sum(n * predict_matmul(chip.chip, x) for n, x in self.matmuls) / self.calls
+        )
 
 
 @dataclasses.dataclass
@@ -94,7 +96,7 @@ class CopyRow:
     copied: float  # Bytes that a call writes.
     is_predictable = False
 
-    def predict(self, chip: Chip, _: MatmulCosts) -> float:
+    def predict(self, chip: Chip) -> float:
         return predict_copy(self.copied, chip).seconds
 
 
@@ -125,11 +127,9 @@ class Calibration:
         is_slow = shortest and max(shortest) > SLOW_HOST
         return SHORTEST_OF_SLOW_HOST if is_slow else SHORTEST
 
-    def predict_step(self, step: str, chip: Chip, matmuls: MatmulCosts) -> float:
+    def predict_step(self, step: str, chip: Chip) -> float:
         return sum(
-            row.calls * row.predict(chip, matmuls)
-            for row in self.rows
-            if row.source == step
+            row.calls * row.predict(chip) for row in self.rows if row.source == step
         )
 
 
@@ -210,6 +210,6 @@ def write(name: str, calibration: Calibration) -> pathlib.Path:
     return path
 
 
-def find_error(row: Row, chip: Chip, matmuls: MatmulCosts) -> float:
+def find_error(row: Row, chip: Chip) -> float:
     """The logarithm of predicted over measured time."""
-    return math.log(row.predict(chip, matmuls) / row.seconds)
+    return math.log(row.predict(chip) / row.seconds)

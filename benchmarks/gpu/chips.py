@@ -17,8 +17,9 @@ COMPILERS = FOLDER.parents[1] / "lib/Costs/Chips"
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """What the files say; units are given there. `matmul` is read by matmul_costs.py."""
+    """The rates of `chip`, such as sm_90; the files say what each is, in which unit."""
 
+    chip: str
     name: str
     multiprocessors: int
     clock: float
@@ -42,15 +43,12 @@ class Chip:
     turnaround: float
     exponent: float
     matrix_rate: float
-    matmul: dict
 
     @staticmethod
     @functools.cache
     def load(chip: str) -> Chip:
         rates = yaml.safe_load((COMPILERS / f"{chip}.yaml").read_text())
-        shared = {
-            name: rates.pop(name) for name in ("name", "multiprocessors", "start")
-        }
-        shared["dram_rate"] = rates.pop("memory")
+        shared = {name: rates[name] for name in ("name", "multiprocessors", "start")}
+        shared["dram_rate"] = rates["memory"]
         kernels = yaml.safe_load((FOLDER / f"chips/{chip}.yaml").read_text())
-        return Chip(**shared, **kernels, matmul=rates)
+        return Chip(chip, **shared, **kernels)

@@ -23,7 +23,6 @@ from bundles import Bundle
 from cases import CASES, PEER_BYTES, TINY, Case, Sizes
 from chips import Chip
 from costs import Time
-from matmul_costs import MatmulCosts
 from step_costs import StepCosts, predict_record
 from steps import Step, compile_step, count_records, list_steps
 
@@ -39,8 +38,7 @@ ASSUMPTIONS = [
     "executes (benchmarks/gpu/counts.py)",
     "L2 hits follow from reuse distances in the block, and from the bytes that records "
     "before have accessed",
-    "matmuls take what measured matmuls of similar shapes take "
-    "(benchmarks/gpu/matmul_costs.py)",
+    "matmuls take what measured matmuls of similar shapes take (lib/Costs)",
     "rates were measured on an H100 or fitted to its kernels (benchmarks/gpu/chips/sm_90.yaml); "
     "of the kernels and matmuls of four steps that were measured, most are predicted within "
     "15 % and all steps within 10 %",
@@ -50,11 +48,11 @@ ASSUMPTIONS = [
 ]
 
 
-def sum_times(costs: StepCosts, matmuls: MatmulCosts) -> Time:
+def sum_times(costs: StepCosts) -> Time:
     """Seconds of all records, and of those of each limit."""
     seconds, limits = 0.0, collections.Counter()
     for cost, times in costs.walk():
-        time = predict_record(cost, costs.chip, matmuls)
+        time = predict_record(cost, costs.chip)
         seconds += times * time.seconds
         limits[time.limit] += times * time.seconds
     return Time(seconds, dict(limits))
@@ -74,7 +72,7 @@ def predict_case(case: Case, sizes: Sizes, folder: pathlib.Path) -> dict:
     compile_case(case, sizes, folder)
     bundle, chip = Bundle(folder / f"{case.name}.bnd"), Chip.load(CHIP)
     costs = StepCosts(bundle, chip)
-    time = sum_times(costs, MatmulCosts.load(CHIP))
+    time = sum_times(costs)
     moved, elements = case.count_bytes(bundle.bytes_of), case.count_elements(sizes)
     row = report.kernel_row(case, moved, 1e3 * time.seconds, chip.dram_rate / 1e9)
     row |= {
@@ -106,7 +104,7 @@ def find_peers(step: Step, ms: float, known: dict[str, float]) -> dict:
 
 
 def predict_step(step: Step, bundle: Bundle, known: dict[str, float]) -> dict:
-    time = sum_times(StepCosts(bundle, Chip.load(CHIP)), MatmulCosts.load(CHIP))
+    time = sum_times(StepCosts(bundle, Chip.load(CHIP)))
     known[step.name] = ms = 1e3 * time.seconds
     return {
         "part": "steps", "name": step.name, "title": step.title,

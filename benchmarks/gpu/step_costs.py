@@ -10,7 +10,7 @@ from bundles import Bundle
 from chips import Chip
 from costs import Time, predict_copy, predict_launch
 from counts import Launch, count
-from matmul_costs import Matmul, MatmulCosts
+from matmul_costs import Matmul, predict_matmul
 from residency import Residency
 
 
@@ -85,10 +85,10 @@ class StepCosts:
         return RecordCost(record, launches, cached)
 
 
-def predict_record(cost: RecordCost, chip: Chip, matmuls: MatmulCosts) -> Time:
+def predict_record(cost: RecordCost, chip: Chip) -> Time:
     """Seconds of a record in a graph, and what limits it."""
     if cost.matmul:
-        seconds = matmuls.predict(cost.matmul)
+        seconds = predict_matmul(chip.chip, cost.matmul)
         return Time(seconds, {"matmul": seconds})
     if not cost.launches:
         return predict_copy(cost.copied, chip)

@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
   binade::python::addStepSchedules(module);
   binade::python::addCompiler(module);
   binade::python::addConverter(module);
+  binade::python::addCosts(module);
 }

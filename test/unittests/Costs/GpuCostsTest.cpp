@@ -40,6 +40,24 @@ TEST_F(GpuCostsTest, PredictsMeasuredMatmuls) {
   EXPECT_NEAR(predictUs({16384, 2048, 2048, 1, 1}), 119.8, 0.1 * 119.8);
 }
 
+/// Nine of ten matmuls with 1024 rows or more, each from all others.
+TEST_F(GpuCostsTest, PredictsMeasuredMatmulsFromTheOthers) {
+  constexpr int64_t kRows = 1024;
+  unsigned all = 0, within = 0;
+  for (auto [index, matmul] : llvm::enumerate(find().getRates().matmuls)) {
+    if (std::min(matmul.m, matmul.k) < kRows)
+      continue;
+    GpuRates others = find().getRates();
+    others.matmuls.erase(others.matmuls.begin() + index);
+    double seconds = GpuCosts(others).predictMatmul(
+        {matmul.m, matmul.n, matmul.k, 1, unsigned(matmul.bytes)});
+    ++all;
+    within += std::abs(1e6 * seconds / matmul.us - 1) <= 0.15;
+  }
+  EXPECT_GT(all, 60u);
+  EXPECT_GE(within, 0.9 * all);
+}
+
 TEST_F(GpuCostsTest, PredictsMatmulsOfStepsThatAreNotInTheTable) {
   // Results in f32, and the accumulated gradient of the weight of a head.
   EXPECT_NEAR(predictUs({32768, 3072, 768, 1, 2, 4}), 278.7, 0.15 * 278.7);
