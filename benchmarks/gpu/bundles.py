@@ -95,10 +95,10 @@ class Bundle:
 
 def list_attention(record: dict) -> list[tuple[dict, list[int]]]:
     """The operands of a record of attention, in their order, and their sizes."""
-    queries, keys = (
-        [*record["batch"], record["queries"]],
-        [*record["batch"], record["keys"]],
-    )
+    queries = [*record["batch"], record["queries"]]
+    keys = [*record["batch"], record["keys"]]
+    if record.get("grouped"):
+        keys[-2] = 1
     depth, width = record["depth"], record["width"]
     sizes = {"query": [*queries, depth], "key": [*keys, depth], "value": [*keys, width],
              "y": [*queries, width], "lse": queries, "dy": [*queries, width],

@@ -318,8 +318,13 @@ def count_attention(bundle: Bundle, record: dict) -> list[Launch]:
     the first and the last of them."""
     views, sizes = zip(*bundle.list_accessed(record))
     memories, launches = allocate(bundle, views), []
-    for entry, registers in find_entries(bundle, record["device_kernel"]):
-        last = entry.grid // math.prod(record["batch"]) - 1
+    heads = math.prod(record["batch"])
+    groups = heads // record["batch"][-1] if record.get("grouped") else heads
+    # The second kernel of a gradient computes those of keys and values.
+    for batch, (entry, registers) in zip(
+        (heads, groups), find_entries(bundle, record["device_kernel"])
+    ):
+        last = entry.grid // batch - 1
         first, other = (
             run_block(entry, registers, memories, number, sizes) for number in (0, last)
         )

@@ -99,19 +99,33 @@ std::vector<Operand> Convolution::listOperands() const {
   return list.operands;
 }
 
+std::vector<std::int64_t> Attention::getKeyBatch() const {
+  std::vector<std::int64_t> sizes = batch;
+  if (grouped && !sizes.empty())
+    sizes.back() = 1;
+  return sizes;
+}
+
 std::vector<Operand> Attention::listOperands() const {
   OperandList list(batch);
+  auto addOfKeys = [&, own = getKeyBatch()](std::string name, Operand::Use use,
+                                            const View &view,
+                                            std::int64_t columns) {
+    std::vector<std::int64_t> sizes = own;
+    sizes.insert(sizes.end(), {keys, columns});
+    list.operands.push_back({std::move(name), use, view, std::move(sizes)});
+  };
   Operand::Use result = gradients ? Operand::Read : Operand::Write;
   list.add("query", Operand::Read, query, {queries, depth});
-  list.add("key", Operand::Read, key, {keys, depth});
-  list.add("value", Operand::Read, value, {keys, width});
+  addOfKeys("key", Operand::Read, key, depth);
+  addOfKeys("value", Operand::Read, value, width);
   list.add("y", result, y, {queries, width});
   list.add("lse", result, lse, {queries});
   if (gradients) {
     list.add("dy", Operand::Read, gradients->dy, {queries, width});
     list.add("dquery", Operand::Write, gradients->dquery, {queries, depth});
-    list.add("dkey", Operand::Write, gradients->dkey, {keys, depth});
-    list.add("dvalue", Operand::Write, gradients->dvalue, {keys, width});
+    addOfKeys("dkey", Operand::Write, gradients->dkey, depth);
+    addOfKeys("dvalue", Operand::Write, gradients->dvalue, width);
   }
   list.addMemory(scratch, libraryScratch);
   return list.operands;

@@ -271,6 +271,7 @@ static json write(const Attention &a) {
                            {"dkey", write(a.gradients->dkey)},
                            {"dvalue", write(a.gradients->dvalue)}};
   writeFlag(object, "causal", a.causal);
+  writeFlag(object, "grouped", a.grouped);
   writeOptional(object, "scratch", a.scratch);
   writeOptional(object, "library_scratch", a.libraryScratch);
   writeText(object, "device_kernel", a.deviceKernel);
@@ -296,6 +297,7 @@ static void read(Fields &fields, Attention &a) {
   a.width = fields.integer("width");
   a.scale = fields.number("scale");
   a.causal = fields.flag("causal");
+  a.grouped = fields.flag("grouped");
   a.scratch = readOptionalView(fields, "scratch");
   a.libraryScratch = readOptionalView(fields, "library_scratch");
   a.deviceKernel = fields.optionalText("device_kernel");

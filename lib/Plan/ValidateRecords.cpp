@@ -314,6 +314,8 @@ Result<void> RecordValidator::check(const Attention &a) {
   if (a.causal && a.queries != a.keys)
     return fail("causal attention of " + std::to_string(a.queries) +
                 " queries and " + std::to_string(a.keys) + " keys");
+  if (a.grouped && a.batch.empty())
+    return fail("grouped attention without batch axes");
   for (std::int64_t columns : {a.depth, a.width}) {
     std::vector<std::int64_t> products = a.batch;
     products.insert(products.end(), {a.queries, a.keys, columns});

@@ -365,9 +365,15 @@ struct Attention {
   std::int64_t width = 1; ///< Columns of value and y.
   double scale = 1;
   bool causal = false; ///< Requires as many keys as queries.
+  /// Whether the heads of the last batch axis share key and value. Then `dkey`
+  /// and `dvalue` are sums over this axis, and the strides of these four along
+  /// it are not used.
+  bool grouped = false;
   std::optional<View> scratch, libraryScratch; ///< As for Matmul.
   std::string deviceKernel = {};               ///< As for Matmul.
 
+  /// The batch axes of key, value and their gradients.
+  std::vector<std::int64_t> getKeyBatch() const;
   /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue and
   /// scratch memory if present.
   std::vector<Operand> listOperands() const;

@@ -39,6 +39,9 @@ public:
         batch(view.strides.begin(), view.strides.begin() + batchAxes),
         rowStride(view.strides[batchAxes]) {}
 
+  /// Makes all heads of the last batch axis use the same elements.
+  void share() { batch.back() = 0; }
+
   void startAt(std::span<const std::int64_t> iteration) {
     base = address.at(iteration);
   }
@@ -97,22 +100,25 @@ public:
     for (const plan::Operand &tensor : a.listOperands())
       if (tensor.isTensor())
         operands.emplace_back(tensor.view, a.batch.size(), memory);
+    for (Which which : {Key, Value, Dkey, Dvalue})
+      if (a.grouped && which < operands.size())
+        operands[which].share();
   }
 
   void run(const ExecutionContext &context) override {
     for (Operand &operand : operands)
       operand.startAt(context.iteration);
-    std::int64_t heads = 1;
+    std::int64_t groups = 1, heads = a.grouped ? a.batch.back() : 1;
     for (std::int64_t size : a.batch)
-      heads *= size;
-    context.team->parallelFor(context.threads, heads,
-                              [&](std::int64_t number, unsigned) {
-                                std::vector<std::int64_t> head = split(number);
-                                if (a.gradients)
-                                  computeGradients(head);
-                                else
-                                  compute(head);
-                              });
+      groups *= size;
+    groups /= heads;
+    context.team->parallelFor(
+        context.threads, groups, [&](std::int64_t number, unsigned) {
+          if (a.gradients)
+            return computeGradients(number * heads, heads);
+          for (std::int64_t head = 0; head < heads; ++head)
+            compute(split(number * heads + head));
+        });
   }
   std::string getImplementation() const override { return "own"; }
 
@@ -159,7 +165,9 @@ private:
   }
 
   void compute(Head head) const;
-  void computeGradients(Head head) const;
+  /// Computes the gradients of `count` heads that share key and value.
+  void computeGradients(std::int64_t first, std::int64_t count) const;
+  void addGradients(Head head, Matrix &dkey, Matrix &dvalue) const;
 
   Attention a;
   float scale;
@@ -193,15 +201,24 @@ void AttentionOperation::compute(Head head) const {
   operands[Lse].write(head, lse);
 }
 
-void AttentionOperation::computeGradients(Head head) const {
+void AttentionOperation::computeGradients(std::int64_t first,
+                                          std::int64_t count) const {
+  Matrix dkey(a.keys, a.depth), dvalue(a.keys, a.width);
+  for (std::int64_t head = 0; head < count; ++head)
+    addGradients(split(first + head), dkey, dvalue);
+  operands[Dkey].write(split(first), dkey);
+  operands[Dvalue].write(split(first), dvalue);
+}
+
+void AttentionOperation::addGradients(Head head, Matrix &dkey,
+                                      Matrix &dvalue) const {
   Matrix query = read(Query, head, a.queries, a.depth),
          key = read(Key, head, a.keys, a.depth),
          value = read(Value, head, a.keys, a.width),
          y = read(Y, head, a.queries, a.width),
          lse = read(Lse, head, a.queries, 1),
          dy = read(Dy, head, a.queries, a.width);
-  Matrix dquery(a.queries, a.depth), dkey(a.keys, a.depth),
-      dvalue(a.keys, a.width);
+  Matrix dquery(a.queries, a.depth);
   for (std::int64_t i = 0; i < a.queries; ++i) {
     float inner = multiply(dy[i], y[i], a.width);
     for (std::int64_t j = 0; j < countVisible(i); ++j) {
@@ -215,8 +232,6 @@ void AttentionOperation::computeGradients(Head head) const {
     }
   }
   operands[Dquery].write(head, dquery);
-  operands[Dkey].write(head, dkey);
-  operands[Dvalue].write(head, dvalue);
 }
 
 std::unique_ptr<Operation> binade::createOperation(const Attention &attention,

@@ -144,3 +144,72 @@ INSTANTIATE_TEST_SUITE_P(Cases, AttentionTest,
                                            Case{DType::F32, true, 7, 7},
                                            Case{DType::BF16, false, 9, 5},
                                            Case{DType::F16, true, 8, 8}));
+
+/// Heads with a stride of 0 read the same keys; a grouped record also adds up
+/// their gradients.
+TEST(Attention, HeadsOfAGroupShareKeysAndAddTheirGradients) {
+  constexpr std::int64_t kGroups = 2, kHeads = 3, kRows = 5, kColumns = 4;
+  Tensors tensors;
+  auto add = [&](std::int64_t heads) {
+    std::uint32_t tensor =
+        tensors.add(DType::F32, {kGroups, heads, kRows, kColumns});
+    return View{tensor,
+                0,
+                {heads * kRows * kColumns, heads == 1 ? 0 : kRows * kColumns,
+                 kColumns, 1},
+                {}};
+  };
+  Attention a;
+  a.batch = {kGroups, kHeads};
+  a.queries = a.keys = kRows;
+  a.depth = a.width = kColumns;
+  a.scale = 0.5;
+  a.causal = true;
+  a.query = add(kHeads);
+  a.key = add(1);
+  a.value = add(1);
+  View dy = add(kHeads);
+  std::vector<Record> records;
+  std::vector<Attention> calls;
+  for (bool grouped : {true, false}) {
+    a.grouped = grouped;
+    a.y = add(kHeads);
+    a.lse = {tensors.add(DType::F32, {kGroups, kHeads, kRows}),
+             0,
+             {kHeads * kRows, kRows, 1},
+             {}};
+    Attention gradients = a;
+    std::int64_t heads = grouped ? 1 : kHeads;
+    gradients.gradients = {dy, add(kHeads), add(heads), add(heads)};
+    records.push_back({"attention", a});
+    records.push_back({"gradients", gradients});
+    calls.push_back(gradients);
+  }
+  tensors.plan.records = records;
+  Program program = tensors.load(Contraction::Auto, 2);
+  for (const View *view : {&a.query, &a.key, &a.value, &dy})
+    fillExactly(program, view->buffer);
+  ASSERT_TRUE(program.run());
+  auto read = [&](const View &view, std::int64_t element) {
+    return readElement(tensorOf(program, view.buffer), element);
+  };
+  constexpr std::int64_t kEach = kRows * kColumns;
+  for (std::int64_t i = 0; i < kGroups * kHeads * kEach; ++i) {
+    ASSERT_EQ(read(calls[0].y, i), read(calls[1].y, i));
+    ASSERT_EQ(read(calls[0].gradients->dquery, i),
+              read(calls[1].gradients->dquery, i));
+  }
+  for (auto view : {&Attention::Gradients::dkey, &Attention::Gradients::dvalue})
+    for (std::int64_t group = 0; group < kGroups; ++group)
+      for (std::int64_t i = 0; i < kEach; ++i) {
+        double sum = 0, size = 0;
+        for (std::int64_t head = 0; head < kHeads; ++head) {
+          double part = read((*calls[1].gradients).*view,
+                             (group * kHeads + head) * kEach + i);
+          sum += part;
+          size += std::fabs(part);
+        }
+        ASSERT_NEAR(read((*calls[0].gradients).*view, group * kEach + i), sum,
+                    0x1p-20 * size);
+      }
+}
