@@ -34,6 +34,7 @@ struct Head {
         rank(query.getRank()), queries(query.getDimSize(rank - 2)),
         keys(key.getDimSize(rank - 2)), depth(query.getDimSize(rank - 1)),
         width(value.getDimSize(rank - 1)),
+        sharers(countHeads() / std::max<int64_t>(1, countHeads(key))),
         scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
     FloatFormat format = getFormat(op, query);
     // A factor that both sides round may differ by two roundings.
@@ -43,9 +44,12 @@ struct Head {
     }
   }
 
-  int64_t countHeads() const {
-    return ShapedType::getNumElements(query.getShape().drop_back(2));
+  static int64_t countHeads(const Tensor &x) {
+    return ShapedType::getNumElements(x.getShape().drop_back(2));
   }
+  int64_t countHeads() const { return countHeads(query); }
+  /// Returns the row of key `j` of this head in keys and values.
+  int64_t getKeyRow(int64_t j) const { return head / sharers * keys + j; }
   static ArrayRef<double> getRow(const Tensor &x, int64_t row) {
     int64_t length = x.getShape().back();
     return x.getFloats().slice(row * length, length);
@@ -60,7 +64,7 @@ struct Head {
     ArrayRef<double> q = getRow(query, head * queries + i);
     double c = (getSumConstant(depth) + 2.0) * std::fabs(scale);
     for (int64_t j = 0; j < visible; ++j) {
-      ArrayRef<double> k = getRow(key, head * keys + j);
+      ArrayRef<double> k = getRow(key, getKeyRow(j));
       for (int64_t d = 0; d < depth; ++d) {
         scores[j] += scale * q[d] * k[d];
         errors[j] += c * std::fabs(q[d] * k[d]);
@@ -77,6 +81,7 @@ struct Head {
 
   const Tensor &query, &key, &value;
   int64_t rank, queries, keys, depth, width;
+  int64_t sharers; ///< Heads of queries that share a head of keys.
   double scale;
   bool causal;
   /// The error of values that are rounded to the compute format, in units of
@@ -109,7 +114,7 @@ static void evaluateAttention(AttentionOp op, Evaluation &e) {
             sum.max - score + h.errors[j] + sum.error + rescaling + 8.0;
         if (h.computeError != 0.0)
           p = compute.round(p);
-        ArrayRef<double> v = Head::getRow(h.value, h.head * h.keys + j);
+        ArrayRef<double> v = Head::getRow(h.value, h.getKeyRow(j));
         for (int64_t k = 0; k < h.width; ++k) {
           if (h.underflow != 0.0)
             magnitudes[k] += h.underflow * std::fabs(v[k]);
@@ -135,7 +140,10 @@ static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
       keyError(dkey.getNumElements()), valueError(dvalue.getNumElements());
   double u = e.getAccumulationRoundoff();
   double overKeys = getSumConstant(h.keys) + 1.0;
-  double overQueries = getSumConstant(h.queries) + 1.0;
+  double overQueries = getSumConstant(h.queries * h.sharers) + 1.0;
+  // What each head adds to a shared gradient may be rounded first.
+  if (h.sharers > 1)
+    overQueries += h.computeError;
   double overWidth = getSumConstant(h.width) + 2.0;
   for (; h.head < h.countHeads(); ++h.head)
     for (int64_t i = 0; i < h.queries; ++i) {
@@ -154,7 +162,7 @@ static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
           continue;
         double pError =
             h.errors[j] + std::fabs(score) + std::fabs(lse[row]) + 8.0;
-        int64_t other = h.head * h.keys + j;
+        int64_t other = h.getKeyRow(j);
         ArrayRef<double> v = Head::getRow(h.value, other);
         double dp = 0.0, dpSize = 0.0;
         for (int64_t k = 0; k < h.width; ++k) {

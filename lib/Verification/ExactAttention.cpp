@@ -25,9 +25,15 @@ public:
   Result<Judgement> judge();
 
 private:
+  /// Returns the shape of a tensor for one head, or for the heads that share
+  /// key and value.
+  ArrayRef<int64_t> getShape(size_t index) const {
+    return ArrayRef(tensors[index].sizes)
+        .drop_front(attention.batch.size() - attention.grouped);
+  }
   RankedTensorType getType(size_t index) {
     return RankedTensorType::get(
-        ArrayRef(tensors[index].sizes).drop_front(attention.batch.size()),
+        getShape(index),
         getElementType(b.getContext(), execution.accesses[index].dtype));
   }
   void buildFunction();
@@ -83,8 +89,7 @@ int64_t ExactAttention::findElement(size_t index, int64_t head,
                                     int64_t number) const {
   const std::vector<int64_t> &sizes = tensors[index].sizes;
   const std::vector<int64_t> &strides = tensors[index].view.strides;
-  auto count = ShapedType::getNumElements(
-      ArrayRef(sizes).drop_front(attention.batch.size()));
+  auto count = ShapedType::getNumElements(getShape(index));
   int64_t rest = head * count + number, element = 0;
   for (size_t axis = sizes.size(); axis-- > 0;) {
     element += rest % sizes[axis] * strides[axis];
@@ -141,8 +146,10 @@ Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
 Result<Judgement> ExactAttention::judge() {
   constexpr int64_t kMaxProducts = 1 << 26; // About a second.
   int64_t heads = llvm::product_of(attention.batch);
-  int64_t each =
-      attention.queries * attention.keys * (attention.depth + attention.width);
+  int64_t shared = attention.grouped ? attention.batch.back() : 1;
+  heads /= shared;
+  int64_t each = shared * attention.queries * attention.keys *
+                 (attention.depth + attention.width);
   int64_t most = std::max<int64_t>(1, kMaxProducts / each);
   if (execution.onBound)
     most = heads;

@@ -42,3 +42,21 @@ func.func @gradient_lse(%a: tensor<5x8xf32>, %b: tensor<5x8xf32>, %c: tensor<6x8
   %r:3 = binade.attention_grad %a, %b, %c, %d, %e, %f {scale = 0.5 : f64} : (tensor<5x8xf32>, tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>, tensor<5x8xf32>, tensor<6xf32>) -> (tensor<5x8xf32>, tensor<6x8xf32>, tensor<6x8xf32>)
   return
 }
+
+// -----
+
+func.func @only_keys_are_shared(%a: tensor<2x3x5x8xf32>, %b: tensor<2x1x5x8xf32>, %c: tensor<2x3x5x8xf32>) {
+  // expected-error@+2 {{got 'tensor<2x3x5x8xf32>', 'tensor<2x1x5x8xf32>' and 'tensor<2x3x5x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %b, %c {scale = 0.5 : f64} : (tensor<2x3x5x8xf32>, tensor<2x1x5x8xf32>, tensor<2x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  return
+}
+
+// -----
+
+func.func @another_axis_is_shared(%a: tensor<2x3x5x8xf32>, %b: tensor<1x3x5x8xf32>) {
+  // expected-error@+2 {{got 'tensor<2x3x5x8xf32>', 'tensor<1x3x5x8xf32>' and 'tensor<1x3x5x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %b, %b {scale = 0.5 : f64} : (tensor<2x3x5x8xf32>, tensor<1x3x5x8xf32>, tensor<1x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
+  return
+}

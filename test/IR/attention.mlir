@@ -19,3 +19,20 @@ func.func @attention(%q: tensor<2x4x5x8xbf16>, %k: tensor<2x4x5x8xbf16>, %v: ten
       -> (tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>)
   return %dq, %dk, %dv : tensor<2x4x5x8xbf16>, tensor<2x4x5x8xbf16>, tensor<2x4x5x6xbf16>
 }
+
+// Three heads share keys and values.
+// CHECK-LABEL: func.func @grouped
+func.func @grouped(%q: tensor<2x3x5x8xbf16>, %k: tensor<2x1x7x8xbf16>, %v: tensor<2x1x7x6xbf16>)
+    -> (tensor<2x3x5x8xbf16>, tensor<2x1x7x8xbf16>, tensor<2x1x7x6xbf16>) {
+  // CHECK-NEXT: binade.attention %arg0, %arg1, %arg2 {scale = 1.250000e-01 : f64}
+  // CHECK-SAME: -> (tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>)
+  %y, %lse = binade.attention %q, %k, %v {scale = 0.125 : f64}
+    : (tensor<2x3x5x8xbf16>, tensor<2x1x7x8xbf16>, tensor<2x1x7x6xbf16>)
+      -> (tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>)
+  // CHECK-NEXT: binade.attention_grad %y, %arg0, %arg1, %arg2, %y, %lse
+  %dq, %dk, %dv = binade.attention_grad %y, %q, %k, %v, %y, %lse {scale = 0.125 : f64}
+    : (tensor<2x3x5x6xbf16>, tensor<2x3x5x8xbf16>, tensor<2x1x7x8xbf16>, tensor<2x1x7x6xbf16>,
+       tensor<2x3x5x6xbf16>, tensor<2x3x5xf32>)
+      -> (tensor<2x3x5x8xbf16>, tensor<2x1x7x8xbf16>, tensor<2x1x7x6xbf16>)
+  return %dq, %dk, %dv : tensor<2x3x5x8xbf16>, tensor<2x1x7x8xbf16>, tensor<2x1x7x6xbf16>
+}

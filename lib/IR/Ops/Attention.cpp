@@ -44,6 +44,14 @@ FormatRole AttentionGradOp::getOperandFormat(unsigned index) {
   return index == 5 ? FormatRole::Wide : FormatRole::Chosen;
 }
 
+/// Returns the number of heads that share each key.
+static int64_t countSharers(Value query, Value key) {
+  auto count = [](Value x) {
+    return ShapedType::getNumElements(getTensor(x).getShape().drop_back(2));
+  };
+  return count(query) / std::max<int64_t>(1, count(key));
+}
+
 /// Checks the constraints on the three operands of attention.
 template <typename Adaptor>
 static LogicalResult verifyInputs(std::optional<Location> location,
@@ -52,9 +60,19 @@ static LogicalResult verifyInputs(std::optional<Location> location,
                    key = getTensor(adaptor.getKey()),
                    value = getTensor(adaptor.getValue());
   int64_t rank = query.getRank();
+  auto getLeading = [](RankedTensorType type) {
+    return type.getShape().drop_back(2);
+  };
+  auto isShared = [&] {
+    SmallVector<int64_t> shared(getLeading(query));
+    if (shared.empty() || shared.back() == 0)
+      return false;
+    shared.back() = 1;
+    return getLeading(key) == ArrayRef(shared);
+  };
   if (rank < 2 || key.getRank() != rank || value.getRank() != rank ||
-      key.getShape().drop_back(2) != query.getShape().drop_back(2) ||
-      value.getShape().drop_back(2) != query.getShape().drop_back(2) ||
+      getLeading(value) != getLeading(key) ||
+      (getLeading(key) != getLeading(query) && !isShared()) ||
       key.getDimSize(rank - 1) != query.getDimSize(rank - 1) ||
       value.getDimSize(rank - 2) != key.getDimSize(rank - 2)) // C1
     return emitOptionalError(location,
@@ -385,16 +403,36 @@ static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
   return {y, lse};
 }
 
-/// Splits the first axis of `part` into the leading axes of `whole`, of which
+/// Repeats keys or values for each head of `query`.
+static Value repeatShared(ImplicitLocOpBuilder &b, Value x, Value query) {
+  if (countSharers(query, x) == 1)
+    return x;
+  SmallVector<int64_t> shape(getTensor(query).getShape().drop_back(2));
+  int64_t rank = getTensor(x).getRank();
+  llvm::append_range(shape, getTensor(x).getShape().take_back(2));
+  return buildBroadcast(b, x, llvm::to_vector(llvm::seq<int64_t>(0, rank)),
+                        shape);
+}
+
+/// Splits the first axis of `part` into the leading axes of `shape`, of which
 /// `part` may contain only some elements of the first.
-static Value restoreAxes(ImplicitLocOpBuilder &b, Value part, Value whole) {
-  SmallVector<int64_t> restored(getTensor(whole).getShape());
-  int64_t joined = getTensor(whole).getRank() - getTensor(part).getRank() + 1;
+static Value restoreAxes(ImplicitLocOpBuilder &b, Value part,
+                         ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> restored(shape);
+  int64_t joined = shape.size() - getTensor(part).getRank() + 1;
   if (joined > 0)
     restored.front() =
         getTensor(part).getDimSize(0) /
         ShapedType::getNumElements(ArrayRef(restored).slice(1, joined - 1));
   return buildReshape(b, part, restored);
+}
+
+/// Sums f32 gradients of keys or values over the heads that share them.
+static Value sumShared(ImplicitLocOpBuilder &b, Value gradient) {
+  SmallVector<int64_t> shape(getTensor(gradient).getShape());
+  int64_t axis = shape.size() - 3;
+  shape[axis] = 1;
+  return buildReshape(b, ReduceSumOp::create(b, gradient, axis), shape);
 }
 
 FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
@@ -412,14 +450,16 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
   return buildBySamples(
       b, getOperands(), countSamples(*this, getQuery(), getKey()),
       [&](ImplicitLocOpBuilder &b, ValueRange operands) {
-        Value query = joinLeading(b, operands[0], 2),
-              key = joinLeading(b, operands[1], 2),
-              value = joinLeading(b, operands[2], 2);
+        auto ofKeys = [&](Value x) {
+          return joinLeading(b, repeatShared(b, x, operands[0]), 2);
+        };
+        Value query = joinLeading(b, operands[0], 2), key = ofKeys(operands[1]),
+              value = ofKeys(operands[2]);
         SmallVector<Value> parts =
             buildByHeads(b, query, {key, value}, getMostScores(*this),
                          /*numPerQuery=*/2, ofScores);
         for (auto [part, whole] : llvm::zip(parts, getResults()))
-          part = restoreAxes(b, part, whole);
+          part = restoreAxes(b, part, getTensor(whole).getShape());
         return parts;
       });
 }
@@ -431,6 +471,7 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
                 compute))
     return failure();
   PrecisionAttr precision = getMultiplied(getPrecisionAttr());
+  int64_t sharers = countSharers(getQuery(), getKey());
   auto product = [&](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
                      bool transposeLhs, bool transposeRhs, Type element) {
     SmallVector<int64_t> shape(getTensor(lhs).getShape());
@@ -449,11 +490,11 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
     int64_t last = getTensor(scores).getRank() - 1;
     Value p = ExpOp::create(
         b, SubOp::create(b, scores, broadcastRows(b, perQuery[3], scores)));
-    // Partial gradients of keys, which are summed over tiles of queries, stay
-    // f32.
+    // Partial gradients of keys, which are summed over tiles of queries or over
+    // heads, stay f32.
     auto ofKeys = [&](Value whole) {
-      return positions ? Type(b.getF32Type())
-                       : getElementTypeOrSelf(whole.getType());
+      return positions || sharers > 1 ? Type(b.getF32Type())
+                                      : getElementTypeOrSelf(whole.getType());
     };
     Value dvalue = product(b, buildRounded(b, p, compute), dy, true, false,
                            ofKeys(getDvalue()));
@@ -475,18 +516,25 @@ AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
   return buildBySamples(
       b, getOperands(), countSamples(*this, getQuery(), getKey()),
       [&](ImplicitLocOpBuilder &b, ValueRange operands) {
+        auto ofKeys = [&](Value x) {
+          return joinLeading(b, repeatShared(b, x, operands[1]), 2);
+        };
         Value dy = joinLeading(b, operands[0], 2),
-              query = joinLeading(b, operands[1], 2),
-              key = joinLeading(b, operands[2], 2),
-              value = joinLeading(b, operands[3], 2),
-              y = joinLeading(b, operands[4], 2),
+              query = joinLeading(b, operands[1], 2), key = ofKeys(operands[2]),
+              value = ofKeys(operands[3]), y = joinLeading(b, operands[4], 2),
               lse = joinLeading(b, operands[5], 1);
         SmallVector<Value> parts =
             buildByHeads(b, {dy, query, y, lse}, {key, value},
                          getMostScores(*this), /*numPerQuery=*/1, body);
-        for (auto [part, whole] : llvm::zip(parts, getResults()))
-          part = buildCast(b, restoreAxes(b, part, whole),
+        for (auto [part, whole] : llvm::zip(parts, getResults())) {
+          bool isShared = sharers > 1 && whole != getDquery();
+          SmallVector<int64_t> shape(getTensor(whole).getShape());
+          if (isShared)
+            shape[shape.size() - 3] = sharers;
+          part = restoreAxes(b, part, shape);
+          part = buildCast(b, isShared ? sumShared(b, part) : part,
                            getElementTypeOrSelf(whole.getType()));
+        }
         return parts;
       });
 }

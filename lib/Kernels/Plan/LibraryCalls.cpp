@@ -144,6 +144,7 @@ static plan::Attention build(Op op, const PlaceOf &place) {
   ArrayRef<int64_t> query = getShape(op.getQuery()),
                     value = getShape(op.getValue()), outer = query.drop_back(2);
   attention.batch.assign(outer.begin(), outer.end());
+  attention.grouped = getShape(op.getKey()).drop_back(2) != outer;
   attention.queries = query[outer.size()];
   attention.keys = value[outer.size()];
   attention.depth = query.back();

@@ -75,15 +75,16 @@ def test_sums_of_many_rows_are_exact(columns, tmp_path):
     np.testing.assert_allclose(found, rows.sum(axis=0, dtype=np.float64), rtol=4e-7)
 
 
-def attention_module(shape, dtype, attributes):
+def attention_module(shape, dtype, attributes, key_shape=None):
     tensor, lse = tensor_type(shape, dtype), tensor_type(shape[:-1], "f32")
-    three = ", ".join([tensor] * 3)
+    keys = tensor_type(key_shape or shape, dtype)
+    three = ", ".join([tensor, keys, keys])
     return f"""
-func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
+func.func @f(%q: {tensor}, %k: {keys}, %v: {keys}, %d: {tensor})
     -> ({tensor}, {lse}, {three}) {{
   %y, %l = binade.attention %q, %k, %v {{{attributes}}} : ({three}) -> ({tensor}, {lse})
   %g:3 = binade.attention_grad %d, %q, %k, %v, %y, %l {{{attributes}}}
-    : ({", ".join([tensor] * 5)}, {lse}) -> ({three})
+    : ({", ".join([tensor, three, tensor])}, {lse}) -> ({three})
   return %y, %l, %g#0, %g#1, %g#2 : {tensor}, {lse}, {three}
 }}
 """
@@ -100,6 +101,20 @@ func.func @f(%q: {tensor}, %k: {tensor}, %v: {tensor}, %d: {tensor})
 def test_attention_in_tiles(shape, causal, dtype, tmp_path):
     module = attention_module(shape, dtype, "scale = 0.5" + causal)
     inputs = {f"arg{i}": normal(*shape, dtype=dtype) for i in range(4)}
+    process = check(module, inputs, tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+# Tiles of all samples, of one sample, and of some queries of one head.
+@pytest.mark.parametrize(
+    "shape", [(3, 20, 8), (2, 3, 24, 4), (9, 2, 3, 24, 4), (1, 2, 512, 4)], ids=str
+)
+@pytest.mark.parametrize("dtype", [np.float32, BF16], ids=["f32", "bf16"])
+def test_heads_share_keys(shape, dtype, tmp_path):
+    keys = (*shape[:-3], 1, *shape[-2:])
+    module = attention_module(shape, dtype, "scale = 0.5, causal", keys)
+    shapes = (shape, keys, keys, shape)
+    inputs = {f"arg{i}": normal(*x, dtype=dtype) for i, x in enumerate(shapes)}
     process = check(module, inputs, tmp_path)
     assert process.returncode == 0, process.stdout + process.stderr
 

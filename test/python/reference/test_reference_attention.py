@@ -73,3 +73,34 @@ def test_attention_grad(leading, causal):
         expected = differentiate(forward, [query, key, value], index, [dy])
         # `lse` is rounded to f32, which changes the probabilities by about 1e-7.
         assert_close(gradient, expected, 1e-6)
+
+
+def share(operands, heads):
+    """The key and value of the first of `heads` heads, and copies of it for all of them."""
+    query, key, value = operands
+    shared = [x[..., :1, :, :] for x in (key, value)]
+    copies = [np.repeat(x, heads, -3) for x in shared]
+    return (query, *shared), (query, *copies)
+
+
+@pytest.mark.parametrize("leading", [(3,), (2, 3)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_share_keys_and_add_their_gradients(leading, causal):
+    shared, copies = share(operands(leading, np.float64, causal), leading[-1])
+    shape = (*shared[0].shape[:-1], 3)
+    results = [(shape, np.float64), (shape[:-1], F32)]
+    y, lse = evaluate_op("attention", shared, results, attributes(causal))
+    expected = attention(*copies, causal)
+    assert_close(y, expected[0], 1e-12)
+    np.testing.assert_array_equal(lse, rounded(expected[1], F32))
+    dy = random(shape, np.float64, seed=9)
+    gradients, parts = (
+        evaluate_op(
+            "attention_grad", [dy, *given, y, lse],
+            [(x.shape, np.float64) for x in given], attributes(causal),
+        )
+        for given in (shared, copies)
+    )  # fmt: skip
+    assert_close(gradients[0], parts[0], 1e-12)
+    for gradient, part in zip(gradients[1:], parts[1:]):
+        assert_close(gradient, part.sum(-3, keepdims=True), 1e-12)

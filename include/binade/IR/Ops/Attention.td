@@ -18,7 +18,8 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
     2017). With `causal` the mask is minus infinity where the position of the key is greater
     than that of the query, otherwise there is none. `lse` is the logarithm of the sum of
     exponentials of the scores of each query; the gradient recomputes the probabilities from
-    it.
+    it. Heads may share keys and values (grouped-query attention, Ainslie et al., 2023): then
+    the last leading axis of `key` and `value` has size 1.
 
     Matmuls multiply in the format of the operands and accumulate in f32. Scores and softmax
     are f32. Probabilities are rounded to the format of the operands before the second
@@ -29,7 +30,8 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
     Constraints:
 
     - (C1) `query` [..., N, D], `key` [..., K, D] and `value` [..., K, E] have equal
-      leading axes; the result is [..., N, E] and `lse` [..., N].
+      leading axes, except that the last of them may be 1 in both `key` and `value`; the
+      result is [..., N, E] and `lse` [..., N].
     - (C2) `causal` needs N = K.
 
     Example:
@@ -56,9 +58,10 @@ def Binade_AttentionGradOp : Binade_PrecisionOp<"attention_grad", "Allow", [
   let description = [{
     Recomputes the probabilities `p = exp(scores - lse)`. With `d = sum(gradient y)` per
     query: `dscores = p (gradient value^T - d)`, `dquery = scale dscores key`,
-    `dkey = scale dscores^T query`, `dvalue = p^T gradient`. Matmuls multiply in the format
-    of the operands and accumulate in f32; `p` and `dscores` are f32 and rounded to that
-    format before they are multiplied.
+    `dkey = scale dscores^T query`, `dvalue = p^T gradient`, summed over the heads that share
+    a key. Matmuls multiply in the format of the operands and accumulate in f32; `p` and
+    `dscores` are f32 and rounded to that format before they are multiplied. What each head
+    adds to a shared gradient may be rounded to that format, too.
 
     Constraints:
 
