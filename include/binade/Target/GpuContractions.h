@@ -99,6 +99,9 @@ struct GpuAttention {
   int64_t queries = 1, keys = 1, depth = 16, width = 16;
   double scale = 1;
   bool causal = false;
+  /// Whether the heads of the last batch axis share key and value, and add up
+  /// their gradients; the strides of these along the axis are 0.
+  bool grouped = false;
   /// query, key, value, y and lse; for gradients also dy, dquery, dkey and
   /// dvalue.
   std::vector<Tensor> tensors;

@@ -34,10 +34,17 @@ protected:
 
   const GpuAttention &a = GetParam().attention;
 
+  static bool areKeys(size_t which) {
+    return which == Key || which == Values || which == Dkey || which == Dvalue;
+  }
   int64_t getRows(size_t which) const {
-    bool areKeys =
-        which == Key || which == Values || which == Dkey || which == Dvalue;
-    return areKeys ? a.keys : a.queries;
+    return areKeys(which) ? a.keys : a.queries;
+  }
+  std::vector<int64_t> getBatch(size_t which) const {
+    std::vector<int64_t> batch = a.batch;
+    if (a.grouped && areKeys(which))
+      batch.back() = 1;
+    return batch;
   }
   int64_t getColumns(size_t which) const {
     if (which == Lse)
@@ -47,7 +54,8 @@ protected:
     return isDeep ? a.depth : a.width;
   }
   RankedTensorType getType(size_t which) {
-    SmallVector<int64_t> shape(a.batch.begin(), a.batch.end());
+    SmallVector<int64_t> shape;
+    llvm::append_range(shape, getBatch(which));
     shape.push_back(getRows(which));
     if (which != Lse)
       shape.push_back(getColumns(which));
@@ -77,7 +85,7 @@ std::vector<int64_t> Attention::listPlaces(size_t which) const {
         all.push_back(place + i * stride);
     places = std::move(all);
   };
-  for (auto [size, stride] : llvm::zip(a.batch, tensor.batch))
+  for (auto [size, stride] : llvm::zip(getBatch(which), tensor.batch))
     spread(size, stride);
   spread(getRows(which), tensor.rows);
   spread(getColumns(which), 1);
@@ -208,7 +216,7 @@ namespace {
 struct Shape {
   std::vector<int64_t> batch;
   int64_t queries, keys, depth, width;
-  bool causal = false;
+  bool causal = false, grouped = false;
 };
 } // namespace
 
@@ -223,13 +231,19 @@ static Case build(const Shape &shape, DType format, DType result, bool backward,
   a.depth = shape.depth;
   a.width = shape.width;
   a.causal = shape.causal;
+  a.grouped = shape.grouped;
   a.scale = 1 / std::sqrt(static_cast<double>(shape.depth));
-  auto add = [&](DType dtype, int64_t rows, int64_t columns, bool isStrided) {
+  auto add = [&](DType dtype, int64_t rows, int64_t columns, bool isStrided,
+                 bool areKeys = false) {
     GpuAttention::Tensor tensor{dtype, {}, columns, 16};
+    std::vector<int64_t> batch = a.batch;
+    bool isShared = a.grouped && areKeys;
+    if (isShared)
+      batch.back() = 1;
     int64_t stride = rows * columns;
     if (isStrided && !a.batch.empty()) {
       // Heads are the last axis of the batch.
-      tensor.rows = a.batch.back() * columns + apart;
+      tensor.rows = batch.back() * columns + apart;
       stride = tensor.rows * rows;
       tensor.batch.assign(a.batch.size(), columns);
       for (size_t axis = a.batch.size() - 1; axis-- > 0;) {
@@ -242,22 +256,24 @@ static Case build(const Shape &shape, DType format, DType result, bool backward,
       tensor.batch.assign(a.batch.size(), 0);
       for (size_t axis = a.batch.size(); axis-- > 0;) {
         tensor.batch[axis] = stride;
-        stride *= a.batch[axis];
+        stride *= batch[axis];
       }
     }
+    if (isShared)
+      tensor.batch.back() = 0;
     a.tensors.push_back(tensor);
   };
   bool isStrided = apart >= 0;
   add(format, a.queries, a.depth, isStrided);
-  add(format, a.keys, a.depth, isStrided);
-  add(format, a.keys, a.width, isStrided);
+  add(format, a.keys, a.depth, isStrided, /*areKeys=*/true);
+  add(format, a.keys, a.width, isStrided, /*areKeys=*/true);
   add(result, a.queries, a.width, isStrided);
   add(DType::F32, a.queries, 1, false);
   if (backward) {
     add(format, a.queries, a.width, isStrided);
     add(result, a.queries, a.depth, isStrided);
-    add(result, a.keys, a.depth, isStrided);
-    add(result, a.keys, a.width, isStrided);
+    add(result, a.keys, a.depth, isStrided, /*areKeys=*/true);
+    add(result, a.keys, a.width, isStrided, /*areKeys=*/true);
   }
   return {std::move(a), (backward ? "gradients, " : "") + std::move(why)};
 }
@@ -284,6 +300,9 @@ static std::vector<Case> getCases() {
     add({{2, 3}, 66, 66, 32, 16, true}, bf16, bf16, "interleaved heads", 0);
     add({{2, 2}, 65, 33, 16, 32}, bf16, bf16, "padded rows", 8);
     add({{3}, 20, 40, 32, 16}, f16, f32, "nothing aligned", 3);
+    add({{3}, 70, 70, 16, 32, true, true}, bf16, bf16, "shared keys");
+    add({{2, 4}, 40, 75, 32, 16, false, true}, f16, f16,
+        "shared keys, interleaved heads", 8);
   }
   return all;
 }
@@ -302,6 +321,7 @@ static std::vector<Case> drawCases(int count) {
                 16 * draw(1, 4),
                 16 * draw(1, 4)};
     shape.causal = draw(0, 1) != 0;
+    shape.grouped = number % 4 == 0;
     if (shape.causal)
       shape.keys = shape.queries;
     all.push_back(build(shape, kTypes[draw(0, 1)], kTypes[draw(0, 2)],

@@ -98,15 +98,21 @@ static GpuAttention getAttention(const Plan &plan,
   a.width = attention.width;
   a.scale = attention.scale;
   a.causal = attention.causal;
+  a.grouped = attention.grouped;
+  size_t axes = attention.batch.size();
   for (const plan::Operand &tensor : attention.listOperands()) {
     if (!tensor.isTensor())
       continue;
     const plan::View &view = tensor.view;
-    auto rows = view.strides.begin() + attention.batch.size();
-    a.tensors.push_back({plan.buffers[view.buffer].dtype,
-                         {view.strides.begin(), rows},
-                         *rows,
-                         plan::findAlignment(plan.buffers, view)});
+    auto rows = view.strides.begin() + axes;
+    GpuAttention::Tensor &own = a.tensors.emplace_back();
+    own = {plan.buffers[view.buffer].dtype,
+           {view.strides.begin(), rows},
+           *rows,
+           plan::findAlignment(plan.buffers, view)};
+    for (size_t axis = 0; axis < axes; ++axis)
+      if (tensor.sizes[axis] != attention.batch[axis])
+        own.batch[axis] = 0;
   }
   return a;
 }
@@ -158,10 +164,13 @@ static uint64_t getLibraryBytes(const plan::Attention &attention,
            padded = columns <= kNarrow ? kNarrow : kWide,
            blocks = llvm::divideCeil(attention.keys, 2 * padded),
            rows = llvm::alignTo(attention.queries, kRows),
-           elements = blocks * rows * padded + attention.queries;
+           bytes = sizeof(float) * (blocks * rows * padded + attention.queries);
+  // What each head adds to a shared gradient is rounded to 16 bits.
+  if (attention.grouped)
+    bytes += 2 * attention.keys * (attention.depth + attention.width);
   for (int64_t size : attention.batch)
-    elements *= size;
-  return std::min<uint64_t>(limit, sizeof(float) * elements + kFixed);
+    bytes *= size;
+  return std::min<uint64_t>(limit, bytes + kFixed);
 }
 
 uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,

@@ -41,7 +41,14 @@ AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
   std::tie(warp, matrices.lane) = at.divide(thread, kWarp);
   std::tie(group, member) = at.divide(matrices.lane, kSharers);
   for (const Operand &operand : operands)
-    starts.push_back(findStart(at, batch, attention.batch, operand.batch));
+    starts.push_back(findStart(at, batch, getBlockBatch(), operand.batch));
+}
+
+SmallVector<int64_t> AttentionBlock::getBlockBatch() const {
+  SmallVector<int64_t> batch(attention.batch.begin(), attention.batch.end());
+  if (attention.grouped && !hasQueries)
+    batch.back() = 1;
+  return batch;
 }
 
 int64_t AttentionBlock::countColumns(Which which) const {
@@ -99,7 +106,7 @@ void AttentionBlock::createKernel(StringRef name) {
     types.push_back(
         MemRefType::get({operand.countElements(attention.batch)},
                         getElementType(b.getContext(), operand.dtype)));
-  int64_t blocks = tiles * llvm::product_of(attention.batch);
+  int64_t blocks = tiles * llvm::product_of(getBlockBatch());
   kernel = binade::createKernel(b, name, types, blocks, kThreads);
   llvm::append_range(memory, kernel.getArguments());
   kernel->setAttr("nvvm.minctasm", b.getI32IntegerAttr(countBlocks(attention)));
@@ -126,6 +133,25 @@ SmallVector<Value> AttentionBlock::loop(Value first, Value last,
   b.setInsertionPointToStart(loop.getBody());
   scf::YieldOp::create(b, step(loop.getInductionVar(), loop.getRegionIterArgs(),
                                /*isMasked=*/false));
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+SmallVector<Value>
+AttentionBlock::forEachHead(ValueRange start,
+                            function_ref<SmallVector<Value>(ValueRange)> body) {
+  if (!attention.grouped || hasQueries)
+    return body(start);
+  auto loop =
+      scf::ForOp::create(b, at.constant(0), at.constant(attention.batch.back()),
+                         at.constant(1), start);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> firstHeads = starts;
+  for (auto [start, operand] : llvm::zip(starts, operands))
+    start =
+        at.add(start, at.scale(loop.getInductionVar(), operand.batch.back()));
+  scf::YieldOp::create(b, body(loop.getRegionIterArgs()));
+  starts = firstHeads;
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 

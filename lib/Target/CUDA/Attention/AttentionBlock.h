@@ -110,6 +110,12 @@ public:
   // Control flow
   //===--------------------------------------------------------------------===//
 
+  /// Emits `body` for each head that shares the keys of the block, with the
+  /// values that the body of the previous head returned.
+  SmallVector<Value>
+  forEachHead(ValueRange start,
+              function_ref<SmallVector<Value>(ValueRange before)> body);
+
   /// Emits `step` for each tile of the other side that the mask does not hide
   /// completely, with the values that the previous step returned.
   using Step = function_ref<SmallVector<Value>(
@@ -126,6 +132,8 @@ public:
 
 private:
   void describeOperands();
+  /// Returns the batch axes of the blocks.
+  SmallVector<int64_t> getBlockBatch() const;
   void createKernel(StringRef name);
   int64_t countColumns(Which which) const;
   Extent getRows(Which which) const;

@@ -133,7 +133,7 @@ SmallVector<Value> AttentionBlock::startSums(int64_t columns) const {
 
 void AttentionBlock::storeSums(Which which, ValueRange sums) const {
   Contraction plain;
-  llvm::append_range(plain.batch, attention.batch);
+  plain.batch = getBlockBatch();
   plain.m = getRows(which).size;
   plain.n = countColumns(which);
   plain.out = operands[which];

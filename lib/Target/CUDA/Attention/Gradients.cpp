@@ -108,7 +108,9 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
     }
     return sums;
   };
-  SmallVector<Value> sums = block.forEachTile(start, step);
+  SmallVector<Value> sums = block.forEachHead(start, [&](ValueRange before) {
+    return block.forEachTile(before, step);
+  });
   block.storeSums(Dkey, ArrayRef(sums).take_front(depthSums));
   block.storeSums(Dvalue, ArrayRef(sums).drop_front(depthSums));
   block.finish();
