@@ -19,6 +19,9 @@ public:
     for (plan::Operand &operand : attention.listOperands())
       if (operand.isTensor())
         views.push_back(std::move(operand.view));
+    for (std::size_t i = 0; attention.grouped && i < views.size(); ++i)
+      if (AttentionProblem::isGrouped(i))
+        views[i].strides[attention.batch.size() - 1] = 0;
   }
 
   Result<LibraryAttention> lower();
@@ -36,7 +39,11 @@ private:
   Result<void> checkVersion() const;
   Result<void> checkTypes() const;
   Result<void> checkAlignment() const;
-  std::vector<Axis> mergeAxes() const;
+  std::vector<Axis> listAxes() const;
+  bool areContiguous(const Axis &outer, const Axis &inner,
+                     bool ofQueries = false) const;
+  void merge(std::vector<Axis> &axes) const;
+  void setHeads(AttentionProblem &p, std::vector<Axis> &axes) const;
 
   const plan::Attention &attention;
   const StreamSetup &setup;
@@ -102,9 +109,8 @@ Result<void> AttentionLowering::checkAlignment() const {
   return {};
 }
 
-/// Returns the batch axes without those of size 1. While there are more than
-/// two, adjacent axes become one if they are contiguous in each operand.
-std::vector<Axis> AttentionLowering::mergeAxes() const {
+/// Returns the batch axes without those of size 1.
+std::vector<Axis> AttentionLowering::listAxes() const {
   std::vector<Axis> axes;
   for (std::size_t axis = 0; axis < attention.batch.size(); ++axis) {
     if (attention.batch[axis] == 1)
@@ -114,12 +120,23 @@ std::vector<Axis> AttentionLowering::mergeAxes() const {
     for (std::size_t i = 0; i < views.size(); ++i)
       own.strides[i] = views[i].strides[axis];
   }
-  auto areContiguous = [&](const Axis &outer, const Axis &inner) {
-    for (std::size_t i = 0; i < views.size(); ++i)
-      if (outer.strides[i] != inner.strides[i] * inner.size)
-        return false;
-    return true;
-  };
+  return axes;
+}
+
+/// Whether two axes are one in each operand, or in those that have a head for
+/// each head of queries.
+bool AttentionLowering::areContiguous(const Axis &outer, const Axis &inner,
+                                      bool ofQueries) const {
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (outer.strides[i] != inner.strides[i] * inner.size &&
+        !(ofQueries && AttentionProblem::isGrouped(i)))
+      return false;
+  return true;
+}
+
+/// While there are more than two axes, merges adjacent axes that are
+/// contiguous.
+void AttentionLowering::merge(std::vector<Axis> &axes) const {
   for (std::size_t i = 0; i + 1 < axes.size() && axes.size() > 2;) {
     if (!areContiguous(axes[i], axes[i + 1])) {
       ++i;
@@ -128,7 +145,41 @@ std::vector<Axis> AttentionLowering::mergeAxes() const {
     axes[i + 1].size *= axes[i].size;
     axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  return axes;
+}
+
+/// Sets the heads and their strides, from the last of `axes`, which are
+/// removed. The heads of all groups are one axis of cuDNN if they are
+/// contiguous; otherwise there is one group.
+void AttentionLowering::setHeads(AttentionProblem &p,
+                                 std::vector<Axis> &axes) const {
+  Axis own, groups;
+  auto take = [&](Axis &into) {
+    if (axes.empty())
+      return;
+    into = axes.back();
+    axes.pop_back();
+  };
+  bool isShared = attention.grouped && attention.batch.back() > 1;
+  if (isShared)
+    take(own);
+  merge(axes);
+  if (!isShared) {
+    take(own);
+    groups = own;
+    p.heads = p.groups = own.size;
+  } else {
+    if (!axes.empty() && areContiguous(axes.back(), own, /*ofQueries=*/true))
+      take(groups);
+    p.groups = groups.size;
+    p.heads = groups.size * own.size;
+  }
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    HeadStrides &strides = p.strides[i];
+    bool isGrouped = AttentionProblem::isGrouped(i);
+    strides.head = isGrouped ? groups.strides[i] : own.strides[i];
+    if (isGrouped && p.groups == 1) // Not used, but cuDNN requires one.
+      strides.head = strides.row * attention.keys;
+  }
 }
 
 Result<LibraryAttention> AttentionLowering::lower() {
@@ -149,19 +200,14 @@ Result<LibraryAttention> AttentionLowering::lower() {
   p.areGradients = attention.gradients.has_value();
   for (std::size_t i = 0; i < views.size(); ++i)
     p.strides[i].row = views[i].strides[attention.batch.size()];
-  std::vector<Axis> axes = mergeAxes();
-  auto take = [&](std::int64_t HeadStrides::*stride) {
-    std::int64_t size = 1;
-    if (!axes.empty()) {
-      size = axes.back().size;
-      for (std::size_t i = 0; i < views.size(); ++i)
-        p.strides[i].*stride = axes.back().strides[i];
-      axes.pop_back();
-    }
-    return size;
-  };
-  p.heads = p.groups = take(&HeadStrides::head);
-  p.batch = take(&HeadStrides::batch);
+  std::vector<Axis> axes = listAxes();
+  setHeads(p, axes);
+  if (!axes.empty()) {
+    p.batch = axes.back().size;
+    for (std::size_t i = 0; i < views.size(); ++i)
+      p.strides[i].batch = axes.back().strides[i];
+    axes.pop_back();
+  }
   for (const Axis &axis : axes) {
     AttentionAxis &outer = library.outer.emplace_back();
     outer.size = axis.size;

@@ -136,6 +136,51 @@ TEST_F(LibraryAttentionTest, OtherAxesBecomeALoop) {
   EXPECT_EQ(made->outer[0].bytes[Which::Lse], rows * 4);
 }
 
+/// Three heads of each of two groups; query and key are columns of different
+/// matrices.
+TEST_F(LibraryAttentionTest, GroupedHeadsAreOneAxis) {
+  constexpr std::int64_t kRows = 128, kColumns = 64;
+  plan::Attention a;
+  a.batch = {4, 2, 3};
+  a.grouped = true;
+  a.queries = a.keys = kRows;
+  a.depth = a.width = kColumns;
+  auto stridesOf = [&](std::int64_t groups, std::int64_t heads) {
+    return std::vector<std::int64_t>{kRows * groups * heads * kColumns,
+                                     heads * kColumns, kColumns,
+                                     groups * heads * kColumns, 1};
+  };
+  a.query = add(DType::BF16, stridesOf(2, 3));
+  a.key = add(DType::BF16, stridesOf(2, 1));
+  a.value = add(DType::BF16, stridesOf(2, 1));
+  a.y = add(DType::BF16, stridesOf(2, 3));
+  a.lse = add(DType::F32, {6 * kRows, 3 * kRows, kRows, 1});
+  auto made = lower(a);
+  ASSERT_TRUE(made) << render(made.error());
+  const AttentionProblem &p = made->problem;
+  EXPECT_EQ(p.batch, 4);
+  EXPECT_EQ(p.heads, 6);
+  EXPECT_EQ(p.groups, 2);
+  EXPECT_TRUE(made->outer.empty());
+  EXPECT_EQ(p.strides[Which::Query],
+            (HeadStrides{kRows * 6 * kColumns, kColumns, 6 * kColumns}));
+  EXPECT_EQ(p.strides[Which::Value],
+            (HeadStrides{kRows * 2 * kColumns, kColumns, 2 * kColumns}));
+  EXPECT_EQ(p.strides[Which::Lse], (HeadStrides{6 * kRows, kRows, 1}));
+
+  // Groups of queries that are not contiguous become a batch.
+  a.query.strides[1] *= 2;
+  made = lower(a);
+  ASSERT_TRUE(made) << render(made.error());
+  EXPECT_EQ(made->problem.groups, 1);
+  EXPECT_EQ(made->problem.heads, 3);
+  EXPECT_EQ(made->problem.batch, 2);
+  ASSERT_EQ(made->outer.size(), 1u);
+  EXPECT_EQ(made->outer[0].size, 4);
+  EXPECT_EQ(made->problem.strides[Which::Key].batch, kColumns);
+  EXPECT_EQ(made->problem.strides[Which::Key].head, kRows * 2 * kColumns);
+}
+
 TEST_F(LibraryAttentionTest, OtherTypesAndAlignmentsAreRefused) {
   EXPECT_THAT(refuse(make({2, 2}, false, 128, DType::F32)),
               HasSubstr("cuDNN 9.24.0 supports no attention of F32"));
