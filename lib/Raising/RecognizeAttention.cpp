@@ -145,6 +145,63 @@ static Value getUnmerged(Value value) {
 }
 
 namespace {
+/// Keys or values that several heads read, of which exporters make a copy for
+/// each head.
+struct Copied {
+  Value base;
+  int64_t heads; ///< Copies of each head.
+  int64_t axis;  ///< The axis of heads.
+  /// Shape of keys or values, with an axis of size 1 instead of the copies.
+  SmallVector<int64_t> shape;
+
+  /// Splits the axis of heads of `from` into groups and their heads.
+  SmallVector<int64_t> splitHeads(ArrayRef<int64_t> from) const {
+    SmallVector<int64_t> split(from);
+    split[axis] /= heads;
+    split.insert(split.begin() + axis + 1, heads);
+    return split;
+  }
+};
+} // namespace
+
+/// Matches reshape(broadcast(x)), where the broadcast adds copies along an axis
+/// after the heads [..., G, 1, K, D], and the reshape merges them.
+static std::optional<Copied> findCopied(Value value) {
+  constexpr int64_t kMaxRank = 5;
+  auto merge = value.getDefiningOp<ReshapeOp>();
+  auto broadcast =
+      merge ? merge.getX().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  ArrayRef<int64_t> merged = getTensor(value).getShape();
+  int64_t rank = merged.size();
+  if (!broadcast || rank < 3 || rank > kMaxRank)
+    return std::nullopt;
+  ArrayRef<int64_t> copies = getTensor(broadcast.getResult()).getShape(),
+                    from = getTensor(broadcast.getX()).getShape();
+  Copied found{broadcast.getX(), 1, rank - 3, {}};
+  int64_t copied = rank - 2;
+  if (static_cast<int64_t>(copies.size()) != rank + 1)
+    return std::nullopt;
+  found.heads = copies[copied];
+  if (found.heads < 2 || merged[found.axis] % found.heads != 0 ||
+      ArrayRef(found.splitHeads(merged)) != copies)
+    return std::nullopt;
+  found.shape.assign(copies.begin(), copies.end());
+  found.shape[copied] = 1;
+  // All other axes are in the operand, in order.
+  SmallVector<int64_t> axes;
+  for (auto [axis, size] : llvm::zip(broadcast.getAxes(), from)) {
+    if (size != found.shape[axis])
+      return std::nullopt;
+    if (axis != copied)
+      axes.push_back(axis);
+  }
+  SmallVector<int64_t> wanted =
+      llvm::to_vector(llvm::seq<int64_t>(0, rank + 1));
+  wanted.erase(wanted.begin() + copied);
+  return axes == wanted ? std::optional(found) : std::nullopt;
+}
+
+namespace {
 /// Removes reshapes around a matmul: exporters merge batch and heads into one
 /// axis before a matmul, and split them afterwards.
 struct UnmergeProduct : OpRewritePattern<MatmulOp> {
@@ -208,8 +265,37 @@ struct RecognizeAttention : OpRewritePattern<MatmulOp> {
     return success();
   }
 };
+
+/// Lets heads share keys and values of which they read copies.
+struct ShareKeys : OpRewritePattern<AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(AttentionOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    std::optional<Copied> key = findCopied(op.getKey()),
+                          value = findCopied(op.getValue());
+    if (!key || !value || key->heads != value->heads || op.getPrecisionAttr())
+      return failure();
+    auto split = [&](RankedTensorType type) {
+      return key->splitHeads(type.getShape());
+    };
+    Value query =
+        buildReshape(b, op.getQuery(), split(getTensor(op.getQuery())));
+    auto attention =
+        AttentionOp::create(b, query, buildReshape(b, key->base, key->shape),
+                            buildReshape(b, value->base, value->shape),
+                            op.getScale(), op.getCausal(), PrecisionAttr());
+    SmallVector<Value> results;
+    for (auto [own, old] : llvm::zip(attention.getResults(), op.getResults()))
+      results.push_back(buildReshape(b, own, getTensor(old).getShape()));
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
 } // namespace
 
 void mlir::binade::populateAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<UnmergeProduct, RecognizeAttention>(patterns.getContext());
+  patterns.add<UnmergeProduct, RecognizeAttention, ShareKeys>(
+      patterns.getContext());
 }

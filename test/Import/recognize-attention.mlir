@@ -64,6 +64,44 @@ func.func @without_mask(%q: tensor<3x4xf32>, %k: tensor<6x4xf32>,
   return %3 : tensor<3x4xf32>
 }
 
+// Three heads read copies of the keys and values of one.
+
+// CHECK-LABEL: func @grouped
+// CHECK-SAME:    %[[Q:.*]]: tensor<2x6x3x4xf32>, %[[K:.*]]: tensor<2x2x3x4xf32>, %[[V:.*]]: tensor<2x2x1x3x5xf32>
+// CHECK-NEXT:    %[[QS:.*]] = binade.reshape %[[Q]] : {{.*}} -> tensor<2x2x3x3x4xf32>
+// CHECK-NEXT:    %[[KS:.*]] = binade.reshape %[[K]] : {{.*}} -> tensor<2x2x1x3x4xf32>
+// CHECK-NEXT:    %[[Y:.*]], %{{.*}} = binade.attention %[[QS]], %[[KS]], %[[V]] {causal, scale = 5.000000e-01 : f64}
+// CHECK-NEXT:    %[[R:.*]] = binade.reshape %[[Y]] : {{.*}} -> tensor<2x6x3x5xf32>
+// CHECK-NEXT:    return %[[R]]
+func.func @grouped(%q: tensor<2x6x3x4xf32>, %k: tensor<2x2x3x4xf32>,
+                   %v: tensor<2x2x1x3x5xf32>) -> tensor<2x6x3x5xf32> {
+  %0 = binade.broadcast %k {axes = array<i64: 0, 1, 3, 4>}
+     : (tensor<2x2x3x4xf32>) -> tensor<2x2x3x3x4xf32>
+  %1 = binade.reshape %0 : (tensor<2x2x3x3x4xf32>) -> tensor<2x6x3x4xf32>
+  %2 = binade.broadcast %v {axes = array<i64: 0, 1, 2, 3, 4>}
+     : (tensor<2x2x1x3x5xf32>) -> tensor<2x2x3x3x5xf32>
+  %3 = binade.reshape %2 : (tensor<2x2x3x3x5xf32>) -> tensor<2x6x3x5xf32>
+  %y, %lse = binade.attention %q, %1, %3 {causal, scale = 0.5 : f64}
+     : (tensor<2x6x3x4xf32>, tensor<2x6x3x4xf32>, tensor<2x6x3x5xf32>)
+       -> (tensor<2x6x3x5xf32>, tensor<2x6x3xf32>)
+  return %y : tensor<2x6x3x5xf32>
+}
+
+// The copies are the first axis of the heads: each group has every second head.
+
+// CHECK-LABEL: func @interleaved_groups
+// CHECK:         binade.attention {{.*}} -> (tensor<2x6x3x4xf32>
+func.func @interleaved_groups(%q: tensor<2x6x3x4xf32>, %k: tensor<2x2x3x4xf32>)
+    -> tensor<2x6x3x4xf32> {
+  %0 = binade.broadcast %k {axes = array<i64: 0, 2, 3, 4>}
+     : (tensor<2x2x3x4xf32>) -> tensor<2x3x2x3x4xf32>
+  %1 = binade.reshape %0 : (tensor<2x3x2x3x4xf32>) -> tensor<2x6x3x4xf32>
+  %y, %lse = binade.attention %q, %1, %1 {scale = 0.5 : f64}
+     : (tensor<2x6x3x4xf32>, tensor<2x6x3x4xf32>, tensor<2x6x3x4xf32>)
+       -> (tensor<2x6x3x4xf32>, tensor<2x6x3xf32>)
+  return %y : tensor<2x6x3x4xf32>
+}
+
 //===----------------------------------------------------------------------===//
 // Graphs that are almost attention stay unchanged
 //===----------------------------------------------------------------------===//

@@ -40,3 +40,23 @@ func.func @step(%x: tensor<2x64x2x16xbf16>, %y: tensor<2x64x32xbf16>) -> (tensor
   %t = binade.transpose %r {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x64x16xbf16>) -> tensor<2x64x2x16xbf16>
   return %rows, %t, %r : tensor<256x16xbf16>, tensor<2x64x2x16xbf16>, tensor<2x2x64x16xbf16>
 }
+
+// -----
+
+// The heads of a group share keys. A reshape between attention and the transpose joins
+// groups and heads again.
+// CHECK-LABEL: @step
+// CHECK: binade.transpose %arg0 {{.*}}binade.elided
+// CHECK: binade.transpose %arg1 {{.*}}binade.elided
+// CHECK: binade.attention
+// CHECK: binade.transpose {{.*}}binade.elided
+func.func @step(%x: tensor<2x64x6x16xbf16>, %y: tensor<2x64x2x16xbf16>) -> tensor<2x64x6x16xbf16> {
+  %q0 = binade.transpose %x {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x64x6x16xbf16>) -> tensor<2x6x64x16xbf16>
+  %q = binade.reshape %q0 : (tensor<2x6x64x16xbf16>) -> tensor<2x2x3x64x16xbf16>
+  %k0 = binade.transpose %y {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x64x2x16xbf16>) -> tensor<2x2x64x16xbf16>
+  %k = binade.reshape %k0 : (tensor<2x2x64x16xbf16>) -> tensor<2x2x1x64x16xbf16>
+  %r, %lse = binade.attention %q, %k, %k {scale = 0.25 : f64} : (tensor<2x2x3x64x16xbf16>, tensor<2x2x1x64x16xbf16>, tensor<2x2x1x64x16xbf16>) -> (tensor<2x2x3x64x16xbf16>, tensor<2x2x3x64xf32>)
+  %heads = binade.reshape %r : (tensor<2x2x3x64x16xbf16>) -> tensor<2x6x64x16xbf16>
+  %t = binade.transpose %heads {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x6x64x16xbf16>) -> tensor<2x64x6x16xbf16>
+  return %t : tensor<2x64x6x16xbf16>
+}

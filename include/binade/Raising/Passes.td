@@ -19,7 +19,8 @@ def RecognizeCompositesPass
       erf(x / sqrt(2)))`, with the factors in any order;
     - `silu`: `x sigmoid(x)`;
     - `attention`: `softmax(scale q k^T + mask) v`, without a mask or with a constant
-      causal mask (-inf, or at most -1e30, at exactly the later positions);
+      causal mask (-inf, or at most -1e30, at exactly the later positions); heads that read
+      copies of the same keys and values share these;
     - `layer_norm`: `(x - mean) / sqrt(variance + epsilon) scale + bias` over the last
       axes, with the sums and products in any order. A scale and a bias per channel, as in
       a group norm or an instance norm, stay separate ops after it;

@@ -35,11 +35,16 @@ private:
   /// Elides a transpose that is the only reader of a result of attention, so
   /// that attention writes the transposed tensor.
   static void elideWrites(func::FuncOp program) {
-    program.walk([](TransposeOp op) {
-      auto source = dyn_cast<OpResult>(op.getX());
-      if (source && hasStrides(source) && source.hasOneUse() &&
-          op.getPermutation().back() == getTensor(source).getRank() - 1)
-        elide(op);
+    program.walk([](Operation *op) {
+      for (OpResult result : op->getResults()) {
+        TransposeOp transpose =
+            hasStrides(result) ? findTransposeOf(result) : TransposeOp();
+        if (!transpose)
+          continue;
+        auto strides = findWriteStrides(result, transpose);
+        if (strides && strides->back() == 1)
+          elide(transpose);
+      }
     });
   }
 

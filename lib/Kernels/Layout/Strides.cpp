@@ -46,22 +46,36 @@ reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
   return result;
 }
 
+TransposeOp mlir::binade::findTransposeOf(Value value) {
+  auto findReader = [](Value value) -> Operation * {
+    return value.hasOneUse() ? *value.getUsers().begin() : nullptr;
+  };
+  Operation *reader = findReader(value);
+  if (auto reshape = dyn_cast_if_present<ReshapeOp>(reader))
+    reader = findReader(reshape.getResult());
+  return dyn_cast_if_present<TransposeOp>(reader);
+}
+
+std::optional<SmallVector<int64_t>>
+mlir::binade::findWriteStrides(Value value, TransposeOp transpose) {
+  std::vector<int64_t> moved =
+      getStrides(getTensor(transpose.getResult()).getShape());
+  SmallVector<int64_t> strides(moved.size());
+  for (auto [axis, from] : llvm::enumerate(transpose.getPermutation()))
+    strides[from] = moved[axis];
+  return reshapeStrides(getTensor(transpose.getX()).getShape(), strides,
+                        getTensor(value).getShape());
+}
+
 /// Returns the strides of a value. A record writes its result in the order of
 /// the elided transpose that reads it.
 static SmallVector<int64_t> getOwnStrides(Value value) {
-  ArrayRef<int64_t> shape = getTensor(value).getShape();
   auto result = dyn_cast<OpResult>(value);
-  auto transpose = result && hasStrides(result) && value.hasOneUse()
-                       ? dyn_cast<TransposeOp>(*value.getUsers().begin())
-                       : TransposeOp();
-  if (!isElided(transpose))
-    return llvm::to_vector(getStrides(shape));
-  SmallVector<int64_t> strides(shape.size());
-  std::vector<int64_t> moved =
-      getStrides(getTensor(transpose.getResult()).getShape());
-  for (auto [axis, from] : llvm::enumerate(transpose.getPermutation()))
-    strides[from] = moved[axis];
-  return strides;
+  TransposeOp transpose =
+      result && hasStrides(result) ? findTransposeOf(value) : TransposeOp();
+  if (isElided(transpose))
+    return *findWriteStrides(value, transpose);
+  return llvm::to_vector(getStrides(getTensor(value).getShape()));
 }
 
 std::optional<Strided>

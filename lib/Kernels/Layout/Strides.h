@@ -23,6 +23,14 @@ bool isStrided(Operation *op);
 /// Whether strides replace `op`.
 bool isElided(Operation *op);
 
+/// Returns the transpose that is the only reader of `value`, directly or
+/// through a reshape; null for other values.
+TransposeOp findTransposeOf(Value value);
+/// Returns the strides with which the producer of `value` writes the result of
+/// that transpose; nothing if the reshape merges axes that are not contiguous.
+std::optional<SmallVector<int64_t>> findWriteStrides(Value value,
+                                                     TransposeOp transpose);
+
 /// Returns the place of the elements of `value` if strides replace the ops for
 /// which `isElided` is true; nothing if a reshape merges axes that are not
 /// contiguous.

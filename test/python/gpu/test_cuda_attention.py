@@ -1,5 +1,6 @@
 """Attention on a device, by cuDNN or by own kernels: a small model trains as on the CPU."""
 
+import itertools
 import json
 
 import numpy as np
@@ -9,19 +10,29 @@ from onnx import TensorProto, helper, numpy_helper
 from support.cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
 from support.reference import safetensors
 
-BATCH, STEPS, HEADS, ROWS, COLUMNS = 2, 2, 2, 80, 16
+BATCH, STEPS, HEADS, GROUPS, ROWS, COLUMNS = 2, 2, 4, 2, 80, 16
 SHAPE = (BATCH, HEADS, ROWS, COLUMNS)
 LIBRARIES = f"{CUDNN}:{SIMULATED}"
 
 
-def make_model(path):
-    """Attention whose query, key and value are matmuls of the input with a weight each."""
+def make_model(path, groups):
+    """Attention whose query, key and value are matmuls of the input with a weight each. With fewer
+    groups than heads, keys and values are those of the first heads of the input.
+    """
     draw, names = np.random.default_rng(5), ["query", "key", "value"]
     weights = {
         f"w.{name}": draw.standard_normal((COLUMNS, COLUMNS), np.float32) / 4
         for name in names
     }
-    nodes = [helper.make_node("MatMul", ["x", f"w.{name}"], [name]) for name in names]
+    limits = {"first": 0, "last": groups, "axis": 1}
+    nodes = [
+        helper.make_node("Constant", [], [name], value_ints=[value])
+        for name, value in limits.items()
+    ]
+    nodes.append(helper.make_node("Slice", ["x", *limits], ["some"]))
+    for name in names:
+        source = "x" if name == "query" else "some"
+        nodes.append(helper.make_node("MatMul", [source, f"w.{name}"], [name]))
     nodes.append(
         helper.make_node("Attention", names, ["y"], is_causal=1, scale=COLUMNS**-0.5)
     )
@@ -40,18 +51,22 @@ def make_model(path):
 def folder(tmp_path_factory):
     need_simulated_driver()
     folder = tmp_path_factory.mktemp("attention")
-    make_model(folder / "model.onnx")
+    make_model(folder / "model.onnx", HEADS)
+    make_model(folder / "grouped.onnx", GROUPS)
     draw = np.random.default_rng(7)
     shape = (BATCH * STEPS, *SHAPE[1:])
     data = {name: draw.standard_normal(shape, np.float32) for name in ("x", "target")}
     safetensors.save(folder / "data.safetensors", data)
-    for target, more in (("cpu", []), ("cuda", [*CUDA, "--save-kernels", folder])):
-        for policy in ("bf16-amp", "fp16-amp"):
-            run(
-                "binade", "compile", folder / "model.onnx", "--policy", policy,
-                "--loss", "mse(y, target)", "--optimizer", "sgd", "--lr", 0.5, *more,
-                "-o", folder / f"{target}-{policy}.bnd",
-            )  # fmt: skip
+    targets = {"cpu": [], "cuda": [*CUDA, "--save-kernels", folder]}
+    for (target, more), policy, model in itertools.product(
+        targets.items(), ("bf16-amp", "fp16-amp"), ("model", "grouped")
+    ):
+        suffix = "" if model == "model" else "-grouped"
+        run(
+            "binade", "compile", folder / f"{model}.onnx", "--policy", policy,
+            "--loss", "mse(y, target)", "--optimizer", "sgd", "--lr", 0.5, *more,
+            "-o", folder / f"{target}-{policy}{suffix}.bnd",
+        )  # fmt: skip
     return folder
 
 
@@ -90,7 +105,9 @@ def check_close(found, expected, unit, folder):
 @pytest.mark.parametrize(
     "policy, unit", [("bf16-amp", 2.0**-8), ("fp16-amp", 2.0**-11)]
 )
-def test_cudnn_trains_as_the_cpu_does(policy, unit, folder, tmp_path):
+@pytest.mark.parametrize("suffix", ["", "-grouped"])
+def test_cudnn_trains_as_the_cpu_does(suffix, policy, unit, folder, tmp_path):
+    policy += suffix
     _, expected, _ = train(folder, f"cpu-{policy}", tmp_path / "cpu")
     _, own, calls = train(folder, f"cuda-{policy}", tmp_path / "own")
     assert [call["by"] for call in calls] == ["own kernel"] * 3
@@ -156,9 +173,26 @@ def test_a_failed_execution_ends_the_run(folder, tmp_path):
     assert "cudnnBackendExecute failed" in errors
 
 
-def test_verify_accepts_attention_by_cudnn(folder):
+def test_groups_read_no_copies_of_keys(folder):
+    plan = run("binade", "inspect", folder / "cuda-bf16-amp-grouped.bnd", "--json")
+    plan = json.loads(plan.stdout)
+    records = [r for r in plan["records"] if r["kind"] == "attention"]
+    assert len(records) == 2
+    for record in records:
+        assert record["grouped"] and record["batch"] == [BATCH, GROUPS, HEADS // GROUPS]
+        sizes = [
+            plan["buffers"][view["buffer"]]["bytes"]
+            for views in (record, record.get("gradients", {}))
+            for name in ("key", "value", "dkey", "dvalue")
+            if (view := views.get(name))
+        ]
+        assert max(sizes) == 2 * BATCH * GROUPS * ROWS * COLUMNS
+
+
+@pytest.mark.parametrize("suffix", ["", "-grouped"])
+def test_verify_accepts_attention_by_cudnn(suffix, folder):
     done = run(
-        "binade", "verify", folder / "cuda-bf16-amp.bnd", "--device", "cuda",
+        "binade", "verify", folder / f"cuda-bf16-amp{suffix}.bnd", "--device", "cuda",
         "--data", folder / "data.safetensors", "--repeat", 2, library_path=LIBRARIES,
         BINADE_SIMULATED_KERNELS=str(folder),
     )  # fmt: skip
