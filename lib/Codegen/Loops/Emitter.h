@@ -168,9 +168,11 @@ public:
   /// Emits a barrier for the threads of the block; nothing on a CPU.
   void barrier();
   /// Combines `own` of all threads of the team that share an element. Each of
-  /// them gets the result.
+  /// them gets the result. `kind` is set if `combine` is a signed maximum or
+  /// minimum of 32-bit integers, for which a warp has an instruction.
   Value combineThreads(Value own,
-                       llvm::function_ref<Value(Value, Value)> combine);
+                       llvm::function_ref<Value(Value, Value)> combine,
+                       std::optional<vector::CombiningKind> kind = {});
   /// Emits for (i = begin; i < end; i += step). `body` gets i and the carried
   /// values, and returns their next values.
   SmallVector<Value> loop(Value begin, Value end, int64_t step,
@@ -396,6 +398,9 @@ private:
   /// Returns `own` of the thread whose number differs in the bit `distance`.
   Value exchange(Value own, int64_t distance);
   Value allocateForTeam(int64_t count, Type storage);
+  /// Combines a value of each of as many adjacent threads.
+  using WarpCombination = llvm::function_ref<Value(Value, int64_t)>;
+  Value combineWarps(Value own, const WarpCombination &combine);
   SmallVector<Value> wholeColumns(Value begin, Value end, int64_t whole,
                                   ValueRange carried, Columns body);
   /// Emits `body` in the first thread of a team; the other threads get

@@ -204,17 +204,24 @@ Value mlir::binade::combineLanes(
 
 Value Reduction::finish(Emitter &emitter, Value partial) const {
   ImplicitLocOpBuilder &b = emitter.builder();
-  Value own;
   if (isOfMagnitudes()) {
-    Value largest = vector::ReductionOp::create(
-        b, vector::CombiningKind::MAXUI, FloatLanes(b, partial).bits().value);
-    own = floatFromBits(IntLanes(b, largest)).value;
-  } else {
-    own = combineLanes(b, partial,
-                       [&](Value x, Value y) { return combine(b, x, y); });
+    IntLanes bits = FloatLanes(b, partial).bits();
+    IntLanes own(b, vector::ReductionOp::create(b, vector::CombiningKind::MAXUI,
+                                                bits.value));
+    // Without a sign bit, signed and unsigned integers have the same order; a
+    // warp has an instruction for signed ones.
+    auto combineBits = [&](Value x, Value y) -> Value {
+      return arith::MaxSIOp::create(b, x, y);
+    };
+    std::optional<vector::CombiningKind> kind;
+    if (bits.width() == 32)
+      kind = vector::CombiningKind::MAXSI;
+    Value all = emitter.combineThreads(own.value, combineBits, kind);
+    return floatFromBits(IntLanes(b, all)).value;
   }
-  return emitter.combineThreads(
-      own, [&](Value x, Value y) { return combine(b, x, y); });
+  auto combineFloats = [&](Value x, Value y) { return combine(b, x, y); };
+  return emitter.combineThreads(combineLanes(b, partial, combineFloats),
+                                combineFloats);
 }
 
 Value Reduction::combineAll(Emitter &emitter, Value partials,

@@ -400,14 +400,54 @@ Value Emitter::exchange(Value own, int64_t distance) {
   return value;
 }
 
-Value Emitter::combineThreads(Value own,
-                              llvm::function_ref<Value(Value, Value)> combine) {
-  auto combineAll = [&](const Team &threads, int64_t step) {
-    for (int64_t n = threads.size / 2; threads.isTogether() && n > 0; n /= 2)
-      own = combine(own, exchange(own, n * step));
+/// Combines one value of each warp of a team through shared memory, whose
+/// entries are the warps of the block. Each thread gets the result.
+Value Emitter::combineWarps(Value own, const WarpCombination &combine) {
+  int64_t warps = team.size / kWarp;
+  Value memory = allocateShared(countWarps(), own.getType());
+  auto divide = [&](Value number, int64_t by) -> Value {
+    return arith::DivUIOp::create(b, number, index(by));
   };
-  combineAll(team, 1);
-  combineAll(down, team.size);
+  auto remainder = [&](Value number, int64_t by) -> Value {
+    return arith::RemUIOp::create(b, number, index(by));
+  };
+  Value isFirst = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::eq, remainder(team.member, kWarp), index(0));
+  Value entry = divide(thread, kWarp);
+  storeIf(isFirst, [&] { memref::StoreOp::create(b, own, memory, entry); });
+  gpu::BarrierOp::create(b);
+  Value first = arith::SubIOp::create(b, entry, divide(team.member, kWarp));
+  Value number = remainder(team.member, warps);
+  Value other = arith::AddIOp::create(b, first, number);
+  own = memref::LoadOp::create(b, memory, other);
+  if (depth() > 0)
+    gpu::BarrierOp::create(b); // Until all have read, before the next turn.
+  return combine(own, warps);
+}
+
+Value Emitter::combineThreads(Value own,
+                              llvm::function_ref<Value(Value, Value)> combine,
+                              std::optional<vector::CombiningKind> kind) {
+  auto butterfly = [&](Value x, int64_t count, int64_t step) {
+    for (int64_t n = count / 2; n > 0; n /= 2)
+      x = combine(x, exchange(x, n * step));
+    return x;
+  };
+  auto inWarp = [&](Value x, int64_t count) {
+    return kind ? combineNeighbours(x, count, *kind) : butterfly(x, count, 1);
+  };
+  if (team.isTogether() && !isa<VectorType>(own.getType())) {
+    own = inWarp(own, std::min(team.size, kWarp));
+    if (team.size > kWarp)
+      own = combineWarps(own, [&](Value x, int64_t count) {
+        // More entries than there are do not change a maximum.
+        return inWarp(x, kind ? kWarp : count);
+      });
+  } else if (team.isTogether()) {
+    own = butterfly(own, team.size, 1);
+  }
+  if (down.isTogether())
+    own = butterfly(own, down.size, team.size);
   return own;
 }
 

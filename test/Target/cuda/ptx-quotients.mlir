@@ -10,7 +10,7 @@
 // compute the scale and the reciprocal.
 
 // CHECK:         .visible .entry
-// CHECK:         shfl.sync
+// CHECK:         redux.sync
 // CHECK-COUNT-2: div.rn.f32
 // CHECK-NOT:     {{div|rcp}}.rn
 // CHECK-COUNT-16: fma.rn.f32
