@@ -66,6 +66,12 @@ struct Access {
 };
 using Accesses = llvm::DenseMap<unsigned, SmallVector<Access, 2>>;
 
+/// A vector of a row that a thread of a GPU has.
+struct RowVector {
+  Offset column; ///< Of its lanes.
+  Value exists;  ///< Whether the row is long enough; null: always.
+};
+
 /// Threads of a warp.
 inline constexpr int64_t kWarp = 32;
 
@@ -189,6 +195,11 @@ public:
   /// threads of its own. All threads execute `body`.
   void ownColumns(Value begin, int64_t count, int64_t group,
                   llvm::function_ref<void(const Offset &)> body);
+  /// Returns the vectors of a row of `count` columns that a thread has, without
+  /// a loop over them. A vector that does not exist repeats the first.
+  SmallVector<RowVector> splitRow(int64_t count);
+  /// Emits `body` with the elements of `vector` per thread.
+  void forVector(const RowVector &vector, llvm::function_ref<void()> body);
   /// Emits `body` with teams of the threads that share the same `size` columns.
   void withinGroup(int64_t size, llvm::function_ref<void()> body);
   /// Emits `body` with elements per thread, in vectors of `lanes`. Only threads

@@ -6,6 +6,9 @@
 // are kept in a buffer of the size of a work item; others are recomputed.
 // Groups, and the steps over one of them, are planned in the same way.
 //
+// If the threads of a GPU can keep all values of a row that later passes need
+// in registers, nothing is recomputed or read twice.
+//
 //===----------------------------------------------------------------------===//
 
 #include "PassPlan.h"
@@ -22,6 +25,12 @@ static constexpr int64_t kBufferBytes = 256 * 1024;
 static constexpr int64_t kSharedBytes = 32 * 1024;
 /// Number of instructions from which an element is kept rather than recomputed.
 static constexpr int64_t kExpensive = 12;
+/// Elements of a row per thread that keeps them, and registers for the values
+/// of these that later passes need. More would leave too few threads, or too
+/// few registers for anything else.
+static constexpr int64_t kKeptElements = 32, kKeptRegisters = 64;
+/// Threads of a block that keeps rows, if it is small, and of the largest.
+static constexpr int64_t kMinThreads = 128, kMaxThreads = 512;
 /// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
 
@@ -81,6 +90,19 @@ public:
     return PassPlan(std::move(*this));
   }
 
+  /// Returns a plan in which the threads of a GPU keep rows in registers, or
+  /// nothing if rows are too long.
+  std::optional<PassPlan> runForKeptRows() {
+    if (!shape || failed(chooseRows()) || !hasReductions ||
+        loops.getReduced() != width)
+      return std::nullopt;
+    keepsRow = true;
+    planPasses();
+    if (!chooseThreadsOfKeptRows())
+      return std::nullopt;
+    return PassPlan(std::move(*this));
+  }
+
 private:
   LogicalResult chooseRows() {
     for (Value result : results)
@@ -115,6 +137,46 @@ private:
     *shape =
         shape->fit(source.chooseLanes(std::gcd(width, group)), width, outer);
     maxBytes = kSharedBytes / shape->countItems();
+  }
+
+  /// Chooses as few threads per row as can keep it. A block is small if it has
+  /// barriers, at which only the threads of a row should wait for each other,
+  /// or if its threads need so many registers that few blocks fit.
+  bool chooseThreadsOfKeptRows() {
+    auto countBits = [](const auto &values) {
+      int64_t bits = 0;
+      for (Value value : values)
+        bits += std::max(16u, getTensor(value).getElementTypeBitWidth());
+      return bits;
+    };
+    func::FuncOp function = source.function;
+    int64_t bits = std::max(
+        countBits(keptInRegisters),
+        countBits(llvm::make_filter_range(function.getArguments(),
+                                          [&](Value x) { return isFull(x); })));
+    int64_t lanes = shape->lanes, vectors = width / lanes;
+    auto countElements = [&] {
+      return lanes * llvm::divideCeil(vectors, shape->team);
+    };
+    auto countRegisters = [&] { return countElements() * bits / 32; };
+    auto fits = [&] {
+      return countElements() <= kKeptElements &&
+             countRegisters() <= kKeptRegisters;
+    };
+    while (!fits()) {
+      if (shape->team >= std::min(kMaxThreads, vectors))
+        return false;
+      shape->team *= 2;
+    }
+    // Threads may then have 80 or 128 registers.
+    bool isLarge = countRegisters() > kKeptRegisters / 2;
+    residentThreads = isLarge ? 512 : 768;
+    if (isLarge || shape->team > kWarp)
+      shape->threads = std::max<int64_t>(shape->team, kMinThreads);
+    shape->down = 1;
+    // A group has adjacent threads of one warp.
+    return group == 0 || (llvm::isPowerOf2_64(group / lanes) &&
+                          group / lanes <= std::min(shape->team, kWarp));
   }
 
   LogicalResult chooseTiles() {
@@ -280,8 +342,9 @@ private:
   /// recompute.
   void visit(Value value, Time now) {
     Operation *op = value.getDefiningOp();
-    if (!op || !(isFull(value) || isPerGroup(value)) ||
-        !getStep(now).seen.insert(value).second)
+    if (!(isFull(value) || isPerGroup(value)) ||
+        (keepsRow && isInRegisters(value, now)) ||
+        !getStep(now).seen.insert(value).second || !op)
       return;
     auto reduction = Reduction::from(op);
     if (reduction && isInGroups(*reduction)) {
@@ -303,6 +366,26 @@ private:
       visit(operand, now);
   }
 
+  /// Whether a step before `now` leaves the value in registers.
+  bool isInRegisters(Value value, Time now) {
+    for (unsigned pass = 0; pass <= now.pass; ++pass)
+      for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {
+        bool isEarlier = pass < now.pass || step < now.step;
+        if (!isEarlier || !passes[pass].steps[step].seen.contains(value))
+          continue;
+        if (pass < now.pass && isFull(value) && !isPerRow(value))
+          keptInRegisters.insert(value);
+        return true;
+      }
+    return false;
+  }
+
+  /// Whether all elements of a row are equal, which takes one register.
+  bool isPerRow(Value value) const {
+    Operation *op = value.getDefiningOp();
+    return op && op->getNumOperands() == 1 && isPerKept(op->getOperand(0));
+  }
+
   /// Whether memory that the step `earlier` writes contains the value.
   bool isKept(Value value, Step &earlier) {
     bool isStored = llvm::any_of(earlier.stores, [&](unsigned index) {
@@ -318,7 +401,7 @@ private:
   }
 
   bool reserve(Value value) {
-    if (bufferElements == 0)
+    if (bufferElements == 0 || keepsRow)
       return false;
     Type storage = getStorageType(getTensor(value).getElementType());
     int64_t bytes =
@@ -370,12 +453,15 @@ private:
   KernelSource source;
   int64_t bufferElements = 0; ///< Per work item; 0: nothing is kept.
   int64_t bufferBytes = 0, maxBytes = kBufferBytes;
+  DenseSet<Value> keptInRegisters; ///< Values that more than one pass needs.
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
 };
 } // namespace
 
 FailureOr<PassPlan> PassPlan::ofRows(const KernelSource &source) {
+  if (std::optional<PassPlan> plan = Planner(source).runForKeptRows())
+    return std::move(*plan);
   return Planner(source).run(/*plansTiles=*/false);
 }
 

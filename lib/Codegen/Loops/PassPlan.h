@@ -61,6 +61,14 @@ struct PassPlan {
   bool readsBack = true;
   /// How threads of a GPU share a work item.
   std::optional<GpuShape> shape;
+  /// Whether a thread of a GPU keeps its vectors of a row in registers, so that
+  /// later passes read nothing from memory.
+  bool keepsRow = false;
+  /// In this case, the threads that a multiprocessor should run at the same
+  /// time, at least. The assembler may use as many registers as this allows; by
+  /// itself it spills some in order to run more threads, or uses so many that
+  /// too few run.
+  int64_t residentThreads = 0;
   std::vector<ElementPass> passes;
   DenseMap<Value, Per> known; ///< For all results of ops.
 
@@ -76,6 +84,9 @@ struct PassPlan {
   /// Whether all work items have the same number of columns.
   bool isEven() const { return loops.getColumns() % width == 0; }
 };
+
+/// Emits a kernel of rows that a GPU's threads keep in registers.
+FailureOr<KernelInfo> emitKeptRows(const KernelSource &source, PassPlan plan);
 
 /// Emits a kernel of tiles for a GPU.
 FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, PassPlan plan);

@@ -142,6 +142,11 @@ Value Reduction::getSquared() const {
   return isExact ? square.getLhs() : Value();
 }
 
+Value Reduction::getAccumulated() const {
+  Value counted = getCounted(), squared = getSquared();
+  return counted ? counted : squared ? squared : getInput();
+}
+
 /// Returns `lanes`, extended by the last lanes of `rest` to as many lanes.
 static Value pad(ImplicitLocOpBuilder &b, Value lanes, Value rest) {
   if (lanes.getType() == rest.getType())

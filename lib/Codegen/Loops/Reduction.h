@@ -74,6 +74,8 @@ struct Reduction {
   /// Returns x if this is a sum of x * x whose squares are exact in f64,
   /// otherwise null.
   Value getSquared() const;
+  /// Returns the value whose lanes `accumulate` combines.
+  Value getAccumulated() const;
   /// Returns `partial` combined with the operand's lanes at `offset`. If these
   /// are fewer, they are combined with the first lanes.
   Value accumulate(Emitter &emitter, Value partial, const Offset &offset) const;

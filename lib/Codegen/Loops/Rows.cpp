@@ -211,5 +211,7 @@ FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
   FailureOr<PassPlan> plan = PassPlan::ofRows(source);
   if (failed(plan))
     return failure();
+  if (plan->keepsRow)
+    return emitKeptRows(source, std::move(*plan));
   return RowKernel(source, std::move(*plan)).emit();
 }

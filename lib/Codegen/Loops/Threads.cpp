@@ -238,6 +238,33 @@ void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
   body(counter * width + space.lanes(width));
 }
 
+SmallVector<RowVector> Emitter::splitRow(int64_t count) {
+  int64_t own = team.size * width; // Columns of a team.
+  Value first = arith::MulIOp::create(b, team.member, index(width));
+  Offset begin = space.counter(first, team.size, depth(), width) * width +
+                 space.lanes(width);
+  SmallVector<RowVector> vectors;
+  for (int64_t from = 0; from < count; from += own) {
+    vectors.push_back({begin + Offset(from), Value()});
+    if (from + own <= count)
+      continue;
+    Value column = arith::AddIOp::create(b, first, index(from));
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
+                                         index(count));
+    column = arith::SelectOp::create(b, exists, column, first);
+    vectors.back() = {space.counter(column, count / width, depth(), width) *
+                              width +
+                          space.lanes(width),
+                      exists};
+  }
+  return vectors;
+}
+
+void Emitter::forVector(const RowVector &vector,
+                        llvm::function_ref<void()> body) {
+  perThread(width, vector.exists, body);
+}
+
 int64_t GpuShape::countThreadsOfGroup(int64_t group) const {
   return static_cast<int64_t>(
       llvm::bit_ceil(static_cast<uint64_t>(group / lanes)));

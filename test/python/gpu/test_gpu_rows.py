@@ -1,0 +1,193 @@
+"""GPU kernels of rows read a row once, and compute NumPy's values from it."""
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.gpu_code import compile_ptx, parse
+from support.ptx import Block
+from support.reference import tensor_type
+
+F32, BF16, E4M3 = np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+LARGEST = F32(448)  # Of E4M3.
+ROWS = 3
+
+
+class CountingBlock(Block):
+    """Counts how often its threads load each byte of the operands."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.loads = {}
+
+    def do_ld(self, name, operands):
+        super().do_ld(name, operands)
+        if name[1] == "global":
+            size = int(name[-1][1:]) // 8 * len(re.findall(r"[%\w]+", operands[0]))
+            memory, where = self.address(operands[1], size)
+            counts = self.loads.setdefault(id(memory), np.zeros(len(memory), int))
+            np.add.at(counts, where[:, None] + np.arange(size), 1)
+
+
+def run_rows(path, body, operands, results):
+    """Runs a kernel of rows; operands are pairs of an array and MLIR's element type.
+    Returns the results, and how often the first row of the first operand was loaded, as
+    an array with an entry for each byte."""
+    types = [tensor_type(x.shape, element) for x, element in operands]
+    out = [tensor_type(shape, element) for shape, element, _ in results]
+    arguments = ", ".join(f"%x{i}: {kind}" for i, kind in enumerate(types))
+    values = ", ".join(f"%y{i}" for i in range(len(out)))
+    path.write_text(f"""
+      func.func private @rows({arguments}) -> ({", ".join(out)})
+          attributes {{binade.kernel = #binade.schedule<row_reduction>}} {{
+        {body}
+        return {values} : {", ".join(out)}
+      }}""")
+    process = compile_ptx(path)
+    assert process.returncode == 0, process.stderr
+    (entry,) = parse(process.stdout)
+    memories = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x, _ in operands]
+    arrays = [np.zeros(shape, dtype) for shape, _, dtype in results]
+    memories += [y.reshape(-1).view(np.uint8) for y in arrays]
+    memories.append(np.zeros(entry.workspace, np.uint8))
+    loads = np.zeros(len(memories[0]), int)
+    for number in range(entry.grid):
+        block = CountingBlock(entry, memories, number, entry.block, entry.grid)
+        block.run()
+        loads += block.loads.get(id(memories[0]), 0)
+    return arrays, loads.reshape(len(operands[0][0]), -1)[0]
+
+
+def draw(shape, seed=3):
+    return (np.random.default_rng(seed).standard_normal(shape) * 3).astype(F32)
+
+
+def encode(value, count, columns):
+    """An op that quantizes rows, and its results."""
+    wide, codes = (tensor_type((ROWS, columns), x) for x in ("f32", "f8E4M3FN"))
+    text = f"""
+      %y{count}, %y{count + 1} = binade.quantize {value} {{saturate,
+          format = #binade.quantized<f8E4M3FN, per_row, scale = f32>}}
+          : ({wide}) -> ({codes}, tensor<{ROWS}xf32>)"""
+    return text, [
+        ((ROWS, columns), "f8E4M3FN", np.uint8),
+        ((ROWS,), "f32", F32),
+    ]
+
+
+def quantize(x):
+    scales = np.abs(x).max(axis=1) / LARGEST
+    return (x / scales[:, None]).astype(E4M3), scales
+
+
+# Rows of a part of a warp, of a warp and of several; of 1280, 5632 and 8200 columns some
+# threads have a vector less than others, which they replace by their first.
+COLUMNS = [24, 768, 1280, 2048, 4096, 5632, 8200, 16384]
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_a_quantizer_of_rows_reads_them_once(columns, tmp_path):
+    x = draw((ROWS, columns)).astype(BF16)
+    wide = tensor_type(x.shape, "f32")
+    text, results = encode("%w", 0, columns)
+    cast = f"%w = binade.cast %x0 : ({tensor_type(x.shape, 'bf16')}) -> {wide}"
+    (codes, scales), loads = run_rows(
+        tmp_path / "kernel.mlir", cast + text, [(x, "bf16")], results
+    )
+    want, want_scales = quantize(x.astype(F32))
+    assert (scales == want_scales).all()
+    assert (codes == want.view(np.uint8)).all()
+    assert loads.min() == 1
+    assert loads.max() == (2 if columns in (24, 1280, 5632, 8200) else 1)
+
+
+def test_a_row_that_registers_cannot_keep_is_read_twice(tmp_path):
+    """The values are the same."""
+    columns = 16384 + 256
+    x = draw((ROWS, columns))
+    text, results = encode("%x0", 0, columns)
+    (codes, scales), loads = run_rows(
+        tmp_path / "kernel.mlir", text, [(x, "f32")], results
+    )
+    want, want_scales = quantize(x)
+    assert (scales == want_scales).all()
+    assert (codes == want.view(np.uint8)).all()
+    assert (loads == 2).all()
+
+
+@pytest.mark.parametrize("columns", [768, 1280, 4096])
+def test_a_norm_and_its_quantizer_read_rows_once(columns, tmp_path):
+    x, weight = draw((ROWS, columns)), draw((columns,), seed=4)
+    wide, row = tensor_type(x.shape, "f32"), f"tensor<{ROWS}xf32>"
+    text, results = encode("%y0", 2, columns)
+    norm = f"""
+      %y0, %y1 = binade.rms_norm %x0, %x1 {{epsilon = 1.0e-5}}
+          : ({wide}, tensor<{columns}xf32>) -> ({wide}, {row})"""
+    results = [(x.shape, "f32", F32), ((ROWS,), "f32", F32), *results]
+    (y, inverse, codes, scales), loads = run_rows(
+        tmp_path / "kernel.mlir", norm + text, [(x, "f32"), (weight, "f32")], results
+    )
+    wide = x.astype(np.float64)
+    want = 1 / np.sqrt((wide**2).mean(axis=1) + 1e-5)
+    np.testing.assert_allclose(inverse, want, rtol=1e-6)
+    np.testing.assert_allclose(y, wide * want[:, None] * weight, rtol=2e-6)
+    want_codes, want_scales = quantize(y)
+    assert (scales == want_scales).all()
+    assert (codes == want_codes.view(np.uint8)).all()
+    assert loads.min() == 1 and loads.max() == (2 if columns == 1280 else 1)
+
+
+@pytest.mark.parametrize("columns", [768, 1280, 4096])
+def test_layer_norm_and_softmax_read_rows_once(columns, tmp_path):
+    x, weight, bias = draw((ROWS, columns)), draw((columns,), 4), draw((columns,), 5)
+    wide, row = tensor_type(x.shape, "f32"), f"tensor<{ROWS}xf32>"
+    body = f"""
+      %y0, %y1, %y2 = binade.layer_norm %x0, %x1, %x2 {{epsilon = 1.0e-5}} : ({wide},
+          tensor<{columns}xf32>, tensor<{columns}xf32>) -> ({wide}, {row}, {row})
+      %y3 = binade.softmax %y0 : ({wide}) -> {wide}"""
+    (y, mean, inverse, p), loads = run_rows(
+        tmp_path / "kernel.mlir", body, [(x, "f32"), (weight, "f32"), (bias, "f32")],
+        [(x.shape, "f32", F32), ((ROWS,), "f32", F32), ((ROWS,), "f32", F32),
+         (x.shape, "f32", F32)],
+    )  # fmt: skip
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean(axis=1), rtol=1e-5, atol=1e-6)
+    want = 1 / np.sqrt(wide.var(axis=1) + 1e-5)
+    np.testing.assert_allclose(inverse, want, rtol=1e-6)
+    want = (wide - wide.mean(axis=1)[:, None]) * want[:, None] * weight + bias
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+    want = np.exp(y.astype(np.float64) - y.max(axis=1)[:, None])
+    want /= want.sum(axis=1)[:, None]
+    np.testing.assert_allclose(p, want, rtol=1e-5, atol=1e-12)
+    assert loads.min() == 1 and loads.max() == (2 if columns == 1280 else 1)
+
+
+@pytest.mark.parametrize(("columns", "group"), [(768, 16), (1280, 128), (4096, 128)])
+def test_groups_and_rows_are_quantized_in_one_read(columns, group, tmp_path):
+    x = draw((ROWS, columns)).astype(BF16)
+    narrow, wide = (tensor_type(x.shape, element) for element in ("bf16", "f32"))
+    codes, groups = (
+        tensor_type(shape, element)
+        for shape, element in [(x.shape, "f8E4M3FN"), ((ROWS, columns // group), "f32")]
+    )
+    text, results = encode("%w", 2, columns)
+    body = f"""
+      %w = binade.cast %x0 : ({narrow}) -> {wide}
+      %y0, %y1 = binade.quantize %w {{saturate, format = #binade.quantized<f8E4M3FN,
+          per_block<1, {group}>, scale = f32>}} : ({wide}) -> ({codes}, {groups})"""
+    results = [
+        (x.shape, "f8E4M3FN", np.uint8),
+        ((ROWS, columns // group), "f32", F32),
+        *results,
+    ]
+    (first, small, second, scales), loads = run_rows(
+        tmp_path / "kernel.mlir", body + text, [(x, "bf16")], results
+    )
+    want, want_scales = quantize(x.astype(F32))
+    assert (scales == want_scales).all()
+    assert (second == want.view(np.uint8)).all()
+    want, want_scales = quantize(x.astype(F32).reshape(-1, group))
+    assert (small.reshape(-1) == want_scales).all()
+    assert (first.reshape(-1, group) == want.view(np.uint8)).all()
+    assert loads.min() == 1 and loads.max() == (2 if columns == 1280 else 1)
