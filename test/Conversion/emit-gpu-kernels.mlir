@@ -66,3 +66,25 @@ func.func private @long_rows(%x: tensor<64x4096xbf16>) -> (tensor<64x4096xf8E4M3
     : (tensor<64x4096xf32>) -> (tensor<64x4096xf8E4M3FN>, tensor<64xf32>)
   return %1#0, %1#1 : tensor<64x4096xf8E4M3FN>, tensor<64xf32>
 }
+
+// -----
+
+// A thread loads its four vectors of a block before it computes with them. The last block
+// of 2^14 + 8 elements has two, in a loop that other threads skip.
+
+// CHECK:         gpu.func @negate.items(%[[X:[a-z0-9]+]]: memref<16392xf32>
+// CHECK:           %[[WHOLE:.*]] = arith.cmpi ult, %{{.*}}, %{{.*}}
+// CHECK:           scf.if %[[WHOLE]] {
+// CHECK-COUNT-4:     vector.load %[[X]]
+// CHECK-NOT:         vector.load
+// CHECK-COUNT-4:     vector.store
+// CHECK-NOT:         vector
+// CHECK:             }
+// CHECK:           scf.if
+// CHECK:             scf.for
+// CHECK:               vector.load %[[X]]
+// CHECK:               vector.store
+func.func private @negate(%x: tensor<16392xf32>) -> tensor<16392xf32> attributes {binade.kernel = #binade.schedule<elementwise>} {
+  %0 = binade.neg %x : (tensor<16392xf32>) -> tensor<16392xf32>
+  return %0 : tensor<16392xf32>
+}

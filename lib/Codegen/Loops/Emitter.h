@@ -195,9 +195,10 @@ public:
   /// threads of its own. All threads execute `body`.
   void ownColumns(Value begin, int64_t count, int64_t group,
                   llvm::function_ref<void(const Offset &)> body);
-  /// Returns the vectors of a row of `count` columns that a thread has, without
-  /// a loop over them. A vector that does not exist repeats the first.
-  SmallVector<RowVector> splitRow(int64_t count);
+  /// Returns the vectors that a thread has of the `count` columns from `begin`
+  /// on, for code without a loop over them. A vector that does not exist
+  /// repeats the thread's first, which always exists.
+  SmallVector<RowVector> splitRow(const Offset &begin, int64_t count);
   /// Emits `body` with the elements of `vector` per thread.
   void forVector(const RowVector &vector, llvm::function_ref<void()> body);
   /// Emits `body` with teams of the threads that share the same `size` columns.

@@ -40,7 +40,7 @@ public:
 private:
   void emitRow(const Offset &row) {
     Emitter &e = *emitter;
-    vectors = e.splitRow(loops.getColumns());
+    vectors = e.splitRow(Offset(), loops.getColumns());
     for (const ElementPass &pass : plan.passes)
       emitPass(pass, row);
     SmallVector<unsigned> ofRows, others;
@@ -60,13 +60,8 @@ private:
     // the same time.
     forVectors(row, [&](const Offset &offset, Value) {
       DenseSet<Value> seen;
-      for (const Step &step : pass.steps) {
-        for (Reduction reduction :
-             llvm::concat<const Reduction>(step.reductions, step.groups))
-          loadLeaves(reduction.getInput(), offset, seen);
-        for (unsigned index : step.stores)
-          loadLeaves(results[index], offset, seen);
-      }
+      for (const Step &step : pass.steps)
+        plan.loadOperands(e, step, offset, seen);
     });
     SmallVector<Reduction> reductions = pass.getReductions();
     SmallVector<Value> partials =
@@ -83,27 +78,6 @@ private:
     });
     for (auto [reduction, partial] : llvm::zip(reductions, partials))
       reduction.define(e, reduction.finish(e, partial), row);
-  }
-
-  /// Loads the elements that `value` is computed from.
-  void loadLeaves(Value value, const Offset &offset, DenseSet<Value> &seen) {
-    if (!plan.isFull(value) || !seen.insert(value).second)
-      return;
-    Operation *op = value.getDefiningOp();
-    if (op && isa<ElementwiseOpInterface, EncodeOp>(op))
-      for (Value operand : op->getOperands())
-        loadLeaves(operand, offset, seen);
-    else if (auto dequantize = dyn_cast_or_null<DequantizeOp>(op))
-      loadLeaves(dequantize.getParts().front(), offset, seen);
-    else if (isLoaded(value))
-      (void)emitter->pull(value, offset);
-  }
-
-  /// Whether a value is only moved from operands and constants.
-  static bool isLoaded(Value value) {
-    Operation *op = value.getDefiningOp();
-    return !op ||
-           (!Reduction::from(op) && llvm::all_of(op->getOperands(), isLoaded));
   }
 
   /// Emits all steps over the vector at `offset`, and returns the next partial

@@ -31,6 +31,9 @@ static constexpr int64_t kExpensive = 12;
 static constexpr int64_t kKeptElements = 32, kKeptRegisters = 64;
 /// Threads of a block that keeps rows, if it is small, and of the largest.
 static constexpr int64_t kMinThreads = 128, kMaxThreads = 512;
+/// Bits of a thread's registers that loads may fill at the same time, and the
+/// most vectors that it loads.
+static constexpr int64_t kLoadedBits = 64 * 32, kMaxVectorsInFlight = 4;
 /// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
 
@@ -56,6 +59,34 @@ SmallVector<Reduction> ElementPass::getReductions() const {
   for (const Step &step : steps)
     llvm::append_range(reductions, step.reductions);
   return reductions;
+}
+
+/// Whether a value is only moved from operands and constants.
+static bool isLoaded(Value value) {
+  Operation *op = value.getDefiningOp();
+  return !op ||
+         (!Reduction::from(op) && llvm::all_of(op->getOperands(), isLoaded));
+}
+
+void PassPlan::loadOperands(Emitter &emitter, const Step &step,
+                            const Offset &offset, DenseSet<Value> &seen) const {
+  SmallVector<Value> needed = llvm::map_to_vector(
+      step.stores, [&](unsigned index) { return results[index]; });
+  for (Reduction reduction :
+       llvm::concat<const Reduction>(step.reductions, step.groups))
+    needed.push_back(reduction.getInput());
+  for (size_t next = 0; next < needed.size(); ++next) {
+    Value value = needed[next];
+    if (!isFull(value) || !seen.insert(value).second)
+      continue;
+    Operation *op = value.getDefiningOp();
+    if (op && isa<ElementwiseOpInterface, EncodeOp>(op))
+      llvm::append_range(needed, op->getOperands());
+    else if (auto dequantize = dyn_cast_or_null<DequantizeOp>(op))
+      needed.push_back(dequantize.getParts().front());
+    else if (isLoaded(value))
+      (void)emitter.pull(value, offset);
+  }
 }
 
 PassPlan::Per PassPlan::per(Value value) const {
@@ -132,23 +163,30 @@ private:
     return success();
   }
 
+  /// Loads as many vectors at the same time as 64 registers can hold.
+  void chooseVectorsInFlight() {
+    func::FuncOp function = source.function;
+    int64_t bits = countBits(
+        llvm::make_filter_range(function.getArguments(), [&](Value x) {
+          return getTensor(x).getNumElements() >= width;
+        }));
+    vectorsInFlight = std::clamp<int64_t>(
+        kLoadedBits / std::max<int64_t>(1, bits * shape->lanes), 1,
+        kMaxVectorsInFlight);
+  }
+
   void chooseThreads() {
     int64_t outer = hasReductions ? loops.getReduced() / width : 1;
     *shape =
         shape->fit(source.chooseLanes(std::gcd(width, group)), width, outer);
     maxBytes = kSharedBytes / shape->countItems();
+    chooseVectorsInFlight();
   }
 
   /// Chooses as few threads per row as can keep it. A block is small if it has
   /// barriers, at which only the threads of a row should wait for each other,
   /// or if its threads need so many registers that few blocks fit.
   bool chooseThreadsOfKeptRows() {
-    auto countBits = [](const auto &values) {
-      int64_t bits = 0;
-      for (Value value : values)
-        bits += std::max(16u, getTensor(value).getElementTypeBitWidth());
-      return bits;
-    };
     func::FuncOp function = source.function;
     int64_t bits = std::max(
         countBits(keptInRegisters),
@@ -177,6 +215,14 @@ private:
     // A group has adjacent threads of one warp.
     return group == 0 || (llvm::isPowerOf2_64(group / lanes) &&
                           group / lanes <= std::min(shape->team, kWarp));
+  }
+
+  /// Returns the bits of registers for an element of each value.
+  static int64_t countBits(const auto &values) {
+    int64_t bits = 0;
+    for (Value value : values)
+      bits += std::max(16u, getTensor(value).getElementTypeBitWidth());
+    return bits;
   }
 
   LogicalResult chooseTiles() {

@@ -69,6 +69,8 @@ struct PassPlan {
   /// itself it spills some in order to run more threads, or uses so many that
   /// too few run.
   int64_t residentThreads = 0;
+  /// How many vectors a thread of a GPU loads before it computes anything.
+  int64_t vectorsInFlight = 1;
   std::vector<ElementPass> passes;
   DenseMap<Value, Per> known; ///< For all results of ops.
 
@@ -76,6 +78,11 @@ struct PassPlan {
   static FailureOr<PassPlan> ofRows(const KernelSource &source);
   /// Plans work items that are all rows of some columns.
   static FailureOr<PassPlan> ofTiles(const KernelSource &source);
+
+  /// Loads the elements that `step` computes its results at `offset` from, but
+  /// those in `seen`.
+  void loadOperands(Emitter &emitter, const Step &step, const Offset &offset,
+                    DenseSet<Value> &seen) const;
 
   Per per(Value value) const;
   bool isFull(Value value) const { return per(value) == Per::Element; }

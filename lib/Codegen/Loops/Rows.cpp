@@ -87,9 +87,64 @@ private:
     }
   }
 
+  /// Emits a step without reductions over the columns [begin, begin + count) of
+  /// a row, with the loads of several vectors of a thread before its arithmetic
+  /// and stores.
+  void emitVectors(const Step &step, const Offset &row, const Offset &begin,
+                   int64_t count) {
+    Emitter &e = *emitter;
+    SmallVector<RowVector> all = e.splitRow(begin, count);
+    ArrayRef<RowVector> rest = all;
+    while (!rest.empty()) {
+      auto together = rest.take_front(plan.vectorsInFlight);
+      rest = rest.drop_front(together.size());
+      for (bool isLoading : {true, false})
+        for (const RowVector &vector : together)
+          e.forVector(vector, [&] {
+            Offset at =
+                loops.getOffset(e.offsets(), row, Offset(), vector.column);
+            e.setPlaces(at, row);
+            DenseSet<Value> seen;
+            if (isLoading)
+              plan.loadOperands(e, step, at, seen);
+            else
+              storeResults(e, step.stores, at);
+          });
+    }
+  }
+
+  /// Does the same for a block of a long row.
+  void emitBlock(const Step &step, const Offset &row, const Offset &block) {
+    Emitter &e = *emitter;
+    int64_t whole = loops.getColumns() / blockSize;
+    Offset begin = block * blockSize;
+    if (whole == blocks)
+      return emitVectors(step, row, begin, blockSize);
+    auto where = [&](arith::CmpIPredicate predicate,
+                     llvm::function_ref<void()> body) {
+      Value holds = arith::CmpIOp::create(e.builder(), predicate,
+                                          e.number(block), e.index(whole));
+      e.conditional(holds, {}, [&] {
+        body();
+        return SmallVector<Value>();
+      });
+    };
+    where(arith::CmpIPredicate::ult,
+          [&] { emitVectors(step, row, begin, blockSize); });
+    where(arith::CmpIPredicate::uge, [&] {
+      e.columnBlock(e.number(begin), blockSize, loops.getColumns(), {},
+                    [&](const Offset &column, ValueRange now) {
+                      return emitColumns(step, row, Offset(), column, now);
+                    });
+    });
+  }
+
   /// Emits a step over all columns of a row or of a block of it.
   void emitStep(const Step &step, const Offset &row, const Offset &block) {
     Emitter &e = *emitter;
+    if (plan.shape && !plan.hasReductions)
+      return blocks > 1 ? emitBlock(step, row, block)
+                        : emitVectors(step, row, Offset(), loops.getColumns());
     auto columns = [&](const Offset &outer, ValueRange carried) {
       auto body = [&](const Offset &column, ValueRange now) {
         return emitColumns(step, row, outer, column, now);

@@ -238,24 +238,25 @@ void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
   body(counter * width + space.lanes(width));
 }
 
-SmallVector<RowVector> Emitter::splitRow(int64_t count) {
-  int64_t own = team.size * width; // Columns of a team.
+SmallVector<RowVector> Emitter::splitRow(const Offset &begin, int64_t count) {
+  int64_t step = team.size * width; // Columns of a team.
   Value first = arith::MulIOp::create(b, team.member, index(width));
-  Offset begin = space.counter(first, team.size, depth(), width) * width +
-                 space.lanes(width);
+  auto place = [&](Value column, int64_t vectors) {
+    return begin + space.counter(column, vectors, depth(), width) * width +
+           space.lanes(width);
+  };
+  Offset own = place(first, team.size);
   SmallVector<RowVector> vectors;
-  for (int64_t from = 0; from < count; from += own) {
-    vectors.push_back({begin + Offset(from), Value()});
-    if (from + own <= count)
+  for (int64_t from = 0; from < count; from += step) {
+    if (from + step <= count) {
+      vectors.push_back({own + Offset(from), Value()});
       continue;
+    }
     Value column = arith::AddIOp::create(b, first, index(from));
     Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
                                          index(count));
     column = arith::SelectOp::create(b, exists, column, first);
-    vectors.back() = {space.counter(column, count / width, depth(), width) *
-                              width +
-                          space.lanes(width),
-                      exists};
+    vectors.push_back({place(column, count / width), exists});
   }
   return vectors;
 }
