@@ -2,6 +2,7 @@
 
 #include "binade/IR/Names.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -34,6 +35,27 @@ std::string mlir::binade::describe(Value value) {
   if (auto port = getArgument(function, argument.getArgNumber()))
     return (stringifyRole(port->role) + " '" + port->name + "'").str();
   return "argument " + std::to_string(argument.getArgNumber());
+}
+
+std::string mlir::binade::nameByOps(func::FuncOp kernel) {
+  SmallVector<KernelOpInterface> all, ops;
+  for (auto op : kernel.getOps<KernelOpInterface>()) {
+    all.push_back(op);
+    if (!op.isRecomputed())
+      ops.push_back(op);
+  }
+  if (ops.empty())
+    ops = all;
+  if (ops.empty())
+    return "";
+  auto *first = llvm::find_if_not(
+      ops, [](KernelOpInterface op) { return isMovement(op); });
+  KernelOpInterface begin = first == ops.end() ? ops.front() : *first,
+                    end = ops.back();
+  std::string name = begin->getName().stripDialect().str();
+  if (begin != end)
+    name += "_" + end->getName().stripDialect().str();
+  return name;
 }
 
 SmallVector<NamedValue> mlir::binade::nameValues(func::FuncOp step) {

@@ -3,6 +3,7 @@
 #include "KernelJobs.h"
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/Names.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Config/llvm-config.h"
 #include <atomic>
@@ -97,22 +98,11 @@ static std::string getKey(StringRef text, ArrayRef<std::string> options) {
 /// Returns the name of `kernel` in profilers: its optimizer rule, or its first
 /// and last op. It depends only on the ops, because equal kernels are compiled
 /// once.
-static std::string nameByOps(func::FuncOp kernel) {
+static std::string nameForProfilers(func::FuncOp kernel) {
   for (auto update : kernel.getOps<OptimizerUpdateOp>())
     return (update.getOptimizerAttr().getValue() + "_update").str();
-  // Ops that every reader recomputes are used only if there are no others.
-  SmallVector<StringRef> ops, all;
-  for (auto op : kernel.getOps<KernelOpInterface>()) {
-    all.push_back(op->getName().stripDialect());
-    if (!op.isRecomputed())
-      ops.push_back(all.back());
-  }
-  if (ops.empty())
-    ops = all;
-  if (ops.empty())
-    return kKernelName.str();
-  return ops.size() == 1 ? ops.front().str()
-                         : (ops.front() + "_" + ops.back()).str();
+  std::string name = nameByOps(kernel);
+  return name.empty() ? kKernelName.str() : name;
 }
 
 /// Returns a symbol that assemblers accept: `name` and a part of the hash,
@@ -145,7 +135,7 @@ void KernelJobs::addAll(ModuleOp module) {
     if (kernel->hasAttr(kKernelAttr))
       kernels.push_back(
           {kernel, &add(printStandalone(module, kernel, kKernelName), "",
-                        nameByOps(kernel), kernel.getLoc())});
+                        nameForProfilers(kernel), kernel.getLoc())});
 }
 
 LogicalResult

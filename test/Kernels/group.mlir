@@ -276,7 +276,7 @@ func.func @step(%x: tensor<32x64xf32>) -> (tensor<2x64xf32>, tensor<32x4xf32>, t
 // CHECK-LABEL: func.func @step
 // CHECK-NEXT:    %[[A:.*]] = binade.launch [@neg_0](%arg0)
 // CHECK-NEXT:    %[[B:.*]] = binade.launch [@cast_1](%[[A]])
-// CHECK-NEXT:    %[[C:.*]] = binade.launch [@gather_2](%arg1, %[[A]])
+// CHECK-NEXT:    %[[C:.*]] = binade.launch [@mul_gather_2](%arg1, %[[A]])
 // CHECK-NEXT:    return %[[C]], %[[B]]
 func.func @step(%x: tensor<4xf32>, %t: tensor<32xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   %0 = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -285,4 +285,30 @@ func.func @step(%x: tensor<4xf32>, %t: tensor<32xf32>) -> (tensor<4xf32>, tensor
   %3 = binade.mul %1, %2 : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
   %4 = binade.gather %t, %3 : (tensor<32xf32>, tensor<4xi64>) -> tensor<4xf32>
   return %4, %1 : tensor<4xf32>, tensor<4xi64>
+}
+
+// -----
+
+// The kernel that reduces a tensor to a scalar also computes with it, and casts it for a
+// library call.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@abs_choose_scale_0](%arg0) : (tensor<64xf32>) -> (tensor<f32>, tensor<f32>)
+// CHECK-NEXT:    %[[Y:.*]] = binade.scaled_matmul %arg1, %[[A]]#1, %arg2, %arg3
+// CHECK-NEXT:    return %[[Y]], %[[A]]#0
+// CHECK:         binade.reduce_max
+// CHECK-NEXT:    %[[S:.*]], %[[F:.*]] = binade.choose_scale
+// CHECK-NEXT:    %[[W:.*]] = binade.cast %[[S]]
+// CHECK-NEXT:    return %[[F]], %[[W]]
+func.func @step(%x: tensor<64xf32>, %a: tensor<32x64xf8E4M3FN>, %b: tensor<48x64xf8E4M3FN>, %s: tensor<f32>)
+    -> (tensor<32x48xbf16>, tensor<f32>) {
+  %0 = binade.abs %x : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = binade.reduce_max %0 {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
+  %scale, %factor = binade.choose_scale %1
+    {format = #binade.quantized<f8E4M3FN, per_tensor, scale = bf16>}
+    : (tensor<f32>) -> (tensor<bf16>, tensor<f32>)
+  %2 = binade.cast %scale : (tensor<bf16>) -> tensor<f32>
+  %y = binade.scaled_matmul %a, %2, %b, %s
+    : (tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<48x64xf8E4M3FN>, tensor<f32>) -> tensor<32x48xbf16>
+  return %y, %factor : tensor<32x48xbf16>, tensor<f32>
 }

@@ -21,6 +21,11 @@ std::string describe(Operation *op);
 /// Describes the producer of `value`, or the argument: "parameter 'w'".
 std::string describe(Value value);
 
+/// Returns a name for a kernel, from its first and last op. An op that each
+/// reader recomputes is named only if there is no other, and an op that moves
+/// elements is not the first if there is another.
+std::string nameByOps(func::FuncOp kernel);
+
 /// A value and its unique name.
 struct NamedValue {
   Value value;

@@ -506,8 +506,9 @@ def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
     - updates of parameters (multi-tensor apply).
 
     Ops that cost nothing (broadcasts, constants, widening casts) are cloned into each
-    kernel that reads them. A full reduction joins a kernel that reads the same tensor.
-    Equal functions are merged. Library calls (matmuls, convolutions, whole attention) and
+    kernel that reads them. A full reduction joins a kernel that reads the same tensor, and
+    ops on the scalar that it returns join the kernel that computes it. Equal functions are
+    merged. Library calls (matmuls, convolutions, whole attention) and
     views stay ops. Launches stay close to the order of the ops, which keeps lifetimes
     short.
 

@@ -193,6 +193,28 @@ static Value getScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
                       {});
 }
 
+/// Returns the same, cast where the scale is computed and then saved: the
+/// kernel that chooses the scale can widen it, too, once for all matmuls.
+static Value getWideScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
+  Value scale = decoded.getParts()[1];
+  auto save = scale.getDefiningOp<SaveOp>();
+  Value chosen = save ? save.getX() : scale;
+  Operation *producer = chosen.getDefiningOp();
+  if (!producer || getElementTypeOrSelf(scale.getType()).isF32())
+    return getScale(b, decoded);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfter(producer);
+  Value wide = buildReshape(b, buildCast(b, chosen, b.getF32Type()), {});
+  for (Value part = wide; part != chosen;
+       part = part.getDefiningOp()->getOperand(0))
+    setPhase(part.getDefiningOp(), getPhase(producer));
+  if (!save)
+    return wide;
+  wide = SaveOp::create(b, wide, PrecisionAttr());
+  setPhase(wide.getDefiningOp(), getPhase(save));
+  return wide;
+}
+
 /// Adds a bias per column to `sum`, an f32, and casts it to the result's
 /// format.
 static Value addBias(ImplicitLocOpBuilder &b, Value sum, Value bias,
@@ -447,7 +469,7 @@ static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
     Value codes = decoded.getParts()[0];
     operands.push_back(side.isTransposed ? swapLastAxes(b, codes) : codes);
     operands.push_back(block.empty()
-                           ? getScale(b, decoded)
+                           ? getWideScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));
   }
   // A bias is added before the sum is rounded to the result's format.

@@ -2,6 +2,7 @@
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Names.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Kernels.h"
 #include "binade/Kernels/Passes.h"
@@ -169,14 +170,6 @@ private:
     return entry->second = FlatSymbolRefAttr::get(kernel.getNameAttr());
   }
 
-  /// Returns a name for the kernel, from its first and last op.
-  static std::string describe(ArrayRef<Operation *> ops) {
-    std::string name = ops.front()->getName().stripDialect().str();
-    if (ops.size() > 1)
-      name += "_" + ops.back()->getName().stripDialect().str();
-    return name;
-  }
-
   Location getLocation(const FusionGroup &group) {
     SmallVector<Location> locations;
     for (Operation *op : group.ops)
@@ -237,7 +230,7 @@ private:
     if (outside.empty())
       return body.function->erase();
     body.finish(results, group.schedule);
-    replace(group, intern(body.function, describe(group.ops)), body.inputs,
+    replace(group, intern(body.function, nameByOps(body.function)), body.inputs,
             outside);
   }
 

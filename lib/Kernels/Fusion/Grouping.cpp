@@ -214,10 +214,10 @@ private:
       return false;
     if (into.schedule == Schedule::Scalars)
       return other.schedule == Schedule::Scalars;
-    // Scalars that nothing depends on are computed in the kernel of their sums.
+    // Scalars are computed by the kernel that reduces a tensor to them.
     if (into.schedule == Schedule::FullReduction &&
         other.schedule == Schedule::Scalars)
-      return other.every && ShapedType::getNumElements(into.shape) > 1;
+      return ShapedType::getNumElements(into.shape) > 1;
     // Users of the result of a full reduction depend on the whole kernel.
     if (other.schedule == Schedule::FullReduction)
       return (into.schedule == Schedule::Elementwise ||
@@ -370,7 +370,12 @@ private:
         getPhase(op), findEvery(op),         0};
     if (group.shape.empty())
       group.schedule = Schedule::Scalars;
-    for (unsigned input : getInputs(op)) {
+    SmallVector<unsigned> inputs = getInputs(op);
+    // The kernel that computes a scalar also computes a cast of it.
+    if (group.schedule == Schedule::Scalars && inputs.size() == 1 &&
+        canJoin(groups[inputs.front()], group))
+      return join(op, group.schedule, inputs.front(), inputs);
+    for (unsigned input : inputs) {
       group.level = std::max(group.level, groups[input].level + 1);
       isRead[input] = true;
     }
