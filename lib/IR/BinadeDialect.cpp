@@ -143,7 +143,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return success();
   if (name == kEveryAttr)
     return expectPeriod(op, attribute);
-  if (name == kElidedAttr || name == kDetachedAttr)
+  if (name == kElidedAttr || name == kRecomputedAttr || name == kDetachedAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
   if (name == kTiesAttr)
     return getTies(op) ? success()

@@ -24,6 +24,10 @@ bool isView(Operation *op);
 /// records have strides for that.
 inline constexpr StringLiteral kElidedAttr = "binade.elided";
 
+/// A unit attribute on an op that only kernels read: each of them computes the
+/// op itself instead of reading its result from memory.
+inline constexpr StringLiteral kRecomputedAttr = "binade.recomputed";
+
 /// Returns the value that `value` is a view of, or `value` itself.
 Value findBase(Value value);
 

@@ -79,6 +79,16 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
         return $_op.getSchedule() == ::mlir::binade::Schedule::View;
       }]>,
     InterfaceMethod<[{
+        Returns, for an op that only moves elements, how many are moved together:
+        from each multiple of this number on, as many elements of the result are
+        consecutive in an operand, where the first of them is at such a multiple,
+        too. 0 for other ops. `slice`, `transpose` and `concat` implement it.
+        `binade-fuse-movement-into-kernels` asks whether vectors that a kernel
+        reads stay contiguous.
+      }],
+      "int64_t", "getRunLength", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return 0;">,
+    InterfaceMethod<[{
         Returns how the op can be computed for some indices of the first axis at a
         time: which operands are cut and whether the partial results are added
         or joined. Nothing if it cannot be. By default elementwise ops can.

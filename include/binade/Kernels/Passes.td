@@ -492,6 +492,68 @@ def FoldMovementIntoAttentionPass : Pass<"binade-fold-movement-into-attention", 
   }];
 }
 
+def FuseMovementIntoKernelsPass : Pass<"binade-fuse-movement-into-kernels", "::mlir::ModuleOp"> {
+  let summary = "Let kernels read through slices, transposes and concatenations";
+  let description = [{
+    A slice, transpose or concatenation as a kernel of its own reads and writes a tensor
+    only to put its elements elsewhere. Rotary embeddings, for example, take a transpose,
+    two slices, and a concatenation of two sums.
+
+    On GPUs, the pass sets the unit attribute `binade.recomputed` on ops that move elements
+    and that only kernels read, if the elements of a vector stay together
+    (`KernelOpInterface::getRunLength`). The same goes for elementwise ops whose results
+    only such a movement reads, unless several kernels read it and would load more bytes
+    than they load now. `binade-form-kernels` then clones these ops into each kernel that
+    reads them.
+
+    Example:
+
+    ```mlir
+    // Before
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<4x32xbf16>, %c: tensor<4x16xbf16>) -> tensor<4x32xf32> {
+        %l = binade.slice %x {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+            : (tensor<4x32xbf16>) -> tensor<4x16xbf16>
+        %r = binade.slice %x {offsets = array<i64: 0, 16>, strides = array<i64: 1, 1>}
+            : (tensor<4x32xbf16>) -> tensor<4x16xbf16>
+        %p = binade.mul %r, %c : (tensor<4x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
+        %s = binade.concat %p, %l {axis = 1}
+            : (tensor<4x16xbf16>, tensor<4x16xbf16>) -> tensor<4x32xbf16>
+        %y = binade.exp %s : (tensor<4x32xbf16>) -> tensor<4x32xf32>
+        return %y : tensor<4x32xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<4x32xbf16>, %c: tensor<4x16xbf16>) -> tensor<4x32xf32> {
+        %l = binade.slice %x
+            {binade.recomputed, offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>}
+            : (tensor<4x32xbf16>) -> tensor<4x16xbf16>
+        %r = binade.slice %x
+            {binade.recomputed, offsets = array<i64: 0, 16>, strides = array<i64: 1, 1>}
+            : (tensor<4x32xbf16>) -> tensor<4x16xbf16>
+        %p = binade.mul %r, %c {binade.recomputed}
+            : (tensor<4x16xbf16>, tensor<4x16xbf16>) -> tensor<4x16xbf16>
+        %s = binade.concat %p, %l {axis = 1, binade.recomputed}
+            : (tensor<4x16xbf16>, tensor<4x16xbf16>) -> tensor<4x32xbf16>
+        %y = binade.exp %s : (tensor<4x32xbf16>) -> tensor<4x32xf32>
+        return %y : tensor<4x32xf32>
+      }
+    }
+    ```
+
+    Requires: a module with `binade.target` (`binade-set-cuda-target`). Without it nothing
+    changes. Run right before `binade-form-kernels`.
+
+    Preserves: every value, bit for bit.
+  }];
+}
+
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Fuse ops into kernels and outline them";
   let description = [{

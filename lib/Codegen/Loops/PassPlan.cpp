@@ -401,6 +401,9 @@ private:
         groups.push_back(*reduction);
       return visit(reduction->getInput(), then);
     }
+    // Elements that an op moves come from other places, and are recomputed.
+    if (isFull(value) && isMovement(op) && !isView(op))
+      return;
     if (isFull(value))
       for (unsigned pass = 0; pass <= now.pass; ++pass)
         for (unsigned step = 0; step < passes[pass].steps.size(); ++step) {

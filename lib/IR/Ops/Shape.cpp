@@ -5,6 +5,7 @@
 #include "binade/IR/Movement.h"
 #include "binade/IR/Subgradient.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -91,6 +92,16 @@ static Schedule unlessElided(Operation *op, Schedule schedule) {
 
 Schedule TransposeOp::getSchedule() {
   return unlessElided(*this, Schedule::Permute);
+}
+
+/// The last axes that keep their places move together.
+int64_t TransposeOp::getRunLength() {
+  ArrayRef<int64_t> order = getPermutation(),
+                    shape = getTensor(getY()).getShape();
+  int64_t run = 1;
+  for (int64_t axis = order.size(); axis-- > 0 && order[axis] == axis;)
+    run *= shape[axis];
+  return run;
 }
 
 void TransposeOp::build(OpBuilder &, OperationState &state, Value x,
@@ -260,6 +271,23 @@ LogicalResult PadOp::verify() {
   return verifyBox(*this, getX(), getY(), getOffsets(), getStrides());
 }
 
+/// Rows of the box are consecutive along the last axis and along whole axes
+/// before it.
+int64_t SliceOp::getRunLength() {
+  ArrayRef<int64_t> sizes = getTensor(getY()).getShape(),
+                    bounds = getTensor(getX()).getShape();
+  int64_t run = 1;
+  for (int64_t axis = sizes.size(); axis-- > 0;) {
+    if (getStrides()[axis] != 1)
+      break;
+    if (sizes[axis] != bounds[axis])
+      return run *
+             std::gcd(std::gcd(sizes[axis], bounds[axis]), getOffsets()[axis]);
+    run *= sizes[axis];
+  }
+  return run;
+}
+
 SmallVector<Value> SliceOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                          ArrayRef<Value> cotangents) {
   return {PadOp::create(b, getX().getType(), cotangents.front(), getOffsets(),
@@ -384,6 +412,15 @@ LogicalResult ConcatOp::verify() {
            << total << " entries along axis " << axis << ", the result "
            << type.getDimSize(axis);
   return verifySameElements(*this);
+}
+
+int64_t ConcatOp::getRunLength() {
+  int64_t run = 0, inner = 1;
+  for (Value input : getInputs())
+    run = std::gcd(run, getTensor(input).getDimSize(getAxis()));
+  for (int64_t size : getTensor(getY()).getShape().drop_front(getAxis() + 1))
+    inner *= size;
+  return run * inner;
 }
 
 void ConcatOp::applyLayouts(const Layouts &chosen) {

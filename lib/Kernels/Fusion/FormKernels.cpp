@@ -2,6 +2,7 @@
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Kernels.h"
@@ -126,6 +127,7 @@ private:
       Operation *copy = b.clone(*op, inside);
       copy->removeAttr(kPhaseAttr);
       copy->removeAttr(kEveryAttr);
+      copy->removeAttr(kRecomputedAttr);
       if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
         decided.setPrecisionAttr({}); // The types contain the decision.
       if (auto update = dyn_cast<OptimizerUpdateOp>(copy))

@@ -1,6 +1,7 @@
 //===- GroupReads.cpp - Values that kernels load or recompute -------------===//
 
 #include "Grouping.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -10,7 +11,7 @@ bool mlir::binade::isRecomputed(Operation *op) {
     auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
     return kernelOp && kernelOp.isRecomputed();
   };
-  if (isMarkedRecomputed(op))
+  if (isMarkedRecomputed(op) || (op && op->hasAttr(kRecomputedAttr)))
     return true;
   // Index arithmetic, from which masks are computed.
   return isa_and_nonnull<ElementwiseOpInterface>(op) &&

@@ -66,15 +66,17 @@ private:
            !isRecomputedInMultiTensor(operand.getDefiningOp())))
         materialize(operand);
 
-    SmallVector<unsigned> inputs = getInputs(op);
+    Moved moved;
+    SmallVector<unsigned> inputs = getInputs(op, &moved);
     std::optional<unsigned> into;
     for (unsigned input : inputs) {
       group.level = std::max(group.level, groups[input].level + 1);
       if ((canJoin(groups[input], group) || isOfRows(groups[input], op)) &&
-          readsOwnRows(op, input) && (!into || isBetter(input, *into)))
+          !moved.contains(input) && readsOwnRows(op, input) &&
+          (!into || isBetter(input, *into)))
         into = input;
     }
-    if (into && mergeInputs(inputs, *into))
+    if (into && mergeInputs(inputs, moved, *into))
       inputs = getInputs(op);
     // Equal multi-tensor ops share a launch, unless one depends on the other.
     bool canShareLaunch =
@@ -108,12 +110,15 @@ private:
   /// Merges the other groups among `inputs` into group `into` if they are
   /// elementwise, have the same loops, and neither group depends on the other.
   /// Returns whether a group was merged.
-  bool mergeInputs(ArrayRef<unsigned> inputs, unsigned into) {
+  using Moved = llvm::SmallSetVector<unsigned, 2>;
+
+  bool mergeInputs(ArrayRef<unsigned> inputs, const Moved &moved,
+                   unsigned into) {
     bool hasMerged = false;
     for (unsigned input : inputs) {
       FusionGroup &group = groups[into], &other = groups[input];
       if (input == into || other.schedule != Schedule::Elementwise ||
-          !canJoin(group, other))
+          moved.contains(input) || !canJoin(group, other))
         continue;
       // A group that depends on another one has a higher level, and that other
       // group is read.
@@ -340,20 +345,28 @@ private:
   }
 
   /// Returns the groups that `op` reads. Kernels look through ops that they
-  /// recompute.
-  SmallVector<unsigned> getInputs(Operation *op) {
+  /// recompute. `moved` are the groups whose elements it reads at other places
+  /// than its own, so that it cannot be computed with them.
+  SmallVector<unsigned> getInputs(Operation *op, Moved *moved = nullptr) {
     llvm::SetVector<unsigned> inputs;
     bool looksThrough = isKernel(op) || isRecomputed(op);
     bool opIsMultiTensor = isMultiTensor(op);
-    SmallVector<Value> pending(op->getOperands());
+    SmallVector<std::pair<Value, bool>> pending;
+    auto read = [&](Operation *reader, bool isMoved) {
+      isMoved |= reader != op && isMovement(reader) && !isView(reader);
+      for (Value operand : reader->getOperands())
+        pending.emplace_back(operand, isMoved);
+    };
+    read(op, false);
     while (!pending.empty()) {
-      Operation *producer = pending.pop_back_val().getDefiningOp();
+      auto [value, isMoved] = pending.pop_back_val();
+      Operation *producer = value.getDefiningOp();
       if (!producer)
         continue;
       if (looksThrough && (opIsMultiTensor ? isRecomputedInMultiTensor(producer)
-                                           : isRecomputed(producer)))
-        llvm::append_range(pending, producer->getOperands());
-      else if (auto found = groupOf.find(producer); found != groupOf.end())
+                                           : isRecomputed(producer))) {
+        read(producer, isMoved);
+      } else if (auto found = groupOf.find(producer); found != groupOf.end()) {
         inputs.insert(found->second);
     }
     return inputs.takeVector();
@@ -371,6 +384,9 @@ private:
     if (group.shape.empty())
       group.schedule = Schedule::Scalars;
     SmallVector<unsigned> inputs = getInputs(op);
+        if (moved && isMoved)
+          moved->insert(found->second);
+      }
     // The kernel that computes a scalar also computes a cast of it.
     if (group.schedule == Schedule::Scalars && inputs.size() == 1 &&
         canJoin(groups[inputs.front()], group))

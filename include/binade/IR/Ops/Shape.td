@@ -64,7 +64,7 @@ def Binade_ReshapeOp : Binade_MovementOp<"reshape"> {
   let hasFolder = 1;
 }
 
-def Binade_TransposeOp : Binade_MovementOp<"transpose"> {
+def Binade_TransposeOp : Binade_MovementOp<"transpose", ["getRunLength"]> {
   let summary = "permutation of axes";
   let description = [{
     Axis i of the result is axis `permutation[i]` of the operand. Elements are copied bit
@@ -112,7 +112,7 @@ def Binade_BroadcastOp : Binade_MovementOp<"broadcast", ["isRecomputed"], [
   let hasFolder = 1;
 }
 
-def Binade_SliceOp : Binade_MovementOp<"slice", [], [
+def Binade_SliceOp : Binade_MovementOp<"slice", ["getRunLength"], [
     DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let summary = "strided box of a tensor";
   let description = [{
@@ -180,7 +180,8 @@ def Binade_PadOp : Binade_MovementOp<"pad", [], [
   let hasCanonicalizer = 1;
 }
 
-def Binade_ConcatOp : Binade_MovementOp<"concat", ["buildWithoutElements"], [
+def Binade_ConcatOp : Binade_MovementOp<"concat", ["buildWithoutElements",
+                                                   "getRunLength"], [
     DeclareOpInterfaceMethods<LayoutOpInterface, ["applyLayouts"]>]> {
   let extraClassDeclaration = [{
     Linearity getLinearity() { return Linearity::Joint; }
