@@ -1,6 +1,8 @@
 //===- Quantization.cpp - Quantize, dequantize and their parts ------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -249,10 +251,36 @@ static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   return AddOp::create(b, high, takeHalf(1));
 }
 
+/// Whether a kernel that may quantize `value` reads it.
+static bool isReadByRows(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto kernelOp = dyn_cast<KernelOpInterface>(user);
+    if (!kernelOp)
+      return false;
+    if (kernelOp.isRecomputed())
+      return isReadByRows(user->getResult(0));
+    return kernelOp.getSchedule() == Schedule::Elementwise ||
+           kernelOp.getSchedule() == Schedule::RowReduction;
+  });
+}
+
+/// Whether the kernels that read `view` should quantize it in its shape: no
+/// kernel computes `base`, of which it is a view, or one that can compute it in
+/// any shape while others read the view.
+static bool isReadInItsShape(Value view, Value base, Operation *quantize) {
+  auto producer = base.getDefiningOp<KernelOpInterface>();
+  if (!producer || producer.getSchedule() == Schedule::Library)
+    return true;
+  return getTarget(quantize) && isa<ElementwiseOpInterface>(*producer) &&
+         isReadByRows(view);
+}
+
 /// Returns the value of which `x` is a view, so that the kernel that computes
 /// it can quantize it. Stops at a view that changes which elements share a
 /// scale.
-static Value lookThroughViews(Value x, QuantizedAttr format) {
+static Value lookThroughViews(Value x, QuantizedAttr format,
+                              Operation *quantize) {
+  Value read = x;
   while (auto view = x.getDefiningOp<ReshapeOp>()) {
     ArrayRef<int64_t> before = ::getShape(view.getX()), after = ::getShape(x);
     bool isFlat = format.getGranularity() == Granularity::PerTensor ||
@@ -265,7 +293,7 @@ static Value lookThroughViews(Value x, QuantizedAttr format) {
       break;
     x = view.getX();
   }
-  return x;
+  return isReadInItsShape(read, x, quantize) ? read : x;
 }
 
 /// Arranges elements that share a scale as rows if possible, because one kernel
@@ -275,7 +303,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr arranged = format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
-  Value x = lookThroughViews(getX(), format);
+  Value x = lookThroughViews(getX(), format, *this);
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scaleShape = format.getScaleShape(::getShape(getX()));
   bool hasGroups = findGroups(shape, format).has_value();

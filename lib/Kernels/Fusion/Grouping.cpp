@@ -5,13 +5,14 @@
 // that no cycle can form: no group depends on it yet, or all other inputs have
 // a lower level. A group's level exceeds those of the groups that it reads.
 // Groups with equal loops that one op reads are merged, unless one depends on
-// the other; so are full reductions with a group that reads the same values.
-// Finally, transposed copies of quantized operands join the group that writes
-// the operand on a GPU.
+// the other; so are full reductions with a group that reads the same values
+// and, on a GPU, groups that read the same tensors. Finally, transposed copies
+// of quantized operands join the group that writes the operand on a GPU.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Grouping.h"
+#include "SiblingGroups.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Watch.h"
@@ -38,6 +39,8 @@ public:
       place(&op);
     for (OpOperand &operand : body.getTerminator()->getOpOperands())
       materialize(operand.get());
+    if (getTarget(body.getParentOp()))
+      mergeSiblings();
     joinTransposedCopies();
     return sort();
   }
@@ -107,11 +110,11 @@ private:
            std::pair(!isRead[than], groups[than].level);
   }
 
+  using Moved = llvm::SmallSetVector<unsigned, 2>;
+
   /// Merges the other groups among `inputs` into group `into` if they are
   /// elementwise, have the same loops, and neither group depends on the other.
   /// Returns whether a group was merged.
-  using Moved = llvm::SmallSetVector<unsigned, 2>;
-
   bool mergeInputs(ArrayRef<unsigned> inputs, const Moved &moved,
                    unsigned into) {
     bool hasMerged = false;
@@ -134,6 +137,10 @@ private:
 
   void merge(unsigned from, unsigned into) {
     FusionGroup &group = groups[into], &other = groups[from];
+    for (const Reduced &reduced : other.reduced)
+      remember(group.reduced, reduced);
+    for (const SmallVector<int64_t> &shape : other.left)
+      remember(group.left, shape);
     for (Operation *op : other.ops)
       groupOf[op] = into;
     llvm::append_range(group.ops, other.ops);
@@ -163,6 +170,13 @@ private:
       if (llvm::all_of(wanted, [&](Value x) { return read.contains(x); }))
         return merge(index, found->second);
     }
+  }
+
+  /// On a GPU, merges groups that read the same tensors.
+  void mergeSiblings() {
+    SiblingGroups(groups, findAllInputs())
+        .mergeAll(canJoin,
+                  [&](unsigned from, unsigned into) { merge(from, into); });
   }
 
   /// On a GPU, lets elementwise kernels also write transposed copies of their
@@ -258,11 +272,13 @@ private:
            axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
   }
 
+  template <typename List, typename Entry>
+  static void remember(List &known, const Entry &one) {
+    if (!llvm::is_contained(known, one))
+      known.push_back(one);
+  }
+
   static void addReduction(FusionGroup &group, Operation *op) {
-    auto remember = [](auto &known, auto one) {
-      if (!llvm::is_contained(known, one))
-        known.push_back(std::move(one));
-    };
     remember(group.reduced, cast<KernelOpInterface>(op).getReduced());
     remember(group.left, llvm::to_vector(getShape(op->getResult(0))));
   }
@@ -368,8 +384,22 @@ private:
         read(producer, isMoved);
       } else if (auto found = groupOf.find(producer); found != groupOf.end()) {
         inputs.insert(found->second);
+        if (moved && isMoved)
+          moved->insert(found->second);
+      }
     }
     return inputs.takeVector();
+  }
+
+  /// Returns the groups that each group reads.
+  std::vector<llvm::SmallSetVector<unsigned, 4>> findAllInputs() {
+    std::vector<llvm::SmallSetVector<unsigned, 4>> all(groups.size());
+    for (auto [index, group] : llvm::enumerate(groups))
+      for (Operation *op : group.ops)
+        for (unsigned input : getInputs(op))
+          if (input != index)
+            all[index].insert(input);
+    return all;
   }
 
   /// Gives a recomputed op a kernel of its own, because a library call, a view
@@ -384,9 +414,6 @@ private:
     if (group.shape.empty())
       group.schedule = Schedule::Scalars;
     SmallVector<unsigned> inputs = getInputs(op);
-        if (moved && isMoved)
-          moved->insert(found->second);
-      }
     // The kernel that computes a scalar also computes a cast of it.
     if (group.schedule == Schedule::Scalars && inputs.size() == 1 &&
         canJoin(groups[inputs.front()], group))
@@ -426,12 +453,7 @@ private:
   std::vector<FusionGroup> sort() {
     std::vector<llvm::SetVector<unsigned>> readers(groups.size());
     std::vector<unsigned> missing(groups.size(), 0);
-    for (auto [index, group] : llvm::enumerate(groups)) {
-      llvm::SetVector<unsigned> inputs;
-      for (Operation *op : group.ops)
-        for (unsigned input : getInputs(op))
-          if (input != index)
-            inputs.insert(input);
+    for (const auto &[index, inputs] : llvm::enumerate(findAllInputs())) {
       missing[index] = inputs.size();
       for (unsigned input : inputs)
         readers[input].insert(index);
