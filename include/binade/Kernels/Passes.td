@@ -492,6 +492,62 @@ def FoldMovementIntoAttentionPass : Pass<"binade-fold-movement-into-attention", 
   }];
 }
 
+def HoistReshapesPass : Pass<"binade-hoist-reshapes", "::mlir::ModuleOp"> {
+  let summary = "Compute elementwise ops in the shape in which kernels read them";
+  let description = [{
+    Ops share a kernel only if their loops have one shape. A bias, for example, is added to
+    the result of a matmul, which is a matrix; the next op reads the sum as batch, time and
+    channels, and the sum would be stored between two kernels.
+
+    On GPUs, where kernels read the result of an elementwise op only through a reshape, the
+    pass computes the op in their shape. The reshape moves to the operands, where it is a
+    view; a broadcast along the last axes is built in the new shape. Other users get a
+    reshape back. An op stays as it is if kernels read it in two shapes.
+
+    Example:
+
+    ```mlir
+    // Before
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%m: tensor<8x16xf32>, %bias: tensor<16xf32>, %x: tensor<2x4x16xf32>)
+          -> tensor<2x4x16xf32> {
+        %b = binade.broadcast %bias {axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<8x16xf32>
+        %s = binade.add %m, %b : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+        %r = binade.reshape %s : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+        %y = binade.add %x, %r
+            : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+        return %y : tensor<2x4x16xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%m: tensor<8x16xf32>, %bias: tensor<16xf32>, %x: tensor<2x4x16xf32>)
+          -> tensor<2x4x16xf32> {
+        %b = binade.broadcast %bias {axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<8x16xf32>
+        %r = binade.reshape %m : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+        %c = binade.broadcast %bias {axes = array<i64: 2>}
+            : (tensor<16xf32>) -> tensor<2x4x16xf32>
+        %s = binade.add %r, %c
+            : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+        %y = binade.add %x, %s
+            : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+        return %y : tensor<2x4x16xf32>
+      }
+    }
+    ```
+
+    Requires: a module with `binade.target` (`binade-set-cuda-target`). Without it nothing
+    changes. Run after `binade-expand-composites`.
+
+    Preserves: every value, bit for bit.
+  }];
+}
+
 def FuseMovementIntoKernelsPass : Pass<"binade-fuse-movement-into-kernels", "::mlir::ModuleOp"> {
   let summary = "Let kernels read through slices, transposes and concatenations";
   let description = [{

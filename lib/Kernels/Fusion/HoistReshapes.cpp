@@ -1,0 +1,173 @@
+//===- HoistReshapes.cpp - Elementwise ops in the shape of their readers --===//
+//
+// Ops share a kernel only if their loops have one shape. An elementwise op can
+// have any shape: if other kernels read its result through a reshape, it is
+// computed in their shape, and the reshape moves to its operands.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Grouping.h"
+#include "binade/IR/Build.h"
+#include "binade/IR/Movement.h"
+#include "binade/Kernels/Passes.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_HOISTRESHAPESPASS
+#include "binade/Kernels/Passes.h.inc"
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return getTensor(value).getShape();
+}
+
+static bool isElementwise(Operation *op) {
+  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
+  return isa_and_present<ElementwiseOpInterface>(op) && kernelOp &&
+         kernelOp.getSchedule() == Schedule::Elementwise;
+}
+
+/// Whether `op` is part of a generated kernel.
+static bool isInKernel(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() != Schedule::View &&
+         kernelOp.getSchedule() != Schedule::Library;
+}
+
+/// Whether a kernel reads `value` in its shape.
+static bool isReadByKernel(Value value) {
+  return llvm::any_of(value.getUsers(), isInKernel);
+}
+
+/// Returns the shape in which kernels read `value`, if none reads it in its
+/// own.
+static std::optional<ArrayRef<int64_t>> findReadShape(Value value) {
+  std::optional<ArrayRef<int64_t>> found;
+  if (isReadByKernel(value))
+    return found;
+  for (Operation *user : value.getUsers()) {
+    auto view = dyn_cast<ReshapeOp>(user);
+    if (!view || !isReadByKernel(view))
+      continue;
+    if (found && *found != getShape(view))
+      return std::nullopt;
+    found = getShape(view);
+  }
+  return found;
+}
+
+/// Returns the axes of `to` along which an operand is broadcast that is
+/// broadcast along `axes` of `from`: both shapes have its axes at the end.
+static std::optional<SmallVector<int64_t>>
+moveAxes(ArrayRef<int64_t> axes, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  int64_t shift = static_cast<int64_t>(to.size()) - from.size();
+  SmallVector<int64_t> moved;
+  size_t count = axes.empty() ? 0 : from.size() - axes.front();
+  if (count > to.size() || from.take_back(count) != to.take_back(count))
+    return std::nullopt;
+  for (int64_t axis : axes)
+    moved.push_back(axis + shift);
+  return moved;
+}
+
+namespace {
+/// Builds values in another shape.
+class Reshaper {
+public:
+  Reshaper(Operation *at, ArrayRef<int64_t> shape)
+      : b(at->getLoc(), at), shape(shape), phase(getPhase(at)) {}
+
+  /// Whether `reader` can be computed in the new shape, and with it the ops
+  /// that would share its kernel before.
+  bool canMove(Operation *reader) const {
+    return llvm::all_of(reader->getOperands(), [&](Value operand) {
+      return canReshape(operand, reader);
+    });
+  }
+
+  Value reshape(Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(producer))
+      return mark(buildBroadcast(
+          b, broadcast.getX(),
+          *moveAxes(broadcast.getAxes(), getShape(value), shape), shape));
+    if (isElementwise(producer) && isRecomputed(producer))
+      return clone(producer);
+    Value view =
+        b.createOrFold<ReshapeOp>(getTensor(value).clone(shape), value);
+    return view.getDefiningOp<ReshapeOp>() ? mark(view) : view;
+  }
+
+  Value clone(Operation *op) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(reshape(operand));
+    Operation *copy = b.clone(*op);
+    copy->setOperands(operands);
+    Value result = copy->getResult(0);
+    result.setType(getTensor(result).clone(shape));
+    return result;
+  }
+
+private:
+  bool canReshape(Value value, Operation *reader) const {
+    Operation *producer = value.getDefiningOp();
+    if (!producer || !isInKernel(producer))
+      return true;
+    if (auto broadcast = dyn_cast<BroadcastOp>(producer))
+      return moveAxes(broadcast.getAxes(), getShape(value), shape).has_value();
+    bool isAlone = isRecomputed(producer) ||
+                   llvm::all_of(producer->getUsers(), [&](Operation *user) {
+                     return user == reader;
+                   });
+    return isElementwise(producer) && isAlone && canMove(producer);
+  }
+
+  Value mark(Value value) {
+    setPhase(value.getDefiningOp(), phase);
+    return value;
+  }
+
+  ImplicitLocOpBuilder b;
+  SmallVector<int64_t> shape;
+  Phase phase;
+};
+
+struct HoistReshapesPass : impl::HoistReshapesPassBase<HoistReshapesPass> {
+  void runOnOperation() override {
+    for (func::FuncOp program : getPrograms(getOperation()))
+      if (getTarget(program))
+        program.walk([](Block *block) { hoist(*block); });
+  }
+
+private:
+  static void hoist(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isElementwise(&op) && !isRecomputed(&op))
+        hoistAbove(&op);
+  }
+
+  static void hoistAbove(Operation *op) {
+    Value before = op->getResult(0);
+    std::optional<ArrayRef<int64_t>> found = findReadShape(before);
+    if (!found)
+      return;
+    Reshaper reshaper(op, *found);
+    if (!reshaper.canMove(op))
+      return;
+    Value after = reshaper.clone(op);
+    for (Operation *user : llvm::make_early_inc_range(before.getUsers()))
+      if (user->getResultTypes() == TypeRange(after.getType()) &&
+          isa<ReshapeOp>(user)) {
+        user->replaceAllUsesWith(ValueRange(after));
+        user->erase();
+      }
+    if (!before.use_empty()) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      Value view = buildReshape(b, after, getShape(before));
+      setPhase(view.getDefiningOp(), getPhase(op));
+      before.replaceAllUsesWith(view);
+    }
+    op->erase();
+  }
+};
+} // namespace
+} // namespace mlir::binade

@@ -1,0 +1,53 @@
+// RUN: binade-opt %s --binade-set-cuda-target --binade-hoist-reshapes --canonicalize --split-input-file | FileCheck %s
+// RUN: binade-opt %s --binade-hoist-reshapes --split-input-file | FileCheck %s --check-prefix=CPU
+
+// The bias is added in the shape of the residual, and so is the cast before it computed,
+// with its own broadcast. The matmul reads the result in its shape.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[M:.*]] = binade.reshape %arg0 : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+// CHECK:         %[[B:.*]] = binade.broadcast %arg1 {axes = array<i64: 2>}
+// CHECK:         %[[S:.*]] = binade.add %[[M]], %[[B]]
+// CHECK:         %[[C:.*]] = binade.cast %[[S]] : (tensor<2x4x16xf32>) -> tensor<2x4x16xbf16>
+// CHECK:         %[[R:.*]] = binade.reshape %[[C]] : (tensor<2x4x16xbf16>) -> tensor<8x16xbf16>
+// CHECK:         %[[P:.*]] = binade.matmul %[[R]], %[[R]]
+// CHECK:         %[[W:.*]] = binade.cast %[[C]]
+// CHECK:         binade.add %arg2, %[[W]]
+
+// CPU-LABEL:   func.func @step
+// CPU:           binade.add %arg0, %{{.*}} : (tensor<8x16xf32>, tensor<8x16xf32>)
+func.func @step(%m: tensor<8x16xf32>, %bias: tensor<16xf32>, %x: tensor<2x4x16xf32>)
+    -> (tensor<2x4x16xf32>, tensor<8x8xf32>) {
+  %0 = binade.broadcast %bias {axes = array<i64: 1>} : (tensor<16xf32>) -> tensor<8x16xf32>
+  %1 = binade.add %m, %0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = binade.cast %1 : (tensor<8x16xf32>) -> tensor<8x16xbf16>
+  %3 = binade.reshape %2 : (tensor<8x16xbf16>) -> tensor<2x4x16xbf16>
+  %4 = binade.matmul %2, %2 {transpose_rhs} : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x8xf32>
+  %5 = binade.cast %3 : (tensor<2x4x16xbf16>) -> tensor<2x4x16xf32>
+  %6 = binade.add %x, %5 : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  return %6, %4 : tensor<2x4x16xf32>, tensor<8x8xf32>
+}
+
+// -----
+
+// An op stays as it is if kernels read it in two shapes, or if it is broadcast along an
+// axis that the reshape splits.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[E:.*]] = binade.exp %arg0 : (tensor<8x16xf32>)
+// CHECK-NEXT:    %[[B:.*]] = binade.broadcast %arg1 {axes = array<i64: 0>}
+// CHECK-NEXT:    %[[S:.*]] = binade.add %[[E]], %[[B]] : (tensor<8x16xf32>
+// CHECK-NEXT:    %[[R:.*]] = binade.reshape %[[S]]
+// CHECK-NEXT:    %[[Y:.*]] = binade.neg %[[R]]
+func.func @step(%m: tensor<8x16xf32>, %rows: tensor<8xf32>) -> (tensor<2x4x16xf32>, tensor<8x16xf32>) {
+  %0 = binade.exp %m : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = binade.broadcast %rows {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x16xf32>
+  %2 = binade.add %0, %1 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %3 = binade.reshape %2 : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  %4 = binade.neg %3 : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  %5 = binade.reshape %0 : (tensor<8x16xf32>) -> tensor<2x4x16xf32>
+  %6 = binade.neg %5 : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  %7 = binade.sqrt %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %8 = binade.add %4, %6 : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  return %8, %7 : tensor<2x4x16xf32>, tensor<8x16xf32>
+}
