@@ -60,3 +60,29 @@ func.func @step(%x: tensor<2x64x6x16xbf16>, %y: tensor<2x64x2x16xbf16>) -> tenso
   %t = binade.transpose %heads {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x6x64x16xbf16>) -> tensor<2x64x6x16xbf16>
   return %t : tensor<2x64x6x16xbf16>
 }
+
+// -----
+
+// The gradients of query, key and value are written into their concatenation, which a
+// matmul and a kernel read. That of other values is not elided.
+
+// CHECK-LABEL: @step
+// CHECK: binade.transpose {{.*}}binade.elided
+// CHECK: binade.concat {{.*}}binade.elided
+// CHECK: binade.concat
+// CHECK-NOT: binade.elided
+// CHECK: return
+func.func @step(%q: tensor<2x2x64x16xbf16>, %k: tensor<2x2x64x16xbf16>, %v: tensor<2x2x64x16xbf16>, %y: tensor<2x2x64x16xbf16>, %lse: tensor<2x2x64xf32>, %dy: tensor<2x2x64x16xbf16>)
+    -> (tensor<2x64x96xbf16>, tensor<2x2x64x32xbf16>) {
+  %dq, %dk, %dv = binade.attention_grad %dy, %q, %k, %v, %y, %lse {scale = 0.25 : f64}
+    : (tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>, tensor<2x2x64xf32>) -> (tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>)
+  %0 = binade.transpose %dq {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x64x16xbf16>) -> tensor<2x64x2x16xbf16>
+  %1 = binade.reshape %0 : (tensor<2x64x2x16xbf16>) -> tensor<2x64x32xbf16>
+  %2 = binade.transpose %dk {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x64x16xbf16>) -> tensor<2x64x2x16xbf16>
+  %3 = binade.reshape %2 : (tensor<2x64x2x16xbf16>) -> tensor<2x64x32xbf16>
+  %4 = binade.transpose %dv {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x64x16xbf16>) -> tensor<2x64x2x16xbf16>
+  %5 = binade.reshape %4 : (tensor<2x64x2x16xbf16>) -> tensor<2x64x32xbf16>
+  %6 = binade.concat %1, %3, %5 {axis = 2} : (tensor<2x64x32xbf16>, tensor<2x64x32xbf16>, tensor<2x64x32xbf16>) -> tensor<2x64x96xbf16>
+  %7 = binade.concat %q, %k {axis = 3} : (tensor<2x2x64x16xbf16>, tensor<2x2x64x16xbf16>) -> tensor<2x2x64x32xbf16>
+  return %6, %7 : tensor<2x64x96xbf16>, tensor<2x2x64x32xbf16>
+}

@@ -455,9 +455,10 @@ def FoldMovementIntoAttentionPass : Pass<"binade-fold-movement-into-attention", 
 
     The pass sets the unit attribute `binade.elided` on slices and transposes whose results
     are read only by `binade.attention` or `binade.attention_grad`, directly or through
-    reshapes, and on transposes that are the only readers of what these write, directly or
-    through a reshape. An elided op gets no memory and no kernel: the record of the attention
-    in the plan has the strides. The last axis must stay contiguous.
+    reshapes, on transposes that are the only readers of what these write, directly or
+    through reshapes, and on concatenations of what these write, such as the gradients of
+    query, key and value. An elided op gets no kernel: the record of the attention in the plan
+    has the strides. The last axis must stay contiguous.
 
     Example:
 

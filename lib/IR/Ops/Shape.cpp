@@ -388,7 +388,9 @@ void PadOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
 // ConcatOp
 //===----------------------------------------------------------------------===//
 
-Schedule ConcatOp::getSchedule() { return Schedule::Permute; }
+Schedule ConcatOp::getSchedule() {
+  return unlessElided(*this, Schedule::Permute);
+}
 
 LogicalResult ConcatOp::verify() {
   RankedTensorType type = getTensor(getY());

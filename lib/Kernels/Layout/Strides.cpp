@@ -22,6 +22,10 @@ bool mlir::binade::isElided(Operation *op) {
   return op && op->hasAttr(kElidedAttr);
 }
 
+bool mlir::binade::isElidedConcat(Operation *op) {
+  return isa_and_present<ConcatOp>(op) && isElided(op);
+}
+
 /// Returns the strides of a reshape of `from` to `to`, or nothing.
 static std::optional<SmallVector<int64_t>>
 reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
@@ -46,45 +50,56 @@ reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
   return result;
 }
 
-TransposeOp mlir::binade::findTransposeOf(Value value) {
-  auto findReader = [](Value value) -> Operation * {
-    return value.hasOneUse() ? *value.getUsers().begin() : nullptr;
-  };
-  Operation *reader = findReader(value);
-  if (auto reshape = dyn_cast_if_present<ReshapeOp>(reader))
-    reader = findReader(reshape.getResult());
-  return dyn_cast_if_present<TransposeOp>(reader);
+/// Returns the place of an operand of an elided concatenation in its result.
+static Strided getPart(OpOperand &operand) {
+  auto concat = cast<ConcatOp>(operand.getOwner());
+  Strided part{concat.getResult(), 0,
+               llvm::to_vector(getStrides(getTensor(concat).getShape()))};
+  int64_t axis = concat.getAxis();
+  for (Value before : concat.getInputs().take_front(operand.getOperandNumber()))
+    part.offset += getTensor(before).getDimSize(axis) * part.strides[axis];
+  return part;
 }
 
-std::optional<SmallVector<int64_t>>
-mlir::binade::findWriteStrides(Value value, TransposeOp transpose) {
-  std::vector<int64_t> moved =
-      getStrides(getTensor(transpose.getResult()).getShape());
-  SmallVector<int64_t> strides(moved.size());
-  for (auto [axis, from] : llvm::enumerate(transpose.getPermutation()))
-    strides[from] = moved[axis];
-  return reshapeStrides(getTensor(transpose.getX()).getShape(), strides,
-                        getTensor(value).getShape());
-}
-
-/// Returns the strides of a value. A record writes its result in the order of
-/// the elided transpose that reads it.
-static SmallVector<int64_t> getOwnStrides(Value value) {
+std::optional<Strided> mlir::binade::findWrittenPlace(Value value) {
+  ArrayRef<int64_t> shape = getTensor(value).getShape();
+  Strided own{value, 0, llvm::to_vector(getStrides(shape))};
   auto result = dyn_cast<OpResult>(value);
-  TransposeOp transpose =
-      result && hasStrides(result) ? findTransposeOf(value) : TransposeOp();
-  if (isElided(transpose))
-    return *findWriteStrides(value, transpose);
-  return llvm::to_vector(getStrides(getTensor(value).getShape()));
+  if (!value.hasOneUse() || ShapedType::getNumElements(shape) == 0 ||
+      !(result && (hasStrides(result) || isView(result.getOwner()))))
+    return own;
+  OpOperand &use = *value.getUses().begin();
+  Operation *user = use.getOwner();
+  if (isElidedConcat(user))
+    return getPart(use);
+  if (!isView(user) || !isMovement(user) || isa<SliceOp>(user))
+    return own;
+  std::optional<Strided> moved = findWrittenPlace(user->getResult(0));
+  if (!moved)
+    return std::nullopt;
+  if (auto transpose = dyn_cast<TransposeOp>(user)) {
+    for (auto [axis, from] : llvm::enumerate(transpose.getPermutation()))
+      own.strides[from] = moved->strides[axis];
+  } else {
+    auto strides = reshapeStrides(getTensor(user->getResult(0)).getShape(),
+                                  moved->strides, shape);
+    if (!strides)
+      return std::nullopt;
+    own.strides = std::move(*strides);
+  }
+  own.offset = moved->offset;
+  if (moved->base != user->getResult(0))
+    own.base = moved->base;
+  return own;
 }
 
 std::optional<Strided>
 mlir::binade::findStrides(Value value,
                           function_ref<bool(Operation *)> isElided) {
   Operation *op = value.getDefiningOp();
-  bool isOne = op && isElided(op);
+  bool isOne = op && isStrided(op) && isElided(op);
   if (!isOne && !isView(op))
-    return Strided{value, 0, getOwnStrides(value)};
+    return findWrittenPlace(value);
   std::optional<Strided> found = findStrides(op->getOperand(0), isElided);
   if (!found)
     return std::nullopt;

@@ -22,14 +22,15 @@ struct Strided {
 bool isStrided(Operation *op);
 /// Whether strides replace `op`.
 bool isElided(Operation *op);
+/// Whether `op` is a concatenation whose operands are written into its result.
+bool isElidedConcat(Operation *op);
 
-/// Returns the transpose that is the only reader of `value`, directly or
-/// through a reshape; null for other values.
-TransposeOp findTransposeOf(Value value);
-/// Returns the strides with which the producer of `value` writes the result of
-/// that transpose; nothing if the reshape merges axes that are not contiguous.
-std::optional<SmallVector<int64_t>> findWriteStrides(Value value,
-                                                     TransposeOp transpose);
+/// Returns the place into which the producer of `value` writes it: its own
+/// memory, or, of a record with strides, the memory of an elided transpose that
+/// is its only reader, directly or through reshapes, or a part of an elided
+/// concatenation. Returns nothing if a reshape merges axes that are not
+/// contiguous there.
+std::optional<Strided> findWrittenPlace(Value value);
 
 /// Returns the place of the elements of `value` if strides replace the ops for
 /// which `isElided` is true; nothing if a reshape merges axes that are not

@@ -1,6 +1,7 @@
 //===- Storage.cpp - Storage of values ------------------------------------===//
 
 #include "Storage.h"
+#include "../Layout/Strides.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -200,10 +201,15 @@ void StorageMap::placeResults(Operation *op) {
         aliases[constant.getResult()] = first->second;
     }
     for (Value result : op->getResults()) {
-      if (aliases.contains(result))
+      Value whole = findWrittenPlace(result)->base;
+      if (aliases.contains(result) || storageOf.contains(result))
         continue;
-      storageOf[result] =
-          add(getByteSize(result.getType()),
+      if (whole != result)
+        aliases[result] = whole;
+      if (storageOf.contains(whole))
+        continue;
+      storageOf[whole] =
+          add(getByteSize(whole.getType()),
               isConstant ? Category::Constant : Category::Workspace, isConstant,
               getPosition(op), isConstant ? TileOp() : findParallelAround(op));
       storages.back().last = positions[op].second;
