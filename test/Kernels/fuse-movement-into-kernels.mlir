@@ -98,3 +98,35 @@ func.func @step(%x: tensor<16x32xf32>, %y: tensor<16x32xf32>)
   %7 = binade.exp %6 {binade.phase = #binade.phase<backward>} : (tensor<16x16xf32>) -> tensor<16x16xf32>
   return %1, %2, %4, %7 : tensor<16x16xf32>, tensor<16x16xf32>, tensor<32x16xf32>, tensor<16x16xf32>
 }
+
+// -----
+
+// A transpose that a matmul reads has a kernel of its own, which computes the elementwise
+// ops before it.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[T:.*]] = binade.launch [@exp_transpose_0](%arg0) : (tensor<4x16x32xf32>) -> tensor<16x4x32xbf16>
+// CHECK-NEXT:    %[[R:.*]] = binade.reshape %[[T]]
+// CHECK-NEXT:    binade.matmul %[[R]], %[[R]]
+func.func @step(%x: tensor<4x16x32xf32>) -> tensor<64x64xf32> {
+  %0 = binade.exp %x : (tensor<4x16x32xf32>) -> tensor<4x16x32xf32>
+  %1 = binade.cast %0 : (tensor<4x16x32xf32>) -> tensor<4x16x32xbf16>
+  %2 = binade.transpose %1 {permutation = array<i64: 1, 0, 2>} : (tensor<4x16x32xbf16>) -> tensor<16x4x32xbf16>
+  %3 = binade.reshape %2 : (tensor<16x4x32xbf16>) -> tensor<64x32xbf16>
+  %4 = binade.matmul %3, %3 {transpose_rhs} : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x64xf32>
+  return %4 : tensor<64x64xf32>
+}
+
+// -----
+
+// A kernel reads a view of a widening cast as it reads the cast: neither is stored.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[S:.*]] = binade.launch [@reduce_sum_0](%arg0) : (tensor<2x4x16xbf16>) -> tensor<16xf32>
+// CHECK-NEXT:    return %[[S]]
+func.func @step(%x: tensor<2x4x16xbf16>) -> tensor<16xf32> {
+  %0 = binade.cast %x : (tensor<2x4x16xbf16>) -> tensor<2x4x16xf32>
+  %1 = binade.reshape %0 : (tensor<2x4x16xf32>) -> tensor<8x16xf32>
+  %2 = binade.reduce_sum %1 {axes = array<i64: 0>} : (tensor<8x16xf32>) -> tensor<16xf32>
+  return %2 : tensor<16xf32>
+}

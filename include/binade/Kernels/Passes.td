@@ -561,7 +561,8 @@ def FuseMovementIntoKernelsPass : Pass<"binade-fuse-movement-into-kernels", "::m
     (`KernelOpInterface::getRunLength`). The same goes for elementwise ops whose results
     only such a movement reads, unless several kernels read it and would load more bytes
     than they load now. `binade-form-kernels` then clones these ops into each kernel that
-    reads them.
+    reads them. Elementwise ops before a movement that is stored are marked, too: its own
+    kernel computes them.
 
     Example:
 

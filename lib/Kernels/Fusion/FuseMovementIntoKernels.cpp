@@ -43,6 +43,15 @@ static bool isPlainView(Operation *op) {
   return isView(op) && isMovement(op) && !op->hasAttr(kElidedAttr);
 }
 
+/// Whether `op` is a view of a value that kernels compute again, such as a
+/// widening cast: without the view, none would store it.
+static bool isViewOfRecomputed(Operation *op) {
+  Operation *producer =
+      isPlainView(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+  return producer && isRecomputed(producer) &&
+         !producer->hasTrait<OpTrait::ConstantLike>();
+}
+
 static void mark(Operation *op) {
   op->setAttr(kRecomputedAttr, UnitAttr::get(op->getContext()));
 }
@@ -171,16 +180,22 @@ struct FuseMovementIntoKernelsPass
   }
 
 private:
-  /// Visits readers before what they read.
+  /// Visits readers before what they read. A movement that is stored has a
+  /// kernel of its own, which computes the ops before it.
   static void fuse(Block &block) {
     for (Operation &op : llvm::reverse(block)) {
-      Readers readers;
-      if (!isReadThrough(&op) || !readers.add(op.getResult(0), &op))
+      if (!isReadThrough(&op) && !isViewOfRecomputed(&op))
         continue;
-      mark(&op);
-      llvm::for_each(readers.getViews(), mark);
+      Readers readers;
+      bool isRead = readers.add(op.getResult(0), &op);
+      if (isRead) {
+        mark(&op);
+        llvm::for_each(readers.getViews(), mark);
+      }
+      if (isPlainView(&op))
+        continue;
       Producers producers(&op);
-      if (producers.areCheap(readers.size()))
+      if (producers.areCheap(isRead ? readers.size() : 1))
         producers.markElementwise();
     }
   }
