@@ -114,6 +114,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createFoldMovementIntoAttentionPass());
     pm.addPass(createHoistReshapesPass());
     pm.addPass(createFuseMovementIntoKernelsPass());
+    pm.addPass(createRecomputeInReadersPass());
     pm.addPass(createFormKernelsPass());
     break;
   case CompilerPhase::Plan:

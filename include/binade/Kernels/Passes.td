@@ -606,7 +606,74 @@ def FuseMovementIntoKernelsPass : Pass<"binade-fuse-movement-into-kernels", "::m
     ```
 
     Requires: a module with `binade.target` (`binade-set-cuda-target`). Without it nothing
-    changes. Run right before `binade-form-kernels`.
+    changes. Run before `binade-form-kernels`.
+
+    Preserves: every value, bit for bit.
+  }];
+}
+
+def RecomputeInReadersPass : Pass<"binade-recompute-in-readers", "::mlir::ModuleOp"> {
+  let summary = "Let kernels compute values again instead of storing them";
+  let description = [{
+    A tensor that is quantized by its own largest magnitude takes two kernels: one finds
+    the magnitude, the other one quantizes. The first one stores the tensor only for the
+    second one to read it.
+
+    On GPUs, the pass finds values that only other kernels of the phase read, and that
+    follow from values in memory by a few additions and multiplications. The result of a
+    norm, for example, follows from its operand and its statistics, as its decomposition
+    shows. Where this moves fewer bytes, these kernels read a copy of the ops, with the unit
+    attribute `binade.recomputed`, and the value is not stored.
+
+    Example:
+
+    ```mlir
+    // Before
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<8x64xf32>, %w: tensor<64xf32>)
+          -> (tensor<8x64xf8E4M3FN>, tensor<8xf32>) {
+        %y, %rstd = binade.rms_norm %x, %w {epsilon = 1.0e-5}
+            : (tensor<8x64xf32>, tensor<64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>)
+        %a = binade.abs %y : (tensor<8x64xf32>) -> tensor<8x64xf32>
+        %m = binade.reduce_max %a {axes = array<i64: 1>} : (tensor<8x64xf32>) -> tensor<8xf32>
+        %l = binade.reduce_max %m {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+        %q = binade.encode %y, %l
+            {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>, saturate}
+            : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf8E4M3FN>
+        return %q, %rstd : tensor<8x64xf8E4M3FN>, tensor<8xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<8x64xf32>, %w: tensor<64xf32>)
+          -> (tensor<8x64xf8E4M3FN>, tensor<8xf32>) {
+        %y, %rstd = binade.rms_norm %x, %w {epsilon = 1.0e-5}
+            : (tensor<8x64xf32>, tensor<64xf32>) -> (tensor<8x64xf32>, tensor<8xf32>)
+        %r = binade.broadcast %rstd {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x64xf32>
+        %n = binade.mul %x, %r {binade.recomputed}
+            : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+        %s = binade.broadcast %w {axes = array<i64: 1>} : (tensor<64xf32>) -> tensor<8x64xf32>
+        %z = binade.mul %n, %s {binade.recomputed}
+            : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+        %a = binade.abs %y : (tensor<8x64xf32>) -> tensor<8x64xf32>
+        %m = binade.reduce_max %a {axes = array<i64: 1>} : (tensor<8x64xf32>) -> tensor<8xf32>
+        %l = binade.reduce_max %m {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+        %q = binade.encode %z, %l
+            {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32>, saturate}
+            : (tensor<8x64xf32>, tensor<f32>) -> tensor<8x64xf8E4M3FN>
+        return %q, %rstd : tensor<8x64xf8E4M3FN>, tensor<8xf32>
+      }
+    }
+    ```
+
+    Requires: a module with `binade.target` (`binade-set-cuda-target`). Without it nothing
+    changes. Run after `binade-fuse-movement-into-kernels` and right before
+    `binade-form-kernels`.
 
     Preserves: every value, bit for bit.
   }];
