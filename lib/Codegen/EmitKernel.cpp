@@ -3,6 +3,7 @@
 #include "binade/Codegen/EmitKernel.h"
 #include "Loops/Reduction.h"
 #include "Loops/Schedules.h"
+#include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -131,9 +132,17 @@ static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,
     }
   OwningOpRef<func::FuncOp> body(kernel.clone());
   decompose(*body);
+  if (shape)
+    shape->isMultiTensor = shape->isBatched = kernel->hasAttr(kBatchedAttr);
   KernelSource source = {*body, kernel->getParentOfType<ModuleOp>(), into,
                          kernel.getName().str(), shape};
-  return emit(source, schedule.getValue());
+  FailureOr<KernelInfo> info = emit(source, schedule.getValue());
+  if (succeeded(info) && source.shape && source.shape->isBatched &&
+      info->workspaceBytes > 0)
+    return kernel.emitError("kernel '@")
+           << kernel.getName() << "' needs a workspace, but has the attribute "
+           << kBatchedAttr;
+  return info;
 }
 
 FailureOr<KernelInfo> mlir::binade::emitKernel(func::FuncOp kernel,

@@ -1,6 +1,7 @@
 //===- BinadeDialect.cpp - Registration, attribute checks -----------------===//
 
 #include "binade/IR/AlarmRequests.h"
+#include "binade/IR/Batches.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
@@ -143,7 +144,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return success();
   if (name == kEveryAttr)
     return expectPeriod(op, attribute);
-  if (name == kElidedAttr || name == kRecomputedAttr || name == kDetachedAttr)
+  if (name == kElidedAttr || name == kRecomputedAttr || name == kBatchedAttr ||
+      name == kDetachedAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
   if (name == kTiesAttr)
     return getTies(op) ? success()

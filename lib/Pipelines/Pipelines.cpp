@@ -116,6 +116,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createFuseMovementIntoKernelsPass());
     pm.addPass(createRecomputeInReadersPass());
     pm.addPass(createFormKernelsPass());
+    pm.addPass(createBatchLaunchesPass());
     break;
   case CompilerPhase::Plan:
   case CompilerPhase::Target:

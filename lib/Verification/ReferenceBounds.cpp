@@ -76,8 +76,8 @@ struct LaunchFunction {
 };
 } // namespace
 
-/// Builds the function of a launch: the kernel itself, or for multi-tensor
-/// kernels a function that launches them.
+/// Builds the function of a launch: the kernel itself, or a function that
+/// launches several kernels, or one for several sets of operands.
 static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
                                     ArrayRef<RecordAccess> accesses) {
   LaunchFunction built;
@@ -104,7 +104,7 @@ static LaunchFunction buildFunction(ModuleOp source, const plan::Launch &launch,
     }
   }
   built.results = llvm::to_vector(llvm::concat<size_t>(own, shared));
-  if (!isMultiTensorKernel(kernels.front())) {
+  if (kernels.size() == 1 && !isMultiTensorKernel(kernels.front())) {
     built.function =
         built.module->lookupSymbol<func::FuncOp>(kernels.front().getName());
     return built;

@@ -736,4 +736,63 @@ def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
+def BatchLaunchesPass : Pass<"binade-batch-launches", "::mlir::ModuleOp"> {
+  let summary = "Merge launches of equal small kernels";
+  let description = [{
+    A launch takes a few microseconds on a GPU, however small it is. A step of a transformer
+    in FP8 finds some hundred scales from their largest magnitudes, and quantizes as many
+    weights.
+
+    On GPUs, the pass merges launches of one kernel that move little and do not depend on
+    each other, within a program and a phase. The merged launch names the kernel once for
+    each of them, with their operands and results one after the other, and is executed
+    before the first op that reads a result. The kernel gets the unit attribute
+    `binade.batched`: its blocks of threads find their operands in a table, as those of
+    multi-tensor kernels do. Kernels with a workspace, and launches in a `binade.tile`, are
+    not merged. Launches that depend only on arguments and have small results move to the
+    beginning before, so that more launches can be merged.
+
+    Example:
+
+    ```mlir
+    // Before
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+        %0 = binade.launch [@exp_0](%x) : (tensor<64xf32>) -> tensor<64xf32>
+        %1 = binade.launch [@exp_0](%y) : (tensor<64xf32>) -> tensor<64xf32>
+        return %0, %1 : tensor<64xf32>, tensor<64xf32>
+      }
+      func.func private @exp_0(%x: tensor<64xf32>) -> tensor<64xf32>
+          attributes {binade.kernel = #binade.schedule<elementwise>} {
+        %0 = binade.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+        return %0 : tensor<64xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+        %0:2 = binade.launch [@exp_0, @exp_0](%x, %y)
+            : (tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+        return %0#0, %0#1 : tensor<64xf32>, tensor<64xf32>
+      }
+      func.func private @exp_0(%x: tensor<64xf32>) -> tensor<64xf32>
+          attributes {binade.batched, binade.kernel = #binade.schedule<elementwise>} {
+        %0 = binade.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+        return %0 : tensor<64xf32>
+      }
+    }
+    ```
+
+    Requires: launches (`binade-form-kernels`) and a module with `binade.target`
+    (`binade-set-cuda-target`). Without it nothing changes.
+
+    Preserves: every value, bit for bit.
+  }];
+}
+
 #endif // BINADE_KERNELS_PASSES_TD

@@ -83,10 +83,13 @@ struct GpuShape {
   /// processed at a time.
   int64_t team = 32, down = 1;
   int64_t lanes = 4; ///< Per vector.
-  /// Whether this is a multi-tensor kernel. It gets one memory, and a table
-  /// with a row of i64 per block of threads: the byte offset of each buffer,
-  /// then the bounds of the block's elements.
+  /// Whether this is a multi-tensor kernel, or one for several sets of operands
+  /// (`kBatchedAttr`). It gets one memory, and a table with a row of i64 per
+  /// block of threads: the byte offset of each buffer, then the bounds of the
+  /// block's elements or work items.
   bool isMultiTensor = false;
+  /// Whether the bounds are those of work items.
+  bool isBatched = false;
 
   /// Returns the number of work items that a block of threads processes at a
   /// time.

@@ -37,6 +37,8 @@ public:
     int64_t perItem = isLong ? blockSize : loops.getReduced();
     info.grain =
         std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, perItem));
+    if (plan.shape && plan.shape->isBatched)
+      info.grain = plan.shape->countItems();
     info.hasStatus = source.hasIndices();
     info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
 

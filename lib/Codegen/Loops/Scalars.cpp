@@ -8,7 +8,7 @@ using namespace mlir::binade;
 FailureOr<KernelInfo> mlir::binade::emitScalars(const KernelSource &source) {
   std::optional<GpuShape> shape = source.shape;
   if (shape)
-    shape = GpuShape{1, 1, 1, 1};
+    shape = GpuShape{1, 1, 1, 1, shape->isMultiTensor, shape->isBatched};
   KernelInfo info;
   info.symbol = source.symbol;
   info.extent = 1;

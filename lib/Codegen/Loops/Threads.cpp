@@ -171,12 +171,17 @@ void Emitter::forItems(int64_t extent,
     return;
   }
   int64_t teams = shape->countItems();
-  int64_t blocks = llvm::divideCeil(extent, teams);
-  cast<gpu::GPUFuncOp>(*target).setKnownGridSizeAttr(
-      b.getDenseI32ArrayAttr({static_cast<int32_t>(blocks), 1, 1}));
-  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  Value item = arith::AddIOp::create(
-      b, arith::MulIOp::create(b, block, index(teams)), teamNumber);
+  Value first;
+  if (shape->isBatched) {
+    first = argument(0);
+  } else {
+    int64_t blocks = llvm::divideCeil(extent, teams);
+    cast<gpu::GPUFuncOp>(*target).setKnownGridSizeAttr(
+        b.getDenseI32ArrayAttr({static_cast<int32_t>(blocks), 1, 1}));
+    first = arith::MulIOp::create(
+        b, gpu::BlockIdOp::create(b, gpu::Dimension::x), index(teams));
+  }
+  Value item = arith::AddIOp::create(b, first, teamNumber);
   if (extent % teams != 0) {
     hasItem = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, item,
                                     index(extent));

@@ -1,5 +1,6 @@
 //===- Kernel.cpp - Kernel launches and tiles -----------------------------===//
 
+#include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
 
 using namespace mlir;
@@ -31,7 +32,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("launches ")
              << symbol << ", which is not a kernel of this module";
     isMultiTensor = schedule.getValue() == Schedule::MultiTensor;
-    if (!isMultiTensor && getKernels().size() != 1)
+    bool isBatched = kernel->hasAttr(kBatchedAttr) &&
+                     llvm::all_equal(getKernels().getValue());
+    if (!isMultiTensor && !isBatched && getKernels().size() != 1)
       return emitOpError("launches several kernels, but ")
              << symbol << " is not a multi-tensor kernel";
     llvm::append_range(operands, kernel.getArgumentTypes());

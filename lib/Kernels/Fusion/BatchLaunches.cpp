@@ -1,0 +1,258 @@
+//===- BatchLaunches.cpp - One launch for equal small kernels -------------===//
+//
+// A step of a transformer quantizes a hundred weights, and finds as many scales
+// from their largest magnitudes. On a GPU such a launch takes a few
+// microseconds, however small it is. Launches of one kernel that do not depend
+// on each other become one launch with a segment for each of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "binade/IR/Batches.h"
+#include "binade/IR/Interface.h"
+#include "binade/IR/Movement.h"
+#include "binade/IR/Watch.h"
+#include "binade/Kernels/Passes.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::binade {
+#define GEN_PASS_DEF_BATCHLAUNCHESPASS
+#include "binade/Kernels/Passes.h.inc"
+
+/// Bytes that a launch moves in about the time that it takes to start and end.
+static constexpr uint64_t kSmall = uint64_t(32) << 20;
+/// Bytes of results that may be live earlier than needed.
+static constexpr uint64_t kHoisted = uint64_t(1) << 16;
+/// Elements up to which one work item reduces a tensor: its kernel needs no
+/// workspace.
+static constexpr int64_t kOneItem = 32768;
+
+static uint64_t countBytes(TypeRange types) {
+  uint64_t bytes = 0;
+  for (Type type : types)
+    bytes += getByteSize(type);
+  return bytes;
+}
+
+/// Whether the kernel of `op` needs no workspace for it, and has a work item
+/// per row.
+static bool isOfRows(KernelOpInterface op, bool isFull) {
+  bool readsIndices =
+      llvm::any_of(llvm::seq(op->getNumOperands()), [&](unsigned index) {
+        return op.getIndexRange(index).has_value();
+      });
+  if (readsIndices || (isFull && findTransposedCopy(op)))
+    return false;
+  if (op.getSchedule() == Schedule::FullReduction)
+    return getNumElements(op->getOperand(0)) <= kOneItem;
+  if (op.getSchedule() != Schedule::RowReduction)
+    return true;
+  int64_t last = getTensor(op->getOperand(0)).getRank() - 1;
+  return op.getReduced().axes.back() == last;
+}
+
+/// Whether the work items of `kernel` can be those of any number of tensors.
+static bool canBatch(func::FuncOp kernel) {
+  Schedule schedule =
+      kernel->getAttrOfType<ScheduleAttr>(kKernelAttr).getValue();
+  bool isFull = schedule == Schedule::FullReduction;
+  if (!isFull && schedule != Schedule::Elementwise &&
+      schedule != Schedule::RowReduction && schedule != Schedule::Permute &&
+      schedule != Schedule::Scalars)
+    return false;
+  return llvm::all_of(
+      kernel.front().getOps<KernelOpInterface>(),
+      [&](KernelOpInterface op) { return isOfRows(op, isFull); });
+}
+
+namespace {
+/// Launches of a kernel in a block, and when they may be executed.
+struct Candidate {
+  LaunchOp launch;
+  unsigned earliest; ///< After the op at this position.
+  unsigned latest;   ///< Before the op at this position.
+};
+
+class Batcher {
+public:
+  explicit Batcher(Block &block) : block(block) {}
+
+  /// Moves launches that depend only on arguments, and have small results, to
+  /// the beginning, those first that depend on the fewest others, so that more
+  /// launches can be executed together.
+  void hoist() {
+    DenseMap<Operation *, unsigned> depths;
+    SmallVector<LaunchOp> hoisted;
+    for (auto launch : block.getOps<LaunchOp>()) {
+      auto isEarly = [&](Value operand) {
+        return !operand.getDefiningOp() ||
+               depths.contains(operand.getDefiningOp());
+      };
+      if (findEvery(launch) || !llvm::all_of(launch.getOperands(), isEarly) ||
+          countBytes(launch->getResultTypes()) > kHoisted)
+        continue;
+      unsigned depth = 0;
+      for (Value operand : launch.getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          depth = std::max(depth, depths.lookup(producer) + 1);
+      depths[launch] = depth;
+      hoisted.push_back(launch);
+    }
+    llvm::stable_sort(hoisted, [&](LaunchOp x, LaunchOp y) {
+      return depths.lookup(x) < depths.lookup(y);
+    });
+    for (LaunchOp launch : llvm::reverse(hoisted))
+      launch->moveBefore(&block, block.begin());
+  }
+
+  /// Batches the launches of one kernel, those that are needed first before
+  /// others.
+  void run(SmallVector<LaunchOp> launches) {
+    while (launches.size() > 1) {
+      findPositions();
+      SmallVector<Candidate> candidates = llvm::map_to_vector(
+          launches, [&](LaunchOp launch) { return findRange(launch); });
+      unsigned point = ops.size();
+      for (const Candidate &one : candidates)
+        point = std::min(point, one.latest);
+      SmallVector<LaunchOp> batch;
+      launches.clear();
+      for (const Candidate &one : candidates)
+        (one.earliest < point ? batch : launches).push_back(one.launch);
+      if (batch.size() > 1)
+        merge(batch, ops[point]);
+    }
+  }
+
+  bool hasMerged = false;
+
+private:
+  void findPositions() {
+    ops.clear();
+    positions.clear();
+    ops.push_back(nullptr); // Arguments.
+    for (Operation &op : block) {
+      positions[&op] = ops.size();
+      ops.push_back(&op);
+    }
+  }
+
+  Candidate findRange(LaunchOp launch) const {
+    Candidate found{launch, 0, static_cast<unsigned>(ops.size() - 1)};
+    for (Value operand : launch.getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        found.earliest = std::max(found.earliest, positions.lookup(producer));
+    SmallVector<Operation *> views;
+    for (Value result : launch->getResults())
+      found.latest = std::min(found.latest, findFirst(result, views));
+    return found;
+  }
+
+  /// Returns the position of the first op that reads `value`, directly or
+  /// through views, which are added to `views`.
+  unsigned findFirst(Value value, SmallVectorImpl<Operation *> &views) const {
+    unsigned first = ops.size() - 1;
+    for (Operation *user : value.getUsers()) {
+      if (!isView(user)) {
+        first = std::min(first, positions.lookup(user));
+        continue;
+      }
+      views.push_back(user);
+      first = std::min(first, findFirst(user->getResult(0), views));
+    }
+    return first;
+  }
+
+  /// Replaces `batch` by one launch before `point`.
+  void merge(ArrayRef<LaunchOp> batch, Operation *point) {
+    SmallVector<Operation *> views;
+    SmallVector<Attribute> kernels;
+    SmallVector<Value> operands, results;
+    SmallVector<Location> locations;
+    for (LaunchOp launch : batch) {
+      llvm::append_range(kernels, launch.getKernels());
+      llvm::append_range(operands, launch.getOperands());
+      llvm::append_range(results, launch->getResults());
+      locations.push_back(launch.getLoc());
+      for (Value result : launch->getResults())
+        findFirst(result, views);
+    }
+    OpBuilder b(point);
+    auto all = LaunchOp::create(b, FusedLoc::get(b.getContext(), locations),
+                                TypeRange(ValueRange(results)),
+                                b.getArrayAttr(kernels), operands);
+    setPhase(all, getPhase(batch.front()));
+    for (auto [before, after] : llvm::zip(results, all.getResults()))
+      before.replaceAllUsesWith(after);
+    for (LaunchOp launch : batch)
+      launch.erase();
+    // A view may have been before the point.
+    llvm::sort(views, [&](Operation *x, Operation *y) {
+      return positions.lookup(x) < positions.lookup(y);
+    });
+    Operation *last = all;
+    for (Operation *view : views)
+      if (view->isBeforeInBlock(last)) {
+        view->moveAfter(last);
+        last = view;
+      }
+    hasMerged = true;
+  }
+
+  Block &block;
+  SmallVector<Operation *> ops; ///< By position; null for arguments.
+  DenseMap<Operation *, unsigned> positions;
+};
+
+struct BatchLaunchesPass : impl::BatchLaunchesPassBase<BatchLaunchesPass> {
+  void runOnOperation() override {
+    SmallVector<func::FuncOp> programs = getPrograms(getOperation());
+    if (programs.empty() || !getTarget(programs.front()))
+      return;
+    SymbolTable symbols(getOperation());
+    findNested(programs);
+    for (func::FuncOp program : programs)
+      run(program.front(), symbols);
+  }
+
+private:
+  /// Finds the kernels that tiles launch, whose operands move.
+  void findNested(ArrayRef<func::FuncOp> programs) {
+    for (func::FuncOp program : programs)
+      program.walk([&](LaunchOp launch) {
+        if (launch->getBlock() != &program.front())
+          for (Attribute kernel : launch.getKernels())
+            nested.insert(kernel);
+      });
+  }
+
+  void run(Block &block, SymbolTable &symbols) {
+    Batcher(block).hoist();
+    llvm::MapVector<std::pair<Attribute, Phase>, SmallVector<LaunchOp>>
+        byKernel;
+    for (auto launch : block.getOps<LaunchOp>())
+      if (isSmall(launch))
+        byKernel[{launch.getKernels()[0], getPhase(launch)}].push_back(launch);
+    for (auto &[key, launches] : byKernel) {
+      auto kernel = symbols.lookup<func::FuncOp>(
+          cast<FlatSymbolRefAttr>(key.first).getValue());
+      if (launches.size() == 1 || nested.contains(key.first) ||
+          !canBatch(kernel))
+        continue;
+      Batcher batcher(block);
+      batcher.run(launches);
+      if (batcher.hasMerged)
+        kernel->setAttr(kBatchedAttr, UnitAttr::get(kernel.getContext()));
+    }
+  }
+
+  static bool isSmall(LaunchOp launch) {
+    return launch.getKernels().size() == 1 && !findEvery(launch) &&
+           countBytes(launch->getOperandTypes()) +
+                   countBytes(launch->getResultTypes()) <=
+               kSmall;
+  }
+
+  llvm::DenseSet<Attribute> nested;
+};
+} // namespace
+} // namespace mlir::binade
