@@ -26,10 +26,10 @@ protected:
         %y = binade.reduce_max %x {axes = array<i64: 1>} : (tensor<3x70xf32>) -> tensor<3xf32>
         return %y : tensor<3xf32>
       }
-      func.func private @other(%x: tensor<32x256xf32>) -> tensor<32x256xf32>
+      func.func private @other(%x: tensor<8x2048xf32>) -> tensor<8x2048xf32>
           attributes {binade.kernel = #binade.schedule<row_reduction>} {
-        %y = binade.softmax %x : (tensor<32x256xf32>) -> tensor<32x256xf32>
-        return %y : tensor<32x256xf32>
+        %y = binade.softmax %x : (tensor<8x2048xf32>) -> tensor<8x2048xf32>
+        return %y : tensor<8x2048xf32>
       }
       func.func private @again(%x: tensor<3x70xf32>) -> tensor<3xf32>
           attributes {binade.kernel = #binade.schedule<row_reduction>} {
@@ -67,13 +67,13 @@ TEST_F(GpuKernelsTest, EqualKernelsShareAModule) {
   EXPECT_EQ(one.code, again.code);
   EXPECT_NE(one.code, other.code);
   ASSERT_EQ(one.entries.size(), 1u);
-  // A team of 16 threads handles a row, one of 32 threads a longer row.
+  // A team of 16 threads handles a row, one of 64 threads a longer row.
   EXPECT_THAT(one.entries[0].grid, ElementsAre(1, 1, 1));
   EXPECT_THAT(other.entries[0].grid, ElementsAre(4, 1, 1));
-  EXPECT_THAT(other.entries[0].block, ElementsAre(256, 1, 1));
+  EXPECT_THAT(other.entries[0].block, ElementsAre(128, 1, 1));
   EXPECT_EQ(one.entries[0].sharedBytes, 0);
-  // Each team has an f32 row in shared memory.
-  EXPECT_EQ(other.entries[0].sharedBytes, 8 * 256 * 4);
+  // The four warps of a block have an f32 each for the maximum and for the sum.
+  EXPECT_EQ(other.entries[0].sharedBytes, 2 * 4 * 4);
   for (const CompiledGpuKernel &kernel : compiled->kernels)
     EXPECT_THAT(compiled->codes[kernel.code].ptx,
                 HasSubstr(".visible .entry " + kernel.entries[0].symbol));
