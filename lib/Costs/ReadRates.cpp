@@ -77,6 +77,10 @@ static YamlSchema<GpuRates> ratesSchema() {
       check);
 }
 
+std::vector<StringRef> GpuCosts::getNames() {
+  return mlir::binade::getNames(getChipFiles());
+}
+
 const GpuCosts *GpuCosts::find(StringRef chip, MLIRContext *context) {
   static std::mutex mutex;
   static llvm::StringMap<std::unique_ptr<GpuCosts>> known;

@@ -18,6 +18,17 @@ namespace mlir::binade {
 
 /// A matmul of an m x k by a k x n matrix, `batch` times.
 struct MatmulShape {
+  /// Returns the shape of a matmul whose result has `elements` elements in rows
+  /// of `columns`, each a sum of `macs / elements` products. Matrices of a
+  /// batch count as one.
+  static MatmulShape get(int64_t elements, int64_t columns, int64_t macs) {
+    MatmulShape shape;
+    shape.n = columns;
+    shape.m = elements / columns;
+    shape.k = macs / elements;
+    return shape;
+  }
+
   int64_t m = 1, n = 1, k = 1, batch = 1;
   /// Bytes of an element of the operands (1, 2 or 4), and of the result.
   unsigned bytes = 2;
@@ -65,6 +76,8 @@ class GpuCosts {
 public:
   /// Returns the costs of `chip`, such as "sm_90", or null if no file has them.
   static const GpuCosts *find(StringRef chip, MLIRContext *context);
+  /// Returns the names of the chips that have a file, sorted.
+  static std::vector<StringRef> getNames();
 
   explicit GpuCosts(GpuRates rates);
 

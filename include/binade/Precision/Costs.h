@@ -3,6 +3,7 @@
 #ifndef BINADE_PRECISION_COSTS_H
 #define BINADE_PRECISION_COSTS_H
 
+#include "binade/Costs/GpuCosts.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -17,12 +18,20 @@ struct FormatRates {
   double elements = 0;
 };
 
-/// The speed of a target, as `binade costs` measures it.
+/// The speed of a target, as `binade costs` measures it or lib/Costs has it.
 struct TargetCosts {
   std::string target;
+  /// The name of a GPU in lib/Costs, which predicts matmuls by their shapes;
+  /// empty for other targets.
+  std::string chip;
+  const GpuCosts *gpu = nullptr; ///< Those of `chip`.
   /// Seconds to start a kernel.
   double launch = 0;
   std::vector<FormatRates> formats;
+
+  /// Returns the costs of a GPU. Formats of equal width are equally fast.
+  static TargetCosts ofChip(StringRef chip, const GpuCosts &gpu,
+                            MLIRContext *context);
 
   /// Returns the rates of `format`, or null if they were not measured.
   const FormatRates *find(FloatType format) const {

@@ -115,13 +115,28 @@ private:
         continue;
       double seconds = traffic / rates[i].elements;
       if (products)
-        seconds += *products / rates[i].products;
+        seconds += predictProducts(op, *products, i);
       if (node.precisionClass == PrecisionClass::Infer && i > 0)
         seconds += getPenalty(formats[i]);
       if (isSaved)
         seconds += getSavedCost(op->getResult(0), formats[i]);
       prices[i] = toCost(seconds);
     }
+  }
+
+  /// Returns the seconds of the multiply-adds of `op` in a format. A GPU has a
+  /// prediction for each shape.
+  double predictProducts(PrecisionOpInterface op, int64_t macs,
+                         unsigned format) const {
+    const GpuCosts *gpu = policy.cut->target.gpu;
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!gpu || !type || type.getRank() == 0 || type.getNumElements() == 0)
+      return macs / rates[format].products;
+    MatmulShape shape =
+        MatmulShape::get(type.getNumElements(), type.getShape().back(), macs);
+    shape.bytes = shape.outBytes =
+        llvm::divideCeil(formats[format].getIntOrFloatBitWidth(), 8);
+    return gpu->predictMatmul(shape);
   }
 
   /// Returns the cost, in seconds, of the memory of a value saved for backward.

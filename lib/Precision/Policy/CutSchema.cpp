@@ -49,6 +49,9 @@ const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
       "costs",
       {yamlKey("target", "What was measured", &TargetCosts::target,
                yamlString()),
+       yamlKey("chip",
+               "GPU whose matmuls are predicted by their shapes, such as sm_90",
+               &TargetCosts::chip, yamlString()),
        yamlKey("launch", "Seconds to start a kernel", &TargetCosts::launch,
                rate()),
        yamlKey("formats", "How fast the target is in each format",
@@ -57,11 +60,34 @@ const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
   return form;
 }
 
+TargetCosts TargetCosts::ofChip(StringRef chip, const GpuCosts &gpu,
+                                MLIRContext *context) {
+  const GpuRates &rates = gpu.getRates();
+  TargetCosts costs;
+  costs.target = rates.name;
+  costs.chip = chip.str();
+  costs.gpu = &gpu;
+  costs.launch = rates.start;
+  auto add = [&](FloatType format, const MatmulLaw &law) {
+    // A multiply-add counts as two operations there.
+    costs.formats.push_back(
+        {format, law.rate / 2,
+         8 * rates.memory / format.getIntOrFloatBitWidth()});
+  };
+  add(Float32Type::get(context), rates.f32);
+  add(BFloat16Type::get(context), rates.bf16);
+  add(Float16Type::get(context), rates.bf16);
+  return costs;
+}
+
 std::string mlir::binade::writeCosts(const TargetCosts &costs) {
-  std::string text =
-      llvm::formatv("# Measured by 'binade costs'. Seconds, and events per "
-                    "second.\ntarget: {0}\nlaunch: {1:e3}\nformats:\n",
-                    costs.target, costs.launch);
+  std::string text = "# Seconds, and events per second.\n";
+  if (costs.chip.empty())
+    text = "# Measured by 'binade costs'. Seconds, and events per second.\n";
+  text += llvm::formatv("target: {0}\n", costs.target);
+  if (!costs.chip.empty())
+    text += llvm::formatv("chip: {0}\n", costs.chip);
+  text += llvm::formatv("launch: {0:e3}\nformats:\n", costs.launch);
   for (const FormatRates &rates : costs.formats)
     text += llvm::formatv(
         "- {{ format: {0}, products: {1:e3}, elements: {2:e3} }\n",
@@ -94,8 +120,8 @@ YamlSchema<CutSettings> mlir::binade::yamlCut() {
   return yamlMapping<CutSettings>(
       "cut",
       {yamlKey("costs",
-               "Target whose costs are minimized: a shipped name, or a file "
-               "of 'binade costs' next to the policy",
+               "Target whose costs are minimized: a name that 'binade costs' "
+               "lists, or a file of 'binade costs' next to the policy",
                &CutSettings::costs, yamlString()),
        yamlKey(
            "formats",

@@ -10,7 +10,11 @@ const DataFiles &getPolicyFiles();
 const DataFiles &getCostFiles();
 
 std::vector<StringRef> getPolicyNames() { return getNames(getPolicyFiles()); }
-std::vector<StringRef> getCostNames() { return getNames(getCostFiles()); }
+std::vector<StringRef> getCostNames() {
+  std::vector<StringRef> names = getNames(getCostFiles());
+  llvm::append_range(names, GpuCosts::getNames());
+  return names;
+}
 
 static FileKind policies() { return {"policy", getPolicyFiles()}; }
 
@@ -26,14 +30,39 @@ static FailureOr<Policy> parsePolicy(const DataFile &file,
   return policy;
 }
 
+/// Finds the costs of a target: shipped ones, among which GPUs count, or a file
+/// in `folder`.
+static FailureOr<DataFile> findCosts(const CutSettings &cut, StringRef folder,
+                                     MLIRContext *context) {
+  DataFiles known = getCostFiles();
+  std::vector<StringRef> chips = GpuCosts::getNames();
+  std::vector<std::string> names, texts;
+  for (StringRef chip : chips) {
+    names.push_back((chip + kDataSuffix).str());
+    texts.push_back(writeCosts(
+        TargetCosts::ofChip(chip, *GpuCosts::find(chip, context), context)));
+  }
+  for (auto [name, text] : llvm::zip(names, texts))
+    known.emplace_back(name, text);
+  return findFile({"costs", known}, cut.costs, folder, cut.location);
+}
+
 /// Parses the costs of the cut from their text.
-static LogicalResult completeCut(Policy &policy, const DataFile &costs,
+static LogicalResult completeCut(Policy &policy, const DataFile &file,
                                  MLIRContext *context) {
   FailureOr<TargetCosts> target =
-      parseFile(costs, "costs", getCostsFileSchema(), context);
+      parseFile(file, "costs", getCostsFileSchema(), context);
   if (failed(target))
     return failure();
   policy.cut->target = std::move(*target);
+  TargetCosts &costs = policy.cut->target;
+  if (costs.chip.empty())
+    return success();
+  costs.gpu = GpuCosts::find(costs.chip, context);
+  if (!costs.gpu)
+    return emitError(FileLineColLoc::get(context, file.file, 1, 1))
+           << "unknown chip '" << costs.chip << "'; expected one of "
+           << llvm::join(GpuCosts::getNames(), ", ");
   return success();
 }
 
@@ -158,9 +187,8 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
   }
   StringAttr costs;
   if (policy->cut && policy->cut->target.formats.empty()) {
-    FailureOr<DataFile> found = findFile(
-        {"costs", getCostFiles()}, policy->cut->costs,
-        llvm::sys::path::parent_path(file.file), policy->cut->location);
+    FailureOr<DataFile> found = findCosts(
+        *policy->cut, llvm::sys::path::parent_path(file.file), context);
     if (failed(found) || failed(completeCut(*policy, *found, context)))
       return failure();
     costs = StringAttr::get(context, found->text);
