@@ -118,34 +118,43 @@ LogicalResult GraphWriter::addArguments() {
   return success();
 }
 
+/// Clones a body of a tile for the pieces number `index`, or for the remainder,
+/// and appends what it yields to `pieces`, a list for each result.
+static void clonePieces(ImplicitLocOpBuilder &b, TileOp tile, Block &body,
+                        int64_t index,
+                        MutableArrayRef<SmallVector<Value>> pieces) {
+  bool isRemainder = &body != &tile.getBody().front();
+  IRMapping mapping;
+  for (auto [number, argument] : llvm::enumerate(body.getArguments())) {
+    Value whole = tile.getOperands()[number];
+    if (number < tile.getSlices()) {
+      auto type = cast<RankedTensorType>(argument.getType());
+      SmallVector<int64_t> starts(type.getRank(), 0), steps(type.getRank(), 1);
+      starts.front() = isRemainder
+                           ? getShape(whole).front() - type.getDimSize(0)
+                           : index * type.getDimSize(0);
+      whole = SliceOp::create(b, type, whole, starts, steps);
+    }
+    mapping.map(argument, whole);
+  }
+  for (Operation &op : body.without_terminator())
+    b.clone(op, mapping);
+  for (auto [values, value] :
+       llvm::zip(pieces, body.getTerminator()->getOperands()))
+    values.push_back(mapping.lookupOrDefault(value));
+}
+
 /// Unrolls a tile loop.
 static SmallVector<Value> unroll(ImplicitLocOpBuilder &b, TileOp tile) {
-  auto slices = static_cast<unsigned>(tile.getSlices()),
-       joins = static_cast<unsigned>(tile.getJoins());
-  Block &body = tile.getBody().front();
   SmallVector<SmallVector<Value>> pieces(tile->getNumResults());
   for (int64_t index = 0; index < static_cast<int64_t>(tile.getCount());
-       ++index) {
-    IRMapping mapping;
-    for (auto [number, argument] : llvm::enumerate(body.getArguments())) {
-      Value whole = tile.getOperands()[number];
-      if (number < slices) {
-        auto type = cast<RankedTensorType>(argument.getType());
-        SmallVector<int64_t> starts(type.getRank(), 0),
-            steps(type.getRank(), 1);
-        starts.front() = index * type.getDimSize(0);
-        whole = SliceOp::create(b, type, whole, starts, steps);
-      }
-      mapping.map(argument, whole);
-    }
-    for (Operation &op : body.without_terminator())
-      b.clone(op, mapping);
-    for (auto [number, value] : llvm::enumerate(tile.getYield()->getOperands()))
-      pieces[number].push_back(mapping.lookupOrDefault(value));
-  }
+       ++index)
+    clonePieces(b, tile, tile.getBody().front(), index, pieces);
+  if (!tile.getRemainderBody().empty())
+    clonePieces(b, tile, tile.getRemainderBody().front(), 0, pieces);
   SmallVector<Value> results;
   for (auto [number, values] : llvm::enumerate(pieces)) {
-    if (number < joins) {
+    if (number < tile.getJoins()) {
       results.push_back(ConcatOp::create(b, tile.getResult(number).getType(),
                                          values, /*axis=*/0));
       continue;

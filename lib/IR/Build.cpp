@@ -85,39 +85,47 @@ Value mlir::binade::getMoved(Value x) {
 }
 
 SmallVector<Value> mlir::binade::buildTile(
-    ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced, ValueRange whole,
+    ImplicitLocOpBuilder &b, const TileShape &shape, ValueRange sliced,
+    ValueRange whole,
     function_ref<TileYield(ImplicitLocOpBuilder &, ValueRange)> body) {
   SmallVector<Value> operands(sliced);
   llvm::append_range(operands, whole);
-  Region region;
-  Block &block = region.emplaceBlock();
-  for (auto [index, operand] : llvm::enumerate(operands)) {
-    Type type = operand.getType();
-    block.addArgument(
-        index < sliced.size() ? Type(TileOp::getPiece(type, count)) : type,
-        operand.getLoc());
-  }
   SmallVector<Type> types;
-  TileYield yield;
-  {
+  int64_t joins = 0;
+  auto build = [&](Region &region, bool isRemainder) {
+    Block &block = region.emplaceBlock();
+    for (auto [index, operand] : llvm::enumerate(operands)) {
+      Type type = operand.getType();
+      if (index < sliced.size())
+        type = shape.getPiece(type, isRemainder);
+      block.addArgument(type, operand.getLoc());
+    }
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&block);
-    yield = body(b, block.getArguments());
-    for (Value piece : yield.joined) {
-      auto type = cast<RankedTensorType>(piece.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      shape.front() *= count;
-      types.push_back(type.clone(shape));
-    }
-    llvm::append_range(types, ValueRange(yield.added).getTypes());
+    TileYield yield = body(b, block.getArguments());
     SmallVector<Value> values = yield.joined;
     llvm::append_range(values, yield.added);
     YieldOp::create(b, values);
-  }
-  auto tile = TileOp::create(b, types, operands, count,
-                             static_cast<int64_t>(sliced.size()),
-                             static_cast<int64_t>(yield.joined.size()));
-  tile.getBody().takeBody(region);
+    if (isRemainder)
+      return;
+    joins = yield.joined.size();
+    for (Value piece : yield.joined) {
+      auto type = cast<RankedTensorType>(piece.getType());
+      SmallVector<int64_t> whole(type.getShape());
+      whole.front() = whole.front() / shape.size * shape.countUnits();
+      types.push_back(type.clone(whole));
+    }
+    llvm::append_range(types, ValueRange(yield.added).getTypes());
+  };
+  Region pieces, remainder;
+  build(pieces, /*isRemainder=*/false);
+  if (shape.remainder > 0)
+    build(remainder, /*isRemainder=*/true);
+  auto tile = TileOp::create(b, types, operands, shape.count, shape.size,
+                             shape.remainder,
+                             static_cast<int64_t>(sliced.size()), joins);
+  tile.getBody().takeBody(pieces);
+  tile.getRemainderBody().takeBody(remainder);
   return llvm::to_vector_of<Value>(tile.getResults());
 }
 

@@ -105,20 +105,19 @@ static void forElements(const Tensor &from, Tensor &to, Copy copy) {
     copy(from.getIntegers(), to.getIntegers());
 }
 
+/// Returns the elements of `whole` from `offset` on as a tensor of `type`.
 static TensorRef cutPiece(const Tensor &whole, RankedTensorType type,
-                          int64_t index) {
+                          int64_t offset) {
   Tensor piece(type);
-  int64_t size = piece.getNumElements();
   forElements(whole, piece, [&](auto from, auto to) {
-    llvm::copy(from.slice(index * size, size), to.begin());
+    llvm::copy(from.slice(offset, to.size()), to.begin());
   });
   return std::make_shared<Tensor>(std::move(piece));
 }
 
-static void joinPiece(const Tensor &piece, Tensor &whole, int64_t index) {
-  int64_t size = piece.getNumElements();
+static void joinPiece(const Tensor &piece, Tensor &whole, int64_t offset) {
   forElements(piece, whole, [&](auto from, auto to) {
-    llvm::copy(from, to.begin() + index * size);
+    llvm::copy(from, to.begin() + offset);
   });
 }
 
@@ -129,26 +128,46 @@ static void addPiece(const Tensor &piece, Tensor &sum) {
   sum.roundElements();
 }
 
-static LogicalResult evaluateTile(TileOp op, Evaluation &e) {
-  Block &body = op.getBody().front();
+/// Evaluates a body of a tile with the pieces that `findOffset` finds in whole
+/// operands and results.
+static LogicalResult
+evaluatePieces(TileOp op, Block &body, Evaluation &e,
+               function_ref<int64_t(Type whole, Type piece)> findOffset) {
   int64_t slices = op.getSlices(), joins = op.getJoins();
-  for (int64_t index = 0; index < static_cast<int64_t>(op.getCount());
-       ++index) {
-    SmallVector<TensorRef> arguments(e.getOperands());
-    for (int64_t i = 0; i < slices; ++i)
-      arguments[i] = cutPiece(
-          *arguments[i], cast<RankedTensorType>(body.getArgument(i).getType()),
-          index);
-    auto pieces = e.getContext().run(body, arguments);
-    if (failed(pieces))
-      return failure();
-    for (auto [i, piece] : llvm::enumerate(*pieces))
-      if (static_cast<int64_t>(i) < joins)
-        joinPiece(*piece, e.result(i), index);
-      else
-        addPiece(*piece, e.result(i));
+  SmallVector<TensorRef> arguments(e.getOperands());
+  for (int64_t i = 0; i < slices; ++i) {
+    auto type = cast<RankedTensorType>(body.getArgument(i).getType());
+    arguments[i] = cutPiece(*arguments[i], type,
+                            findOffset(op.getOperand(i).getType(), type));
   }
+  auto pieces = e.getContext().run(body, arguments);
+  if (failed(pieces))
+    return failure();
+  for (auto [i, piece] : llvm::enumerate(*pieces))
+    if (static_cast<int64_t>(i) < joins)
+      joinPiece(*piece, e.result(i),
+                findOffset(op->getResult(i).getType(),
+                           body.getTerminator()->getOperand(i).getType()));
+    else
+      addPiece(*piece, e.result(i));
   return success();
+}
+
+static LogicalResult evaluateTile(TileOp op, Evaluation &e) {
+  auto count = [](Type type) {
+    return cast<RankedTensorType>(type).getNumElements();
+  };
+  for (int64_t index = 0; index < static_cast<int64_t>(op.getCount()); ++index)
+    if (failed(
+            evaluatePieces(op, op.getBody().front(), e, [&](Type, Type piece) {
+              return index * count(piece);
+            })))
+      return failure();
+  if (op.getRemainderBody().empty())
+    return success();
+  return evaluatePieces(
+      op, op.getRemainderBody().front(), e,
+      [&](Type whole, Type piece) { return count(whole) - count(piece); });
 }
 
 void mlir::binade::addKernel(Reference &reference) {

@@ -21,3 +21,22 @@ func.func @pieces(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>,
   } : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
   return %y, %g : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+// CHECK-LABEL: func.func @remainder
+// CHECK:         binade.tile 2 of 3 remainder 2 slices 1 joins 1(%arg0) {
+// CHECK-NEXT:    ^bb0(%{{.*}}: tensor<6xf32>):
+// CHECK:         } remainder {
+// CHECK-NEXT:    ^bb0(%{{.*}}: tensor<4xf32>):
+// CHECK:         } : (tensor<16xf32>) -> tensor<16xf32>
+func.func @remainder(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = binade.tile 2 of 3 remainder 2 slices 1 joins 1 (%x) {
+  ^bb0(%piece: tensor<6xf32>):
+    %e = binade.exp %piece : (tensor<6xf32>) -> tensor<6xf32>
+    binade.yield %e : tensor<6xf32>
+  } remainder {
+  ^bb0(%piece: tensor<4xf32>):
+    %e = binade.exp %piece : (tensor<4xf32>) -> tensor<4xf32>
+    binade.yield %e : tensor<4xf32>
+  } : (tensor<16xf32>) -> tensor<16xf32>
+  return %y : tensor<16xf32>
+}

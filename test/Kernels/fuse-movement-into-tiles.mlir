@@ -54,3 +54,40 @@ func.func @step(%x: tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tenso
   %t = binade.reshape %m : (tensor<4x3xf32>) -> tensor<4x3x1xf32>
   return %l, %m, %t : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3x1xf32>
 }
+
+// -----
+
+// Both bodies get the slice, which only they read, and the concatenation of the results.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    binade.tile 2 of 3 remainder 1 slices 1 joins 1(%arg0) {
+// CHECK-NEXT:    ^bb0(%{{.*}}: tensor<3x8xf32>):
+// CHECK-NEXT:      binade.slice {{.*}} -> tensor<3x4xf32>
+// CHECK-NEXT:      binade.exp
+// CHECK-NEXT:      binade.neg
+// CHECK-NEXT:      binade.concat {{.*}} -> tensor<3x8xf32>
+// CHECK:         } remainder {
+// CHECK-NEXT:    ^bb0(%{{.*}}: tensor<1x8xf32>):
+// CHECK-NEXT:      binade.slice {{.*}} -> tensor<1x4xf32>
+// CHECK-NEXT:      binade.exp
+// CHECK-NEXT:      binade.neg
+// CHECK-NEXT:      binade.concat {{.*}} -> tensor<1x8xf32>
+// CHECK:         } : (tensor<7x8xf32>) -> tensor<7x8xf32>
+func.func @step(%x: tensor<7x8xf32>) -> tensor<7x8xf32> {
+  %l = binade.slice %x {offsets = array<i64: 0, 4>, strides = array<i64: 1, 1>}
+    : (tensor<7x8xf32>) -> tensor<7x4xf32>
+  %e, %n = binade.tile 2 of 3 remainder 1 slices 1 joins 2 (%l) {
+  ^bb0(%p: tensor<3x4xf32>):
+    %0 = binade.exp %p : (tensor<3x4xf32>) -> tensor<3x4xf32>
+    %1 = binade.neg %p : (tensor<3x4xf32>) -> tensor<3x4xf32>
+    binade.yield %0, %1 : tensor<3x4xf32>, tensor<3x4xf32>
+  } remainder {
+  ^bb0(%p: tensor<1x4xf32>):
+    %0 = binade.exp %p : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %1 = binade.neg %p : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    binade.yield %0, %1 : tensor<1x4xf32>, tensor<1x4xf32>
+  } : (tensor<7x4xf32>) -> (tensor<7x4xf32>, tensor<7x4xf32>)
+  %c = binade.concat %e, %n {axis = 1 : i64}
+    : (tensor<7x4xf32>, tensor<7x4xf32>) -> tensor<7x8xf32>
+  return %c : tensor<7x8xf32>
+}

@@ -93,3 +93,39 @@ func.func @step(%h: tensor<32768x768xbf16>, %w: tensor<2304x768xbf16>)
     : tensor<32768x768xbf16>, tensor<32768x768xbf16>, tensor<32768x768xbf16>
 }
 }
+
+// -----
+
+// 32749 is prime: the last piece is shorter than the others.
+
+#h100 = #binade.target<"cuda:sm_90", piece = 16777216, codes = [f8E4M3FN], multiple = 16>
+module attributes {binade.target = #h100} {
+// CHECK-LABEL: tensor<50304x768xbf16>, %arg2
+// CHECK: binade.tile {{[0-9]+}} of [[ROWS:[0-9]+]] remainder {{[0-9]+}} slices 3 joins 2
+// CHECK: binade.matmul {{.*}} -> tensor<[[ROWS]]x50304xbf16>
+// CHECK: } remainder {
+func.func @step(%h: tensor<32749x768xbf16>, %w: tensor<50304x768xbf16>, %labels: tensor<32749xi64>,
+                %seed: tensor<f32>) -> (tensor<f32>, tensor<32749x768xbf16>, tensor<50304x768xbf16>) {
+  %x = binade.matmul %h, %w {transpose_rhs}
+    : (tensor<32749x768xbf16>, tensor<50304x768xbf16>) -> tensor<32749x50304xbf16>
+  %xf = binade.cast %x : (tensor<32749x50304xbf16>) -> tensor<32749x50304xf32>
+  %s = binade.save %xf : (tensor<32749x50304xf32>) -> tensor<32749x50304xf32>
+  %losses, %maximum, %logarithm = binade.cross_entropy %xf, %labels {ignore_index = -100 : i64}
+    : (tensor<32749x50304xf32>, tensor<32749xi64>) -> (tensor<32749xf32>, tensor<32749xf32>, tensor<32749xf32>)
+  %smaximum = binade.save %maximum : (tensor<32749xf32>) -> tensor<32749xf32>
+  %slogarithm = binade.save %logarithm : (tensor<32749xf32>) -> tensor<32749xf32>
+  %loss = binade.reduce_sum %losses {axes = array<i64: 0>} : (tensor<32749xf32>) -> tensor<f32>
+  %g = binade.broadcast %seed {axes = array<i64>, binade.phase = #binade.phase<backward>}
+    : (tensor<f32>) -> tensor<32749xf32>
+  %d = binade.cross_entropy_grad %g, %s, %labels, %smaximum, %slogarithm
+    {binade.phase = #binade.phase<backward>, ignore_index = -100 : i64}
+    : (tensor<32749xf32>, tensor<32749x50304xf32>, tensor<32749xi64>, tensor<32749xf32>, tensor<32749xf32>) -> tensor<32749x50304xf32>
+  %dn = binade.cast %d {binade.phase = #binade.phase<backward>}
+    : (tensor<32749x50304xf32>) -> tensor<32749x50304xbf16>
+  %dh = binade.matmul %dn, %w {binade.phase = #binade.phase<backward>}
+    : (tensor<32749x50304xbf16>, tensor<50304x768xbf16>) -> tensor<32749x768xbf16>
+  %dw = binade.matmul %dn, %h {binade.phase = #binade.phase<backward>, transpose_lhs}
+    : (tensor<32749x50304xbf16>, tensor<32749x768xbf16>) -> tensor<50304x768xbf16>
+  return %loss, %dh, %dw : tensor<f32>, tensor<32749x768xbf16>, tensor<50304x768xbf16>
+}
+}

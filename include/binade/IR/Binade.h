@@ -51,6 +51,21 @@ struct Rows {
   bool added = false;
 };
 
+/// How a tile cuts the first axis of a tensor, which has a multiple of
+/// `count * size + remainder` elements: into `count` pieces of `size` units,
+/// and a last one of `remainder` units, if that is not 0.
+struct TileShape {
+  int64_t count = 1, size = 1, remainder = 0;
+
+  /// Cuts `units` into pieces of equal size, a multiple of `multiple`, of which
+  /// the last one may be shorter: `count` pieces or fewer.
+  static TileShape divide(int64_t units, int64_t count, int64_t multiple = 1);
+  int64_t countUnits() const { return count * size + remainder; }
+  /// Returns the type of a piece of `type`, or of the last one if
+  /// `isRemainder`; null if it cannot be cut so.
+  RankedTensorType getPiece(Type type, bool isRemainder = false) const;
+};
+
 /// How the results of an op depend on its floating-point operands.
 enum class Linearity : uint8_t {
   None,

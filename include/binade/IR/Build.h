@@ -49,9 +49,10 @@ struct TileYield {
 };
 
 /// Builds a `binade.tile` whose body `body` builds from slices of `sliced` and
-/// from `whole`. Returns the concatenated results, then the sums.
+/// from `whole`; it is called again for the remainder, if `shape` has one.
+/// Returns the concatenated results, then the sums.
 SmallVector<Value>
-buildTile(ImplicitLocOpBuilder &b, int64_t count, ValueRange sliced,
+buildTile(ImplicitLocOpBuilder &b, const TileShape &shape, ValueRange sliced,
           ValueRange whole,
           function_ref<TileYield(ImplicitLocOpBuilder &, ValueRange)> body);
 

@@ -293,11 +293,13 @@ def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
     tiles and rounded once. Nothing is computed twice. Statistics (`binade.every`) of a
     tiled value become results of the tile.
 
-    On a CPU a tile has at most `max-elements` elements. On a GPU the pass predicts the time
-    of the ops for each number of equal tiles, from the rates of the chip in
-    `lib/Costs/Chips`, and takes the largest number that is at most 2 % slower than the
-    fastest. There it tiles a value only if that is at least four times as large as the
-    results that remain, because tiles save little memory otherwise.
+    On a CPU, tiles are equal and have at most `max-elements` elements. On a GPU the pass
+    predicts the time of the ops for each number of tiles, from the rates of the chip in
+    `lib/Costs/Chips`, and takes the smallest tiles that are at most 2 % slower than the
+    fastest. The last tile may be shorter than the others; because it has kernels of its
+    own, equal tiles are preferred if they are at most half larger. On a GPU the pass tiles
+    a value only if that is at least four times as large as the results that remain,
+    because tiles save little memory otherwise.
 
     Example:
 

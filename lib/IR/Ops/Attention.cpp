@@ -267,7 +267,7 @@ static SmallVector<Value> buildByQueries(ImplicitLocOpBuilder &b,
   auto positions = RankedTensorType::get({queries}, b.getI32Type());
   sliced.push_back(IotaOp::create(b, positions, b.getI64IntegerAttr(0)));
   SmallVector<Value> results = buildTile(
-      b, queries / block, sliced, whole,
+      b, {queries / block}, sliced, whole,
       [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
         ValueRange slices = pieces.take_front(sliced.size());
         SmallVector<Value> values =
@@ -311,7 +311,7 @@ static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
   };
   if (some == heads && (heads > 1 || block == queries))
     return build(b, sliced).joined;
-  return buildTile(b, heads / some, sliced, {}, build);
+  return buildTile(b, {heads / some}, sliced, {}, build);
 }
 
 /// Returns the number of elements of the first axis, usually samples, per tile.
@@ -341,7 +341,7 @@ static SmallVector<Value> buildBySamples(
   int64_t all = getTensor(operands.front()).getDimSize(0);
   if (samples == all)
     return body(b, operands);
-  return buildTile(b, all / samples, operands, {},
+  return buildTile(b, {all / samples}, operands, {},
                    [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
                      return TileYield{body(b, pieces), {}};
                    });

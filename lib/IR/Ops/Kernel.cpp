@@ -60,19 +60,48 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // TileOp
 //===----------------------------------------------------------------------===//
 
-RankedTensorType TileOp::getPiece(Type type, int64_t count) {
+TileShape TileShape::divide(int64_t units, int64_t count, int64_t multiple) {
+  int64_t size = llvm::alignTo(llvm::divideCeil(units, count), multiple);
+  if (size >= units)
+    return {};
+  int64_t remainder = units % size;
+  return {units / size, remainder == 0 ? 1 : size, remainder};
+}
+
+RankedTensorType TileShape::getPiece(Type type, bool isRemainder) const {
   auto whole = cast<RankedTensorType>(type);
-  if (whole.getRank() == 0 || whole.getDimSize(0) % count != 0)
+  if (whole.getRank() == 0 || whole.getDimSize(0) % countUnits() != 0)
     return {};
   SmallVector<int64_t> shape(whole.getShape());
-  shape.front() /= count;
+  shape.front() =
+      shape.front() / countUnits() * (isRemainder ? remainder : size);
   return whole.clone(shape);
+}
+
+SmallVector<Block *> TileOp::getBodies() {
+  SmallVector<Block *> bodies;
+  for (Region &region : getOperation()->getRegions())
+    if (!region.empty())
+      bodies.push_back(&region.front());
+  return bodies;
+}
+
+TileOp TileOp::cloneWithoutBodies(OpBuilder &b, TypeRange types,
+                                  int64_t joins) {
+  return TileOp::create(b, getLoc(), types, getOperands(), getCount(),
+                        getSize(), getRemainder(), getSlices(), joins);
+}
+
+void TileOp::takeBodies(TileOp other) {
+  getBody().takeBody(other.getBody());
+  getRemainderBody().takeBody(other.getRemainderBody());
 }
 
 /// Checks that the first `pieces` types of `inside` are slices of those of
 /// `outside`, and that the others are equal.
 static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
-                                 TypeRange inside, int64_t pieces) {
+                                 TypeRange inside, int64_t pieces,
+                                 bool isRemainder) {
   if (pieces > static_cast<int64_t>(outside.size())) // C1
     return op.emitOpError("slices ")
            << pieces << " " << what << "s, but has " << outside.size();
@@ -81,11 +110,18 @@ static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
            << outside.size() << " " << what << "s, its body " << inside.size();
   for (auto [index, type] : llvm::enumerate(outside)) {
     bool isCut = static_cast<int64_t>(index) < pieces;
-    Type expected = isCut ? Type(TileOp::getPiece(type, op.getCount())) : type;
-    if (!expected)
-      return op.emitOpError("cannot cut ")
-             << what << " " << index << " of type " << type << " into "
-             << op.getCount() << " pieces";
+    TileShape shape = op.getShape();
+    Type expected = isCut ? Type(shape.getPiece(type, isRemainder)) : type;
+    if (!expected) {
+      InFlightDiagnostic error = op.emitOpError("cannot cut ");
+      error << what << " " << index << " of type " << type << " into "
+            << shape.count << " pieces";
+      if (shape.remainder > 0)
+        error << " of " << shape.size << "/" << shape.countUnits()
+              << " and a last one of " << shape.remainder << "/"
+              << shape.countUnits();
+      return error;
+    }
     if (expected != inside[index]) // C2, C3
       return op.emitOpError("expects ")
              << what << " " << index << " inside to be " << expected << ", got "
@@ -95,11 +131,25 @@ static LogicalResult checkPieces(TileOp op, StringRef what, TypeRange outside,
 }
 
 LogicalResult TileOp::verifyRegions() {
-  if (failed(checkPieces(*this, "operand", getOperandTypes(),
-                         getBody().getArgumentTypes(), getSlices())) ||
-      failed(checkPieces(*this, "result", getResultTypes(),
-                         getYield()->getOperandTypes(), getJoins())))
-    return failure();
+  TileShape shape = getShape();
+  if (shape.remainder > 0 && shape.remainder >= shape.size)
+    return emitOpError("has a remainder of ")
+           << shape.remainder << ", not less than a piece of "
+           << shape.size; // C5
+  if ((shape.remainder > 0) == getRemainderBody().empty())
+    return emitOpError("has a remainder of ")
+           << shape.remainder << ", but " << (shape.remainder > 0 ? "no" : "a")
+           << " region for it"; // C5
+  for (Block *body : getBodies()) {
+    bool isRemainder = body != &getBody().front();
+    if (failed(checkPieces(*this, "operand", getOperandTypes(),
+                           body->getArgumentTypes(), getSlices(),
+                           isRemainder)) ||
+        failed(checkPieces(*this, "result", getResultTypes(),
+                           body->getTerminator()->getOperandTypes(), getJoins(),
+                           isRemainder)))
+      return failure();
+  }
   for (Type type : llvm::drop_begin(getResultTypes(), getJoins()))
     if (!getElementTypeOrSelf(type).isF32()) // C4
       return emitOpError("sums only f32 results, got ") << type;

@@ -97,12 +97,12 @@ private:
     }
     if (dropped.none())
       return;
-    tile.getYield()->eraseOperands(dropped);
-    auto rest = TileOp::create(b, types, tile.getOperands(), tile.getCount(),
-                               tile.getSlices(), joins);
-    rest.getBody().takeBody(tile.getBody());
+    for (Block *body : tile.getBodies())
+      body->getTerminator()->eraseOperands(dropped);
+    TileOp kept = tile.cloneWithoutBodies(b, types, joins);
+    kept.takeBodies(tile);
     SmallVector<Value> values;
-    auto next = rest->result_begin();
+    auto next = kept->result_begin();
     for (OpResult result : tile->getResults())
       values.push_back(dropped[result.getResultNumber()]
                            ? getEmpty(tile, result.getType())

@@ -72,7 +72,8 @@ public:
       if (group.schedule == Schedule::View ||
           group.schedule == Schedule::Library) {
         for (Region &region : group.ops.front()->getRegions())
-          run(region.front());
+          for (Block &inner : region)
+            run(inner);
         group.ops.front()->moveBefore(end());
       } else if (group.schedule == Schedule::MultiTensor)
         launchMultiTensor(group);

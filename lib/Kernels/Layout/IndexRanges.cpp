@@ -27,7 +27,8 @@ public:
       if (auto launch = dyn_cast<LaunchOp>(user))
         enter(launch, use.getOperandNumber());
       else if (auto tile = dyn_cast<TileOp>(user))
-        visit(tile.getBody().getArgument(use.getOperandNumber()));
+        for (Block *body : tile.getBodies())
+          visit(body->getArgument(use.getOperandNumber()));
       else if (isa<func::ReturnOp>(user) && use.getOperandNumber() < own.size())
         visit(own[use.getOperandNumber()]);
       else if (auto op = dyn_cast<KernelOpInterface>(user))

@@ -35,6 +35,9 @@ private:
   /// Returns the slice of `whole` that has the size of `piece` and advances
   /// with the innermost loop.
   View getPiece(Value whole, Value piece);
+  /// Returns the slice of `whole` that has the size of `piece` and ends with
+  /// it.
+  View getRemainder(Value whole, Value piece);
   /// Returns the buffer of `zero`.
   uint32_t getZero();
   /// Returns `bytes` of a storage as a buffer of bytes.
@@ -53,6 +56,8 @@ private:
   void addWorkspace(LaunchOp op, ::binade::plan::Launch &launch,
                     const KernelShape &shape, bool isMultiTensor);
   LogicalResult emitTile(TileOp op);
+  LogicalResult emitPieces(TileOp op, Block &body, std::vector<Record> &into,
+                           function_ref<View(Value whole, Value piece)> place);
   void clear(Value sum);
   LogicalResult emitProgram(unsigned index, std::vector<Record> &into);
   void separateObservation();

@@ -60,8 +60,8 @@ static Category getCategory(Role role) {
   }
 }
 
-Value mlir::binade::findYielded(TileOp tile, unsigned index) {
-  ValueRange yielded = tile.getYield()->getOperands();
+Value mlir::binade::findYielded(Block &body, unsigned index) {
+  ValueRange yielded = body.getTerminator()->getOperands();
   Value base = findBase(yielded[index]);
   for (Value before : yielded.take_front(index))
     if (findBase(before) == base)
@@ -120,7 +120,8 @@ void StorageMap::count(Block &block) {
   for (Operation &op : block) {
     unsigned begin = end++;
     for (Region &region : op.getRegions())
-      count(region.front());
+      for (Block &body : region)
+        count(body);
     positions[&op] = {begin, op.getNumRegions() ? end++ : begin};
   }
 }
@@ -147,12 +148,14 @@ int64_t StorageMap::getConcurrency(TileOp tile) const {
 }
 
 /// Whether iterations of `tile` can run in parallel: they share no sum or
-/// status word, and no tile inside can use more threads.
+/// status word, and no tile inside can use more threads. The remainder runs
+/// after them.
 bool StorageMap::mayRunInParallel(TileOp tile) const {
   int64_t own = getConcurrency(tile), inner = 1;
   tile.getBody().walk(
       [&](TileOp op) { inner = std::max(inner, getConcurrency(op)); });
-  if (own == 1 || inner > own || findParallelAround(tile))
+  if (own == 1 || inner > own || tile.getRemainder() > 0 ||
+      findParallelAround(tile))
     return false;
   auto hasStatus = [&](LaunchOp launch) {
     return llvm::any_of(
@@ -223,19 +226,20 @@ void StorageMap::placeResults(Operation *op) {
     placeTile(tile);
 }
 
-/// Places the arguments of a tile's body in the operands, and yielded values in
-/// the results.
+/// Places the arguments of a tile's bodies in the operands, and yielded values
+/// in the results.
 void StorageMap::placeTile(TileOp tile) {
   if (mayRunInParallel(tile))
     slots[tile] = getConcurrency(tile);
-  Block &body = tile.getBody().front();
-  for (auto [argument, operand] :
-       llvm::zip(body.getArguments(), tile.getOperands()))
-    aliases[argument] = operand;
-  for (OpResult result : tile->getResults())
-    if (Value base = findYielded(tile, result.getResultNumber()))
-      aliases[base] = result;
-  place(body);
+  for (Block *body : tile.getBodies()) {
+    for (auto [argument, operand] :
+         llvm::zip(body->getArguments(), tile.getOperands()))
+      aliases[argument] = operand;
+    for (OpResult result : tile->getResults())
+      if (Value base = findYielded(*body, result.getResultNumber()))
+        aliases[base] = result;
+    place(*body);
+  }
 }
 
 void StorageMap::categorize(func::FuncOp function) {

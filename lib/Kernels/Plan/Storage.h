@@ -30,11 +30,11 @@ struct FinalCopy {
   unsigned from, to;
 };
 
-/// Returns the value in `tile` that is computed in the memory of result
-/// `index`: the yielded value, or the base of which it is a view. Returns null
-/// if the base is an argument or constant, or is in the memory of another
-/// result; the result is then copied.
-Value findYielded(TileOp tile, unsigned index);
+/// Returns the value in `body`, of a tile, that is computed in the memory of
+/// result `index`: the yielded value, or the base of which it is a view.
+/// Returns null if the base is an argument or constant, or is in the memory of
+/// another result; the result is then copied.
+Value findYielded(Block &body, unsigned index);
 
 /// The storage of every value of the programs. Arguments have their own; views
 /// share that of their operand; a result with the role and name of an argument

@@ -16,29 +16,49 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-bool divides(int64_t count, Value value) {
-  return TileOp::getPiece(value.getType(), count) != nullptr;
-}
-
-/// Whether `op` only moves elements, within rows that a tile of `count` pieces
-/// does not split.
-bool movesWithin(Operation *op, int64_t count) {
+/// Whether `op` only moves elements, within rows that a tile does not split.
+bool movesWithin(Operation *op, const TileShape &shape) {
   if (!isMovement(op))
     return false;
   std::optional<Rows> rows = cast<KernelOpInterface>(op).getRows();
-  auto isDivided = [&](Value value) { return divides(count, value); };
+  auto isDivided = [&](Value value) {
+    return shape.getPiece(value.getType()) != nullptr;
+  };
   return rows && !rows->added && llvm::all_of(rows->cut, llvm::identity()) &&
          llvm::all_of(op->getOperands(), isDivided) &&
          llvm::all_of(op->getResults(), isDivided);
 }
 
-/// Clones `op` for pieces of its operands, which `pieces` maps.
-Value clonePiece(OpBuilder &b, Operation *op, IRMapping &pieces,
-                 int64_t count) {
-  Operation *piece = b.clone(*op, pieces);
-  piece->getResult(0).setType(
-      TileOp::getPiece(op->getResult(0).getType(), count));
-  return piece->getResult(0);
+/// The types of pieces in one of the bodies of a tile.
+struct Pieces {
+  TileShape shape;
+  bool isRemainder;
+
+  RankedTensorType getType(Value whole) const {
+    return shape.getPiece(whole.getType(), isRemainder);
+  }
+  /// Clones `op` for pieces of its operands, which `mapping` maps.
+  Value clone(OpBuilder &b, Operation *op, IRMapping &mapping) const {
+    Operation *piece = b.clone(*op, mapping);
+    piece->getResult(0).setType(getType(op->getResult(0)));
+    return piece->getResult(0);
+  }
+};
+
+/// Computes operand `index` of a body by `producer` from pieces of its operand
+/// `source`: a new one, or that of operand `same`.
+void moveInto(Block &body, unsigned index, Operation *producer,
+              std::optional<unsigned> same, const Pieces &pieces) {
+  BlockArgument piece = body.getArgument(index);
+  Value source = producer->getOperand(0);
+  BlockArgument of =
+      same ? body.getArgument(*same)
+           : body.insertArgument(index, pieces.getType(source), piece.getLoc());
+  IRMapping mapping;
+  mapping.map(source, of);
+  OpBuilder b = OpBuilder::atBlockBegin(&body);
+  piece.replaceAllUsesWith(pieces.clone(b, producer, mapping));
+  body.eraseArgument(piece.getArgNumber());
 }
 
 /// Moves the producer of operand `index` into the tile.
@@ -46,33 +66,25 @@ bool moveProducerInside(TileOp tile, unsigned index) {
   Value operand = tile.getOperands()[index];
   Operation *producer = operand.getDefiningOp();
   auto isTile = [&](Operation *user) { return user == tile; };
-  if (!movesWithin(producer, tile.getCount()) ||
+  if (!movesWithin(producer, tile.getShape()) ||
       producer->getNumOperands() != 1 ||
       !llvm::all_of(operand.getUsers(), isTile) ||
       llvm::count(tile.getOperands(), operand) != 1)
     return false;
-  Block &body = tile.getBody().front();
   Value source = producer->getOperand(0);
-  BlockArgument piece = body.getArgument(index);
   ValueRange slices = tile.getOperands().take_front(tile.getSlices());
-  auto same = llvm::find(slices, source);
-  bool isNew = same == slices.end();
-  BlockArgument of = piece;
-  if (isNew) {
-    of = body.insertArgument(
-        index, TileOp::getPiece(source.getType(), tile.getCount()),
-        piece.getLoc());
-    tile->setOperand(index, source);
-  } else {
-    of = body.getArgument(std::distance(slices.begin(), same));
+  auto found = llvm::find(slices, source);
+  std::optional<unsigned> same;
+  if (found != slices.end())
+    same = std::distance(slices.begin(), found);
+  for (auto [number, body] : llvm::enumerate(tile.getBodies()))
+    moveInto(*body, index, producer, same, {tile.getShape(), number > 0});
+  if (same) {
     tile->eraseOperand(index);
     tile.setSlices(tile.getSlices() - 1);
+  } else {
+    tile->setOperand(index, source);
   }
-  IRMapping pieces;
-  pieces.map(source, of);
-  OpBuilder b = OpBuilder::atBlockBegin(&body);
-  piece.replaceAllUsesWith(clonePiece(b, producer, pieces, tile.getCount()));
-  body.eraseArgument(piece.getArgNumber());
   producer->erase();
   return true;
 }
@@ -87,7 +99,7 @@ Operation *findConsumer(TileOp tile, OpResult result) {
     return operand.getDefiningOp() == tile && operand.hasOneUse() &&
            cast<OpResult>(operand).getResultNumber() < tile.getJoins();
   };
-  return movesWithin(consumer, tile.getCount()) &&
+  return movesWithin(consumer, tile.getShape()) &&
                  llvm::all_of(consumer->getOperands(), isOwn)
              ? consumer
              : nullptr;
@@ -96,29 +108,33 @@ Operation *findConsumer(TileOp tile, OpResult result) {
 /// Moves `consumer` into the tile, whose results it replaces. Returns the tile
 /// that replaces `tile`.
 TileOp moveConsumerInside(TileOp tile, Operation *consumer) {
-  Operation *yield = tile.getYield();
-  IRMapping pieces;
-  for (Value operand : consumer->getOperands())
-    pieces.map(operand,
-               yield->getOperand(cast<OpResult>(operand).getResultNumber()));
-  OpBuilder inside(yield);
-  SmallVector<Value> yielded = {
-      clonePiece(inside, consumer, pieces, tile.getCount())};
-  SmallVector<Value> results = {consumer->getResult(0)};
+  SmallVector<OpResult> kept;
   for (OpResult result : tile->getResults())
-    if (!llvm::is_contained(consumer->getOperands(), result)) {
-      yielded.push_back(yield->getOperand(result.getResultNumber()));
-      results.push_back(result);
-    }
-  yield->setOperands(yielded);
+    if (!llvm::is_contained(consumer->getOperands(), result))
+      kept.push_back(result);
+  for (auto [number, body] : llvm::enumerate(tile.getBodies())) {
+    Operation *yield = body->getTerminator();
+    auto getYielded = [&](Value result) {
+      return yield->getOperand(cast<OpResult>(result).getResultNumber());
+    };
+    IRMapping mapping;
+    for (Value operand : consumer->getOperands())
+      mapping.map(operand, getYielded(operand));
+    OpBuilder inside(yield);
+    Pieces pieces{tile.getShape(), number > 0};
+    SmallVector<Value> yielded = {pieces.clone(inside, consumer, mapping)};
+    llvm::append_range(yielded, llvm::map_range(kept, getYielded));
+    yield->setOperands(yielded);
+  }
+  SmallVector<Value> results = {consumer->getResult(0)};
+  llvm::append_range(results, kept);
 
   OpBuilder b(tile);
   int64_t joins = tile.getJoins() + 1 - consumer->getNumOperands();
-  auto grown = TileOp::create(b, tile.getLoc(), ValueRange(results).getTypes(),
-                              tile.getOperands(), tile.getCount(),
-                              tile.getSlices(), joins);
+  auto grown =
+      tile.cloneWithoutBodies(b, ValueRange(results).getTypes(), joins);
   setPhase(grown, getPhase(tile));
-  grown.getBody().takeBody(tile.getBody());
+  grown.takeBodies(tile);
   for (auto [from, to] : llvm::zip(results, grown.getResults()))
     from.replaceAllUsesWith(to);
   consumer->erase();

@@ -38,21 +38,21 @@ public:
   bool tile(int64_t maxElements, int64_t minRows, const GpuCosts *costs);
 
 private:
-  int64_t countPieces(int64_t maxElements, int64_t minRows,
-                      const GpuCosts *costs) const;
+  TileShape chooseShape(int64_t maxElements, int64_t minRows,
+                        const GpuCosts *costs) const;
   bool savesMemory() const;
   void findOperands();
-  TileYield build(ImplicitLocOpBuilder &b, ValueRange pieces);
+  TileYield build(ImplicitLocOpBuilder &b, ValueRange pieces, bool isRemainder);
   void replace(ImplicitLocOpBuilder &b, ArrayRef<Value> results);
 
   const RowRegion &region;
-  int64_t count = 1;
+  TileShape shape;
   SetVector<Value> cut, whole;      ///< Operands, sliced or not.
   SmallVector<Value> joined, added; ///< Results.
 };
 
-int64_t Tiler::countPieces(int64_t maxElements, int64_t minRows,
-                           const GpuCosts *costs) const {
+TileShape Tiler::chooseShape(int64_t maxElements, int64_t minRows,
+                             const GpuCosts *costs) const {
   RankedTensorType type = getTensor(region.getLarge());
   int64_t size = type.getNumElements();
   int64_t length = region.getLength().value_or(1);
@@ -65,7 +65,7 @@ int64_t Tiler::countPieces(int64_t maxElements, int64_t minRows,
        ++pieces)
     if (length % pieces == 0)
       found = pieces;
-  return found;
+  return {found};
 }
 
 void Tiler::findOperands() {
@@ -99,21 +99,23 @@ bool Tiler::tile(int64_t maxElements, int64_t minRows, const GpuCosts *costs) {
   findOperands();
   if ((joined.empty() && added.empty()) || (costs && !savesMemory()))
     return false;
-  count = countPieces(maxElements, minRows, costs);
-  if (count == 1)
+  shape = chooseShape(maxElements, minRows, costs);
+  if (shape.countUnits() == 1)
     return false;
   ImplicitLocOpBuilder b(region.getLarge().getLoc(), region.getOps().back());
+  bool isRemainder = false; // The remainder is built second.
   SmallVector<Value> results =
-      buildTile(b, count, cut.getArrayRef(), whole.getArrayRef(),
-                [this](ImplicitLocOpBuilder &b, ValueRange pieces) {
-                  return build(b, pieces);
+      buildTile(b, shape, cut.getArrayRef(), whole.getArrayRef(),
+                [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
+                  return build(b, pieces, std::exchange(isRemainder, true));
                 });
   replace(b, results);
   return true;
 }
 
-/// Builds the body: the ops on pieces.
-TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
+/// Builds a body: the ops on pieces.
+TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces,
+                       bool isRemainder) {
   IRMapping ofCut, ofWhole;
   ofCut.map(cut.getArrayRef(), pieces.take_front(cut.size()));
   ofWhole.map(whole.getArrayRef(), pieces.drop_front(cut.size()));
@@ -122,14 +124,14 @@ TileYield Tiler::build(ImplicitLocOpBuilder &b, ValueRange pieces) {
     for (auto [operand, isCut] : llvm::zip(op->getOperands(), rows->cut))
       if (SplatElementsAttr splat = getSplatElements(operand); splat && isCut)
         ofCut.map(operand,
-                  ConstantOp::create(b, splat.resizeSplat(TileOp::getPiece(
-                                            operand.getType(), count))));
+                  ConstantOp::create(b, splat.resizeSplat(shape.getPiece(
+                                            operand.getType(), isRemainder))));
     Operation *piece = b.clone(*op);
     for (auto [operand, isCut] : llvm::zip(piece->getOpOperands(), rows->cut))
       operand.set((isCut ? ofCut : ofWhole).lookup(operand.get()));
     for (auto [result, part] : llvm::zip(op->getResults(), piece->getResults()))
       part.setType(rows->added ? getTensor(result).clone(b.getF32Type())
-                               : TileOp::getPiece(result.getType(), count));
+                               : shape.getPiece(result.getType(), isRemainder));
     ofCut.map(op->getResults(), piece->getResults());
   }
   auto find = [&](Value value) { return ofCut.lookup(value); };

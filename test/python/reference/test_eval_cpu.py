@@ -166,6 +166,45 @@ func.func @f(%x: tensor<8x6xf32>, %w: tensor<5xf32>)
     np.testing.assert_array_equal(found["result4"], np.tile(np.float32([1, 2]), 4))
 
 
+def test_a_tile_with_a_remainder(tmp_path):
+    """Pieces of rows, a copied constant, and sums, of 11 rows in three pieces of 3 and one of 2."""
+    module = """
+func.func @f(%x: tensor<11x4xf32>, %y: tensor<22xf32>)
+    -> (tensor<11x4xf32>, tensor<11xf32>, tensor<22xf32>, tensor<4x4xf32>) {
+  %r:4 = binade.tile 3 of 3 remainder 2 slices 2 joins 3 (%x, %y) {
+  ^bb0(%piece: tensor<3x4xf32>, %other: tensor<6xf32>):
+    %n = binade.neg %piece : (tensor<3x4xf32>) -> tensor<3x4xf32>
+    %c = binade.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+    %s = binade.matmul %piece, %piece {transpose_lhs}
+      : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>
+    binade.yield %n, %c, %other, %s
+      : tensor<3x4xf32>, tensor<3xf32>, tensor<6xf32>, tensor<4x4xf32>
+  } remainder {
+  ^bb0(%piece: tensor<2x4xf32>, %other: tensor<4xf32>):
+    %n = binade.neg %piece : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %c = binade.constant dense<[7.0, 8.0]> : tensor<2xf32>
+    %s = binade.matmul %piece, %piece {transpose_lhs}
+      : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    binade.yield %n, %c, %other, %s
+      : tensor<2x4xf32>, tensor<2xf32>, tensor<4xf32>, tensor<4x4xf32>
+  } : (tensor<11x4xf32>, tensor<22xf32>)
+    -> (tensor<11x4xf32>, tensor<11xf32>, tensor<22xf32>, tensor<4x4xf32>)
+  return %r#0, %r#1, %r#2, %r#3
+    : tensor<11x4xf32>, tensor<11xf32>, tensor<22xf32>, tensor<4x4xf32>
+}
+"""
+    # Small integers: the products and their sum are exact.
+    x, y = np.float32(np.arange(44).reshape(11, 4) % 7 - 3), normal(22)
+    out = tmp_path / "out.safetensors"
+    process = check(module, {"arg0": x, "arg1": y}, tmp_path, "--out", out)
+    assert process.returncode == 0, process.stdout + process.stderr
+    found = safetensors.load(out)
+    np.testing.assert_array_equal(found["result0"], -x)
+    np.testing.assert_array_equal(found["result1"], [1, 2, 3] * 3 + [7, 8])
+    np.testing.assert_array_equal(found["result2"], y)
+    np.testing.assert_array_equal(found["result3"], x.T @ x)
+
+
 # Producers of the saved value: an elementwise op, whose kernel includes the cast of the
 # save, and a library call, which cannot include it.
 @pytest.mark.parametrize(

@@ -53,6 +53,10 @@ def Binade_TileOp : Binade_Op<"tile", [
     first `joins` results along their first axis. The other yielded values are added up, in
     f32 and from the first iteration to the last.
 
+    If the axis has more elements than these pieces, a second region computes the remainder in
+    the same way: of each `count * size + remainder` elements of an axis, a piece has `size`, and
+    the last one `remainder`.
+
     Values inside the body exist for one piece only. So a matrix of attention scores or of
     logits never exists as a whole.
 
@@ -64,6 +68,7 @@ def Binade_TileOp : Binade_Op<"tile", [
     - (C3) It yields values of the types of the pieces of joined results, and of the other
       results.
     - (C4) Results that are added up are f32.
+    - (C5) `remainder` is less than `size`, and there is a second region if it is not 0.
 
     Example: the rows of `%x` times `%w`, and the sums over their columns.
 
@@ -81,22 +86,54 @@ def Binade_TileOp : Binade_Op<"tile", [
       return %y, %sum : tensor<64x8xf32>, tensor<8xf32>
     }
     ```
+
+    Example: the same sums of 64 rows, in three pieces of 20 rows and one of 4.
+
+    ```mlir
+    func.func @step(%x: tensor<64x8xf32>) -> tensor<64xf32> {
+      %y = binade.tile 3 of 5 remainder 1 slices 1 joins 1 (%x) {
+      ^bb0(%piece: tensor<20x8xf32>):
+        %sums = binade.reduce_sum %piece {axes = array<i64: 1>}
+            : (tensor<20x8xf32>) -> tensor<20xf32>
+        binade.yield %sums : tensor<20xf32>
+      } remainder {
+      ^bb0(%piece: tensor<4x8xf32>):
+        %sums = binade.reduce_sum %piece {axes = array<i64: 1>}
+            : (tensor<4x8xf32>) -> tensor<4xf32>
+        binade.yield %sums : tensor<4xf32>
+      } : (tensor<64x8xf32>) -> tensor<64xf32>
+      return %y : tensor<64xf32>
+    }
+    ```
   }];
   let arguments = (ins Variadic<Tensor>:$operands,
                        ConfinedAttr<I64Attr, [IntMinValue<1>]>:$count,
+                       DefaultValuedAttr<
+                           ConfinedAttr<I64Attr, [IntMinValue<1>]>, "1">:$size,
+                       DefaultValuedAttr<
+                           ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$remainder,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$slices,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$joins);
   let results = (outs Variadic<Tensor>:$results);
-  let regions = (region SizedRegion<1>:$body);
+  let regions = (region SizedRegion<1>:$body, MaxSizedRegion<1>:$remainderBody);
   let assemblyFormat = [{
-    $count `slices` $slices `joins` $joins `(` $operands `)` $body attr-dict
+    $count (`of` $size^ `remainder` $remainder)? `slices` $slices `joins` $joins
+    `(` $operands `)` $body (`remainder` $remainderBody^)? attr-dict
     `:` functional-type($operands, results)
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The type of one of `count` pieces; null if `count` does not divide the
-    /// first axis.
-    static RankedTensorType getPiece(Type type, int64_t count);
+    TileShape getShape() {
+      return {static_cast<int64_t>(getCount()), static_cast<int64_t>(getSize()),
+              static_cast<int64_t>(getRemainder())};
+    }
+    /// Returns the body, then that of the remainder, if there is a remainder.
+    SmallVector<Block *> getBodies();
+    /// Creates a tile with other results, of which `joins` are joined, and
+    /// without bodies.
+    TileOp cloneWithoutBodies(OpBuilder &b, TypeRange types, int64_t joins);
+    /// Moves the bodies of `other` into this tile, which has none.
+    void takeBodies(TileOp other);
     Operation *getYield() { return getBody().front().getTerminator(); }
   }];
 }
