@@ -4,6 +4,7 @@
 #include "Step.h"
 #include "binade/Codegen/EmitKernel.h"
 #include "binade/Codegen/Passes.h"
+#include "binade/IR/Batches.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/Pipelines/Pipelines.h"
@@ -35,9 +36,9 @@ public:
 private:
   LogicalResult launch(const std::string &symbol,
                        MutableArrayRef<std::vector<char>> memories);
-  LogicalResult launchMultiTensor(const KernelInfo &info,
-                                  MutableArrayRef<std::vector<char>> memories,
-                                  int64_t elements);
+  LogicalResult launchWithTable(const KernelInfo &info,
+                                MutableArrayRef<std::vector<char>> memories,
+                                int64_t extent);
   gpu::GPUFuncOp find(const std::string &symbol);
 
   OwningOpRef<ModuleOp> module;
@@ -88,12 +89,13 @@ SimulatedKernels::launch(const std::string &symbol,
   return simulate(kernel, shape);
 }
 
-/// Copies `memories` into one allocation and runs a multi-tensor kernel over
-/// `elements` elements of it.
+/// Copies `memories` into one allocation and runs a multi-tensor or batched
+/// kernel over `extent` elements or work items, which a table assigns to blocks
+/// of threads.
 LogicalResult
-SimulatedKernels::launchMultiTensor(const KernelInfo &info,
-                                    MutableArrayRef<std::vector<char>> memories,
-                                    int64_t elements) {
+SimulatedKernels::launchWithTable(const KernelInfo &info,
+                                  MutableArrayRef<std::vector<char>> memories,
+                                  int64_t extent) {
   constexpr size_t kAlignment = 64;
   std::vector<char> all;
   std::vector<int64_t> starts, table;
@@ -102,11 +104,11 @@ SimulatedKernels::launchMultiTensor(const KernelInfo &info,
     starts.push_back(static_cast<int64_t>(all.size()));
     llvm::append_range(all, memory);
   }
-  int64_t blocks = llvm::divideCeil(elements, info.grain);
+  int64_t blocks = llvm::divideCeil(extent, info.grain);
   for (int64_t block = 0; block < blocks; ++block) {
     llvm::append_range(table, starts);
     table.push_back(block * info.grain);
-    table.push_back(std::min((block + 1) * info.grain, elements));
+    table.push_back(std::min((block + 1) * info.grain, extent));
   }
   auto run = [&](const std::string &symbol, int64_t grid) {
     gpu::GPUFuncOp kernel = find(symbol);
@@ -156,8 +158,9 @@ SimulatedKernels::run(func::FuncOp source, ArrayRef<TensorRef> operands,
         kPoison);
   if (info.hasStatus)
     std::fill_n(memories.back().begin(), kStatusBytes, 0);
-  if (isMultiTensor) {
-    if (failed(launchMultiTensor(info, memories, elements)))
+  if (isMultiTensor || source->hasAttr(kBatchedAttr)) {
+    if (failed(launchWithTable(info, memories,
+                               isMultiTensor ? elements : info.extent)))
       return failure();
   } else if (failed(launch(info.symbol + ".items", memories)) ||
              (info.hasFinish &&
