@@ -85,6 +85,8 @@ def collect_step(row: dict, artifacts: pathlib.Path) -> list[Row]:
     found = collections.defaultdict(list)
     lines = row["profile"]["lines"]
     for cost, times in StepCosts(bundle, Chip.load(CHIP)).walk():
+        if cost.attention:
+            continue  # Its law is fitted to the shapes of results/rates.
         moved = bundle.count_bytes(cost.record)
         if cost.matmul and cost.matmul.accumulate:
             moved += cost.matmul.m * cost.matmul.n * cost.matmul.out_bytes

@@ -7,6 +7,7 @@ import functools
 import pathlib
 
 import yaml
+from attention_costs import AttentionLaw
 
 FITTED = (
     "dram_rate", "dependency", "overlap", "turnaround", "exponent", "matrix_rate",
@@ -43,6 +44,9 @@ class Chip:
     turnaround: float
     exponent: float
     matrix_rate: float
+    # Laws of cuDNN's attention and its gradients; None if it was not measured.
+    attention: AttentionLaw | None = None
+    attention_grad: AttentionLaw | None = None
 
     @staticmethod
     @functools.cache
@@ -51,4 +55,6 @@ class Chip:
         shared = {name: rates[name] for name in ("name", "multiprocessors", "start")}
         shared["dram_rate"] = rates["memory"]
         kernels = yaml.safe_load((FOLDER / f"chips/{chip}.yaml").read_text())
+        for name in {"attention", "attention_grad"} & kernels.keys():
+            kernels[name] = AttentionLaw(**kernels[name])
         return Chip(chip, **shared, **kernels)

@@ -39,6 +39,8 @@ ASSUMPTIONS = [
     "L2 hits follow from reuse distances in the block, and from the bytes that records "
     "before have accessed",
     "matmuls take what measured matmuls of similar shapes take (lib/Costs)",
+    "cuDNN computes attention, in the time of the law of its measured shapes "
+    "(benchmarks/gpu/attention_costs.py)",
     "rates were measured on an H100 or fitted to its kernels (benchmarks/gpu/chips/sm_90.yaml); "
     "of the kernels and matmuls of four steps that were measured, most are predicted within "
     "15 % and all steps within 10 %",

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import math
 
+from attention_costs import Attention, find_attention, predict_attention
 from bundles import Bundle
 from chips import Chip
 from costs import Time, predict_copy, predict_launch
@@ -16,12 +17,14 @@ from residency import Residency
 
 @dataclasses.dataclass
 class RecordCost:
-    """`cached` has a list for each of `launches`, as costs.count_traffic takes it."""
+    """`cached` has a list for each of `launches`, as costs.count_traffic takes it. `attention` is
+    set where a library computes it."""
 
     record: dict
     launches: list[Launch]
     cached: list[list[float]]
     matmul: Matmul | None = None
+    attention: Attention | None = None
     copied: float = 0  # Bytes that a copy writes; most copies write a constant.
 
 
@@ -61,6 +64,9 @@ class StepCosts:
         shares = self.residency.access(operands, iteration)
         if record["kind"] == "matmul":
             return RecordCost(record, [], [], find_matmul(self.bundle, record))
+        if "library_scratch" in record and record["kind"] == "attention":
+            if self.chip.attention:
+                return RecordCost(record, [], [], attention=find_attention(record))
         if record["kind"] not in ("launch", "attention"):
             return RecordCost(record, [], [], copied=operands[-1][1])
         name = record.get("kernel") or record["device_kernel"]
@@ -90,6 +96,10 @@ def predict_record(cost: RecordCost, chip: Chip) -> Time:
     if cost.matmul:
         seconds = predict_matmul(chip.chip, cost.matmul)
         return Time(seconds, {"matmul": seconds})
+    if cost.attention:
+        law = chip.attention_grad if cost.attention.gradients else chip.attention
+        seconds = predict_attention(cost.attention, law)
+        return Time(seconds, {"attention": seconds})
     if not cost.launches:
         return predict_copy(cost.copied, chip)
     seconds, limits = 0.0, collections.Counter()
