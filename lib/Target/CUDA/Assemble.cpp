@@ -34,7 +34,7 @@ static std::string keep(StringRef path) {
   if (llvm::sys::fs::createTemporaryFile("binade", "ptx", kept) ||
       llvm::sys::fs::copy_file(path, kept))
     return "";
-  return ("\nits input is kept in " + kept).str();
+  return ("\nits input is kept in '" + kept + "'").str();
 }
 
 FailureOr<std::string> mlir::binade::assemble(StringRef ptx,

@@ -31,8 +31,10 @@ TEST(Sha256, AgreesWithTheSystemsTool) {
       text += static_cast<char>(i * 7 + 1);
     std::string path = directory / std::to_string(n);
     test::writeFile(path, text);
+    // A variable, because the path of the temporary directory may have quotes.
+    ::setenv("BINADE_TEST_FILE", path.c_str(), /*overwrite=*/1);
     std::unique_ptr<FILE, int (*)(FILE *)> tool(
-        ::popen(("sha256sum '" + path + "'").c_str(), "r"), ::pclose);
+        ::popen("sha256sum < \"$BINADE_TEST_FILE\"", "r"), ::pclose);
     char expected[65] = {};
     ASSERT_EQ(std::fread(expected, 1, 64, tool.get()), 64u);
     EXPECT_EQ(sha256(text), expected) << n;

@@ -125,7 +125,7 @@ TEST_F(GpuKernelsTest, ReportsErrorsOfTheAssembler) {
   EXPECT_THAT(message, HasSubstr("line 7: no such thing"));
   // The rejected PTX is kept in a file.
   std::smatch kept;
-  ASSERT_TRUE(std::regex_search(message, kept, std::regex("kept in (\\S+)")));
+  ASSERT_TRUE(std::regex_search(message, kept, std::regex("kept in '(.+)'")));
   std::ifstream file(kept[1].str());
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}),
               HasSubstr(".visible .entry"));
