@@ -30,6 +30,34 @@ func.func @step(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>, %c: tensor<64x32xf
 
 // -----
 
+// A launch is not executed together with one whose result it reads, directly or through a
+// view. The second launches of both chains are.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@[[K:.*]], @[[K]]](%arg0, %arg1)
+// CHECK-NEXT:    %[[V:.*]] = binade.reshape %[[A]]#1
+// CHECK-NEXT:    %[[W:.*]] = binade.reshape %[[V]]
+// CHECK-NEXT:    %[[B:.*]]:2 = binade.launch [@[[K]], @[[K]]](%[[A]]#0, %[[W]])
+// CHECK-NEXT:    return %[[B]]#0, %[[B]]#1
+
+// CPU-LABEL: func.func @step
+func.func private @k(%x: tensor<8x64xf32>) -> tensor<8x64xf32>
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %y = binade.softmax %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %y : tensor<8x64xf32>
+}
+func.func @step(%x: tensor<8x64xf32>, %z: tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xf32>) {
+  %0 = binade.launch [@k](%x) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = binade.launch [@k](%0) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %2 = binade.launch [@k](%z) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %3 = binade.reshape %2 : (tensor<8x64xf32>) -> tensor<512xf32>
+  %4 = binade.reshape %3 : (tensor<512xf32>) -> tensor<8x64xf32>
+  %5 = binade.launch [@k](%4) : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %1, %5 : tensor<8x64xf32>, tensor<8x64xf32>
+}
+
+// -----
+
 // A launch that depends on another one, one of another phase, and one with a workspace are
 // not merged.
 

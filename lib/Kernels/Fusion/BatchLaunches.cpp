@@ -12,6 +12,7 @@
 #include "binade/IR/Movement.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Passes.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace mlir::binade {
@@ -65,11 +66,11 @@ static bool canBatch(func::FuncOp kernel) {
 }
 
 namespace {
-/// Launches of a kernel in a block, and when they may be executed.
+/// A launch, and when it may be executed.
 struct Candidate {
   LaunchOp launch;
-  unsigned earliest; ///< After the op at this position.
-  unsigned latest;   ///< Before the op at this position.
+  unsigned earliest = 0; ///< After the op at this position.
+  unsigned latest = 0;   ///< Before the op at this position.
 };
 
 class Batcher {
@@ -104,22 +105,38 @@ public:
       launch->moveBefore(&block, block.begin());
   }
 
-  /// Batches the launches of one kernel, those that are needed first before
-  /// others.
-  void run(SmallVector<LaunchOp> launches) {
-    while (launches.size() > 1) {
-      findPositions();
-      SmallVector<Candidate> candidates = llvm::map_to_vector(
-          launches, [&](LaunchOp launch) { return findRange(launch); });
-      unsigned point = ops.size();
-      for (const Candidate &one : candidates)
-        point = std::min(point, one.latest);
-      SmallVector<LaunchOp> batch;
-      launches.clear();
-      for (const Candidate &one : candidates)
-        (one.earliest < point ? batch : launches).push_back(one.launch);
+  /// Batches the launches of one kernel, which are in the order of the block. A
+  /// batch has all launches that can be executed where the first of their
+  /// results is read.
+  void run(ArrayRef<LaunchOp> launches) {
+    findPositions();
+    std::vector<Candidate> candidates = findCandidates(launches);
+    auto indices = llvm::to_vector(llvm::seq<size_t>(candidates.size()));
+    auto sortBy = [&](unsigned Candidate::*member) {
+      SmallVector<size_t> sorted = indices;
+      llvm::stable_sort(sorted, [&](size_t x, size_t y) {
+        return candidates[x].*member < candidates[y].*member;
+      });
+      return sorted;
+    };
+    SmallVector<size_t> byEarliest = sortBy(&Candidate::earliest);
+    ArrayRef<size_t> rest = byEarliest;
+    llvm::BitVector isBatched(candidates.size());
+    for (size_t first : sortBy(&Candidate::latest)) {
+      if (isBatched.test(first))
+        continue;
+      unsigned point = candidates[first].latest;
+      SmallVector<size_t> batch;
+      for (; !rest.empty() && candidates[rest.front()].earliest < point;
+           rest = rest.drop_front()) {
+        batch.push_back(rest.front());
+        isBatched.set(rest.front());
+      }
+      llvm::sort(batch);
       if (batch.size() > 1)
-        merge(batch, ops[point]);
+        merge(llvm::map_to_vector(
+                  batch, [&](size_t one) { return candidates[one].launch; }),
+              ops[point]);
     }
   }
 
@@ -136,15 +153,29 @@ private:
     }
   }
 
-  Candidate findRange(LaunchOp launch) const {
-    Candidate found{launch, 0, static_cast<unsigned>(ops.size() - 1)};
-    for (Value operand : launch.getOperands())
-      if (Operation *producer = operand.getDefiningOp())
-        found.earliest = std::max(found.earliest, positions.lookup(producer));
-    SmallVector<Operation *> views;
-    for (Value result : launch->getResults())
-      found.latest = std::min(found.latest, findFirst(result, views));
-    return found;
+  /// Finds when each launch may be executed. If one of them reads a result of
+  /// another one, that may be executed as late as possible.
+  std::vector<Candidate> findCandidates(ArrayRef<LaunchOp> launches) const {
+    std::vector<Candidate> candidates;
+    DenseMap<Operation *, unsigned> latest;
+    for (LaunchOp launch : launches) {
+      Candidate &own = candidates.emplace_back();
+      own.launch = launch;
+      own.latest = ops.size() - 1;
+      SmallVector<Operation *> views;
+      for (Value result : launch->getResults())
+        own.latest = std::min(own.latest, findFirst(result, views));
+      latest[launch] = own.latest;
+      for (Value operand : launch.getOperands()) {
+        auto find = [&](Operation *producer) {
+          unsigned position = positions.lookup(producer);
+          return std::max(position, latest.lookup(producer));
+        };
+        own.earliest = std::max({own.earliest, find(operand.getDefiningOp()),
+                                 find(findBase(operand).getDefiningOp())});
+      }
+    }
+    return candidates;
   }
 
   /// Returns the position of the first op that reads `value`, directly or
