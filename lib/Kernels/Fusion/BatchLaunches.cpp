@@ -136,7 +136,7 @@ public:
       if (batch.size() > 1)
         merge(llvm::map_to_vector(
                   batch, [&](size_t one) { return candidates[one].launch; }),
-              ops[point]);
+              point);
     }
   }
 
@@ -193,8 +193,8 @@ private:
     return first;
   }
 
-  /// Replaces `batch` by one launch before `point`.
-  void merge(ArrayRef<LaunchOp> batch, Operation *point) {
+  /// Replaces `batch` by one launch before the op at position `point`.
+  void merge(ArrayRef<LaunchOp> batch, unsigned point) {
     SmallVector<Operation *> views;
     SmallVector<Attribute> kernels;
     SmallVector<Value> operands, results;
@@ -207,7 +207,7 @@ private:
       for (Value result : launch->getResults())
         findFirst(result, views);
     }
-    OpBuilder b(point);
+    OpBuilder b(ops[point]);
     auto all = LaunchOp::create(b, FusedLoc::get(b.getContext(), locations),
                                 TypeRange(ValueRange(results)),
                                 b.getArrayAttr(kernels), operands);
@@ -216,13 +216,13 @@ private:
       before.replaceAllUsesWith(after);
     for (LaunchOp launch : batch)
       launch.erase();
-    // A view may have been before the point.
+    // Views that were before this op follow the launch, in their order.
     llvm::sort(views, [&](Operation *x, Operation *y) {
       return positions.lookup(x) < positions.lookup(y);
     });
     Operation *last = all;
     for (Operation *view : views)
-      if (view->isBeforeInBlock(last)) {
+      if (positions.lookup(view) < point) {
         view->moveAfter(last);
         last = view;
       }
