@@ -8,6 +8,7 @@
 
 #include "ValueStatistics.h"
 #include "binade/IR/AddPorts.h"
+#include "binade/IR/PortAttributes.h"
 #include "binade/IR/Watch.h"
 #include "binade/Monitor/Passes.h"
 #include "llvm/ADT/StringExtras.h"
@@ -71,8 +72,11 @@ public:
       order(firsts[i], firsts[i + 1]);
     addResults(step, results);
     unsigned first = step.getNumResults() - results.size();
+    PortAttributes attributes(step);
     for (auto [index, every] : llvm::enumerate(periods))
-      step.setResultAttr(first + index, kEveryAttr, b.getI64IntegerAttr(every));
+      attributes.setOfResult(first + index, kEveryAttr,
+                             b.getI64IntegerAttr(every));
+    attributes.apply();
     for (const auto &[name, isBuilt] : built)
       if (!isBuilt)
         return emitError(step.getLoc(),

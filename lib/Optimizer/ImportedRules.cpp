@@ -2,6 +2,7 @@
 
 #include "ImportedRules.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/PortAttributes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,16 +24,18 @@ mlir::binade::takeImportedRules(func::FuncOp function,
   auto module = function->getParentOfType<ModuleOp>();
   llvm::SetVector<OptimizerOp> rules;
   llvm::StringMap<OptimizerOp> given;
+  PortAttributes attributes(function);
   for (const Port &port : getArguments(function, Role::Parameter)) {
     auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(port.index,
                                                              kOptimizerAttr);
-    function.removeArgAttr(port.index, kOptimizerAttr);
+    attributes.setOfArgument(port.index, kOptimizerAttr, {});
     if (auto rule =
             name ? module.lookupSymbol<OptimizerOp>(name) : OptimizerOp()) {
       given[port.name] = rule;
       rules.insert(rule);
     }
   }
+  attributes.apply();
   areUsed &= llvm::all_of(parameters, [&](const TrainedParameter &parameter) {
     return given.contains(parameter.name);
   });

@@ -3,6 +3,7 @@
 #include "ImportedRules.h"
 #include "MatchPattern.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/PortAttributes.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -34,6 +35,7 @@ struct MatchOptimizerRulesPass
       if (auto name = function.getArgAttrOfType<FlatSymbolRefAttr>(
               port.index, kOptimizerAttr))
         users[name.getAttr()].push_back(port.index);
+    PortAttributes attributes(function);
     for (auto &[name, arguments] : users) {
       auto rule = getOperation().lookupSymbol<OptimizerOp>(name);
       if (!rule)
@@ -45,9 +47,10 @@ struct MatchOptimizerRulesPass
         continue;
       auto reference = FlatSymbolRefAttr::get((*found).getSymNameAttr());
       for (unsigned index : arguments)
-        function.setArgAttr(index, kOptimizerAttr, reference);
+        attributes.setOfArgument(index, kOptimizerAttr, reference);
       eraseRule(rule);
     }
+    attributes.apply();
   }
 
   /// Returns the shipped rule that equals `rule`, added to the module; or null.

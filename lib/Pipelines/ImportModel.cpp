@@ -4,6 +4,7 @@
 #include "binade/Export/ExportTrained.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/PortAttributes.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Import/ONNX/OptimizerModel.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -34,9 +35,11 @@ static LogicalResult addOptimizer(ModuleOp module, StringRef path) {
     return function.emitError()
            << "optimizer model " << ::binade::quote(path.str())
            << " has a value that rule '" << given->rule << "' does not allow";
+  PortAttributes attributes(function);
   for (const Port &port : getArguments(function, Role::Parameter))
-    function.setArgAttr(port.index, kOptimizerAttr,
-                        FlatSymbolRefAttr::get(rule->getSymNameAttr()));
+    attributes.setOfArgument(port.index, kOptimizerAttr,
+                             FlatSymbolRefAttr::get(rule->getSymNameAttr()));
+  attributes.apply();
   return success();
 }
 

@@ -1,5 +1,6 @@
 //===- HashComputation.cpp - Hash of what a step computes -----------------===//
 
+#include "Results.h"
 #include "binade/Container/Sha256.h"
 #include "binade/IR/Interface.h"
 #include "binade/Programs/Passes.h"
@@ -49,8 +50,7 @@ struct HashComputationPass
     (*bare)->setDiscardableAttrs(DictionaryAttr::get(&getContext()));
     // Initial values do not affect what is computed from them.
     for (func::FuncOp program : getPrograms(*bare))
-      for (unsigned index = 0; index < program.getNumArguments(); ++index)
-        program.removeArgAttr(index, kInitAttr);
+      removeInitialValues(program);
     eraseDecisions(*bare);
     std::string text;
     llvm::raw_string_ostream stream(text);

@@ -2,6 +2,7 @@
 
 #include "Results.h"
 #include "binade/IR/EraseDead.h"
+#include "binade/IR/PortAttributes.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -12,15 +13,15 @@ func::FuncOp mlir::binade::copyStep(func::FuncOp step, StringRef name,
   copy.setName(name);
   step->getParentOfType<ModuleOp>().insert(std::next(step->getIterator()),
                                            copy);
-  SmallVector<DictionaryAttr> ports;
-  copy.getAllArgAttrs(ports);
-  for (DictionaryAttr &port : ports) {
-    NamedAttrList attributes(port);
-    attributes.erase(kInitAttr);
-    port = attributes.getDictionary(copy.getContext());
-  }
-  copy.setAllArgAttrs(ports);
+  removeInitialValues(copy);
   return copy;
+}
+
+void mlir::binade::removeInitialValues(func::FuncOp program) {
+  PortAttributes attributes(program);
+  for (unsigned index = 0; index < program.getNumArguments(); ++index)
+    attributes.setOfArgument(index, kInitAttr, {});
+  attributes.apply();
 }
 
 void mlir::binade::replaceResults(func::FuncOp function,

@@ -12,6 +12,9 @@ namespace mlir::binade {
 /// initial values. `mapping` maps its values to those of the copy.
 func::FuncOp copyStep(func::FuncOp step, StringRef name, IRMapping &mapping);
 
+/// Removes the initial values of all arguments.
+void removeInitialValues(func::FuncOp program);
+
 /// Returns the step for a pass over several batches; null if there is nothing
 /// to do. Emits an error if `batches` is less than 1.
 FailureOr<func::FuncOp> findStepToAccumulate(ModuleOp module, int64_t batches);

@@ -3,6 +3,7 @@
 #include "PairByValue.h"
 #include "RandomPoint.h"
 #include "binade/Autodiff/Differentiate.h"
+#include "binade/IR/PortAttributes.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -27,8 +28,10 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
   ScopedDiagnosticHandler silent(function.getContext(),
                                  [](Diagnostic &) { return success(); });
   auto role = RoleAttr::get(function.getContext(), Role::Parameter);
+  PortAttributes attributes(copy);
   for (BlockArgument argument : arguments)
-    copy.setArgAttr(argument.getArgNumber(), kRoleAttr, role);
+    attributes.setOfArgument(argument.getArgNumber(), kRoleAttr, role);
+  attributes.apply();
   unsigned before = copy.getNumResults();
   if (failed(differentiate(copy, loss)))
     return {Pairs::Unknown, {}};

@@ -5,6 +5,7 @@
 #include "binade/IR/EraseDead.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/PortAttributes.h"
 #include "binade/Raising/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -76,10 +77,11 @@ public:
     for (const Port &port : getResults(copy, Role::Gradient))
       given.emplace_back(port.name, port.index);
     // Derived gradients get the names, so remove them from the given ones.
+    PortAttributes attributes(copy);
     for (auto &[name, index] : given)
       for (StringRef attribute : {kRoleAttr, kNameAttr})
-        copy.removeResultAttr(index,
-                              StringAttr::get(copy.getContext(), attribute));
+        attributes.setOfResult(index, attribute, {});
+    attributes.apply();
     if (!loss || failed(differentiate(copy, loss->index)))
       return "its loss cannot be differentiated";
     for (double range : kRanges)

@@ -8,6 +8,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/EraseDead.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/PortAttributes.h"
 #include "binade/Raising/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -128,9 +129,11 @@ private:
     move(Role::Parameter, parameters, dropped);
     move(Role::Buffer, buffers, dropped);
     (void)function.eraseArguments(dropped);
+    PortAttributes attributes(function);
     for (auto [index, rule] : llvm::enumerate(given))
-      function.setArgAttr(index, kOptimizerAttr,
-                          FlatSymbolRefAttr::get(rule.getSymNameAttr()));
+      attributes.setOfArgument(index, kOptimizerAttr,
+                               FlatSymbolRefAttr::get(rule.getSymNameAttr()));
+    attributes.apply();
   }
 
   void move(Role role, ArrayRef<BlockArgument> arguments,

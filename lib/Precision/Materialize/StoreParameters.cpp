@@ -3,6 +3,7 @@
 #include "StoreParameters.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/PortAttributes.h"
 #include <cmath>
 
 using namespace mlir;
@@ -151,7 +152,8 @@ private:
 
   /// Changes the argument of each quantized state of `op` to its quantized
   /// elements, and appends arguments for scales.
-  void addParts(OptimizerUpdateOp op, SmallVectorImpl<NewArgument> &arguments) {
+  void addParts(OptimizerUpdateOp op, SmallVectorImpl<NewArgument> &arguments,
+                PortAttributes &attributes) {
     StorageAttr storage = op.getStorageAttr();
     for (const KeptState &state : op.getKeptStates()) {
       if (!needsParts(op, state))
@@ -171,7 +173,7 @@ private:
           continue;
         }
         argument.setType(partType);
-        step.setArgAttr(number, kInitAttr, init);
+        attributes.setOfArgument(number, kInitAttr, init);
       }
     }
   }
@@ -181,8 +183,9 @@ private:
   void addCompanions() {
     SmallVector<NewArgument> arguments;
     SmallVector<OptimizerUpdateOp> owners;
+    PortAttributes attributes(step);
     for (OptimizerUpdateOp op : updates) {
-      addParts(op, arguments);
+      addParts(op, arguments, attributes);
       owners.resize(arguments.size(), op);
       StorageAttr storage = op.getStorageAttr();
       Master master = storage.getMaster();
@@ -197,6 +200,7 @@ private:
                               master)});
       owners.push_back(op);
     }
+    attributes.apply();
     SmallVector<Value> values = addArguments(step, Role::State, arguments);
     for (auto [op, argument, value] : llvm::zip(owners, arguments, values))
       added[op].push_back({argument.name, value});

@@ -12,6 +12,7 @@ PHASES = {
     "export": ["binade-translate", "--export-onnx", "gradient.mlir", "-o", "grads.onnx"],
     "recover": ["binade-translate", "--import-onnx", "grads.onnx", "-o", "again.mlir"],
     "compile": ["binade", "compile", "big.onnx", "--policy", "fp16-amp", "--to", "materialize", "-o", "step.mlir"],
+    "compile a step for a GPU": ["binade", "compile", "big.onnx", "--policy", "coat", "--optimizer", "adamw", "--target", "cuda:sm_90", "--to", "kernels", "-o", "kernels.mlir"],
     "convert": ["binade", "convert", "big.onnx", "--policy", "fp16-amp", "-o", "narrow.onnx"],
     "convert a gradient": ["binade", "convert", "grads.onnx", "--policy", "fp16-amp", "-o", "narrow.onnx"],
     "convert to FP8": ["binade", "convert", "big.onnx", "--policy", "fp8-current", "-o", "narrow.onnx"],
