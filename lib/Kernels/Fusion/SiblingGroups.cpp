@@ -2,7 +2,7 @@
 
 #include "SiblingGroups.h"
 #include "binade/IR/Movement.h"
-#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -35,6 +35,12 @@ SiblingGroups::Loads SiblingGroups::findLoads(const FusionGroup &group) const {
   return loads;
 }
 
+unsigned SiblingGroups::findCurrent(unsigned group) const {
+  while (current[group] != group)
+    group = current[group];
+  return group;
+}
+
 bool SiblingGroups::isWorthwhile(unsigned x, unsigned y) const {
   auto count = [](auto &&values) {
     int64_t bytes = 0;
@@ -48,17 +54,20 @@ bool SiblingGroups::isWorthwhile(unsigned x, unsigned y) const {
 }
 
 bool SiblingGroups::dependsOn(unsigned reader, unsigned group) const {
-  llvm::BitVector seen(groups.size());
+  Operation *begin = groups[group].ops.front();
+  llvm::DenseSet<unsigned> seen;
   SmallVector<unsigned> pending = {reader};
   while (!pending.empty())
     for (unsigned input : inputs[pending.pop_back_val()]) {
-      input = current[input];
+      input = findCurrent(input);
       if (input == group)
         return true;
-      if (!seen.test(input)) {
-        seen.set(input);
+      // Groups that end before `group` begins do not depend on it.
+      if (!groups[input].ops.empty() &&
+          groups[input].ops.back()->isBeforeInBlock(begin))
+        continue;
+      if (seen.insert(input).second)
         pending.push_back(input);
-      }
     }
   return false;
 }
@@ -94,8 +103,8 @@ void SiblingGroups::mergeAll(CanJoin canJoin, Merge merge) {
     for (Value value : values)
       readers[value].push_back(index);
   auto tryMerge = [&](unsigned x, unsigned y) {
-    x = current[x];
-    y = current[y];
+    x = findCurrent(x);
+    y = findCurrent(y);
     if (x == y || !canJoin(groups[x], groups[y]) || !isWorthwhile(x, y))
       return;
     if (!groups[x].ops.back()->isBeforeInBlock(groups[y].ops.back()))
@@ -103,9 +112,7 @@ void SiblingGroups::mergeAll(CanJoin canJoin, Merge merge) {
     if (!areClose(x, y) || dependsOn(x, y) || dependsOn(y, x))
       return;
     merge(y, x);
-    for (unsigned &group : current)
-      if (group == y)
-        group = x;
+    current[y] = x;
     inputs[x].insert_range(inputs[y]);
     loads[x].insert_range(loads[y]);
   };

@@ -29,13 +29,14 @@ private:
   using Loads = llvm::SmallSetVector<Value, 4>;
 
   Loads findLoads(const FusionGroup &group) const;
+  unsigned findCurrent(unsigned group) const;
   bool isWorthwhile(unsigned x, unsigned y) const;
   bool dependsOn(unsigned reader, unsigned group) const;
   bool areClose(unsigned early, unsigned late) const;
 
   ArrayRef<FusionGroup> groups;
   std::vector<llvm::SmallSetVector<unsigned, 4>> inputs;
-  std::vector<unsigned> current; ///< The group that a group was merged into.
+  std::vector<unsigned> current; ///< What a group was merged into, or itself.
   std::vector<Loads> loads;
 };
 
