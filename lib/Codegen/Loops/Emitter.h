@@ -145,7 +145,13 @@ public:
 
   /// Emits a loop over the work items of `extent` between the two index
   /// arguments. On a GPU, emits `body` for the work item of the thread's team.
-  void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body);
+  /// If there are fewer items than teams, the other teams skip `body`, or, if
+  /// threads exchange values there, execute it for the last item without
+  /// storing anything.
+  void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body,
+                bool exchangesValues = true);
+  /// Whether some teams execute the body for an item of another team.
+  bool repeatsItems() const { return hasItem != nullptr; }
   /// Emits a loop over all of `extent`. On a GPU, emits `body` for the work
   /// item of the thread's team.
   void forAll(int64_t extent, llvm::function_ref<void(const Offset &)> body);

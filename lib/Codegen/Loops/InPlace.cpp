@@ -10,12 +10,15 @@ static constexpr StringLiteral kNoAliasAttr = "llvm.noalias";
 
 /// Whether every element is read before it is written, and by the same work
 /// item. On a GPU this excludes values with one element per row, which all
-/// threads of the row read in no particular order.
+/// threads of the row read in no particular order, and values that several
+/// teams of threads read because there are fewer items than teams.
 static bool mayOverwrite(ArrayRef<Access> loads, ArrayRef<Access> stores,
-                         bool isOnGpu) {
+                         const Emitter &emitter) {
   if (stores.size() != 1 || stores.front().place == Access::Place::Other)
     return false;
-  if (isOnGpu && stores.front().place == Access::Place::Row && !loads.empty())
+  bool isOfRow = stores.front().place == Access::Place::Row;
+  if (emitter.isOnGpu() && !loads.empty() &&
+      (isOfRow || emitter.repeatsItems()))
     return false;
   return llvm::all_of(loads, [&](Access load) {
     return load.place == stores.front().place &&
@@ -38,8 +41,7 @@ void mlir::binade::setInPlace(Emitter &emitter, KernelInfo &info,
       if (!sameType || readLate ||
           (!emitter.isAllowedInPlace(operand, result) &&
            !mayOverwrite(emitter.getLoads().lookup(operand),
-                         emitter.getStores().lookup(result),
-                         emitter.isOnGpu())))
+                         emitter.getStores().lookup(result), emitter)))
         continue;
       may.push_back(operand);
       shared.insert(operand);

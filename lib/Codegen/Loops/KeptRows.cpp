@@ -22,6 +22,7 @@ public:
     KernelInfo info;
     info.symbol = source.symbol;
     info.extent = loops.getKept();
+    setBatchGrain(info, plan.shape);
     info.hasStatus = source.hasIndices();
     info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
     emitter.emplace(

@@ -37,15 +37,16 @@ public:
     int64_t perItem = isLong ? blockSize : loops.getReduced();
     info.grain =
         std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, perItem));
-    if (plan.shape && plan.shape->isBatched)
-      info.grain = plan.shape->countItems();
+    setBatchGrain(info, plan.shape);
     info.hasStatus = source.hasIndices();
     info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
 
     emitter.emplace(
         source.function, source.formulas, source.into, source.symbol + ".items",
         TypeRange(source.getBuffers(info.workspaceBytes)), 2, plan.shape);
-    emitter->forItems(info.extent, [&](const Offset &item) { emitItem(item); });
+    emitter->forItems(
+        info.extent, [&](const Offset &item) { emitItem(item); },
+        /*exchangesValues=*/plan.hasReductions);
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
       return failure();

@@ -89,6 +89,14 @@ FailureOr<KernelInfo> emitScalars(const KernelSource &source);
 /// Multi-tensor kernels, which process any number of elements.
 FailureOr<KernelInfo> emitMultiTensor(const KernelSource &source);
 
+/// Sets the number of work items of a block, where `shape` is that of a batched
+/// kernel: its table has a row for each block.
+inline void setBatchGrain(KernelInfo &info,
+                          const std::optional<GpuShape> &shape) {
+  if (shape && shape->isBatched)
+    info.grain = shape->countItems();
+}
+
 /// Sets which results may overwrite which operands, and marks all other buffers
 /// as not aliasing. `finish` is the emitter of `<symbol>.finish`, if any.
 void setInPlace(Emitter &emitter, KernelInfo &info,

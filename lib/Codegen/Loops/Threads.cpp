@@ -162,7 +162,8 @@ Value Emitter::allocateForTeam(int64_t count, Type storage) {
 }
 
 void Emitter::forItems(int64_t extent,
-                       llvm::function_ref<void(const Offset &)> body) {
+                       llvm::function_ref<void(const Offset &)> body,
+                       bool exchangesValues) {
   if (!shape) {
     loop(argument(0), argument(1), 1, {}, [&](Value item, ValueRange) {
       body(space.counter(item, extent, depth()));
@@ -185,6 +186,14 @@ void Emitter::forItems(int64_t extent,
   if (extent % teams != 0) {
     hasItem = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, item,
                                     index(extent));
+    if (!exchangesValues) {
+      Value condition = std::exchange(hasItem, Value());
+      conditional(condition, {}, [&] {
+        body(space.counter(item, extent, depth()));
+        return SmallVector<Value>();
+      });
+      return;
+    }
     item = arith::MinUIOp::create(b, item, index(extent - 1));
   }
   body(space.counter(item, extent, depth()));
