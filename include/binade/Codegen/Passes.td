@@ -70,8 +70,8 @@ def EmitGpuKernelsPass : Pass<"binade-emit-gpu-kernels", "::mlir::ModuleOp"> {
 
     The programs, whose launches are in the plan, and the optimizer rules are erased.
 
-    Example: a team of 16 threads computes 4 elements per thread; other teams of the block
-    compute the same elements and store nothing.
+    Example: a team of 16 threads computes 4 elements per thread; the other teams of the
+    block have nothing to compute.
 
     ```mlir
     // Before
@@ -100,20 +100,12 @@ def EmitGpuKernelsPass : Pass<"binade-emit-gpu-kernels", "::mlir::ModuleOp"> {
         %3 = arith.addi %2, %0 : index
         %c1 = arith.constant 1 : index
         %4 = arith.cmpi ult, %3, %c1 : index
-        %c0 = arith.constant 0 : index
-        %5 = arith.minui %3, %c0 : index
-        %c0_2 = arith.constant 0 : index
-        %c64 = arith.constant 64 : index
-        %c4 = arith.constant 4 : index
-        %6 = arith.muli %1, %c4 : index
-        %7 = arith.addi %c0_2, %6 : index
-        %c64_3 = arith.constant 64 : index
-        scf.for %i = %7 to %c64 step %c64_3 {
-          %8 = vector.load %x[%i] {alignment = 16} : memref<64xf32>, vector<4xf32>
-          %9 = arith.addf %8, %8 : vector<4xf32>
-          scf.if %4 {
-            vector.store %9, %y[%i] {alignment = 16} : memref<64xf32>, vector<4xf32>
-          }
+        scf.if %4 {
+          %c4 = arith.constant 4 : index
+          %5 = arith.muli %1, %c4 : index
+          %6 = vector.load %x[%5] {alignment = 16} : memref<64xf32>, vector<4xf32>
+          %7 = arith.addf %6, %6 : vector<4xf32>
+          vector.store %7, %y[%5] {alignment = 16} : memref<64xf32>, vector<4xf32>
         }
         gpu.return
       }
