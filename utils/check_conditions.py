@@ -104,7 +104,7 @@ def make_conditions(build: pathlib.Path, scratch: pathlib.Path) -> list[Conditio
     """All conditions; files of theirs are in `scratch`."""
     first = min(os.sched_getaffinity(0))
     root, out = shlex.quote(str(ROOT)), shlex.quote(str(build))
-    odd = scratch / "with blanks, ä and 'quotes'"
+    odd = scratch / "with blanks ä and 'quotes'"
     odd.mkdir()
     small = scratch / "small"
     small.mkdir()
@@ -260,6 +260,7 @@ def main() -> int:
     words += [word for kind in options.kind for word in ("--only", kind)]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(prefix="binade-conditions-") as scratch:
+        pathlib.Path(scratch).chmod(0o755)  # Some tests run as another user.
         conditions = make_conditions(build, pathlib.Path(scratch))
         names = {condition.name for condition in conditions}
         wanted = {name for name in options.only.split(",") if name}

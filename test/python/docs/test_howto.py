@@ -38,7 +38,7 @@ def read_block(page, language):
 def build_step(tmp_path, body, optimizer, opt=OPT):
     source = tmp_path / "forward.mlir"
     source.write_text(FORWARD.replace("BODY", body))
-    pipeline = f"--binade-optimizer-pipeline=optimizer={optimizer}"
+    pipeline = f"--binade-optimizer-pipeline=optimizer={{{optimizer}}}"
     command = [opt, source, "--binade-autodiff-pipeline", pipeline]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

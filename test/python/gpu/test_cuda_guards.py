@@ -61,7 +61,7 @@ def test_a_device_names_the_first_value_that_is_not_finite(bundles, tmp_path):
         )  # fmt: skip
         assert "2 steps in a row were skipped" in done.stderr
         notes[target] = [
-            re.sub(r" in \S+final.safetensors", "", line)
+            re.sub(r" in .+final.safetensors", "", line)
             for line in done.stderr.splitlines()
             if "note:" in line
         ]

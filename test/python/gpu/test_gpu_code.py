@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -267,7 +268,9 @@ def test_the_version_of_the_assembler_is_queried_once(monkeypatch, tmp_path):
     real, calls = find_ptxas(), tmp_path / "calls"
     program = tmp_path / "bin/ptxas"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$1" >> {calls}\nexec {real} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$1" >> {shlex.quote(str(calls))}\nexec {real} "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("BINADE_CUDA_ROOT", str(tmp_path))
     done = binade("compile", ROOT / "examples/mlp/mlp.onnx", "--policy", "bf16-amp",

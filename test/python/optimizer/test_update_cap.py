@@ -36,7 +36,7 @@ def gradient_module():
 
 
 def append(rule, settings, groups=""):
-    options = f"optimizer={rule} settings={','.join(settings)}"
+    options = f"optimizer={{{rule}}} settings={','.join(settings)}"
     if groups:
         options += f" group={groups}"
     process = subprocess.run(

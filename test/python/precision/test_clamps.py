@@ -34,7 +34,7 @@ def materialize(folder, policy, step=STEP):
     (folder / "step.mlir").write_text(step.replace("BODY", "").replace("OTHERS", ""))
     done = opt(
         folder / "step.mlir",
-        f"--binade-assign-pipeline=policy={folder / 'policy.yaml'}",
+        f"--binade-assign-pipeline=policy={{{folder / 'policy.yaml'}}}",
         "--binade-materialize-pipeline",
     )
     return done.stdout, done.stderr

@@ -163,7 +163,7 @@ def test_magnitudes_fade(half_life, backend, tmp_path):
         "- { match: { op: matmul, role: weight, layer: last }, class: allow }\n"
     )
     module = delay(
-        STEP, f"--binade-assign-precision=policy={policy}",
+        STEP, f"--binade-assign-precision=policy={{{policy}}}",
         "--binade-materialize-precision",
     )  # fmt: skip
     state = find_buffers(module)
@@ -201,13 +201,13 @@ name: p
 extends: fp8-delayed
 rules:
 - match: {{ op: matmul, role: weight }}
-  quantize: {{ activation: {tmp_path}/e4.yaml, weight: {tmp_path}/e4.yaml,
-               gradient: {tmp_path}/e5.yaml }}
+  quantize: {{ activation: "{tmp_path}/e4.yaml", weight: "{tmp_path}/e4.yaml",
+               gradient: "{tmp_path}/e5.yaml" }}
 - match: {{ op: matmul, role: weight, layer: last }}
   class: allow
 """)
     module = delay(
-        STEP, f"--binade-assign-precision=policy={policy}",
+        STEP, f"--binade-assign-precision=policy={{{policy}}}",
         "--binade-materialize-precision",
     )  # fmt: skip
     state = find_buffers(module)

@@ -64,7 +64,7 @@ def make(folder, policy, joined=False, step=STEP):
     (folder / "policy.yaml").write_text(policy)
     return opt(
         folder / "step.mlir",
-        f"--binade-assign-pipeline=policy={folder / 'policy.yaml'}",
+        f"--binade-assign-pipeline=policy={{{folder / 'policy.yaml'}}}",
         "--binade-materialize-pipeline",
     ).stdout
 

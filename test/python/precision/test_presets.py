@@ -124,7 +124,7 @@ def choose(policy, steps):
     """For the one op of each step that is not pinned: the format in which it computes, and
     the format of its first result."""
     done = subprocess.run(
-        [OPT, "-", "--split-input-file", f"--binade-assign-precision=policy={policy}",
+        [OPT, "-", "--split-input-file", f"--binade-assign-precision=policy={{{policy}}}",
          "--binade-materialize-precision"],
         input="// -----\n".join(steps), capture_output=True, text=True, check=False,
         timeout=600,

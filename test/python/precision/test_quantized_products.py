@@ -19,7 +19,7 @@ E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 
 def materialize(policy, step=STEP):
     return subprocess.run(
-        [OPT, f"--binade-assign-precision=policy={policy}",
+        [OPT, f"--binade-assign-precision=policy={{{policy}}}",
          "--binade-materialize-precision"],
         input=step, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
@@ -62,7 +62,7 @@ name: p
 extends: fp8-current
 rules:
 - match: {{ op: matmul, role: weight }}
-  quantize: {{ activation: {tmp_path}/e4.yaml, weight: {tmp_path}/e4.yaml }}
+  quantize: {{ activation: "{tmp_path}/e4.yaml", weight: "{tmp_path}/e4.yaml" }}
 """)
     v = draw(2)
     outputs = evaluate(materialize(policy), v, "--backend", backend)

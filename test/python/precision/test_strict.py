@@ -1,6 +1,7 @@
 """Formats that a target has no instructions for: compile reports what is emulated, and
 --strict rejects it."""
 
+import json
 import re
 
 import pytest
@@ -113,7 +114,7 @@ def test_formats_of_microscaling_are_emulated(chip, policy, formats, tmp_path):
         file = tmp_path / "mxfp4.yaml"
         file.write_text(FORMAT)
         policy = tmp_path / "narrow.yaml"
-        policy.write_text(POLICY.replace("FILE", str(file)))
+        policy.write_text(POLICY.replace("FILE", json.dumps(str(file))))
     target = ["--target", f"cuda:{chip}"]
     text = compile(tmp_path / "a.bnd", policy, *target)
     found = re.search(r"has no instructions for (.*): emulated", text)[1]

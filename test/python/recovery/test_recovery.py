@@ -129,7 +129,7 @@ def test_a_loss_scale_enters_the_backward_part(
     (tmp_path / "step.mlir").write_text(module)
     scaled = call(
         BUILD / "bin" / "binade-opt", tmp_path / "step.mlir",
-        f"--binade-assign-pipeline=policy={policy}", "--binade-materialize-pipeline",
+        f"--binade-assign-pipeline=policy={{{policy}}}", "--binade-materialize-pipeline",
     )  # fmt: skip
     inputs = exported.pick(graphs.SHAPES) | exported.pick("xy")
     one, other = (evaluate(tmp_path, text, inputs) for text in (module, scaled))
@@ -226,7 +226,7 @@ def test_every_policy_takes_a_graph_with_its_gradients(policy, tmp_path):
     """The loss is onnxruntime's, less what three bits of mantissa lose in FP8."""
     model, inputs, trained, loss = draw_gradients(0)
     module = lower(
-        tmp_path, model, *PIPELINES, f"--binade-assign-pipeline=policy={policy}",
+        tmp_path, model, *PIPELINES, f"--binade-assign-pipeline=policy={{{policy}}}",
         "--binade-materialize-pipeline",
     )  # fmt: skip
     for name in trained:

@@ -4,16 +4,20 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import pytest
+from support.paths import BUILD
 from support.reference import binade
 
 
 def build_shim(folder):
-    """Builds faults.c as a library for LD_PRELOAD."""
+    """Builds faults.c as a library for LD_PRELOAD, whose path must not have blanks."""
     compiler = shutil.which("cc") or shutil.which("clang")
     if not compiler:
         pytest.skip("no C compiler")
+    if " " in str(folder):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=BUILD))
     library = folder / "faults.so"
     source = pathlib.Path(__file__).with_name("faults.c")
     command = [compiler, "-shared", "-fPIC", "-O1", source, "-o", library, "-ldl"]

@@ -62,7 +62,7 @@ def list_cases(count, seed=0):
 
 
 def assign(policy):
-    return f"--binade-assign-pipeline=policy={policy}"
+    return f"--binade-assign-pipeline=policy={{{policy}}}"
 
 
 def opt(module, *passes):

@@ -56,7 +56,7 @@ class Step:
         ]
         if policy:
             flags += [
-                f"--binade-assign-pipeline=policy={policy}",
+                f"--binade-assign-pipeline=policy={{{policy}}}",
                 "--binade-materialize-pipeline",
             ]
         self.module = subprocess.run(

@@ -29,7 +29,7 @@ def reduce(folder, module, condition, *passes):
     script.chmod(0o755)
     process = subprocess.run(
         [BUILD / "bin" / "binade-reduce", source, "-o", out,
-         f"--binade-reduce-ops=test={script}"],
+         f"--binade-reduce-ops=test={{{script}}}"],
         capture_output=True, text=True, check=False, timeout=300, cwd=folder,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
