@@ -202,7 +202,7 @@ private:
              countRegisters() <= kKeptRegisters;
     };
     while (!fits()) {
-      if (shape->team >= std::min(kMaxThreads, vectors))
+      if (2 * shape->team > std::min(kMaxThreads, vectors))
         return false;
       shape->team *= 2;
     }

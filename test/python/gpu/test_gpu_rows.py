@@ -116,6 +116,36 @@ def test_a_row_that_registers_cannot_keep_is_read_twice(tmp_path):
     assert (loads == 2).all()
 
 
+def test_no_thread_reads_behind_a_row_that_needs_many_registers(tmp_path):
+    """A row of 96 vectors, of which later passes need six values: too many for 64 threads, and
+    128 threads would be more than there are vectors."""
+    columns, count = 768, 6
+    inputs = [draw((ROWS, columns), seed).astype(BF16) for seed in range(count)]
+    narrow, wide = (tensor_type((ROWS, columns), x) for x in ("bf16", "f32"))
+    body = "".join(
+        f"%w{i} = binade.cast %x{i} : ({narrow}) -> {wide}\n" for i in range(count)
+    )
+    total = "%w0"
+    for i in range(1, count):
+        body += f"%s{i} = binade.add {total}, %w{i} : ({wide}, {wide}) -> {wide}\n"
+        total = f"%s{i}"
+    body += f"""%m = binade.reduce_max {total} {{axes = array<i64: 1>}}
+        : ({wide}) -> tensor<{ROWS}xf32>
+      %all = binade.broadcast %m {{axes = array<i64: 0>}} : (tensor<{ROWS}xf32>) -> {wide}
+      """
+    for i in range(count):
+        body += f"%y{i} = binade.sub %w{i}, %all : ({wide}, {wide}) -> {wide}\n"
+    found, _ = run_rows(
+        tmp_path / "kernel.mlir", body, [(x, "bf16") for x in inputs],
+        [((ROWS, columns), "f32", F32)] * count,
+    )  # fmt: skip
+    total = inputs[0].astype(F32)
+    for x in inputs[1:]:
+        total = total + x.astype(F32)
+    for x, y in zip(inputs, found):
+        np.testing.assert_array_equal(y, x.astype(F32) - total.max(axis=1)[:, None])
+
+
 @pytest.mark.parametrize("columns", [768, 1280, 4096])
 def test_a_norm_and_its_quantizer_read_rows_once(columns, tmp_path):
     x, weight = draw((ROWS, columns)), draw((columns,), seed=4)
