@@ -8,21 +8,24 @@ import pathlib
 
 import profiles
 from cases import Case
+from goals import COLUMNS, LIVE, PLANNED, judge, list_file_goals
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 PREDICTED = RESULTS / "predicted-h100.json"
-PLANNED = 1.01  # Most that a step may take of the memory of its plan.
-LIVE = 1.02  # Most that this may be of what is there at a time.
 
 
 def kernel_row(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
-    """`moved` are useful bytes."""
-    gbs = moved / ms / 1e6
     return {
-        "part": "kernels", "name": case.name, "title": case.title, "bytes": moved,
-        "ms": round(ms, 4), "gbs": round(gbs), "share": round(gbs / copy_gbs, 3),
-        "share_goal": case.share, "peers": {},
+        "part": "kernels", "name": case.name, "title": case.title, "ms": round(ms, 4),
+        **compare_with_copy(case, moved, ms, copy_gbs), "peers": {},
     }  # fmt: skip
+
+
+def compare_with_copy(case: Case, moved: int, ms: float, copy_gbs: float) -> dict:
+    """Returns the rate at which `moved` useful bytes move, and its share of a copy's."""
+    gbs = moved / ms / 1e6
+    return {"bytes": moved, "gbs": round(gbs), "share": round(gbs / copy_gbs, 3),
+            "share_goal": case.share}  # fmt: skip
 
 
 def line(row: dict) -> str:
@@ -48,34 +51,15 @@ def share(row: dict) -> str:
     return f"{mark(text, row['share'] < goal)} (≥ {100 * goal:.0f} %)"
 
 
-def ratios(peers: dict, predicted: bool = False) -> str:
-    """Binade's over the peers'; followed by the goal, if there is one. To what a peer takes at
-    least none is missed for certain."""
+def ratios(peers: dict) -> str:
+    """Binade's over the peers'; followed by the goal, if there is one."""
     parts = []
     for peer, value in peers.items():
         text, goal = f"{value['ratio']:.3f}", value["goal"]
         if goal is not None:
-            isMissed = value["ratio"] > goal and not predicted
-            text = f"{mark(text, isMissed)} (≤ {goal:.2f})"
+            text = f"{mark(text, value['ratio'] > goal)} (≤ {goal:.2f})"
         parts.append(f"{text} {peer}")
     return "<br>".join(parts)
-
-
-def list_goals(row: dict) -> list[bool]:
-    """Which of a row's goals are reached."""
-    shares = [(row["share"], row["share_goal"])] if "share" in row else []
-    reached = [share >= goal for share, goal in shares if goal is not None]
-    for peers in (row["peers"], row.get("memory_peers", {})):
-        reached += [
-            value["ratio"] <= value["goal"]
-            for value in peers.values()
-            if value["goal"] is not None
-        ]
-    if "memory" in row:
-        reached.append(row["memory"] <= PLANNED * row["arena"])
-    if "live" in row:
-        reached.append(row["arena"] <= LIVE * row["live"])
-    return reached
 
 
 def over(row: dict, part: str, whole: str, goal: float) -> str:
@@ -92,14 +76,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 def kernels(result: dict) -> str:
     predicted = result["standing"] == "predicted"
-    peer = "peer's least" if predicted else "peer's"
-    columns = [
-        "kernel",
-        "ms",
-        "GB/s",
-        "share of a copy (goal)",
-        f"time / {peer} (goal)",
-    ]
+    columns = ["kernel", "ms", "GB/s", "share of a copy (goal)", "time / peer's (goal)"]
     if predicted:
         columns += ["instructions, of the ALU, special", "limited by"]
     rows = []
@@ -111,7 +88,7 @@ def kernels(result: dict) -> str:
             f"{row['ms']:.3f}",
             str(row["gbs"]),
             share(row),
-            ratios(row["peers"], predicted),
+            ratios(row["peers"]),
         ]
         if predicted:
             counted = row["per_element"]
@@ -163,6 +140,19 @@ def statistics(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def missing_peers(result: dict) -> str:
+    """Why peers are missing, once for each reason."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in result["rows"]:
+        for kind in ("unavailable", "memory_unavailable"):
+            for peer, value in row.get(kind, {}).items():
+                reasons.setdefault((peer, value["reason"]), []).append(row["name"])
+    return "".join(
+        f"- {peer}: {reason} ({', '.join(dict.fromkeys(names))})\n"
+        for (peer, reason), names in reasons.items()
+    )
+
+
 def parts(result: dict) -> str:
     return table(
         ["part", "result", "s"],
@@ -178,13 +168,17 @@ def render(result: dict, predicted: dict | None = None) -> str:
     if result["standing"] == "predicted":
         text += " No device was available: these numbers are **predicted**. Assumed is that\n\n"
         text += "".join(f"- {entry}\n" for entry in result["assumptions"])
-        text += "\nA share that is bold misses its goal even so.\n"
     else:
         text += f" Driver {result['driver']}, CUDA {result['cuda']}, PyTorch "
-        text += f"{result['torch'] or 'not installed'}; a copy moves "
-        text += f"{result['copy_gbs']:.0f} GB/s.\n\n{parts(result)}"
-        reached = [goal for row in result["rows"] for goal in list_goals(row)]
-        text += f"\n{sum(reached)} of {len(reached)} goals are reached; the others are bold.\n"
+        text += result["torch"] or "not installed"
+        if result["copy_gbs"]:
+            text += f"; a copy moves {result['copy_gbs']:.0f} GB/s"
+        text += f".\n\n{parts(result)}"
+    if found := list_file_goals(result):
+        goals = table(COLUMNS, [goal.list_cells() for goal in found])
+        text += f"\n## Goals\n\n{judge(found)}\n\n{goals}"
+    if missing := missing_peers(result):
+        text += f"\n## Missing peers\n\n{missing}"
     for heading, section in (
         ("Kernels", kernels), ("Statistics", statistics), ("Steps", steps),
     ):  # fmt: skip

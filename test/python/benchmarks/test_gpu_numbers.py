@@ -123,7 +123,7 @@ def test_reports_show_measurements_with_predictions():
     assert "| steps | not done after 9 s | 9 |" in page
     # Six goals: share, time of the kernel and of the step, two for the memory of the plan,
     # memory relative to the peer. Two are missed.
-    assert "4 of 6 goals are reached; the others are bold." in page
+    assert "6 goals: 4 reached, 2 missed." in page
     assert "| 91.0 % (≥ 90 %) | **0.970** (≤ 0.95) torch<br>2.000 other |" in page
     assert "| 0.99 | 0.98 | **1.011** (≤ 1.01) | 1.010 (≤ 1.02) | 7 |" in page
     assert page.index("| AdamW | 0.900 |") < page.index(
