@@ -12,6 +12,7 @@ import report
 import timing
 from artifacts import list_made, read_manifest, sizes_of
 from cases import CASES, COPY, Case, Sizes, Update, list_tensors
+from comparison import OURS, Comparison
 from rows import Rows
 from runtime import Program
 
@@ -54,57 +55,50 @@ def load(case: Case, folder: pathlib.Path, inputs: Inputs) -> Program:
     return program
 
 
-def make_peers(case: Case, inputs: Inputs, notes: list[str]) -> dict[str, timing.Call]:
-    made = {}
-    for peer in case.peers if peers.HAS_DEVICE else ():
-        try:
-            if isinstance(case, Update):
-                made[peer] = peers.UPDATES[peer](inputs.values())
-            else:
-                made[peer] = peers.quantizer(case, peer, inputs.x())
-            made[peer]()  # What fails only when it runs is left out as well.
-        except Exception as error:  # Of a package that is not Binade's: a remark.
-            made.pop(peer, None)
-            notes.append(f"{peer}: {type(error).__name__}: {str(error)[:200]}")
-            print(f"  {case.name}: no {notes[-1]}", flush=True)
-    return made
-
-
 COPY_OF_SIZE = "a copy of as many bytes"
 
 
 def measure_copy(folder: pathlib.Path, moved: int, inputs: Inputs, rows: Rows) -> float:
     """GB/s of PyTorch's copy or, where that is missing, of a kernel that negates."""
-    program = load(COPY, folder, inputs)
-    calls = {"kernel": (program.run, moved)}
-    if peers.HAS_DEVICE:
-        calls["torch"] = peers.copy(1 << 30)
-    times = timing.alternate({name: call for name, (call, _) in calls.items()}, ROUNDS)
-    speeds = {n: calls[n][1] / timing.median(t) / 1e6 for n, t in times.items()}
+    comparison, torch_moved = Comparison(COPY.name), 1 << 33
+    comparison.sides[OURS] = load(COPY, folder, inputs).run
+    comparison.add("torch", lambda: peers.copy(torch_moved // 8))
+    comparison.measure(ROUNDS)
+    sizes = {"kernel": (OURS, moved), "torch": ("torch", torch_moved)}
+    speeds = {
+        name: size / timing.median(comparison.times[side]) / 1e6
+        for name, (side, size) in sizes.items()
+        if side in comparison.times
+    }
     rows.note(copy_gbs=speeds.get("torch", speeds["kernel"]), copies_gbs=speeds)
     return rows.facts["copy_gbs"]
+
+
+def add_peer(comparison: Comparison, case: Case, peer: str, inputs: Inputs) -> None:
+    def make() -> timing.Call:
+        if isinstance(case, Update):
+            return peers.UPDATES[peer](inputs.values())
+        return peers.quantizer(case, peer, inputs.x())
+
+    comparison.add(peer, make, isSlow=not isinstance(case, Update))
 
 
 def measure(
     case: Case, folder: pathlib.Path, moved: int, inputs: Inputs, copy_gbs: float
 ) -> dict:
     """The row of a case that moves as many useful bytes."""
-    program, notes = load(case, folder, inputs), []
-    sides = {"binade": program.run, **make_peers(case, inputs, notes)}
-    if peers.HAS_DEVICE:  # As large, so that what a call costs by itself is in both.
-        sides[COPY_OF_SIZE] = peers.copy(moved // 8)[0]
-    times = timing.alternate(sides, ROUNDS)
-    ours = times["binade"]
+    program, comparison = load(case, folder, inputs), Comparison(case.name)
+    comparison.sides[OURS] = program.run
+    for peer in case.peers:
+        add_peer(comparison, case, peer, inputs)
+    # A copy as large, so that what a call costs by itself is in both.
+    comparison.add(COPY_OF_SIZE, lambda: peers.copy(moved // 8))
+    comparison.measure(ROUNDS)
+    times = comparison.times
     if COPY_OF_SIZE in times:
         copy_gbs = moved / timing.median(times[COPY_OF_SIZE]) / 1e6
-    row = report.kernel_row(case, moved, timing.median(ours), copy_gbs)
-    for peer in sides:
-        if peer not in ("binade", COPY_OF_SIZE):
-            row["peers"][peer] = {
-                **timing.ratio(ours, times[peer]), "goal": case.peers[peer],
-                "ms": round(timing.median(times[peer]), 4),
-            }  # fmt: skip
-    return row | ({"notes": notes} if notes else {})
+    row = report.kernel_row(case, moved, timing.median(times[OURS]), copy_gbs)
+    return row | comparison.describe(case.peers)
 
 
 def main(folder: pathlib.Path, out: pathlib.Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from cases import (
@@ -26,7 +28,15 @@ except ImportError:
     HAS_DEVICE = False
 
 Call = Callable[[], object]
+DEVICE = "cuda"
 LARGEST = 448.0  # Of E4M3.
+
+
+@functools.cache
+def side_stream():
+    """The stream of all captures. A backward pass runs on the stream of its forward pass, so
+    both have to use it."""
+    return torch.cuda.Stream()
 
 
 def synchronized(call: Call) -> Call:
@@ -50,18 +60,26 @@ class Replay:
         torch.cuda.synchronize()
 
 
+@contextlib.contextmanager
+def on_side_stream() -> Iterator[None]:
+    """Runs PyTorch's ops on the side stream, after all others and before all others."""
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side_stream()):
+        yield
+    torch.cuda.synchronize()
+
+
 def warm_up(call: Call) -> None:
-    """Calls `call` on a side stream, as PyTorch requires before a capture."""
-    with torch.cuda.stream(torch.cuda.Stream()):
+    """Calls `call` on the side stream, as PyTorch requires before a capture."""
+    with on_side_stream():
         for _ in range(3):
             call()
-    torch.cuda.synchronize()
 
 
 def capture(call: Call):
     """Returns a CUDA graph of one call. Raises RuntimeError if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side_stream()):
         call()
     return graph
 
@@ -208,8 +226,8 @@ def quantizer(case: Quantizer, peer: str, x: np.ndarray) -> Call:
     return captured(passes)
 
 
-def copy(count: int) -> tuple[Call, int]:
-    """A copy of as many numbers in f32, and the bytes that it moves."""
+def copy(count: int) -> Call:
+    """A copy of as many elements in f32, of which each moves 8 bytes."""
     source = torch.randn(count, device="cuda")
     target = torch.empty_like(source)
-    return captured(lambda: target.copy_(source)), 8 * count
+    return captured(lambda: target.copy_(source))

@@ -15,6 +15,7 @@ from artifacts import list_made, read_manifest
 from batches import draw_batch
 from bundles import Bundle
 from cases import ROOT
+from comparison import OURS, Comparison
 from device import DeviceMemory
 from rows import Rows
 from runtime import Program
@@ -52,84 +53,121 @@ def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Calla
     return peers.synchronized(run), lambda: torch.cuda.max_memory_allocated() - before
 
 
-def add_peer(
-    sides: dict[str, Callable],
-    step: Step,
-    batch: dict[str, np.ndarray],
-    notes: list[str],
-) -> Callable | None:
-    """Adds torch.compile's step, which has run once, and gives its peak of memory. What
-    fails in PyTorch, also when it runs first, is a remark."""
-    try:
-        run, peak = make_peer(step, batch)
-        run()
-    except Exception as error:
-        notes.append(f"{COMPILED}: {type(error).__name__}: {str(error)[:200]}")
-        print(f"  {step.name}: no {notes[-1]}", flush=True)
-        return None
-    sides[COMPILED] = run
-    return peak
+class LoadedStep:
+    """A step that has run, with the memory that it takes."""
+
+    def __init__(self, step: Step, folder: pathlib.Path, random: np.random.Generator):
+        path = folder / f"{step.name}.bnd"
+        self.step, self.bundle = step, Bundle(path)
+        self.batch = draw_batch(self.bundle.plan, random)
+        memory = DeviceMemory()
+        before = memory.free()
+        self.program = Program(path)
+        for name, value in self.batch.items():
+            self.program["batch", name][...] = value
+        for _ in range(2):  # The second is captured as a graph.
+            self.program.run()
+        self.memory = before - memory.free()
+
+    def describe(self, part: str) -> dict:
+        step, bundle = self.step, self.bundle
+        return {
+            "part": part, "name": step.name, "title": step.title,
+            "arena": bundle.plan["arena_bytes"], "live": bundle.live_bytes(),
+            "memory": self.memory, "records": count_records(bundle),
+        }  # fmt: skip
+
+
+class Known:
+    """Times and memory of torch.compile by models, and of Binade's own steps by names, for
+    the steps that are compared with them; or why they are missing."""
+
+    def __init__(self):
+        self.times: dict[str, list[float]] = {}
+        self.memory: dict[str, int] = {}
+        self.missing: dict[str, str] = {}
+
+    def add(
+        self, step: Step, memory: int, comparison: Comparison, peak: Callable | None
+    ) -> None:
+        """Adds what was measured of a step and, if it ran, of its peer."""
+        times = comparison.times
+        self.times[step.name], self.memory[step.name] = times[OURS], memory
+        if COMPILED in times and peak is not None:
+            self.times[step.model], self.memory[step.model] = times[COMPILED], peak()
+        elif COMPILED in comparison.unavailable:
+            self.missing[step.model] = comparison.unavailable[COMPILED]
+
+    def compare(self, row: dict, step: Step, times: list[float]) -> None:
+        """Adds ratios to the row, and the reasons why others are missing."""
+        for kind, peers_of_kind in (("", step.peers), ("memory_", step.memory_peers)):
+            found, missing = {}, {}
+            for peer, goal in peers_of_kind.items():
+                key = step.model if peer == COMPILED else peer
+                if key not in self.times:
+                    reason = self.missing.get(
+                        key, f"{key} was not measured in this run"
+                    )
+                    missing[peer] = {"goal": goal, "reason": reason}
+                elif kind:
+                    ratio = round(row["memory"] / self.memory[key], 3)
+                    found[peer] = {
+                        "ratio": ratio,
+                        "goal": goal,
+                        "bytes": self.memory[key],
+                    }
+                else:
+                    ms = round(timing.median(self.times[key]), 3)
+                    ratio = timing.ratio(times, self.times[key])
+                    found[peer] = {**ratio, "goal": goal, "ms": ms}
+            row[f"{kind}peers"] = found
+            if missing:
+                row[f"{kind}unavailable"] = missing
 
 
 def measure(
-    step: Step, folder: pathlib.Path, known: dict, random: np.random.Generator
+    step: Step, folder: pathlib.Path, known: Known, random: np.random.Generator
 ) -> dict:
-    """The row; `known` has the times and memory of peers, and of Binade's own steps."""
-    path = folder / f"{step.name}.bnd"
-    bundle = Bundle(path)
-    batch = draw_batch(bundle.plan, random)
-    memory = DeviceMemory()
-    before = memory.free()
-    program = Program(path)
-    for name, value in batch.items():
-        program["batch", name][...] = value
-    for _ in range(2):  # The second is captured as a graph.
-        program.run()
-    row = {
-        "part": "steps", "name": step.name, "title": step.title,
-        "arena": bundle.plan["arena_bytes"], "live": bundle.live_bytes(),
-        "memory": before - memory.free(),
-        "records": count_records(bundle),
-        "peers": {}, "memory_peers": {},
-    }  # fmt: skip
-    sides, peak, notes = {"binade": program.run}, None, []
-    if peers.HAS_DEVICE and step.model not in known:
-        peak = add_peer(sides, step, batch, notes)
-    if notes:
-        row["notes"] = notes
-    times = timing.alternate(sides, ROUNDS)
-    row["ms"] = round(timing.median(times["binade"]), 3)
+    """The row; what it measures of peers, and of the step itself, is added to `known`."""
+    loaded, comparison = LoadedStep(step, folder, random), Comparison(step.name)
+    program = loaded.program
+    row = loaded.describe("steps")
+    comparison.sides[OURS] = program.run
+    peak = None
+
+    def make() -> Callable:
+        nonlocal peak
+        run, peak = make_peer(step, loaded.batch)
+        return run
+
+    if step.model not in known.times:
+        comparison.add(COMPILED, make)
+    comparison.measure(ROUNDS)
+    times = comparison.times
+    row["ms"] = round(timing.median(times[OURS]), 3)
     row["loss"] = float(program["metric", "loss"])
     if not np.isfinite(row["loss"]):
         raise RuntimeError(f"{step.name}: the loss is {row['loss']}")
-    if peak is not None:
-        known[step.model] = times[COMPILED], peak()
-    known[step.name] = times["binade"], row["memory"]
+    known.add(step, row["memory"], comparison, peak)
+    known.compare(row, step, times[OURS])
     row["profile"] = profiles.measure(program, PROFILED)
-    for kind, index in (("peers", 0), ("memory_peers", 1)):
-        for peer, goal in getattr(step, kind).items():
-            found = known.get(step.model if peer == COMPILED else peer)
-            if found is None:
-                continue
-            if index == 0:
-                row[kind][peer] = timing.ratio(times["binade"], found[0]) | {
-                    "goal": goal
-                }
-            else:
-                ratio = row["memory"] / found[1]
-                row[kind][peer] = {"ratio": round(ratio, 3), "goal": goal}
     return row
 
 
+def release() -> None:
+    """Frees what PyTorch holds of the last step."""
+    if peers.HAS_DEVICE:
+        peers.torch.compiler.reset()
+        gc.collect()
+        peers.torch.cuda.empty_cache()
+
+
 def main(folder: pathlib.Path, out: pathlib.Path) -> None:
-    tiny, rows, known = read_manifest(folder)["tiny"], Rows(out), {}
+    tiny, rows, known = read_manifest(folder)["tiny"], Rows(out), Known()
     random = np.random.default_rng(0)
     for step in list_made(list_steps(tiny), folder / "steps"):
         rows.add(measure(step, folder / "steps", known, random))
-        if peers.HAS_DEVICE:
-            peers.torch.compiler.reset()
-            gc.collect()
-            peers.torch.cuda.empty_cache()
+        release()
 
 
 if __name__ == "__main__":

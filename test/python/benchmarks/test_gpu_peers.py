@@ -16,7 +16,6 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import models  # noqa: E402
 import peers  # noqa: E402
-import whole  # noqa: E402
 from cases import CASES, TINY, Quantizer  # noqa: E402
 
 
@@ -49,6 +48,27 @@ def test_quantizers(case, tmp_path):
             np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def test_captures_and_forward_passes_share_a_stream(monkeypatch):
+    """A backward pass runs on the stream of its forward pass, and is captured there."""
+    used = []
+
+    class Used(Stream):
+        def __init__(self, stream):
+            used.append(stream)
+
+    cuda = types.SimpleNamespace(
+        Stream=object, stream=Used, synchronize=lambda: None, CUDAGraph=object,
+        graph=lambda graph, stream: Used(stream),
+    )  # fmt: skip
+    monkeypatch.setattr(peers, "torch", types.SimpleNamespace(cuda=cuda))
+    peers.side_stream.cache_clear()
+    with peers.on_side_stream():
+        pass
+    peers.captured(lambda: None)
+    peers.side_stream.cache_clear()
+    assert len(used) == 3 and len(set(used)) == 1
+
+
 def test_every_peer_of_a_case_exists():
     for case in CASES:
         for peer in case.peers:
@@ -76,9 +96,10 @@ def test_a_captured_call_keeps_its_tensors_alive(monkeypatch):
     graph.replay = replay
     cuda = types.SimpleNamespace(
         Stream=Stream, stream=lambda stream: stream, synchronize=lambda: None,
-        CUDAGraph=lambda: graph, graph=lambda graph: Stream(),
+        CUDAGraph=lambda: graph, graph=lambda graph, stream: Stream(),
     )  # fmt: skip
     monkeypatch.setattr(peers, "torch", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(peers, "side_stream", Stream)
 
     def make():
         x = np.zeros(4)  # In place of a tensor.
@@ -120,25 +141,3 @@ def test_peer_models_create_tensors_on_the_device_of_their_inputs(name, monkeypa
         scores = module(inputs["input_ids"])
         models.cross_entropy(scores, inputs["labels"]).backward()
     assert all(parameter.grad.is_meta for parameter in module.parameters())
-
-
-@pytest.mark.parametrize("fails", ["when it is made", "when it runs first", None])
-def test_a_peer_that_fails_adds_a_note(fails, monkeypatch):
-    def run():
-        if fails == "when it runs first":
-            raise RuntimeError("no such device")
-
-    def make(step, batch):
-        if fails == "when it is made":
-            raise RuntimeError("no such device")
-        return run, lambda: 7
-
-    monkeypatch.setattr(whole, "make_peer", make)
-    sides, notes = {"binade": print}, []
-    step = types.SimpleNamespace(name="gpt2-bf16")
-    peak = whole.add_peer(sides, step, {}, notes)
-    if fails is None:
-        assert peak() == 7 and list(sides) == ["binade", whole.COMPILED] and not notes
-    else:
-        assert peak is None and list(sides) == ["binade"]
-        assert notes == [f"{whole.COMPILED}: RuntimeError: no such device"]
