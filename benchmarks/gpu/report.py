@@ -140,6 +140,24 @@ def statistics(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def contractions(result: dict) -> str:
+    columns = ["row", "ms", "TFLOP/s", "share of a copy (goal)", "time / peer's (goal)",
+               "library"]  # fmt: skip
+    rows = [
+        [
+            row["title"],
+            f"{row['ms']:.3f}",
+            f"{row['tflops']:.0f}" if "tflops" in row else "",
+            share(row) if "share" in row else "",
+            ratios(row["peers"]),
+            row.get("implementation", ""),
+        ]
+        for row in result["rows"]
+        if row["part"] in ("attention", "head", "matmuls")
+    ]
+    return table(columns, rows) if rows else ""
+
+
 def missing_peers(result: dict) -> str:
     """Why peers are missing, once for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -180,7 +198,8 @@ def render(result: dict, predicted: dict | None = None) -> str:
     if missing := missing_peers(result):
         text += f"\n## Missing peers\n\n{missing}"
     for heading, section in (
-        ("Kernels", kernels), ("Statistics", statistics), ("Steps", steps),
+        ("Kernels", kernels), ("Attention, heads and FP8 matmuls", contractions),
+        ("Statistics", statistics), ("Steps", steps),
     ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"

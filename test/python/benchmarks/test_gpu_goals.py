@@ -8,6 +8,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
 import goals
 from cases import CASES
+from contraction_cases import ATTENTION, CUDNN, CUDNN_STRICT, FLASH, HEADS
 from goals import list_goals
 from steps import COMPILED, STEPS
 
@@ -20,13 +21,17 @@ REQUIRED_OF_STEPS = {
 }
 
 
-def test_goals_of_steps_and_kernels():
+def test_goals_of_steps_and_attention():
     assert {
         step.name: (step.peers, step.memory_peers) for step in STEPS
     } == REQUIRED_OF_STEPS
-    shares = {case.name: case.share for case in CASES if case.share}
+    for case in ATTENTION:
+        strict = CUDNN_STRICT if case.isBackward else CUDNN
+        assert (case.peers[FLASH], case.library_peers[strict]) == (1.0, 1.15)
+    shares = {case.name: case.share for case in [*CASES, *HEADS] if case.share}
     assert shares == {"adamw": 0.90, "e4m3": 0.85, "e4m3x": 0.75, "dyn8": 0.85, "tiger": 0.90,
-                      "row": 0.88, "group": 0.88, "delayed": 0.88, "turned": 0.88}  # fmt: skip
+                      "row": 0.88, "group": 0.88, "delayed": 0.88, "turned": 0.88,
+                      "loss": 0.85}  # fmt: skip
 
 
 def test_a_goal_shows_what_is_divided():
