@@ -5,19 +5,25 @@ from __future__ import annotations
 import collections
 import json
 import pathlib
+import statistics
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime import Program
 
 LINES = 24  # The page shows so many lines, those with the most time.
+# Of the table of records: the place in the plan's list, and in the lists of loops; the
+# milliseconds of all calls in a step; what a call moves and computes.
+COLUMNS = ["path", "label", "kind", "calls", "ms", "bytes", "flops", "implementation"]
 
 
-def measure(program: Program, steps: int) -> dict:
+def measure(program: Program, steps: int, records: list[dict] | None = None) -> dict:
     """Runs `steps` steps record by record, which takes longer than a graph. Returns the
     total milliseconds, calls, bytes, operations and share of the roofline of each kernel or
-    kind of call, separately for each size of its calls."""
+    kind of call, separately for each size of its calls; and, if the plan's `records` are
+    given, a table of them."""
     program.set_profiling(True)
     for _ in range(steps):
         program.run()
@@ -26,7 +32,50 @@ def measure(program: Program, steps: int) -> dict:
         program.write_trace(path)
         trace = json.loads(path.read_text())
     program.set_profiling(False)
-    return summarize(trace, steps)
+    profile = summarize(trace, steps)
+    if records is not None:
+        profile["records"] = {
+            "columns": COLUMNS,
+            "rows": tabulate(trace, records, steps),
+        }
+    return profile
+
+
+def list_calls(records: list[dict], path: str = "") -> Iterator[str]:
+    """Yields the path of each record that a step runs, in the order of execution."""
+    for number, record in enumerate(records):
+        if record["kind"] == "loop":
+            for _ in range(record["count"]):
+                yield from list_calls(record["body"], f"{path}{number}/")
+        else:
+            yield f"{path}{number}"
+
+
+def tabulate(trace: dict, records: list[dict], steps: int) -> list[list]:
+    """Returns a row of each record, with the median of its time in the steps. There are none
+    if the trace has other calls than the plan."""
+    calls = [
+        event
+        for event in trace["traceEvents"]
+        if event["ph"] == "X" and event["cat"] not in ("step", "loop", "transfer")
+    ]
+    paths = list(list_calls(records))
+    if len(calls) != steps * len(paths):
+        return []
+    times = collections.defaultdict(lambda: [0.0] * steps)
+    events = dict(zip(paths, calls))
+    for index, event in enumerate(calls):
+        times[paths[index % len(paths)]][index // len(paths)] += event["dur"]
+    counts = collections.Counter(paths)
+    rows = []
+    for path, event in events.items():
+        arguments = event.get("args", {})
+        rows.append(
+            [path, event["name"], event["cat"], counts[path],
+             round(statistics.median(times[path]) / 1e3, 4), arguments.get("bytes", 0),
+             arguments.get("flops", 0), arguments.get("implementation", "")]
+        )  # fmt: skip
+    return rows
 
 
 def summarize(trace: dict, steps: int) -> dict:

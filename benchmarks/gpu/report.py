@@ -158,6 +158,26 @@ def contractions(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def launches(result: dict) -> str:
+    columns = ["step", "records", "kernels", "ms", "ms of kernels", "ms between", "share",
+               "by"]  # fmt: skip
+    rows = [
+        [
+            row["title"],
+            str(row["records"]),
+            str(row.get("kernels", "")),
+            f"{row['ms']:.2f}",
+            f"{row['kernel_ms']:.2f}",
+            f"{row['gap_ms']:.2f}",
+            f"{100 * row['gap_ms'] / row['ms']:.1f} %",
+            row["source"],
+        ]
+        for row in result["rows"]
+        if row["part"] == "launches"
+    ]
+    return table(columns, rows) if rows else ""
+
+
 def missing_peers(result: dict) -> str:
     """Why peers are missing, once for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -200,6 +220,7 @@ def render(result: dict, predicted: dict | None = None) -> str:
     for heading, section in (
         ("Kernels", kernels), ("Attention, heads and FP8 matmuls", contractions),
         ("Statistics", statistics), ("Steps", steps),
+        ("Between kernels", launches),
     ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"

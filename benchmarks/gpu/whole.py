@@ -150,7 +150,8 @@ def measure(
         raise RuntimeError(f"{step.name}: the loss is {row['loss']}")
     known.add(step, row["memory"], comparison, peak)
     known.compare(row, step, times[OURS])
-    row["profile"] = profiles.measure(program, PROFILED)
+    records = loaded.bundle.plan["records"]
+    row["profile"] = profiles.measure(program, PROFILED, records)
     return row
 
 
