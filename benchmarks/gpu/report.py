@@ -178,6 +178,21 @@ def launches(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def autotune(result: dict) -> str:
+    columns = ["step", "ms", "time / peer's", "memory / peer's"]
+    rows = [
+        [
+            row["title"],
+            f"{row['ms']:.1f}",
+            ratios(row["peers"]),
+            ratios(row.get("memory_peers", {})),
+        ]
+        for row in result["rows"]
+        if row["part"] == "autotune"
+    ]
+    return table(columns, rows) if rows else ""
+
+
 def missing_peers(result: dict) -> str:
     """Why peers are missing, once for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -220,7 +235,7 @@ def render(result: dict, predicted: dict | None = None) -> str:
     for heading, section in (
         ("Kernels", kernels), ("Attention, heads and FP8 matmuls", contractions),
         ("Statistics", statistics), ("Steps", steps),
-        ("Between kernels", launches),
+        ("Steps against max-autotune", autotune), ("Between kernels", launches),
     ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"

@@ -27,8 +27,10 @@ ROUNDS = 10
 PROFILED = 3  # Steps.
 
 
-def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Callable]:
-    """A step of torch.compile, and what memory it took at most."""
+def make_peer(
+    step: Step, batch: dict[str, np.ndarray], mode: str | None = None
+) -> tuple[Callable, Callable]:
+    """A step of torch.compile in one of its modes, and what memory it took at most."""
     import models
 
     torch = peers.torch
@@ -42,9 +44,11 @@ def make_peer(step: Step, batch: dict[str, np.ndarray]) -> tuple[Callable, Calla
         with torch.autocast("cuda", torch.bfloat16):
             return models.cross_entropy(module(input_ids), labels)
 
-    compiled = torch.compile(loss, dynamic=False)
+    compiled = torch.compile(loss, dynamic=False, mode=mode)
 
     def run() -> None:
+        if mode is not None:  # The results of the last run's graph may be overwritten.
+            torch.compiler.cudagraph_mark_step_begin()
         optimizer.zero_grad(set_to_none=True)
         compiled(**inputs).backward()
         optimizer.step()

@@ -9,6 +9,7 @@ from support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
+import autotune
 import comparison
 import kernels
 import peers
@@ -147,6 +148,27 @@ def test_the_other_step_was_not_measured():
     whole.Known().compare(row, STEPS[3], [1.0])
     reason = row["unavailable"]["llama-bf16"]["reason"]
     assert reason == "llama-bf16 was not measured in this run"
+
+
+def test_autotuning_is_a_row_of_its_own(with_device, monkeypatch, tmp_path):
+    modes = []
+
+    def make(step, batch, mode):
+        modes.append(mode)
+        return fail_at(-1), lambda: 14 << 30
+
+    monkeypatch.setattr(whole, "LoadedStep", Loaded)
+    monkeypatch.setattr(whole, "make_peer", make)
+    monkeypatch.setattr(autotune, "read_manifest", lambda _: {"tiny": False})
+    monkeypatch.setattr(autotune, "list_made", lambda steps, _: steps)
+    rows = []
+    monkeypatch.setattr(autotune.Rows, "add", lambda self, row: rows.append(row))
+    autotune.main(tmp_path, tmp_path / "out.json")
+    assert modes == ["max-autotune"]
+    (row,) = rows
+    assert (row["part"], row["name"]) == ("autotune", "gpt2-bf16")
+    assert row["peers"].keys() == {"torch.compile, bf16, max-autotune"}
+    assert row["memory_peers"]["torch.compile, bf16, max-autotune"]["ratio"] == 0.5
 
 
 def test_quick_runs_leave_out_what_takes_long(with_device, monkeypatch):
