@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from cases import ROOT, TINY, Case, Sizes
+from selection import is_wanted
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -32,9 +33,6 @@ FOLDER = (
     else pathlib.Path(__file__).resolve().parent / "artifacts"
 )
 CHIP = "cuda:sm_90"
-# The parts of run.sh, and the seconds that each may take.
-PARTS = {"conversions": 40, "expansion": 20, "records": 45, "models": 60, "kernels": 135,
-         "statistics": 60, "steps": 190, "rates": 170}  # fmt: skip
 # What run.sh reads of the repository, and the license of the corpus.
 SOURCES = [
     "benchmarks/*.py", "benchmarks/gpu/*.py", "benchmarks/gpu/*.sh",
@@ -118,9 +116,32 @@ def read_manifest(folder: pathlib.Path) -> dict:
     return json.loads(path.read_text())
 
 
+def list_files(folder: pathlib.Path) -> list[str]:
+    """Returns the files of the artifacts, for the manifest, relative to `folder`."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in files)
+
+
+def find_missing(folder: pathlib.Path, manifest: dict, part: str) -> str:
+    """Returns a message about files of subfolder `part` that were made, but are not there any
+    more; empty if there are none."""
+    files = (name for name in manifest.get("files", []) if name.startswith(f"{part}/"))
+    missing = [name for name in files if not (folder / name).exists()]
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} files of the artifacts are missing, first {missing[0]}: unpack "
+        "artifacts.tar.gz again"
+    )
+
+
 def list_made(named: Iterable[Named], folder: pathlib.Path) -> list[Named]:
-    """Those of which there is a bundle: not all have to be prepared."""
-    return [one for one in named if (folder / f"{one.name}.bnd").exists()]
+    """Returns those that were prepared, and are not excluded from this run."""
+    return [
+        one
+        for one in named
+        if is_wanted(one.name) and (folder / f"{one.name}.bnd").exists()
+    ]
 
 
 def sizes_of(manifest: dict) -> Sizes:

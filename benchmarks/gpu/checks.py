@@ -15,6 +15,7 @@ import numpy as np
 from artifacts import read_manifest
 from rows import Rows
 from runtime import Program
+from selection import is_wanted
 
 STEPS = 5
 
@@ -193,7 +194,7 @@ def check_models(
 ) -> Iterator[tuple[dict, list[str]]]:
     for model in MODELS:
         isMade = (folder / f"{model.name}-cuda.bnd").exists()
-        if isMade and (model.isTiny or not tiny):
+        if isMade and is_wanted(model.name) and (model.isTiny or not tiny):
             yield check_model(model, folder, runs)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from device import retain_context
 from rows import Rows
 from runtime import Program
+from selection import is_wanted
 
 TYPES = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
@@ -136,9 +137,11 @@ def check(path: pathlib.Path) -> tuple[list[str], int]:
 def main(folder: pathlib.Path, out: pathlib.Path) -> int:
     rows, checked, wrong = Rows(out), {}, []
     retain_context()
+    paths = sorted((folder / "records").glob("*.bnd"))
+    paths = [path for path in paths if is_wanted(path.stem)]
     for by in ("own", "auto"):
         os.environ["BINADE_CONTRACTION"] = by
-        for path in sorted((folder / "records").glob("*.bnd")):
+        for path in paths:
             found, count = check(path)
             wrong += [f"{by}: {message}" for message in found]
             checked[f"{by}: {path.stem}"] = {"records": count, "wrong": len(found)}

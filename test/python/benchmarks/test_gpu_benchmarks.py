@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -10,54 +9,30 @@ import time
 import numpy as np
 import pytest
 from support.cuda_runs import SIMULATED, need_simulated_driver
+from support.gpu_benchmarks import GPU, make_runtime, measure, prepare, run_python
 from support.gpu_code import find_ptxas
-from support.paths import BUILD, ROOT
 from support.reference import safetensors
 
-GPU = ROOT / "benchmarks" / "gpu"
 KERNELS = ["adamw", "clip", "e4m3", "e4m3x", "dyn8", "tiger", "row", "group", "delayed", "turned",
            "both", "norm"]  # fmt: skip
 STEPS = ["gpt2-bf16", "gpt2-coat"]
 WATCHED = ["mlp-watched"]
-PARTS = [
-    "conversions",
-    "expansion",
-    "records",
-    "models",
-    "kernels",
-    "statistics",
-    "steps",
-]
-RECORDS = ["clip", "empty-e4m3x", "mlp-coat", "product-50x32", "product-64x32", "row"]
+ATTENTION = ["attention-gpt2", "attention-gpt2-backward", "attention-llama",
+             "attention-llama-backward", "attention-wide", "attention-wide-backward"]  # fmt: skip
+HEADS = ["loss", "head-gpt2", "head-llama"]
+MATMULS = ["fp8-32768x2304x768", "fp8-32768x3072x768", "fp8-32768x768x3072",
+           "fp8-16384x2048x2048", "fp8-16384x8192x2048", "fp8-16384x2048x8192"]  # fmt: skip
+PARTS = ["conversions", "expansion", "records", "models", "steps", "attention", "head",
+         "kernels", "matmuls", "launches", "statistics"]  # fmt: skip
+RECORDS = ["attention-llama", "clip", "empty-e4m3x", "head-gpt2", "mlp-coat", "product-50x32",
+           "product-64x32", "row"]  # fmt: skip
 EXPANDED = ["dyn8x", "e4m3x", "e5m2x", "f16x"]
-
-
-def run_python(program, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, GPU / program, *map(str, arguments)],
-        env=os.environ | {"BINADE_BUILD": str(BUILD)} | environment,
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def artifacts(tmp_path_factory):
     need_simulated_driver()
-    folder = tmp_path_factory.mktemp("gpu") / "artifacts"
-    done = run_python("prepare.py", "--tiny", "--out", folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
-def measure(artifacts, out, *arguments, library_path=SIMULATED):
-    """Runs run.sh as on a machine with a GPU. Returns the process and its JSON result."""
-    done = subprocess.run(
-        [GPU / "run.sh", "--artifacts", artifacts, "--out", out, *map(str, arguments)],
-        env=os.environ | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(library_path)},
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    written = sorted(out.glob("*.json")) if out.exists() else []
-    return done, json.loads(written[0].read_text()) if written else None
+    return prepare(tmp_path_factory.mktemp("gpu") / "artifacts")
 
 
 @pytest.mark.nightly
@@ -66,7 +41,9 @@ def test_all_parts(artifacts, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert [part["name"] for part in result["parts"]] == PARTS
     assert {part["status"] for part in result["parts"]} == {"passed"}
-    assert [row["name"] for row in result["rows"]] == [*KERNELS, *WATCHED, *STEPS]
+    assert [row["name"] for row in result["rows"]] == [
+        *STEPS, *ATTENTION, *HEADS, *KERNELS, *MATMULS, *STEPS, *WATCHED,
+    ]  # fmt: skip
     assert result["device"] == "Simulated H200" and result["copy_gbs"] > 0
     assert {"driver", "cuda", "date", "commit"} < result.keys()
     # The page says that its times are not measurements.
@@ -76,14 +53,13 @@ def test_all_parts(artifacts, tmp_path):
     for row in result["rows"]:
         assert row["ms"] > 0 and row["title"] in page.read_text()
     profiles = [row["profile"] for row in result["rows"] if "profile" in row]
-    assert len(profiles) == len(STEPS)
+    assert len(profiles) == len(STEPS) + 2  # Of heads, too.
     for profile in profiles:
         assert profile["steps"] == 3 and profile["ms"] > 0
         assert {"launch", "matmul"} <= {x["kind"] for x in profile["lines"]}
         assert all(0 <= line["ms"] <= profile["ms"] for line in profile["lines"])
-    assert page.read_text().count("in 3 steps, one record after the other") == len(
-        STEPS
-    )
+    count = page.read_text().count("in 3 steps, one record after the other")
+    assert count == len(profiles)
     assert set(result["conversions_checked"]) >= {"bf16", "f8E4M3FN-saturate"}
     assert set(result["expansion_checked"]) == set(EXPANDED)
     assert all(model["repeats"] for model in result["models_checked"].values())
@@ -116,47 +92,6 @@ def test_a_killed_run_keeps_its_results(artifacts, tmp_path):
     assert "| conversions | passed |" in path.with_suffix(".md").read_text()
 
 
-@pytest.mark.nightly
-def test_the_archive_runs_without_the_repository(artifacts, tmp_path):
-    """Unpacks it in another repository, whose commit must not be reported."""
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    subprocess.run(
-        ["tar", "-xzf", artifacts.with_name("artifacts.tar.gz"), "-C", tmp_path],
-        check=True,
-    )
-    alone = tmp_path / "artifacts"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("BINADE_")}
-    done = subprocess.run(
-        [alone / "benchmarks/gpu/run.sh", "--out", tmp_path / "out", "--time", "4",
-         "records", "kernels", "statistics", "steps"],
-        env=environment | {"PYTHON": sys.executable, "LD_LIBRARY_PATH": str(SIMULATED),
-                           "PYTHONPATH": ""},
-        capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (tmp_path / "out").glob("*.json")
-    result = json.loads(path.read_text())
-    assert {part["status"] for part in result["parts"]} == {"passed"}
-    manifest = json.loads((alone / "manifest.json").read_text())
-    assert result["commit"] == manifest["commit"] == result["artifacts"]
-
-
-def test_commit_of_an_enclosing_repository_is_not_used(tmp_path):
-    """The commit of copied files that are not in a repository is unknown."""
-    for folder in ("benchmarks", "python/binade"):
-        shutil.copytree(ROOT / folder, tmp_path / "copy" / folder,
-                        ignore=shutil.ignore_patterns("artifacts", "artifacts.tar.gz"))  # fmt: skip
-    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=b"]
-    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "other"]):
-        subprocess.run([*git, *command], check=True)
-    program = "import artifacts; print(artifacts.find_commit())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path / "copy/benchmarks/gpu",
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == "unknown"
-
-
 def test_unknown_parts_are_not_prepared(tmp_path):
     done = run_python("prepare.py", "--out", tmp_path / "out", "what")
     assert done.returncode == 2 and "no part is called what" in done.stderr
@@ -164,7 +99,7 @@ def test_unknown_parts_are_not_prepared(tmp_path):
 
 @pytest.mark.slow
 def test_a_wrong_result_of_a_record_is_reported(artifacts, tmp_path):
-    """The simulated driver flips a bit of a result: in the second execution, and in both."""
+    """The simulated driver flips a bit of the first kernel's result."""
     runtime = artifacts / "runtime/lib/libbinade_runtime.so"
     done = subprocess.run(
         [sys.executable, GPU / "records.py", artifacts, tmp_path / "records.json"],
@@ -175,9 +110,11 @@ def test_a_wrong_result_of_a_record_is_reported(artifacts, tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     facts = json.loads((tmp_path / "records.json").read_text())["facts"]
-    assert any("1 of " in message for message in facts["records_wrong"])
-    # The device starts again for each bundle, so that each has a wrong bit.
-    assert all(about["wrong"] >= 1 for about in facts["records_checked"].values())
+    (message,) = facts["records_wrong"]
+    first = f"own: {RECORDS[0]}"
+    assert message.startswith(f"{first}: ") and "1 of " in message
+    wrong = {name: about["wrong"] for name, about in facts["records_checked"].items()}
+    assert wrong.pop(first) == 1 and not any(wrong.values())
 
 
 @pytest.mark.slow
@@ -190,17 +127,65 @@ def test_other_parts_run_after_one_fails(artifacts, tmp_path):
     finally:
         bundle.write_bytes(whole)
     assert done.returncode == 1
-    assert [part["status"] for part in result["parts"]] == ["failed", "passed"]
-    assert "e4m3.bnd" in result["parts"][0]["message"]
+    parts = {part["name"]: part for part in result["parts"]}
+    assert parts["models"]["status"] == "passed"
+    assert parts["kernels"]["status"] == "failed"
+    assert "e4m3.bnd" in parts["kernels"]["message"]
     assert [row["name"] for row in result["rows"]] == KERNELS[:2]
 
 
 @pytest.mark.slow
 def test_a_part_stops_at_its_time_limit(artifacts, tmp_path):
-    done, result = measure(artifacts, tmp_path, "models", "--time", "0.001")
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.05")
     assert done.returncode == 1
     (part,) = result["parts"]
-    assert part["status"] == "stopped" and part["message"] == "not done after 0 s"
+    assert part["status"] == "stopped" and part["message"] == "not done after 2 s"
+
+
+@pytest.mark.slow
+def test_no_part_begins_after_the_time_of_all(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.0001")
+    assert done.returncode == 1
+    (part,) = result["parts"]
+    assert part["status"] == "stopped" and part["message"] == "no time was left"
+
+
+@pytest.mark.slow
+def test_parts_of_several_runs_are_in_one_file(artifacts, tmp_path):
+    for part, row in (("matmuls", MATMULS[0]), ("head", "loss")):
+        done, result = measure(artifacts, tmp_path, part, "--only", row)
+        assert done.returncode == 0, done.stderr
+    assert [part["name"] for part in result["parts"]] == ["head", "matmuls"]
+    assert [row["name"] for row in result["rows"]] == ["loss", MATMULS[0]]
+
+
+@pytest.mark.slow
+def test_quick_runs_measure_some_rows(artifacts, tmp_path):
+    done, result = measure(artifacts, tmp_path, "--quick", "--time", 4, "steps")
+    assert done.returncode == 0, done.stderr
+    assert "steps: at most 280 s" in done.stdout  # 4 times 70 s.
+    assert [row["name"] for row in result["rows"]] == STEPS
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["steps"], "has no part steps, only head: prepare it with"),
+    (["--only", "hed"], "no row is called hed in head; there are head-gpt2"),
+])  # fmt: skip
+def test_what_was_not_prepared_is_reported(arguments, message, tmp_path):
+    make_runtime(tmp_path, parts=["head"], files=["head/head-gpt2.bnd"])
+    done, result = measure(tmp_path, tmp_path / "out", *arguments)
+    assert (done.returncode, result) == (1, None)
+    assert message in done.stderr
+
+
+def test_a_missing_runtime_is_reported(tmp_path):
+    make_runtime(tmp_path, files=["runtime/bin/binade-run", "runtime/lib/other.so"])
+    done, result = measure(tmp_path, tmp_path / "out")
+    assert (done.returncode, result) == (1, None)
+    assert (
+        "1 files of the artifacts are missing, first runtime/lib/other.so"
+        in done.stderr
+    )
 
 
 @pytest.mark.slow
@@ -237,14 +222,6 @@ def test_a_wrong_conversion_is_reported(artifacts, tmp_path):
     assert result["conversions_wrong"] == ["f8E4M3FN-decode: 56 became 1.0, not 2.0"]
 
 
-def make_runtime(folder):
-    """Creates the smallest artifacts that run.py accepts."""
-    (folder / "runtime/bin").mkdir(parents=True)
-    (folder / "runtime/bin/binade-run").symlink_to(BUILD / "bin/binade-run")
-    manifest = {"tiny": True, "commit": "", "bytes": {}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-
-
 def test_without_a_device_the_run_fails(tmp_path):
     make_runtime(tmp_path)
     done, result = measure(tmp_path, tmp_path / "out", library_path="")
@@ -256,8 +233,10 @@ def test_without_a_device_the_run_fails(tmp_path):
 
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
-    (["what"], 2, "no part is called what; there are conversions, expansion, records, "
-     "models, kernels, statistics, steps"),
+    (["what"], 2, "no part is called what; there are conversions, expansion, "
+     "records, models, steps, attention, head, kernels, matmuls, launches, statistics, rates, "
+     "autotune"),
+    (["--quick", "rates"], 2, "--quick does not run part rates"),
 ])  # fmt: skip
 def test_wrong_arguments_are_reported(arguments, code, message, tmp_path):
     done, result = measure(tmp_path, tmp_path / "out", *arguments)

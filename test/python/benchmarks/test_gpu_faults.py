@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 TORCH = ROOT / "test/python/support/simulated_torch"
 FUSED, COMPILED = "torch fused AdamW", "torch.compile"
-PARTS = ["kernels", "steps"]
+PARTS = ["kernels", "steps", "launches"]
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,11 @@ def test_a_peer_that_fails_in_its_first_call_is_left_out(artifacts, tmp_path):
 
 
 def test_a_step_without_its_peer_is_measured(artifacts, tmp_path):
-    """This PyTorch cannot make a model."""
-    rows, _ = run(artifacts, tmp_path, "", "steps")
+    """This PyTorch can neither make a model nor trace kernels."""
+    rows, _ = run(artifacts, tmp_path, "", "steps", "launches")
     step = rows["steps", "gpt2-bf16"]
     assert step["ms"] > 0 and step["profile"]["records"]["rows"]
     assert step["unavailable"]["torch.compile, bf16"]["goal"] == 0.95
+    launches = rows["launches", "gpt2-bf16"]
+    assert launches["kernel_ms"] > 0
+    assert launches["notes"][0].startswith("PyTorch's profiler: AttributeError: ")
