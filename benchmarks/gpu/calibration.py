@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from chips import Chip
 from costs import predict_copy, predict_launch
 from counts import Launch, Operand, Work
+from goals import PREDICTED_KERNELS
 from matmul_costs import Matmul, predict_matmul
 from reuse import Histogram
 
@@ -131,6 +132,29 @@ class Calibration:
         return sum(
             row.calls * row.predict(chip) for row in self.rows if row.source == step
         )
+
+
+def judge(chip: Chip) -> list[dict]:
+    """Returns rows of how far the predictions of measured steps, and of their kernels, are
+    from the measurements."""
+    known, rows = read(chip.chip), []
+    for step, seconds in known.steps.items():
+        predicted = known.predict_step(step, chip)
+        rows.append(
+            {"part": "steps", "name": step, "title": f"{step}, as calibrated",
+             "ms": round(1e3 * seconds, 2), "predicted_ms": round(1e3 * predicted, 2)}
+        )  # fmt: skip
+    errors = {
+        f"{row.name} of {row.source}": row.predict(chip) / row.seconds - 1
+        for row in known.list_comparable()
+    }
+    far = {name: x for name, x in errors.items() if abs(x) > PREDICTED_KERNELS}
+    rows.append(
+        {"part": "kernels", "name": "calibration", "title": "kernels, as calibrated",
+         "within": len(errors) - len(far), "compared": len(errors),
+         "far": {name: round(x, 3) for name, x in far.items()}}
+    )  # fmt: skip
+    return rows
 
 
 def pack_launch(launch: Launch) -> dict:

@@ -158,15 +158,6 @@ BITSANDBYTES, TORCHAO = "bitsandbytes AdamW8bit", "torchao AdamWFp8"
 COMPILED = "torch.compile"
 PASSES = "torch.compile, norm, amax and cast apart"
 TWICE = "torch.compile, one layout after the other"
-# What peers move at least, by element; if not specified, what Binade does.
-PEER_BYTES = {
-    FUSED: 28,
-    UNSCALED: 48,
-    BITSANDBYTES: 16.06,
-    TORCHAO: 16.06,
-    PASSES: 9,
-    TWICE: 6.06,
-}
 
 
 def adamw(states: str) -> tuple[str, ...]:

@@ -40,10 +40,11 @@ def find_matmul(bundle: Bundle, record: dict) -> Matmul:
 
 
 class StepCosts:
-    """Walks a bundle's step. Kernels of equal names do equal work, so each is counted once."""
+    """Walks a bundle's step. Kernels of equal names do equal work, so each is counted once.
+    `has_cudnn` says whether cuDNN computes attention, where it can."""
 
-    def __init__(self, bundle: Bundle, chip: Chip):
-        self.bundle, self.chip = bundle, chip
+    def __init__(self, bundle: Bundle, chip: Chip, has_cudnn: bool = True):
+        self.bundle, self.chip, self.has_cudnn = bundle, chip, has_cudnn
         self.residency = Residency(chip.l2_bytes)
         self.counted: dict[str, list[Launch]] = {}
 
@@ -65,7 +66,7 @@ class StepCosts:
         if record["kind"] == "matmul":
             return RecordCost(record, [], [], find_matmul(self.bundle, record))
         if "library_scratch" in record and record["kind"] == "attention":
-            if self.chip.attention:
+            if self.chip.attention and self.has_cudnn:
                 return RecordCost(record, [], [], attention=find_attention(record))
         if record["kind"] not in ("launch", "attention"):
             return RecordCost(record, [], [], copied=operands[-1][1])

@@ -1,17 +1,25 @@
-"""The goals of benchmarks/gpu, and what results say about them."""
+"""The goals of benchmarks/gpu, and what predictions and measurements say about them."""
 
+import json
 import sys
 
+import pytest
 from support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks" / "gpu"))
 
+import calibration
 import goals
+import measured
+import predict
 from cases import CASES
-from contraction_cases import ATTENTION, CUDNN, CUDNN_STRICT, FLASH, HEADS
+from chips import Chip
+from contraction_cases import ATTENTION, CUDNN, CUDNN_STRICT, FLASH, HEADS, LIBRARY
 from goals import list_goals
+from measured import MeasuredPeers
 from steps import COMPILED, STEPS
 
+H100 = "NVIDIA H100 80GB HBM3"
 # What was agreed upon: the most that time and memory of a step may be of its peer's.
 REQUIRED_OF_STEPS = {
     "gpt2-bf16": ({COMPILED: 0.95}, {COMPILED: 0.60}),
@@ -34,6 +42,18 @@ def test_goals_of_steps_and_attention():
                       "loss": 0.85}  # fmt: skip
 
 
+def test_calibrated_predictions_are_goals():
+    rows = calibration.judge(Chip.load(predict.CHIP))
+    found = {goal.row: goal for row in rows for goal in list_goals(row)}
+    kernels = found["kernels, as calibrated"]
+    within, compared = map(int, kernels.quotient.split(" / "))
+    assert kernels.value == within / compared > 0.97
+    assert len(rows[-1]["far"]) == compared - within
+    for step in STEPS:
+        goal = found[f"{step.name}, as calibrated"]
+        assert (goal.low, goal.high, goal.isReached) == (0.9, 1.1, True)
+
+
 def test_a_goal_shows_what_is_divided():
     row = {"part": "steps", "name": "s", "title": "A step", "ms": 60.0, "arena": 12 << 30,
            "peers": {"torch": {"ratio": 0.857, "goal": 0.85, "ms": 70.0}},
@@ -54,3 +74,54 @@ def test_a_goal_shows_what_is_divided():
     assert goals.judge([*list_goals(row), *list_goals(kernel)]) == (
         "5 goals: 2 reached, 2 missed, 1 not known."
     )
+
+
+def test_peers_take_what_the_newest_result_says():
+    known = MeasuredPeers(H100)
+    # 112.364 ms are 1.626 of it; FlashAttention and cuDNN are in the file of rates.
+    assert known.times["steps", "gpt2-bf16", COMPILED] == pytest.approx(112.364 / 1.626)
+    memory = known.memory["steps", "gpt2-bf16", COMPILED]
+    assert memory == pytest.approx(10898898944 / 0.670)
+    assert known.times["kernels", "e4m3", "torch fused AdamW"] == 1.3473
+    assert known.times["attention", "attention-gpt2", FLASH] == 0.2519
+    backward = known.times["attention", "attention-llama-backward", CUDNN_STRICT]
+    assert backward == pytest.approx(1.3416, abs=1e-4)
+
+
+def write_results(folder, monkeypatch, **results):
+    """Writes files of results, of which the names are dates."""
+    for date, ms in results.items():
+        peers = {"torch": {"ratio": 0.5, "goal": None, "ms": ms}}
+        row = {"part": "head", "name": "h", "ms": 1.0, "peers": peers}
+        result = {"standing": "measured", "device": H100, "date": date, "rows": [row]}
+        (folder / f"{date}.json").write_text(json.dumps(result))
+    monkeypatch.setattr(measured.report, "RESULTS", folder)
+
+
+def test_later_results_count(tmp_path, monkeypatch):
+    write_results(tmp_path, monkeypatch, d1=3.0, d3=2.0, d2=4.0)
+    assert MeasuredPeers(H100).times["head", "h", "torch"] == 2.0
+    assert ("head", "h", "torch") not in MeasuredPeers("another device").times
+
+
+def test_own_steps_are_peers_only_if_predicted():
+    """A measured time of an older compiler must not be compared with a prediction."""
+    definitions = {("steps", step.name): step for step in STEPS}
+
+    def compare(*names):
+        rows = [
+            {"part": "steps", "name": name, "ms": 60.0, "arena": 1} for name in names
+        ]
+        predict.add_peers(rows, definitions)
+        return rows[-1]
+
+    row = compare("gpt2-bf16", "gpt2-coat")
+    assert row["peers"]["gpt2-bf16"] == {"ratio": 1.0, "goal": 0.85, "ms": 60.0}
+    row = compare("gpt2-coat")
+    assert "gpt2-bf16" not in row["peers"]
+    assert row["unavailable"]["gpt2-bf16"]["goal"] == 0.85
+    assert row["memory_peers"][COMPILED]["goal"] == 0.45
+
+
+def test_rows_by_libraries_end_alike():
+    assert not any(case.name.endswith(LIBRARY) for case in ATTENTION)
