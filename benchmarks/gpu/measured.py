@@ -9,6 +9,7 @@ import report
 from cases import COMPILED
 from contraction_cases import (
     ATTENTION, CHUNKED, CUDNN, CUDNN_STRICT, FLASH, FLASH_STRICT, HEADS, LIGER,
+    name_library_row,
 )  # fmt: skip
 from contraction_modules import Head
 
@@ -59,7 +60,9 @@ def list_rates() -> Iterator[tuple[str, str, dict[str, float]]]:
     rates = json.loads(RATES.read_text())["rates"]
     for case in ATTENTION:
         direction = "backward" if case.isBackward else "forward"
-        yield "attention", case.name, find_attention(rates, case.shape, direction)
+        times = find_attention(rates, case.shape, direction)
+        for name in (case.name, name_library_row(case)["name"]):
+            yield "attention", name, times
     for case in HEADS:
         if isinstance(case, Head):
             yield "head", case.name, find_head(rates, case)
