@@ -20,6 +20,9 @@ from measured import MeasuredPeers
 from steps import COMPILED, STEPS
 
 H100 = "NVIDIA H100 80GB HBM3"
+PREDICTED = json.loads(
+    (ROOT / "benchmarks/gpu/results/predicted-h100.json").read_text()
+)
 # What was agreed upon: the most that time and memory of a step may be of its peer's.
 REQUIRED_OF_STEPS = {
     "gpt2-bf16": ({COMPILED: 0.95}, {COMPILED: 0.60}),
@@ -40,6 +43,23 @@ def test_goals_of_steps_and_attention():
     assert shares == {"adamw": 0.90, "e4m3": 0.85, "e4m3x": 0.75, "dyn8": 0.85, "tiger": 0.90,
                       "row": 0.88, "group": 0.88, "delayed": 0.88, "turned": 0.88,
                       "loss": 0.85}  # fmt: skip
+
+
+def test_every_goal_is_predicted():
+    """Each goal of a definition is in the file of predictions."""
+    found = [goal for row in PREDICTED["rows"] for goal in list_goals(row)]
+    limits = {(goal.row, goal.what): goal.high for goal in found}
+    for step in STEPS:
+        for what, peers in (("time", step.peers), ("memory", step.memory_peers)):
+            for peer, limit in peers.items():
+                assert limits.get((step.title, f"{what} / {peer}")) == limit
+    for case in [*CASES, *ATTENTION, *HEADS]:
+        for peer, limit in case.peers.items():
+            assert limits.get((case.title, f"time / {peer}")) == limit
+        for peer, limit in (getattr(case, "library_peers", None) or {}).items():
+            title = f"{case.title}, by a library"
+            assert limits.get((title, f"time / {peer}")) == limit
+        assert ((case.title, "share of a copy") in limits) == (case.share is not None)
 
 
 def test_calibrated_predictions_are_goals():
@@ -86,6 +106,8 @@ def test_peers_take_what_the_newest_result_says():
     assert known.times["attention", "attention-gpt2", FLASH] == 0.2519
     backward = known.times["attention", "attention-llama-backward", CUDNN_STRICT]
     assert backward == pytest.approx(1.3416, abs=1e-4)
+    library = f"attention-llama-backward{LIBRARY}"
+    assert known.times["attention", library, CUDNN_STRICT] == backward
 
 
 def write_results(folder, monkeypatch, **results):

@@ -1,5 +1,6 @@
 """utils/check_gpu_numbers.py, and the result files of GPU benchmarks that it reads."""
 
+import itertools
 import json
 import sys
 
@@ -79,9 +80,17 @@ def test_predictions_are_complete():
     result = json.loads((GPU / "results/predicted-h100.json").read_text())
     sys.path.insert(0, str(GPU))
     from cases import CASES
+    from contraction_cases import CONTRACTIONS, LIBRARY
     from steps import STEPS
 
-    assert [row["name"] for row in result["rows"]] == [x.name for x in CASES + STEPS]
+    contractions = []
+    for case in itertools.chain(*CONTRACTIONS.values()):
+        contractions.append(case.name)
+        if case.library_peers is not None:
+            contractions.append(f"{case.name}{LIBRARY}")
+    assert [row["name"] for row in result["rows"]] == [
+        *(case.name for case in CASES), *contractions, *(step.name for step in STEPS),
+    ]  # fmt: skip
     assert result["standing"] == "predicted" and result["assumptions"]
 
 
