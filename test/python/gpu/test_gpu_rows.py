@@ -116,8 +116,8 @@ def test_a_row_that_registers_cannot_keep_is_read_twice(tmp_path):
     assert (loads == 2).all()
 
 
-def test_no_thread_reads_behind_a_row_that_needs_many_registers(tmp_path):
-    """A row of 96 vectors, of which later passes need six values: too many for 64 threads, and
+def test_no_thread_reads_past_a_row_that_needs_many_registers(tmp_path):
+    """A row of 96 vectors, of which later passes need six values: too many for 64 threads, while
     128 threads would be more than there are vectors."""
     columns, count = 768, 6
     inputs = [draw((ROWS, columns), seed).astype(BF16) for seed in range(count)]
