@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -99,7 +100,8 @@ def test_unknown_parts_are_not_prepared(tmp_path):
 
 @pytest.mark.slow
 def test_a_wrong_result_of_a_record_is_reported(artifacts, tmp_path):
-    """The simulated driver flips a bit of the first kernel's result."""
+    """The simulated driver flips a bit of the first kernel's result. That kernel belongs to
+    attention, which runs twice, because its bits must not change."""
     runtime = artifacts / "runtime/lib/libbinade_runtime.so"
     done = subprocess.run(
         [sys.executable, GPU / "records.py", artifacts, tmp_path / "records.json"],
@@ -112,7 +114,8 @@ def test_a_wrong_result_of_a_record_is_reported(artifacts, tmp_path):
     facts = json.loads((tmp_path / "records.json").read_text())["facts"]
     (message,) = facts["records_wrong"]
     first = f"own: {RECORDS[0]}"
-    assert message.startswith(f"{first}: ") and "1 of " in message
+    assert message.startswith(f"{first}: ")
+    assert message.endswith(": other bits when it runs again")
     wrong = {name: about["wrong"] for name, about in facts["records_checked"].items()}
     assert wrong.pop(first) == 1 and not any(wrong.values())
 
@@ -136,10 +139,11 @@ def test_other_parts_run_after_one_fails(artifacts, tmp_path):
 
 @pytest.mark.slow
 def test_a_part_stops_at_its_time_limit(artifacts, tmp_path):
-    done, result = measure(artifacts, tmp_path, "models", "--time", "0.05")
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.015")
     assert done.returncode == 1
     (part,) = result["parts"]
-    assert part["status"] == "stopped" and part["message"] == "not done after 2 s"
+    assert part["status"] == "stopped"
+    assert re.fullmatch(r"not done after \d+ s", part["message"])
 
 
 @pytest.mark.slow
