@@ -1,6 +1,7 @@
 """Contents of the repository: entries at its root, binary files, decision records and the
 glossary."""
 
+import collections
 import fnmatch
 import re
 
@@ -71,6 +72,15 @@ def test_unexpected_files_are_found(tmp_path):
         "notes.txt: not among the root's entries",
         f"docs/big.txt: more than {LARGEST} bytes",
         "lib/a.o: a binary file that no pattern allows",
+    ]
+
+
+def test_names_of_test_files_are_unique():
+    """pytest imports each file as a module of this name."""
+    names = [path.name for path in (ROOT / "test/python").glob("*/test_*.py")]
+    assert len(names) > 200
+    assert len(set(names)) == len(names), [
+        name for name, uses in collections.Counter(names).items() if uses > 1
     ]
 
 
