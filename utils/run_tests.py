@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the lit, GoogleTest and pytest tests of a build and prints a summary.
 
-Each runner writes its log and its JUnit report to BUILD/check/, or to --out. Failed tests are
+Each runner writes its log and its JUnit report to BUILD/check/, or to --out. The tests of a
+GoogleTest program are divided among as many processes as there are cores. Failed tests are
 printed with their output, skipped tests with the reason, and the last line is
 `N passed, N failed, N skipped`. The exit code is 1 if a test failed or no test ran.
 """
@@ -24,7 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_S = 3600  # Of one runner; a test that hangs is a failure.
 NIGHTLY_LIMIT_S = 6 * 3600
 LINES_SHOWN = 60  # Of the output of one failed test.
-MOST_WORKERS = 8  # Of pytest; each may train a model of some 100 MiB.
+MOST_WORKERS = 8  # Each may train a model of some 100 MiB.
+# Tests share the cores: an OpenMP thread that spins while it waits takes one from another.
+SHARED_CORES = {"OMP_WAIT_POLICY": "passive"}
 
 
 @dataclasses.dataclass
@@ -36,6 +39,7 @@ class Runner:
     report: pathlib.Path
     log: pathlib.Path
     empty_status: int = 0  # Exit status for "no test matched the filter".
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -64,33 +68,42 @@ def find_lit(build: pathlib.Path) -> str:
     return found.group(1) if found else "lit"
 
 
-def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
+def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[list[Runner]]:
+    """Returns groups. The runners of a group run at the same time."""
     out = args.out or build / "check"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    runners = []
+    groups: list[list[Runner]] = []
+    workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS)
 
-    def add(name: str, command: list[str], report_flag: str, **more: int) -> None:
+    def create(name: str, command: list[str], report_flag: str, **more) -> Runner:
         report = out / f"{name}.xml"
-        runners.append(
-            Runner(
-                name,
-                [*command, report_flag + str(report)],
-                report,
-                out / f"{name}.log",
-                **more,
+        command = [*command, report_flag + str(report)]
+        return Runner(name, command, report, out / f"{name}.log", **more)
+
+    def add(name: str, command: list[str], report_flag: str, **more) -> None:
+        groups.append([create(name, command, report_flag, **more)])
+
+    def add_shards(name: str, command: list[str]) -> None:
+        group = []
+        for shard in range(workers):
+            environment = {
+                "GTEST_TOTAL_SHARDS": str(workers),
+                "GTEST_SHARD_INDEX": str(shard),
+            }
+            shard_name = f"{name}-{shard}" if workers > 1 else name
+            group.append(
+                create(
+                    shard_name, command, "--gtest_output=xml:", environment=environment
+                )
             )
-        )
+        groups.append(group)
 
     if "unit" in args.only:
         without = ["*Slow*"] * args.quick + ["*Nightly*"] * (not args.nightly)
         tests = (f"*{args.filter}*" if args.filter else "*") + "-" + ":".join(without)
         for program in sorted((build / "unittests").glob("*Tests")):
-            add(
-                program.name,
-                [str(program), f"--gtest_filter={tests}"],
-                "--gtest_output=xml:",
-            )
+            add_shards(program.name, [str(program), f"--gtest_filter={tests}"])
     if "lit" in args.only:
         command = [find_lit(build), "-v", "--allow-empty-runs", str(build / "test")]
         if args.filter:
@@ -101,7 +114,6 @@ def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
     if "python" in args.only:
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
         # A file's tests share what they compiled, so they stay together.
-        workers = min(len(os.sched_getaffinity(0)), MOST_WORKERS)
         command += ["--numprocesses", str(workers), "--dist", "loadfile"]
         without = ["not slow"] * args.quick + ["not nightly"] * (not args.nightly)
         command += ["-m", " and ".join(without)]
@@ -113,7 +125,7 @@ def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[Runner]:
             "--junitxml=",
             empty_status=5,
         )
-    return runners
+    return groups
 
 
 class Progress:
@@ -141,30 +153,42 @@ class Progress:
         print(f"{clear}{self.title}  {text}  ({seconds:.1f} s)", flush=True)
 
 
-def run(
-    runner: Runner, build: pathlib.Path, progress: Progress, limit_s: int
-) -> int | None:
-    """Returns the exit status, or None when the runner took too long."""
-    environment = dict(os.environ, BINADE_BUILD=str(build))
-    deadline = time.monotonic() + limit_s
+def start(runner: Runner, build: pathlib.Path) -> subprocess.Popen:
     with runner.log.open("w") as log:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             runner.command,
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             cwd=ROOT,
-            env=environment,
+            env=os.environ
+            | SHARED_CORES
+            | {"BINADE_BUILD": str(build)}
+            | runner.environment,
         )
-        while True:
-            try:
-                return process.wait(timeout=0.2)
-            except subprocess.TimeoutExpired:
-                progress.show(last_line(runner.log))
-            if time.monotonic() > deadline:
-                process.kill()
-                process.wait()
-                return None
+
+
+def run(
+    group: list[Runner], build: pathlib.Path, progress: Progress, limit_s: int
+) -> list[int | None]:
+    """Returns the exit status of each runner, or None for one that took too long."""
+    deadline = time.monotonic() + limit_s
+    processes = [start(runner, build) for runner in group]
+    while time.monotonic() < deadline:
+        waiting = [
+            runner
+            for runner, process in zip(group, processes)
+            if process.poll() is None
+        ]
+        if not waiting:
+            break
+        progress.show(last_line(waiting[0].log))
+        time.sleep(0.2)
+    statuses = [process.poll() for process in processes]
+    for process in processes:
+        process.kill()
+        process.wait()
+    return statuses
 
 
 def last_line(log: pathlib.Path) -> str:
@@ -258,12 +282,14 @@ def main() -> int:
 
     limit_s = args.limit or (NIGHTLY_LIMIT_S if args.nightly else LIMIT_S)
     total = Outcome()
-    runners = list_runners(args, build)
-    width = max(len(runner.name) for runner in runners)
-    for number, runner in enumerate(runners, 1):
-        progress = Progress(f"[{number}/{len(runners)}] {runner.name:{width}}")
-        status = run(runner, build, progress, limit_s)
-        outcome = read_report(runner, status, limit_s)
+    groups = list_runners(args, build)
+    width = max(len(group[0].name) for group in groups)
+    for number, group in enumerate(groups, 1):
+        name = group[0].name.removesuffix("-0")
+        progress = Progress(f"[{number}/{len(groups)}] {name:{width}}")
+        outcome = Outcome()
+        for runner, status in zip(group, run(group, build, progress, limit_s)):
+            outcome.add(read_report(runner, status, limit_s))
         progress.finish(str(outcome))
         print_failures(outcome)
         total.add(outcome)
