@@ -247,16 +247,20 @@ def join(modules: list[str]) -> str:
 
 
 def check_together(tests: list, backend: str) -> None:
-    """Runs `check` on all tests whose model Binade accepts, merged into one function, so that
-    the compiler starts once. Tests that do not compile are left out."""
+    """Runs tests, merged into one function so that they share a process. Tests that do not
+    compile are left out for `cpu`. Raises an AssertionError if Binade rejects a model, or
+    if results differ from a test's."""
     modules, inputs, expected = [], {}, []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for test in tests:
             rep = BinadeBackend.prepare(test.model, backend)
             for given, outputs in test.data_sets:
-                module, values = rep.import_for(folder, given)
-                if NOT_COMPILED.search(module):
+                try:
+                    module, values = rep.import_for(folder, given)
+                except Refused as refused:
+                    raise AssertionError(f"{test.name}: {refused}") from None
+                if backend == "cpu" and NOT_COMPILED.search(module):
                     continue
                 number = len(modules)
                 inputs |= {f"{number}.{key}": value for key, value in values.items()}
