@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -18,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as xml
 
@@ -153,7 +155,8 @@ class Progress:
         print(f"{clear}{self.title}  {text}  ({seconds:.1f} s)", flush=True)
 
 
-def start(runner: Runner, build: pathlib.Path) -> subprocess.Popen:
+def start(runner: Runner, build: pathlib.Path, temporary: str) -> subprocess.Popen:
+    """Starts the tests. Those of GoogleTest write their files to `temporary`."""
     with runner.log.open("w") as log:
         return subprocess.Popen(
             runner.command,
@@ -163,7 +166,7 @@ def start(runner: Runner, build: pathlib.Path) -> subprocess.Popen:
             cwd=ROOT,
             env=os.environ
             | SHARED_CORES
-            | {"BINADE_BUILD": str(build)}
+            | {"BINADE_BUILD": str(build), "TEST_TMPDIR": temporary}
             | runner.environment,
         )
 
@@ -172,22 +175,26 @@ def run(
     group: list[Runner], build: pathlib.Path, progress: Progress, limit_s: int
 ) -> list[int | None]:
     """Returns the exit status of each runner, or None for one that took too long."""
-    deadline = time.monotonic() + limit_s
-    processes = [start(runner, build) for runner in group]
-    while time.monotonic() < deadline:
-        waiting = [
-            runner
-            for runner, process in zip(group, processes)
-            if process.poll() is None
+    with contextlib.ExitStack() as stack:
+        processes = [
+            start(runner, build, stack.enter_context(tempfile.TemporaryDirectory()))
+            for runner in group
         ]
-        if not waiting:
-            break
-        progress.show(last_line(waiting[0].log))
-        time.sleep(0.2)
-    statuses = [process.poll() for process in processes]
-    for process in processes:
-        process.kill()
-        process.wait()
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            waiting = [
+                runner
+                for runner, process in zip(group, processes)
+                if process.poll() is None
+            ]
+            if not waiting:
+                break
+            progress.show(last_line(waiting[0].log))
+            time.sleep(0.2)
+        statuses = [process.poll() for process in processes]
+        for process in processes:
+            process.kill()
+            process.wait()
     return statuses
 
 
