@@ -18,3 +18,11 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "nightly: over 2 minutes; run by ./check --nightly only"
     )
+
+
+@pytest.fixture(scope="module")
+def with_libraries():
+    """Lets oneDNN and NVIDIA's libraries compute, whatever the environment asks for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BINADE_CONTRACTION", raising=False)
+        yield

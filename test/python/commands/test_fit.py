@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from binade import export
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 MIB = 1 << 20
 WIDTH, CLASSES, CONTEXT = 64, 10, 40
 

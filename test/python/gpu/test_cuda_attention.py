@@ -10,6 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from support.cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
 from support.reference import safetensors
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 BATCH, STEPS, HEADS, GROUPS, ROWS, COLUMNS = 2, 2, 4, 2, 80, 16
 SHAPE = (BATCH, HEADS, ROWS, COLUMNS)
 LIBRARIES = f"{CUDNN}:{SIMULATED}"

@@ -20,6 +20,8 @@ from support.cuda_runs import (
 from support.reference import safetensors
 from support.shared_models import Model
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):

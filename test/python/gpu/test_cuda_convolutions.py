@@ -9,6 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 from support.cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
 from support.reference import safetensors
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 BATCH, STEPS, CLASSES = 4, 2, 5
 IMAGE = (6, 9, 7)  # Channels, height and width.
 # Kernel, strides, padding, groups, input channels and output channels. The second layer

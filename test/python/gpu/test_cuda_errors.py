@@ -7,6 +7,8 @@ import pytest
 from support.arena import Bundle
 from support.cuda_runs import MODEL, Bundles, run
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory):

@@ -7,6 +7,8 @@ import pytest
 from support.cuda_runs import LOSS, MODEL, STEPS, Bundles, run
 from support.reference import safetensors
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 FORWARD = "matmul fc1"
 # x, weight, result and bias in f32; 16 multiply-adds for each of 8 x 32 results.
 FORWARD_BYTES = 4 * (8 * 16 + 32 * 16 + 8 * 32 + 32)

@@ -7,6 +7,8 @@ import pytest
 from support.arena import Bundle
 from support.cuda_runs import SIMULATED, Bundles, run
 
+pytestmark = pytest.mark.usefixtures("with_libraries")
+
 NAME = "Simulated H200, cublaslt 13.0.0"
 
 

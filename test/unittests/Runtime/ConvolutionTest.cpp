@@ -2,6 +2,7 @@
 
 #include "OneRecord.h"
 #include <array>
+#include <cstdlib>
 
 using namespace binade;
 using namespace binade::plan;
@@ -294,6 +295,8 @@ TEST(Convolution, OurImplementationHasTheSameBitsForAnyThreadsAndLayout) {
 TEST(Convolution, OneDnnHasOptimizedKernelsForResNets) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
+  if (std::getenv("BINADE_CONTRACTION"))
+    GTEST_SKIP() << "BINADE_CONTRACTION selects the implementation";
   for (DType type : fastTypes())
     for (Convolution::Direction direction : directions)
       for (std::int64_t stride : {1, 2}) {

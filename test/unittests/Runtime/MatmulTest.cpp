@@ -7,6 +7,7 @@
 #include "OneRecord.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <thread>
 #include <xmmintrin.h>
@@ -461,6 +462,8 @@ TEST(Matmul, OneDnnKeepsTheErrorBound) {
 TEST(Matmul, OneDnnHasOptimizedKernelsForTraining) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
+  if (std::getenv("BINADE_CONTRACTION"))
+    GTEST_SKIP() << "BINADE_CONTRACTION selects the implementation";
   // Linear layers (forward, both gradients) and attention.
   for (DType type : fastTypes())
     for (int transposes = 0; transposes < 3; ++transposes)
