@@ -1,6 +1,7 @@
 //===- Memory.cpp - Loads and stores of kernels ---------------------------===//
 
 #include "Emitter.h"
+#include "Positions.h"
 #include "binade/Codegen/Saturate.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -70,20 +71,6 @@ Value Emitter::viewWorkspace(int64_t byte, int64_t count, Type element) {
   At at(*this, 0);
   return memref::ViewOp::create(b, MemRefType::get({count}, element),
                                 workspace(), index(byte), ValueRange());
-}
-
-/// Returns the distance in memory between the lanes of an offset: 0 if all are
-/// equal, 1 if they are contiguous, and another value if the distance varies.
-static int64_t getLaneStride(const Offset &offset) {
-  int64_t stride = 0;
-  for (auto [variable, coefficient] : offset.terms) {
-    if (!variable->variesOverLanes)
-      continue;
-    if (variable->kind != Variable::Kind::Lane)
-      return -1;
-    stride = coefficient;
-  }
-  return stride;
 }
 
 /// Returns the alignment of the first of contiguous lanes, on GPUs only and if

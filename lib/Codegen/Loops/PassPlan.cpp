@@ -32,8 +32,8 @@ static constexpr int64_t kKeptElements = 32, kKeptRegisters = 64;
 /// Threads of a block that keeps rows, if it is small, and of the largest.
 static constexpr int64_t kMinThreads = 128, kMaxThreads = 512;
 /// Bits of a thread's registers that loads may fill at the same time, and the
-/// most vectors that it loads.
-static constexpr int64_t kLoadedBits = 64 * 32, kMaxVectorsInFlight = 4;
+/// most elements of an operand.
+static constexpr int64_t kLoadedBits = 64 * 32, kElementsInFlight = 32;
 /// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
 
@@ -134,6 +134,19 @@ public:
     return PassPlan(std::move(*this));
   }
 
+  /// Returns a plan for rows of a GPU that are too long for this, or nothing if
+  /// rows have groups, or a work item several rows.
+  std::optional<PassPlan> runForLongRows() {
+    if (!shape || failed(chooseRows()) || !hasReductions ||
+        loops.getReduced() != width || group > 0)
+      return std::nullopt;
+    hasLongRows = true;
+    bufferElements = 0;
+    chooseThreadsOfLongRows();
+    planPasses();
+    return PassPlan(std::move(*this));
+  }
+
 private:
   LogicalResult chooseRows() {
     for (Value result : results)
@@ -172,7 +185,7 @@ private:
         }));
     vectorsInFlight = std::clamp<int64_t>(
         kLoadedBits / std::max<int64_t>(1, bits * shape->lanes), 1,
-        kMaxVectorsInFlight);
+        kElementsInFlight / shape->lanes);
   }
 
   void chooseThreads() {
@@ -180,6 +193,16 @@ private:
     *shape =
         shape->fit(source.chooseLanes(std::gcd(width, group)), width, outer);
     maxBytes = kSharedBytes / shape->countItems();
+    chooseVectorsInFlight();
+  }
+
+  /// A block has as few rows as possible, so that each has enough loads in
+  /// flight.
+  void chooseThreadsOfLongRows() {
+    auto vectors = static_cast<uint64_t>(width / shape->lanes);
+    shape->team = std::min<int64_t>(shape->threads, llvm::bit_floor(vectors));
+    shape->down = 1;
+    residentThreads = 1024;
     chooseVectorsInFlight();
   }
 
@@ -345,6 +368,9 @@ private:
       if (auto reduction = Reduction::from(&op)) {
         if (isInGroups(*reduction)) {
           ++time.step;
+        } else if (auto online = findOnlineSum(*reduction)) {
+          reductions.push_back(*reduction);
+          time = times.lookup(online->maximum.getResult());
         } else {
           reductions.push_back(*reduction);
           time = {time.pass + 1, 0};
@@ -362,7 +388,7 @@ private:
     for (ElementPass &pass : passes)
       pass.steps.resize(lastStep + 1);
     for (Reduction reduction : reductions)
-      getStep(times.lookup(reduction.getInput()))
+      getStep(times.lookup(getElements(reduction)))
           .reductions.push_back(reduction);
     for (auto [index, result] : llvm::enumerate(results)) {
       Time time = times.lookup(result);
@@ -374,13 +400,19 @@ private:
     for (unsigned pass = 0; pass < passes.size(); ++pass) {
       for (unsigned step = 0; step <= lastStep; ++step) {
         for (Reduction reduction : passes[pass].steps[step].reductions)
-          visit(reduction.getInput(), {pass, step});
+          visit(getElements(reduction), {pass, step});
         for (unsigned index : passes[pass].steps[step].stores)
           visit(results[index], {pass, step});
       }
       for (unsigned index : passes[pass].groupStores)
         visit(results[index], {pass, lastStep});
     }
+  }
+
+  /// Returns the value whose elements the pass of `reduction` needs.
+  Value getElements(Reduction reduction) const {
+    std::optional<OnlineSum> online = findOnlineSum(reduction);
+    return online ? online->maximum.getInput() : reduction.getInput();
   }
 
   /// Follows the definition of a value that is needed at `now`, and keeps
@@ -510,6 +542,8 @@ private:
 
 FailureOr<PassPlan> PassPlan::ofRows(const KernelSource &source) {
   if (std::optional<PassPlan> plan = Planner(source).runForKeptRows())
+    return std::move(*plan);
+  if (std::optional<PassPlan> plan = Planner(source).runForLongRows())
     return std::move(*plan);
   return Planner(source).run(/*plansTiles=*/false);
 }

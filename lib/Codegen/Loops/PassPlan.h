@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_CODEGEN_LOOPS_PASSPLAN_H
 #define BINADE_LIB_CODEGEN_LOOPS_PASSPLAN_H
 
+#include "OnlineSum.h"
 #include "Reduction.h"
 #include "Schedules.h"
 
@@ -64,7 +65,10 @@ struct PassPlan {
   /// Whether a thread of a GPU keeps its vectors of a row in registers, so that
   /// later passes read nothing from memory.
   bool keepsRow = false;
-  /// In this case, the threads that a multiprocessor should run at the same
+  /// Whether a GPU reads rows in chunks in each pass, and computes sums of
+  /// exponentials in the pass of the maximum.
+  bool hasLongRows = false;
+  /// In both cases, the threads that a multiprocessor should run at the same
   /// time, at least. The assembler may use as many registers as this allows; by
   /// itself it spills some in order to run more threads, or uses so many that
   /// too few run.
@@ -88,12 +92,20 @@ struct PassPlan {
   bool isFull(Value value) const { return per(value) == Per::Element; }
   bool isPerKept(Value value) const { return per(value) == Per::Kept; }
   bool isPerGroup(Value value) const { return per(value) == Per::Group; }
+  /// Returns the pair whose second reduction is `reduction`, if the kernel
+  /// computes it in one pass.
+  std::optional<OnlineSum> findOnlineSum(Reduction reduction) const {
+    return hasLongRows ? OnlineSum::from(reduction) : std::nullopt;
+  }
   /// Whether all work items have the same number of columns.
   bool isEven() const { return loops.getColumns() % width == 0; }
 };
 
 /// Emits a kernel of rows that a GPU's threads keep in registers.
 FailureOr<KernelInfo> emitKeptRows(const KernelSource &source, PassPlan plan);
+
+/// Emits a kernel of rows that a GPU reads in chunks.
+FailureOr<KernelInfo> emitLongRows(const KernelSource &source, PassPlan plan);
 
 /// Emits a kernel of tiles for a GPU.
 FailureOr<KernelInfo> emitGpuTiles(const KernelSource &source, PassPlan plan);

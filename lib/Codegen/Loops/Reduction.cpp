@@ -1,6 +1,7 @@
 //===- Reduction.cpp - Sums and maxima in a fixed order -------------------===//
 
 #include "Reduction.h"
+#include "Positions.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -71,7 +72,8 @@ Offset Loops::getOffset(OffsetSpace &space, Offset kept, Offset reduced,
 //===----------------------------------------------------------------------===//
 
 std::optional<Reduction> Reduction::from(Operation *op) {
-  if (isa<ReduceSumOp, ReduceMaxOp, GroupMaxOp>(op))
+  if (isa<ReduceSumOp, ReduceMaxOp, GroupMaxOp>(op) &&
+      !IndexedElement::from(op))
     return Reduction{op};
   return std::nullopt;
 }

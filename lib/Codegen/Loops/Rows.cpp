@@ -271,5 +271,7 @@ FailureOr<KernelInfo> mlir::binade::emitRows(const KernelSource &source) {
     return failure();
   if (plan->keepsRow)
     return emitKeptRows(source, std::move(*plan));
+  if (plan->hasLongRows)
+    return emitLongRows(source, std::move(*plan));
   return RowKernel(source, std::move(*plan)).emit();
 }

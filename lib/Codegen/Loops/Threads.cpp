@@ -255,11 +255,9 @@ void Emitter::ownColumns(Value begin, int64_t count, int64_t group,
 SmallVector<RowVector> Emitter::splitRow(const Offset &begin, int64_t count) {
   int64_t step = team.size * width; // Columns of a team.
   Value first = arith::MulIOp::create(b, team.member, index(width));
-  auto place = [&](Value column, int64_t vectors) {
-    return begin + space.counter(column, vectors, depth(), width) * width +
-           space.lanes(width);
-  };
-  Offset own = place(first, team.size);
+  Offset lanes = space.lanes(width);
+  Offset own =
+      begin + space.counter(first, team.size, depth(), width) * width + lanes;
   SmallVector<RowVector> vectors;
   for (int64_t from = 0; from < count; from += step) {
     if (from + step <= count) {
@@ -269,8 +267,12 @@ SmallVector<RowVector> Emitter::splitRow(const Offset &begin, int64_t count) {
     Value column = arith::AddIOp::create(b, first, index(from));
     Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column,
                                          index(count));
+    column = arith::AddIOp::create(b, column, number(begin));
     column = arith::SelectOp::create(b, exists, column, first);
-    vectors.push_back({place(column, count / width), exists});
+    int64_t end = begin.maximum() + count;
+    vectors.push_back(
+        {space.counter(column, end / width, depth(), width) * width + lanes,
+         exists});
   }
   return vectors;
 }

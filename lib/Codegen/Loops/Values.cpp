@@ -2,6 +2,7 @@
 
 #include "Emitter.h"
 #include "Movement.h"
+#include "Positions.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -80,6 +81,8 @@ Element Emitter::compute(Value value, const Offset &offset) {
     return computePad(pad, offset);
   if (isa<IotaOp>(op))
     return computeIota(op, offset);
+  if (std::optional<IndexedElement> indexed = IndexedElement::from(op))
+    return indexed->compute(*this, offset);
   if (auto check = dyn_cast<CheckIndexOp>(op))
     return computeCheck(check, offset);
   if (isa<ConstantOp>(op))
@@ -102,6 +105,8 @@ Element Emitter::compute(Value value, const Offset &offset) {
 //===----------------------------------------------------------------------===//
 
 Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
+  if (std::optional<Element> found = comparePosition(*this, op, offset))
+    return *found;
   unsigned where = 0;
   SmallVector<Value> operands;
   bool hasVector = false;
@@ -125,22 +130,12 @@ Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
 }
 
 Element Emitter::computeIota(Operation *op, const Offset &offset) {
-  auto iota = cast<IotaOp>(op);
-  RankedTensorType type = getTensor(iota.getY());
-  Offset position = offset;
-  if (std::optional<uint64_t> axis = iota.getAxis()) {
-    int64_t inner = 1;
-    for (int64_t size : type.getShape().drop_front(*axis + 1))
-      inner *= size;
-    position = space.divide(offset, inner).quotient;
-    if (*axis > 0)
-      position = space.divide(position, type.getDimSize(*axis)).remainder;
-  }
+  Offset position = getPosition(space, cast<IotaOp>(op), offset);
   unsigned where = position.depth();
   At at(*this, where);
   bool perLane = position.variesOverLanes();
   Value number = perLane ? this->perLane(position) : this->number(position);
-  Type target = type.getElementType();
+  Type target = getTensor(op->getResult(0)).getElementType();
   if (perLane)
     target = VectorType::get({laneCount}, target);
   return {arith::IndexCastOp::create(b, target, number), where};
