@@ -8,14 +8,11 @@
 // one by one. Rows of narrow floats are added in f32, in memory of the work
 // item; rows that got any are then rounded into the table.
 //
-// On a GPU, a warp has a block: each thread has a vector of columns when rows
-// are added, and some indices when they are compared. All rows are added in
-// shared memory, which is faster than adding in the table.
+// A GPU sorts the indices instead (GpuScatter.cpp).
 //
 //===----------------------------------------------------------------------===//
 
-#include "Schedules.h"
-#include "WarpColumnExchange.h"
+#include "GpuScatter.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -24,15 +21,11 @@ using namespace mlir::binade;
 
 /// Elements per block: sums of narrow floats are kept on the stack.
 static constexpr int64_t kBlockElements = 32768;
-/// Rows of a block on a GPU.
-static constexpr int64_t kGpuRows = 32;
 /// Columns of a block that has all rows of the table, and of any other block.
 static constexpr int64_t kNarrowBlock = 64, kWideBlock = 1024;
-/// Rows of the gradient that a GPU loads before adding them.
-static constexpr int64_t kTermsTogether = 4;
 
 namespace {
-/// Emits a kernel that adds rows of a gradient to a table.
+/// Emits a kernel that adds rows of a gradient to a table on a CPU.
 class ScatterKernel {
 public:
   ScatterKernel(const KernelSource &source, GatherGradOp op)
@@ -45,18 +38,7 @@ public:
         std::clamp<int64_t>(width, 1, isSmall ? kNarrowBlock : kWideBlock);
     blockRows = std::clamp<int64_t>(kBlockElements / blockColumns, 1,
                                     std::max<int64_t>(rows, 1));
-    if (source.shape)
-      chooseThreads();
     columnBlocks = llvm::divideCeil(width, blockColumns);
-  }
-
-  void chooseThreads() {
-    shape = source.shape;
-    shape->threads = shape->team = kWarp;
-    shape->lanes = source.chooseLanes(width);
-    blockColumns = std::min(std::max<int64_t>(width, 1), kWarp * shape->lanes);
-    blockRows = std::min(std::max<int64_t>(rows, 1), kGpuRows);
-    indexVector = kWarp * shape->lanes;
   }
 
   FailureOr<KernelInfo> emit() {
@@ -65,9 +47,9 @@ public:
     info.extent = llvm::divideCeil(rows, blockRows) * columnBlocks;
     info.hasStatus = true;
     info.workspaceBytes = kStatusBytes;
-    emitter.emplace(
-        source.function, source.formulas, source.into, source.symbol + ".items",
-        TypeRange(source.getBuffers(info.workspaceBytes)), 2, shape);
+    emitter.emplace(source.function, source.formulas, source.into,
+                    source.symbol + ".items",
+                    TypeRange(source.getBuffers(info.workspaceBytes)), 2);
     if (info.extent > 0)
       emitter->forItems(info.extent,
                         [&](const Offset &item) { emitItem(item); });
@@ -144,8 +126,6 @@ private:
   }
 
   void emitBlock(const Block &block) {
-    if (shape)
-      return emitBlockOnGpu(block);
     Emitter &e = *emitter;
     Type element = table.getElementType();
     forRows(block, [&](const Offset &row) {
@@ -171,24 +151,6 @@ private:
     });
   }
 
-  void emitBlockOnGpu(const Block &block) {
-    forRows(block, [&](const Offset &row) {
-      forColumns(block.columns, [&](const Offset &column) {
-        storeSum(block, row, column, zero(getSumType()));
-      });
-    });
-    addRows(block);
-    forRows(block, [&](const Offset &row) {
-      forColumns(block.columns, [&](const Offset &column) {
-        Value sum =
-            emitter->loadNow(getSums(), getSumPlace(block, row, column));
-        emitter->store(emitter->resultBuffer(0),
-                       emitter->narrow(sum, table.getElementType()),
-                       getPlace(block, row, column));
-      });
-    });
-  }
-
   void forRows(const Block &block,
                llvm::function_ref<void(const Offset &)> body) {
     loop(emitter->index(0), block.rowCount, blockRows, body);
@@ -200,7 +162,7 @@ private:
 
   Type getSumType() const { return getComputeType(table.getElementType()); }
   bool isSummedInPlace() const {
-    return !shape && getSumType() == table.getElementType();
+    return getSumType() == table.getElementType();
   }
 
   Value getSums() {
@@ -299,62 +261,43 @@ private:
            [&](const Offset &token) { addRow(block, first + token); });
     };
     bool hasAllRows = blockRows == rows;
-    int64_t whole = hasAllRows ? 0 : tokens / indexVector;
+    int64_t whole = hasAllRows ? 0 : tokens / kLanes;
     loop(e.index(0), e.index(whole), whole, [&](const Offset &group) {
-      Offset first = group * indexVector;
-      if (shape)
-        return forEachActive(
-            e, indexVector, kTermsTogether,
-            [&](const Offset &place) {
-              return findRow(block, first + place).second;
-            },
-            [&](ArrayRef<Offset> places) {
-              addTerms(block,
-                       llvm::map_to_vector(places, [&](const Offset &place) {
-                         return first + place;
-                       }));
-            });
+      Offset first = group * kLanes;
       ImplicitLocOpBuilder &b = e.builder();
       Value none = arith::ConstantIntOp::create(b, 0, 1);
-      Value any =
-          e.columns(indexVector, none, [&](const Offset &lanes, ValueRange) {
-             Value inside = e.broadcast(findRow(block, first + lanes).second);
-             return SmallVector<Value>{vector::ReductionOp::create(
-                 b, vector::CombiningKind::OR, inside)};
-           }).front();
-      when(any, [&] { addOneByOne(first, indexVector); });
+      Value any = e.columns(kLanes, none, [&](const Offset &lanes, ValueRange) {
+                     Value inside =
+                         e.broadcast(findRow(block, first + lanes).second);
+                     return SmallVector<Value>{vector::ReductionOp::create(
+                         b, vector::CombiningKind::OR, inside)};
+                   }).front();
+      when(any, [&] { addOneByOne(first, kLanes); });
     });
-    addOneByOne(whole * indexVector, tokens - whole * indexVector);
+    addOneByOne(whole * kLanes, tokens - whole * kLanes);
   }
 
   void addRow(const Block &block, const Offset &token) {
     Value isInside = findRow(block, token).second;
-    when(isInside, [&] { addTerms(block, token); });
+    when(isInside, [&] { addTerm(block, token); });
   }
 
-  /// Adds the rows of `those`, which all belong to the block, in this order.
-  void addTerms(const Block &block, ArrayRef<Offset> those) {
+  /// Adds the row of the gradient of `token`, which belongs to the block.
+  void addTerm(const Block &block, const Offset &token) {
     Emitter &e = *emitter;
-    SmallVector<Offset> into;
-    for (const Offset &token : those) {
-      Value found = findRow(block, token).first;
-      into.push_back(
-          e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false));
-      if (!shape && !isSummedInPlace())
-        mark(block, into.back());
-    }
+    Value found = findRow(block, token).first;
+    Offset row =
+        e.offsets().loaded(found, blockRows, e.depth(), /*perLane=*/false);
+    if (!isSummedInPlace())
+      mark(block, row);
     forColumns(block.columns, [&](const Offset &column) {
-      auto pullTerm = [&](const Offset &token) {
-        Offset from = token * width + block.firstColumn + column;
-        Value term = e.widen(e.pull(op.getGradient(), from).value);
-        return column.variesOverLanes() ? e.broadcast(term) : term;
-      };
-      for (auto [row, term] :
-           llvm::zip_equal(into, llvm::map_to_vector(those, pullTerm))) {
-        Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
-        sum = arith::AddFOp::create(e.builder(), sum, term);
-        storeSum(block, row, column, sum);
-      }
+      Offset from = token * width + block.firstColumn + column;
+      Value term = e.widen(e.pull(op.getGradient(), from).value);
+      if (column.variesOverLanes())
+        term = e.broadcast(term);
+      Value sum = e.loadNow(getSums(), getSumPlace(block, row, column));
+      sum = arith::AddFOp::create(e.builder(), sum, term);
+      storeSum(block, row, column, sum);
     });
   }
 
@@ -363,8 +306,6 @@ private:
   RankedTensorType table;
   int64_t tokens, rows, width;
   int64_t blockRows, blockColumns, columnBlocks;
-  std::optional<GpuShape> shape;
-  int64_t indexVector = kLanes; ///< Indices compared at a time.
   std::optional<Emitter> emitter;
   Value sums, marks;
 };
@@ -379,5 +320,9 @@ FailureOr<KernelInfo> mlir::binade::emitScatter(const KernelSource &source) {
     return function.emitError("kernel '@")
            << function.getName()
            << "' must have the result of binade.gather_grad as its only result";
-  return ScatterKernel(source, op).emit();
+  if (!source.shape)
+    return ScatterKernel(source, op).emit();
+  return getTensor(op.getDtable()).getNumElements() == 0
+             ? emitNothing(source)
+             : emitGpuScatter(source, op);
 }

@@ -18,14 +18,16 @@ void Emitter::storing(Value exists, llvm::function_ref<void()> body) {
   body();
 }
 
-/// A reduction of signed words over a whole warp is one instruction, which
-/// takes as long as one shuffle.
+/// A reduction of words over a whole warp is one instruction, which takes as
+/// long as one shuffle.
 Value Emitter::combineNeighbours(Value own, int64_t count,
                                  vector::CombiningKind kind) {
   if (count == kWarp && own.getType().isInteger(32)) {
     assert((kind == vector::CombiningKind::MAXSI ||
-            kind == vector::CombiningKind::MINSI) &&
-           "only signed maxima and minima have an instruction");
+            kind == vector::CombiningKind::MINSI ||
+            kind == vector::CombiningKind::ADD ||
+            kind == vector::CombiningKind::OR) &&
+           "expected a combination that has an instruction");
     auto all = gpu::symbolizeAllReduceOperation(stringifyCombiningKind(kind));
     return gpu::SubgroupReduceOp::create(b, own, *all, /*uniform=*/true);
   }

@@ -4,7 +4,7 @@ have no race."""
 import numpy as np
 import pytest
 from support.random_functions import check
-from support.reference import BF16, evaluate, run, tensor_type
+from support.reference import BF16, ELEMENTS, evaluate, run, tensor_type
 
 F32 = np.float32
 SHAPES = [(1, 1), (3, 7), (16, 64), (33, 129), (300, 20), (2, 9000)]
@@ -93,6 +93,33 @@ def test_gradient_rows_are_accumulated_in_order(count, different):
     inputs = {"arg0": gradient, "arg1": indices}
     found = evaluate(module, inputs, "--backend", "simulator")["result0"]
     np.testing.assert_array_equal(found, expected)
+
+
+# Widths of vectors of eight elements, of four and of one; of several blocks of columns, and
+# of less than a warp.
+@pytest.mark.parametrize(
+    ("rows", "width", "element"),
+    [(2000, 768, "f32"), (130, 2056, "bf16"), (5, 1, "f32"), (300, 33, "f16")],
+)
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_gradient_rows_of_any_width(rows, width, element, integer):
+    random = np.random.default_rng(width)
+    indices = random.integers(-rows, rows, (3, 700)).astype(integer)
+    indices[1, 20:40] = 2  # Neighbours of one row.
+    gradient = draw((*indices.shape, width)).astype(ELEMENTS[element])
+    sums = np.zeros((rows, width), F32)
+    for index, row in zip(indices.reshape(-1), gradient.reshape(-1, width)):
+        sums[index] += row.astype(F32)
+    dy = tensor_type(gradient.shape, element)
+    i = tensor_type(indices.shape, {4: "i32", 8: "i64"}[indices.itemsize])
+    table = tensor_type((rows, width), element)
+    module = f"""func.func @f(%dy: {dy}, %i: {i}) -> {table} {{
+        %y = binade.gather_grad %dy, %i : ({dy}, {i}) -> {table}
+        return %y : {table}
+      }}"""
+    inputs = {"arg0": gradient, "arg1": indices}
+    found = evaluate(module, inputs, "--backend", "simulator")["result0"]
+    np.testing.assert_array_equal(found, sums.astype(ELEMENTS[element]))
 
 
 EMPTY = {

@@ -486,8 +486,9 @@ class Block:
     def do_redux(self, name, operands):
         assert name[1] == "sync" and (~self.get(operands[2], np.uint32) == 0).all()
         words = self.get(operands[1], numpy_type(name[-1])).reshape(-1, WARP)
-        combine = {"min": np.min, "max": np.max, "add": np.sum}[name[2]]
-        self.set(operands[0], np.repeat(combine(words, axis=1), WARP))
+        combine = {"min": np.minimum, "max": np.maximum, "add": np.add,
+                   "or": np.bitwise_or}[name[2]]  # fmt: skip
+        self.set(operands[0], np.repeat(combine.reduce(words, axis=1), WARP))
 
     def do_ldmatrix(self, name, operands):
         assert name[1:4] == ["sync", "aligned", "m8n8"] and name[-1] == "b16"
