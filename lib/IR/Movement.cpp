@@ -1,6 +1,7 @@
 //===- Movement.cpp - Ops that only move data -----------------------------===//
 
 #include "binade/IR/Movement.h"
+#include "binade/IR/TransposedMatrices.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -38,12 +39,18 @@ int64_t mlir::binade::getNumElements(Value value) {
   return getTensor(value).getNumElements();
 }
 
-/// Number of 8-bit elements in a word.
-static constexpr int64_t kCodesOfWord = 4;
+/// A thread transposes squares with sides of so many elements.
+static constexpr int64_t kSquare = 4;
+/// Minimum rows and columns of matrices with wider elements than 8 bits: if a
+/// tile is nearly empty, threads read elements from the operand instead.
+static constexpr int64_t kMinSide = 32;
 
-std::optional<Matrices> mlir::binade::findTransposedCopy(Operation *op) {
+std::optional<Matrices> mlir::binade::findTransposedMatrices(Operation *op) {
   auto transpose = dyn_cast_or_null<TransposeOp>(op);
-  if (!transpose || getTensor(transpose).getElementTypeBitWidth() != 8)
+  if (!transpose)
+    return std::nullopt;
+  unsigned width = getTensor(transpose).getElementTypeBitWidth();
+  if (width != 8 && width != 16 && width != 32)
     return std::nullopt;
   // The order must be: leading axes that stay, then the axes of columns, then
   // those of rows.
@@ -64,9 +71,18 @@ std::optional<Matrices> mlir::binade::findTransposedCopy(Operation *op) {
     return ShapedType::getNumElements(shape.slice(begin, end - begin));
   };
   Matrices found = {count(0, first), count(first, split), count(split, rank)};
-  if (found.rows % kCodesOfWord != 0 || found.columns % kCodesOfWord != 0)
+  int64_t side = width == 8 ? 0 : kMinSide;
+  bool hasSquares = found.rows % kSquare == 0 && found.columns % kSquare == 0;
+  if (!hasSquares || std::min(found.rows, found.columns) < side)
     return std::nullopt;
   return found;
+}
+
+std::optional<Matrices> mlir::binade::findTransposedCopy(Operation *op) {
+  std::optional<Matrices> found = findTransposedMatrices(op);
+  if (found && getTensor(op->getResult(0)).getElementTypeBitWidth() == 8)
+    return found;
+  return std::nullopt;
 }
 
 Operation *mlir::binade::findFirstUser(Value value) {

@@ -1,10 +1,10 @@
-//===- TransposedCopy.cpp - Transposed copies of 8-bit operands -----------===//
+//===- TransposedCopy.cpp - Transposed matrices on GPUs -------------------===//
 //
-// On a GPU, one kernel writes an 8-bit operand as it is and with rows and
-// columns swapped. A work item is a tile of the matrix. A thread has a vector
-// in each of four rows, and stores the four elements of each column to shared
-// memory as a word. Then it loads up to 16 bytes of a column, and stores them
-// as part of a row of the transposed result.
+// On a GPU, a kernel writes matrices with rows and columns swapped, and may
+// also write them as they are. A work item is a tile of a matrix. A thread has
+// a vector in each of four rows, and stores the four elements of each column to
+// shared memory. Then it loads up to 16 bytes of a column, and stores them as
+// part of a row of the transposed result.
 //
 // In shared memory a column of the tile consists of chunks of 16 bytes. Their
 // order is swizzled (XOR with the position of the thread along a row), which
@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FullReduction.h"
+#include "binade/IR/TransposedMatrices.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numeric>
 
@@ -21,15 +22,17 @@ using namespace mlir::binade;
 
 /// Threads along a row of a tile.
 static constexpr int64_t kAcross = 8;
-/// Elements (bytes) of a word, and rows per thread.
-static constexpr int64_t kWord = 4;
-/// Elements (bytes) of a chunk.
+/// Rows per thread.
+static constexpr int64_t kRows = 4;
+/// Bytes of a chunk.
 static constexpr int64_t kChunk = 16;
+/// Bytes of shared memory for all transposed results.
+static constexpr int64_t kMaxTileBytes = 32 * 1024;
 
 namespace {
 /// Transposes four vectors of four elements: returns the columns.
-SmallVector<Value> transposeWords(ImplicitLocOpBuilder &b,
-                                  ArrayRef<Value> rows) {
+SmallVector<Value> transposeSquare(ImplicitLocOpBuilder &b,
+                                   ArrayRef<Value> rows) {
   auto pick = [&](Value x, Value y, ArrayRef<int64_t> lanes) -> Value {
     return vector::ShuffleOp::create(b, x, y, lanes);
   };
@@ -54,13 +57,12 @@ public:
     shape.lanes = lanes;
     shape.team = kAcross;
     shape.down = shape.threads / kAcross;
-    height = shape.down * kWord;
+    height = shape.down * kRows;
     width = kAcross * lanes;
-    piece = std::gcd(matrices.rows, kChunk);
     int64_t elements = matrices.count * matrices.rows * matrices.columns;
     for (auto [index, result] : llvm::enumerate(results)) {
       Operation *op = result.getDefiningOp();
-      if (findTransposedCopy(op) == matrices)
+      if (findTransposedMatrices(op) == matrices)
         transposed.push_back(index);
       else if (getTensor(result).getNumElements() == elements)
         plain.push_back(index);
@@ -119,8 +121,8 @@ private:
     auto [batch, row] = e.offsets().divide(rest, down).asPair();
     Tile tile = {batch, e.number(row * height), e.number(column * width)};
     SmallVector<Value> memories(transposed.size());
-    for (Value &memory : memories)
-      memory = e.share(height * width);
+    for (auto [index, memory] : llvm::zip(transposed, memories))
+      memory = share(e, getWord(e, index));
     SmallVector<Value> partials = emitRows(e, tile, memories);
     reductions.store(e, partials, counter);
     e.barrier();
@@ -131,13 +133,13 @@ private:
   }
 
   /// Processes the thread's vectors: stores the results that are not
-  /// transposed, and the words of the others to `memories`. Returns partial
+  /// transposed, and the columns of the others to `memories`. Returns partial
   /// results of the reductions.
   SmallVector<Value> emitRows(Emitter &e, const Tile &tile,
                               ArrayRef<Value> memories) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
-    Value row = add(e, tile.row, multiply(e, y, kWord));
+    Value row = add(e, tile.row, multiply(e, y, kRows));
     Value column = add(e, tile.column, multiply(e, x, lanes));
     Value exists = conjunction(b, isBelow(e, row, matrices.rows, height),
                                isBelow(e, column, matrices.columns, width));
@@ -150,23 +152,23 @@ private:
       OffsetSpace &space = e.offsets();
       Offset first =
           tile.batch * (matrices.rows * matrices.columns) +
-          space.counter(row, matrices.rows / kWord, e.depth(), kWord) *
-              (kWord * matrices.columns) +
+          space.counter(row, matrices.rows / kRows, e.depth(), kRows) *
+              (kRows * matrices.columns) +
           space.counter(column, matrices.columns / lanes, e.depth(), lanes) *
               lanes +
           space.lanes(lanes);
       SmallVector<Offset> offsets;
-      for (int64_t i = 0; i < kWord; ++i)
+      for (int64_t i = 0; i < kRows; ++i)
         offsets.push_back(first + Offset(i * matrices.columns));
       for (const Offset &offset : offsets)
         partials = reductions.accumulate(e, partials, offset);
       for (auto [index, memory] : llvm::zip(transposed, memories)) {
-        Value codes = results[index].getDefiningOp()->getOperand(0);
-        storeWords(e,
+        Value x = results[index].getDefiningOp()->getOperand(0);
+        storeParts(e,
                    llvm::map_to_vector(offsets,
                                        [&](const Offset &offset) {
                                          return e.broadcast(
-                                             e.pull(codes, offset).value);
+                                             e.pull(x, offset).value);
                                        }),
                    memory);
       }
@@ -179,28 +181,50 @@ private:
     return partials;
   }
 
-  /// Stores the columns of `codes`, which has a vector for each of the thread's
-  /// rows, as words.
-  void storeWords(Emitter &e, ArrayRef<Value> codes, Value memory) {
+  /// Returns the integer type as wide as the elements of result `index`.
+  Type getWord(Emitter &e, unsigned index) const {
+    Type element = getTensor(results[index]).getElementType();
+    return e.builder().getIntegerType(element.getIntOrFloatBitWidth());
+  }
+  /// Allocates shared memory for a tile of `word`.
+  Value share(Emitter &e, Type word) const {
+    Value bytes = e.share(height * width * word.getIntOrFloatBitWidth() / 8);
+    auto type =
+        MemRefType::get({height * width}, word, MemRefLayoutAttrInterface(),
+                        cast<MemRefType>(bytes.getType()).getMemorySpace());
+    return memref::ViewOp::create(e.builder(), type, bytes, e.index(0),
+                                  ValueRange());
+  }
+  /// Returns the elements of `word` in a chunk.
+  static int64_t countInChunk(Type word) {
+    return 8 * kChunk / word.getIntOrFloatBitWidth();
+  }
+
+  /// Stores the columns of `vectors`, one for each of the thread's rows.
+  void storeParts(Emitter &e, ArrayRef<Value> vectors, Value memory) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
-    auto [chunk, word] = divide(e, y, kChunk / kWord);
+    Type word = cast<MemRefType>(memory.getType()).getElementType();
+    int64_t inChunk = countInChunk(word);
+    auto [chunk, within] = divide(e, y, inChunk / kRows);
     Value place = add(e, multiply(e, x, lanes * height),
-                      add(e, multiply(e, swizzle(e, chunk, x), kChunk),
-                          multiply(e, word, kWord)));
-    auto bytes = VectorType::get({lanes}, b.getI8Type());
-    for (int64_t lane = 0; lane < lanes; lane += kWord) {
+                      add(e, multiply(e, swizzle(e, chunk, x), inChunk),
+                          multiply(e, within, kRows)));
+    auto vector = VectorType::get({lanes}, word);
+    llvm::MaybeAlign alignment(kRows * word.getIntOrFloatBitWidth() / 8);
+    for (int64_t lane = 0; lane < lanes; lane += kRows) {
       SmallVector<Value> rows;
-      for (Value row : codes)
+      for (Value row : vectors)
         rows.push_back(vector::ExtractStridedSliceOp::create(
-            b, arith::BitcastOp::create(b, bytes, row), ArrayRef<int64_t>{lane},
-            ArrayRef<int64_t>{kWord}, ArrayRef<int64_t>{1}));
-      for (auto [index, column] : llvm::enumerate(transposeWords(b, rows)))
+            b, arith::BitcastOp::create(b, vector, row),
+            ArrayRef<int64_t>{lane}, ArrayRef<int64_t>{kRows},
+            ArrayRef<int64_t>{1}));
+      for (auto [index, column] : llvm::enumerate(transposeSquare(b, rows)))
         vector::StoreOp::create(
             b, column, memory,
             add(e, place,
                 e.index((lane + static_cast<int64_t>(index)) * height)),
-            /*nontemporal=*/false, llvm::MaybeAlign(kWord));
+            /*nontemporal=*/false, alignment);
     }
   }
 
@@ -215,6 +239,9 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
     Value thread = add(e, multiply(e, y, kAcross), x);
+    Type word = getWord(e, index);
+    int64_t inChunk = countInChunk(word);
+    int64_t piece = std::gcd(matrices.rows, inChunk);
     int64_t loadsPerColumn = height / piece;
     Type element = getTensor(results[index]).getElementType();
     for (int64_t first = 0; first < width * loadsPerColumn;
@@ -222,19 +249,20 @@ private:
       Value load = add(e, thread, e.index(first));
       auto [localColumn, part] = divide(e, load, loadsPerColumn);
       Value down = multiply(e, part, piece);
-      auto [chunk, within] = divide(e, down, kChunk);
+      auto [chunk, within] = divide(e, down, inChunk);
       Value at =
           add(e, multiply(e, localColumn, height),
               add(e,
                   multiply(
                       e, swizzle(e, chunk, divide(e, localColumn, lanes).first),
-                      kChunk),
+                      inChunk),
                   within));
-      Value bits = vector::LoadOp::create(
-          b, VectorType::get({piece}, b.getI8Type()), memory, at,
-          /*nontemporal=*/false, llvm::MaybeAlign(piece));
-      Value codes =
-          arith::BitcastOp::create(b, VectorType::get({piece}, element), bits);
+      Value words = vector::LoadOp::create(
+          b, VectorType::get({piece}, word), memory, at,
+          /*nontemporal=*/false,
+          llvm::MaybeAlign(piece * word.getIntOrFloatBitWidth() / 8));
+      Value own =
+          arith::BitcastOp::create(b, VectorType::get({piece}, element), words);
       Value column = add(e, tile.column, localColumn),
             row = add(e, tile.row, down);
       Value exists = conjunction(b, isBelow(e, column, matrices.columns, width),
@@ -242,7 +270,7 @@ private:
       e.perThread(piece, exists, [&] {
         OffsetSpace &space = e.offsets();
         e.storeResult(
-            index, codes,
+            index, own,
             tile.batch * (matrices.rows * matrices.columns) +
                 space.counter(column, matrices.columns, e.depth()) *
                     matrices.rows +
@@ -264,17 +292,24 @@ private:
   GpuShape shape;
   int64_t height = 0, width = 0; ///< Of a tile, in elements.
   int64_t down = 0, across = 0;  ///< Tiles per matrix.
-  int64_t piece = 0;             ///< Elements of a column per store.
 };
 } // namespace
 
 std::optional<Matrices>
 mlir::binade::findTransposedResults(const KernelSource &source) {
-  for (Value result : source.getResults())
-    if (std::optional<Matrices> found =
-            findTransposedCopy(result.getDefiningOp()))
-      return found;
-  return std::nullopt;
+  std::optional<Matrices> matrices;
+  int64_t bytes = 0; // Of a tile of all transposed results.
+  for (Value result : source.getResults()) {
+    std::optional<Matrices> found =
+        findTransposedMatrices(result.getDefiningOp());
+    if (!found || (matrices && found != matrices))
+      continue;
+    matrices = found;
+    bytes += kAcross * source.chooseLanes(found->columns) *
+             source.shape->threads / kAcross * kRows *
+             getTensor(result).getElementTypeBitWidth() / 8;
+  }
+  return bytes <= kMaxTileBytes ? matrices : std::nullopt;
 }
 
 FailureOr<KernelInfo>

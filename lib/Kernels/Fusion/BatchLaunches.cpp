@@ -9,7 +9,7 @@
 
 #include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
-#include "binade/IR/Movement.h"
+#include "binade/IR/TransposedMatrices.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Passes.h"
 #include "llvm/ADT/BitVector.h"
@@ -41,7 +41,7 @@ static bool isOfRows(KernelOpInterface op, bool isFull) {
       llvm::any_of(llvm::seq(op->getNumOperands()), [&](unsigned index) {
         return op.getIndexRange(index).has_value();
       });
-  if (readsIndices || (isFull && findTransposedCopy(op)))
+  if (readsIndices || (isFull && findTransposedMatrices(op)))
     return false;
   if (op.getSchedule() == Schedule::FullReduction)
     return getNumElements(op->getOperand(0)) <= kOneItem;
