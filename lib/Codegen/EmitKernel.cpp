@@ -94,13 +94,17 @@ static FailureOr<KernelInfo> emit(const KernelSource &source,
   if (schedule == Schedule::Scalars && onlyNumbers)
     return emitScalars(source);
   std::optional<Loops> loops;
-  bool isChain = false, leavesColumns = false;
+  bool isChain = false, leavesColumns = false, leavesRows = false;
   for (Operation &op : function.front())
     if (auto reduction = Reduction::from(&op)) {
       loops = reduction->getLoops();
       isChain |= readsReduction(&op);
-      leavesColumns |= reduction->leavesColumns();
+      bool isOfColumns = reduction->leavesColumns();
+      leavesColumns |= isOfColumns;
+      leavesRows |= !isOfColumns && !isa<GroupMaxOp>(op);
     }
+  if (leavesColumns && leavesRows)
+    return emitRows(source);
   if (leavesColumns)
     return emitColumns(source);
   // A reduction that depends on another one is computed by one work item.

@@ -2,10 +2,12 @@
 //
 // A thread has a few vectors of a row, whose loads and arithmetic are emitted
 // one after the other without loops. What a pass has computed is available in
-// the next ones, so that a row is read from memory once.
+// the next ones, so that a row is read from memory once. If the kernel also
+// reduces columns, threads process several rows and keep the partial results.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ColumnSums.h"
 #include "PassPlan.h"
 
 using namespace mlir;
@@ -16,43 +18,105 @@ namespace {
 class KeptRowKernel {
 public:
   KeptRowKernel(const KernelSource &source, PassPlan plan)
-      : source(source), plan(std::move(plan)) {}
+      : source(source), plan(std::move(plan)),
+        sums(this->plan.columnSums, loops.getKept(), loops.getColumns(),
+             this->plan.shape->down) {}
 
   FailureOr<KernelInfo> emit() {
     KernelInfo info;
     info.symbol = source.symbol;
-    info.extent = loops.getKept();
+    info.hasFinish = !sums.get().empty();
+    info.extent = info.hasFinish ? sums.countBlocks() : loops.getKept();
     setBatchGrain(info, plan.shape);
     info.hasStatus = source.hasIndices();
-    info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
-    emitter.emplace(
-        source.function, source.formulas, source.into, source.symbol + ".items",
-        TypeRange(source.getBuffers(info.workspaceBytes)), 2, plan.shape);
+    if (info.hasStatus || info.hasFinish)
+      info.workspaceBytes = kStatusBytes + sums.getWorkspaceBytes();
+    SmallVector<Type> buffers = source.getBuffers(info.workspaceBytes);
+    emitter.emplace(source.function, source.formulas, source.into,
+                    source.symbol + ".items", TypeRange(buffers), 2,
+                    plan.shape);
     int64_t blocks = plan.residentThreads / plan.shape->threads;
     emitter->function()->setAttr(kResidentBlocksAttr,
                                  emitter->builder().getI32IntegerAttr(blocks));
-    emitter->forItems(info.extent, [&](const Offset &row) { emitRow(row); });
-    setInPlace(*emitter, info);
-    if (failed(emitter->status()))
+    emitter->forItems(info.extent, [&](const Offset &item) {
+      if (info.hasFinish)
+        emitRows(item);
+      else
+        emitRow(item);
+      emitSmallResults(*emitter, getOthers(), item);
+    });
+    std::optional<Emitter> finish;
+    if (info.hasFinish) {
+      finish.emplace(source.function, source.formulas, source.into,
+                     source.symbol + ".finish", TypeRange(buffers), 1,
+                     sums.getFinishShape(*source.shape));
+      sums.emitFinish(*finish, source, getOfColumns());
+    }
+    setInPlace(*emitter, info, finish ? &*finish : nullptr);
+    if (failed(emitter->status()) || (finish && failed(finish->status())))
       return failure();
     return info;
   }
 
 private:
+  SmallVector<unsigned> getOfColumns() const {
+    SmallVector<unsigned> found;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (plan.ofColumnSums.contains(result))
+        found.push_back(index);
+    return found;
+  }
+  SmallVector<unsigned> getOthers() const {
+    SmallVector<unsigned> found;
+    for (auto [index, result] : llvm::enumerate(results))
+      if (!plan.isFull(result) && !plan.isPerKept(result) &&
+          !plan.isPerGroup(result) && !plan.ofColumnSums.contains(result))
+        found.push_back(index);
+    return found;
+  }
+
+  /// Emits a block of rows, and stores its partial results of columns.
+  void emitRows(const Offset &block) {
+    Emitter &e = *emitter;
+    ImplicitLocOpBuilder &b = e.builder();
+    int64_t columns = loops.getColumns(), rows = loops.getKept();
+    int64_t step = plan.shape->team * plan.shape->lanes;
+    Value begin = e.number(block * sums.getRowsPerBlock());
+    Value end =
+        arith::AddIOp::create(b, begin, e.index(sums.getRowsPerBlock()));
+    if (rows % sums.getRowsPerBlock() != 0)
+      end = arith::MinUIOp::create(b, end, e.index(rows));
+    SmallVector<Value> partials;
+    for (Reduction reduction : sums.get())
+      partials.append(llvm::divideCeil(columns, step),
+                      reduction.start(b, e.wholeLanes()));
+    partials = e.rows(begin, end, rows, partials,
+                      [&](const Offset &row, ValueRange now) {
+                        ofColumns.assign(now.begin(), now.end());
+                        emitRow(row);
+                        return ofColumns;
+                      });
+    for (auto [index, partial] : llvm::enumerate(partials)) {
+      int64_t perSum = partials.size() / sums.get().size();
+      int64_t first = static_cast<int64_t>(index) % perSum * step;
+      e.ownColumns(e.index(first), columns, /*group=*/0,
+                   [&, index = index / perSum](const Offset &column) {
+                     sums.store(e, index, partial, block, column);
+                   });
+    }
+  }
+
   void emitRow(const Offset &row) {
     Emitter &e = *emitter;
     vectors = e.splitRow(Offset(), loops.getColumns());
     for (const ElementPass &pass : plan.passes)
       emitPass(pass, row);
-    SmallVector<unsigned> ofRows, others;
+    SmallVector<unsigned> ofRows;
     for (auto [index, result] : llvm::enumerate(results))
       if (plan.isPerKept(result))
         ofRows.push_back(index);
-      else if (!plan.isFull(result) && !plan.isPerGroup(result))
-        others.push_back(index);
     e.setPlaces(std::nullopt, row);
     storeResults(e, ofRows, row);
-    emitSmallResults(e, others, row);
   }
 
   void emitPass(const ElementPass &pass, const Offset &row) {
@@ -69,16 +133,33 @@ private:
         llvm::map_to_vector(reductions, [&](Reduction reduction) {
           return reduction.start(e.builder(), e.wholeLanes());
         });
+    size_t number = 0; // Of the vector.
     forVectors(row, [&](const Offset &offset, Value exists) {
+      auto update = [&](Value &partial, Value next) {
+        partial =
+            exists ? arith::SelectOp::create(e.builder(), exists, next, partial)
+                         .getResult()
+                   : next;
+      };
       SmallVector<Value> next = emitSteps(pass, offset, partials);
       for (auto [partial, value] : llvm::zip(partials, next))
-        partial = exists ? arith::SelectOp::create(e.builder(), exists, value,
-                                                   partial)
-                               .getResult()
-                         : value;
+        update(partial, value);
+      for (const Step &step : pass.steps)
+        for (Reduction reduction : step.columns) {
+          Value &partial = getColumnSum(reduction, number);
+          update(partial, reduction.accumulate(e, partial, offset));
+        }
+      ++number;
     });
     for (auto [reduction, partial] : llvm::zip(reductions, partials))
       reduction.define(e, reduction.finish(e, partial), row);
+  }
+
+  /// Returns the partial results of the columns of a vector.
+  Value &getColumnSum(Reduction reduction, size_t vector) {
+    auto *found = llvm::find_if(
+        sums.get(), [&](Reduction sum) { return sum.op == reduction.op; });
+    return ofColumns[(found - sums.get().begin()) * vectors.size() + vector];
   }
 
   /// Emits all steps over the vector at `offset`, and returns the next partial
@@ -123,7 +204,9 @@ private:
   const PassPlan plan;
   const Loops &loops = plan.loops;
   const SmallVector<Value> &results = plan.results;
+  const ColumnSums sums;
   SmallVector<RowVector> vectors;
+  SmallVector<Value> ofColumns; ///< Partial results, for each sum and vector.
   std::optional<Emitter> emitter;
 };
 } // namespace

@@ -29,6 +29,9 @@ static constexpr int64_t kExpensive = 12;
 /// of these that later passes need. More would leave too few threads, or too
 /// few registers for anything else.
 static constexpr int64_t kKeptElements = 32, kKeptRegisters = 64;
+/// Elements of the shortest vectors that replace longer ones, so that more
+/// threads share a row.
+static constexpr int64_t kMinLanes = 4;
 /// Threads of a block that keeps rows, if it is small, and of the largest.
 static constexpr int64_t kMinThreads = 128, kMaxThreads = 512;
 /// Bits of a thread's registers that loads may fill at the same time, and the
@@ -72,8 +75,8 @@ void PassPlan::loadOperands(Emitter &emitter, const Step &step,
                             const Offset &offset, DenseSet<Value> &seen) const {
   SmallVector<Value> needed = llvm::map_to_vector(
       step.stores, [&](unsigned index) { return results[index]; });
-  for (Reduction reduction :
-       llvm::concat<const Reduction>(step.reductions, step.groups))
+  for (Reduction reduction : llvm::concat<const Reduction>(
+           step.reductions, step.groups, step.columns))
     needed.push_back(reduction.getInput());
   for (size_t next = 0; next < needed.size(); ++next) {
     Value value = needed[next];
@@ -153,7 +156,9 @@ private:
       elements = std::max(elements, getTensor(result).getNumElements());
     for (Operation &op : source.function.front())
       if (auto reduction = Reduction::from(&op)) {
-        if (int64_t size = getGroup(*reduction)) {
+        if (reduction->leavesColumns()) {
+          columnSums.push_back(*reduction);
+        } else if (int64_t size = getGroup(*reduction)) {
           group = size;
           elements = reduction->getLoops().getElements();
         } else if (failed(addLoops(*reduction))) {
@@ -215,6 +220,7 @@ private:
         countBits(keptInRegisters),
         countBits(llvm::make_filter_range(function.getArguments(),
                                           [&](Value x) { return isFull(x); })));
+    bits += 32 * static_cast<int64_t>(columnSums.size());
     int64_t lanes = shape->lanes, vectors = width / lanes;
     auto countElements = [&] {
       return lanes * llvm::divideCeil(vectors, shape->team);
@@ -225,16 +231,24 @@ private:
              countRegisters() <= kKeptRegisters;
     };
     while (!fits()) {
-      if (2 * shape->team > std::min(kMaxThreads, vectors))
+      if (2 * shape->team <= std::min(kMaxThreads, vectors)) {
+        shape->team *= 2;
+        continue;
+      }
+      // Only rows in registers can have column sums.
+      if (columnSums.empty())
         return false;
-      shape->team *= 2;
+      if (lanes <= kMinLanes)
+        break;
+      shape->lanes = lanes /= 2;
+      vectors *= 2;
     }
     // Threads may then have 80 or 128 registers.
     bool isLarge = countRegisters() > kKeptRegisters / 2;
     residentThreads = isLarge ? 512 : 768;
     if (isLarge || shape->team > kWarp)
       shape->threads = std::max<int64_t>(shape->team, kMinThreads);
-    shape->down = 1;
+    shape->down = columnSums.empty() ? 1 : shape->threads / shape->team;
     // A group has adjacent threads of one warp.
     return group == 0 || (llvm::isPowerOf2_64(group / lanes) &&
                           group / lanes <= std::min(shape->team, kWarp));
@@ -359,6 +373,12 @@ private:
     unsigned lastPass = 0, lastStep = 0;
     SmallVector<Reduction> reductions;
     for (Operation &op : source.function.front().without_terminator()) {
+      if (isOfColumnSums(&op)) {
+        for (Value result : op.getResults())
+          known[result] = Per::Other;
+        ofColumnSums.insert_range(op.getResults());
+        continue;
+      }
       Time time;
       for (Value operand : op.getOperands()) {
         Time known = times.lookup(operand);
@@ -390,6 +410,8 @@ private:
     for (Reduction reduction : reductions)
       getStep(times.lookup(getElements(reduction)))
           .reductions.push_back(reduction);
+    for (Reduction reduction : columnSums)
+      getStep(times.lookup(reduction.getInput())).columns.push_back(reduction);
     for (auto [index, result] : llvm::enumerate(results)) {
       Time time = times.lookup(result);
       if (isFull(result))
@@ -401,12 +423,22 @@ private:
       for (unsigned step = 0; step <= lastStep; ++step) {
         for (Reduction reduction : passes[pass].steps[step].reductions)
           visit(getElements(reduction), {pass, step});
+        for (Reduction reduction : passes[pass].steps[step].columns)
+          visit(reduction.getInput(), {pass, step});
         for (unsigned index : passes[pass].steps[step].stores)
           visit(results[index], {pass, step});
       }
       for (unsigned index : passes[pass].groupStores)
         visit(results[index], {pass, lastStep});
     }
+  }
+
+  bool isOfColumnSums(Operation *op) const {
+    return llvm::any_of(columnSums,
+                        [&](Reduction sum) { return sum.op == op; }) ||
+           llvm::any_of(op->getOperands(), [&](Value operand) {
+             return ofColumnSums.contains(operand);
+           });
   }
 
   /// Returns the value whose elements the pass of `reduction` needs.

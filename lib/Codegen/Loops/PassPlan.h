@@ -13,12 +13,14 @@ namespace mlir::binade {
 /// computes.
 struct Step {
   SmallVector<Reduction> reductions, groups;
-  SmallVector<unsigned> stores; ///< Indices of results.
-  SmallVector<Value> kept;      ///< Values that later steps read.
-  llvm::DenseSet<Value> seen;   ///< Values computed for these.
+  SmallVector<Reduction> columns; ///< Reductions over all rows.
+  SmallVector<unsigned> stores;   ///< Indices of results.
+  SmallVector<Value> kept;        ///< Values that later steps read.
+  llvm::DenseSet<Value> seen;     ///< Values computed for these.
 
   bool isEmpty() const {
-    return reductions.empty() && groups.empty() && stores.empty();
+    return reductions.empty() && groups.empty() && columns.empty() &&
+           stores.empty();
   }
 };
 
@@ -77,6 +79,9 @@ struct PassPlan {
   int64_t vectorsInFlight = 1;
   std::vector<ElementPass> passes;
   DenseMap<Value, Per> known; ///< For all results of ops.
+  /// Reductions that leave columns, and all values that depend on them.
+  SmallVector<Reduction> columnSums;
+  DenseSet<Value> ofColumnSums;
 
   /// Plans work items that are rows, or all rows of a channel.
   static FailureOr<PassPlan> ofRows(const KernelSource &source);

@@ -2,7 +2,8 @@
 //
 // A work item is one entry of the kept axes: a row or, for statistics of a
 // channel, all its rows. `PassPlan` decides how many passes over its elements
-// there are.
+// there are. A CPU, which only verifies kernels that reduce rows and columns,
+// processes these in one work item.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,13 +40,22 @@ public:
         std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, perItem));
     setBatchGrain(info, plan.shape);
     info.hasStatus = source.hasIndices();
-    info.workspaceBytes = info.hasStatus ? kStatusBytes : 0;
+    if (!plan.columnSums.empty())
+      info.extent = 1;
+    if (info.hasStatus || !plan.columnSums.empty())
+      info.workspaceBytes = kStatusBytes + plan.columnSums.size() * columns * 8;
 
     emitter.emplace(
         source.function, source.formulas, source.into, source.symbol + ".items",
         TypeRange(source.getBuffers(info.workspaceBytes)), 2, plan.shape);
     emitter->forItems(
-        info.extent, [&](const Offset &item) { emitItem(item); },
+        info.extent,
+        [&](const Offset &item) {
+          if (plan.columnSums.empty())
+            emitItem(item);
+          else
+            emitAllRows();
+        },
         /*exchangesValues=*/plan.hasReductions);
     setInPlace(*emitter, info);
     if (failed(emitter->status()))
@@ -54,6 +64,70 @@ public:
   }
 
 private:
+  //===--------------------------------------------------------------------===//
+  // Reductions of columns
+  //===--------------------------------------------------------------------===//
+
+  /// Returns the sums of a reduction that leaves columns, in f64.
+  Value viewColumns(Reduction reduction) {
+    int64_t columns = loops.getColumns();
+    auto *found = llvm::find_if(
+        plan.columnSums, [&](Reduction sum) { return sum.op == reduction.op; });
+    int64_t index = found - plan.columnSums.begin();
+    return emitter->viewWorkspace(kStatusBytes + index * columns * 8, columns,
+                                  emitter->builder().getF64Type());
+  }
+
+  Value toF64(Value x) {
+    ImplicitLocOpBuilder &b = emitter->builder();
+    auto type = cast<VectorType>(x.getType()).clone(b.getF64Type());
+    return x.getType() == type ? x
+                               : arith::ExtFOp::create(b, type, x).getResult();
+  }
+
+  void forColumns(llvm::function_ref<void(const Offset &)> body) {
+    emitter->columns(loops.getColumns(), {},
+                     [&](const Offset &column, ValueRange) {
+                       body(column);
+                       return SmallVector<Value>();
+                     });
+  }
+
+  void emitAllRows() {
+    Emitter &e = *emitter;
+    for (Reduction reduction : plan.columnSums)
+      forColumns([&](const Offset &column) {
+        e.storeLanes(viewColumns(reduction),
+                     toF64(reduction.start(e.builder(), e.lanes())), column);
+      });
+    e.loop(e.index(0), e.index(loops.getKept()), 1, {},
+           [&](Value row, ValueRange) {
+             emitItem(e.offsets().counter(row, loops.getKept(), e.depth()));
+             return SmallVector<Value>();
+           });
+    e.setPlaces(std::nullopt, std::nullopt);
+    forColumns([&](const Offset &column) {
+      for (Reduction reduction : plan.columnSums)
+        reduction.define(e, e.loadNow(viewColumns(reduction), column), column);
+      for (auto [index, result] : llvm::enumerate(results))
+        if (plan.ofColumnSums.contains(result))
+          e.storeResult(index, e.pull(result, column).value, column);
+    });
+  }
+
+  void addToColumns(Reduction reduction, const Offset &offset,
+                    const Offset &column) {
+    Emitter &e = *emitter;
+    Value memory = viewColumns(reduction);
+    Value x = toF64(e.pullLanes(reduction.getInput(), offset));
+    Value before = e.broadcast(e.loadNow(memory, column));
+    e.storeLanes(memory, reduction.combine(e.builder(), before, x), column);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Rows
+  //===--------------------------------------------------------------------===//
+
   void emitItem(const Offset &counter) {
     Emitter &e = *emitter;
     Offset row = counter, block;
@@ -69,7 +143,8 @@ private:
     for (auto [index, result] : llvm::enumerate(results))
       if (plan.isPerKept(result) && blocks == 1)
         ofRows.push_back(index);
-      else if (!plan.isFull(result) && !plan.isPerGroup(result))
+      else if (!plan.isFull(result) && !plan.isPerGroup(result) &&
+               !plan.ofColumnSums.contains(result))
         others.push_back(index);
     storeResults(e, ofRows, row);
     emitSmallResults(e, others, counter);
@@ -243,6 +318,8 @@ private:
          llvm::zip(llvm::concat<const Reduction>(step.reductions, step.groups),
                    carried))
       next.push_back(reduction.accumulate(e, partial, offset));
+    for (Reduction reduction : step.columns)
+      addToColumns(reduction, offset, column);
     storeElement(e, step, offset, buffers, loops.getColumns(), column);
     return next;
   }

@@ -45,6 +45,8 @@ static bool isOfRows(KernelOpInterface op, bool isFull) {
     return false;
   if (op.getSchedule() == Schedule::FullReduction)
     return getNumElements(op->getOperand(0)) <= kOneItem;
+  if (op.getSchedule() == Schedule::ColumnReduction)
+    return false;
   if (op.getSchedule() != Schedule::RowReduction)
     return true;
   int64_t last = getTensor(op->getOperand(0)).getRank() - 1;

@@ -174,9 +174,10 @@ private:
 
   /// On a GPU, merges groups that read the same tensors.
   void mergeSiblings() {
-    SiblingGroups(groups, findAllInputs())
-        .mergeAll(canJoin,
-                  [&](unsigned from, unsigned into) { merge(from, into); });
+    auto mergeGroups = [&](unsigned from, unsigned into) { merge(from, into); };
+    SiblingGroups siblings(groups, findAllInputs());
+    siblings.mergeAll(canJoin, mergeGroups);
+    siblings.mergeColumnSums(mergeGroups);
   }
 
   /// On a GPU, lets elementwise kernels also write transposed copies of their

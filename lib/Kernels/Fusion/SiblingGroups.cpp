@@ -11,6 +11,10 @@ using namespace mlir::binade;
 /// The part of a group's loads that it must share with another group, so that
 /// one kernel with the registers of both pays.
 static constexpr int64_t kShared = 4;
+/// Rows of a kernel that also reduces columns, and the most ops that do so. A
+/// thread has registers for these.
+static constexpr int64_t kMinColumns = 32, kMaxColumns = 4096;
+static constexpr int64_t kMaxColumnSums = 2;
 
 SiblingGroups::SiblingGroups(
     ArrayRef<FusionGroup> groups,
@@ -72,6 +76,14 @@ bool SiblingGroups::dependsOn(unsigned reader, unsigned group) const {
   return false;
 }
 
+/// Whether `reader` reads a third group that depends on `group`.
+bool SiblingGroups::dependsIndirectlyOn(unsigned reader, unsigned group) const {
+  return llvm::any_of(inputs[reader], [&](unsigned input) {
+    input = findCurrent(input);
+    return input != group && input != reader && dependsOn(input, group);
+  });
+}
+
 /// Whether an op other than views reads `value` before `op`.
 static bool isReadBefore(Value value, Operation *op,
                          ArrayRef<Operation *> members) {
@@ -120,4 +132,92 @@ void SiblingGroups::mergeAll(CanJoin canJoin, Merge merge) {
     for (size_t i = 0; i < all.size(); ++i)
       for (size_t j = i + 1; j < all.size(); ++j)
         tryMerge(all[i], all[j]);
+}
+
+//===----------------------------------------------------------------------===//
+// Column sums
+//===----------------------------------------------------------------------===//
+
+static bool isColumnReduction(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() == Schedule::ColumnReduction;
+}
+
+/// Whether `op` reduces all axes but the last one. Only the parts of a
+/// composite op know their axes.
+static bool leavesLastAxis(Operation *op) {
+  auto isOfLast = [](KernelOpInterface part) {
+    Reduced reduced = part.getReduced();
+    auto last = getTensor(part->getOperand(0)).getRank() - 1;
+    return reduced.group == 0 &&
+           ArrayRef(reduced.axes) == ArrayRef(llvm::to_vector(llvm::seq(last)));
+  };
+  Block parts;
+  ImplicitLocOpBuilder b(op->getLoc(), op->getContext());
+  b.setInsertionPointToStart(&parts);
+  if (failed(cast<KernelOpInterface>(op).decompose(b)))
+    return isOfLast(cast<KernelOpInterface>(op));
+  return llvm::all_of(parts.getOps<KernelOpInterface>(), [&](auto part) {
+    Schedule schedule = part.getSchedule();
+    bool reduces = schedule == Schedule::RowReduction ||
+                   schedule == Schedule::FullReduction ||
+                   schedule == Schedule::ColumnReduction;
+    return !reduces || isOfLast(part);
+  });
+}
+
+SiblingGroups::Loads
+SiblingGroups::findColumnLoads(const FusionGroup &group) const {
+  Loads loads;
+  if (group.ops.size() != 1 || !isColumnReduction(group.ops.front()))
+    return loads;
+  int64_t elements = getNumElements(group.ops.front()->getOperand(0));
+  for (Value value : getMemory(group))
+    if (getNumElements(value) == elements)
+      loads.insert(findBase(value));
+  return loads;
+}
+
+bool SiblingGroups::canShareRow(unsigned rows, unsigned columns) const {
+  const FusionGroup &into = groups[rows], &other = groups[columns];
+  ArrayRef<int64_t> shape = into.shape;
+  if (into.schedule != Schedule::RowReduction || shape.size() < 2 ||
+      into.phase != other.phase || into.every || other.every ||
+      shape.back() > kMaxColumns || shape.back() < kMinColumns)
+    return false;
+  Operation *op = other.ops.front();
+  Reduced ofRows = {{static_cast<int64_t>(shape.size()) - 1}};
+  return getTensor(op->getOperand(0)).getShape() == shape &&
+         llvm::all_of(
+             into.reduced,
+             [&](const Reduced &reduced) { return reduced == ofRows; }) &&
+         llvm::count_if(into.ops, isColumnReduction) < kMaxColumnSums &&
+         leavesLastAxis(op);
+}
+
+void SiblingGroups::mergeColumnSums(Merge merge) {
+  // The groups whose kernels load or compute a tensor.
+  llvm::DenseMap<Value, SmallVector<unsigned>> users;
+  for (auto [index, values] : llvm::enumerate(loads))
+    for (Value value : values)
+      users[value].push_back(index);
+  for (auto [index, group] : llvm::enumerate(groups))
+    if (group.schedule == Schedule::RowReduction)
+      for (Operation *op : group.ops)
+        for (Value result : op->getResults())
+          users[findBase(result)].push_back(index);
+  auto tryMerge = [&](unsigned rows, unsigned columns) {
+    rows = findCurrent(rows);
+    if (rows == columns || current[columns] != columns ||
+        !canShareRow(rows, columns) || dependsOn(rows, columns) ||
+        dependsIndirectlyOn(columns, rows))
+      return;
+    merge(columns, rows);
+    current[columns] = rows;
+    inputs[rows].insert_range(inputs[columns]);
+  };
+  for (unsigned columns = 0; columns < groups.size(); ++columns)
+    for (Value value : findColumnLoads(groups[columns]))
+      for (unsigned rows : users.lookup(value))
+        tryMerge(rows, columns);
 }

@@ -24,14 +24,23 @@ public:
   /// nothing that is computed after the first one.
   void mergeAll(CanJoin canJoin, Merge merge);
 
+  /// Calls `merge` for groups that reduce rows (`into`) and groups that reduce
+  /// columns of the same tensors, or of results of the former, if a kernel can
+  /// keep rows in registers.
+  void mergeColumnSums(Merge merge);
+
 private:
   /// The tensors that a group reads element by element.
   using Loads = llvm::SmallSetVector<Value, 4>;
 
   Loads findLoads(const FusionGroup &group) const;
+  /// Returns the tensors that a reduction of columns reads.
+  Loads findColumnLoads(const FusionGroup &group) const;
   unsigned findCurrent(unsigned group) const;
   bool isWorthwhile(unsigned x, unsigned y) const;
   bool dependsOn(unsigned reader, unsigned group) const;
+  bool dependsIndirectlyOn(unsigned reader, unsigned group) const;
+  bool canShareRow(unsigned rows, unsigned columns) const;
   bool areClose(unsigned early, unsigned late) const;
 
   ArrayRef<FusionGroup> groups;

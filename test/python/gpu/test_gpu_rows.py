@@ -1,11 +1,13 @@
 """GPU kernels of rows read a row once, and compute NumPy's values from it."""
 
+import ctypes
 import re
+import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
-from support.gpu_code import compile_ptx, parse
+from support.gpu_code import TOOLS, compile_ptx, parse
 from support.ptx import Block
 from support.reference import tensor_type
 
@@ -30,32 +32,37 @@ class CountingBlock(Block):
             np.add.at(counts, where[:, None] + np.arange(size), 1)
 
 
-def run_rows(path, body, operands, results):
-    """Runs a kernel of rows; operands are pairs of an array and MLIR's element type.
-    Returns the results, and how often the first row of the first operand was loaded, as
-    an array with an entry for each byte."""
+def write_kernel(body, operands, results):
     types = [tensor_type(x.shape, element) for x, element in operands]
     out = [tensor_type(shape, element) for shape, element, _ in results]
     arguments = ", ".join(f"%x{i}: {kind}" for i, kind in enumerate(types))
     values = ", ".join(f"%y{i}" for i in range(len(out)))
-    path.write_text(f"""
+    return f"""
       func.func private @rows({arguments}) -> ({", ".join(out)})
           attributes {{binade.kernel = #binade.schedule<row_reduction>}} {{
         {body}
         return {values} : {", ".join(out)}
-      }}""")
+      }}"""
+
+
+def run_rows(path, body, operands, results):
+    """Runs a kernel of rows; operands are pairs of an array and MLIR's element type.
+    Returns the results, and how often the first row of the first operand was loaded, as
+    an array with an entry for each byte."""
+    path.write_text(write_kernel(body, operands, results))
     process = compile_ptx(path)
     assert process.returncode == 0, process.stderr
-    (entry,) = parse(process.stdout)
+    entries = parse(process.stdout)
     memories = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x, _ in operands]
     arrays = [np.zeros(shape, dtype) for shape, _, dtype in results]
     memories += [y.reshape(-1).view(np.uint8) for y in arrays]
-    memories.append(np.zeros(entry.workspace, np.uint8))
+    memories.append(np.zeros(entries[0].workspace, np.uint8))
     loads = np.zeros(len(memories[0]), int)
-    for number in range(entry.grid):
-        block = CountingBlock(entry, memories, number, entry.block, entry.grid)
-        block.run()
-        loads += block.loads.get(id(memories[0]), 0)
+    for entry in entries:
+        for number in range(entry.grid):
+            block = CountingBlock(entry, memories, number, entry.block, entry.grid)
+            block.run()
+            loads += block.loads.get(id(memories[0]), 0)
     return arrays, loads.reshape(len(operands[0][0]), -1)[0]
 
 
@@ -290,3 +297,68 @@ def test_softmax_reads_long_rows_twice(tmp_path):
         bound = want * (2e-6 - np.maximum(below, -1000) * 2.0**-24) + 1e-37
     assert (np.abs(p - want) <= bound).all()
     assert np.median(loads) == 2
+
+
+def parameter_gradients(rows, columns):
+    """A kernel of the gradients of a norm: its body, operands and results, and a function
+    that checks the values of the results."""
+    dy, x, other = (draw((rows, columns), seed).astype(BF16) for seed in (3, 4, 5))
+    scale, mean, inverse = draw((columns,), 6), draw((rows,), 7), draw((rows,), 8)
+    narrow, wide = tensor_type(x.shape, "bf16"), tensor_type(x.shape, "f32")
+    row, column = f"tensor<{rows}xf32>", f"tensor<{columns}xf32>"
+    body = f"""
+      %dy = binade.cast %x0 : ({narrow}) -> {wide}
+      %x = binade.cast %x1 : ({narrow}) -> {wide}
+      %other = binade.cast %x5 : ({narrow}) -> {wide}
+      %d = binade.layer_norm_grad %dy, %x, %x2, %x3, %x4
+          : ({wide}, {wide}, {column}, {row}, {row}) -> {wide}
+      %y0 = binade.add %d, %other : ({wide}, {wide}) -> {wide}
+      %y1, %y2 = binade.layer_norm_param_grad %dy, %x, %x3, %x4
+          : ({wide}, {wide}, {row}, {row}) -> ({column}, {column})
+      %sum = binade.reduce_sum %y0 {{axes = array<i64: 0>}} : ({wide}) -> {column}
+      %y3 = binade.neg %sum : ({column}) -> {column}"""
+    operands = [(dy, "bf16"), (x, "bf16"), (scale, "f32"), (mean, "f32"),
+                (inverse, "f32"), (other, "bf16")]  # fmt: skip
+    results = [(x.shape, "f32", F32), *[((columns,), "f32", F32)] * 3]
+
+    def check(dx, dscale, dbias, negative):
+        d, normal = dy.astype(np.float64), x.astype(np.float64) - mean[:, None]
+        normal *= inverse[:, None]
+        means = [a.mean(axis=1)[:, None] for a in (d * scale, d * scale * normal)]
+        want = d * scale - means[0] - normal * means[1]
+        want = inverse[:, None] * want + other.astype(np.float64)
+        bound = 1e-5 * np.abs(inverse[:, None] * normal * means[1]).max()
+        np.testing.assert_allclose(dx, want, rtol=1e-5, atol=bound)
+        np.testing.assert_allclose(dbias, d.sum(axis=0), rtol=1e-5, atol=1e-3)
+        bound = 1e-6 * np.abs(d * normal).sum(axis=0).max()
+        np.testing.assert_allclose(dscale, (d * normal).sum(axis=0), atol=bound)
+        bound = 1e-5 * np.abs(want).sum(axis=0).max()
+        np.testing.assert_allclose(-negative, want.sum(axis=0), atol=bound)
+
+    return body, operands, results, check
+
+
+# Blocks of one turn and of several, teams of less than a warp, of a warp and of several.
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(3, 768), (70, 1280), (600, 24), (100, 40), (9, 4096)]
+)
+def test_parameter_gradients_of_a_norm_take_no_other_read(rows, columns, tmp_path):
+    body, operands, results, check = parameter_gradients(rows, columns)
+    values, loads = run_rows(tmp_path / "kernel.mlir", body, operands, results)
+    check(*values)
+    assert np.median(loads) == 1
+
+
+def test_a_cpu_computes_parameter_gradients_with_their_rows(tmp_path):
+    """As it does to verify the records of a bundle for a GPU."""
+    body, operands, results, check = parameter_gradients(70, 1280)
+    path = tmp_path / "kernel.mlir"
+    path.write_text(write_kernel(body, operands, results))
+    command = [TOOLS / "binade-translate", path, "--kernels-to-object", "-o"]
+    subprocess.run([*command, tmp_path / "kernel.so"], check=True)
+    arrays = [np.zeros(shape, dtype) for shape, _, dtype in results]
+    memories = [*[x for x, _ in operands], *arrays, np.zeros(1 << 20, np.uint8)]
+    pointers = (ctypes.c_void_p * len(memories))(*[x.ctypes.data for x in memories])
+    kernel = ctypes.CDLL(str(tmp_path / "kernel.so")).rows
+    kernel(pointers, ctypes.c_int64(0), ctypes.c_int64(1))
+    check(*arrays)
