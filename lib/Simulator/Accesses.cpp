@@ -102,6 +102,63 @@ LogicalResult ProgramBuilder::emit(vector::StoreOp op) {
   return checkShape(op, op.getMemRefType());
 }
 
+/// Writes NaN until the thread waits for the copy, so that a kernel which reads
+/// the bytes earlier, or which still needs the old ones, computes wrong
+/// results.
+LogicalResult ProgramBuilder::emit(nvgpu::DeviceAsyncCopyOp op) {
+  Element from = getElement(op.getSrc(), op.getSrcIndices()),
+          to = getElement(op.getDst(), op.getDstIndices());
+  size_t size = op.getDstElements().getZExtValue() * to.bytes;
+  std::optional<uint32_t> count;
+  if (Value elements = op.getSrcElements())
+    count = get(elements).first;
+  add(op, [=](Machine &m, Thread &t) {
+    Place source = from.of(t), target = to.of(t);
+    size_t read = count ? t.registers[*count] * from.bytes : size;
+    if (read > size)
+      return m.fail(
+          t, op, "reads " + Twine(read) + " bytes and writes " + Twine(size));
+    if (!m.isAligned(t, op, source, size) || !m.isAligned(t, op, target, size))
+      return;
+    PendingCopy copy{target, std::vector<char>(size)};
+    const char *bytes =
+        read == 0 ? nullptr : m.access(t, op, source, read, AccessKind::Read);
+    char *place = m.access(t, op, target, size, AccessKind::Write);
+    if (!place || (read != 0 && !bytes))
+      return;
+    std::copy_n(bytes, read, copy.bytes.begin());
+    std::fill_n(place, size, '\xff');
+    t.copies.push_back(std::move(copy));
+  });
+  if (failed(checkShape(op, cast<MemRefType>(op.getSrc().getType()))))
+    return failure();
+  return checkShape(op, cast<MemRefType>(op.getDst().getType()));
+}
+
+LogicalResult ProgramBuilder::emit(nvgpu::DeviceAsyncCreateGroupOp op) {
+  add(op, [](Machine &, Thread &t) {
+    for (PendingCopy &copy : t.copies)
+      copy.isGrouped = true;
+  });
+  return success();
+}
+
+LogicalResult ProgramBuilder::emit(nvgpu::DeviceAsyncWaitOp op) {
+  if (op.getNumGroups().value_or(0) != 0)
+    return op.emitOpError(
+        "is supported in the simulator for all groups, without numGroups");
+  add(op, [=](Machine &m, Thread &t) {
+    for (const PendingCopy &copy : t.copies)
+      if (copy.isGrouped)
+        if (char *place =
+                m.access(t, op, copy.to, copy.bytes.size(), AccessKind::Write))
+          llvm::copy(copy.bytes, place);
+    llvm::erase_if(t.copies,
+                   [](const PendingCopy &copy) { return copy.isGrouped; });
+  });
+  return success();
+}
+
 LogicalResult ProgramBuilder::emit(memref::AtomicRMWOp op) {
   Element element = getElement(op.getMemref(), op.getIndices());
   uint32_t operand = get(op.getValue()).first,

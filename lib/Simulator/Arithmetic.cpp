@@ -100,6 +100,21 @@ struct Minimum {
 };
 } // namespace
 
+/// Returns a value that ex2.approx.ftz.f32 may return: subnormal results are 0,
+/// and others may be wrong by two units in the last place, here by a number of
+/// units that the operand determines.
+static float approximateExp2(float x) {
+  auto y = static_cast<float>(std::exp2(static_cast<double>(x)));
+  if (y < std::numeric_limits<float>::min())
+    return 0.0f;
+  if (!std::isfinite(y) || std::fabs(x) < std::numeric_limits<float>::min())
+    return y;
+  constexpr uint32_t kMixed = 0x9e3779b1; // 2^32 divided by the golden ratio.
+  uint32_t mixed = llvm::bit_cast<uint32_t>(x) * kMixed;
+  return llvm::bit_cast<float>(llvm::bit_cast<uint32_t>(y) + (mixed >> 16) % 5 -
+                               2);
+}
+
 static LaneFunction getFloatFunction(Operation *op, Type type) {
   auto binary = [&](auto compute) {
     return overFloats(type,
@@ -140,6 +155,13 @@ static LaneFunction getFloatFunction(Operation *op, Type type) {
           [&](auto) { return unary([](auto x) { return std::ceil(x); }); })
       .Case<math::RoundEvenOp>(
           [&](auto) { return unary([](auto x) { return std::nearbyint(x); }); })
+      .Case<math::Exp2Op>([&](auto exp2) -> LaneFunction {
+        if (!type.isF32() || !arith::bitEnumContainsAll(
+                                 exp2.getFastmath(), arith::FastMathFlags::afn))
+          return {};
+        return overFloats(type,
+                          [](auto get) { return approximateExp2(get(0)); });
+      })
       .Case<math::FmaOp>([&](auto) {
         return overFloats(
             type, [](auto get) { return std::fma(get(0), get(1), get(2)); });

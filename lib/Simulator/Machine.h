@@ -28,6 +28,14 @@ struct OwnBytes {
   std::vector<char> bytes;
 };
 
+/// A copy to shared memory that has been started. A device may write the bytes
+/// at any time until the thread waits for the copy's group.
+struct PendingCopy {
+  Place to;
+  std::vector<char> bytes;
+  bool isGrouped = false;
+};
+
 /// A simulated thread.
 struct Thread {
   enum class State { Running, AtBarrier, AtExchange, Done };
@@ -38,6 +46,7 @@ struct Thread {
   size_t next = 0; ///< Index of the next instruction.
   std::vector<uint64_t> registers;
   std::vector<OwnBytes> memories;
+  std::vector<PendingCopy> copies;
 };
 
 /// The state that all threads of a launch share.

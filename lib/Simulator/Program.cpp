@@ -57,7 +57,9 @@ LogicalResult ProgramBuilder::emit(Operation *op) {
             vector::GatherOp, memref::AllocaOp, memref::ViewOp,
             memref::GetGlobalOp, memref::ExtractAlignedPointerAsIndexOp,
             vector::ReductionOp, vector::DeinterleaveOp, nvgpu::LdMatrixOp,
-            nvgpu::MmaSyncOp>([&](auto one) { return emit(one); })
+            nvgpu::MmaSyncOp, nvgpu::DeviceAsyncCopyOp,
+            nvgpu::DeviceAsyncCreateGroupOp, nvgpu::DeviceAsyncWaitOp>(
+          [&](auto one) { return emit(one); })
       .Case<gpu::ThreadIdOp, gpu::BlockIdOp, gpu::BlockDimOp, gpu::GridDimOp>(
           [&](auto one) { return emitIndex(one); })
       .Case<gpu::ShuffleOp>([&](auto one) { return emitExchange(one); })

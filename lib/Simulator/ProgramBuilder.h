@@ -89,6 +89,9 @@ private:
   LogicalResult emit(memref::StoreOp op);
   LogicalResult emit(vector::LoadOp op);
   LogicalResult emit(vector::StoreOp op);
+  LogicalResult emit(nvgpu::DeviceAsyncCopyOp op);
+  LogicalResult emit(nvgpu::DeviceAsyncCreateGroupOp op);
+  LogicalResult emit(nvgpu::DeviceAsyncWaitOp op);
   LogicalResult emit(memref::AtomicRMWOp op);
   LogicalResult emit(vector::GatherOp op);
   LogicalResult emit(memref::AllocaOp op);

@@ -21,6 +21,8 @@ static bool isLanes(Type type, unsigned width) {
 }
 
 namespace {
+/// Functions that may be approximated (`afn`) remain for the target's
+/// instruction.
 template <typename Op, FloatLanes (*expand)(FloatLanes), unsigned width = 32>
 struct ExpandUnary : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
@@ -29,6 +31,8 @@ struct ExpandUnary : OpRewritePattern<Op> {
     if (!isLanes(op.getType(), width))
       return rewriter.notifyMatchFailure(
           op, "is not a scalar or vector of this width");
+    if (arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn))
+      return rewriter.notifyMatchFailure(op, "may be approximated");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
     return success();

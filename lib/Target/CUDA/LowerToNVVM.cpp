@@ -1,5 +1,6 @@
 //===- LowerToNVVM.cpp - Lowering of the gpu dialect to NVVM --------------===//
 
+#include "LowerExp2.h"
 #include "LowerMma.h"
 #include "binade/Codegen/EmitKernel.h"
 #include "binade/Codegen/Passes.h"
@@ -17,6 +18,7 @@
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -42,11 +44,11 @@ static bool hasInstruction(Operation *op) {
 }
 
 /// Rejects other functions: for some of them LLVM has intrinsics that are
-/// approximations.
+/// approximations. Only a kernel that asks for an approximation gets one.
 static LogicalResult checkFunctions(gpu::GPUModuleOp module) {
   WalkResult result = module.walk([](Operation *op) {
     if (!isa_and_present<math::MathDialect>(op->getDialect()) ||
-        hasInstruction(op))
+        hasInstruction(op) || isApproximateExp2(op))
       return WalkResult::advance();
     op->emitOpError("has no instruction on a GPU for ")
         << op->getResult(0).getType() << "; binade-expand-math expands "
@@ -76,7 +78,12 @@ static LogicalResult convert(gpu::GPUModuleOp module) {
   populateGpuSubgroupReduceOpLoweringPattern(types, patterns);
   populateVectorToLLVMConversionPatterns(types, patterns);
   populateFinalizeMemRefToLLVMConversionPatterns(types, patterns);
+  // Waiting does not need the tokens of asynchronous copies.
+  types.addConversion([](nvgpu::DeviceAsyncTokenType type) -> Type {
+    return IntegerType::get(type.getContext(), 32);
+  });
   populateMmaPatterns(types, patterns);
+  populateExp2Patterns(types, patterns);
   arith::populateArithToLLVMConversionPatterns(types, patterns);
   // These have a higher benefit than the patterns of the gpu dialect, which
   // call a library.

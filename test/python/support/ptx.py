@@ -108,6 +108,10 @@ class Block:
             "%ntid.x": np.full(threads, threads), "%nctaid.x": np.full(threads, grid),
         }  # fmt: skip
         self.registers = {}
+        # Of each thread: its asynchronous copies, each a memory, the bytes' places in it
+        # and the bytes, and the number of them that groups contain.
+        self.copies = [[] for _ in range(threads)]
+        self.grouped = np.zeros(threads, int)
         self.at = np.zeros(threads, int)
         self.done = np.zeros(threads, bool)
         self.order = self.find_order()
@@ -256,6 +260,49 @@ class Block:
         for index, register in enumerate(registers):
             at = where[:, None] + index * size + np.arange(size)
             self.set(register, np.ascontiguousarray(memory[at]).view(dtype)[:, 0])
+
+    def do_cp(self, name, operands):
+        """An asynchronous copy. Its bytes are NaN until the thread waits for its group."""
+        assert name[1] == "async"
+        if name[2] == "commit_group":
+            self.grouped[self.who] = [len(self.copies[i]) for i in self.who]
+            return
+        if name[2] == "wait_group":
+            assert operands == ["0"], f"waits for {operands} groups"
+            for i in self.who:
+                for memory, places, data in self.copies[i][: self.grouped[i]]:
+                    memory[places] = data
+                self.copies[i] = self.copies[i][self.grouped[i] :]
+            self.grouped[self.who] = 0
+            return
+        assert name[2] in ("ca", "cg") and name[3:] == ["shared", "global"], name
+        size = int(operands[2])
+        counts = self.get(operands[3] if len(operands) > 3 else str(size), np.uint32)
+        assert size in (4, 8, 16) and (counts <= size).all()
+        memory, to = self.address(operands[0], size)
+        source, where = self.address(operands[1], size)
+        assert (to + size <= len(memory)).all() and (to >= 0).all()
+        assert (where + counts <= len(source)).all() and (where >= 0).all()
+        for i, first, begin, count in zip(self.who, to, where, counts):
+            data = np.zeros(size, np.uint8)
+            data[:count] = source[begin : begin + count]
+            places = np.arange(first, first + size)
+            memory[places] = 0xFF
+            self.copies[i].append((memory, places, data))
+
+    def do_ex2(self, name, operands):
+        """Subnormal results are 0; others are wrong by up to two units in the last place."""
+        assert name[1:] == ["approx", "ftz", "f32"]
+        x = self.get(operands[1], np.float32)
+        with np.errstate(all="ignore"):
+            y = np.exp2(x.astype(np.float64)).astype(np.float32)
+        smallest = np.finfo(np.float32).tiny
+        exact = ~np.isfinite(y) | (abs(x) < smallest)
+        units = (x.view(np.uint32) * np.uint32(0x9E3779B1) >> np.uint32(16)) % 5
+        off = (y.view(np.int32) + units.astype(np.int32) - 2).view(np.float32)
+        self.set(
+            operands[0], np.where(y < smallest, np.float32(0), np.where(exact, y, off))
+        )
 
     def do_atom(self, name, operands):
         """Threads add in sequence; each returns the value before its addition."""

@@ -3,6 +3,7 @@
 #include "binade/Simulator/Simulator.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include <cmath>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -394,4 +395,79 @@ TEST_F(SimulatorTest, NaNOfNarrowFormatsIsCanonical) {
   EXPECT_EQ(run(text, 1, 2, {&x, &y}), "");
   // The value 3 is 0x44 and 0x4040.
   EXPECT_THAT(y, ElementsAre(0x7fff ^ 0x7f, 0x4040 ^ 0x44));
+}
+
+/// Each thread copies four values to shared memory, and stores one that another
+/// thread copied.
+static std::string copyAsynchronously(const std::string &wait) {
+  return R"(
+    %c4 = arith.constant 4 : index
+    %c3 = arith.constant 3 : index
+    %c15 = arith.constant 15 : index
+    %i = arith.muli %tid, %c4 : index
+    %copy = nvgpu.device_async_copy %x[%i], %s[%i], 4, %c3
+      : memref<64xf32> to memref<64xf32, #gpu.address_space<workgroup>>
+)" + wait +
+         R"(
+    %other = arith.subi %c15, %tid : index
+    %j = arith.muli %other, %c4 : index
+    %v = vector.load %s[%j] : memref<64xf32, #gpu.address_space<workgroup>>,
+                              vector<4xf32>
+    vector.store %v, %y[%i] : memref<64xf32>, vector<4xf32>)";
+}
+
+static constexpr const char *kWait = R"(
+    %group = nvgpu.device_async_create_group %copy
+    nvgpu.device_async_wait %group
+)";
+
+TEST_F(SimulatorTest, AsynchronousCopiesAreCompleteAfterTheWait) {
+  std::vector<float> x = count(64), y(64);
+  std::string text = copyAsynchronously(std::string(kWait) + "gpu.barrier");
+  EXPECT_EQ(run(wrap(text, 64), 1, 16, {&x, &y}), "");
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(y[i], i % 4 == 3 ? 0.0f : x[60 - i / 4 * 4 + i % 4]) << i;
+}
+
+TEST_F(SimulatorTest, AsynchronousCopiesBeforeTheWaitAreNaN) {
+  std::vector<float> x = count(64), y(64);
+  std::string early = "gpu.barrier", late = "gpu.barrier\n";
+  EXPECT_EQ(run(wrap(copyAsynchronously(early), 64), 1, 16, {&x, &y}), "");
+  for (float value : y)
+    EXPECT_TRUE(std::isnan(value));
+  // Another thread may read a copy only after a barrier that follows the wait.
+  EXPECT_THAT(run(wrap(copyAsynchronously(late + kWait), 64), 1, 16, {&x, &y}),
+              HasSubstr("without a barrier between"));
+}
+
+TEST_F(SimulatorTest, ApproximatePowersOfTwoAreNearlyExact) {
+  std::vector<float> x, y(4096);
+  for (size_t i = 0; i < y.size(); ++i)
+    x.push_back(static_cast<float>(i) / 16 - 128);
+  x[0] = -INFINITY;
+  x[1] = INFINITY;
+  x[2] = std::nanf("");
+  std::string text = wrap(R"(
+    %v = memref.load %x[%tid] : memref<4096xf32>
+    %w = math.exp2 %v fastmath<afn> : f32
+    memref.store %w, %y[%tid] : memref<4096xf32>)",
+                          4096);
+  EXPECT_EQ(run(text, 1, 4096, {&x, &y}), "");
+  EXPECT_EQ(y[0], 0.0f);
+  EXPECT_EQ(y[1], INFINITY);
+  EXPECT_TRUE(std::isnan(y[2]));
+  double largest = 0;
+  for (size_t i = 3; i < y.size(); ++i) {
+    double exact = std::exp2(static_cast<double>(x[i]));
+    if (x[i] < -126) {
+      EXPECT_EQ(y[i], 0.0f) << x[i];
+    } else if (x[i] < 128) {
+      largest = std::max(largest, std::fabs(y[i] / exact - 1));
+    } else {
+      EXPECT_EQ(y[i], INFINITY) << x[i];
+    }
+  }
+  EXPECT_EQ(y[128 * 16], 1.0f);
+  EXPECT_LE(largest, 2.5 * 0x1p-23);
+  EXPECT_GE(largest, 0x1p-23);
 }
