@@ -1,11 +1,14 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
 //
 // Bounds allow that an implementation reads the keys once: it sums exponentials
-// relative to the largest score so far, rounds these instead of probabilities
-// before they are multiplied, and divides at the end. Exponentials and
-// logarithms may be wrong by two units in the last place, and values of the
-// compute format may be rounded to 0 where f32 is subnormal. A gradient of
-// scores may be rounded before or after it is multiplied by the scale.
+// relative to a value near the largest score so far, rounds these instead of
+// probabilities before they are multiplied, and divides at the end. Exponentials
+// and logarithms may be wrong by two units in the last place, and values of the
+// compute format may be rounded to 0 where f32 is subnormal. Exponentials may be
+// powers of two, so that the factor log2(e) is rounded into the scale, and its
+// product with the statistic of a query is rounded before the statistic is
+// subtracted. A gradient of scores may be rounded before or after it is
+// multiplied by the scale.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +78,7 @@ struct Head {
   /// Returns the error of a sum over the scores that is multiplied by an
   /// exponential whenever a block of keys has a larger score.
   double getRescalingError() const {
-    constexpr int64_t kBlock = 64;
+    constexpr int64_t kBlock = 32;
     return 5.0 * double(llvm::divideCeil(scores.size(), kBlock));
   }
 
@@ -161,7 +164,7 @@ static void evaluateAttentionGrad(AttentionGradOp op, Evaluation &e) {
         if (p == 0.0)
           continue;
         double pError =
-            h.errors[j] + std::fabs(score) + std::fabs(lse[row]) + 8.0;
+            h.errors[j] + std::fabs(score) + 2.0 * std::fabs(lse[row]) + 8.0;
         int64_t other = h.getKeyRow(j);
         ArrayRef<double> v = Head::getRow(h.value, other);
         double dp = 0.0, dpSize = 0.0;
