@@ -30,6 +30,9 @@ from support.gpu_code import Entry, assemble, count_shared, parse  # noqa: E402
 WARP = 32
 MMA = "mma.sync.aligned.m16n8k16"
 MMA_FLOPS = 2 * 16 * 8 * 16  # Of a warp.
+# Instructions of a thread after which a load that it started is complete: those that take as
+# long as a load from DRAM, 688 cycles (chips/sm_90.yaml).
+COVERED = 136
 MAP_NORESERVE = 0x4000  # Of Linux, where the module has no name for it.
 DTYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 # The first pattern that matches an instruction of PTX has its cost: issue slots, of which a
@@ -45,7 +48,7 @@ WEIGHTS = [
     (r"cvt\.\S*\.(e4m3|e5m2)x2", 1, 0, 0.28),
     (r"cvt\.r\w+i?\.\S*[su](32|64)|cvt\.rn\.f32\.[su]", 1, 0, 1),
     (r"cvt\.[su]64\.[su]32|cvt\.[su]32\.[su]64", 1, 0, 0),
-    (r"(ld|st|atom|bar|bra)", 1, 0, 0),
+    (r"(ld|st|atom|bar|bra|cp\.async)", 1, 0, 0),
     (r"(mul|fma|add|sub)\.rn\.", 1, 0, 0),
     (r"(add|sub)\.[su]32", 1, 0, 0),
     (r"(add|sub)\.[su]64", 2, 0, 0),
@@ -151,6 +154,11 @@ def find_entries(bundle: Bundle, kernel: str) -> list[tuple[Entry, int]]:
     ]  # fmt: skip
 
 
+def size_of(name: list[str], registers: list[str]) -> int:
+    """Bytes that a load or store accesses."""
+    return np.dtype(ptx.numpy_type(name[-1])).itemsize * len(registers)
+
+
 class CountingBlock(ptx.Block):
     """Counts what the block does. `sizes` and `owners` describe its operands: owner(memory,
     offset) is the index of the operand there, or None for what is not counted."""
@@ -167,6 +175,9 @@ class CountingBlock(ptx.Block):
             str, bool
         ] = {}  # Registers of loads; whether bytes are fresh.
         self.is_first = False
+        # Of the first thread: the instructions so far, and those before its last
+        # asynchronous copy, if it has not waited since.
+        self.executed, self.copied_at, self.copies_are_fresh = 0, None, False
 
     def step(self, line):
         threads = WARP * len(np.unique(self.who // WARP))
@@ -176,6 +187,7 @@ class CountingBlock(ptx.Block):
         if instruction.startswith(MMA):
             self.work.products += threads / WARP * MMA_FLOPS
         self.is_first = 0 in self.who
+        self.executed += self.is_first
         if self.is_first and self.pending:
             self.wait(re.findall(r"%[a-z]+\d+", text))
         super().step(line)
@@ -190,9 +202,18 @@ class CountingBlock(ptx.Block):
             self.work.cached_waits += 1
         self.pending.clear()
 
-    def access(self, name, text, registers, is_load) -> bool:
+    def wait_for_copies(self):
+        """What the thread executed since it started them hides the latency, or a part of it
+        that is not counted."""
+        if self.copied_at is not None and self.executed - self.copied_at < COVERED:
+            if self.copies_are_fresh:
+                self.work.fresh_waits += 1
+            else:
+                self.work.cached_waits += 1
+        self.copied_at, self.copies_are_fresh = None, False
+
+    def access(self, size, text, is_load) -> bool:
         """Counts sectors. Returns whether the block accesses one of them first."""
-        size = np.dtype(ptx.numpy_type(name[-1])).itemsize * len(registers)
         memory, where = self.address(text, size)
         number = self.places.get(id(memory))
         is_fresh = False
@@ -216,7 +237,7 @@ class CountingBlock(ptx.Block):
     def do_ld(self, name, operands):
         if "global" in name:
             registers = re.findall(r"[%\w]+", operands[0])
-            is_fresh = self.access(name, operands[1], registers, True)
+            is_fresh = self.access(size_of(name, registers), operands[1], True)
             if self.is_first:
                 self.pending.update(dict.fromkeys(registers, is_fresh))
         super().do_ld(name, operands)
@@ -224,8 +245,18 @@ class CountingBlock(ptx.Block):
     def do_st(self, name, operands):
         if "global" in name:
             registers = re.findall(r"[%\w]+", operands[1])
-            self.access(name, operands[0], registers, False)
+            self.access(size_of(name, registers), operands[0], False)
         super().do_st(name, operands)
+
+    def do_cp(self, name, operands):
+        if "global" in name:
+            is_fresh = self.access(int(operands[2]), operands[1], True)
+            if self.is_first:
+                self.copied_at = self.executed
+                self.copies_are_fresh |= is_fresh
+        elif name[2] == "wait_group" and self.is_first:
+            self.wait_for_copies()
+        super().do_cp(name, operands)
 
 
 def make_zeros(count: int) -> np.ndarray:
