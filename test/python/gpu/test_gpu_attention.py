@@ -108,7 +108,8 @@ def test_ptx_computes_attention(causal, tmp_path):
 
 @pytest.mark.parametrize("width", BUDGETS)
 def test_attention_stays_within_its_budgets(width, tmp_path):
-    """Limits PTX instructions per score in the innermost loops, and registers."""
+    """Limits PTX instructions in the innermost loops, one with masks and one without, and
+    registers. Only exponentials are approximate."""
     forward, backward = compile_attention(tmp_path, (2, 2, 1024, int(width)), 1)
     used = {}
     if find_ptxas():
@@ -118,8 +119,7 @@ def test_attention_stays_within_its_budgets(width, tmp_path):
     check_instructions(entries)
     over = []
     for (name, budget), entry in zip(BUDGETS[width].items(), entries):
-        scores = 64 * 64 / entry.block
-        found = {"per_score": len(entry.hot()) / scores, "shared": entry.shared}
+        found = {"loops": len(entry.hot()), "shared": entry.shared}
         if usage := used.get(entry.symbol):
             found |= {
                 "registers": usage.registers,

@@ -212,11 +212,49 @@ TEST_P(Attention, IsWithinTheBoundsOfTheReference) {
     expectNear(Dquery + number, memories[Dquery + number], backward, number);
 }
 
+/// Scores that are not finite: the results of their queries are those of the
+/// reference, and so are the results of all other queries.
+TEST_P(Attention, ComputesQueriesThatAreNotFinite) {
+  if (a.areGradients() || a.queries < 4 || a.scale == 0)
+    GTEST_SKIP();
+  std::vector<TensorRef> tensors;
+  for (size_t which : {Query, Key, Values}) {
+    auto tensor = std::make_shared<Tensor>(*drawTensor(which));
+    // Of the first column, keys are positive.
+    for (int64_t i = 0; i < tensor->getNumElements(); i += a.depth)
+      if (which == Key)
+        (*tensor)[i] = std::fabs((*tensor)[i]) + 1;
+    for (int64_t row = 0; which == Query && row < 3; ++row)
+      (*tensor)[row * a.depth] =
+          ArrayRef{-INFINITY, INFINITY, NAN}[static_cast<size_t>(row)];
+    tensor->roundElements();
+    tensors.push_back(tensor);
+  }
+  Outputs forward = evaluateOp({Query, Key, Values}, {Y, Lse}, tensors);
+  std::vector<std::vector<char>> memories;
+  for (auto [which, tensor] : llvm::enumerate(tensors))
+    memories.push_back(place(which, *tensor));
+  for (size_t which : {Y, Lse})
+    memories.push_back(place(which, Tensor(getType(which))));
+  run(compileGpuAttentions(UnknownLoc::get(&context), a, CudaOptions()),
+      memories);
+  if (HasFatalFailure())
+    return;
+  TensorRef lse = take(Lse, memories[Lse]), y = take(Y, memories[Y]);
+  for (int64_t row = 0; row < a.queries; ++row) {
+    EXPECT_EQ(std::isnan((*lse)[row]), row < 3) << row;
+    EXPECT_EQ(std::isnan((*y)[row * a.width]), row < 3) << row;
+  }
+  expectNear(Y, memories[Y], forward, 0);
+  expectNear(Lse, memories[Lse], forward, 1);
+}
+
 namespace {
 struct Shape {
   std::vector<int64_t> batch;
   int64_t queries, keys, depth, width;
   bool causal = false, grouped = false;
+  std::optional<double> scale = std::nullopt;
 };
 } // namespace
 
@@ -232,7 +270,8 @@ static Case build(const Shape &shape, DType format, DType result, bool backward,
   a.width = shape.width;
   a.causal = shape.causal;
   a.grouped = shape.grouped;
-  a.scale = 1 / std::sqrt(static_cast<double>(shape.depth));
+  a.scale =
+      shape.scale.value_or(1 / std::sqrt(static_cast<double>(shape.depth)));
   auto add = [&](DType dtype, int64_t rows, int64_t columns, bool isStrided,
                  bool areKeys = false) {
     GpuAttention::Tensor tensor{dtype, {}, columns, 16};
@@ -303,6 +342,14 @@ static std::vector<Case> getCases() {
     add({{3}, 70, 70, 16, 32, true, true}, bf16, bf16, "shared keys");
     add({{2, 4}, 40, 75, 32, 16, false, true}, f16, f16,
         "shared keys, interleaved heads", 8);
+    add({{2}, 300, 300, 64, 64, true}, bf16, bf16, "several blocks, causal");
+    add({{2}, 200, 150, 64, 48}, bf16, bf16, "several blocks");
+    add({{}, 140, 140, 16, 64, true, false, -2}, f16, f16, "negative scale");
+    add({{}, 70, 90, 16, 16, false, false, 0}, bf16, bf16, "scale of 0");
+    add({{}, 70, 70, 16, 16, true, false, 0}, bf16, bf16, "scale of 0, causal");
+    add({{}, 150, 300, 64, 16, false, false, 4}, bf16, bf16, "large scores");
+    add({{}, 70, 300, 128, 16, false, false, 2}, f16, f16,
+        "large scores, wide heads");
   }
   return all;
 }

@@ -7,12 +7,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Returns the number of blocks that a multiprocessor should hold: as many as
-/// fit into its registers without spilling.
-static int32_t countBlocks(const GpuAttention &attention) {
-  if (std::max(attention.depth, attention.width) > 64)
-    return 2;
-  return attention.areGradients() ? 3 : 4;
+/// Returns the rows of a tile of the other side. In the forward pass, 32 leave
+/// enough registers for three blocks. Gradients have two copies of two tensors
+/// in the 48 KiB of shared memory that every kernel may use.
+static int64_t chooseTileRows(const GpuAttention &attention) {
+  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
+  return attention.areGradients() && areNarrow ? 64 : 32;
 }
 
 //===----------------------------------------------------------------------===//
@@ -21,23 +21,26 @@ static int32_t countBlocks(const GpuAttention &attention) {
 
 AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
                                const GpuAttention &attention, StringRef name,
-                               bool hasQueries)
-    : attention(attention), b(b), at{b}, hasQueries(hasQueries),
-      tiles(llvm::divideCeil(hasQueries ? attention.queries : attention.keys,
-                             kRows)),
+                               Shape shape)
+    : attention(attention), shape(shape), b(b), at{b},
+      tileRows(chooseTileRows(attention)),
+      tiles(llvm::divideCeil(shape.hasQueries ? attention.queries
+                                              : attention.keys,
+                             countOwnRows())),
       otherTiles(llvm::divideCeil(
-          hasQueries ? attention.keys : attention.queries, kRows)),
+          shape.hasQueries ? attention.keys : attention.queries, tileRows)),
       format(getElementType(b.getContext(), attention.format)), matrices{at} {
   describeOperands();
   createKernel(name);
+  allocate();
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   std::tie(batch, tile) = at.divide(block, tiles);
   // The last queries see the most keys, and the first keys are seen by the most
   // queries.
-  if (attention.causal && hasQueries)
+  if (attention.causal && shape.hasQueries)
     tile = arith::SubIOp::create(b, at.constant(tiles - 1), tile);
-  firstRow = at.scale(tile, kRows);
+  firstRow = at.scale(tile, countOwnRows());
   std::tie(warp, matrices.lane) = at.divide(thread, kWarp);
   std::tie(group, member) = at.divide(matrices.lane, kSharers);
   for (const Operand &operand : operands)
@@ -46,7 +49,7 @@ AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
 
 SmallVector<int64_t> AttentionBlock::getBlockBatch() const {
   SmallVector<int64_t> batch(attention.batch.begin(), attention.batch.end());
-  if (attention.grouped && !hasQueries)
+  if (attention.grouped && !shape.hasQueries)
     batch.back() = 1;
   return batch;
 }
@@ -64,8 +67,9 @@ int64_t AttentionBlock::countColumns(Which which) const {
   case Dvalue:
     return attention.width;
   case Lse:
-  case Inner:
     return 1;
+  case Factors:
+    return kFactors;
   }
   llvm_unreachable("all tensors are handled");
 }
@@ -74,11 +78,15 @@ Extent AttentionBlock::getRows(Which which) const {
   bool areKeys =
       which == Key || which == Values || which == Dkey || which == Dvalue;
   int64_t rows = areKeys ? attention.keys : attention.queries;
-  return {rows, static_cast<int64_t>(llvm::alignTo(rows, kRows))};
+  // With a causal mask, blocks access as many rows of the other side as of
+  // their own.
+  bool areOwn = areKeys != shape.hasQueries || attention.causal;
+  int64_t together = areOwn ? std::max(countOwnRows(), tileRows) : tileRows;
+  return {rows, static_cast<int64_t>(llvm::alignTo(rows, together))};
 }
 
 void AttentionBlock::describeOperands() {
-  auto add = [&](const GpuAttention::Tensor &tensor) {
+  for (const GpuAttention::Tensor &tensor : attention.tensors) {
     auto which = static_cast<Which>(operands.size());
     Operand &operand = operands.emplace_back();
     operand.dtype = tensor.dtype;
@@ -86,18 +94,18 @@ void AttentionBlock::describeOperands() {
     operand.entries = {{getRows(which).size, tensor.rows}};
     operand.terms = {{countColumns(which), 1}};
     llvm::append_range(operand.batch, tensor.batch);
-  };
-  llvm::for_each(attention.tensors, add);
+  }
   if (!attention.areGradients())
     return;
-  GpuAttention::Tensor inner; // f32, contiguous.
-  inner.batch.resize(attention.batch.size());
+  Operand &all = operands.emplace_back(); // f32, each factor contiguous.
+  all.entries = {{attention.queries, 1}};
+  all.batch.resize(attention.batch.size());
   int64_t stride = attention.queries;
-  for (size_t axis = inner.batch.size(); axis-- > 0;) {
-    inner.batch[axis] = stride;
+  for (size_t axis = all.batch.size(); axis-- > 0;) {
+    all.batch[axis] = stride;
     stride *= attention.batch[axis];
   }
-  add(inner);
+  all.terms = {{kFactors, stride}};
 }
 
 void AttentionBlock::createKernel(StringRef name) {
@@ -109,7 +117,7 @@ void AttentionBlock::createKernel(StringRef name) {
   int64_t blocks = tiles * llvm::product_of(getBlockBatch());
   kernel = binade::createKernel(b, name, types, blocks, kThreads);
   llvm::append_range(memory, kernel.getArguments());
-  kernel->setAttr("nvvm.minctasm", b.getI32IntegerAttr(countBlocks(attention)));
+  kernel->setAttr("nvvm.minctasm", b.getI32IntegerAttr(shape.blocks));
 }
 
 Gather AttentionBlock::gather(Which which) const {
@@ -118,28 +126,19 @@ Gather AttentionBlock::gather(Which which) const {
                 getRows(which), {columns, columns});
 }
 
-Value AttentionBlock::findOwnRow() const {
-  return at.add(firstRow, at.add(at.scale(warp, kWarpRows), group));
+Value AttentionBlock::findOwnRow(int64_t set) const {
+  Value ofWarp = at.scale(warp, kMatmulRows * shape.sets);
+  return at.add(firstRow, at.add(at.add(ofWarp, set * kMatmulRows), group));
 }
 
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> AttentionBlock::loop(Value first, Value last,
-                                        ValueRange start, Step step) const {
-  auto loop = scf::ForOp::create(b, first, last, at.constant(1), start);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  scf::YieldOp::create(b, step(loop.getInductionVar(), loop.getRegionIterArgs(),
-                               /*isMasked=*/false));
-  return llvm::to_vector_of<Value>(loop.getResults());
-}
-
 SmallVector<Value>
 AttentionBlock::forEachHead(ValueRange start,
                             function_ref<SmallVector<Value>(ValueRange)> body) {
-  if (!attention.grouped || hasQueries)
+  if (!attention.grouped || shape.hasQueries)
     return body(start);
   auto loop =
       scf::ForOp::create(b, at.constant(0), at.constant(attention.batch.back()),
@@ -155,16 +154,119 @@ AttentionBlock::forEachHead(ValueRange start,
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
-SmallVector<Value> AttentionBlock::forEachTile(ValueRange start,
-                                               Step step) const {
-  Value none = at.constant(0), all = at.constant(otherTiles);
-  if (attention.causal && hasQueries)
-    return step(tile, loop(none, tile, start, step), /*isMasked=*/true);
-  if (attention.causal)
-    return loop(at.add(tile, 1), all, step(tile, start, /*isMasked=*/true),
-                step);
-  if (!hasQueries || attention.keys % kRows == 0)
-    return loop(none, all, start, step);
-  Value last = at.constant(otherTiles - 1);
-  return step(last, loop(none, last, start, step), /*isMasked=*/true);
+SmallVector<Value> AttentionBlock::visit(ArrayRef<Which> others, Value tile,
+                                         Value end, ValueRange before,
+                                         bool isMasked, Step step) {
+  awaitCopies();
+  Value next = at.add(tile, 1);
+  auto branch = scf::IfOp::create(
+      b, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, next, end),
+      /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenYield());
+    copyTile(others, next);
+  }
+  current = tile;
+  stage = at.divide(tile, 2).second;
+  return step(before, isMasked);
+}
+
+SmallVector<Value> AttentionBlock::loop(ArrayRef<Which> others, Value first,
+                                        Value last, Value end, ValueRange start,
+                                        bool isMasked, Step step) {
+  auto loop = scf::ForOp::create(b, first, last, at.constant(1), start);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  scf::YieldOp::create(b, visit(others, loop.getInductionVar(), end,
+                                loop.getRegionIterArgs(), isMasked, step));
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+SmallVector<Value> AttentionBlock::forEachTile(ArrayRef<Which> others,
+                                               ValueRange start, Step step) {
+  int64_t perBlock = countOwnRows() / tileRows;
+  bool isLastMasked =
+      !attention.causal && shape.hasQueries && attention.keys % tileRows != 0;
+  int64_t masked = attention.causal ? perBlock : isLastMasked;
+  Value begin = at.constant(0),
+        end = at.constant(attention.causal ? tiles * perBlock : otherTiles);
+  if (attention.causal && shape.hasQueries)
+    end = at.scale(at.add(tile, 1), perBlock);
+  else if (attention.causal)
+    begin = at.scale(tile, perBlock);
+  gpu::BarrierOp::create(b); // All warps have read what copies will overwrite.
+  copyTile(others, begin);
+  bool areFirst = attention.causal && !shape.hasQueries;
+  Value split = areFirst ? at.add(begin, masked) : at.add(end, -masked);
+  SmallVector<Value> values(start);
+  for (auto [first, last, isFirst] :
+       {std::tuple(begin, split, true), std::tuple(split, end, false)}) {
+    bool isMasked = isFirst == areFirst;
+    if (!isMasked || masked > 0)
+      values = loop(others, first, last, end, values, isMasked, step);
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+Value AttentionBlock::compareWithTile() const {
+  Value own = at.add(firstRow, at.scale(warp, kMatmulRows * shape.sets));
+  return arith::SubIOp::create(b, at.scale(current, tileRows), own);
+}
+
+SmallVector<Value> AttentionBlock::unlessHidden(int64_t chunk, bool isMasked,
+                                                ValueRange before, Body body) {
+  if (!isMasked)
+    return body();
+  if (!attention.causal) { // This is the last tile.
+    bool exists = (otherTiles - 1) * tileRows + chunk * kChunk < attention.keys;
+    return exists ? body() : SmallVector<Value>(before);
+  }
+  // A query sees the keys up to its own position.
+  int64_t last = kMatmulRows * shape.sets - chunk * kChunk - 1,
+          first = -(chunk + 1) * kChunk + 1;
+  auto isVisible = arith::CmpIOp::create(
+      b,
+      shape.hasQueries ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge,
+      compareWithTile(), at.constant(shape.hasQueries ? last : first));
+  auto branch = scf::IfOp::create(b, before.getTypes(), isVisible,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, before);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, body());
+  return llvm::to_vector_of<Value>(branch.getResults());
+}
+
+Value AttentionBlock::mask(Value scores, int64_t set, int64_t chunk) const {
+  // The offsets between the scores of a thread are constants. They are compared
+  // with the part of the position that differs between threads.
+  bool isCausal = attention.causal;
+  SmallVector<int32_t> places;
+  for (int64_t i = 0; i < kScores; ++i) {
+    int64_t row = set * kMatmulRows + i / 2 % 2 * kBelow,
+            column = chunk * kChunk + i / 4 * kBelow + i % 2;
+    places.push_back(static_cast<int32_t>(
+        isCausal ? row - column : attention.keys - 1 - column));
+  }
+  Value own = at.scale(member, 2);
+  if (isCausal)
+    own = at.add(arith::SubIOp::create(b, own, group), compareWithTile());
+  else
+    own = at.add(own, at.scale(current, tileRows));
+  auto type = VectorType::get({kScores}, b.getI32Type());
+  Value all = vector::BroadcastOp::create(
+      b, type, arith::IndexCastOp::create(b, b.getI32Type(), own));
+  Value limits = arith::ConstantOp::create(
+      b, DenseElementsAttr::get(type, ArrayRef<int32_t>(places)));
+  Value visible = arith::CmpIOp::create(
+      b,
+      shape.hasQueries ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge,
+      all, limits);
+  return arith::SelectOp::create(b, visible, scores, splat(-INFINITY, kScores));
 }

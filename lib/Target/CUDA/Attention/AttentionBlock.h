@@ -1,11 +1,12 @@
 //===- AttentionBlock.h - Common parts of attention kernels -----*- C++ -*-===//
 //
 // A block of threads has some rows of one head, queries or keys, and iterates
-// over tiles of the rows of the other side. Each warp has 16 of the block's
-// rows, whose elements stay in registers as left operands of matmuls; the tiles
-// of the other side are in shared memory. Scores are in registers, eight per
-// thread and matmul of 16 by 16, in the layout that the left operand of the
-// next matmul needs (FlashAttention-2, Dao 2023).
+// over tiles of the rows of the other side. Each warp has 16 or 32 of the
+// block's rows, whose elements stay in registers as left operands of matmuls;
+// the tiles of the other side are in shared memory, twice: while one copy is
+// multiplied, the other one is filled asynchronously. Scores are in registers,
+// eight per thread and matmul of 16 by 16, in the layout that the left operand
+// of the next matmul needs (FlashAttention-2, Dao 2023).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,25 +21,35 @@ namespace mlir::binade {
 /// Emits the code of one block of an attention kernel.
 class AttentionBlock {
 public:
-  static constexpr int64_t kThreads = 128;
-  /// Rows of a block, and of a tile of the other side.
-  static constexpr int64_t kRows = 64;
+  static constexpr int64_t kThreads = 128, kWarp = 32,
+                           kWarps = kThreads / kWarp;
   /// Rows of the other side that are multiplied at a time.
   static constexpr int64_t kChunk = 16;
-  static constexpr int64_t kChunks = kRows / kChunk;
-  static constexpr int64_t kWarp = 32;
-  /// Lanes that share rows, scores per thread and chunk, rows per warp, and the
-  /// distance between a thread's two rows.
+  /// Lanes that share rows, scores per thread and chunk, rows of a matmul, and
+  /// the distance between a thread's two rows.
   static constexpr int64_t kSharers = 4, kScores = 8,
-                           kWarpRows = WarpMma::kRows, kBelow = WarpMma::kSide;
+                           kMatmulRows = WarpMma::kRows,
+                           kBelow = WarpMma::kSide;
 
   /// Indices of `GpuAttention::tensors`; for gradients, the workspace follows.
-  enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Inner };
+  enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Factors };
+  /// The columns of `Factors`, which are what the exponents and the gradients
+  /// of a query's scores have in common: -lse log2(e), -scale sum(dy y).
+  enum Factor { Exponent, Inner, kFactors };
 
-  /// Begins a kernel `name` whose blocks have rows of queries or of keys. With
-  /// a causal mask, the blocks with the most work are the first.
+  /// How a kernel divides its work.
+  struct Shape {
+    bool hasQueries; ///< Blocks have rows of queries; otherwise of keys.
+    /// Matmuls of 16 rows that a warp computes with the same right operand.
+    int64_t sets = 1;
+    /// Blocks that a multiprocessor should hold, which bounds the registers.
+    int32_t blocks = 2;
+  };
+
+  /// Begins a kernel `name`. With a causal mask, the blocks with the most work
+  /// are the first.
   AttentionBlock(ImplicitLocOpBuilder &b, const GpuAttention &attention,
-                 StringRef name, bool hasQueries);
+                 StringRef name, Shape shape);
 
   //===--------------------------------------------------------------------===//
   // Scores of a thread
@@ -51,60 +62,55 @@ public:
   Value splat(double value, int64_t count) const;
   Value scale(Value x, double factor) const;
   Value fma(Value x, Value y, Value z) const;
-  Value exp(Value x) const;
+  Value add(Value x, Value y) const;
+  Value subtract(Value x, Value y) const;
+  Value multiply(Value x, Value y) const;
+  /// Returns the larger one; NaN if one of them is.
+  Value maximize(Value x, Value y) const;
+  /// Returns 2^x, with an error of up to two units in the last place.
+  Value exp2(Value x) const;
   /// Broadcasts a value per row to the scores of the row.
   Value broadcastRows(Value two) const;
-  /// Broadcasts f32 values in shared memory, one per column from `first` on, to
-  /// the scores of the columns.
-  Value broadcastColumns(Value numbers, int64_t first) const;
+  /// Broadcasts a factor of each query, one per column of the chunk, to the
+  /// scores of the column.
+  Value broadcastColumns(Factor factor, int64_t chunk) const;
   /// Reduces the thread's scores of each row to a value per row.
   Value sumRows(Value scores) const;
   Value maximizeRows(Value scores) const;
   /// Reduces values per row over the lanes that share the rows.
   Value sumLanes(Value two) const;
   Value maximizeLanes(Value two) const;
+  /// Whether a condition holds for any element of the vectors in any lane.
+  Value isAny(ArrayRef<Value> conditions) const;
   /// Rounds scores to the left operand of a matmul.
   Value round(Value scores) const;
-  /// Sets the scores of a chunk to -infinity where the mask hides them or the
-  /// key does not exist. `otherTile` is the index of the tile of the other
-  /// side.
-  Value mask(Value scores, Value otherTile, int64_t chunk) const;
 
   //===--------------------------------------------------------------------===//
   // Rows
   //===--------------------------------------------------------------------===//
 
-  /// Allocate shared memory for kRows rows of `columns` elements, or for
-  /// `count` f32.
-  SharedTile allocate(int64_t columns);
-  Value allocateNumbers(int64_t count);
-
-  /// Fills tiles with the rows of tensors from `first` on, between two
-  /// barriers. `store` emits other stores to shared memory there.
-  using Filled = std::pair<Which, const SharedTile *>;
-  void fill(
-      ArrayRef<Filled> tiles, Value first,
-      function_ref<void()> store = [] {}) const;
-
-  /// Returns the rows of this warp in `tile` as left operands of matmuls.
-  SmallVector<Value> loadOwn(const SharedTile &tile) const;
-  /// Multiplies them by the rows of a chunk of `tile`: eight scores.
-  Value multiplyRows(ArrayRef<Value> own, const SharedTile &tile,
-                     int64_t chunk) const;
-  /// Adds the rows of a chunk of `tile`, multiplied by `weights`, to `sums`.
-  void addRows(Value weights, const SharedTile &tile, int64_t chunk,
+  /// Returns the rows of this warp as left operands of matmuls, those of each
+  /// set one after the other.
+  SmallVector<Value> loadOwn(Which which);
+  /// Multiplies them by the rows of a chunk of the current tile of `other`:
+  /// eight scores of each set.
+  SmallVector<Value> multiplyRows(ArrayRef<Value> own, Which other,
+                                  int64_t chunk) const;
+  /// Adds the rows of a chunk of the current tile of `other`, multiplied by the
+  /// weights of each set, to `sums`.
+  void addRows(ArrayRef<Value> weights, Which other, int64_t chunk,
                MutableArrayRef<Value> sums) const;
-  /// Returns zeros for sums of the block's own rows, or stores the sums.
-  SmallVector<Value> startSums(int64_t columns) const;
+  /// Return zeros for sums of `sets` times 16 rows, or store the sums of the
+  /// block's own rows.
+  SmallVector<Value> startSums(int64_t columns, int64_t sets) const;
   void storeSums(Which which, ValueRange sums) const;
 
-  /// Load or store a tensor with one value per row: of the thread's two rows,
-  /// or of row `row`.
-  Value loadRows(Which which) const;
-  void storeRows(Which which, Value two) const;
-  Value loadRow(Which which, Value row) const;
-  /// Returns the dot product of each of the thread's two rows of two tensors.
-  Value multiplyOwn(Which one, Which other) const;
+  /// Load or store column `column` of a tensor for the thread's two rows of a
+  /// set.
+  Value loadRows(Which which, int64_t set) const;
+  void storeRows(Which which, int64_t set, Value two, int64_t column = 0) const;
+  /// Returns the dot product of each of these rows of two tensors.
+  Value multiplyOwn(Which one, Which other, int64_t set) const;
 
   //===--------------------------------------------------------------------===//
   // Control flow
@@ -118,17 +124,29 @@ public:
 
   /// Emits `step` for each tile of the other side that the mask does not hide
   /// completely, with the values that the previous step returned.
-  using Step = function_ref<SmallVector<Value>(
-      Value otherTile, ValueRange before, bool isMasked)>;
-  SmallVector<Value> forEachTile(ValueRange start, Step step) const;
+  using Step =
+      function_ref<SmallVector<Value>(ValueRange before, bool isMasked)>;
+  SmallVector<Value> forEachTile(ArrayRef<Which> others, ValueRange start,
+                                 Step step);
+
+  /// Emits `body`. In a masked tile, emits a branch that returns `before` if
+  /// the mask hides all scores of a chunk from the warp.
+  using Body = function_ref<SmallVector<Value>()>;
+  SmallVector<Value> unlessHidden(int64_t chunk, bool isMasked,
+                                  ValueRange before, Body body);
+
+  /// Sets the scores of a chunk of the current tile to -infinity where the mask
+  /// hides them or the key does not exist.
+  Value mask(Value scores, int64_t set, int64_t chunk) const;
 
   void finish() { gpu::ReturnOp::create(b); }
 
+  int64_t countChunks() const { return tileRows / kChunk; }
+
   const GpuAttention &attention;
+  const Shape shape;
   ImplicitLocOpBuilder &b;
   Indices at;
-  Value thread;
-  Value firstRow; ///< The block's first row.
 
 private:
   void describeOperands();
@@ -138,14 +156,37 @@ private:
   int64_t countColumns(Which which) const;
   Extent getRows(Which which) const;
   Gather gather(Which which) const;
-  Value findOwnRow() const;
+  int64_t countOwnRows() const { return kWarps * kMatmulRows * shape.sets; }
+  Value findOwnRow(int64_t set) const;
+  /// Returns the place of the warp's first row in the current tile.
+  Value compareWithTile() const;
+
   using Combine = function_ref<Value(Value, Value)>;
   Value combineRows(Value scores, Combine combine) const;
   Value combineLanes(Value two, Combine combine) const;
-  SmallVector<Value> loop(Value first, Value last, ValueRange start,
-                          Step step) const;
 
-  bool hasQueries;
+  /// Allocates shared memory.
+  void allocate();
+  /// Starts to copy rows from `first` on to shared memory.
+  void copyRows(Which which, Value first, int64_t rows, const SharedTile &tile,
+                Value start) const;
+  void copyElements(const Gather::Place &from, Value source, Value to,
+                    Value place, int64_t width) const;
+  void copyFactors(Value first, Value number) const;
+  /// Starts to copy tile `number` of the other side.
+  void copyTile(ArrayRef<Which> others, Value number) const;
+  /// Waits until the copies of all threads are complete.
+  void awaitCopies() const;
+  SmallVector<Value> loop(ArrayRef<Which> others, Value first, Value last,
+                          Value end, ValueRange start, bool isMasked,
+                          Step step);
+  SmallVector<Value> visit(ArrayRef<Which> others, Value tile, Value end,
+                           ValueRange before, bool isMasked, Step step);
+  const SharedTile &getTile(Which which) const {
+    return tilesOf[which == Values || which == Dy];
+  }
+
+  int64_t tileRows;          ///< Rows of a tile of the other side.
   int64_t tiles, otherTiles; ///< Tiles per head.
   Type format;
   SmallVector<Operand, 10> operands;
@@ -153,7 +194,11 @@ private:
   SmallVector<Value> memory; ///< Memory of the operands.
   SmallVector<Value> starts; ///< Start of the head in each operand.
   WarpMma matrices;
-  Value batch, tile, warp, group, member;
+  Value thread, batch, tile, firstRow, warp, group, member;
+  /// Tiles of key or query, and of value or dy, in shared memory.
+  std::array<SharedTile, 2> tilesOf;
+  Value factors;        ///< Factors of the queries of a tile, twice.
+  Value current, stage; ///< The current tile, and which copy of it.
 };
 
 } // namespace mlir::binade

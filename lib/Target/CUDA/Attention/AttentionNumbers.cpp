@@ -22,20 +22,40 @@ Value AttentionBlock::fma(Value x, Value y, Value z) const {
   return math::FmaOp::create(b, x, y, z);
 }
 
-Value AttentionBlock::exp(Value x) const { return math::ExpOp::create(b, x); }
+Value AttentionBlock::add(Value x, Value y) const {
+  return arith::AddFOp::create(b, x, y);
+}
+
+Value AttentionBlock::subtract(Value x, Value y) const {
+  return arith::SubFOp::create(b, x, y);
+}
+
+Value AttentionBlock::multiply(Value x, Value y) const {
+  return arith::MulFOp::create(b, x, y);
+}
+
+Value AttentionBlock::maximize(Value x, Value y) const {
+  return arith::MaximumFOp::create(b, x, y);
+}
+
+Value AttentionBlock::exp2(Value x) const {
+  return math::Exp2Op::create(b, x, arith::FastMathFlags::afn);
+}
 
 Value AttentionBlock::broadcastRows(Value two) const {
   return vector::ShuffleOp::create(b, two, two,
                                    ArrayRef<int64_t>{0, 0, 1, 1, 0, 0, 1, 1});
 }
 
-Value AttentionBlock::broadcastColumns(Value numbers, int64_t first) const {
+Value AttentionBlock::broadcastColumns(Factor factor, int64_t chunk) const {
   auto pair = VectorType::get({2}, b.getF32Type());
-  auto load = [&](int64_t from) -> Value {
-    return vector::LoadOp::create(b, pair, numbers,
-                                  at.add(at.scale(member, 2), from));
+  Value own = at.add(at.scale(stage, kFactors * tileRows), at.scale(member, 2));
+  auto load = [&](int64_t column) -> Value {
+    return vector::LoadOp::create(b, pair, factors,
+                                  at.add(own, factor * tileRows + column));
   };
-  return vector::ShuffleOp::create(b, load(first), load(first + kBelow),
+  return vector::ShuffleOp::create(b, load(chunk * kChunk),
+                                   load(chunk * kChunk + kBelow),
                                    ArrayRef<int64_t>{0, 1, 0, 1, 2, 3, 2, 3});
 }
 
@@ -67,27 +87,31 @@ Value AttentionBlock::combineLanes(Value two, Combine combine) const {
 }
 
 Value AttentionBlock::sumRows(Value scores) const {
-  return combineRows(scores, [&](Value x, Value y) -> Value {
-    return arith::AddFOp::create(b, x, y);
-  });
+  return combineRows(scores, [&](Value x, Value y) { return add(x, y); });
 }
 
 Value AttentionBlock::maximizeRows(Value scores) const {
-  return combineRows(scores, [&](Value x, Value y) -> Value {
-    return arith::MaximumFOp::create(b, x, y);
-  });
+  return combineRows(scores, [&](Value x, Value y) { return maximize(x, y); });
 }
 
 Value AttentionBlock::sumLanes(Value two) const {
-  return combineLanes(two, [&](Value x, Value y) -> Value {
-    return arith::AddFOp::create(b, x, y);
-  });
+  return combineLanes(two, [&](Value x, Value y) { return add(x, y); });
 }
 
 Value AttentionBlock::maximizeLanes(Value two) const {
-  return combineLanes(two, [&](Value x, Value y) -> Value {
-    return arith::MaximumFOp::create(b, x, y);
-  });
+  return combineLanes(two, [&](Value x, Value y) { return maximize(x, y); });
+}
+
+Value AttentionBlock::isAny(ArrayRef<Value> conditions) const {
+  Value own = conditions.front();
+  for (Value other : conditions.drop_front())
+    own = arith::OrIOp::create(b, own, other);
+  own = vector::ReductionOp::create(b, vector::CombiningKind::OR, own);
+  Value all = gpu::SubgroupReduceOp::create(
+      b, arith::ExtUIOp::create(b, b.getI32Type(), own),
+      gpu::AllReduceOperation::MAXSI, /*uniform=*/true);
+  Value zero = arith::ConstantOp::create(b, b.getI32IntegerAttr(0));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, all, zero);
 }
 
 Value AttentionBlock::round(Value scores) const {
@@ -95,32 +119,4 @@ Value AttentionBlock::round(Value scores) const {
       arith::TruncFOp::create(b, VectorType::get({kScores}, format), scores);
   return vector::ShapeCastOp::create(b, VectorType::get({4, 2}, format),
                                      rounded);
-}
-
-Value AttentionBlock::mask(Value scores, Value otherTile, int64_t chunk) const {
-  // The offsets between the scores of a thread are constants. They are compared
-  // with the part of the position that differs between threads.
-  auto isCausal = attention.causal;
-  SmallVector<int32_t> places;
-  for (int64_t i = 0; i < kScores; ++i) {
-    int64_t row = i / 2 % 2 * kBelow,
-            column = chunk * kChunk + i / 4 * kBelow + i % 2;
-    places.push_back(static_cast<int32_t>(
-        isCausal ? row - column : attention.keys - 1 - column));
-  }
-  Value own = at.scale(member, 2);
-  if (isCausal) // Both tiles begin at the same position.
-    own =
-        arith::SubIOp::create(b, own, at.add(at.scale(warp, kWarpRows), group));
-  else
-    own = at.add(own, at.scale(otherTile, kRows));
-  auto type = VectorType::get({kScores}, b.getI32Type());
-  Value all = vector::BroadcastOp::create(
-      b, type, arith::IndexCastOp::create(b, b.getI32Type(), own));
-  Value limits = arith::ConstantOp::create(
-      b, DenseElementsAttr::get(type, ArrayRef<int32_t>(places)));
-  Value visible = arith::CmpIOp::create(
-      b, hasQueries ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge,
-      all, limits);
-  return arith::SelectOp::create(b, visible, scores, splat(-INFINITY, kScores));
 }

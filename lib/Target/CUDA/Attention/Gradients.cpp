@@ -8,13 +8,11 @@
 
 #include "Gradients.h"
 #include "AttentionBlock.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <numbers>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-static constexpr int64_t kRows = AttentionBlock::kRows;
-static constexpr int64_t kChunk = AttentionBlock::kChunk;
+using enum AttentionBlock::Which;
 
 namespace {
 /// Probabilities and score gradients of a chunk.
@@ -23,93 +21,98 @@ struct Chunk {
 };
 } // namespace
 
-/// `lse` and `inner` are -lse and -scale sum(dy y), broadcast to the scores.
+/// `exponent` and `inner` are the factors of the queries, broadcast to the
+/// scores.
 static Chunk computeChunk(AttentionBlock &block, Value scores, Value dp,
-                          Value lse, Value inner, Value otherTile,
-                          int64_t chunk, bool isMasked) {
-  Value factor = block.splat(block.attention.scale, AttentionBlock::kScores);
-  Value exponents = block.fma(scores, factor, lse);
+                          Value exponent, Value inner, int64_t chunk,
+                          bool isMasked) {
+  double scale = block.attention.scale;
+  auto splat = [&](double value) {
+    return block.splat(value, AttentionBlock::kScores);
+  };
+  Value exponents =
+      block.fma(scores, splat(scale * std::numbers::log2e), exponent);
   if (isMasked)
-    exponents = block.mask(exponents, otherTile, chunk);
-  Value p = block.exp(exponents);
-  return {p, arith::MulFOp::create(block.b, p, block.fma(dp, factor, inner))};
+    exponents = block.mask(exponents, /*set=*/0, chunk);
+  Value p = block.exp2(exponents);
+  return {p, block.multiply(p, block.fma(dp, splat(scale), inner))};
+}
+
+/// Returns -lse log2(e) of the thread's rows. log2(e) has two parts, so that
+/// the product is rounded only once.
+static Value computeExponent(AttentionBlock &block) {
+  constexpr float kHigh = std::numbers::log2e_v<float>;
+  constexpr double kLow = std::numbers::log2e - kHigh;
+  Value lse = block.loadRows(Lse, /*set=*/0);
+  return block.fma(lse, block.splat(-kHigh, 2), block.scale(lse, -kLow));
 }
 
 void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
                                      const GpuAttention &attention,
                                      StringRef name) {
-  using enum AttentionBlock::Which;
   OpBuilder::InsertionGuard outside(b);
-  AttentionBlock block(b, attention, name, /*hasQueries=*/true);
-  SharedTile keys = block.allocate(attention.depth),
-             values = block.allocate(attention.width);
-  block.fill({{Query, &keys}, {Dy, &values}}, block.firstRow);
-  SmallVector<Value> query = block.loadOwn(keys), dy = block.loadOwn(values);
-  Value sums = block.multiplyOwn(Dy, Y);
-  block.storeRows(Inner, sums);
-  Value inner = block.broadcastRows(block.scale(sums, -attention.scale)),
-        lse = block.broadcastRows(block.scale(block.loadRows(Lse), -1));
-  auto step = [&](Value tile, ValueRange before, bool isMasked) {
-    block.fill({{Key, &keys}, {Values, &values}}, block.at.scale(tile, kRows));
+  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
+  AttentionBlock block(b, attention, name,
+                       {.hasQueries = true, .blocks = areNarrow ? 4 : 2});
+  SmallVector<Value> query = block.loadOwn(Query), dy = block.loadOwn(Dy);
+  Value exponent = computeExponent(block),
+        inner = block.scale(block.multiplyOwn(Dy, Y, 0), -attention.scale);
+  block.storeRows(Factors, 0, exponent, AttentionBlock::Exponent);
+  block.storeRows(Factors, 0, inner, AttentionBlock::Inner);
+  exponent = block.broadcastRows(exponent);
+  inner = block.broadcastRows(inner);
+  auto step = [&](ValueRange before, bool isMasked) {
     SmallVector<Value> dquery(before);
-    for (int64_t chunk = 0; chunk < AttentionBlock::kChunks; ++chunk) {
-      Chunk own = computeChunk(block, block.multiplyRows(query, keys, chunk),
-                               block.multiplyRows(dy, values, chunk), lse,
-                               inner, tile, chunk, isMasked);
-      block.addRows(block.round(own.ds), keys, chunk, dquery);
-    }
+    for (int64_t chunk = 0; chunk < block.countChunks(); ++chunk)
+      dquery = block.unlessHidden(chunk, isMasked, dquery, [&] {
+        Chunk own =
+            computeChunk(block, block.multiplyRows(query, Key, chunk).front(),
+                         block.multiplyRows(dy, Values, chunk).front(),
+                         exponent, inner, chunk, isMasked);
+        SmallVector<Value> sums = dquery;
+        block.addRows(block.round(own.ds), Key, chunk, sums);
+        return sums;
+      });
     return dquery;
   };
   block.storeSums(Dquery,
-                  block.forEachTile(block.startSums(attention.depth), step));
+                  block.forEachTile({Key, Values},
+                                    block.startSums(attention.depth, 1), step));
   block.finish();
 }
 
 void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
                                     const GpuAttention &attention,
                                     StringRef name) {
-  using enum AttentionBlock::Which;
   OpBuilder::InsertionGuard outside(b);
-  AttentionBlock block(b, attention, name, /*hasQueries=*/false);
-  SharedTile queries = block.allocate(attention.depth),
-             dys = block.allocate(attention.width);
-  // -lse of each query, followed by -scale sum(dy y) of each query.
-  Value numbers = block.allocateNumbers(2 * kRows);
-  static_assert(AttentionBlock::kThreads == 2 * kRows);
-  block.fill({{Key, &queries}, {Values, &dys}}, block.firstRow);
-  SmallVector<Value> key = block.loadOwn(queries), value = block.loadOwn(dys);
-  auto [isInner, place] = block.at.divide(block.thread, kRows);
-  Value isLse = block.at.isBelow(isInner, 1);
-  SmallVector<Value> start = block.startSums(attention.depth);
+  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
+  AttentionBlock block(b, attention, name,
+                       {.hasQueries = false, .blocks = areNarrow ? 3 : 2});
+  SmallVector<Value> key = block.loadOwn(Key), value = block.loadOwn(Values);
+  SmallVector<Value> start = block.startSums(attention.depth, 1);
   size_t depthSums = start.size();
-  llvm::append_range(start, block.startSums(attention.width));
-  auto step = [&, place = place](Value tile, ValueRange before, bool isMasked) {
-    Value first = block.at.scale(tile, kRows), row = block.at.add(first, place);
-    Value lse = arith::NegFOp::create(b, block.loadRow(Lse, row));
-    Value factor = arith::ConstantOp::create(
-        b, b.getF32FloatAttr(static_cast<float>(-attention.scale)));
-    Value inner = arith::MulFOp::create(b, block.loadRow(Inner, row), factor);
-    Value number = arith::SelectOp::create(b, isLse, lse, inner);
-    block.fill({{Query, &queries}, {Dy, &dys}}, first, [&] {
-      memref::StoreOp::create(b, number, numbers, block.thread);
-    });
-    SmallVector<Value> sums(before);
-    auto dkey = MutableArrayRef(sums).take_front(depthSums),
-         dvalue = MutableArrayRef(sums).drop_front(depthSums);
-    for (int64_t chunk = 0; chunk < AttentionBlock::kChunks; ++chunk) {
-      Chunk own =
-          computeChunk(block, block.multiplyRows(key, queries, chunk),
-                       block.multiplyRows(value, dys, chunk),
-                       block.broadcastColumns(numbers, chunk * kChunk),
-                       block.broadcastColumns(numbers, kRows + chunk * kChunk),
-                       tile, chunk, isMasked);
-      block.addRows(block.round(own.p), dys, chunk, dvalue);
-      block.addRows(block.round(own.ds), queries, chunk, dkey);
-    }
-    return sums;
+  llvm::append_range(start, block.startSums(attention.width, 1));
+  auto step = [&](ValueRange before, bool isMasked) {
+    SmallVector<Value> all(before);
+    for (int64_t chunk = 0; chunk < block.countChunks(); ++chunk)
+      all = block.unlessHidden(chunk, isMasked, all, [&] {
+        Chunk own = computeChunk(
+            block, block.multiplyRows(key, Query, chunk).front(),
+            block.multiplyRows(value, Dy, chunk).front(),
+            block.broadcastColumns(AttentionBlock::Exponent, chunk),
+            block.broadcastColumns(AttentionBlock::Inner, chunk), chunk,
+            isMasked);
+        SmallVector<Value> sums = all;
+        block.addRows(block.round(own.p), Dy, chunk,
+                      MutableArrayRef(sums).drop_front(depthSums));
+        block.addRows(block.round(own.ds), Query, chunk,
+                      MutableArrayRef(sums).take_front(depthSums));
+        return sums;
+      });
+    return all;
   };
   SmallVector<Value> sums = block.forEachHead(start, [&](ValueRange before) {
-    return block.forEachTile(before, step);
+    return block.forEachTile({Query, Dy}, before, step);
   });
   block.storeSums(Dkey, ArrayRef(sums).take_front(depthSums));
   block.storeSums(Dvalue, ArrayRef(sums).drop_front(depthSums));
