@@ -8,7 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.cuda_runs import CUDA, CUDNN, SIMULATED, need_simulated_driver, run
+from support.paths import MODELS
 from support.reference import safetensors
+from support.shared_models import FOLD
 
 pytestmark = pytest.mark.usefixtures("with_libraries")
 
@@ -175,20 +177,41 @@ def test_a_failed_execution_ends_the_run(folder, tmp_path):
     assert "cudnnBackendExecute failed" in errors
 
 
-def test_groups_read_no_copies_of_keys(folder):
-    plan = run("binade", "inspect", folder / "cuda-bf16-amp-grouped.bnd", "--json")
-    plan = json.loads(plan.stdout)
+def check_groups(bundle, batch, count, rows, columns):
+    """All records share keys and values, and no operand is a copy for each head."""
+    plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
     records = [r for r in plan["records"] if r["kind"] == "attention"]
-    assert len(records) == 2
+    assert len(records) == count
     for record in records:
-        assert record["grouped"] and record["batch"] == [BATCH, GROUPS, HEADS // GROUPS]
+        assert record["grouped"] and record["batch"] == batch
         sizes = [
             plan["buffers"][view["buffer"]]["bytes"]
             for views in (record, record.get("gradients", {}))
             for name in ("key", "value", "dkey", "dvalue")
             if (view := views.get(name))
         ]
-        assert max(sizes) == 2 * BATCH * GROUPS * ROWS * COLUMNS
+        assert max(sizes) == 2 * batch[0] * batch[1] * rows * columns
+    return [kernel["name"] for kernel in plan["device_kernels"]]
+
+
+def test_groups_read_no_copies_of_keys(folder):
+    bundle = folder / "cuda-bf16-amp-grouped.bnd"
+    check_groups(bundle, [BATCH, GROUPS, HEADS // GROUPS], 2, ROWS, COLUMNS)
+
+
+@pytest.mark.parametrize("graph", ["loss", "grads", "train_step.adamw"])
+def test_groups_of_an_imported_model_read_no_copies(graph, tmp_path):
+    """In graphs with gradients, the exporter has added up those of the copies."""
+    path = MODELS / f"llama-tiny/{graph}.onnx"
+    if not path.exists():
+        pytest.skip(f"{path} is absent; BINADE_MODELS names its folder")
+    more = FOLD["llama-tiny"] if graph == "loss" else []
+    bundle = tmp_path / "model.bnd"
+    run("binade", "compile", path, *CUDA, "--policy", "bf16-amp", *more, "-o", bundle)
+    kernels = check_groups(bundle, [4, 2, 2], 4, rows=64, columns=16)
+    assert not [name for name in kernels if "broadcast" in name]
+    # Only the loss is a sum.
+    assert len([name for name in kernels if "reduce_sum" in name]) == 1
 
 
 @pytest.mark.parametrize("suffix", ["", "-grouped"])
