@@ -14,8 +14,8 @@ using namespace mlir::binade::expansion;
 
 static constexpr unsigned kFraction = 23;
 static constexpr uint64_t kFractionMask = 0x007fffff,
-                          kExponentMask = 0x7f800000, kOne = 0x3f800000,
-                          kSign = 0x80000000;
+                          kExponentMask = 0x7f800000, kExponentField = 0xff,
+                          kOne = 0x3f800000;
 /// The exponent bias of f32; 2^23, to which a small integer can be added as
 /// bits; and 1.5 * 2^23, whose addition rounds to an integer.
 static constexpr double kBias = 127, kCount = 0x1p23, kRound = 0x1.8p23;
@@ -27,13 +27,13 @@ struct Log2 {
 };
 } // namespace
 
-/// Returns log2(x) - less.
+/// Returns log2(|x|) - less.
 static Log2 splitLog2(FloatLanes x, FloatOperand less,
                       ArrayRef<double> coefficients) {
   IntLanes bits = x.bits();
   // 2^23 + the exponent, as f32.
-  FloatLanes counted =
-      floatFromBits((bits >> kFraction) | uint64_t(0x4b000000));
+  FloatLanes counted = floatFromBits(((bits >> kFraction) & kExponentField) |
+                                     uint64_t(0x4b000000));
   FloatLanes whole = counted - (kCount + kBias);
   FloatLanes m = floatFromBits((bits & kFractionMask) | kOne);
   FloatLanes d = m - 1.5;
@@ -74,7 +74,7 @@ struct Centre {
 
   /// Returns log2(|x| / centre).
   FloatLanes compare(FloatLanes x, ArrayRef<double> coefficients) const {
-    Log2 ratio = splitLog2(x.apply<math::AbsFOp>() * unit, log, coefficients);
+    Log2 ratio = splitLog2(x * unit, log, coefficients);
     return ratio.whole + ratio.fraction;
   }
   static FloatLanes findUnit(FloatLanes centre) {

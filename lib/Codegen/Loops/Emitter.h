@@ -279,6 +279,16 @@ public:
   /// not out of the loop at `depth`.
   Element load(Value memory, Type element, const Offset &offset,
                unsigned depth = 0);
+  /// Emits `body` with the addresses and bounds of a multi-tensor kernel loaded
+  /// again, for code after the main loop, in which they would take registers.
+  void readingTableAgain(llvm::function_ref<void()> body);
+  /// Returns `x` if `condition` is true, otherwise `y`: two buffers of equal
+  /// type of a multi-tensor kernel.
+  Value chooseMemory(Value condition, Value x, Value y);
+  /// Records a load of an operand, for code that loads without `pull`.
+  void recordLoad(unsigned operand, const Offset &offset) {
+    record(loads, operand, offset);
+  }
   /// Loads from `memory` at the insertion point.
   Value loadNow(Value memory, const Offset &offset);
 
@@ -297,6 +307,10 @@ public:
                         const Offset &offset);
   Value widen(Value x);
   Value narrow(Value x, Type element, bool saturate = false);
+  /// Copies small tables of all following lookups to shared memory: threads
+  /// that read different entries wait for each line of a cache, but only for
+  /// equal banks of shared memory.
+  void shareTables() { sharesTables = true; }
   /// Returns the elements of a rank-1 `table` at an i32 index, or one per lane.
   Value lookUp(DenseElementsAttr table, Value index);
   /// Allocates local memory of `count` elements, on a GPU one per team.
@@ -396,6 +410,7 @@ private:
   Value zero(Type element, const Offset &offset);
   /// Returns constant memory with the values of a rank-1 `elements`.
   Value table(DenseElementsAttr elements);
+  Value sharedTable(DenseElementsAttr elements);
   /// Loads the elements of `memory` at the lanes of `index`.
   Value gather(Value memory, Value index);
   llvm::MaybeAlign getAlignment(Value memory, const Offset &offset);
@@ -438,8 +453,9 @@ private:
   OffsetSpace space;
   SmallVector<Scope> scopes;
   DenseMap<Value, Home> homes;
-  DenseMap<Attribute, Value> tables; ///< Constants.
-  ModuleOp formulas;                 ///< Contains the optimizers' functions.
+  DenseMap<Attribute, Value> tables;       ///< Constants.
+  DenseMap<Attribute, Value> sharedTables; ///< Their copies.
+  ModuleOp formulas; ///< Contains the optimizers' functions.
   Accesses loads, stores;
   llvm::DenseSet<std::pair<unsigned, unsigned>> inPlace;
   std::optional<Offset> elementPlace, rowPlace;
@@ -453,6 +469,7 @@ private:
   Value hasPlace; ///< Whether the thread has an element; null: always.
   int64_t width = kLanes;
   unsigned pass = 0;
+  bool sharesTables = false;
   bool hasFailed = false;
 };
 

@@ -74,13 +74,8 @@ public:
         emitUpdates();
         return SmallVector<Value>();
       });
-      // A result in place of its operand needs no copy.
-      Value moves = arith::AndIOp::create(b, condition, isOutOfPlace(update));
-      emitter.conditional(moves, {}, [&] {
-        if (groups)
-          groups->emitCopies();
-        else
-          emitLoop(update);
+      emitter.conditional(condition, {}, [&] {
+        emitter.readingTableAgain([&] { emitCopies(update, groups); });
         return SmallVector<Value>();
       });
     }
@@ -100,6 +95,19 @@ private:
     SmallVector<Value> old = {update.getParameter()};
     llvm::append_range(old, update.getStates());
     return old;
+  }
+
+  /// Emits copies of the operands of a skipped update to its results. A result
+  /// in place of its operand needs no copy.
+  void emitCopies(OptimizerUpdateOp update,
+                  std::optional<StateGroups> &groups) {
+    emitter.conditional(isOutOfPlace(update), {}, [&] {
+      if (groups)
+        groups->emitCopies();
+      else
+        emitLoop(update);
+      return SmallVector<Value>();
+    });
   }
 
   /// Whether a result of `update` has memory of its own.

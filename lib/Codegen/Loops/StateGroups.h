@@ -5,7 +5,7 @@
 // magnitude of each group is computed, the scales of many groups are chosen at
 // once, and the states are quantized.
 //
-// On a GPU the new states stay in registers if those of a warp can hold a
+// On a GPU each thread keeps its own new states if those of a warp can hold a
 // group. A warp processes a span of elements, of which thread i has the vectors
 // i, i + 32, ... One thread per group computes the values that depend only on
 // the group, such as its scale, and shuffles distribute them. Different threads
@@ -42,7 +42,7 @@ private:
   struct State {
     KeptState kept;
     int64_t size;  ///< Elements per group.
-    Value numbers; ///< The new state of a block, in f32.
+    Value numbers; ///< The new state of a block, in f32; null: in registers.
     /// Memories with one value per group: the largest magnitude (and, with
     /// range expansion, the smallest) until factors are chosen; then the values
     /// of `LaneCodec::prepareEncoding`.
@@ -77,6 +77,7 @@ private:
   struct Span {
     int64_t lanes, vectors; ///< Elements per vector, vectors per thread.
     Offset start, own;      ///< Of the span, and of the thread in it.
+    Offset thread;          ///< The number of the thread in the block.
     Value lane;             ///< The number of the thread in the warp.
     Value end;              ///< End of all elements; null: the span is full.
   };
@@ -89,18 +90,28 @@ private:
     int64_t count; ///< Groups per state of which a thread has elements.
     Value member;  ///< The number of the thread among those of its groups.
     Value first;   ///< The number in the warp of the first of these threads.
+    Value which;   ///< The number in `states` of the state whose scale this
+                   ///< thread computes, if `exists`.
     Offset group;  ///< The group whose scale this thread computes.
-    SmallVector<Value> exists; ///< Per state: whether it computes one.
+    Value exists;  ///< Whether it computes one.
+  };
+  /// The largest and the smallest magnitude of some elements as integers; null
+  /// if there is none yet. The smallest is kept as `measure` says.
+  struct Extremes {
+    Value amax, least;
   };
   bool hasExpansion();
+  bool keepsInMemory();
   int64_t countVectors();
   int64_t countResidentBlocks();
   bool fitsWarpSpans();
   void emitSpans();
   void emitSpan(const Span &span);
   Offset getColumn(const Span &span, int64_t vector);
+  Offset getPlace(const Span &span, unsigned index, int64_t vector);
   Value getExistence(const Span &span, const Offset &element);
   Offset keepInBranch(const Offset &offset);
+  void loadOperands(const Offset &column);
   /// Returns the operands with a state's scales and, if any, powers and
   /// centres.
   ValueRange getFactors(const State &state) {
@@ -111,11 +122,15 @@ private:
   /// group.
   SmallVector<Value> broadcastFactors(const Slots &slots,
                                       ArrayRef<FloatLanes> own, int64_t member);
+  Value chooseMemory(const Slots &slots,
+                     llvm::function_ref<Value(const State &)> get);
   LaneCodec::Shared loadFactors(const Slots &slots);
-  Value combine(const Slots &slots, ArrayRef<Value> words,
-                vector::CombiningKind kind);
+  Value combine(const Slots &slots, Value word, vector::CombiningKind kind);
+  void measure(const Slots &slots, size_t number, int64_t vector, FloatLanes x,
+               Extremes &group, Extremes &own);
   void encodeSpan(const Span &span, const Slots &slots,
-                  ArrayRef<SmallVector<Value>> numbers);
+                  const Extremes &extremes,
+                  llvm::function_ref<Value(unsigned, int64_t)> getNumber);
 
   Emitter &e;
   ImplicitLocOpBuilder &b;

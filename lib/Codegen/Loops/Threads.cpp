@@ -125,6 +125,26 @@ void Emitter::readTable(TypeRange buffers) {
     number = read(buffers.size() + entry);
 }
 
+void Emitter::readingTableAgain(llvm::function_ref<void()> body) {
+  if (!shape || !shape->isMultiTensor)
+    return body();
+  llvm::SaveAndRestore ofBuffers(memories);
+  llvm::SaveAndRestore ofNumbers(numbers);
+  SmallVector<Type> types(ValueRange(memories).getTypes());
+  memories.clear();
+  readTable(types);
+  body();
+}
+
+Value Emitter::chooseMemory(Value condition, Value x, Value y) {
+  auto first = x.getDefiningOp<memref::ViewOp>(),
+       second = y.getDefiningOp<memref::ViewOp>();
+  Value shift = arith::SelectOp::create(b, condition, first.getByteShift(),
+                                        second.getByteShift());
+  return memref::ViewOp::create(b, cast<MemRefType>(x.getType()),
+                                first.getSource(), shift, ValueRange());
+}
+
 /// Allocates shared memory of a block of threads.
 Value Emitter::allocateShared(int64_t count, Type storage) {
   auto space =
@@ -145,6 +165,29 @@ Value Emitter::allocateShared(int64_t count, Type storage) {
       static_cast<int>(function.getNumWorkgroupAttributions()) - 1, kAlignAttr,
       b.getI32IntegerAttr(kGpuAlignment));
   return memory;
+}
+
+/// Returns a copy of `elements` in shared memory.
+Value Emitter::sharedTable(DenseElementsAttr elements) {
+  Value &known = sharedTables[elements];
+  if (known)
+    return known;
+  Value constants = table(elements);
+  At at(*this, 0);
+  int64_t count = elements.size();
+  known = allocateShared(
+      count, cast<MemRefType>(constants.getType()).getElementType());
+  auto loop =
+      scf::ForOp::create(b, thread, index(count), index(shape->threads));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(loop.getBody()->getTerminator());
+    Value entry = loop.getInductionVar();
+    memref::StoreOp::create(b, memref::LoadOp::create(b, constants, entry),
+                            known, entry);
+  }
+  gpu::BarrierOp::create(b);
+  return known;
 }
 
 Value Emitter::share(int64_t bytes) {

@@ -9,6 +9,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Entries of the largest table that is copied to shared memory: copying it
+/// takes little in comparison with the elements of a block.
+static constexpr int64_t kMaxSharedTable = 1024;
+
 //===----------------------------------------------------------------------===//
 // Known values
 //===----------------------------------------------------------------------===//
@@ -212,7 +216,8 @@ Value Emitter::table(DenseElementsAttr elements) {
 }
 
 Value Emitter::lookUp(DenseElementsAttr elements, Value index) {
-  Value memory = table(elements);
+  bool isShared = sharesTables && elements.size() <= kMaxSharedTable;
+  Value memory = isShared ? sharedTable(elements) : table(elements);
   if (isa<VectorType>(index.getType()))
     return gather(memory, index);
   index = arith::IndexCastUIOp::create(b, b.getIndexType(), index);
