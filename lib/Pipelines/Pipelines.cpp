@@ -112,6 +112,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createFuseMovementIntoTilesPass());
     pm.addPass(createWriteTransposedOperandsPass());
     pm.addPass(createFoldMovementIntoAttentionPass());
+    pm.addPass(createSplitReductionsPass());
     pm.addPass(createHoistReshapesPass());
     pm.addPass(createFuseMovementIntoKernelsPass());
     pm.addPass(createRecomputeInReadersPass());

@@ -495,6 +495,60 @@ def FoldMovementIntoAttentionPass : Pass<"binade-fold-movement-into-attention", 
   }];
 }
 
+def SplitReductionsPass : Pass<"binade-split-reductions", "::mlir::ModuleOp"> {
+  let summary = "Reduce small tensors by rows, so that they can share launches";
+  let description = [{
+    Some optimizers need a norm of each parameter. On a GPU the reduction of a whole tensor
+    is a kernel, and a second one that combines partial results: a hundred tensors take two
+    hundred launches, most of which are too small to fill the device.
+
+    On GPUs, the pass splits a reduction of all elements into one of rows and one of what
+    it leaves, which need no second kernel. `binade-batch-launches` then executes those of
+    all tensors of a shape together. The tensor must have at most 32 MiB, follow from
+    arguments by elementwise ops, and be one of several with the same reduction; the result
+    must be f32 or f64. The order of a sum changes; the mean of rows of equal length is
+    that of all elements.
+
+    Example:
+
+    ```mlir
+    // Before
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<65536xf32>, %y: tensor<65536xf32>)
+          -> (tensor<f32>, tensor<f32>) {
+        %a = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<65536xf32>) -> tensor<f32>
+        %b = binade.reduce_sum %y {axes = array<i64: 0>} : (tensor<65536xf32>) -> tensor<f32>
+        return %a, %b : tensor<f32>, tensor<f32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    #h100 = #binade.target<"cuda:sm_90", piece = 16777216>
+    module attributes {binade.target = #h100} {
+      func.func @step(%x: tensor<65536xf32>, %y: tensor<65536xf32>)
+          -> (tensor<f32>, tensor<f32>) {
+        %0 = binade.reshape %x : (tensor<65536xf32>) -> tensor<16x4096xf32>
+        %1 = binade.reduce_sum %0 {axes = array<i64: 1>} : (tensor<16x4096xf32>) -> tensor<16xf32>
+        %a = binade.reduce_sum %1 {axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
+        %2 = binade.reshape %y : (tensor<65536xf32>) -> tensor<16x4096xf32>
+        %3 = binade.reduce_sum %2 {axes = array<i64: 1>} : (tensor<16x4096xf32>) -> tensor<16xf32>
+        %b = binade.reduce_sum %3 {axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
+        return %a, %b : tensor<f32>, tensor<f32>
+      }
+    }
+    ```
+
+    Requires: a target. Run before `binade-hoist-reshapes`, which computes the elementwise
+    ops before a reduction in its shape.
+
+    Preserves: modules without a target.
+  }];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def HoistReshapesPass : Pass<"binade-hoist-reshapes", "::mlir::ModuleOp"> {
   let summary = "Compute elementwise ops in the shape in which kernels read them";
   let description = [{

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Batching.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/TransposedMatrices.h"
@@ -19,13 +20,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_BATCHLAUNCHESPASS
 #include "binade/Kernels/Passes.h.inc"
 
-/// Bytes that a launch moves in about the time that it takes to start and end.
-static constexpr uint64_t kSmall = uint64_t(32) << 20;
 /// Bytes of results that may be live earlier than needed.
 static constexpr uint64_t kHoisted = uint64_t(1) << 16;
-/// Elements up to which one work item reduces a tensor: its kernel needs no
-/// workspace.
-static constexpr int64_t kOneItem = 32768;
 
 static uint64_t countBytes(TypeRange types) {
   uint64_t bytes = 0;
@@ -81,30 +77,32 @@ public:
 
   /// Moves launches that depend only on arguments, and have small results, to
   /// the beginning, those first that depend on the fewest others, so that more
-  /// launches can be executed together.
+  /// launches can be executed together. Views that they read move with them.
   void hoist() {
     DenseMap<Operation *, unsigned> depths;
-    SmallVector<LaunchOp> hoisted;
+    SmallVector<Operation *> hoisted;
     for (auto launch : block.getOps<LaunchOp>()) {
       auto isEarly = [&](Value operand) {
-        return !operand.getDefiningOp() ||
-               depths.contains(operand.getDefiningOp());
+        Operation *producer = findBase(operand).getDefiningOp();
+        return !producer || depths.contains(producer);
       };
       if (findEvery(launch) || !llvm::all_of(launch.getOperands(), isEarly) ||
           countBytes(launch->getResultTypes()) > kHoisted)
         continue;
       unsigned depth = 0;
       for (Value operand : launch.getOperands())
-        if (Operation *producer = operand.getDefiningOp())
+        if (Operation *producer = findBase(operand).getDefiningOp())
           depth = std::max(depth, depths.lookup(producer) + 1);
+      for (Value operand : launch.getOperands())
+        addViews(operand, depth, depths, hoisted);
       depths[launch] = depth;
       hoisted.push_back(launch);
     }
-    llvm::stable_sort(hoisted, [&](LaunchOp x, LaunchOp y) {
+    llvm::stable_sort(hoisted, [&](Operation *x, Operation *y) {
       return depths.lookup(x) < depths.lookup(y);
     });
-    for (LaunchOp launch : llvm::reverse(hoisted))
-      launch->moveBefore(&block, block.begin());
+    for (Operation *op : llvm::reverse(hoisted))
+      op->moveBefore(&block, block.begin());
   }
 
   /// Batches the launches of one kernel, which are in the order of the block. A
@@ -145,6 +143,18 @@ public:
   bool hasMerged = false;
 
 private:
+  /// Adds the views through which a launch reads `operand`.
+  static void addViews(Value operand, unsigned depth,
+                       DenseMap<Operation *, unsigned> &depths,
+                       SmallVectorImpl<Operation *> &hoisted) {
+    Operation *view = operand.getDefiningOp();
+    if (!view || !isView(view))
+      return;
+    addViews(view->getOperand(0), depth, depths, hoisted);
+    if (depths.try_emplace(view, depth).second)
+      hoisted.push_back(view);
+  }
+
   void findPositions() {
     ops.clear();
     positions.clear();
@@ -282,7 +292,7 @@ private:
     return launch.getKernels().size() == 1 && !findEvery(launch) &&
            countBytes(launch->getOperandTypes()) +
                    countBytes(launch->getResultTypes()) <=
-               kSmall;
+               kSmallLaunch;
   }
 
   llvm::DenseSet<Attribute> nested;

@@ -84,16 +84,10 @@ public:
   }
 
   Value reshape(Value value) {
-    Operation *producer = value.getDefiningOp();
-    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(producer))
-      return mark(buildBroadcast(
-          b, broadcast.getX(),
-          *moveAxes(broadcast.getAxes(), getShape(value), shape), shape));
-    if (isElementwise(producer) && isRecomputed(producer))
-      return clone(producer);
-    Value view =
-        b.createOrFold<ReshapeOp>(getTensor(value).clone(shape), value);
-    return view.getDefiningOp<ReshapeOp>() ? mark(view) : view;
+    if (Value known = made.lookup(value))
+      return known;
+    Value built = build(value); // May add other values.
+    return made[value] = built;
   }
 
   Value clone(Operation *op) {
@@ -108,6 +102,19 @@ public:
   }
 
 private:
+  Value build(Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (auto broadcast = dyn_cast_or_null<BroadcastOp>(producer))
+      return mark(buildBroadcast(
+          b, broadcast.getX(),
+          *moveAxes(broadcast.getAxes(), getShape(value), shape), shape));
+    if (isElementwise(producer) && isRecomputed(producer))
+      return clone(producer);
+    Value view =
+        b.createOrFold<ReshapeOp>(getTensor(value).clone(shape), value);
+    return view.getDefiningOp<ReshapeOp>() ? mark(view) : view;
+  }
+
   bool canReshape(Value value, Operation *reader) const {
     Operation *producer = value.getDefiningOp();
     if (!producer || !isInKernel(producer))
@@ -129,6 +136,7 @@ private:
   ImplicitLocOpBuilder b;
   SmallVector<int64_t> shape;
   Phase phase;
+  DenseMap<Value, Value> made; ///< Values in the new shape.
 };
 
 struct HoistReshapesPass : impl::HoistReshapesPassBase<HoistReshapesPass> {
