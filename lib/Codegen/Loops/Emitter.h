@@ -150,8 +150,8 @@ public:
   /// storing anything.
   void forItems(int64_t extent, llvm::function_ref<void(const Offset &)> body,
                 bool exchangesValues = true);
-  /// Whether some teams execute the body for an item of another team.
-  bool repeatsItems() const { return hasItem != nullptr; }
+  /// Whether some teams read the operands of another team's item.
+  bool repeatsItems() const { return sharesItems; }
   /// Emits a loop over all of `extent`. On a GPU, emits `body` for the work
   /// item of the thread's team.
   void forAll(int64_t extent, llvm::function_ref<void(const Offset &)> body);
@@ -466,6 +466,7 @@ private:
   DenseMap<Type, Value> exchanges; ///< Shared memory per type.
   int64_t sharedBytes = 0;
   Value hasItem;  ///< Whether the team has a work item; null: always.
+  bool sharesItems = false;
   Value hasPlace; ///< Whether the thread has an element; null: always.
   int64_t width = kLanes;
   unsigned pass = 0;

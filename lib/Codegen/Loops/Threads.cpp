@@ -229,6 +229,9 @@ void Emitter::forItems(int64_t extent,
   if (extent % teams != 0) {
     hasItem = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, item,
                                     index(extent));
+    // What a single item loads does not depend on its number, and is loaded by
+    // all teams.
+    sharesItems = exchangesValues || extent == 1;
     if (!exchangesValues) {
       Value condition = std::exchange(hasItem, Value());
       conditional(condition, {}, [&] {
