@@ -64,10 +64,11 @@ public:
                             arith::ConstantOp::create(b, b.getZeroAttr(type)));
     Value filled = add(row.length, e.index(kChunk - 1));
     Value chunks = arith::DivUIOp::create(b, filled, e.index(kChunk));
-    sums =
-        e.loop(e.index(0), chunks, 1, sums, [&](Value chunk, ValueRange now) {
-          return addChunk(row, chunk, now);
-        });
+    if (lists.tokens > 0)
+      sums =
+          e.loop(e.index(0), chunks, 1, sums, [&](Value chunk, ValueRange now) {
+            return addChunk(row, chunk, now);
+          });
     for (auto [vector, sum] : llvm::zip_equal(row.vectors, sums))
       e.forVector(vector, [&] {
         e.storeOnce(e.resultBuffer(0), e.narrow(sum, getElement()),
@@ -147,10 +148,8 @@ private:
           Value rest = now.front();
           SmallVector<Value> entries;
           for (int64_t i = 0; i < together; ++i) {
-            Value lowest = math::CountTrailingZerosOp::create(b, rest);
-            entries.push_back(add(first, toIndex(lowest)));
-            Value below = arith::SubIOp::create(b, rest, word(1));
-            rest = both(rest, below);
+            entries.push_back(add(first, toIndex(findLowest(rest))));
+            rest = clearLowest(rest);
           }
           SmallVector<Value> next = {rest};
           llvm::append_range(next, addTerms(row, entries, now.drop_front()));

@@ -182,5 +182,6 @@ private:
 
 void ScatterLists::emitPart(Emitter &e, Value indices,
                             const Offset &part) const {
-  ListKernel(e, indices, *this).emitPart(part);
+  if (tokens > 0)
+    ListKernel(e, indices, *this).emitPart(part);
 }

@@ -35,7 +35,8 @@ struct ScatterLists {
   /// Returns which index each entry is, as i32.
   Value viewTokens(Emitter &e) const;
   /// Emits the code of one block of threads, which lists the elements of
-  /// `indices` that belong to `part`. Reports indices out of range.
+  /// `indices` that belong to `part`. Reports indices out of range. Without
+  /// indices, emits nothing, and the bounds have no value.
   void emitPart(Emitter &e, Value indices, const Offset &part) const;
 };
 

@@ -5,6 +5,7 @@
 
 #include "Emitter.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
 
 namespace mlir::binade {
 
@@ -61,6 +62,18 @@ protected:
                                vector::CombiningKind::OR);
   }
   Value count(Value bits) { return math::CtPopOp::create(e.builder(), bits); }
+  /// Returns `bits` without its lowest set bit.
+  Value clearLowest(Value bits) {
+    return both(bits, arith::SubIOp::create(e.builder(), bits, word(1)));
+  }
+  /// Returns the position of the lowest set bit of `bits`, which is not 0. The
+  /// highest bit is set so that LLVM knows this: counting the zeros of a word
+  /// that may be 0 takes a branch.
+  Value findLowest(Value bits) {
+    Value marked = arith::OrIOp::create(
+        e.builder(), bits, word(std::numeric_limits<int32_t>::min()));
+    return math::CountTrailingZerosOp::create(e.builder(), marked);
+  }
 
   Emitter &e;
 };
