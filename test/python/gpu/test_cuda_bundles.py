@@ -227,7 +227,8 @@ def test_matmuls_read_fp8_operands_directly(policy, tmp_path):
             "--out", out, BINADE_SIMULATED_KERNELS=str(tmp_path),
         )  # fmt: skip
         losses_.append(losses(out))
-    np.testing.assert_allclose(*losses_, rtol=1e-5)
+    # Attention differs in the last bit of some results, which changes codes of FP8.
+    np.testing.assert_allclose(*losses_, rtol=1e-4)
 
 
 def test_runs_of_a_device_are_deterministic(bundles, tmp_path):
