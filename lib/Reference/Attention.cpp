@@ -2,13 +2,13 @@
 //
 // Bounds allow that an implementation reads the keys once: it sums exponentials
 // relative to a value near the largest score so far, rounds these instead of
-// probabilities before they are multiplied, and divides at the end. Exponentials
-// and logarithms may be wrong by two units in the last place, and values of the
-// compute format may be rounded to 0 where f32 is subnormal. Exponentials may be
-// powers of two, so that the factor log2(e) is rounded into the scale, and its
-// product with the statistic of a query is rounded before the statistic is
-// subtracted. A gradient of scores may be rounded before or after it is
-// multiplied by the scale.
+// probabilities before they are multiplied, and divides at the end.
+// Exponentials and logarithms may be wrong by two units in the last place, and
+// values of the compute format may be rounded to 0 where f32 is subnormal.
+// Exponentials may be powers of two, so that the factor log2(e) is rounded into
+// the scale, and its product with the statistic of a query is rounded before
+// the statistic is subtracted. A gradient of scores may be rounded before or
+// after it is multiplied by the scale.
 //
 //===----------------------------------------------------------------------===//
 

@@ -465,7 +465,7 @@ private:
   Value thread, teamNumber;        ///< Numbers in the block.
   DenseMap<Type, Value> exchanges; ///< Shared memory per type.
   int64_t sharedBytes = 0;
-  Value hasItem;  ///< Whether the team has a work item; null: always.
+  Value hasItem; ///< Whether the team has a work item; null: always.
   bool sharesItems = false;
   Value hasPlace; ///< Whether the thread has an element; null: always.
   int64_t width = kLanes;
