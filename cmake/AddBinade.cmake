@@ -2,8 +2,9 @@
 
 # binade_library(<name> SOURCES ... [LINKS ...])
 #
-# One library per folder that uses MLIR. MLIR comes from the single shared
-# libMLIR, so a relink takes a second; LINKS names Binade libraries only.
+# One library per folder that uses MLIR. LINKS names Binade libraries only. What
+# links them links the shared libMLIR and libLLVM, too, unless its property
+# BINADE_STATIC_LLVM is set (see binade_tool).
 function(binade_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -11,7 +12,9 @@ function(binade_library name)
     $<BUILD_INTERFACE:${LLVM_INCLUDE_DIRS}>
     $<BUILD_INTERFACE:${MLIR_INCLUDE_DIRS}>)
   target_compile_definitions(${name} PUBLIC ${BINADE_LLVM_DEFINITIONS})
-  target_link_libraries(${name} PUBLIC ${ARG_LINKS} MLIR LLVM)
+  set(isStatic $<BOOL:$<TARGET_PROPERTY:BINADE_STATIC_LLVM>>)
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS}
+    $<$<NOT:${isStatic}>:MLIR> $<$<NOT:${isStatic}>:LLVM>)
   add_dependencies(${name} binade-headers)
   binade_precompile(${name} library)
   binade_export(${name})
@@ -74,11 +77,37 @@ function(binade_precompile name kind)
   target_precompile_headers(${name} REUSE_FROM ${precompiled})
 endfunction()
 
+# Sets <variable> to the archives of LLVM and MLIR, and to the libraries that
+# they need; to nothing if a package lacks them.
+function(binade_find_archives variable)
+  file(GLOB archives
+    ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+  list(FILTER archives EXCLUDE REGEX "/libMLIR(CAPI|.*Test|.*Runner)")
+  find_library(BINADE_Z z)
+  find_library(BINADE_Z3 z3)
+  # Debian's package of LLVM does not depend on the headers, nor on libzstd.so.
+  find_library(BINADE_ZSTD NAMES zstd libzstd.so.1)
+  if(archives AND BINADE_Z AND BINADE_Z3 AND BINADE_ZSTD)
+    set(${variable} ${archives} -Wl,--as-needed
+      ${BINADE_Z} ${BINADE_Z3} ${BINADE_ZSTD} PARENT_SCOPE)
+  else()
+    set(${variable} PARENT_SCOPE)
+    message(STATUS "tools link the shared libMLIR: there are no archives")
+  endif()
+endfunction()
+
 # binade_tool(<name> SOURCES ... LINKS ...)
+#
+# A program that contains LLVM and MLIR, unless BINADE_STATIC_LLVM is off.
 function(binade_tool name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} CLI11::CLI11)
+  if(BINADE_LLVM_ARCHIVES)
+    set_target_properties(${name} PROPERTIES BINADE_STATIC_LLVM ON)
+    target_link_libraries(${name} PRIVATE ${BINADE_LLVM_ARCHIVES})
+    target_link_options(${name} PRIVATE LINKER:--gc-sections)
+  endif()
   binade_precompile(${name} tool CLI11::CLI11)
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
