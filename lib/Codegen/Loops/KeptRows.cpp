@@ -121,20 +121,34 @@ private:
 
   void emitPass(const ElementPass &pass, const Offset &row) {
     Emitter &e = *emitter;
-    // All loads precede arithmetic and stores, so that they are in flight at
-    // the same time.
-    forVectors(row, [&](const Offset &offset, Value) {
+    SmallVector<Reduction> reductions = pass.getReductions();
+    SmallVector<Value> partials =
+        llvm::map_to_vector(reductions, [&](Reduction reduction) {
+          return reduction.start(e.builder(),
+                                 reduction.countPartials(e.wholeLanes()));
+        });
+    int64_t count = vectors.size();
+    for (int64_t first = 0; first < count; first += plan.vectorsInFlight)
+      emitVectors(pass, row, first,
+                  std::min(first + plan.vectorsInFlight, count), partials);
+    e.nextPass();
+    for (auto [reduction, partial] : llvm::zip(reductions, partials))
+      reduction.define(e, reduction.finish(e, partial), row);
+  }
+
+  /// Emits the steps of a pass over the vectors from `first` on. All loads
+  /// precede arithmetic and stores, so that they are in flight at the same
+  /// time.
+  void emitVectors(const ElementPass &pass, const Offset &row, int64_t first,
+                   int64_t end, MutableArrayRef<Value> partials) {
+    Emitter &e = *emitter;
+    forVectors(row, first, end, [&](const Offset &offset, int64_t) {
       DenseSet<Value> seen;
       for (const Step &step : pass.steps)
         plan.loadOperands(e, step, offset, seen);
     });
-    SmallVector<Reduction> reductions = pass.getReductions();
-    SmallVector<Value> partials =
-        llvm::map_to_vector(reductions, [&](Reduction reduction) {
-          return reduction.start(e.builder(), e.wholeLanes());
-        });
-    size_t number = 0; // Of the vector.
-    forVectors(row, [&](const Offset &offset, Value exists) {
+    forVectors(row, first, end, [&](const Offset &offset, int64_t number) {
+      Value exists = vectors[number].exists;
       auto update = [&](Value &partial, Value next) {
         partial =
             exists ? arith::SelectOp::create(e.builder(), exists, next, partial)
@@ -149,10 +163,7 @@ private:
           Value &partial = getColumnSum(reduction, number);
           update(partial, reduction.accumulate(e, partial, offset));
         }
-      ++number;
     });
-    for (auto [reduction, partial] : llvm::zip(reductions, partials))
-      reduction.define(e, reduction.finish(e, partial), row);
   }
 
   /// Returns the partial results of the columns of a vector.
@@ -188,16 +199,15 @@ private:
     return next;
   }
 
-  void forVectors(const Offset &row,
-                  llvm::function_ref<void(const Offset &, Value)> body) {
+  void forVectors(const Offset &row, int64_t first, int64_t end,
+                  llvm::function_ref<void(const Offset &, int64_t)> body) {
     Emitter &e = *emitter;
-    for (const RowVector &vector : vectors) {
+    for (int64_t number = first; number < end; ++number) {
       Offset offset =
-          loops.getOffset(e.offsets(), row, Offset(), vector.column);
+          loops.getOffset(e.offsets(), row, Offset(), vectors[number].column);
       e.setPlaces(offset, row);
-      e.forVector(vector, [&] { body(offset, vector.exists); });
+      e.forVector(vectors[number], [&] { body(offset, number); });
     }
-    e.nextPass();
   }
 
   const KernelSource source;

@@ -37,6 +37,9 @@ static constexpr int64_t kMinThreads = 128, kMaxThreads = 512;
 /// Bits of a thread's registers that loads may fill at the same time, and the
 /// most elements of an operand.
 static constexpr int64_t kLoadedBits = 64 * 32, kElementsInFlight = 32;
+/// Bits of loads if a thread can keep its vectors of a row: with values that
+/// later passes need, and without, which leaves registers for more threads.
+static constexpr int64_t kLoadedWithKept = 32 * 32, kLoadedAlone = 16 * 32;
 /// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
 
@@ -216,19 +219,18 @@ private:
   /// or if its threads need so many registers that few blocks fit.
   bool chooseThreadsOfKeptRows() {
     func::FuncOp function = source.function;
-    int64_t bits = std::max(
-        countBits(keptInRegisters),
-        countBits(llvm::make_filter_range(function.getArguments(),
-                                          [&](Value x) { return isFull(x); })));
-    bits += 32 * static_cast<int64_t>(columnSums.size());
+    int64_t loaded = countBits(llvm::make_filter_range(
+        function.getArguments(), [&](Value x) { return isFull(x); }));
+    int64_t kept = countBits(keptInRegisters),
+            sums = 32 * static_cast<int64_t>(columnSums.size());
     int64_t lanes = shape->lanes, vectors = width / lanes;
-    auto countElements = [&] {
-      return lanes * llvm::divideCeil(vectors, shape->team);
+    auto countVectors = [&] { return llvm::divideCeil(vectors, shape->team); };
+    auto countRegisters = [&](int64_t bits) {
+      return static_cast<int64_t>(lanes * countVectors() * bits / 32);
     };
-    auto countRegisters = [&] { return countElements() * bits / 32; };
     auto fits = [&] {
-      return countElements() <= kKeptElements &&
-             countRegisters() <= kKeptRegisters;
+      return lanes * countVectors() <= kKeptElements &&
+             countRegisters(std::max(kept, loaded) + sums) <= kKeptRegisters;
     };
     while (!fits()) {
       if (2 * shape->team <= std::min(kMaxThreads, vectors)) {
@@ -243,9 +245,14 @@ private:
       shape->lanes = lanes /= 2;
       vectors *= 2;
     }
-    // Threads may then have 80 or 128 registers.
-    bool isLarge = countRegisters() > kKeptRegisters / 2;
-    residentThreads = isLarge ? 512 : 768;
+    // Threads may then have 64, 80 or 128 registers.
+    bool isLarge = countRegisters(kept + sums) > kKeptRegisters / 2;
+    residentThreads = isLarge ? 512 : kept + sums > 0 ? 768 : 1024;
+    vectorsInFlight = countVectors();
+    if (!isLarge && loaded > 0)
+      vectorsInFlight = std::clamp<int64_t>(
+          (kept + sums > 0 ? kLoadedWithKept : kLoadedAlone) / (lanes * loaded),
+          1, countVectors());
     if (isLarge || shape->team > kWarp)
       shape->threads = std::max<int64_t>(shape->team, kMinThreads);
     shape->down = columnSums.empty() ? 1 : shape->threads / shape->team;

@@ -157,6 +157,14 @@ static Value pad(ImplicitLocOpBuilder &b, Value lanes, Value rest) {
       b, lanes, rest, ArrayRef<int64_t>{0}, ArrayRef<int64_t>{1});
 }
 
+/// Returns the largest of the magnitudes in `lanes`.
+static Value combineMagnitudes(ImplicitLocOpBuilder &b, Value lanes) {
+  IntLanes bits = FloatLanes(b, lanes).bits();
+  IntLanes largest(b, vector::ReductionOp::create(
+                          b, vector::CombiningKind::MAXUI, bits.value));
+  return floatFromBits(largest).value;
+}
+
 Value Reduction::accumulate(Emitter &emitter, Value partial,
                             const Offset &offset) const {
   ImplicitLocOpBuilder &b = emitter.builder();
@@ -184,8 +192,10 @@ Value Reduction::accumulate(Emitter &emitter, Value partial,
     return arith::AddFOp::create(
         b, partial, arith::MulFOp::create(b, x, x, kFused), kFused);
   }
-  return combine(b, partial,
-                 pad(b, emitter.pullLanes(getInput(), offset), rest));
+  Value lanes = emitter.pullLanes(getInput(), offset);
+  if (type.getDimSize(0) < emitter.lanes())
+    lanes = vector::BroadcastOp::create(b, type, combineMagnitudes(b, lanes));
+  return combine(b, partial, pad(b, lanes, rest));
 }
 
 void Reduction::define(Emitter &emitter, Value total,
@@ -212,16 +222,14 @@ Value mlir::binade::combineLanes(
 Value Reduction::finish(Emitter &emitter, Value partial) const {
   ImplicitLocOpBuilder &b = emitter.builder();
   if (isOfMagnitudes()) {
-    IntLanes bits = FloatLanes(b, partial).bits();
-    IntLanes own(b, vector::ReductionOp::create(b, vector::CombiningKind::MAXUI,
-                                                bits.value));
+    IntLanes own = FloatLanes(b, combineMagnitudes(b, partial)).bits();
     // Without a sign bit, signed and unsigned integers have the same order; a
     // warp has an instruction for signed ones.
     auto combineBits = [&](Value x, Value y) -> Value {
       return arith::MaxSIOp::create(b, x, y);
     };
     std::optional<vector::CombiningKind> kind;
-    if (bits.width() == 32)
+    if (own.width() == 32)
       kind = vector::CombiningKind::MAXSI;
     Value all = emitter.combineThreads(own.value, combineBits, kind);
     return floatFromBits(IntLanes(b, all)).value;

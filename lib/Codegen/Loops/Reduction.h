@@ -66,6 +66,11 @@ struct Reduction {
   bool isOfMagnitudes() const;
   /// Returns the neutral element.
   double getNeutral() const;
+  /// Returns how many partial results a thread needs for elements of `lanes`:
+  /// the largest magnitude does not depend on the order.
+  int64_t countPartials(int64_t lanes) const {
+    return isOfMagnitudes() ? 1 : lanes;
+  }
   /// Returns neutral partial results, one per lane.
   Value start(ImplicitLocOpBuilder &b, int64_t lanes = kLanes) const;
   /// Returns the i1 tensor if this is a sum that counts its true elements,
@@ -77,7 +82,8 @@ struct Reduction {
   /// Returns the value whose lanes `accumulate` combines.
   Value getAccumulated() const;
   /// Returns `partial` combined with the operand's lanes at `offset`. If these
-  /// are fewer, they are combined with the first lanes.
+  /// are fewer, they are combined with the first lanes. More of them are only
+  /// allowed for magnitudes.
   Value accumulate(Emitter &emitter, Value partial, const Offset &offset) const;
   /// Records that the result at `offset` is `total`, rounded to its format.
   void define(Emitter &emitter, Value total, const Offset &offset) const;
