@@ -27,6 +27,10 @@ SmallVector<FloatLanes, 4> prepareDivisor(FloatLanes divisor);
 /// the result is the quotient or, if a step overflows, not finite.
 FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);
 
+/// Returns x / divisor, correctly rounded, for an x of at least 2^-64 or NaN,
+/// and a divisor in [1, 2^32].
+FloatLanes divideByConstant(FloatLanes x, float divisor);
+
 /// Whether `prepareDivisor` accepts `number`, a scalar.
 BoolLanes isDivisor(FloatLanes number);
 

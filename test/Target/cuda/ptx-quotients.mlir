@@ -1,17 +1,19 @@
 // RUN: split-file %s %t
 // RUN: binade-translate %t/measured.mlir --kernels-to-ptx | FileCheck %t/measured.mlir
+// RUN: binade-translate %t/groups.mlir --kernels-to-ptx | FileCheck %t/groups.mlir
 // RUN: binade-translate %t/given.mlir --kernels-to-ptx | FileCheck %t/given.mlir
 // RUN: binade-translate %t/roots.mlir --kernels-to-ptx | FileCheck %t/roots.mlir
 
 //--- measured.mlir
 
 // A row is divided by a scale computed from it: elements are multiplied by the reciprocal,
-// without a division per element or the longer sequence of one. The two divisions per row
-// compute the scale and the reciprocal.
+// without a division per element or the longer sequence of one. A division and a reciprocal
+// per row compute the scale and its reciprocal.
 
 // CHECK:         .visible .entry
 // CHECK:         redux.sync
-// CHECK-COUNT-2: div.rn.f32
+// CHECK:         div.rn.f32
+// CHECK:         rcp.rn.f32
 // CHECK-NOT:     {{div|rcp}}.rn
 // CHECK-COUNT-16: fma.rn.f32
 // CHECK-NOT:     {{div|rcp}}.rn
@@ -25,13 +27,31 @@ func.func private @rows(%x: tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, ten
   return %codes, %scales : tensor<64x512xf8E4M3FN>, tensor<64xf32>
 }
 
+//--- groups.mlir
+
+// Scales of groups with an offset are never small: their division by a constant is a
+// multiplication with a correction, too.
+
+// CHECK:         .visible .entry
+// CHECK-NOT:     div.rn
+// CHECK:         rcp.rn.f32
+// CHECK-NOT:     {{div|rcp}}.rn
+func.func private @groups(%x: tensor<64x512xf32>)
+    -> (tensor<64x512xf8E4M3FN>, tensor<2048xbf16>)
+    attributes {binade.kernel = #binade.schedule<row_reduction>} {
+  %codes, %scales = binade.quantize %x
+    {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16, rule = amax_offset>,
+     saturate} : (tensor<64x512xf32>) -> (tensor<64x512xf8E4M3FN>, tensor<2048xbf16>)
+  return %codes, %scales : tensor<64x512xf8E4M3FN>, tensor<2048xbf16>
+}
+
 //--- given.mlir
 
 // Elements may be far larger than a given scale allows: a division computes quotients that
 // are not finite, and all whose scale is not a normal number.
 
 // CHECK:         .visible .entry
-// CHECK:         div.rn.f32
+// CHECK:         rcp.rn.f32
 // CHECK-NOT:     {{div|rcp}}.rn
 // CHECK:         fma.rn.f32
 // CHECK:         @%p{{.*}} bra

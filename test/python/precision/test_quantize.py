@@ -54,6 +54,21 @@ def test_groups_of_activations_of_coat(backend):
 
 
 @backends
+@pytest.mark.parametrize("element, largest", [("f8E4M3FN", 448), ("f8E5M2", 57344)])
+def test_scales_of_coat_are_quotients(element, largest, backend):
+    random = np.random.default_rng(5)
+    exponents = random.integers(-140, 127, (2000, 1))
+    x = np.ldexp(random.uniform(-2, 2, (2000, 4)), exponents).astype(np.float32)
+    x[0], x[1, 2], x[2, 0] = 0, np.inf, np.nan
+    form = f"{element}, per_row, scale = f32, rule = amax_offset"
+    (_, scale), _ = quantize(x, form, [(x.shape, element), ((2000,), "f32")], backend)
+    amax = np.abs(x).max(1)
+    np.testing.assert_array_equal(
+        scale, (amax + np.float32(1e-10)) / np.float32(largest)
+    )
+
+
+@backends
 def test_whole_activations_of_coat(backend):
     """Uses the format that the policy names; elements are divided by the stored (rounded)
     scale."""
