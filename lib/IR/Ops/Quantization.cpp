@@ -162,6 +162,8 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
 
 /// The smallest tensor whose maximum is computed row by row.
 static constexpr int64_t kMinRows = 64, kMinColumns = 64;
+/// Columns to which shorter rows are joined, and the most that these have then.
+static constexpr int64_t kManyColumns = 1024, kMaxColumns = 4096;
 
 namespace {
 /// Consecutive elements along an axis, counted from the last, that share a
@@ -189,6 +191,21 @@ static std::optional<Groups> findGroups(ArrayRef<int64_t> shape,
   return groups;
 }
 
+/// Returns the first axis of the rows whose maxima are computed before that of
+/// the tensor: the last axis, or more of them if it is short, such as the
+/// columns of a head. Returns the rank if there are too few rows.
+static int64_t findRows(ArrayRef<int64_t> shape) {
+  auto rank = static_cast<int64_t>(shape.size());
+  int64_t most = ShapedType::getNumElements(shape) / kMinRows;
+  if (rank == 0 || shape.back() < kMinColumns || shape.back() > most)
+    return rank;
+  int64_t first = rank - 1, columns = shape.back();
+  while (first > 0 && columns < kManyColumns &&
+         columns * shape[first - 1] <= std::min(kMaxColumns, most))
+    columns *= shape[--first];
+  return first;
+}
+
 /// Returns the largest element of each row, tensor or block that shares a
 /// scale. `x` is a result of `arrangeRows` or `arrangeBlocks`.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
@@ -200,15 +217,16 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
         cast<RankedTensorType>(x.getType()).clone(format.getScaleShape(shape)),
         x, groups->size, groups->axis);
   SmallVector<int64_t> axes;
+  auto rank = static_cast<int64_t>(shape.size());
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
     // A kernel that iterates over rows can compute their maxima on the way.
-    if (!shape.empty() && shape.back() >= kMinColumns &&
-        ShapedType::getNumElements(shape) >= kMinRows * shape.back()) {
-      x = ReduceMaxOp::create(b, x, static_cast<int64_t>(shape.size()) - 1);
-      shape.pop_back();
+    if (int64_t kept = findRows(shape); kept < rank) {
+      x = ReduceMaxOp::create(b, x,
+                              llvm::to_vector(llvm::seq<int64_t>(kept, rank)));
+      rank = kept;
     }
-    llvm::append_range(axes, llvm::seq<int64_t>(0, shape.size()));
+    llvm::append_range(axes, llvm::seq<int64_t>(0, rank));
     break;
   case Granularity::PerBlock:
     // Rows of blocks first, which leaves few elements to the second reduction.
