@@ -65,3 +65,31 @@ func.func @step(%x: tensor<64x64xf32>, %h: tensor<64x64xf32>, %z: tensor<64x64xb
   %16 = binade.matmul %12, %12 {binade.phase = #binade.phase<backward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %6, %11, %15, %16 : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<64x64xf32>
 }
+
+// -----
+
+// The product with a rounded value that was saved in 8 bits follows from 3 bytes per element;
+// storing and loading it would take 4.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@{{.*}}](%arg1, %arg2, %arg0) : {{.*}} -> tensor<64xf32>
+// CHECK:         binade.launch [@[[SECOND:.*]]](%arg0, %arg1, %arg2, %{{.*}}) : {{.*}} -> tensor<64x64xf8E5M2>
+// CHECK:       func.func private @[[SECOND]]
+// CHECK-NEXT:    binade.dequantize
+// CHECK-NEXT:    binade.cast
+// CHECK-NEXT:    binade.mul
+// CHECK:         binade.encode
+func.func @step(%dy: tensor<64x64xbf16>, %x: tensor<64x64xf8E4M3FN>, %s: tensor<256xbf16>)
+    -> tensor<64x64xf8E5M2> {
+  %0 = binade.dequantize %x, %s {format = #binade.quantized<f8E4M3FN, per_group<16>, scale = bf16>}
+    : (tensor<64x64xf8E4M3FN>, tensor<256xbf16>) -> tensor<64x64xf32>
+  %1 = binade.cast %0 : (tensor<64x64xf32>) -> tensor<64x64xbf16>
+  %2 = binade.mul %dy, %1 : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
+  %3 = binade.cast %2 : (tensor<64x64xbf16>) -> tensor<64x64xf32>
+  %4 = binade.abs %3 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %5 = binade.reduce_max %4 {axes = array<i64: 1>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %6 = binade.reduce_max %5 {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>
+  %7 = binade.encode %3, %6 {format = #binade.quantized<f8E5M2, per_tensor, scale = f32>, saturate}
+    : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf8E5M2>
+  return %7 : tensor<64x64xf8E5M2>
+}

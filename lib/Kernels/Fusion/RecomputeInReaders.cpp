@@ -30,11 +30,13 @@ static bool hasSchedule(Operation *op, ArrayRef<Schedule> schedules) {
 
 /// Whether `op` takes few instructions: it adds, multiplies or rounds elements.
 static bool isCheap(Operation *op) {
+  if (!isa<ElementwiseOpInterface>(op) ||
+      !hasSchedule(op, Schedule::Elementwise))
+    return false;
   auto algebra = dyn_cast<AlgebraOpInterface>(op);
-  return isa<ElementwiseOpInterface>(op) &&
-         hasSchedule(op, Schedule::Elementwise) && algebra &&
-         (algebra.getLinearity() == Linearity::Joint ||
-          algebra.getLinearity() == Linearity::Product);
+  return isa<CastOp>(op) ||
+         (algebra && (algebra.getLinearity() == Linearity::Joint ||
+                      algebra.getLinearity() == Linearity::Product));
 }
 
 namespace {
