@@ -55,7 +55,36 @@ ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
   return {fma(fma(q, r, 1.0), r, 1.0), reduced.shifted};
 }
 
+/// Whether `x` is never negative, as the op shows that computes it.
+static bool isNeverNegative(Value x) {
+  auto product = x.getDefiningOp<arith::MulFOp>();
+  return x.getDefiningOp<math::AbsFOp>() ||
+         (product && product.getLhs() == product.getRhs());
+}
+
+/// Whether `x` is never positive, as the ops show that compute it: -|y|, or a
+/// square times a negative constant.
+static bool isNeverPositive(Value x) {
+  if (auto negated = x.getDefiningOp<arith::NegFOp>())
+    return isNeverNegative(negated.getOperand());
+  auto product = x.getDefiningOp<arith::MulFOp>();
+  if (!product)
+    return false;
+  auto isProductOf = [](Value factor, Value square) {
+    APFloat constant(0.0f);
+    return matchPattern(factor, m_ConstantFloat(&constant)) &&
+           constant.isNegative() && isNeverNegative(square);
+  };
+  return isProductOf(product.getLhs(), product.getRhs()) ||
+         isProductOf(product.getRhs(), product.getLhs());
+}
+
 FloatLanes mlir::binade::expandExp(FloatLanes x) {
+  if (isNeverPositive(x.value)) {
+    // Only the last multiplication rounds a subnormal result.
+    ScaledExp exp = splitExp(atLeast(x, -104.0), 127 + 64);
+    return exp.fraction * powerOfTwo(exp.shifted) * 0x1p-64;
+  }
   // Beyond these bounds the result is Inf or 0.
   FloatLanes bounded = atLeast(atMost(x, 89.0), -104.0);
   ScaledExp exp = splitExp(bounded, 254);

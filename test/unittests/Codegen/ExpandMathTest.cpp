@@ -32,6 +32,10 @@ void PrintTo(const Function &function, std::ostream *stream) {
 static const Function kFunctions[] = {
     {"exp", "%r = math.exp %x : $x",
      [](double x, double) { return std::exp(x); }, 0.90, -80, 80},
+    // Arguments that are not positive take fewer instructions.
+    {"decay",
+     "%m = math.absf %x : $x\n%n = arith.negf %m : $x\n%r = math.exp %n : $x",
+     [](double x, double) { return std::exp(-std::abs(x)); }, 0.90, -80, 80},
     {"exp2", "%r = math.exp2 %x : $x",
      [](double x, double) { return std::exp2(x); }, 0.88, -120, 120},
     {"expm1", "%r = math.expm1 %x : $x",
@@ -88,6 +92,25 @@ TEST_P(ExpandMath, HasTheSameBitsForAnyWidthAndCPU) {
     EXPECT_EQ(countDifferences(first, other, 2.7f, sizeof(float), at), 0u)
         << "<" << variant.shape << "f32> on " << variant.cpu << " at 0x"
         << std::hex << at;
+  }
+}
+
+// The expansion for arguments that are not positive equals the general one,
+// which a multiplication by 1 asks for.
+TEST(ExpandExp, HasTheSameBitsForDecays) {
+  const std::string decay = "%m = math.absf %x : $x\n%n = arith.negf %m : $x\n",
+                    gauss = "%m = arith.mulf %x, %x : $x\n"
+                            "%c = arith.constant dense<-0.5> : $x\n"
+                            "%n = arith.mulf %m, %c : $x\n";
+  for (const std::string &argument : {decay, gauss}) {
+    Kernel kernel(argument + "%r = math.exp %n : $x", "f32", "f32");
+    Kernel general(argument + "%one = arith.constant dense<1.0> : $x\n"
+                              "%p = arith.mulf %n, %one : $x\n"
+                              "%r = math.exp %p : $x",
+                   "f32", "f32");
+    uint32_t at = 0;
+    EXPECT_EQ(countDifferences(general, kernel, 0, sizeof(float), at), 0u)
+        << "at 0x" << std::hex << at;
   }
 }
 
