@@ -97,6 +97,10 @@ LogicalResult FullReductions::finish(const KernelSource &source, Emitter &items,
 namespace {
 /// Emits a kernel whose reductions are over all elements.
 class FullReductionKernel {
+  /// Work items on a GPU: few enough for one block to combine their partial
+  /// results, and enough that the time of one is short.
+  static constexpr int64_t kMaxBlocks = 4096;
+
 public:
   explicit FullReductionKernel(const KernelSource &source)
       : source(source), results(source.getResults()),
@@ -112,7 +116,7 @@ public:
     std::optional<GpuShape> shape = source.shape;
     if (shape) {
       int64_t lanes = source.chooseLanes(columns);
-      int64_t share = llvm::divideCeil(elements, kMaxItems);
+      int64_t share = llvm::divideCeil(elements, kMaxBlocks);
       perItem = llvm::alignTo(std::max(share, perItem), kTaskElements);
       shape = shape->fit(lanes, std::min(columns, perItem), perItem / columns);
     }

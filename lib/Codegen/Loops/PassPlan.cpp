@@ -42,6 +42,8 @@ static constexpr int64_t kLoadedBits = 64 * 32, kElementsInFlight = 32;
 static constexpr int64_t kLoadedWithKept = 32 * 32, kLoadedAlone = 16 * 32;
 /// Columns of a tile, unless a group is longer.
 static constexpr int64_t kTileColumns = 64;
+/// On a GPU, threads along a row of a tile with groups, unless one has more.
+static constexpr int64_t kTileTeam = 16;
 
 void mlir::binade::storeElement(Emitter &emitter, const Step &step,
                                 const Offset &offset,
@@ -310,8 +312,11 @@ private:
              << source.symbol << "' reduces columns, and groups of " << group
              << " adjacent elements; expected groups of at most "
              << shape->threads * shape->lanes;
-    shape->team = std::max(shape->team, threads);
-    shape->down = std::min(shape->down, shape->threads / shape->team);
+    // In narrow tiles a thread has few rows, whose latencies add up.
+    shape->team = std::max(threads, std::min(shape->team, kTileTeam));
+    int64_t columnsAtATime = shape->team * shape->lanes;
+    shape->down =
+        shape->fit(shape->lanes, columnsAtATime, loops.getReduced()).down;
     width = shape->team / threads * group;
     return success();
   }
