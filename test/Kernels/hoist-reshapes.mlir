@@ -51,3 +51,29 @@ func.func @step(%m: tensor<8x16xf32>, %rows: tensor<8xf32>) -> (tensor<2x4x16xf3
   %8 = binade.add %4, %6 : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
   return %8, %7 : tensor<2x4x16xf32>, tensor<8x16xf32>
 }
+
+// -----
+
+// No kernel reads %g, and another one reads %x in two axes: one kernel loads %x for both.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[X:.*]] = binade.reshape %arg0 : (tensor<2x4x16xf32>) -> tensor<8x16xf32>
+// CHECK-NOT:     binade.reshape
+// CHECK:         %[[G:.*]] = binade.gelu %[[X]] : (tensor<8x16xf32>) -> tensor<8x16xf32>
+// CHECK-NOT:     binade.reshape
+// CHECK:         binade.gelu_grad %arg1, %[[X]]
+// CHECK:         binade.matmul %[[G]], %[[G]]
+
+// CPU-LABEL:   func.func @step
+// CPU:           binade.gelu %arg0
+module {
+func.func @step(%x: tensor<2x4x16xf32>, %dy: tensor<8x16xf32>)
+    -> (tensor<8x16xf32>, tensor<8x8xf32>) {
+  %g = binade.gelu %x : (tensor<2x4x16xf32>) -> tensor<2x4x16xf32>
+  %0 = binade.reshape %g : (tensor<2x4x16xf32>) -> tensor<8x16xf32>
+  %1 = binade.reshape %x : (tensor<2x4x16xf32>) -> tensor<8x16xf32>
+  %2 = binade.gelu_grad %dy, %1 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %3 = binade.matmul %0, %0 {transpose_rhs} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
+  return %2, %3 : tensor<8x16xf32>, tensor<8x8xf32>
+}
+}

@@ -559,7 +559,8 @@ def HoistReshapesPass : Pass<"binade-hoist-reshapes", "::mlir::ModuleOp"> {
     On GPUs, where kernels read the result of an elementwise op only through a reshape, the
     pass computes the op in their shape. The reshape moves to the operands, where it is a
     view; a broadcast along the last axes is built in the new shape. Other users get a
-    reshape back. An op stays as it is if kernels read it in two shapes.
+    reshape back. An op stays as it is if kernels read it in two shapes. An op that no kernel
+    reads is computed in the shape in which other kernels read its operand.
 
     Example:
 

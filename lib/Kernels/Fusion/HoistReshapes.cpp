@@ -54,6 +54,34 @@ static std::optional<ArrayRef<int64_t>> findReadShape(Value value) {
   return found;
 }
 
+/// Returns the shape in which other kernels read an operand of `op` as large as
+/// its result, if none reads it in the shape of `op`, and no kernel reads the
+/// result: one kernel can then load the operand for both.
+static std::optional<ArrayRef<int64_t>> findSiblingShape(Operation *op) {
+  Value result = op->getResult(0);
+  std::optional<ArrayRef<int64_t>> found;
+  if (isReadByKernel(result))
+    return found;
+  for (Value operand : op->getOperands()) {
+    if (getNumElements(operand) != getNumElements(result))
+      continue;
+    bool isAlone = llvm::all_of(operand.getUsers(), [&](Operation *user) {
+      return user == op || !isInKernel(user);
+    });
+    if (!isAlone)
+      return std::nullopt;
+    for (Operation *user : operand.getUsers()) {
+      auto view = dyn_cast<ReshapeOp>(user);
+      if (!view || !isReadByKernel(view))
+        continue;
+      if (found && *found != getShape(view))
+        return std::nullopt;
+      found = getShape(view);
+    }
+  }
+  return found;
+}
+
 /// Returns the axes of `to` along which an operand is broadcast that is
 /// broadcast along `axes` of `from`: both shapes have its axes at the end.
 static std::optional<SmallVector<int64_t>>
@@ -73,7 +101,7 @@ namespace {
 class Reshaper {
 public:
   Reshaper(Operation *at, ArrayRef<int64_t> shape)
-      : b(at->getLoc(), at), shape(shape), phase(getPhase(at)) {}
+      : b(at->getLoc(), at), at(at), shape(shape), phase(getPhase(at)) {}
 
   /// Whether `reader` can be computed in the new shape, and with it the ops
   /// that would share its kernel before.
@@ -110,9 +138,26 @@ private:
           *moveAxes(broadcast.getAxes(), getShape(value), shape), shape));
     if (isElementwise(producer) && isRecomputed(producer))
       return clone(producer);
+    if (ReshapeOp known = findReshape(value))
+      return known;
     Value view =
         b.createOrFold<ReshapeOp>(getTensor(value).clone(shape), value);
     return view.getDefiningOp<ReshapeOp>() ? mark(view) : view;
+  }
+
+  /// Returns a view of `value` in the new shape that exists already, so that a
+  /// kernel that other ops join loads the value once.
+  ReshapeOp findReshape(Value value) const {
+    for (Operation *user : value.getUsers()) {
+      auto view = dyn_cast<ReshapeOp>(user);
+      if (!view || getShape(view) != ArrayRef(shape) ||
+          view->getBlock() != at->getBlock() || getPhase(view) != phase)
+        continue;
+      if (at->isBeforeInBlock(view))
+        view->moveBefore(at);
+      return view;
+    }
+    return {};
   }
 
   bool canReshape(Value value, Operation *reader) const {
@@ -134,6 +179,7 @@ private:
   }
 
   ImplicitLocOpBuilder b;
+  Operation *at;
   SmallVector<int64_t> shape;
   Phase phase;
   DenseMap<Value, Value> made; ///< Values in the new shape.
@@ -156,6 +202,8 @@ private:
   static void hoistAbove(Operation *op) {
     Value before = op->getResult(0);
     std::optional<ArrayRef<int64_t>> found = findReadShape(before);
+    if (!found)
+      found = findSiblingShape(op);
     if (!found)
       return;
     Reshaper reshaper(op, *found);
