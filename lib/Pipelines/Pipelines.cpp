@@ -104,6 +104,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
       addTargetPasses(pm, options.target);
     pm.addPass(createFoldEmptyPass());
     pm.addPass(createDeduplicateSavesPass());
+    pm.addPass(createRecomputeByCostsPass());
     pm.addPass(createRecomputePass());
     pm.addPass(createExpandCompositesPass());
     pm.addPass(createChooseLayoutsPass());

@@ -141,10 +141,13 @@ int InspectCommand::compareLedgers(Model &model) {
 int InspectCommand::listSaved(Model &model) {
   if (int code = model.readStep(import, step))
     return code;
-  // Without a budget all values are saved.
-  if (step.options.budget.empty())
+  // Without a budget all values are saved, but those that a GPU recomputes.
+  bool isForGpu = !step.options.target.empty();
+  if (step.options.budget.empty() && !isForGpu)
     step.options.budget = "100%";
-  if (failed(model.advance(CompilerPhase::Materialize, step.options)))
+  CompilerPhase last = step.options.budget.empty() ? CompilerPhase::Kernels
+                                                   : CompilerPhase::Materialize;
+  if (failed(model.advance(last, step.options)))
     return ExitCode::Rejected;
   if (!json) {
     printSavedValues(llvm::outs(), model.getModule());

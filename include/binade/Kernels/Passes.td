@@ -279,6 +279,83 @@ def RecomputePass : Pass<"binade-recompute", "::mlir::ModuleOp"> {
   }];
 }
 
+def RecomputeByCostsPass : Pass<"binade-recompute-by-costs", "::mlir::ModuleOp"> {
+  let summary = "Recompute saved values in kernels that read what they follow from";
+  let description = [{
+    The result of an activation function or of a norm is saved for the gradient of the next
+    weight, although its operands are saved, too, for the gradient of the function itself.
+
+    On a GPU whose rates are known (`#binade.target`), the pass recomputes a saved value from
+    other saved values, arguments and constants: by elementwise ops and lookups, and the
+    elementwise part of norms, whose statistics are saved. It does so before the next op of
+    the backward pass that reads one of these values, so that `binade-form-kernels` computes
+    both in one kernel, which only writes more; earlier ops that need the value are moved
+    after that op. Without such an op, the value is recomputed before its first reader, in a
+    kernel of its own.
+
+    A value is recomputed if this takes no longer than a pass over 2.5 bytes of memory for
+    each byte that it frees: as one more result of another kernel it takes 1 byte, in a kernel
+    of its own 2, if it follows from a value in the same format. Single elementwise ops are
+    recomputed in any case, as `binade-recompute` does. Small values are not considered.
+    The module's attribute `binade.saved` lists the others of the step. If the
+    attribute exists already, a budget has decided for each value, and the pass does nothing.
+
+    Example:
+
+    ```mlir
+    // Before
+    module attributes {binade.target = #binade.target<"cuda:sm_90", piece = 16777216>} {
+      func.func @step(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>,
+          %dy: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+        %h = binade.matmul %x, %w
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        %sh = binade.save %h : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %g = binade.gelu %h : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %sg = binade.save %g : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %dw = binade.matmul %sg, %dy {transpose_lhs, binade.phase = #binade.phase<backward>}
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        %dh = binade.gelu_grad %dy, %sh {binade.phase = #binade.phase<backward>}
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        return %dh, %dw : tensor<512x512xf32>, tensor<512x512xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    module attributes {
+        binade.saved = [#binade.saved<keep, "matmul", tensor<512x512xf32>>,
+                        #binade.saved<recompute, "gelu", tensor<512x512xf32>>],
+        binade.target = #binade.target<"cuda:sm_90", piece = 16777216>} {
+      func.func @step(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>,
+          %dy: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+        %h = binade.matmul %x, %w
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        %sh = binade.save %h : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %g = binade.gelu %h : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %again = binade.gelu %sh {binade.phase = #binade.phase<backward>}
+            : (tensor<512x512xf32>) -> tensor<512x512xf32>
+        %dh = binade.gelu_grad %dy, %sh {binade.phase = #binade.phase<backward>}
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        %dw = binade.matmul %again, %dy {transpose_lhs, binade.phase = #binade.phase<backward>}
+            : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+        return %dh, %dw : tensor<512x512xf32>, tensor<512x512xf32>
+      }
+    }
+    ```
+
+    Requires: `@step` with `binade.save`. Run after `binade-deduplicate-saves`, and before
+    `binade-recompute`, which recomputes other values.
+
+    Preserves: every value, bit for bit. Matmuls and reductions are not recomputed.
+  }];
+  let options = [
+    Option<"minBytes", "min-bytes", "uint64_t", /*default=*/"1 << 20",
+           "Size of the smallest values that are considered.">,
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def TileRowsPass : Pass<"binade-tile-rows", "::mlir::ModuleOp"> {
   let summary = "Compute large short-lived values in tiles of rows";
   let description = [{
