@@ -1,14 +1,18 @@
 //===- ColumnSums.cpp - Reductions over the rows of a row kernel ----------===//
 
 #include "ColumnSums.h"
+#include "RowBlocks.h"
+#include "binade/IR/Build.h"
 #include <numeric>
 
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Threads of `<symbol>.finish`: a few along the columns, so that each adds few
-/// of the partial results.
+/// Threads of `<symbol>.finish`, and how many of them are along the columns: a
+/// few, so that each adds few of the partial results.
 static constexpr int64_t kThreads = 512, kAcross = 8, kMaxLanes = 4;
+/// How many partial results such a thread loads before it adds them.
+static constexpr int64_t kPartialsInFlight = 8;
 /// Minimum rows per thread, so that few partial results remain.
 static constexpr int64_t kRowsOfThread = 8;
 
@@ -40,7 +44,7 @@ void ColumnSums::store(Emitter &e, unsigned index, Value partial,
   e.storeOnce(view(e, index), all, block * columns + column);
 }
 
-GpuShape ColumnSums::getFinishShape(const GpuShape &shape) const {
+GpuShape mlir::binade::getFinishShape(const GpuShape &shape, int64_t columns) {
   GpuShape finish = shape;
   finish.threads = kThreads;
   finish.team = kAcross;
@@ -51,20 +55,61 @@ GpuShape ColumnSums::getFinishShape(const GpuShape &shape) const {
 
 void ColumnSums::emitFinish(Emitter &e, const KernelSource &source,
                             ArrayRef<unsigned> results) const {
-  int64_t width = kAcross * std::gcd(kMaxLanes, columns);
+  GpuShape shape = getFinishShape(GpuShape(), columns);
+  int64_t width = shape.team * shape.lanes;
   SmallVector<Value> values = source.getResults();
   e.forAll(llvm::divideCeil(columns, width), [&](const Offset &part) {
-    e.ownColumns(
-        e.number(part * width), columns, /*group=*/0,
-        [&](const Offset &column) {
-          for (auto [index, reduction] : llvm::enumerate(reductions))
-            reduction.define(e,
-                             reduction.combineAll(e, view(e, index), column,
-                                                  columns, blocks),
-                             column);
-          e.setPlaces(std::nullopt, std::nullopt);
-          for (unsigned index : results)
-            e.storeResult(index, e.pull(values[index], column).value, column);
-        });
+    e.ownColumns(e.number(part * width), columns, /*group=*/0,
+                 [&](const Offset &column) {
+                   for (auto [index, reduction] : llvm::enumerate(reductions))
+                     reduction.define(e,
+                                      combinePartials(e, shape, reduction,
+                                                      view(e, index), column,
+                                                      columns, blocks),
+                                      column);
+                   e.setPlaces(std::nullopt, std::nullopt);
+                   for (unsigned index : results)
+                     e.storeResult(index, e.pull(values[index], column).value,
+                                   column);
+                 });
   });
+}
+
+Value mlir::binade::combinePartials(Emitter &e,
+                                    const std::optional<GpuShape> &shape,
+                                    Reduction reduction, Value partials,
+                                    const Offset &first, int64_t stride,
+                                    int64_t count) {
+  if (!shape || count == 1)
+    return reduction.combineAll(e, partials, first, stride, count);
+  ImplicitLocOpBuilder &b = e.builder();
+  auto widen = [&](Value x) -> Value {
+    if (!isa<ReduceSumOp>(reduction.op) ||
+        getElementTypeOrSelf(x.getType()).isF64())
+      return x;
+    Type wide = b.getF64Type();
+    if (auto vector = dyn_cast<VectorType>(x.getType()))
+      wide = vector.clone(wide);
+    return arith::ExtFOp::create(b, wide, x);
+  };
+  SmallVector<Value> loaded;
+  auto load = [&](const Offset &at) {
+    loaded.push_back(e.loadNow(partials, first + at * stride));
+  };
+  size_t next = 0;
+  auto add = [&](const Offset &, ValueRange now) {
+    return SmallVector<Value>{
+        reduction.combine(b, now.front(), widen(loaded[next++]))};
+  };
+  Value total =
+      splat(b, widen(e.loadNow(partials, first)), reduction.getNeutral());
+  int64_t together = std::clamp<int64_t>(llvm::divideCeil(count, shape->down),
+                                         1, kPartialsInFlight);
+  RowBlock block = {shape->down, together,
+                    count % (shape->down * together) == 0};
+  total = forRowBlocks(e, e.index(0), e.index(count), count, total, block, load,
+                       add)
+              .front();
+  return e.combineThreads(
+      total, [&](Value x, Value y) { return reduction.combine(b, x, y); });
 }

@@ -32,8 +32,6 @@ public:
   /// Emits the body of `<symbol>.finish`, which stores `results`.
   void emitFinish(Emitter &e, const KernelSource &source,
                   ArrayRef<unsigned> results) const;
-  /// Returns how threads of `<symbol>.finish` share the columns.
-  GpuShape getFinishShape(const GpuShape &shape) const;
 
 private:
   Value view(Emitter &e, unsigned index) const;
@@ -41,6 +39,16 @@ private:
   SmallVector<Reduction> reductions;
   int64_t columns, rowsPerBlock, blocks;
 };
+
+/// Returns how threads of a second kernel, which combines partial results of
+/// columns, share these.
+GpuShape getFinishShape(const GpuShape &shape, int64_t columns);
+
+/// Combines partial results as `Reduction::combineAll` does. The threads of a
+/// GPU, which divide them as `shape` says, load several at the same time.
+Value combinePartials(Emitter &e, const std::optional<GpuShape> &shape,
+                      Reduction reduction, Value partials, const Offset &first,
+                      int64_t stride, int64_t count);
 
 } // namespace mlir::binade
 

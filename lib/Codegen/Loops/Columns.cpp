@@ -11,8 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ColumnSums.h"
 #include "Moments.h"
-#include "Schedules.h"
+#include "RowBlocks.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -24,8 +25,12 @@ using namespace mlir::binade;
 static constexpr int64_t kMaxChunks = 64, kMinRows = 64, kChunkElements = 32768;
 /// Columns of a work item.
 static constexpr int64_t kWideBlock = 1024;
-/// Minimum rows per thread of a GPU.
+/// Threads of a GPU along a row: their vectors fill a line of the cache.
+static constexpr int64_t kAcross = 8;
+/// Minimum rows per thread of a GPU, bits of its registers that loads of
+/// several rows may fill at the same time, and the most elements of these.
 static constexpr int64_t kRowsOfThread = 8;
+static constexpr int64_t kLoadedBits = 64 * 32, kElementsInFlight = 32;
 /// Up to as many columns, partial results are kept in registers.
 static constexpr int64_t kRegisterColumns = 64;
 /// Rows that are added in sequence: sums of thousands of rows in f32 would lose
@@ -63,7 +68,7 @@ public:
       return failed(items.status()) ? FailureOr<KernelInfo>() : info;
     }
     Emitter finish(source.function, source.formulas, source.into,
-                   source.symbol + ".finish", buffers, 1, shape);
+                   source.symbol + ".finish", buffers, 1, finishShape);
     emitFinish(finish);
     setInPlace(items, info, &finish);
     if (failed(items.status()) || failed(finish.status()))
@@ -133,14 +138,42 @@ private:
     blocks = llvm::divideCeil(columns, width);
   }
 
-  /// Returns the number of rows per work item, which is small enough for many
-  /// work items.
+  /// Returns the number of rows per work item. If possible, all of them have
+  /// the same number of rows, and all threads the same number of these.
   int64_t chooseThreads() {
     shape = source.shape->fit(source.chooseLanes(columns), columns, rows);
+    // More threads along many rows: each then adds few of them, though blocks
+    // leave few partial results.
+    if (int64_t down = shape->threads / kAcross;
+        shape->team > kAcross && rows >= down * kRowsOfThread) {
+      shape->team = kAcross;
+      shape->down = down;
+    }
+    finishShape = getFinishShape(*shape, columns);
     width = shape->team * shape->lanes;
-    int64_t others = batches * llvm::divideCeil(columns, width);
-    int64_t share = rows * others / kMaxItems;
-    return std::max(share, shape->down * kRowsOfThread);
+    rowsInFlight = countRowsInFlight();
+    int64_t wanted = std::max<int64_t>(llvm::divideCeil(rows, kMaxItems),
+                                       shape->down * kRowsOfThread);
+    int64_t step = shape->down * rowsInFlight, found = 0;
+    for (int64_t count = step; count <= 2 * wanted; count += step)
+      if (rows % count == 0 && 2 * count >= wanted &&
+          (!found || std::abs(count - wanted) < std::abs(found - wanted)))
+        found = count;
+    isEven = found > 0;
+    return isEven ? found : llvm::alignTo(wanted, step);
+  }
+
+  /// Returns how many rows a thread loads before it computes anything.
+  int64_t countRowsInFlight() {
+    int64_t bits = 0;
+    for (Value x : source.function.getArguments())
+      if (isFull(x))
+        bits += std::max(16u, getTensor(x).getElementTypeBitWidth());
+    int64_t most = std::min<int64_t>(kElementsInFlight / shape->lanes,
+                                     llvm::divideCeil(rows, shape->down));
+    return std::clamp<int64_t>(kLoadedBits /
+                                   std::max<int64_t>(1, bits * shape->lanes),
+                               1, std::max<int64_t>(1, most));
   }
 
   //===--------------------------------------------------------------------===//
@@ -294,6 +327,16 @@ private:
     return offset;
   }
 
+  /// Loads what results and reductions are computed from at `offset`.
+  void load(Emitter &e, const Offset &offset) {
+    SmallVector<Value> needed = llvm::map_to_vector(
+        stores, [&](unsigned index) { return results[index]; });
+    for (Reduction reduction : reductions)
+      needed.push_back(reduction.getInput());
+    loadElements(e, std::move(needed), offset,
+                 [&](Value value) { return isFull(value); });
+  }
+
   void emitInRegisters(Emitter &e, const Item &item, ArrayRef<Reduction> own) {
     SmallVector<Value> memories = getMemories(e, own);
     forColumns(e, item, [&](const Offset &column) {
@@ -304,13 +347,19 @@ private:
         return reduction.combine(e.builder(), x, y);
       };
       auto addRows = [&](Value first, Value end) {
-        return e.rows(first, end, rows, start(e, own),
-                      [&](const Offset &row, ValueRange now) {
-                        Offset offset = getOffset(e, item, row, column);
-                        auto next = step(e, own, shifts, offset, now);
-                        storeResults(e, stores, offset);
-                        return next;
-                      });
+        auto add = [&](const Offset &row, ValueRange now) {
+          Offset offset = getOffset(e, item, row, column);
+          auto next = step(e, own, shifts, offset, now);
+          storeResults(e, stores, offset);
+          return next;
+        };
+        if (!shape)
+          return e.rows(first, end, rows, start(e, own), add);
+        auto loadRow = [&](const Offset &row) {
+          load(e, getOffset(e, item, row, column));
+        };
+        return forRowBlocks(e, first, end, rows, start(e, own),
+                            {shape->down, rowsInFlight, isEven}, loadRow, add);
       };
       SmallVector<Value> values;
       if (shape || rowsPerChunk <= kRowsInTurn)
@@ -399,16 +448,18 @@ private:
     Offset place = batch * columns + column;
     for (Reduction reduction : own)
       reduction.define(e,
-                       reduction.combineAll(e,
-                                            view(e, getCell(reduction),
-                                                 reduction.getPartialType()),
-                                            first, columns, chunks),
+                       combinePartials(e, finishShape, reduction,
+                                       view(e, getCell(reduction),
+                                            reduction.getPartialType()),
+                                       first, columns, chunks),
                        place);
     for (auto [index, m] : llvm::enumerate(moments)) {
-      Value sum =
-          m.sum.combineAll(e, viewMoments(e, index, 0), first, columns, chunks);
-      Value squares =
-          m.sum.combineAll(e, viewMoments(e, index, 1), first, columns, chunks);
+      auto combine = [&, index = index, &m = m](unsigned which) {
+        return combinePartials(e, finishShape, m.sum,
+                               viewMoments(e, index, which), first, columns,
+                               chunks);
+      };
+      Value sum = combine(0), squares = combine(1);
       Value shift = e.loadNow(viewMoments(e, index, 2), first);
       Value count = splat(b, sum, static_cast<double>(rows));
       Value wide = arith::ExtFOp::create(b, sum.getType(), shift);
@@ -445,7 +496,8 @@ private:
   void emitFinish(Emitter &e) {
     SmallVector<Reduction> own = getOwn();
     // On a CPU a work item has all columns.
-    int64_t parts = shape ? blocks : 1;
+    int64_t width = finishShape ? finishShape->team * finishShape->lanes : 1;
+    int64_t parts = shape ? llvm::divideCeil(columns, width) : 1;
     e.forAll(batches * parts, [&](const Offset &counter) {
       auto [batch, part] = e.offsets().divide(counter, parts).asPair();
       Item item = {batch, Offset(), {}, {}, e.number(part * width), e.depth()};
@@ -474,10 +526,14 @@ private:
   SmallVector<unsigned> stores; ///< Results as large as the operand.
   Loops loops;
   bool isOnePass = true; ///< No element depends on a reduction.
+  /// On a GPU: whether all threads of all work items have equally many rows,
+  /// and how many rows a thread loads at the same time.
+  bool isEven = false;
+  int64_t rowsInFlight = 1;
   int64_t columns = 1, rows = 1, batches = 1;
   int64_t rowsPerChunk = 1, chunks = 1, blocks = 1;
   int64_t width = kWideBlock; ///< Columns of a work item.
-  std::optional<GpuShape> shape;
+  std::optional<GpuShape> shape, finishShape;
 };
 } // namespace
 

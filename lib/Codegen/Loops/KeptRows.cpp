@@ -49,7 +49,7 @@ public:
     if (info.hasFinish) {
       finish.emplace(source.function, source.formulas, source.into,
                      source.symbol + ".finish", TypeRange(buffers), 1,
-                     sums.getFinishShape(*source.shape));
+                     getFinishShape(*source.shape, loops.getColumns()));
       sums.emitFinish(*finish, source, getOfColumns());
     }
     setInPlace(*emitter, info, finish ? &*finish : nullptr);

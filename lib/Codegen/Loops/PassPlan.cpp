@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PassPlan.h"
+#include "RowBlocks.h"
 #include "binade/IR/Build.h"
 #include <numeric>
 
@@ -69,13 +70,6 @@ SmallVector<Reduction> ElementPass::getReductions() const {
   return reductions;
 }
 
-/// Whether a value is only moved from operands and constants.
-static bool isLoaded(Value value) {
-  Operation *op = value.getDefiningOp();
-  return !op ||
-         (!Reduction::from(op) && llvm::all_of(op->getOperands(), isLoaded));
-}
-
 void PassPlan::loadOperands(Emitter &emitter, const Step &step,
                             const Offset &offset, DenseSet<Value> &seen) const {
   SmallVector<Value> needed = llvm::map_to_vector(
@@ -83,18 +77,9 @@ void PassPlan::loadOperands(Emitter &emitter, const Step &step,
   for (Reduction reduction : llvm::concat<const Reduction>(
            step.reductions, step.groups, step.columns))
     needed.push_back(reduction.getInput());
-  for (size_t next = 0; next < needed.size(); ++next) {
-    Value value = needed[next];
-    if (!isFull(value) || !seen.insert(value).second)
-      continue;
-    Operation *op = value.getDefiningOp();
-    if (op && isa<ElementwiseOpInterface, EncodeOp>(op))
-      llvm::append_range(needed, op->getOperands());
-    else if (auto dequantize = dyn_cast_or_null<DequantizeOp>(op))
-      needed.push_back(dequantize.getParts().front());
-    else if (isLoaded(value))
-      (void)emitter.pull(value, offset);
-  }
+  loadElements(emitter, std::move(needed), offset, [&](Value value) {
+    return isFull(value) && seen.insert(value).second;
+  });
 }
 
 PassPlan::Per PassPlan::per(Value value) const {
