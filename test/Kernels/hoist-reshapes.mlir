@@ -39,6 +39,8 @@ func.func @step(%m: tensor<8x16xf32>, %bias: tensor<16xf32>, %x: tensor<2x4x16xf
 // CHECK-NEXT:    %[[S:.*]] = binade.add %[[E]], %[[B]] : (tensor<8x16xf32>
 // CHECK-NEXT:    %[[R:.*]] = binade.reshape %[[S]]
 // CHECK-NEXT:    %[[Y:.*]] = binade.neg %[[R]]
+
+// CPU-LABEL:   func.func @step
 func.func @step(%m: tensor<8x16xf32>, %rows: tensor<8xf32>) -> (tensor<2x4x16xf32>, tensor<8x16xf32>) {
   %0 = binade.exp %m : (tensor<8x16xf32>) -> tensor<8x16xf32>
   %1 = binade.broadcast %rows {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<8x16xf32>
@@ -76,4 +78,54 @@ func.func @step(%x: tensor<2x4x16xf32>, %dy: tensor<8x16xf32>)
   %3 = binade.matmul %0, %0 {transpose_rhs} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
   return %2, %3 : tensor<8x16xf32>, tensor<8x8xf32>
 }
+}
+
+// -----
+
+// A reduction of all axes but the last reads through a reshape that keeps this axis, so
+// that it has the shape of what computes its operand. The other one reduces parts of rows.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[N:.*]] = binade.neg %arg0 : (tensor<2x4x16xbf16>)
+// CHECK:         %[[C:.*]] = binade.cast %[[N]] : (tensor<2x4x16xbf16>) -> tensor<2x4x16xf32>
+// CHECK:         binade.reduce_sum %[[C]] {axes = array<i64: 0, 1>} : (tensor<2x4x16xf32>) -> tensor<16xf32>
+// CHECK:         %[[R:.*]] = binade.reshape %[[N]] : (tensor<2x4x16xbf16>) -> tensor<16x8xbf16>
+// CHECK:         binade.reduce_max %[[R]] {axes = array<i64: 0>} : (tensor<16x8xbf16>) -> tensor<8xbf16>
+
+// CPU-LABEL:   func.func @step
+// CPU:           binade.reduce_sum %{{.*}} {axes = array<i64: 0>} : (tensor<8x16xf32>)
+func.func @step(%x: tensor<2x4x16xbf16>) -> (tensor<2x4x16xbf16>, tensor<16xf32>, tensor<8xbf16>) {
+  %0 = binade.neg %x : (tensor<2x4x16xbf16>) -> tensor<2x4x16xbf16>
+  %1 = binade.reshape %0 : (tensor<2x4x16xbf16>) -> tensor<8x16xbf16>
+  %2 = binade.cast %1 : (tensor<8x16xbf16>) -> tensor<8x16xf32>
+  %3 = binade.reduce_sum %2 {axes = array<i64: 0>} : (tensor<8x16xf32>) -> tensor<16xf32>
+  %4 = binade.reshape %0 : (tensor<2x4x16xbf16>) -> tensor<16x8xbf16>
+  %5 = binade.reduce_max %4 {axes = array<i64: 0>} : (tensor<16x8xbf16>) -> tensor<8xbf16>
+  return %0, %3, %5 : tensor<2x4x16xbf16>, tensor<16xf32>, tensor<8xbf16>
+}
+
+// -----
+
+// A maximum of a tensor whose columns are summed is computed by columns first, so that one
+// kernel reduces columns only, but not where a kernel of rows computes the tensor.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[A:.*]] = binade.abs %arg0
+// CHECK:         %[[C:.*]] = binade.reduce_max %[[A]] {axes = array<i64: 0>} : (tensor<8x16xf32>) -> tensor<16xf32>
+// CHECK:         binade.reduce_max %[[C]] {axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
+// CHECK:         %[[S:.*]] = binade.softmax
+// CHECK:         binade.reduce_max %[[S]] {axes = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+
+// CPU-LABEL:   func.func @step
+// CPU:           binade.reduce_max %{{.*}} {axes = array<i64: 1>} : (tensor<8x16xf32>)
+func.func @step(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> (tensor<f32>, tensor<16xf32>, tensor<8x16xf32>, tensor<f32>, tensor<16xf32>) {
+  %0 = binade.abs %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = binade.reduce_max %0 {axes = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+  %2 = binade.reduce_max %1 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %3 = binade.reduce_sum %x {axes = array<i64: 0>} : (tensor<8x16xf32>) -> tensor<16xf32>
+  %4 = binade.softmax %y : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %5 = binade.reduce_max %4 {axes = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+  %6 = binade.reduce_max %5 {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %7 = binade.reduce_sum %4 {axes = array<i64: 0>} : (tensor<8x16xf32>) -> tensor<16xf32>
+  return %2, %3, %4, %6, %7 : tensor<f32>, tensor<16xf32>, tensor<8x16xf32>, tensor<f32>, tensor<16xf32>
 }

@@ -639,6 +639,12 @@ def HoistReshapesPass : Pass<"binade-hoist-reshapes", "::mlir::ModuleOp"> {
     reshape back. An op stays as it is if kernels read it in two shapes. An op that no kernel
     reads is computed in the shape in which other kernels read its operand.
 
+    A reduction of all axes but the last, such as the gradient of a bias, can have the shape
+    of what computes its operand: it reads the operand of a reshape that keeps the last
+    axis, and reduces all axes before that one. The maximum of such an operand, for a scale
+    of the whole tensor, is computed of rows first, and then of these; unless a kernel
+    computes the operand by rows, the pass lets both reduce columns.
+
     Example:
 
     ```mlir

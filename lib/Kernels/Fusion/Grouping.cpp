@@ -148,7 +148,9 @@ private:
       return position.lookup(x) < position.lookup(y);
     });
     group.level = std::max(group.level, other.level);
-    if (isReduction(other.schedule))
+    if (isReduction(other.schedule) ||
+        (other.schedule == Schedule::ColumnReduction &&
+         group.schedule == Schedule::Elementwise))
       group.schedule = other.schedule;
     isRead[into] = isRead[into] || isRead[from];
     other.ops.clear();

@@ -2,18 +2,23 @@
 //
 // Ops share a kernel only if their loops have one shape. An elementwise op can
 // have any shape: if other kernels read its result through a reshape, it is
-// computed in their shape, and the reshape moves to its operands.
+// computed in their shape, and the reshape moves to its operands. A reduction
+// of all axes but the last reads through a reshape that keeps this axis.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ColumnMaxima.h"
 #include "Grouping.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Subgradient.h"
 #include "binade/Kernels/Passes.h"
 
 namespace mlir::binade {
 #define GEN_PASS_DEF_HOISTRESHAPESPASS
 #include "binade/Kernels/Passes.h.inc"
+
+static constexpr StringLiteral kAxes = "axes";
 
 static ArrayRef<int64_t> getShape(Value value) {
   return getTensor(value).getShape();
@@ -94,6 +99,11 @@ moveAxes(ArrayRef<int64_t> axes, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   for (int64_t axis : axes)
     moved.push_back(axis + shift);
   return moved;
+}
+
+static Reduced reduceAllButLast(ArrayRef<int64_t> shape) {
+  auto last = static_cast<int64_t>(shape.size()) - 1;
+  return {llvm::to_vector(llvm::seq(last))};
 }
 
 namespace {
@@ -185,6 +195,41 @@ private:
   DenseMap<Value, Value> made; ///< Values in the new shape.
 };
 
+/// Lets a reduction of all axes but the last read the operand of a reshape that
+/// keeps this axis, so that it can share a kernel with what computes this.
+static void readThroughReshape(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  if (!kernelOp || kernelOp.getSchedule() != Schedule::ColumnReduction ||
+      op->getNumOperands() != 1 || !op->hasAttr(kAxes) ||
+      kernelOp.getReduced() != reduceAllButLast(getShape(op->getOperand(0))))
+    return;
+  Value x = op->getOperand(0);
+  SmallVector<Operation *> casts;
+  for (Operation *producer = x.getDefiningOp();
+       isElementwise(producer) && isRecomputed(producer) &&
+       producer->getNumOperands() == 1;
+       producer = x.getDefiningOp()) {
+    casts.push_back(producer);
+    x = producer->getOperand(0);
+  }
+  for (auto view = x.getDefiningOp<ReshapeOp>();
+       view && !view->hasAttr(kDetachedAttr);
+       view = x.getDefiningOp<ReshapeOp>())
+    x = view.getX();
+  ArrayRef<int64_t> before = getShape(op->getOperand(0)), shape = getShape(x);
+  if (shape == before || shape.size() < 2 || shape.back() != before.back())
+    return;
+  OpBuilder b(op);
+  for (Operation *cast : llvm::reverse(casts)) {
+    Operation *copy = b.clone(*cast);
+    copy->setOperand(0, x);
+    x = copy->getResult(0);
+    x.setType(getTensor(x).clone(shape));
+  }
+  op->setOperand(0, x);
+  op->setAttr(kAxes, b.getDenseI64ArrayAttr(reduceAllButLast(shape).axes));
+}
+
 struct HoistReshapesPass : impl::HoistReshapesPassBase<HoistReshapesPass> {
   void runOnOperation() override {
     for (func::FuncOp program : getPrograms(getOperation()))
@@ -194,6 +239,9 @@ struct HoistReshapesPass : impl::HoistReshapesPassBase<HoistReshapesPass> {
 
 private:
   static void hoist(Block &block) {
+    for (Operation &op : block)
+      readThroughReshape(&op);
+    reduceMaximaByColumns(block);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isElementwise(&op) && !isRecomputed(&op))
         hoistAbove(&op);

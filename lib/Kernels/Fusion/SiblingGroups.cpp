@@ -15,6 +15,9 @@ static constexpr int64_t kShared = 4;
 /// thread has registers for these.
 static constexpr int64_t kMinColumns = 32, kMaxColumns = 4096;
 static constexpr int64_t kMaxColumnSums = 2;
+/// Elements of the widest vector, which an elementwise kernel that reduces
+/// columns should still be able to load.
+static constexpr int64_t kVector = 8;
 
 SiblingGroups::SiblingGroups(
     ArrayRef<FusionGroup> groups,
@@ -104,7 +107,7 @@ bool SiblingGroups::areClose(unsigned early, unsigned late) const {
     });
   });
   return isNoneDelayed || llvm::all_of(getMemory(groups[late]), [&](Value x) {
-           Operation *producer = x.getDefiningOp();
+           Operation *producer = findBase(x).getDefiningOp();
            return !producer || producer->isBeforeInBlock(first.back());
          });
 }
@@ -166,6 +169,19 @@ static bool leavesLastAxis(Operation *op) {
   });
 }
 
+/// Whether `group` is elementwise, apart from reductions of columns that joined
+/// it before. Transposed copies that are going to join it need its loops.
+static bool isElementwiseWithColumns(const FusionGroup &group) {
+  return llvm::all_of(group.ops, [&](Operation *op) {
+    if (isColumnReduction(op))
+      return group.ops.size() > 1;
+    return cast<KernelOpInterface>(op).getSchedule() == Schedule::Elementwise &&
+           llvm::none_of(op->getUsers(), [](Operation *user) {
+             return findTransposedCopy(user).has_value();
+           });
+  });
+}
+
 SiblingGroups::Loads
 SiblingGroups::findColumnLoads(const FusionGroup &group) const {
   Loads loads;
@@ -178,46 +194,55 @@ SiblingGroups::findColumnLoads(const FusionGroup &group) const {
   return loads;
 }
 
-bool SiblingGroups::canShareRow(unsigned rows, unsigned columns) const {
-  const FusionGroup &into = groups[rows], &other = groups[columns];
-  ArrayRef<int64_t> shape = into.shape;
-  if (into.schedule != Schedule::RowReduction || shape.size() < 2 ||
-      into.phase != other.phase || into.every || other.every ||
-      shape.back() > kMaxColumns || shape.back() < kMinColumns)
+bool SiblingGroups::canShareElements(unsigned into, unsigned columns) const {
+  const FusionGroup &group = groups[into], &other = groups[columns];
+  ArrayRef<int64_t> shape = group.shape;
+  if (group.ops.empty() || shape.size() < 2 || group.phase != other.phase ||
+      group.every || other.every || shape.back() < kMinColumns)
     return false;
+  if (group.schedule == Schedule::RowReduction) {
+    Reduced ofRows = {{static_cast<int64_t>(shape.size()) - 1}};
+    if (shape.back() > kMaxColumns ||
+        llvm::any_of(group.reduced, [&](const Reduced &reduced) {
+          return !(reduced == ofRows);
+        }))
+      return false;
+  } else if (!isElementwiseWithColumns(group) || shape.back() % kVector != 0) {
+    return false;
+  }
   Operation *op = other.ops.front();
-  Reduced ofRows = {{static_cast<int64_t>(shape.size()) - 1}};
   return getTensor(op->getOperand(0)).getShape() == shape &&
-         llvm::all_of(
-             into.reduced,
-             [&](const Reduced &reduced) { return reduced == ofRows; }) &&
-         llvm::count_if(into.ops, isColumnReduction) < kMaxColumnSums &&
+         llvm::count_if(group.ops, isColumnReduction) < kMaxColumnSums &&
          leavesLastAxis(op);
 }
 
 void SiblingGroups::mergeColumnSums(Merge merge) {
-  // The groups whose kernels load or compute a tensor.
+  // The groups whose kernels load or compute a tensor. Those that reduce rows
+  // have more to do while they wait for memory.
   llvm::DenseMap<Value, SmallVector<unsigned>> users;
-  for (auto [index, values] : llvm::enumerate(loads))
-    for (Value value : values)
-      users[value].push_back(index);
-  for (auto [index, group] : llvm::enumerate(groups))
-    if (group.schedule == Schedule::RowReduction)
-      for (Operation *op : group.ops)
-        for (Value result : op->getResults())
-          users[findBase(result)].push_back(index);
-  auto tryMerge = [&](unsigned rows, unsigned columns) {
-    rows = findCurrent(rows);
-    if (rows == columns || current[columns] != columns ||
-        !canShareRow(rows, columns) || dependsOn(rows, columns) ||
-        dependsIndirectlyOn(columns, rows))
+  for (Schedule schedule : {Schedule::RowReduction, Schedule::Elementwise}) {
+    for (auto [index, group] : llvm::enumerate(groups))
+      if (group.schedule == schedule)
+        for (Operation *op : group.ops)
+          for (Value result : op->getResults())
+            users[findBase(result)].push_back(index);
+    for (auto [index, values] : llvm::enumerate(loads))
+      if (groups[index].schedule == schedule)
+        for (Value value : values)
+          users[value].push_back(index);
+  }
+  auto tryMerge = [&](unsigned into, unsigned columns) {
+    into = findCurrent(into);
+    if (into == columns || current[columns] != columns ||
+        !canShareElements(into, columns) || dependsOn(into, columns) ||
+        dependsIndirectlyOn(columns, into))
       return;
-    merge(columns, rows);
-    current[columns] = rows;
-    inputs[rows].insert_range(inputs[columns]);
+    merge(columns, into);
+    current[columns] = into;
+    inputs[into].insert_range(inputs[columns]);
   };
   for (unsigned columns = 0; columns < groups.size(); ++columns)
     for (Value value : findColumnLoads(groups[columns]))
-      for (unsigned rows : users.lookup(value))
-        tryMerge(rows, columns);
+      for (unsigned into : users.lookup(value))
+        tryMerge(into, columns);
 }

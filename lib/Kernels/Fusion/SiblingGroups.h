@@ -24,9 +24,9 @@ public:
   /// nothing that is computed after the first one.
   void mergeAll(CanJoin canJoin, Merge merge);
 
-  /// Calls `merge` for groups that reduce rows (`into`) and groups that reduce
-  /// columns of the same tensors, or of results of the former, if a kernel can
-  /// keep rows in registers.
+  /// Calls `merge` for groups that are elementwise or reduce rows (`into`) and
+  /// groups that reduce columns of the same tensors, or of results of the
+  /// former, if a kernel that reduces rows can keep these in registers.
   void mergeColumnSums(Merge merge);
 
 private:
@@ -40,7 +40,7 @@ private:
   bool isWorthwhile(unsigned x, unsigned y) const;
   bool dependsOn(unsigned reader, unsigned group) const;
   bool dependsIndirectlyOn(unsigned reader, unsigned group) const;
-  bool canShareRow(unsigned rows, unsigned columns) const;
+  bool canShareElements(unsigned into, unsigned columns) const;
   bool areClose(unsigned early, unsigned late) const;
 
   ArrayRef<FusionGroup> groups;
