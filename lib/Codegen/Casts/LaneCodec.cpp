@@ -165,12 +165,18 @@ bool LaneCodec::divides() const {
 }
 
 LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
-                                             bool isMeasured) const {
+                                             bool isMeasured,
+                                             bool isGuarded) const {
   if (factors.power)
     return prepareExpansion(factors);
-  if (isMeasured && divides())
-    return prepareDivisor(factors.factor);
-  return {factors.factor};
+  if (!divides() || !(isMeasured || isGuarded))
+    return {factors.factor};
+  // The offset bounds the factor from below, a quotient of floats from above.
+  constexpr double kMinLargest = 8;
+  bool isBounded = isMeasured && format.getRule() == ScaleRule::AmaxOffset &&
+                   format.getLargest() >= kMinLargest;
+  return isBounded ? prepareBoundedDivisor(factors.factor)
+                   : prepareDivisor(factors.factor);
 }
 
 unsigned LaneCodec::countEncodingNumbers() const {

@@ -35,8 +35,11 @@ public:
   using Shared = SmallVector<FloatLanes, 4>;
   /// Returns the values that `encode` needs. They depend on all of `factors`
   /// but `scale`. Set `isMeasured` if the factors were computed from the very
-  /// elements to encode, none of which is far out of the format's range then.
-  Shared prepareEncoding(const Factors &factors, bool isMeasured) const;
+  /// elements to encode, none of which is far out of the format's range then;
+  /// `isGuarded` if `encode` is only called with a factor that `isDivisor`
+  /// accepts.
+  Shared prepareEncoding(const Factors &factors, bool isMeasured,
+                         bool isGuarded = false) const;
   /// Whether `encode` divides by a factor.
   bool divides() const;
   /// Returns the size of the result of `prepareEncoding` with `isMeasured`.

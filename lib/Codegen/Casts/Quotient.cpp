@@ -20,6 +20,15 @@ SmallVector<FloatLanes, 4> mlir::binade::prepareDivisor(FloatLanes divisor) {
   return {unit, own, inverse};
 }
 
+SmallVector<FloatLanes, 4>
+mlir::binade::prepareBoundedDivisor(FloatLanes divisor) {
+  // LLVM would divide -1 by the divisor instead of 1 by a negation.
+  FloatLanes opposite = divisor.constant(0.0) - divisor;
+  FloatLanes inverse = opposite.constant(1.0) / opposite;
+  FloatLanes own = select(divisor == INFINITY, 1.0, divisor);
+  return {divisor.constant(-1.0), own, inverse};
+}
+
 FloatLanes mlir::binade::divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor) {
   FloatLanes unit = divisor[0], own = divisor[1], inverse = divisor[2];
   FloatLanes opposite = x * unit;

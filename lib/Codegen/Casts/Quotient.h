@@ -23,6 +23,11 @@ inline constexpr unsigned kQuotientNumbers = 3;
 /// normal or NaN.
 SmallVector<FloatLanes, 4> prepareDivisor(FloatLanes divisor);
 
+/// The same for a divisor in [2^-64, 2^125], infinite or NaN, and for |x| of at
+/// most 2^16 times the divisor. No scale is needed: what is then subnormal is
+/// too small for the correction to matter.
+SmallVector<FloatLanes, 4> prepareBoundedDivisor(FloatLanes divisor);
+
 /// Returns x / divisor for |x| up to 2^16 times the divisor. For a larger |x|,
 /// the result is the quotient or, if a step overflows, not finite.
 FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);

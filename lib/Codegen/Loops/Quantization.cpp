@@ -207,7 +207,7 @@ Emitter::pullEncoding(EncodeOp op, const Offset &place) {
        isGuarded = !isKnown && shape && !operands.hasVector && codec.divides();
   SmallVector<Value> &known = scopes[operands.where].encodings[key];
   for (FloatLanes number : codec.prepareEncoding(
-           LaneCodec::makeFactors(factors), isKnown || isGuarded))
+           LaneCodec::makeFactors(factors), isKnown, isGuarded))
     known.push_back(number.value);
   if (isGuarded)
     known.append({factors[0].value, isDivisor(factors[0]).value});

@@ -55,17 +55,28 @@ def test_groups_of_activations_of_coat(backend):
 
 @backends
 @pytest.mark.parametrize("element, largest", [("f8E4M3FN", 448), ("f8E5M2", 57344)])
-def test_scales_of_coat_are_quotients(element, largest, backend):
+def test_scales_and_elements_of_coat_are_quotients(element, largest, backend):
     random = np.random.default_rng(5)
-    exponents = random.integers(-140, 127, (2000, 1))
-    x = np.ldexp(random.uniform(-2, 2, (2000, 4)), exponents).astype(np.float32)
-    x[0], x[1, 2], x[2, 0] = 0, np.inf, np.nan
+    exponents = random.integers(-140, 128, (2000, 1))
+    x = np.ldexp(random.uniform(-1, 1, (2000, 8)), exponents)
+    x *= np.ldexp(1.0, -random.integers(0, 30, x.shape))
+    x = x.astype(np.float32)
+    x[0], x[1, 2], x[2, 0], x[3, :2] = 0, np.inf, np.nan, [3.4e38, -1e-45]
     form = f"{element}, per_row, scale = f32, rule = amax_offset"
-    (_, scale), _ = quantize(x, form, [(x.shape, element), ((2000,), "f32")], backend)
+    (codes, scale), _ = quantize(
+        x, form, [(x.shape, element), ((2000,), "f32")], backend
+    )
     amax = np.abs(x).max(1)
     np.testing.assert_array_equal(
         scale, (amax + np.float32(1e-10)) / np.float32(largest)
     )
+    with np.errstate(invalid="ignore"):
+        quotients = x / scale[:, None]
+    narrow = {"f8E4M3FN": E4M3, "f8E5M2": ml_dtypes.float8_e5m2}[element]
+    expected = np.clip(quotients, -largest, largest).astype(narrow).view(np.uint8)
+    isNaN = np.isnan(quotients)
+    np.testing.assert_array_equal(codes.view(np.uint8)[~isNaN], expected[~isNaN])
+    assert np.isnan(codes.view(narrow)[isNaN].astype(np.float32)).all()
 
 
 @backends
