@@ -87,9 +87,15 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatType compute, FloatType accumulate, FloatType result,
                       ArrayAttr operands, ClampAttr, StringAttr) {
   if (operands)
-    for (Attribute format : operands)
-      if (!isa<QuantizedAttr, UnitAttr>(format))
-        return emitError() << "an operand is quantized or unit, not " << format;
+    for (Attribute format : operands) {
+      auto bias = dyn_cast<TypeAttr>(format);
+      bool isStored =
+          bias && isa<Float32Type, BFloat16Type, Float16Type>(bias.getValue());
+      if (!isStored && !isa<QuantizedAttr, UnitAttr>(format))
+        return emitError() << "an operand is quantized, unit, or a bias in "
+                              "f32, bf16 or f16, not "
+                           << format;
+    }
   if (accumulate &&
       accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
     return emitError() << "accumulation format " << accumulate

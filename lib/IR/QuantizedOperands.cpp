@@ -24,12 +24,15 @@ FloatType mlir::binade::getComputed(PrecisionAttr decision) {
   FloatType compute = decision.getCompute();
   if (!decision.getOperands() || !decision.getAccumulate())
     return compute;
-  unsigned held = 0;
+  unsigned quantized = 0, held = 0;
   for (Attribute operand : decision.getOperands())
-    if (auto format = dyn_cast<QuantizedAttr>(operand))
+    if (auto format = dyn_cast<QuantizedAttr>(operand)) {
+      ++quantized;
       held += canRepresentDequantized(format) || canRepresentQuantized(format);
+    }
   // Both operands, or neither.
-  return held == 2 ? compute : Float32Type::get(decision.getContext());
+  return quantized == 0 || held == 2 ? compute
+                                     : Float32Type::get(decision.getContext());
 }
 
 PrecisionAttr mlir::binade::getMultiplied(PrecisionAttr decision) {

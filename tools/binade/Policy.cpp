@@ -138,6 +138,8 @@ static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
                << policy.wide << "\n  propagate   "
                << stringifyPropagation(
                       policy.propagate.value_or(Propagation::Operands))
+               << "\n  biases      "
+               << (policy.narrowsBiases() ? "narrow" : "wide")
                << "\n  loss scale  ";
   llvm::outs() << (policy.lossScaling ? describe(*policy.lossScaling) : "none");
   if (policy.amaxHalfLife)

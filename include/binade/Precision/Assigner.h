@@ -54,7 +54,7 @@ std::unique_ptr<Assigner> createAssigner(const Policy &policy);
 struct Formats {
   FloatType compute, accumulate, result;
   /// One entry per operand, as in `#binade.precision`; null if no operand is
-  /// quantized.
+  /// quantized, and no bias rounded.
   ArrayAttr operands;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;

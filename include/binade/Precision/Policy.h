@@ -159,6 +159,10 @@ struct CutSettings {
   TargetCosts target;
 };
 
+/// The format in which contractions that compute narrow read their biases: f32,
+/// or that of the result.
+enum class BiasFormat { Wide, Narrow };
+
 /// A precision policy: two formats, rules, and loss scaling. A policy without
 /// rules whose two formats are equal decides nothing.
 struct Policy {
@@ -169,6 +173,8 @@ struct Policy {
   FloatType narrow, wide;
   /// How classes become formats; the operand rule if absent.
   std::optional<Propagation> propagate;
+  /// The format of biases; wide if absent.
+  std::optional<BiasFormat> biases;
   /// The rules, those of the extended policy first.
   std::vector<PolicyRule> rules;
   std::optional<LossScaling> lossScaling;
@@ -195,6 +201,7 @@ struct Policy {
   /// The text of all files of the policy; null until they are read completely.
   PolicyAttr source;
 
+  bool narrowsBiases() const { return biases == BiasFormat::Narrow; }
   /// Whether ops get formats. Otherwise only states may differ from f32.
   bool decidesOps() const { return narrow != wide || !rules.empty(); }
   bool isIdentity() const { return !decidesOps() && states.empty(); }

@@ -220,8 +220,9 @@ static Value getWideScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
 static Value addBias(ImplicitLocOpBuilder &b, Value sum, Value bias,
                      RankedTensorType type) {
   if (bias)
-    sum = AddOp::create(
-        b, sum, buildBroadcast(b, bias, {type.getRank() - 1}, type.getShape()));
+    sum = AddOp::create(b, sum,
+                        buildBroadcast(b, buildCast(b, bias, b.getF32Type()),
+                                       {type.getRank() - 1}, type.getShape()));
   return buildCast(b, sum, type.getElementType());
 }
 

@@ -3,6 +3,7 @@
 #include "binade/Precision/Assigner.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/Precision/Biases.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -16,6 +17,12 @@ std::unique_ptr<Assigner> mlir::binade::createAssigner(const Policy &policy) {
 
 static FloatType getWider(FloatType a, FloatType b) {
   return a.getFPMantissaWidth() < b.getFPMantissaWidth() ? b : a;
+}
+
+/// Whether `format` has fewer bits of precision than f32.
+static bool isNarrow(FloatType format) {
+  FloatType wide = Float32Type::get(format.getContext());
+  return format.getFPMantissaWidth() < wide.getFPMantissaWidth();
 }
 
 /// Returns the value from which `value` was moved, cast or saved.
@@ -40,29 +47,39 @@ static bool isKept(Value value) {
   return argument && !(port && port->role == Role::Batch);
 }
 
-/// Returns the formats to which the operands of `op` are quantized. Values that
-/// backward ops write are gradients, arguments other than the batch are
-/// weights, and all others are activations.
-static ArrayAttr quantizeOperands(PrecisionOpInterface op,
+/// Returns the format to which `operand` is quantized. Values that backward ops
+/// write are gradients, arguments other than the batch are weights, and all
+/// others are activations.
+static QuantizedAttr getQuantized(OpOperand &operand,
                                   const OperandFormats &formats) {
-  if (!formats)
+  Value origin = getOrigin(operand.get());
+  Operation *maker = origin.getDefiningOp();
+  bool isGradient = maker && getPhase(maker) == Phase::Backward;
+  return isGradient       ? formats.gradient
+         : isKept(origin) ? formats.weight
+                          : formats.activation;
+}
+
+/// Returns the formats to which operands of a contraction are quantized, and
+/// that of its bias, null for f32. Null if all operands are read as usual.
+static ArrayAttr chooseOperands(PrecisionOpInterface op,
+                                const OperandFormats &formats, FloatType bias) {
+  bool isUsual = !formats;
+  if (isUsual && !bias)
     return {};
   SmallVector<Attribute> list;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
-    QuantizedAttr format;
+    Attribute format;
     if (op.getOperandFormat(index) == FormatRole::Chosen) {
-      Value origin = getOrigin(operand.get());
-      Operation *maker = origin.getDefiningOp();
-      bool isGradient = maker && getPhase(maker) == Phase::Backward;
-      format = isGradient       ? formats.gradient
-               : isKept(origin) ? formats.weight
-                                : formats.activation;
+      format = getQuantized(operand, formats);
+    } else if (bias && isBias(op, index)) {
+      format = TypeAttr::get(bias);
+      isUsual = false;
     }
-    list.push_back(format ? Attribute(format)
-                          : UnitAttr::get(op->getContext()));
+    list.push_back(format ? format : UnitAttr::get(op->getContext()));
   }
-  return ArrayAttr::get(op->getContext(), list);
+  return isUsual ? ArrayAttr() : ArrayAttr::get(op->getContext(), list);
 }
 
 Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
@@ -81,11 +98,13 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
             ? node.accumulate
             : getWider(Float32Type::get(op.getContext()), formats.compute);
   // A contraction that computes in f32 does not quantize its operands.
-  FloatType wide = Float32Type::get(op.getContext());
-  bool isNarrow =
-      formats.compute.getFPMantissaWidth() < wide.getFPMantissaWidth();
-  if (op.accumulates() && isNarrow && node.rule)
-    formats.operands = quantizeOperands(op, node.rule->settings.quantize);
+  if (op.accumulates() && isNarrow(formats.compute)) {
+    bool roundsBias =
+        graph.getPolicy().narrowsBiases() && isNarrow(formats.result);
+    formats.operands = chooseOperands(
+        op, node.rule ? node.rule->settings.quantize : OperandFormats(),
+        roundsBias ? formats.result : FloatType());
+  }
   if (node.savedFormat)
     formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});
   // A saved value was clamped by its producer.
@@ -99,7 +118,7 @@ bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
                                           PrecisionAttr decision) {
   PrecisionOpInterface op = node.op;
   return !node.isPinned && node.rule && node.rule->settings.quantize &&
-         op.accumulates() && !decision.getOperands();
+         op.accumulates() && !isNarrow(decision.getCompute());
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {

@@ -3,6 +3,7 @@
 #include "binade/Precision/PrecisionGraph.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/Precision/Biases.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -223,9 +224,12 @@ void PrecisionGraph::addUnsuitable(unsigned index) {
         found.push_back(one);
   };
   PrecisionOpInterface op = nodes[index].op;
-  for (OpOperand &operand : op->getOpOperands())
-    if (op.getOperandFormat(operand.getOperandNumber()) == FormatRole::Chosen)
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    if (op.getOperandFormat(number) == FormatRole::Chosen ||
+        (policy.narrowsBiases() && isBias(op, number)))
       addAll(constants.find(operand));
+  }
   if (evidence) {
     for (OpResult result : op->getResults())
       addAll(evidence->findUnsuitable(result));

@@ -2,6 +2,7 @@
 
 #include "binade/Precision/Describe.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/Precision/Biases.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -16,13 +17,15 @@ std::string mlir::binade::describe(PrecisionAttr decision) {
     text += ", sums " + llvm::to_string(sums);
   if (decision.getResult() != compute)
     text += ", result " + llvm::to_string(decision.getResult());
-  if (ArrayAttr operands = decision.getOperands()) {
-    SmallVector<std::string> formats;
+  SmallVector<std::string> formats;
+  if (ArrayAttr operands = decision.getOperands())
     for (auto format : operands.getAsRange<Attribute>())
       if (isa<QuantizedAttr>(format))
         formats.push_back(describeFormat(format));
+  if (!formats.empty())
     text += ", operands " + llvm::join(formats, " x ");
-  }
+  if (FloatType bias = getBiasFormat(decision))
+    text += ", bias " + llvm::to_string(bias);
   if (ClampAttr clamp = decision.getClamp())
     text += (", clamp " + stringifyClamp(clamp.getValue())).str();
   return text;

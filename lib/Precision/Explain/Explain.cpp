@@ -5,6 +5,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
+#include "binade/Precision/Biases.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -103,7 +104,9 @@ void Explanation::findCasts() {
             operand.getOperandNumber());
         if (role == FormatRole::Fixed)
           continue;
-        to = role == FormatRole::Chosen ? decision.getCompute() : wide;
+        to = role == FormatRole::Chosen
+                 ? decision.getCompute()
+                 : getWideFormat(decision, operand.getOperandNumber());
         QuantizedAttr codes = decision.getOperand(operand.getOperandNumber());
         if (codes && codes.getFormat())
           to = codes.getFormat();

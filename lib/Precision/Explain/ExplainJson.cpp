@@ -83,9 +83,9 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
   if (ArrayAttr operands = decision.getOperands()) {
     llvm::json::Array formats;
     for (Attribute format : operands)
-      formats.push_back(isa<QuantizedAttr>(format)
-                            ? llvm::json::Value(describeFormat(format))
-                            : llvm::json::Value(nullptr));
+      formats.push_back(isa<UnitAttr>(format)
+                            ? llvm::json::Value(nullptr)
+                            : llvm::json::Value(describeFormat(format)));
     object["operands"] = std::move(formats);
   }
   if (ClampAttr clamp = decision.getClamp())

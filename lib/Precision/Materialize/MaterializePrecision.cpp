@@ -8,6 +8,7 @@
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/StoredNumbers.h"
+#include "binade/Precision/Biases.h"
 #include "binade/Precision/Passes.h"
 #include "binade/Precision/Policy.h"
 
@@ -65,13 +66,15 @@ private:
         save && decision.getOperand(0))
       return quantizer.save(save, decision.getOperand(0));
     for (OpOperand &operand : op->getOpOperands()) {
-      FormatRole role = op.getOperandFormat(operand.getOperandNumber());
-      QuantizedAttr format = decision.getOperand(operand.getOperandNumber());
+      unsigned number = operand.getOperandNumber();
+      FormatRole role = op.getOperandFormat(number);
+      QuantizedAttr format = decision.getOperand(number);
       if (format && role == FormatRole::Chosen)
         quantizer.read(operand, format);
       else if (role != FormatRole::Fixed)
-        read(operand, role == FormatRole::Chosen ? Type(decision.getCompute())
-                                                 : b.getF32Type());
+        read(operand, role == FormatRole::Chosen
+                          ? decision.getCompute()
+                          : getWideFormat(decision, number));
     }
     for (OpResult result : op->getResults()) {
       FormatRole role = op.getResultFormat(result.getResultNumber());

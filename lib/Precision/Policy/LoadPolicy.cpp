@@ -79,6 +79,7 @@ static Policy extend(const Policy &base, Policy change) {
   inherit(&Policy::narrow);
   inherit(&Policy::wide);
   inherit(&Policy::propagate);
+  inherit(&Policy::biases);
   inherit(&Policy::lossScaling);
   inherit(&Policy::cut);
   inherit(&Policy::limits);

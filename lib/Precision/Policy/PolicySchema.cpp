@@ -144,6 +144,19 @@ static llvm::json::Object describe(llvm::json::Object schema, StringRef help) {
   return schema;
 }
 
+static YamlSchema<BiasFormat> biasesSchema() {
+  YamlSchema<size_t> word = yamlWord({"wide", "narrow"});
+  return {[read = word.read](YamlReader &reader, Node &node,
+                             BiasFormat &format) -> LogicalResult {
+            size_t index;
+            if (failed(read(reader, node, index)))
+              return failure();
+            format = static_cast<BiasFormat>(index);
+            return success();
+          },
+          std::move(word.schema)};
+}
+
 /// A text with its location in the file.
 static YamlSchema<AlarmRequest> yamlAlarmRequest() {
   YamlSchema<std::string> text = yamlString();
@@ -215,6 +228,10 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
                "or Grappler's painting",
                &Policy::propagate,
                yamlEnum(stringifyPropagation, getMaxEnumValForPropagation())),
+       yamlKey("biases",
+               "Format of the biases of matmuls and convolutions: f32, or the "
+               "narrow format of the result",
+               &Policy::biases, biasesSchema()),
        yamlKey("rules", "Rules; the last that matches an op wins",
                &Policy::rules, yamlList(yamlRule())),
        yamlKey("loss_scale", "Scaling of the loss", &Policy::lossScaling,
