@@ -47,8 +47,10 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
                   scale);
   }
   case ScaleRule::AmaxOffset:
+    if (format.getBook())
+      return (amax + kOffset) / limit;
     // Each group has one, so that a division would take half as long as all
-    // other instructions.
+    // other instructions. The largest value of a float format has few bits.
     return divideByConstant(amax + kOffset, static_cast<float>(largest));
   case ScaleRule::Inverse:
   case ScaleRule::InversePower: {

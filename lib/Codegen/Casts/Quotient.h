@@ -33,7 +33,8 @@ SmallVector<FloatLanes, 4> prepareBoundedDivisor(FloatLanes divisor);
 FloatLanes divideBy(FloatLanes x, ArrayRef<FloatLanes> divisor);
 
 /// Returns x / divisor, correctly rounded, for an x of at least 2^-64 or NaN,
-/// and a divisor in [1, 2^32].
+/// and a divisor in [1, 2^32] of at most 16 significant bits: no quotient is
+/// then so close to a tie that the correction misses it.
 FloatLanes divideByConstant(FloatLanes x, float divisor);
 
 /// Whether `prepareDivisor` accepts `number`, a scalar.
