@@ -112,7 +112,7 @@ Value Rebuilt::decompose(OpResult value) {
     return {};
   Value whole = (*parts)[value.getResultNumber()];
   for (auto [part, other] : llvm::zip(*parts, op->getResults()))
-    if (other != value)
+    if (other != value && contains(part.getDefiningOp()))
       part.replaceAllUsesWith(other);
   for (size_t index = ops.size(); index-- > first;)
     if (ops[index]->use_empty() && ops[index] != whole.getDefiningOp()) {
