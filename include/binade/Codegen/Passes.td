@@ -86,7 +86,8 @@ def EmitGpuKernelsPass : Pass<"binade-emit-gpu-kernels", "::mlir::ModuleOp"> {
     // After
     gpu.module @kernels {
       gpu.func @twice.items(
-          %x: memref<64xf32> {llvm.align = 16 : i32}, %y: memref<64xf32> {llvm.align = 16 : i32})
+          %x: memref<64xf32> {llvm.align = 16 : i32, llvm.noalias},
+          %y: memref<64xf32> {llvm.align = 16 : i32, llvm.noalias})
           kernel attributes {known_block_size = array<i32: 256, 1, 1>,
                              known_grid_size = array<i32: 1, 1, 1>} {
         %thread_id_x = gpu.thread_id x
