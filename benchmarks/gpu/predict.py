@@ -189,7 +189,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "predicted-h100.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
-    path.with_suffix(".md").write_text(report.render_file(path))
+    report.write_pages(arguments.out)
     found = list_file_goals(result)
     for goal in found:
         print(goal)

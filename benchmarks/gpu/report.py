@@ -255,10 +255,11 @@ def render_file(path: pathlib.Path) -> str:
     return render(result, json.loads(PREDICTED.read_text()))
 
 
-def main() -> None:
-    for path in sorted(RESULTS.glob("*.json")):
+def write_pages(folder: pathlib.Path) -> None:
+    """Writes the page of each file of results. Pages of measurements quote predictions."""
+    for path in sorted(folder.glob("*.json")):
         path.with_suffix(".md").write_text(render_file(path))
 
 
 if __name__ == "__main__":
-    main()
+    write_pages(RESULTS)
