@@ -30,6 +30,9 @@ static constexpr int64_t kExpensive = 12;
 /// of these that later passes need. More would leave too few threads, or too
 /// few registers for anything else.
 static constexpr int64_t kKeptElements = 32, kKeptRegisters = 64;
+/// Further registers for partial results of columns: with more threads per row,
+/// some would have no vector in the last turn.
+static constexpr int64_t kSumRegisters = 4;
 /// Elements of the shortest vectors that replace longer ones, so that more
 /// threads share a row.
 static constexpr int64_t kMinLanes = 4;
@@ -215,9 +218,10 @@ private:
     auto countRegisters = [&](int64_t bits) {
       return static_cast<int64_t>(lanes * countVectors() * bits / 32);
     };
+    int64_t most = kKeptRegisters + (columnSums.empty() ? 0 : kSumRegisters);
     auto fits = [&] {
       return lanes * countVectors() <= kKeptElements &&
-             countRegisters(std::max(kept, loaded) + sums) <= kKeptRegisters;
+             countRegisters(std::max(kept, loaded) + sums) <= most;
     };
     while (!fits()) {
       if (2 * shape->team <= std::min(kMaxThreads, vectors)) {
