@@ -12,7 +12,7 @@ using namespace mlir::binade;
 /// few, so that each adds few of the partial results.
 static constexpr int64_t kThreads = 512, kAcross = 8, kMaxLanes = 4;
 /// How many partial results such a thread loads before it adds them.
-static constexpr int64_t kPartialsInFlight = 8;
+static constexpr int64_t kPartialsInFlight = 4;
 /// Minimum rows per thread, so that few partial results remain.
 static constexpr int64_t kRowsOfThread = 8;
 

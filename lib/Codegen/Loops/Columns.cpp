@@ -27,9 +27,10 @@ static constexpr int64_t kMaxChunks = 64, kMinRows = 64, kChunkElements = 32768;
 static constexpr int64_t kWideBlock = 1024;
 /// Threads of a GPU along a row: their vectors fill a line of the cache.
 static constexpr int64_t kAcross = 8;
-/// Minimum rows per thread of a GPU, bits of its registers that loads of
+/// Minimum rows per thread of a GPU, the most that it adds where columns occupy
+/// all multiprocessors, bits of its registers that loads of
 /// several rows may fill at the same time, and the most elements of these.
-static constexpr int64_t kRowsOfThread = 8;
+static constexpr int64_t kRowsOfThread = 8, kMaxRowsOfThread = 32;
 static constexpr int64_t kLoadedBits = 64 * 32, kElementsInFlight = 32;
 /// Up to as many columns, partial results are kept in registers.
 static constexpr int64_t kRegisterColumns = 64;
@@ -154,6 +155,9 @@ private:
     rowsInFlight = countRowsInFlight();
     int64_t wanted = std::max<int64_t>(llvm::divideCeil(rows, kMaxItems),
                                        shape->down * kRowsOfThread);
+    int64_t others = batches * llvm::divideCeil(columns, width);
+    if (others >= kMaxItems / 2 && rows <= shape->down * kMaxRowsOfThread)
+      wanted = rows;
     int64_t step = shape->down * rowsInFlight, found = 0;
     for (int64_t count = step; count <= 2 * wanted; count += step)
       if (rows % count == 0 && 2 * count >= wanted &&
@@ -356,7 +360,11 @@ private:
         if (!shape)
           return e.rows(first, end, rows, start(e, own), add);
         auto loadRow = [&](const Offset &row) {
-          load(e, getOffset(e, item, row, column));
+          Offset offset = getOffset(e, item, row, column);
+          // Threads without a row load one that another thread may overwrite.
+          if (!isEven)
+            e.setPlaces(std::nullopt, std::nullopt);
+          load(e, offset);
         };
         return forRowBlocks(e, first, end, rows, start(e, own),
                             {shape->down, rowsInFlight, isEven}, loadRow, add);
