@@ -54,7 +54,8 @@ def test_the_simulator_has_the_bits_of_the_cpu(policy, bundles):
     for record in report["records"]:
         assert record["executions"] == 1
         if record["equal"] == 0:
-            assert record["kind"] == "matmul" or record["kernel"].startswith(SUMS)
+            is_sum = any(name in record.get("kernel", "") for name in SUMS)
+            assert record["kind"] == "matmul" or is_sum
             assert 0 < record["ratio"] <= 1
     kinds = [record["kind"] for record in report["records"]]
     assert kinds.count("matmul") == 5 + 2 and kinds.count("launch") > 10
