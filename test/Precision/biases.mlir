@@ -10,7 +10,7 @@
 
 // With `biases: narrow`, a contraction that computes narrow reads its bias rounded to the
 // format of its result. Ops without a bias, and contractions in f32, have no such format.
-// The sums that an `attention_grad` reads are no bias.
+// The sums that an `attention_grad` reads are not biases.
 
 // ASSIGN-LABEL: func.func @step
 // ASSIGN:         binade.matmul {{.*}} #binade.precision<compute = bf16, accumulate = f32, result = bf16, operands = [unit, unit, bf16], rule = "class allow">
