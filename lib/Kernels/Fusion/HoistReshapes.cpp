@@ -42,20 +42,28 @@ static bool isReadByKernel(Value value) {
   return llvm::any_of(value.getUsers(), isInKernel);
 }
 
+/// Sets `shape` to that of the reshapes of `value` that kernels read, if there
+/// are any. Returns false if they have several shapes, or another than `shape`.
+static bool addReadShape(Value value, std::optional<ArrayRef<int64_t>> &shape) {
+  for (Operation *user : value.getUsers()) {
+    auto view = dyn_cast<ReshapeOp>(user);
+    if (!view || !isReadByKernel(view))
+      continue;
+    if (shape && *shape != getShape(view))
+      return false;
+    shape = getShape(view);
+  }
+  return true;
+}
+
 /// Returns the shape in which kernels read `value`, if none reads it in its
 /// own.
 static std::optional<ArrayRef<int64_t>> findReadShape(Value value) {
   std::optional<ArrayRef<int64_t>> found;
   if (isReadByKernel(value))
     return found;
-  for (Operation *user : value.getUsers()) {
-    auto view = dyn_cast<ReshapeOp>(user);
-    if (!view || !isReadByKernel(view))
-      continue;
-    if (found && *found != getShape(view))
-      return std::nullopt;
-    found = getShape(view);
-  }
+  if (!addReadShape(value, found))
+    return std::nullopt;
   return found;
 }
 
@@ -75,14 +83,8 @@ static std::optional<ArrayRef<int64_t>> findSiblingShape(Operation *op) {
     });
     if (!isAlone)
       return std::nullopt;
-    for (Operation *user : operand.getUsers()) {
-      auto view = dyn_cast<ReshapeOp>(user);
-      if (!view || !isReadByKernel(view))
-        continue;
-      if (found && *found != getShape(view))
-        return std::nullopt;
-      found = getShape(view);
-    }
+    if (!addReadShape(operand, found))
+      return std::nullopt;
   }
   return found;
 }
