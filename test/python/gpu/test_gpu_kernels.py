@@ -4,7 +4,7 @@ have no race."""
 import numpy as np
 import pytest
 from support.random_functions import check
-from support.reference import BF16, ELEMENTS, evaluate, run, tensor_type
+from support.reference import BF16, ELEMENTS, evaluate, run, tensor_type, type_of
 
 F32 = np.float32
 SHAPES = [(1, 1), (3, 7), (16, 64), (33, 129), (300, 20), (2, 9000)]
@@ -74,6 +74,19 @@ def test_quantized_values_equal_those_of_the_reference(element, grouping):
         assert (same.reshape(-1, width).all(1) | isnan.ravel()).all(), name
 
 
+def add_rows(gradient, indices, rows):
+    """Returns the table of `rows` rows to which gather_grad adds those of `gradient`, as the
+    simulator computes it."""
+    table_type = tensor_type((rows, gradient.shape[-1]), gradient.dtype)
+    dy, i = type_of(gradient), type_of(indices)
+    module = f"""func.func @f(%dy: {dy}, %i: {i}) -> {table_type} {{
+        %y = binade.gather_grad %dy, %i : ({dy}, {i}) -> {table_type}
+        return %y : {table_type}
+      }}"""
+    inputs = {"arg0": gradient, "arg1": indices}
+    return evaluate(module, inputs, "--backend", "simulator")["result0"]
+
+
 @pytest.mark.parametrize("different", [1, 3, 40, 2000])
 @pytest.mark.parametrize("count", [31, 700])
 def test_gradient_rows_are_accumulated_in_order(count, different):
@@ -84,14 +97,7 @@ def test_gradient_rows_are_accumulated_in_order(count, different):
     expected = np.zeros((rows, width), F32)
     for index, row in zip(indices, gradient):
         expected[index] += row
-    dy, i = tensor_type((count, width), "f32"), tensor_type((count,), "i64")
-    table = tensor_type((rows, width), "f32")
-    module = f"""func.func @f(%dy: {dy}, %i: {i}) -> {table} {{
-        %y = binade.gather_grad %dy, %i : ({dy}, {i}) -> {table}
-        return %y : {table}
-      }}"""
-    inputs = {"arg0": gradient, "arg1": indices}
-    found = evaluate(module, inputs, "--backend", "simulator")["result0"]
+    found = add_rows(gradient, indices, rows)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -110,15 +116,7 @@ def test_gradient_rows_of_any_width(rows, width, element, integer):
     sums = np.zeros((rows, width), F32)
     for index, row in zip(indices.reshape(-1), gradient.reshape(-1, width)):
         sums[index] += row.astype(F32)
-    dy = tensor_type(gradient.shape, element)
-    i = tensor_type(indices.shape, {4: "i32", 8: "i64"}[indices.itemsize])
-    table = tensor_type((rows, width), element)
-    module = f"""func.func @f(%dy: {dy}, %i: {i}) -> {table} {{
-        %y = binade.gather_grad %dy, %i : ({dy}, {i}) -> {table}
-        return %y : {table}
-      }}"""
-    inputs = {"arg0": gradient, "arg1": indices}
-    found = evaluate(module, inputs, "--backend", "simulator")["result0"]
+    found = add_rows(gradient, indices, rows)
     np.testing.assert_array_equal(found, sums.astype(ELEMENTS[element]))
 
 
