@@ -2,9 +2,9 @@
 
 # binade_library(<name> SOURCES ... [LINKS ...])
 #
-# One library per folder that uses MLIR. LINKS names Binade libraries only. What
-# links them links the shared libMLIR and libLLVM, too, unless its property
-# BINADE_STATIC_LLVM is set (see binade_tool).
+# One library per folder that uses MLIR. LINKS names Binade libraries only. A
+# target that links such a library also links the shared libMLIR and libLLVM,
+# unless its property BINADE_STATIC_LLVM is set (see binade_tool).
 function(binade_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -85,7 +85,7 @@ function(binade_find_archives variable)
   list(FILTER archives EXCLUDE REGEX "/libMLIR(CAPI|.*Test|.*Runner)")
   find_library(BINADE_Z z)
   find_library(BINADE_Z3 z3)
-  # Debian's package of LLVM does not depend on the headers, nor on libzstd.so.
+  # LLVM's package brings libzstd.so.1; libzstd.so is in the package of headers.
   find_library(BINADE_ZSTD NAMES zstd libzstd.so.1)
   if(archives AND BINADE_Z AND BINADE_Z3 AND BINADE_ZSTD)
     set(${variable} ${archives} -Wl,--as-needed
