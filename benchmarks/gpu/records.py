@@ -31,8 +31,38 @@ WIDE = {"F64", "F32", "F16", "BF16"}  # A NaN is any NaN.
 UNREAD = 0xFF
 
 
-def find_wrong(access: dict, got: bytes, expected: bytes, limits: list | None):
-    """Elements that are neither the CPU's nor within the limits."""
+class Limits:
+    """The limits of a record's results, by addresses: the results of attention gradients are
+    the columns of one matrix, so that the bytes of one contain elements of the others."""
+
+    def __init__(self):
+        self.ranges: list[tuple[dict, np.ndarray, np.ndarray]] = []
+
+    def add(self, access: dict, low: np.ndarray, high: np.ndarray) -> None:
+        """Adds the limits of the elements of `access`, as bytes."""
+        dtype = TYPES[access["dtype"]]
+        wide = [limit.view(dtype).astype(np.float64) for limit in (low, high)]
+        self.ranges.append((access, *wide))
+
+    def allow(
+        self, access: dict, elements: np.ndarray, values: np.ndarray
+    ) -> np.ndarray:
+        """Returns for `elements` of `access` whether limits allow their `values`."""
+        size = np.dtype(TYPES[access["dtype"]]).itemsize
+        allowed = np.zeros(len(elements), bool)
+        for other, low, high in self.ranges:
+            if other["dtype"] != access["dtype"]:
+                continue
+            shift = access["offset"] - other["offset"]
+            at = elements + shift // size
+            inside = (shift % size == 0) & (at >= 0) & (at < len(low))
+            at = np.where(inside, at, 0)
+            allowed |= inside & (low[at] <= values) & (values <= high[at])
+        return allowed
+
+
+def find_wrong(access: dict, got: bytes, expected: bytes, limits: Limits) -> np.ndarray:
+    """Returns the elements that are neither the CPU's nor within the limits."""
     dtype = np.dtype(TYPES[access["dtype"]])
     size = dtype.itemsize
     bits = [np.frombuffer(b, np.uint8).reshape(-1, size) for b in (got, expected)]
@@ -40,12 +70,9 @@ def find_wrong(access: dict, got: bytes, expected: bytes, limits: list | None):
     values, wanted = (
         np.frombuffer(b, dtype)[wrong].astype(np.float64) for b in (got, expected)
     )
-    allowed = np.zeros(len(wrong), bool)
+    allowed = limits.allow(access, wrong, values)
     if access["dtype"] in WIDE:
         allowed |= np.isnan(values) & np.isnan(wanted)
-    if limits:
-        low, high = (x.view(dtype)[wrong].astype(np.float64) for x in limits)
-        allowed |= (low <= values) & (values <= high)
     return wrong[~allowed]
 
 
@@ -68,14 +95,12 @@ class Bundle:
                 run = record["run"]
                 self.enter(run, image)
             first, second = self.run(record, image), self.run(record, image)
+            limits = self.find_limits(number, record)
             for index, access in enumerate(record["accesses"]):
                 if not access["written"]:
                     continue
                 name = f"{number}/{index}"
                 expected = self.tensors[name].tobytes()
-                limits = None
-                if f"{name}/low" in self.tensors:
-                    limits = [self.tensors[f"{name}/{x}"] for x in ("low", "high")]
                 wrong = find_wrong(access, first[index], expected, limits)
                 if len(wrong):
                     yield self.describe(record, access, wrong, first[index], expected)
@@ -85,6 +110,16 @@ class Bundle:
                 image[begin : begin + access["bytes"]] = expected
             if any(any(self.program.read_arena(*word)) for word in self.statuses):
                 yield f"{self.name}: {record['label']}: meets an index out of range"
+
+    def find_limits(self, number: int, record: dict) -> Limits:
+        limits = Limits()
+        for index, access in enumerate(record["accesses"]):
+            name = f"{number}/{index}"
+            if f"{name}/low" in self.tensors:
+                limits.add(
+                    access, *(self.tensors[f"{name}/{x}"] for x in ("low", "high"))
+                )
+        return limits
 
     def enter(self, run: int, image: bytearray) -> None:
         """Gives what changes between two runs, such as the batch, to the image."""
