@@ -123,6 +123,12 @@ static std::pair<std::string, std::string> writeSide(OnnxWriter &w, Value codes,
 /// scales of both operands, and adds the results.
 LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
                                                        ScaledMatmulOp op) {
+  auto setSum = [&](std::string sum) {
+    if (op.getBias())
+      sum = w.add("Add", {sum, w.getWide(op.getBias())});
+    w.setWide(op.getY(), sum);
+    return success();
+  };
   auto axes =
       llvm::to_vector(llvm::seq<int64_t>(0, getShape(op.getY()).size()));
   if (!op.getBlock()) {
@@ -131,8 +137,7 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
     std::string y = w.add("MatMul", {w.getWide(op.getLhs()), rhs});
     std::string scale =
         w.add("Mul", {w.get(op.getLhsScale()), w.get(op.getRhsScale())});
-    w.setWide(op.getY(), w.add("Mul", {y, scale}));
-    return success();
+    return setSum(w.add("Mul", {y, scale}));
   }
   ArrayRef<int64_t> block = *op.getBlock();
   auto [lhs, lhsScales] =
@@ -142,6 +147,5 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
   std::string y = w.add("MatMul", {lhs, w.transpose(rhs, {0, 2, 1})});
   y = w.add("Mul", {y, lhsScales});
   y = w.add("Mul", {y, w.transpose(rhsScales, {0, 2, 1})});
-  w.setWide(op.getY(), w.reduce("ReduceSum", y, {0}));
-  return success();
+  return setSum(w.reduce("ReduceSum", y, {0}));
 }

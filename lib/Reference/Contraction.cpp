@@ -102,6 +102,8 @@ static void evaluateScaledMatmul(ScaledMatmulOp op, Evaluation &e) {
     Product product{left, right, false, true};
     product.scale = scale;
     product.factors = 2;
+    if (op.getBias())
+      product.bias = &e[op.getBias()];
     product.evaluate(e);
   };
   std::optional<ArrayRef<int64_t>> block = op.getBlock();

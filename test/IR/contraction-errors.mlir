@@ -86,6 +86,14 @@ func.func @scaled_by_a_vector(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3
 
 // -----
 
+func.func @scaled_with_a_short_bias(%a: tensor<8x64xf8E4M3FN>, %b: tensor<32x64xf8E4M3FN>, %s: tensor<f32>, %bias: tensor<8xf32>) {
+  // expected-error@+1 {{expects a bias of 32 elements, got 'tensor<8xf32>'}}
+  %r = binade.scaled_matmul %a, %s, %b, %s, %bias : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<8xf32>) -> tensor<8x32xf32>
+  return
+}
+
+// -----
+
 func.func @scaled_block_of_nothing(%a: tensor<8x64xf8E4M3FN>, %s: tensor<1x8xf32>) {
   // expected-error@+1 {{expects a block of three positive sizes and operands of rank 2, got [1, 0, 128] and 'tensor<8x64xf8E4M3FN>'}}
   %r = binade.scaled_matmul %a, %s, %a, %s {block = array<i64: 1, 0, 128>} : (tensor<8x64xf8E4M3FN>, tensor<1x8xf32>, tensor<8x64xf8E4M3FN>, tensor<1x8xf32>) -> tensor<8x8xf32>

@@ -37,6 +37,15 @@ func.func @scaled(%x: tensor<2x8x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<2x32
   return %0 : tensor<2x8x32xbf16>
 }
 
+// CHECK-LABEL: func.func @scaled_with_bias
+func.func @scaled_with_bias(%x: tensor<8x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<32x64xf8E4M3FN>, %ws: tensor<f32>, %b: tensor<32xbf16>)
+    -> tensor<8x32xbf16> {
+  // CHECK-NEXT: binade.scaled_matmul %arg0, %arg1, %arg2, %arg3, %arg4 : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<32xbf16>) -> tensor<8x32xbf16>
+  %0 = binade.scaled_matmul %x, %xs, %w, %ws, %b
+    : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<32xbf16>) -> tensor<8x32xbf16>
+  return %0 : tensor<8x32xbf16>
+}
+
 // CHECK-LABEL: func.func @scales_of_blocks
 func.func @scales_of_blocks(%x: tensor<8x300xf8E4M3FN>, %xs: tensor<3x8xf32>, %w: tensor<144x300xf8E4M3FN>, %ws: tensor<2x4xf32>)
     -> tensor<8x144xbf16> {

@@ -28,6 +28,10 @@
 // CHECK:         %[[BIASED:.*]] = binade.add %[[SUM]], %[[BIAS]]
 // CHECK:         %[[ROUNDED:.*]] = binade.cast %[[BIASED]] : (tensor<32x48xf32>) -> tensor<32x48xbf16>
 
+// One in the format of the result is added by the matmul.
+
+// CHECK:         binade.scaled_matmul %arg0, %arg1, %arg2, %arg3, %arg11 : (tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<48x64xf8E4M3FN>, tensor<f32>, tensor<48xbf16>) -> tensor<32x48xbf16>
+
 // Two E5M2 operands, and rows that are not a multiple of 16 bytes, are multiplied in bf16.
 
 // CHECK:         binade.matmul {{.*}} (tensor<32x48xbf16>, tensor<32x48xbf16>) -> tensor<32x32xf32>
@@ -40,9 +44,9 @@
 
 func.func @step(%x: tensor<32x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<48x64xf8E4M3FN>, %ws: tensor<f32>, %bias: tensor<48xf32>,
                 %dy: tensor<32x48xf8E5M2>, %dys: tensor<f32>, %odd: tensor<32x40xf8E4M3FN>, %a: tensor<32x64xbf16>, %b: tensor<64x48xbf16>,
-                %v: tensor<40x64xf8E4M3FN>)
-    -> (tensor<32x48xbf16>, tensor<32x64xbf16>, tensor<48x64xf32>, tensor<32x48xbf16>, tensor<32x32xf32>, tensor<32x64xf32>,
-        tensor<32x48xbf16>, tensor<32x48xf32>) {
+                %v: tensor<40x64xf8E4M3FN>, %narrow_bias: tensor<48xbf16>)
+    -> (tensor<32x48xbf16>, tensor<32x64xbf16>, tensor<48x64xf32>, tensor<32x48xbf16>, tensor<32x48xbf16>, tensor<32x32xf32>,
+        tensor<32x64xf32>, tensor<32x48xbf16>, tensor<32x48xf32>) {
   %0 = binade.dequantize %x, %xs {format = #e4m3} : (tensor<32x64xf8E4M3FN>, tensor<f32>) -> tensor<32x64xf32>
   %1 = binade.dequantize %w, %ws {format = #e4m3} : (tensor<48x64xf8E4M3FN>, tensor<f32>) -> tensor<48x64xf32>
   %2 = binade.dequantize %dy, %dys {format = #e5m2} : (tensor<32x48xf8E5M2>, tensor<f32>) -> tensor<32x48xf32>
@@ -52,11 +56,12 @@ func.func @step(%x: tensor<32x64xf8E4M3FN>, %xs: tensor<f32>, %w: tensor<48x64xf
   %dx = binade.matmul %2, %1 : (tensor<32x48xf32>, tensor<48x64xf32>) -> tensor<32x64xbf16>
   %dw = binade.matmul %2, %0 {transpose_lhs} : (tensor<32x48xf32>, tensor<32x64xf32>) -> tensor<48x64xf32>
   %with = binade.matmul %0, %1, %bias {transpose_rhs} : (tensor<32x64xf32>, tensor<48x64xf32>, tensor<48xf32>) -> tensor<32x48xbf16>
+  %with_narrow = binade.matmul %0, %1, %narrow_bias {transpose_rhs} : (tensor<32x64xf32>, tensor<48x64xf32>, tensor<48xbf16>) -> tensor<32x48xbf16>
   %both = binade.matmul %2, %2 {transpose_rhs} : (tensor<32x48xf32>, tensor<32x48xf32>) -> tensor<32x32xf32>
   %rest = binade.matmul %3, %4 : (tensor<32x40xf32>, tensor<40x64xf32>) -> tensor<32x64xf32>
   %narrow = binade.matmul %a, %b, %bias : (tensor<32x64xbf16>, tensor<64x48xbf16>, tensor<48xf32>) -> tensor<32x48xbf16>
   %wide = binade.matmul %a, %b, %bias : (tensor<32x64xbf16>, tensor<64x48xbf16>, tensor<48xf32>) -> tensor<32x48xf32>
-  return %y, %dx, %dw, %with, %both, %rest, %narrow, %wide
-    : tensor<32x48xbf16>, tensor<32x64xbf16>, tensor<48x64xf32>, tensor<32x48xbf16>, tensor<32x32xf32>, tensor<32x64xf32>,
-      tensor<32x48xbf16>, tensor<32x48xf32>
+  return %y, %dx, %dw, %with, %with_narrow, %both, %rest, %narrow, %wide
+    : tensor<32x48xbf16>, tensor<32x64xbf16>, tensor<48x64xf32>, tensor<32x48xbf16>, tensor<32x48xbf16>, tensor<32x32xf32>,
+      tensor<32x64xf32>, tensor<32x48xbf16>, tensor<32x48xf32>
 }

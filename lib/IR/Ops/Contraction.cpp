@@ -118,8 +118,10 @@ Schedule ScaledMatmulOp::getSchedule() { return Schedule::Library; }
 std::optional<Rows> ScaledMatmulOp::getRows() {
   if (getBlock())
     return std::nullopt;
-  bool isBatched = getLhs().getType().getRank() > 2;
-  return Rows{{true, false, isBatched, false}};
+  SmallVector<bool> cut(getNumOperands(), false);
+  cut[0] = true;
+  cut[2] = getLhs().getType().getRank() > 2;
+  return Rows{cut};
 }
 
 /// Whether `scales` has the shape for blocks of `rows` x `summands` elements.
@@ -176,6 +178,12 @@ LogicalResult ScaledMatmulOp::verify() {
     return emitOpError("expects rows of equal length and a result with one "
                        "element per pair of rows, got ")
            << lhs << ", " << rhs << " and " << y;
+  if (Value bias = getBias()) { // C5
+    auto type = cast<RankedTensorType>(bias.getType());
+    if (type.getShape() != ArrayRef(shape.back()))
+      return emitOpError("expects a bias of ")
+             << shape.back() << " elements, got " << type;
+  }
   return verifyScales(*this);
 }
 
@@ -457,6 +465,13 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, QuantizedOperand side,
   return PadOp::create(b, padded, scales, {0, 0}, {1, 1});
 }
 
+/// Whether cuBLASLt adds `bias` to the sums of FP8 operands with one scale each
+/// before it rounds them to `type`.
+static bool isBiasOfCodes(Value bias, RankedTensorType type) {
+  Type result = type.getElementType();
+  return !result.isF32() && getElementTypeOrSelf(bias.getType()) == result;
+}
+
 /// Builds a matmul of the quantized operands.
 static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
                                const QuantizedMatmul &product,
@@ -473,12 +488,15 @@ static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
                            ? getWideScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));
   }
-  // A bias is added before the sum is rounded to the result's format.
-  Type result = op.getBias() ? type.clone(b.getF32Type()) : type;
+  // Any other bias is added before the sum is rounded to the result's format.
+  Value bias = op.getBias();
+  bool isOperand = bias && block.empty() && isBiasOfCodes(bias, type);
+  bool isAdded = bias && !isOperand;
   auto y = ScaledMatmulOp::create(
-      b, result, operands[0], operands[1], operands[2], operands[3],
+      b, isAdded ? type.clone(b.getF32Type()) : type, operands[0], operands[1],
+      operands[2], operands[3], isOperand ? bias : Value(),
       block.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(block));
-  return addBias(b, y, op.getBias(), type);
+  return addBias(b, y, isAdded ? bias : Value(), type);
 }
 
 /// Replaces a matmul of dequantized operands by one of quantized operands if

@@ -39,13 +39,19 @@ static plan::Matmul build(Value lhs, bool transposeLhs, Value rhs,
   return matmul;
 }
 
+/// Returns the place of the bias of a matmul, if it has one.
+static std::optional<plan::View> getBias(Value bias, const PlaceOf &place) {
+  if (!bias)
+    return std::nullopt;
+  plan::View view = place(bias);
+  view.strides = {1};
+  return view;
+}
+
 static plan::Matmul build(MatmulOp op, const PlaceOf &place) {
   plan::Matmul matmul = build(op.getLhs(), op.getTransposeLhs(), op.getRhs(),
                               op.getTransposeRhs(), op.getY(), place);
-  if (Value bias = op.getBias()) {
-    matmul.bias = place(bias);
-    matmul.bias->strides = {1};
-  }
+  matmul.bias = getBias(op.getBias(), place);
   PrecisionAttr precision = op.getPrecision();
   matmul.tf32 = precision && isa<FloatTF32Type>(precision.getCompute());
   return matmul;
@@ -65,6 +71,7 @@ static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
       build(op.getLhs(), false, op.getRhs(), true, op.getY(), place);
   matmul.lhsScale = place(op.getLhsScale());
   matmul.rhsScale = place(op.getRhsScale());
+  matmul.bias = getBias(op.getBias(), place);
   if (std::optional<ArrayRef<int64_t>> block = op.getBlock()) {
     matmul.block = {(*block)[0], (*block)[1], (*block)[2]};
     matmul.lhsScale->strides =

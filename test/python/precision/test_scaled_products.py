@@ -1,4 +1,5 @@
-"""`binade.scaled_matmul`, whose operands have a scale per block, compared with f64 in numpy."""
+"""`binade.scaled_matmul`, whose operands have a scale each or per block, compared with f64 in
+numpy."""
 
 import ml_dtypes
 import numpy as np
@@ -41,12 +42,18 @@ class Side:
 
 def multiply(left, right, block, out="f32", backend="reference", padding=0):
     arrays = [left.codes, left.memory(padding), right.codes, right.memory(padding)]
+    return run(arrays, f"{{block = array<i64: {block}>}}", out, backend)
+
+
+def run(arrays, attributes, out, backend):
+    """Multiplies codes by scales; the third array has a row for each column of the result."""
     types = [tensor_type(array.shape, array.dtype) for array in arrays]
-    result = tensor_type((len(left.codes), len(right.codes)), out)
+    result = tensor_type((len(arrays[0]), len(arrays[2])), out)
     arguments = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(types))
+    operands = ", ".join(f"%a{i}" for i in range(len(arrays)))
     module = f"""
       func.func @f({arguments}) -> {result} {{
-        %y = binade.scaled_matmul %a0, %a1, %a2, %a3 {{block = array<i64: {block}>}}
+        %y = binade.scaled_matmul {operands} {attributes}
           : ({", ".join(types)}) -> {result}
         return %y : {result}
       }}"""
@@ -101,3 +108,27 @@ def test_non_finite_values_stay_in_their_row(value, backend):
     got = multiply(left, right, "1, 128, 128", backend=backend)
     assert not np.isfinite(got[3]).any()
     assert np.isfinite(np.delete(got, 3, 0)).all()
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=["bf16", "f16"])
+def test_a_bias_is_added_before_the_result_is_rounded(dtype, backend):
+    """Integers and scales that are powers of two: the sums are exact in f32. A bias that is
+    added after they are rounded would change the result."""
+    random = np.random.default_rng(7)
+    codes = [random.integers(-8, 9, size).astype(E4M3) for size in ((24, 64), (48, 64))]
+    scales = [np.array(2.0**power, F32) for power in (-3, 2)]
+    # Half of the distance of two results, and a little more or less.
+    bias = (random.integers(-8, 9, 48) + random.choice([-1, 1], 48) / 64).astype(dtype)
+    arrays = [codes[0], scales[0], codes[1], scales[1], bias]
+    sums = codes[0].astype(float) @ codes[1].astype(float).T / 2
+    exact = sums + bias.astype(float)
+    expected = exact.astype(F32).astype(dtype)
+    twice = (sums.astype(F32).astype(dtype).astype(float) + bias.astype(float)).astype(
+        F32
+    )
+    assert dtype != ml_dtypes.bfloat16 or (twice.astype(dtype) != expected).any()
+    got = run(
+        arrays, "", {ml_dtypes.bfloat16: "bf16", np.float16: "f16"}[dtype], backend
+    )
+    np.testing.assert_array_equal(got, expected)

@@ -19,8 +19,8 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
   let summary = "batched matmul, optionally with a bias";
   let description = [{
     `lhs rhs + bias` over the last two axes. `transpose_lhs` and `transpose_rhs` transpose
-    an operand first, so that the adjoint of a matmul is again a matmul. The bias, one
-    element per column, stays in f32.
+    an operand first, so that the adjoint of a matmul is again a matmul. The bias has one
+    element per column.
 
     Elements are multiplied in the format of the operands. The sums are accumulated in
     `accumulate` of the decision, f32 by default, in an order that the library chooses; the
@@ -59,10 +59,11 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "getRows"]>]> {
   let summary = "batched matmul of FP8 operands with scales";
   let description = [{
-    `y[..., i, j] = lhs_scale rhs_scale sum over l of lhs[..., i, l] rhs[..., j, l]`: the
-    contracted axis is the last one of both sides, as matrix units need it. Sums are f32,
-    and the result is rounded once to its format. A NaN in an operand or in a scale makes
-    the elements that it takes part in NaN.
+    `y[..., i, j] = lhs_scale rhs_scale sum over l of lhs[..., i, l] rhs[..., j, l] +
+    bias[j]`: the contracted axis is the last one of both sides, as matrix units need it.
+    Sums are f32; the bias, if there is one, is added in f32, and the result is rounded once
+    to its format. A NaN in an operand or in a scale makes the elements that it takes part in
+    NaN.
 
     Without `block`, each side has one scale. `block = [m, n, k]` gives a scale to each
     block of m rows of `lhs` (n rows of `rhs`) and k elements of the contracted axis. The
@@ -80,6 +81,7 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
       `lhs` and a column for each row of `rhs`.
     - (C3) `block` has three positive entries, and then the sides have rank 2.
     - (C4) Scales are scalars without `block`, and otherwise have its shape.
+    - (C5) `bias` has rank 1 and the length of the last axis of the result.
 
     Example:
 
@@ -94,6 +96,7 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
   }];
   let arguments = (ins Code8Tensor:$lhs, StaticF32Tensor:$lhs_scale,
                        Code8Tensor:$rhs, StaticF32Tensor:$rhs_scale,
+                       Optional<FloatTensor>:$bias,
                        OptionalAttr<DenseI64ArrayAttr>:$block);
   let results = (outs FloatTensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -62,8 +62,8 @@ def Binade_ConvOp : Binade_ConvolutionOp<"conv", [
     `channels_last` the axes of `x` and of the result are N, spatial..., C instead of N, C,
     spatial...; those of the weight are the same in both cases.
 
-    Elements are multiplied in the format of the operands, sums are f32, and the result is
-    rounded once. The bias stays in f32. NaN and infinities propagate as in the formula.
+    Elements are multiplied in the format of the operands, and added in f32. Then the bias is
+    added, and the result is rounded once. NaN and infinities propagate as in the formula.
     Without input channels, the result is the bias, or 0.
 
     Constraints:
