@@ -208,9 +208,9 @@ void ForwardBlock::emit() {
 static void emitForward(ImplicitLocOpBuilder &b, const GpuAttention &attention,
                         StringRef name) {
   OpBuilder::InsertionGuard outside(b);
-  AttentionBlock::Shape shape{.hasQueries = true, .blocks = 3};
   bool areNarrow = std::max(attention.depth, attention.width) <= 64;
-  if (areNarrow && attention.queries > 64)
+  AttentionBlock::Shape shape{.hasQueries = true, .blocks = areNarrow ? 3 : 2};
+  if (attention.queries > 64)
     shape.sets = 2;
   AttentionBlock block(b, attention, name, shape);
   ForwardBlock(block).emit();
