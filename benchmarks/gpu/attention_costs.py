@@ -1,6 +1,7 @@
 """Predicts the time of attention by cuDNN, with the deterministic gradients that Binade uses.
 
-A score costs its exponential, and for each column of a head the operations of the matmuls;
+Gradients are computed in parts if the plan reserves less workspace than all heads need. A score
+costs its exponential, and for each column of a head the operations of the matmuls;
 a query costs its start and its result. With a causal mask, tiles of scores that it hides
 completely are skipped. The constants of this law are fitted to the shapes that
 results/rates has.
@@ -14,17 +15,20 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from matmul_costs import load_extension
 
 TILE = 128  # Queries and keys of a tile of scores.
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionLaw:
-    """Seconds of a score, of each of its columns, and of a query of a head."""
+    """Seconds of a score, of each of its columns, of a query of a head, and of each part after
+    the first."""
 
     score: float
     column: float
     query: float
+    part: float = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Attention:
     columns: int
     causal: bool = False
     gradients: bool = False
+    parts: int = 1
 
     @property
     def scores(self) -> float:
@@ -49,20 +54,27 @@ class Attention:
     @property
     def terms(self) -> list[float]:
         """What the constants of the law are multiplied by."""
-        return [self.scores, self.scores * self.columns, self.heads * self.queries]
+        return [self.scores, self.scores * self.columns, self.heads * self.queries,
+                self.parts - 1]  # fmt: skip
 
 
 def predict_attention(attention: Attention, law: AttentionLaw) -> float:
     return float(np.dot(attention.terms, dataclasses.astuple(law)))
 
 
-def find_attention(record: dict) -> Attention:
-    """The attention of a record of a plan."""
+def find_attention(record: dict, workspace: float = math.inf) -> Attention:
+    """The attention of a record of a plan, in parts that need at most `workspace` bytes."""
+    heads, length = math.prod(record["batch"]), (record["queries"], record["keys"])
+    widths, gradients = (record["depth"], record["width"]), "gradients" in record
+    parts = 1
+    if gradients and workspace < math.inf:
+        needed = load_extension().count_attention_workspace(
+            heads, *length, *widths, record.get("grouped", False)
+        )
+        parts = math.ceil(needed / workspace)
     return Attention(
-        math.prod(record["batch"]), record["queries"], record["keys"],
-        max(record["depth"], record["width"]), record.get("causal", False),
-        "gradients" in record,
-    )  # fmt: skip
+        heads, *length, max(widths), record.get("causal", False), gradients, parts
+    )
 
 
 def read_measured(text: str) -> list[tuple[Attention, float]]:
@@ -79,7 +91,7 @@ def read_measured(text: str) -> list[tuple[Attention, float]]:
 
 def fit_law(measured: Iterable[tuple[Attention, float]]) -> AttentionLaw:
     """The constants with the least squared relative errors; all `measured` are forward, or all
-    are gradients."""
-    rows = np.array([[x / s for x in shape.terms] for shape, s in measured])
+    are gradients, in one part."""
+    rows = np.array([[x / s for x in shape.terms[:-1]] for shape, s in measured])
     found = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
     return AttentionLaw(*map(float, found))

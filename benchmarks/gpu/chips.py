@@ -7,7 +7,7 @@ import functools
 import pathlib
 
 import yaml
-from attention_costs import AttentionLaw
+from attention_costs import Attention, AttentionLaw
 
 FITTED = (
     "dram_rate", "dependency", "overlap", "turnaround", "exponent", "matrix_rate",
@@ -48,6 +48,10 @@ class Chip:
     attention: AttentionLaw | None = None
     attention_grad: AttentionLaw | None = None
 
+    def law_of(self, attention: Attention) -> AttentionLaw | None:
+        """Returns the law of cuDNN's attention, or of its gradients."""
+        return self.attention_grad if attention.gradients else self.attention
+
     @staticmethod
     @functools.cache
     def load(chip: str) -> Chip:
@@ -55,6 +59,9 @@ class Chip:
         shared = {name: rates[name] for name in ("name", "multiprocessors", "start")}
         shared["dram_rate"] = rates["memory"]
         kernels = yaml.safe_load((FOLDER / f"chips/{chip}.yaml").read_text())
-        for name in {"attention", "attention_grad"} & kernels.keys():
-            kernels[name] = AttentionLaw(**kernels[name])
+        if "attention" in kernels:
+            kernels["attention"] = AttentionLaw(**kernels["attention"])
+        if law := rates.get("attention_gradients"):
+            names = [field.name for field in dataclasses.fields(AttentionLaw)]
+            kernels["attention_grad"] = AttentionLaw(*(law[name] for name in names))
         return Chip(chip, **shared, **kernels)

@@ -100,13 +100,13 @@ def predict_contraction(
     compile_case(case, Sizes(), folder)
     bundle, chip = Bundle(folder / f"{case.name}.bnd"), Chip.load(CHIP)
     moved = case.count_bytes(bundle.bytes_of)
-    time = sum_times(StepCosts(bundle, chip, has_cudnn=False))
+    time = sum_times(StepCosts(bundle, chip, "own"))
     row = {"part": part, **case.make_row(1e3 * time.seconds), "limit": time.limit}
     if case.share is not None:
         row |= report.compare_with_copy(case, moved, row["ms"], chip.dram_rate / 1e9)
     yield row
     if case.library_peers is not None:
-        time = sum_times(StepCosts(bundle, chip))
+        time = sum_times(StepCosts(bundle, chip, "library"))
         row = case.make_row(1e3 * time.seconds) | name_library_row(case)
         yield {"part": part, **row, "limit": time.limit}
 

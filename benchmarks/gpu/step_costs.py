@@ -41,10 +41,10 @@ def find_matmul(bundle: Bundle, record: dict) -> Matmul:
 
 class StepCosts:
     """Walks a bundle's step. Kernels of equal names do equal work, so each is counted once.
-    `has_cudnn` says whether cuDNN computes attention, where it can."""
+    `by` is what computes attention, as in BINADE_CONTRACTION: "auto", "library" or "own"."""
 
-    def __init__(self, bundle: Bundle, chip: Chip, has_cudnn: bool = True):
-        self.bundle, self.chip, self.has_cudnn = bundle, chip, has_cudnn
+    def __init__(self, bundle: Bundle, chip: Chip, by: str = "auto"):
+        self.bundle, self.chip, self.by = bundle, chip, by
         self.residency = Residency(chip.l2_bytes)
         self.counted: dict[str, list[Launch]] = {}
 
@@ -65,9 +65,13 @@ class StepCosts:
         shares = self.residency.access(operands, iteration)
         if record["kind"] == "matmul":
             return RecordCost(record, [], [], find_matmul(self.bundle, record))
-        if "library_scratch" in record and record["kind"] == "attention":
-            if self.chip.attention and self.has_cudnn:
+        if record["kind"] == "attention" and self.chip.attention and self.by != "own":
+            if self.by == "library":
                 return RecordCost(record, [], [], attention=find_attention(record))
+            if scratch := record.get("library_scratch"):
+                workspace = self.bundle.size_of(scratch)
+                found = find_attention(record, workspace)
+                return RecordCost(record, [], [], attention=found)
         if record["kind"] not in ("launch", "attention"):
             return RecordCost(record, [], [], copied=operands[-1][1])
         name = record.get("kernel") or record["device_kernel"]
@@ -98,8 +102,7 @@ def predict_record(cost: RecordCost, chip: Chip) -> Time:
         seconds = predict_matmul(chip.chip, cost.matmul)
         return Time(seconds, {"matmul": seconds})
     if cost.attention:
-        law = chip.attention_grad if cost.attention.gradients else chip.attention
-        seconds = predict_attention(cost.attention, law)
+        seconds = predict_attention(cost.attention, chip.law_of(cost.attention))
         return Time(seconds, {"attention": seconds})
     if not cost.launches:
         return predict_copy(cost.copied, chip)

@@ -103,3 +103,39 @@ double GpuCosts::predictMatmul(const MatmulShape &shape) const {
     seconds += elements * shape.outBytes / rates.epilogue.accumulateRate;
   return seconds;
 }
+
+double AttentionShape::countScores() const {
+  constexpr int64_t kTile = 128; // Scores of cuDNN's tile, along each axis.
+  double all = double(heads) * queries * keys;
+  if (!causal)
+    return all;
+  auto tiles = double(divideUp(queries, kTile));
+  return all * (tiles + 1) / (2 * tiles);
+}
+
+uint64_t AttentionShape::countWorkspaceBytes() const {
+  constexpr int64_t kRows = 64, kNarrow = 64, kWide = 128;
+  int64_t padded = getColumns() <= kNarrow ? kNarrow : kWide,
+          blocks = divideUp(keys, 2 * padded),
+          rows = divideUp(queries, kRows) * kRows,
+          bytes = sizeof(float) * (blocks * rows * padded + queries);
+  // What each head adds to a shared gradient is rounded to 16 bits.
+  if (grouped)
+    bytes += 2 * keys * (depth + width);
+  return bytes * heads;
+}
+
+double GpuCosts::predictLibraryGradients(const AttentionShape &shape,
+                                         int64_t parts) const {
+  const AttentionGradientLaw &law = rates.attentionGradients;
+  return shape.countScores() *
+             (law.score + double(shape.getColumns()) * law.column) +
+         double(shape.heads) * double(shape.queries) * law.query +
+         double(parts - 1) * law.part;
+}
+
+double GpuCosts::predictKernelGradients(const AttentionShape &shape) const {
+  const AttentionGradientLaw &law = rates.attentionGradients;
+  return shape.countScores() *
+         (law.kernelScore + double(shape.getColumns()) * law.kernelColumn);
+}

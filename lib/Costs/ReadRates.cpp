@@ -37,6 +37,24 @@ static YamlSchema<MatmulEpilogue> epilogueSchema() {
                &MatmulEpilogue::accumulateRate, rate())});
 }
 
+static YamlSchema<AttentionGradientLaw> attentionSchema() {
+  using Law = AttentionGradientLaw;
+  return yamlMapping<Law>(
+      "the law of the gradients of attention",
+      {yamlKey("score", "Seconds of a score, by cuDNN", &Law::score, rate()),
+       yamlKey("column", "Seconds of a column of a score, by cuDNN",
+               &Law::column, rate()),
+       yamlKey("query", "Seconds of a query of a head, by cuDNN", &Law::query,
+               rate()),
+       yamlKey("part", "Seconds of each part after the first, by cuDNN",
+               &Law::part, rate()),
+       yamlKey("kernel_score", "Seconds of a score, by the bundle's kernels",
+               &Law::kernelScore, rate()),
+       yamlKey("kernel_column",
+               "Seconds of a column of a score, by the bundle's kernels",
+               &Law::kernelColumn, rate())});
+}
+
 static YamlSchema<MeasuredMatmul> measuredSchema() {
   return yamlMapping<MeasuredMatmul>(
       "a measured matmul",
@@ -72,6 +90,10 @@ static YamlSchema<GpuRates> ratesSchema() {
        yamlKey("f32", "Matmuls of f32 operands", &GpuRates::f32, lawSchema()),
        yamlKey("epilogue", "Results in f32", &GpuRates::epilogue,
                epilogueSchema()),
+       yamlKey("attention_gradients",
+               "Gradients of attention; missing if cuDNN has no deterministic "
+               "engine for them",
+               &GpuRates::attentionGradients, attentionSchema()),
        yamlKey("matmuls", "Measured matmuls", &GpuRates::matmuls,
                yamlList(measuredSchema()))},
       check);

@@ -11,6 +11,7 @@
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SmallVector.h"
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,34 @@ struct MeasuredMatmul {
   double us = 0;
 };
 
+/// The gradients of an attention with `heads` heads in all samples.
+struct AttentionShape {
+  int64_t heads = 1, queries = 1, keys = 1;
+  int64_t depth = 1; ///< Columns of query and key.
+  int64_t width = 1; ///< Columns of value and result.
+  bool causal = false;
+  bool grouped = false; ///< Whether heads share keys and values.
+
+  int64_t getColumns() const { return std::max(depth, width); }
+  /// Returns the number of scores in tiles that the mask does not hide.
+  double countScores() const;
+  /// Returns the workspace with which cuDNN 9.19 computes the gradients of all
+  /// heads at once on Hopper. Its deterministic engine keeps what each block of
+  /// keys adds to the gradient of each query, so that the size grows with the
+  /// square of the context.
+  uint64_t countWorkspaceBytes() const;
+};
+
+/// What the gradients of attention take. By cuDNN's deterministic engine:
+/// seconds of a score, of each of its columns, of a query of a head, and of
+/// each part after the first, if workspace for all heads is missing. By the
+/// bundle's kernels: seconds of a score and of each of its columns. All are 0
+/// if cuDNN has no such engine for the GPU.
+struct AttentionGradientLaw {
+  double score = 0, column = 0, query = 0, part = 0;
+  double kernelScore = 0, kernelColumn = 0;
+};
+
 /// The rates of a GPU, as a file of lib/Costs/Chips has them.
 struct GpuRates {
   std::string name;
@@ -68,6 +97,7 @@ struct GpuRates {
   /// The laws for operands of 16, 8 and 32 bits.
   MatmulLaw bf16, fp8, f32;
   MatmulEpilogue epilogue;
+  AttentionGradientLaw attentionGradients;
   std::vector<MeasuredMatmul> matmuls;
 };
 
@@ -87,6 +117,12 @@ public:
   /// tiles says, times what measured matmuls of similar shapes took in
   /// proportion to it.
   double predictMatmul(const MatmulShape &shape) const;
+
+  /// Return the seconds of the gradients of attention by cuDNN in `parts`
+  /// parts, or by a bundle's kernels; 0 if cuDNN has no engine for them.
+  double predictLibraryGradients(const AttentionShape &shape,
+                                 int64_t parts) const;
+  double predictKernelGradients(const AttentionShape &shape) const;
 
   /// Returns the seconds of a kernel that only reads and writes `bytes`.
   double predictPass(double bytes) const {

@@ -9,14 +9,17 @@
 
 namespace binade {
 
-/// The implementation of matmuls and convolutions.
+/// The implementation of matmuls, convolutions and attention.
 enum class Contraction {
-  Auto,   ///< oneDNN if it is found and has a fast primitive, else `Own`.
-  OneDnn, ///< oneDNN, which is required; `Own` for what it does not support.
-  Own,    ///< Binade's own kernels.
+  /// A library if it is found and is faster than Binade's own kernels: oneDNN,
+  /// or cuBLASLt and cuDNN on a device.
+  Auto,
+  /// A library for all that it supports. On a CPU, oneDNN is required.
+  Library,
+  Own, ///< Binade's own kernels.
 };
 
-/// Parses `auto`, `onednn` or `own`, the value of the environment variable
+/// Parses `auto`, `library` or `own`, the value of the environment variable
 /// BINADE_CONTRACTION or of an option.
 std::optional<Contraction> parseContraction(std::string_view text);
 

@@ -9,8 +9,8 @@ using namespace binade::plan;
 std::optional<Contraction> binade::parseContraction(std::string_view text) {
   if (text == "auto")
     return Contraction::Auto;
-  if (text == "onednn")
-    return Contraction::OneDnn;
+  if (text == "library")
+    return Contraction::Library;
   if (text == "own")
     return Contraction::Own;
   return std::nullopt;

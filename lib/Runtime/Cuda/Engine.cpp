@@ -132,7 +132,8 @@ Result<void> Engine::preparePrograms(const Setup &setup) {
   stream.refusals = &refusals;
   AttentionCache attentions;
   stream.attentions = &attentions;
-  if (setup.usesLibraries)
+  stream.prefersLibraries = setup.contraction == Contraction::Library;
+  if (setup.contraction != Contraction::Own)
     openLibraries(plan, stream);
   for (std::size_t i = 0; i < programs.size(); ++i) {
     Result<StreamProgram> program = StreamProgram::create(

@@ -24,9 +24,8 @@ public:
     std::unique_ptr<Device> device;
     std::span<const ModuleImages> modules;
     std::string where;
-    /// Whether to use cuBLASLt and cuDNN; otherwise the bundle's own kernels
-    /// compute all contractions.
-    bool usesLibraries = true;
+    /// Whether to use cuBLASLt and cuDNN, or the bundle's own kernels.
+    Contraction contraction = Contraction::Auto;
     Notify notify = {};
   };
   static Result<std::unique_ptr<Engine>> create(Setup setup);

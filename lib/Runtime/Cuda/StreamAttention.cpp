@@ -1,28 +1,49 @@
 //===- StreamAttention.cpp - Attention on a stream ------------------------===//
 
 #include "LibraryAttention.h"
+#include <limits>
 
 namespace binade::cuda {
 
-/// Returns cuDNN's attention for a problem, which records with equal problems
-/// share because cuDNN compiles its kernels when it is created.
-std::shared_ptr<const Result<CudnnAttention>>
-AttentionCache::find(const std::shared_ptr<Cudnn> &library,
-                     const AttentionProblem &problem,
-                     std::uint64_t workspaceLimit) {
+static Result<SharedAttention> create(const StreamSetup &setup,
+                                      const AttentionProblem &problem,
+                                      std::uint64_t reserved) {
+  std::uint64_t limit = setup.prefersLibraries
+                            ? std::numeric_limits<std::uint64_t>::max()
+                            : reserved;
+  Result<CudnnAttention> attention =
+      CudnnAttention::create(setup.cudnn, problem, limit);
+  if (!attention)
+    return attention.takeError();
+  SharedAttention shared{*std::move(attention), {}};
+  std::uint64_t needed = shared.attention.getWorkspaceBytes();
+  if (needed <= reserved)
+    return shared;
+  Result<DeviceMemory> memory = setup.device->allocate(needed);
+  if (!memory)
+    return memory.takeError();
+  shared.workspace = *std::move(memory);
+  return shared;
+}
+
+/// Records with equal problems share an attention because cuDNN compiles its
+/// kernels when it is created.
+std::shared_ptr<const Result<SharedAttention>>
+AttentionCache::find(const StreamSetup &setup, const AttentionProblem &problem,
+                     std::uint64_t reserved) {
   for (const Entry &entry : entries)
-    if (entry.problem == problem && entry.workspaceLimit == workspaceLimit)
+    if (entry.problem == problem && entry.reserved == reserved)
       return entry.attention;
-  auto made = std::make_shared<const Result<CudnnAttention>>(
-      CudnnAttention::create(library, problem, workspaceLimit));
-  entries.push_back({problem, workspaceLimit, made});
+  auto made = std::make_shared<const Result<SharedAttention>>(
+      create(setup, problem, reserved));
+  entries.push_back({problem, reserved, made});
   return made;
 }
 
 namespace {
 class AttentionOnStream : public StreamOperation {
 public:
-  AttentionOnStream(std::shared_ptr<const Result<CudnnAttention>> attention,
+  AttentionOnStream(std::shared_ptr<const Result<SharedAttention>> attention,
                     std::vector<AttentionAxis> outer,
                     const plan::Attention &record, const StreamSetup &setup,
                     LibraryScratch scratch, std::string_view label)
@@ -37,19 +58,20 @@ public:
     AttentionAddresses addresses;
     for (std::size_t i = 0; i < operands.size(); ++i)
       addresses.operands[i] = toDevice(operands[i].at(iteration));
-    addresses.workspace = scratch.at(iteration);
+    Address own = (*attention)->workspace.get();
+    addresses.workspace = own ? own : scratch.at(iteration);
     return runAxis(0, addresses);
   }
 
   std::string getImplementation() const override {
-    return (*attention)->describe();
+    return (*attention)->attention.describe();
   }
 
 private:
   /// Loops over the batch axes that cuDNN does not support.
   Result<void> runAxis(std::size_t axis, AttentionAddresses addresses) {
     if (axis == outer.size())
-      return (*attention)->run(addresses, {"attention", label});
+      return (*attention)->attention.run(addresses, {"attention", label});
     for (std::int64_t i = 0; i < outer[axis].size; ++i) {
       if (auto done = runAxis(axis + 1, addresses); !done)
         return done;
@@ -59,7 +81,7 @@ private:
     return {};
   }
 
-  std::shared_ptr<const Result<CudnnAttention>> attention;
+  std::shared_ptr<const Result<SharedAttention>> attention;
   std::vector<AttentionAxis> outer;
   std::string_view label;
   std::vector<binade::Address> operands; ///< By AttentionOperand.
@@ -73,8 +95,7 @@ MadeOperation createWithLibrary(const plan::Record &record,
   if (!library)
     return library.takeError();
   LibraryScratch scratch(attention.libraryScratch, setup);
-  auto found =
-      setup.attentions->find(setup.cudnn, library->problem, scratch.bytes);
+  auto found = setup.attentions->find(setup, library->problem, scratch.bytes);
   if (!*found)
     return found->error();
   return std::unique_ptr<StreamOperation>(std::make_unique<AttentionOnStream>(
@@ -85,10 +106,12 @@ MadeOperation createWithLibrary(const plan::Record &record,
 
 MadeOperation createAttention(const plan::Record &record,
                               const StreamSetup &setup) {
-  if (!setup.cudnn)
+  const auto &attention = std::get<plan::Attention>(record.body);
+  // The compiler reserves no workspace for what the kernels compute as fast.
+  bool isFast = !attention.libraryScratch && !attention.deviceKernel.empty();
+  if (!setup.cudnn || (isFast && !setup.prefersLibraries))
     return createKernels(record, setup);
   return fallBackToKernels(createWithLibrary(record, setup), record,
-                           std::get<plan::Attention>(record.body).deviceKernel,
-                           setup);
+                           attention.deviceKernel, setup);
 }
 } // namespace binade::cuda

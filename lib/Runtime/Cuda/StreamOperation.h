@@ -17,19 +17,29 @@ struct Refusal {
   std::string why;
 };
 
+/// cuDNN's attention, and workspace for it that the plan does not reserve.
+struct SharedAttention {
+  CudnnAttention attention;
+  DeviceMemory workspace;
+};
+
+struct StreamSetup;
+
 /// Attention of cuDNN that records of a plan share.
 class AttentionCache {
 public:
-  /// Returns the result of CudnnAttention::create.
-  std::shared_ptr<const Result<CudnnAttention>>
-  find(const std::shared_ptr<Cudnn> &library, const AttentionProblem &problem,
-       std::uint64_t workspaceLimit);
+  /// Returns cuDNN's attention for a problem, or why there is none. It needs at
+  /// most the workspace that the plan reserves, `reserved` bytes; if libraries
+  /// are preferred, what it needs beyond is allocated.
+  std::shared_ptr<const Result<SharedAttention>>
+  find(const StreamSetup &setup, const AttentionProblem &problem,
+       std::uint64_t reserved);
 
 private:
   struct Entry {
     AttentionProblem problem;
-    std::uint64_t workspaceLimit;
-    std::shared_ptr<const Result<CudnnAttention>> attention;
+    std::uint64_t reserved;
+    std::shared_ptr<const Result<SharedAttention>> attention;
   };
   std::vector<Entry> entries;
 };
@@ -44,6 +54,9 @@ struct StreamSetup {
   std::shared_ptr<CublasLt> library;    ///< Null without cuBLASLt.
   std::shared_ptr<Cudnn> cudnn;         ///< Null without cuDNN.
   AttentionCache *attentions = nullptr; ///< Not null if there is cuDNN.
+  /// Whether libraries compute all that they support, also with memory that the
+  /// plan does not reserve.
+  bool prefersLibraries = false;
   std::string where;
   std::vector<Refusal> *refusals = nullptr; ///< Receives the refusals.
 };

@@ -13,7 +13,7 @@ using namespace binade::plan;
 
 Result<Executor> Executor::create(const Setup &setup) {
   Executor executor;
-  if (setup.contraction == Contraction::OneDnn && oneDnnVersion().empty())
+  if (setup.contraction == Contraction::Library && oneDnnVersion().empty())
     return Error{setup.where,
                  "oneDNN was requested, but libdnnl.so.2 (2.6 or newer) was "
                  "not found",

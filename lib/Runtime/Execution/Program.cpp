@@ -134,7 +134,7 @@ Program::Implementation::prepare(std::span<const std::byte> object,
     std::optional<Contraction> choice = parseContraction(text);
     if (!choice)
       return Error{"BINADE_CONTRACTION",
-                   "expected auto, onednn or own, got " + quote(text),
+                   "expected auto, library or own, got " + quote(text),
                    ExitCode::Usage};
     options.contraction = *choice;
   }
@@ -186,9 +186,9 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
     opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
   if (!opened)
     return opened.takeError();
-  Result<std::unique_ptr<cuda::Engine>> made = cuda::Engine::create(
-      {&plan, std::move(opened->device), modules, where,
-       options.contraction != Contraction::Own, options.notify});
+  Result<std::unique_ptr<cuda::Engine>> made =
+      cuda::Engine::create({&plan, std::move(opened->device), modules, where,
+                            options.contraction, options.notify});
   if (!made)
     return made.takeError();
   engine = *std::move(made);

@@ -29,11 +29,11 @@ def list_measured(gradients):
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_each_measured_shape_is_predicted(gradients):
-    law = CHIP.attention_grad if gradients else CHIP.attention
     measured = list_measured(gradients)
     assert len(measured) > 20
     for shape, seconds in measured:
-        assert predict_attention(shape, law) == pytest.approx(seconds, rel=ERROR), shape
+        predicted = predict_attention(shape, CHIP.law_of(shape))
+        assert predicted == pytest.approx(seconds, rel=ERROR), shape
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -50,11 +50,36 @@ def test_shapes_are_predicted_by_the_others(gradients):
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_constants_are_fitted_to_the_measurements(gradients):
-    found = fit_law(list_measured(gradients))
-    law = CHIP.attention_grad if gradients else CHIP.attention
+    measured = list_measured(gradients)
+    law = CHIP.law_of(measured[0][0])
+    found = dataclasses.replace(fit_law(measured), part=law.part)
     assert dataclasses.astuple(law) == pytest.approx(
         dataclasses.astuple(found), rel=1e-3
     )
+
+
+def test_each_further_part_takes_the_same_time():
+    shape = Attention(heads=384, queries=1024, keys=1024, columns=64, gradients=True)
+    law = CHIP.law_of(shape)
+    one = predict_attention(shape, law)
+    three = predict_attention(dataclasses.replace(shape, parts=3), law)
+    assert law.part > 0 and three == pytest.approx(one + 2 * law.part)
+
+
+def test_less_workspace_than_all_heads_need_makes_parts():
+    """GPT-2: of each head 1024 x 64 gradients of queries in f32 for each 128 keys, and 1024
+    numbers more."""
+    record = {"kind": "attention", "batch": [32, 12], "queries": 1024, "keys": 1024,
+              "depth": 64, "width": 64, "causal": True, "gradients": {}}  # fmt: skip
+    needed = 32 * 12 * 4 * (1024 // 128 * 1024 * 64 + 1024)
+    assert find_attention(record).parts == 1
+    for workspace, parts in [
+        (needed, 1),
+        (needed - 1, 2),
+        (needed / 2, 2),
+        (needed / 3, 3),
+    ]:
+        assert find_attention(record, workspace).parts == parts
 
 
 def test_hidden_tiles_are_not_counted():

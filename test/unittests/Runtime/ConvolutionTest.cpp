@@ -255,7 +255,7 @@ TEST(Convolution, OurImplementationKeepsTheErrorBound) {
 TEST(Convolution, OneDnnKeepsTheErrorBound) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
-  expectBounds(Contraction::OneDnn);
+  expectBounds(Contraction::Library);
 }
 
 TEST(Convolution, NarrowTypesAreRoundedOnce) {
@@ -309,7 +309,7 @@ TEST(Convolution, OneDnnHasOptimizedKernelsForResNets) {
         c.strides = {stride, stride};
         c.type = c.written = type;
         std::string name =
-            ConvolutionRun(c, direction, true, Contraction::OneDnn)
+            ConvolutionRun(c, direction, true, Contraction::Library)
                 .implementation();
         EXPECT_TRUE(name.starts_with("onednn")) << name;
       }

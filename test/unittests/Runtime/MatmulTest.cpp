@@ -447,7 +447,7 @@ TEST(Matmul, OneDnnKeepsTheErrorBound) {
   if (oneDnnVersion().empty())
     GTEST_SKIP() << "libdnnl.so.2 was not found";
   for (Case c : cases())
-    MatmulRun(c, Contraction::OneDnn, 2).expectBound();
+    MatmulRun(c, Contraction::Library, 2).expectBound();
   for (DType out : {DType::F32, DType::BF16})
     for (bool transposed : {false, true}) {
       Case c{{2, 2}, 48, 64, 96};
@@ -455,7 +455,7 @@ TEST(Matmul, OneDnnKeepsTheErrorBound) {
       c.out = out;
       c.transposeRhs = transposed;
       c.bias = c.accumulate = true;
-      MatmulRun(c, Contraction::OneDnn, 2).expectBound();
+      MatmulRun(c, Contraction::Library, 2).expectBound();
     }
 }
 
@@ -475,7 +475,7 @@ TEST(Matmul, OneDnnHasOptimizedKernelsForTraining) {
         c.transposeLhs = transposes == 1;
         c.transposeRhs = transposes == 2;
         std::string name =
-            MatmulRun(c, Contraction::OneDnn, 2).implementation();
+            MatmulRun(c, Contraction::Library, 2).implementation();
         EXPECT_TRUE(name.find("jit") != name.npos ||
                     name.find("brg") != name.npos)
             << name;

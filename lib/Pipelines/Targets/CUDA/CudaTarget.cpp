@@ -188,7 +188,11 @@ LogicalResult CudaTarget::compileKernels(ModuleOp module,
   plan.queryScratch = [](const ::binade::plan::Record &record,
                          const ::binade::Plan &plan,
                          bool) { return queryDeviceScratch(record, plan); };
-  plan.queryLibraryScratch = queryLibraryScratch;
+  const GpuCosts *costs = GpuCosts::find(cuda.chip->name, module.getContext());
+  plan.queryLibraryScratch = [costs](const ::binade::plan::Record &record,
+                                     const ::binade::Plan &plan) {
+    return queryLibraryScratch(record, plan, costs);
+  };
   return add(module, options, cuda, *compiled, bundle);
 }
 

@@ -151,33 +151,65 @@ static uint64_t countResults(const plan::Record &record, const Plan &plan) {
   return count;
 }
 
-/// Returns the workspace with which cuDNN 9.19 computes attention on Hopper, at
-/// most `limit`. The deterministic gradients keep what each block of keys adds
-/// to the gradient of each query, so that the size grows with the square of the
-/// context.
+/// Returns the numbers of equal parts into which a batch of heads can be
+/// divided, in ascending order: first the samples, then the heads of a sample.
+static SmallVector<int64_t> listParts(ArrayRef<int64_t> batch) {
+  SmallVector<int64_t> parts = {1};
+  int64_t outer = 1;
+  for (int64_t size : batch) {
+    for (int64_t part = 2; part <= size; ++part)
+      if (size % part == 0)
+        parts.push_back(outer * part);
+    outer *= size;
+  }
+  return parts;
+}
+
+/// Returns the workspace for the gradients of attention by cuDNN; 0 if the
+/// bundle's kernels, which need none, are as fast. Divided into parts, the
+/// gradients need less workspace but take longer: at most an eighth longer than
+/// without, unless this is needed for a workspace of at most 1152 MiB.
+static uint64_t chooseGradientBytes(const plan::Attention &attention,
+                                    const GpuCosts &costs) {
+  constexpr uint64_t kMax = uint64_t(1152) << 20, kFixed = 1024;
+  constexpr double kLonger = 1.125;
+  AttentionShape shape{.heads = llvm::product_of(attention.batch),
+                       .queries = attention.queries,
+                       .keys = attention.keys,
+                       .depth = attention.depth,
+                       .width = attention.width,
+                       .causal = attention.causal,
+                       .grouped = attention.grouped};
+  uint64_t all = shape.countWorkspaceBytes(), chosen = 0;
+  double kernels = costs.predictKernelGradients(shape),
+         most = kLonger * costs.predictLibraryGradients(shape, 1);
+  for (int64_t parts : listParts(attention.batch)) {
+    uint64_t bytes = llvm::divideCeil(all, parts) + kFixed;
+    double seconds = costs.predictLibraryGradients(shape, parts);
+    if (bytes > kMax)
+      continue;
+    if (seconds >= kernels || (chosen && seconds > most))
+      break;
+    chosen = bytes;
+  }
+  return chosen;
+}
+
+/// Returns the workspace that cuDNN may use.
 static uint64_t getLibraryBytes(const plan::Attention &attention,
-                                uint64_t limit) {
-  constexpr uint64_t kFixed = 1024, kRows = 64, kNarrow = 64, kWide = 128;
+                                const GpuCosts *costs) {
+  constexpr uint64_t kForward = 1024;
   if (!attention.gradients)
-    return kFixed;
-  uint64_t columns = std::max(attention.depth, attention.width),
-           padded = columns <= kNarrow ? kNarrow : kWide,
-           blocks = llvm::divideCeil(attention.keys, 2 * padded),
-           rows = llvm::alignTo(attention.queries, kRows),
-           bytes = sizeof(float) * (blocks * rows * padded + attention.queries);
-  // What each head adds to a shared gradient is rounded to 16 bits.
-  if (attention.grouped)
-    bytes += 2 * attention.keys * (attention.depth + attention.width);
-  for (int64_t size : attention.batch)
-    bytes *= size;
-  return std::min<uint64_t>(limit, bytes + kFixed);
+    return kForward;
+  return costs ? chooseGradientBytes(attention, *costs) : 0;
 }
 
 uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
-                                           const Plan &plan) {
-  constexpr uint64_t kMax = 32 << 20, kParts = 8, kMaxOfAttention = 512 << 20;
+                                           const Plan &plan,
+                                           const GpuCosts *costs) {
+  constexpr uint64_t kMax = 32 << 20, kParts = 8;
   if (auto *attention = std::get_if<plan::Attention>(&record.body))
-    return getLibraryBytes(*attention, kMaxOfAttention);
+    return getLibraryBytes(*attention, costs);
   return std::min<uint64_t>(kMax, kParts * sizeof(float) *
                                       countResults(record, plan));
 }

@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_PIPELINES_TARGETS_CUDA_RECORDS_H
 #define BINADE_LIB_PIPELINES_TARGETS_CUDA_RECORDS_H
 
+#include "binade/Costs/GpuCosts.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Target/CUDA.h"
 
@@ -15,9 +16,10 @@ uint64_t queryDeviceScratch(const ::binade::plan::Record &record,
 
 /// Returns the bytes of scratch memory that the device's library may use: for a
 /// matmul or convolution eight partial results in f32, at most 32 MiB; for
-/// attention what cuDNN needs, at most 512 MiB.
+/// attention what cuDNN needs, at most 1152 MiB, or none if the bundle's
+/// kernels are as fast. `costs` are those of the chip, or null.
 uint64_t queryLibraryScratch(const ::binade::plan::Record &record,
-                             const ::binade::Plan &plan);
+                             const ::binade::Plan &plan, const GpuCosts *costs);
 
 /// Adds compiled kernels to the bundle.
 using AddKernels = std::function<LogicalResult(const CompiledGpuKernels &)>;
