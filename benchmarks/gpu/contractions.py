@@ -29,14 +29,15 @@ COPY = "a copy of as many bytes"
 LIBRARIES = ("cublas", "cudnn")
 
 
-def load(path: pathlib.Path, inputs: dict, by: str) -> Program:
-    """Loads a bundle that runs by its own kernels (`own`) or by libraries (`auto`)."""
+def load(path: pathlib.Path, inputs: dict, by: str, runs: int = 2) -> Program:
+    """Loads a bundle that runs by its own kernels (`own`) or by libraries (`library`), and runs
+    it: the second run is captured as a graph."""
     os.environ["BINADE_CONTRACTION"] = by
     program = Program(path)
     for key, value in inputs.items():
         target = program[key]
         target[...] = value.view(target.dtype)
-    for _ in range(2):  # The second is captured as a graph.
+    for _ in range(runs):
         program.run()
     return program
 
@@ -71,7 +72,7 @@ def measure(case: Contraction, folder: pathlib.Path, moved: int) -> list[dict]:
     """Returns the rows of a case that moves `moved` bytes at least."""
     inputs = draw_inputs(case, np.random.default_rng(0))
     path = folder / f"{case.name}.bnd"
-    program, comparison = load(path, inputs, "auto"), Comparison(case.name)
+    program, comparison = load(path, inputs, "library"), Comparison(case.name)
     profile = profiles.measure(program, PROFILED)
     libraries = find_libraries(profile)
     comparison.sides[OURS] = program.run

@@ -40,6 +40,10 @@ PARTS = {
     "statistics": Part("watched.py", 60, "statistics"),
     "rates": Part("rates.py", 170, isDefault=False),
     "autotune": Part("autotune.py", 300, "steps", isDefault=False),
+    "attention-counters": Part("counters.py", 90, "attention", ("attention",),
+                               isDefault=False),
+    "kernels-counters": Part("counters.py", 90, "kernels", ("kernels",), isDefault=False),
+    "steps-counters": Part("counters.py", 150, "steps", ("steps",), isDefault=False),
 }  # fmt: skip
 
 

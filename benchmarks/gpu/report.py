@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import counter_table
 import profiles
 from cases import Case
 from goals import COLUMNS, LIVE, PLANNED, judge, list_file_goals
@@ -193,6 +194,11 @@ def autotune(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def counters(result: dict) -> str:
+    rows = [cells for row in result["rows"] for cells in counter_table.list_cells(row)]
+    return table(counter_table.COLUMNS, rows) if rows else ""
+
+
 def missing_peers(result: dict) -> str:
     """Why peers are missing, once for each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -236,6 +242,7 @@ def render(result: dict, predicted: dict | None = None) -> str:
         ("Kernels", kernels), ("Attention, heads and FP8 matmuls", contractions),
         ("Statistics", statistics), ("Steps", steps),
         ("Steps against max-autotune", autotune), ("Between kernels", launches),
+        ("Hardware counters", counters),
     ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"

@@ -25,6 +25,8 @@ order in which they run; those with an asterisk only if they are named:
   rates *      what memory, caches, arithmetic units, launches, matmuls and fused
                attention reach, for models of costs
   autotune *   GPT-2 against torch.compile with max-autotune
+  attention-counters, kernels-counters, steps-counters *
+               hardware counters of the kernels of rows, by Nsight Compute
 
 Writes DEVICE-DATE.json and .md into --out (benchmarks/gpu/results), anew with each result
 that is there, so that a run that is cut off keeps what it had: commit them. A later run of
