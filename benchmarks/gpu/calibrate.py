@@ -5,8 +5,8 @@
     .venv/bin/python benchmarks/gpu/calibrate.py fit [--leave-one-out]
 
 `collect` counts the work of the kernels that were measured, in the artifacts that were
-measured (prepare.sh at the commit that RESULT names), and writes it to
-results/calibration/CHIP.json with the times. `fit` finds the rates that chips/CHIP.yaml
+measured (prepare.sh at the commit that RESULT names), and adds it with the times to
+results/calibration/CHIP.json. `fit` finds the rates that chips/CHIP.yaml
 calls fitted, and prints them and the error of each row; --leave-one-out predicts each row
 with rates fitted to all other rows.
 """
@@ -24,9 +24,10 @@ import sys
 
 from bundles import Bundle
 from calibration import (
-    TIMER, Calibration, CopyRow, KernelRow, MatmulRow, Row, find_error, keep_accessed, read, write,
+    TIMER, AttentionRow, Calibration, CopyRow, KernelRow, MatmulRow, Row, find_error, keep_accessed, read, write,
 )  # fmt: skip
 from chips import FITTED, Chip
+from contraction_cases import LIBRARY
 from counts import Launch
 from step_costs import RecordCost, StepCosts
 
@@ -53,15 +54,15 @@ def make_variants(costs: list[tuple[RecordCost, int]]) -> list:
     return [(counted[key], *variant) for key, variant in found.items()]
 
 
-def collect_case(row: dict, artifacts: pathlib.Path) -> KernelRow:
-    """A case of cases.py, as one row: it was timed as a whole."""
-    bundle = Bundle(artifacts / f"kernels/{row['name']}.bnd")
+def collect_case(row: dict, source: str, artifacts: pathlib.Path) -> KernelRow:
+    """Returns a kernel or an attention, as one row: it was timed as a whole."""
+    bundle = Bundle(artifacts / f"{row['part']}/{row['name']}.bnd")
     launches, cached = [], []
-    for cost, times in StepCosts(bundle, Chip.load(CHIP)).walk():
+    for cost, times in StepCosts(bundle, Chip.load(CHIP), "own").walk():
         kept, shares = keep_all_accessed(cost)
         launches += times * kept
         cached += times * shares
-    return KernelRow(row["name"], "case", row["ms"] / 1e3, [(1, launches, cached)])
+    return KernelRow(source, "case", row["ms"] / 1e3, [(1, launches, cached)])
 
 
 def find_line(lines: list[dict], cost: RecordCost, moved: float) -> dict | None:
@@ -79,14 +80,12 @@ def find_line(lines: list[dict], cost: RecordCost, moved: float) -> dict | None:
     )
 
 
-def collect_step(row: dict, artifacts: pathlib.Path) -> list[Row]:
+def collect_step(row: dict, source: str, artifacts: pathlib.Path) -> list[Row]:
     print(f"counting the kernels of {row['name']}", flush=True)
     bundle = Bundle(artifacts / f"steps/{row['name']}.bnd")
     found = collections.defaultdict(list)
     lines = row["profile"]["lines"]
     for cost, times in StepCosts(bundle, Chip.load(CHIP)).walk():
-        if cost.attention:
-            continue  # Its law is fitted to the shapes of results/rates.
         moved = bundle.count_bytes(cost.record)
         if cost.matmul and cost.matmul.accumulate:
             moved += cost.matmul.m * cost.matmul.n * cost.matmul.out_bytes
@@ -104,24 +103,37 @@ def collect_step(row: dict, artifacts: pathlib.Path) -> list[Row]:
             for cost, times in costs:
                 counted[cost.matmul] += times
             matmuls = [(times, matmul) for matmul, times in counted.items()]
-            rows.append(MatmulRow(row["name"], seconds, matmuls))
+            rows.append(MatmulRow(source, seconds, matmuls))
+        elif cost.attention:
+            counted = collections.Counter()
+            for cost, times in costs:
+                counted[cost.attention] += times
+            attention = [(times, one) for one, times in counted.items()]
+            rows.append(AttentionRow(source, name, seconds, attention))
         elif cost.launches:
-            rows.append(KernelRow(row["name"], name, seconds, make_variants(costs)))
+            rows.append(KernelRow(source, name, seconds, make_variants(costs)))
         else:
             calls = sum(times for _, times in costs)
-            rows.append(CopyRow(row["name"], name, seconds, calls, cost.copied))
+            rows.append(CopyRow(source, name, seconds, calls, cost.copied))
     return rows
 
 
 def collect(results: list[pathlib.Path], artifacts: pathlib.Path) -> None:
-    calibration = Calibration({}, [])  # The first file that has a step is used.
+    calibration = read(CHIP)
+    known = {row.source for row in calibration.rows}
     for path in results:
-        for row in json.loads(path.read_text())["rows"]:
-            if row["part"] == "kernels":
-                calibration.rows.append(collect_case(row, artifacts))
-            elif row["part"] == "steps" and row["name"] not in calibration.steps:
-                calibration.steps[row["name"]] = row["ms"] / 1e3
-                calibration.rows += collect_step(row, artifacts)
+        result = json.loads(path.read_text())
+        for row in result["rows"]:
+            source = row["name"]
+            if source in known:  # From earlier results.
+                source += f", {result['artifacts'][:8]}"
+            if row["part"] == "steps":
+                calibration.steps[source] = row["ms"] / 1e3
+                calibration.rows += collect_step(row, source, artifacts)
+            elif row["part"] in ("attention", "kernels") and not row["name"].endswith(
+                LIBRARY
+            ):
+                calibration.rows.append(collect_case(row, source, artifacts))
     print(write(CHIP, calibration))
 
 

@@ -9,6 +9,7 @@ import math
 import pathlib
 from collections.abc import Iterator
 
+from attention_costs import Attention, predict_attention
 from chips import Chip
 from costs import predict_copy, predict_launch
 from counts import Launch, Operand, Work
@@ -87,6 +88,30 @@ class MatmulRow:
 
 
 @dataclasses.dataclass
+class AttentionRow:
+    """Calls of cuDNN's attention, or of its gradients."""
+
+    source: str
+    name: str
+    seconds: float  # Of a call.
+    attention: list[tuple[int, Attention]]
+    is_predictable = True
+
+    @property
+    def calls(self) -> int:
+        return sum(times for times, _ in self.attention)
+
+    def predict(self, chip: Chip) -> float:
+        return (
+            sum(
+                times * predict_attention(attention, chip.law_of(attention))
+                for times, attention in self.attention
+            )
+            / self.calls
+        )
+
+
+@dataclasses.dataclass
 class CopyRow:
     """Copies without a kernel of their own."""
 
@@ -101,7 +126,7 @@ class CopyRow:
         return predict_copy(self.copied, chip).seconds
 
 
-Row = KernelRow | MatmulRow | CopyRow
+Row = KernelRow | MatmulRow | AttentionRow | CopyRow
 
 
 @dataclasses.dataclass
@@ -197,6 +222,8 @@ def pack(calibration: Calibration) -> dict:
             ]
         elif isinstance(row, MatmulRow):
             fields["matmuls"] = [[n, dataclasses.asdict(x)] for n, x in row.matmuls]
+        elif isinstance(row, AttentionRow):
+            fields["attention"] = [[n, dataclasses.asdict(x)] for n, x in row.attention]
         kinds[type(row).__name__].append(fields)
     return {"steps": calibration.steps, **kinds}
 
@@ -212,6 +239,9 @@ def unpack(packed: dict) -> Calibration:
     for fields in packed["MatmulRow"]:
         matmuls = [(n, Matmul(**x)) for n, x in fields["matmuls"]]
         rows.append(MatmulRow(**fields | {"matmuls": matmuls}))
+    for fields in packed.get("AttentionRow", []):
+        attention = [(n, Attention(**x)) for n, x in fields["attention"]]
+        rows.append(AttentionRow(**fields | {"attention": attention}))
     rows += [CopyRow(**fields) for fields in packed["CopyRow"]]
     return Calibration(packed["steps"], rows)
 

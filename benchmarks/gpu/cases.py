@@ -181,7 +181,7 @@ CASES = [
         "tiger", "Tiger, accumulated in the momentum",
         ("--from=autodiff", "--optimizer=tiger", "--accumulate=4",
          "--accumulate-in-momentum"),
-        0.90, {FUSED: 0.65}, statistics=True,
+        0.90, {FUSED: 0.65}, passes=2, statistics=True,
     ),
     Quantizer("row", "bf16 to E4M3, a scale per row", ("--from=programs",), 0.88,
               {COMPILED: None}, body=ROW, results=(CODES, (SCALES, "ROWS"))),
