@@ -9,7 +9,7 @@
 module {
   func.func @step(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>) -> tensor<8x64xf32> {
     // Contractions compute in the narrow format and accumulate in f32.
-    // CHECK: binade.matmul {{.*}} {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, rule = "class allow">} : (tensor<8x64xf32>, tensor<64x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+    // CHECK: binade.matmul {{.*}} {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, operands = [unit, unit, bf16], rule = "class allow">} : (tensor<8x64xf32>, tensor<64x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     %0 = binade.matmul %x, %w, %b : (tensor<8x64xf32>, tensor<64x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
     // The operand rule: narrow where all floating-point operands are ...
     // CHECK: binade.gelu {{.*}} #binade.precision<compute = bf16, result = bf16, rule = "class infer">

@@ -9,7 +9,7 @@
 // saves between do not matter. No rule matches the last layer.
 
 // ASSIGN-LABEL: func.func @step
-// ASSIGN:         binade.matmul %{{.*}}, %arg1, %arg2 {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, operands = [#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, unit], rule = "fp8-current.yaml:{{[0-9]+}}">}
+// ASSIGN:         binade.matmul %{{.*}}, %arg1, %arg2 {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, operands = [#binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse>, bf16], rule = "fp8-current.yaml:{{[0-9]+}}">}
 // ASSIGN:         binade.matmul %{{.*}}, %arg3 {precision = #binade.precision<compute = bf16, accumulate = f32, result = bf16, rule =
 // ASSIGN:         binade.matmul {{.*}}operands = [#binade.quantized<f8E5M2, {{[^>]*}}>, #binade.quantized<f8E4M3FN, {{[^>]*}}>]{{.*}} transpose_rhs
 // ASSIGN:         binade.matmul {{.*}}operands = [#binade.quantized<f8E4M3FN, {{[^>]*}}>, #binade.quantized<f8E5M2, {{[^>]*}}>]{{.*}} transpose_lhs
@@ -18,13 +18,14 @@
 // the backward pass, those of weights too.
 
 // CHECK-LABEL: func.func @step
+// CHECK:         %[[ROUNDED:.*]] = binade.cast %arg2 : (tensor<6xf32>) -> tensor<6xbf16>
 // CHECK-DAG:     %[[W:.*]]:2 = binade.quantize %arg1 {format = #binade.quantized<f8E4M3FN, {{.*}}saturate}
 // CHECK-DAG:     %[[W_KEPT:.*]] = binade.save %[[W]]#0
 // CHECK-DAG:     %[[H:.*]]:2 = binade.quantize %{{.*}} {format = #binade.quantized<f8E4M3FN, {{.*}} : (tensor<4x8xf32>)
 // CHECK-DAG:     %[[H_KEPT:.*]] = binade.save %[[H]]#0
 // CHECK-DAG:     %[[HF:.*]] = binade.dequantize %[[H]]#0, %[[H]]#1 {{.*}} -> tensor<4x8xf32>
 // CHECK-DAG:     %[[WF:.*]] = binade.dequantize %[[W]]#0, %[[W]]#1 {{.*}} -> tensor<8x6xf32>
-// CHECK:         binade.matmul %[[HF]], %[[WF]], %arg2 {{.*}} -> tensor<4x6xbf16>
+// CHECK:         binade.matmul %[[HF]], %[[WF]], %[[ROUNDED]] {{.*}} -> tensor<4x6xbf16>
 // CHECK:         %[[G:.*]]:2 = binade.quantize %{{.*}} {binade.phase = #binade.phase<backward>, format = #binade.quantized<f8E5M2
 // CHECK-NOT:     binade.quantize
 // CHECK-DAG:     %[[GF:.*]] = binade.dequantize %[[G]]#0, %[[G]]#1 {binade.phase = #binade.phase<backward>
@@ -37,6 +38,7 @@
 // is added, and the result is rounded once.
 
 // EXPAND-LABEL: func.func @step
+// EXPAND:         %[[ROUNDED:.*]] = binade.cast %arg2
 // EXPAND:         %[[WS:.*]], %{{.*}} = binade.choose_scale
 // EXPAND:         %[[W:.*]] = binade.encode %arg1
 // EXPAND:         %[[HS:.*]], %{{.*}} = binade.choose_scale
@@ -47,7 +49,8 @@
 // EXPAND:         %[[S:.*]] = binade.mul %[[HS]], %[[WS]] : (tensor<f32>, tensor<f32>) -> tensor<f32>
 // EXPAND:         %[[SS:.*]] = binade.broadcast %[[S]]
 // EXPAND:         %[[SCALED:.*]] = binade.mul %[[SUM]], %[[SS]]
-// EXPAND:         %[[BIAS:.*]] = binade.broadcast %arg2
+// EXPAND:         %[[WIDE:.*]] = binade.cast %[[ROUNDED]] : (tensor<6xbf16>) -> tensor<6xf32>
+// EXPAND:         %[[BIAS:.*]] = binade.broadcast %[[WIDE]]
 // EXPAND:         %[[Y:.*]] = binade.add %[[SCALED]], %[[BIAS]]
 // EXPAND:         binade.cast %[[Y]] : (tensor<4x6xf32>) -> tensor<4x6xbf16>
 
