@@ -12,7 +12,7 @@ namespace mlir::binade {
 const DataFiles &getChipFiles();
 } // namespace mlir::binade
 
-static YamlSchema<double> rate() {
+static YamlSchema<double> nonNegative() {
   return yamlNumber(0, std::numeric_limits<double>::infinity());
 }
 
@@ -20,12 +20,12 @@ static YamlSchema<MatmulLaw> lawSchema() {
   return yamlMapping<MatmulLaw>(
       "the law of a matmul",
       {yamlKey("rate", "Operations per second of the GPU in large tiles",
-               &MatmulLaw::rate, rate()),
+               &MatmulLaw::rate, nonNegative()),
        yamlKey("wave", "Seconds from one wave of tiles to the next",
-               &MatmulLaw::wave, rate()),
-       yamlKey("start", "Seconds to start", &MatmulLaw::start, rate()),
+               &MatmulLaw::wave, nonNegative()),
+       yamlKey("start", "Seconds to start", &MatmulLaw::start, nonNegative()),
        yamlKey("edge", "Loss of rate of a tile, in elements of its sides",
-               &MatmulLaw::edge, rate())});
+               &MatmulLaw::edge, nonNegative())});
 }
 
 static YamlSchema<MatmulEpilogue> epilogueSchema() {
@@ -34,25 +34,34 @@ static YamlSchema<MatmulEpilogue> epilogueSchema() {
       {yamlKey("exposed", "Share of the time to write f32 that is not hidden",
                &MatmulEpilogue::exposed, yamlShare()),
        yamlKey("accumulate_rate", "Bytes per second of reading the addend",
-               &MatmulEpilogue::accumulateRate, rate())});
+               &MatmulEpilogue::accumulateRate, nonNegative())});
 }
 
 static YamlSchema<AttentionGradientLaw> attentionSchema() {
   using Law = AttentionGradientLaw;
+  auto check = [](YamlReader &reader, YamlReader::Node &node, Law &law) {
+    for (double constant : {law.score, law.column, law.query, law.part,
+                            law.kernelScore, law.kernelColumn})
+      if (constant <= 0)
+        return reader.error(node, "expected all constants of the law");
+    return success();
+  };
   return yamlMapping<Law>(
       "the law of the gradients of attention",
-      {yamlKey("score", "Seconds of a score, by cuDNN", &Law::score, rate()),
+      {yamlKey("score", "Seconds of a score, by cuDNN", &Law::score,
+               nonNegative()),
        yamlKey("column", "Seconds of a column of a score, by cuDNN",
-               &Law::column, rate()),
+               &Law::column, nonNegative()),
        yamlKey("query", "Seconds of a query of a head, by cuDNN", &Law::query,
-               rate()),
+               nonNegative()),
        yamlKey("part", "Seconds of each part after the first, by cuDNN",
-               &Law::part, rate()),
+               &Law::part, nonNegative()),
        yamlKey("kernel_score", "Seconds of a score, by the bundle's kernels",
-               &Law::kernelScore, rate()),
+               &Law::kernelScore, nonNegative()),
        yamlKey("kernel_column",
-               "Seconds of a column of a score, by the bundle's kernels",
-               &Law::kernelColumn, rate())});
+               "Seconds of a score and a column, by the bundle's kernels",
+               &Law::kernelColumn, nonNegative())},
+      check);
 }
 
 static YamlSchema<MeasuredMatmul> measuredSchema() {
@@ -63,7 +72,7 @@ static YamlSchema<MeasuredMatmul> measuredSchema() {
        yamlKey("k", "Contracted elements", &MeasuredMatmul::k, yamlCount(1)),
        yamlKey("bytes", "Bytes of an element of the operands",
                &MeasuredMatmul::bytes, yamlCount(1)),
-       yamlKey("us", "Microseconds", &MeasuredMatmul::us, rate())});
+       yamlKey("us", "Microseconds", &MeasuredMatmul::us, nonNegative())});
 }
 
 static YamlSchema<GpuRates> ratesSchema() {
@@ -81,9 +90,9 @@ static YamlSchema<GpuRates> ratesSchema() {
        yamlKey("multiprocessors", "How many it has", &GpuRates::multiprocessors,
                yamlCount(1)),
        yamlKey("start", "Seconds of an empty kernel in a graph",
-               &GpuRates::start, rate()),
+               &GpuRates::start, nonNegative()),
        yamlKey("memory", "Bytes per second, read and written",
-               &GpuRates::memory, rate()),
+               &GpuRates::memory, nonNegative()),
        yamlKey("bf16", "Matmuls of 16-bit operands", &GpuRates::bf16,
                lawSchema()),
        yamlKey("fp8", "Matmuls of 8-bit operands", &GpuRates::fp8, lawSchema()),

@@ -12,7 +12,8 @@ namespace binade::python {
 void addCompiler(nanobind::module_ &module);
 /// Binds the conversion options, `convert_model` and its report.
 void addConverter(nanobind::module_ &module);
-/// Binds `predict_matmul` and `count_attention_workspace`, for the GPU benchmark.
+/// Binds `predict_matmul` and `count_attention_workspace`, for the GPU
+/// benchmark.
 void addCosts(nanobind::module_ &module);
 /// Binds `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);

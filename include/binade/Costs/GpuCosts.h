@@ -45,10 +45,11 @@ struct MatmulLaw {
   double rate = 0, wave = 0, start = 0, edge = 0;
 };
 
-/// What results in f32 cost: the share of the time to write them that is not
-/// hidden, and bytes per second of reading what is added to.
+/// What results in f32 cost.
 struct MatmulEpilogue {
-  double exposed = 0, accumulateRate = 0;
+  double exposed = 0; ///< The share of the time to write them not hidden.
+  /// Bytes per second of reading what the products are added to.
+  double accumulateRate = 0;
 };
 
 /// The microseconds of a measured matmul with a 16-bit result.
@@ -58,16 +59,18 @@ struct MeasuredMatmul {
   double us = 0;
 };
 
-/// The gradients of an attention with `heads` heads in all samples.
+/// The size of gradients of attention.
 struct AttentionShape {
-  int64_t heads = 1, queries = 1, keys = 1;
+  int64_t heads = 1; ///< Of all samples.
+  int64_t queries = 1, keys = 1;
   int64_t depth = 1; ///< Columns of query and key.
   int64_t width = 1; ///< Columns of value and result.
   bool causal = false;
   bool grouped = false; ///< Whether heads share keys and values.
 
   int64_t getColumns() const { return std::max(depth, width); }
-  /// Returns the number of scores in tiles that the mask does not hide.
+  /// Returns the number of scores in tiles of 128 x 128 that a causal mask does
+  /// not hide, or of all scores.
   double countScores() const;
   /// Returns the workspace with which cuDNN 9.19 computes the gradients of all
   /// heads at once on Hopper. Its deterministic engine keeps what each block of
@@ -76,14 +79,15 @@ struct AttentionShape {
   uint64_t countWorkspaceBytes() const;
 };
 
-/// What the gradients of attention take. By cuDNN's deterministic engine:
-/// seconds of a score, of each of its columns, of a query of a head, and of
-/// each part after the first, if workspace for all heads is missing. By the
-/// bundle's kernels: seconds of a score and of each of its columns. All are 0
-/// if cuDNN has no such engine for the GPU.
+/// What the gradients of attention take, in seconds. All are 0
+/// if cuDNN has no deterministic engine for the GPU.
 struct AttentionGradientLaw {
-  double score = 0, column = 0, query = 0, part = 0;
-  double kernelScore = 0, kernelColumn = 0;
+  double score = 0;        ///< Of a score, by cuDNN.
+  double column = 0;       ///< Of a score and a column of a head, by cuDNN.
+  double query = 0;        ///< Of a query of a head, by cuDNN.
+  double part = 0;         ///< Of each part after the first, by cuDNN.
+  double kernelScore = 0;  ///< Of a score, by the bundle's kernels.
+  double kernelColumn = 0; ///< Of a score and a column, by these.
 };
 
 /// The rates of a GPU, as a file of lib/Costs/Chips has them.
@@ -118,7 +122,7 @@ public:
   /// proportion to it.
   double predictMatmul(const MatmulShape &shape) const;
 
-  /// Return the seconds of the gradients of attention by cuDNN in `parts`
+  /// Returns the seconds of the gradients of attention by cuDNN in `parts`
   /// parts, or by a bundle's kernels; 0 if cuDNN has no engine for them.
   double predictLibraryGradients(const AttentionShape &shape,
                                  int64_t parts) const;

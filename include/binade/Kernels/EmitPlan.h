@@ -37,10 +37,12 @@ struct PlanOptions {
   std::function<uint64_t(const ::binade::plan::Record &, const ::binade::Plan &,
                          bool alone)>
       queryScratch;
-  /// Returns the bytes that a device's library may use for a record; empty for
-  /// CPUs.
-  std::function<uint64_t(const ::binade::plan::Record &,
-                         const ::binade::Plan &)>
+  /// Returns sizes of scratch memory with which a device's library can compute
+  /// a record, in ascending order; with more, it is faster. The plan reserves
+  /// the first, or the largest that fits without a larger arena. Returns an
+  /// empty list if no library computes the record. Null for CPUs.
+  std::function<std::vector<uint64_t>(const ::binade::plan::Record &,
+                                      const ::binade::Plan &)>
       queryLibraryScratch;
   uint32_t threads = 1;
 };

@@ -11,10 +11,12 @@ namespace binade {
 
 /// The implementation of matmuls, convolutions and attention.
 enum class Contraction {
-  /// A library if it is found and is faster than Binade's own kernels: oneDNN,
-  /// or cuBLASLt and cuDNN on a device.
+  /// A library where it is found: oneDNN, or cuBLASLt and cuDNN on a device;
+  /// Binade's own kernels for gradients of attention that these compute as
+  /// fast.
   Auto,
-  /// A library for all that it supports. On a CPU, oneDNN is required.
+  /// A library for all that it supports. On a CPU, oneDNN is required. On a
+  /// device, workspace is allocated outside of the arena.
   Library,
   Own, ///< Binade's own kernels.
 };

@@ -115,19 +115,27 @@ LogicalResult PlanEmitter::emit(Operation *op) {
 /// Adds scratch memory for Binade's own kernel and for the library. Only one of
 /// them computes the record, so that they share the memory.
 void PlanEmitter::addScratch(plan::Record &record, Operation *op) {
-  uint64_t own = 0, library = 0;
+  uint64_t own = 0;
+  std::vector<uint64_t> sizes;
   if (options.queryScratch)
     own = options.queryScratch(record, plan(), isAlone);
   if (options.queryLibraryScratch)
-    library = options.queryLibraryScratch(record, plan());
+    sizes = options.queryLibraryScratch(record, plan());
+  uint64_t library = sizes.empty() ? 0 : sizes.front();
   if (own == 0 && library == 0)
     return;
   unsigned storage =
       storages.addScratch(std::max(own, library), op, plan::Category::Library);
   if (auto *scratch = plan::findScratch(record); scratch && own)
     *scratch = getBytes(storage, own);
-  if (auto *scratch = plan::findLibraryScratch(record); scratch && library)
-    *scratch = getBytes(storage, library);
+  auto *scratch = plan::findLibraryScratch(record);
+  if (!scratch || library == 0)
+    return;
+  *scratch = getBytes(storage, library);
+  if (sizes.size() > 1 && library >= own) {
+    storages.allowLarger(storage, {sizes.begin() + 1, sizes.end()});
+    growing.push_back((*scratch)->buffer);
+  }
 }
 
 LogicalResult PlanEmitter::emitLibraryCall(Operation *op) {
@@ -264,6 +272,11 @@ void PlanEmitter::finish() {
   for (auto [buffer, storage] : llvm::zip(plan().buffers, storageOfBuffer)) {
     buffer.offset = storages.get(storage).offset;
     buffer.slot = storages.get(storage).slot;
+  }
+  for (uint32_t index : growing) {
+    plan::Buffer &buffer = plan().buffers[index];
+    buffer.bytes = storages.get(storageOfBuffer[index]).bytes;
+    buffer.shape = {static_cast<int64_t>(buffer.bytes)};
   }
   plan().threads = options.threads;
   plan().skipsNonFinite = findResult(step, Role::Metric, kFoundInf).has_value();

@@ -61,6 +61,33 @@ uint64_t StorageMap::pack(std::vector<unsigned> moving, uint64_t base) {
   return top;
 }
 
+/// Enlarges scratch memory to the largest size of `larger` that fits into a
+/// range between `base` and `top` that is free while its op is executed, and
+/// moves it there. Keeps it if none fits.
+void StorageMap::grow(Storage &storage, uint64_t base, uint64_t top) {
+  std::vector<std::pair<uint64_t, uint64_t>> taken = {{top, top}};
+  for (const Storage &other : storages)
+    if (&other != &storage && other.bytes && !other.persistent && !other.tile &&
+        storage.first <= other.last && other.first <= storage.last)
+      taken.emplace_back(other.offset, other.offset + other.bytes);
+  llvm::sort(taken);
+  uint64_t from = base, free = 0, offset = 0;
+  for (auto [begin, end] : taken) {
+    uint64_t start = llvm::alignTo(from, kLibraryAlignment);
+    if (begin > start && begin - start > free) {
+      free = begin - start;
+      offset = start;
+    }
+    from = std::max(from, end);
+  }
+  for (uint64_t bytes : llvm::reverse(storage.larger))
+    if (bytes <= free) {
+      storage.bytes = bytes;
+      storage.offset = offset;
+      return;
+    }
+}
+
 uint64_t StorageMap::assignOffsets() {
   // Values that moved into an argument leave their own storage unused.
   DenseSet<unsigned> used;
@@ -112,6 +139,9 @@ uint64_t StorageMap::assignOffsets() {
     top = std::max(top, pack({moving.begin(), later}, base));
     moving.erase(moving.begin(), later);
   }
+  for (Storage &storage : storages)
+    if (!storage.larger.empty() && !storage.tile)
+      grow(storage, base, top);
   for (auto [frame, members] : llvm::zip(frames, inside))
     for (unsigned member : members.second)
       storages[member].offset += storages[frame].offset;

@@ -83,6 +83,7 @@ private:
   EmittedPlan result;
   DenseMap<std::pair<unsigned, Type>, uint32_t> buffers;
   std::vector<unsigned> storageOfBuffer;
+  std::vector<uint32_t> growing; ///< Buffers of scratch memory that may grow.
   SmallVector<ConstantOp> constants;
   DenseSet<unsigned> constantStorages; ///< The storages of `constants`.
   /// Indices of the step's records that are not executed in every step,

@@ -21,6 +21,9 @@ struct Storage {
   /// one slot to the next.
   Operation *tile = nullptr;
   uint64_t slot = 0;
+  /// Larger sizes that scratch memory of a library takes where memory is free,
+  /// in ascending order.
+  std::vector<uint64_t> larger = {};
 };
 
 /// A copy at the end of a program, between the memory of two storages.
@@ -52,6 +55,11 @@ public:
   unsigned addScratch(uint64_t bytes, Operation *op,
                       ::binade::plan::Category category,
                       bool persistent = false);
+  /// Lets `assignOffsets` enlarge scratch memory to one of the sizes `larger`,
+  /// in ascending order. Scratch memory in a parallel tile stays as it is.
+  void allowLarger(unsigned storage, std::vector<uint64_t> larger) {
+    storages[storage].larger = std::move(larger);
+  }
   /// Returns the number of iterations of `tile` that run in parallel; 0 if they
   /// run in sequence.
   int64_t getSlots(TileOp tile) const { return slots.lookup(tile); }
@@ -68,8 +76,8 @@ public:
 
   /// Assigns offsets: persistent storages first, with small ports together at
   /// the end, then the others of each program, largest first, each at the
-  /// lowest offset that is free during its live range. Returns the size of the
-  /// arena.
+  /// lowest offset that is free during its live range. Then scratch memory
+  /// grows as far as the arena does not. Returns the size of the arena.
   uint64_t assignOffsets();
 
   /// Returns the bytes per category when most memory is live; their sum is
@@ -87,6 +95,7 @@ private:
   bool mayRunInParallel(TileOp tile) const;
   TileOp findParallelAround(Operation *op) const;
   uint64_t pack(std::vector<unsigned> moving, uint64_t base);
+  void grow(Storage &storage, uint64_t base, uint64_t top);
   void count(Block &block);
   void placeArguments(func::FuncOp step);
   void place(Block &block);

@@ -24,7 +24,7 @@ public:
     std::unique_ptr<Device> device;
     std::span<const ModuleImages> modules;
     std::string where;
-    /// Whether to use cuBLASLt and cuDNN, or the bundle's own kernels.
+    /// The implementation of matmuls, convolutions and attention.
     Contraction contraction = Contraction::Auto;
     Notify notify = {};
   };

@@ -22,7 +22,7 @@ static Result<SharedAttention> create(const StreamSetup &setup,
   Result<DeviceMemory> memory = setup.device->allocate(needed);
   if (!memory)
     return memory.takeError();
-  shared.workspace = *std::move(memory);
+  shared.extraWorkspace = *std::move(memory);
   return shared;
 }
 
@@ -58,8 +58,8 @@ public:
     AttentionAddresses addresses;
     for (std::size_t i = 0; i < operands.size(); ++i)
       addresses.operands[i] = toDevice(operands[i].at(iteration));
-    Address own = (*attention)->workspace.get();
-    addresses.workspace = own ? own : scratch.at(iteration);
+    Address extra = (*attention)->extraWorkspace.get();
+    addresses.workspace = extra ? extra : scratch.at(iteration);
     return runAxis(0, addresses);
   }
 
@@ -107,9 +107,11 @@ MadeOperation createWithLibrary(const plan::Record &record,
 MadeOperation createAttention(const plan::Record &record,
                               const StreamSetup &setup) {
   const auto &attention = std::get<plan::Attention>(record.body);
-  // The compiler reserves no workspace for what the kernels compute as fast.
-  bool isFast = !attention.libraryScratch && !attention.deviceKernel.empty();
-  if (!setup.cudnn || (isFast && !setup.prefersLibraries))
+  // The plan reserves no workspace where the compiler did not choose cuDNN: the
+  // bundle's kernels are as fast, or a part would need too much.
+  bool hasNoWorkspace =
+      !attention.libraryScratch && !attention.deviceKernel.empty();
+  if (!setup.cudnn || (hasNoWorkspace && !setup.prefersLibraries))
     return createKernels(record, setup);
   return fallBackToKernels(createWithLibrary(record, setup), record,
                            attention.deviceKernel, setup);

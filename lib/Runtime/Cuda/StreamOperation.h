@@ -20,7 +20,7 @@ struct Refusal {
 /// cuDNN's attention, and workspace for it that the plan does not reserve.
 struct SharedAttention {
   CudnnAttention attention;
-  DeviceMemory workspace;
+  DeviceMemory extraWorkspace;
 };
 
 struct StreamSetup;
@@ -54,8 +54,8 @@ struct StreamSetup {
   std::shared_ptr<CublasLt> library;    ///< Null without cuBLASLt.
   std::shared_ptr<Cudnn> cudnn;         ///< Null without cuDNN.
   AttentionCache *attentions = nullptr; ///< Not null if there is cuDNN.
-  /// Whether libraries compute all that they support, also with memory that the
-  /// plan does not reserve.
+  /// Whether cuDNN computes attention even where the plan reserves too little
+  /// workspace or none, with memory that the runtime allocates.
   bool prefersLibraries = false;
   std::string where;
   std::vector<Refusal> *refusals = nullptr; ///< Receives the refusals.

@@ -16,16 +16,21 @@ pytestmark = pytest.mark.usefixtures("with_libraries")
 
 BATCH, STEPS, HEADS, GROUPS, ROWS, COLUMNS = 2, 2, 4, 2, 80, 16
 SHAPE = (BATCH, HEADS, ROWS, COLUMNS)
+# Gradients for which the plan reserves workspace, because they take less time by cuDNN.
+WIDE = (1, 1, 96, 128)
 LIBRARIES = f"{CUDNN}:{SIMULATED}"
+BY_CUDNN = "cudnn 9.24.0 attention engine 6"
 
 
-def make_model(path, groups):
+def make_model(path, shape, groups):
     """Attention whose query, key and value are matmuls of the input with a weight each. With fewer
     groups than heads, keys and values are those of the first heads of the input.
     """
     draw, names = np.random.default_rng(5), ["query", "key", "value"]
+    columns = shape[-1]
+    size = (columns, columns)
     weights = {
-        f"w.{name}": draw.standard_normal((COLUMNS, COLUMNS), np.float32) / 4
+        f"w.{name}": draw.standard_normal(size, np.float32) / columns**0.5
         for name in names
     }
     limits = {"first": 0, "last": groups, "axis": 1}
@@ -38,12 +43,12 @@ def make_model(path, groups):
         source = "x" if name == "query" else "some"
         nodes.append(helper.make_node("MatMul", [source, f"w.{name}"], [name]))
     nodes.append(
-        helper.make_node("Attention", names, ["y"], is_causal=1, scale=COLUMNS**-0.5)
+        helper.make_node("Attention", names, ["y"], is_causal=1, scale=columns**-0.5)
     )
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
-        nodes, "attention", [info("x", TensorProto.FLOAT, SHAPE)],
-        [info("y", TensorProto.FLOAT, SHAPE)],
+        nodes, "attention", [info("x", TensorProto.FLOAT, shape)],
+        [info("y", TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(x.astype(np.float32), name) for name, x in weights.items()],
     )  # fmt: skip
     opset = [helper.make_opsetid("", 23)]
@@ -55,17 +60,19 @@ def make_model(path, groups):
 def folder(tmp_path_factory):
     need_simulated_driver()
     folder = tmp_path_factory.mktemp("attention")
-    make_model(folder / "model.onnx", HEADS)
-    make_model(folder / "grouped.onnx", GROUPS)
-    draw = np.random.default_rng(7)
-    shape = (BATCH * STEPS, *SHAPE[1:])
-    data = {name: draw.standard_normal(shape, np.float32) for name in ("x", "target")}
-    safetensors.save(folder / "data.safetensors", data)
+    for name, shape, groups in (
+        ("model", SHAPE, HEADS), ("grouped", SHAPE, GROUPS), ("wide", WIDE, 1),
+    ):  # fmt: skip
+        make_model(folder / f"{name}.onnx", shape, groups)
+        draw = np.random.default_rng(7)
+        size = (shape[0] * STEPS, *shape[1:])
+        data = {key: draw.standard_normal(size, np.float32) for key in ("x", "target")}
+        safetensors.save(folder / f"{name}.safetensors", data)
     targets = {"cpu": [], "cuda": [*CUDA, "--save-kernels", folder]}
-    for (target, more), policy, model in itertools.product(
-        targets.items(), ("bf16-amp", "fp16-amp"), ("model", "grouped")
-    ):
-        suffix = "" if model == "model" else "-grouped"
+    compiled = [*itertools.product(("bf16-amp", "fp16-amp"), ("model", "grouped")),
+                ("bf16-amp", "wide")]  # fmt: skip
+    for (target, more), (policy, model) in itertools.product(targets.items(), compiled):
+        suffix = "" if model == "model" else f"-{model}"
         run(
             "binade", "compile", folder / f"{model}.onnx", "--policy", policy,
             "--loss", "mse(y, target)", "--optimizer", "sgd", "--lr", 0.5, *more,
@@ -74,13 +81,19 @@ def folder(tmp_path_factory):
     return folder
 
 
+def find_model(bundle):
+    """Returns the name of the model of a bundle."""
+    name = bundle.split("-")[-1]
+    return name if name in ("grouped", "wide") else "model"
+
+
 def train(folder, bundle, out, libraries=SIMULATED, settings="", code=0, **environment):
     """Returns the standard error, the parameters, and the calls of attention: forward and gradients
     of the step, forward of the evaluation.
     """
     done = run(
-        "binade-run", folder / f"{bundle}.bnd", "--data", folder / "data.safetensors",
-        "--steps", STEPS, "--order", "sequential", "--device", bundle.split("-")[0],
+        "binade-run", folder / f"{bundle}.bnd",
+        "--data", folder / f"{find_model(bundle)}.safetensors", "--steps", STEPS, "--order", "sequential", "--device", bundle.split("-")[0],
         "--out", out, library_path=libraries, code=code,
         BINADE_SIMULATED_KERNELS=str(folder), BINADE_SIMULATED_CUDA=settings,
         **environment,
@@ -92,11 +105,10 @@ def train(folder, bundle, out, libraries=SIMULATED, settings="", code=0, **envir
     return done.stderr, safetensors.load(out / "final.safetensors"), calls
 
 
-def check_close(found, expected, unit, folder):
+def check_close(found, expected, unit, path):
     """Sums in another order and probabilities may round differently, by a whole unit."""
     start = {
-        x.name: numpy_helper.to_array(x)
-        for x in onnx.load(folder / "model.onnx").graph.initializer
+        x.name: numpy_helper.to_array(x) for x in onnx.load(path).graph.initializer
     }
     for name, first in start.items():
         change = np.abs(expected[name] - first).max()
@@ -111,30 +123,71 @@ def check_close(found, expected, unit, folder):
 )
 @pytest.mark.parametrize("suffix", ["", "-grouped"])
 def test_cudnn_trains_as_the_cpu_does(suffix, policy, unit, folder, tmp_path):
+    """With `library`, cuDNN also computes gradients for which the plan reserves no workspace."""
     policy += suffix
     _, expected, _ = train(folder, f"cpu-{policy}", tmp_path / "cpu")
     _, own, calls = train(folder, f"cuda-{policy}", tmp_path / "own")
     assert [call["by"] for call in calls] == ["own kernel"] * 3
     errors, found, calls = train(
-        folder, f"cuda-{policy}", tmp_path / "cudnn", LIBRARIES
-    )
+        folder, f"cuda-{policy}", tmp_path / "cudnn", LIBRARIES,
+        BINADE_CONTRACTION="library",
+    )  # fmt: skip
     assert "own kernels" not in errors
-    by = [call["by"] for call in calls]
-    assert by == ["cudnn 9.24.0 attention engine 6"] * 3
-    check_close(own, expected, unit, folder)
-    check_close(found, expected, unit, folder)
+    assert [call["by"] for call in calls] == [BY_CUDNN] * 3
+    path = folder / f"{find_model(policy)}.onnx"
+    check_close(own, expected, unit, path)
+    check_close(found, expected, unit, path)
     assert any((found[name] != own[name]).any() for name in own)
 
 
-@pytest.mark.parametrize("settings, why", [
-    ("attention_engines=0", "cuDNN 9.24.0 has no engine for it"),
-    ("cudnn=91000", "cuDNN 9.10.0 supports no attention in this version"),
-    ("attention_workspace=1000000000", "bytes of workspace for attention"),
+def find_workspaces(bundle):
+    """Returns by the pass whether the plan reserves workspace for cuDNN."""
+    plan = json.loads(run("binade", "inspect", bundle, "--json").stdout)
+    return {
+        "backward" if "gradients" in record else "forward": "library_scratch" in record
+        for record in plan["records"]
+        if record["kind"] == "attention"
+    }
+
+
+def test_own_kernels_compute_gradients_without_workspace(folder, tmp_path):
+    """The kernels are as fast as cuDNN, so that nothing is refused and no warning is needed."""
+    bundle = "cuda-bf16-amp"
+    assert find_workspaces(folder / f"{bundle}.bnd") == {
+        "forward": True, "backward": False,
+    }  # fmt: skip
+    _, expected, _ = train(folder, "cpu-bf16-amp", tmp_path / "cpu")
+    errors, found, calls = train(folder, bundle, tmp_path / "run", LIBRARIES)
+    assert [call["by"] for call in calls] == [BY_CUDNN, "own kernel", BY_CUDNN]
+    assert not any("refusal" in call for call in calls) and "own kernels" not in errors
+    check_close(found, expected, 2.0**-8, folder / "model.onnx")
+
+
+def test_cudnn_computes_gradients_with_workspace(folder, tmp_path):
+    bundle = "cuda-bf16-amp-wide"
+    assert find_workspaces(folder / f"{bundle}.bnd") == {
+        "forward": True, "backward": True,
+    }  # fmt: skip
+    _, expected, _ = train(folder, "cpu-bf16-amp-wide", tmp_path / "cpu")
+    _, found, calls = train(folder, bundle, tmp_path / "run", LIBRARIES)
+    assert [call["by"] for call in calls] == [BY_CUDNN] * 3
+    check_close(found, expected, 2.0**-8, folder / "wide.onnx")
+
+
+@pytest.mark.parametrize("bundle, mode, settings, why", [
+    ("cuda-bf16-amp", "library", "attention_engines=0",
+     "cuDNN 9.24.0 has no engine for it"),
+    ("cuda-bf16-amp", "library", "cudnn=91000",
+     "cuDNN 9.10.0 supports no attention in this version"),
+    ("cuda-bf16-amp-wide", "auto", "attention_workspace=1000000000",
+     "bytes of workspace for attention"),
 ])  # fmt: skip
-def test_own_kernels_compute_what_cudnn_refuses(settings, why, folder, tmp_path):
-    _, expected, _ = train(folder, "cuda-bf16-amp", tmp_path / "own")
+def test_own_kernels_compute_what_cudnn_refuses(
+    bundle, mode, settings, why, folder, tmp_path
+):
+    _, expected, _ = train(folder, bundle, tmp_path / "own")
     errors, found, calls = train(
-        folder, "cuda-bf16-amp", tmp_path / "run", LIBRARIES, settings
+        folder, bundle, tmp_path / "run", LIBRARIES, settings, BINADE_CONTRACTION=mode
     )
     refused = [call for call in calls if call["by"] == "own kernel"]
     assert f"own kernels, which are slower, compute {len(refused)} of" in errors
@@ -218,7 +271,8 @@ def test_groups_of_an_imported_model_read_no_copies(graph, tmp_path):
 def test_verify_accepts_attention_by_cudnn(suffix, folder):
     done = run(
         "binade", "verify", folder / f"cuda-bf16-amp{suffix}.bnd", "--device", "cuda",
-        "--data", folder / "data.safetensors", "--repeat", 2, library_path=LIBRARIES,
-        BINADE_SIMULATED_KERNELS=str(folder),
+        "--data", folder / f"{find_model(suffix)}.safetensors", "--repeat", 2,
+        library_path=LIBRARIES, BINADE_SIMULATED_KERNELS=str(folder),
+        BINADE_CONTRACTION="library",
     )  # fmt: skip
     assert "are within the bound" in done.stdout + done.stderr

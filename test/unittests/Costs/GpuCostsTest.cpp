@@ -72,6 +72,45 @@ TEST_F(GpuCostsTest, PredictsPassesByTheirBytes) {
   EXPECT_NEAR(1e6 * find().predictPass(0), 0.9, 0.1);
 }
 
+/// Expected microseconds are computed by hand from the laws in sm_90.yaml.
+TEST_F(GpuCostsTest, PredictsGradientsOfAttention) {
+  // GPT-2: 384 heads of 1024 x 1024 scores. The mask leaves 36 of 64 tiles of
+  // 128 x 128 scores: 226492416 scores.
+  AttentionShape gpt2{384, 1024, 1024, 64, 64, true};
+  EXPECT_EQ(gpt2.countScores(), 226492416);
+  // 226492416 (1.7717e-12 + 64 x 8.438e-15) + 393216 x 3.181e-10, and 70 us for
+  // each part after the first.
+  EXPECT_NEAR(1e6 * find().predictLibraryGradients(gpt2, 1), 648.672, 1e-3);
+  EXPECT_NEAR(1e6 * find().predictLibraryGradients(gpt2, 4), 858.672, 1e-3);
+  // 226492416 (1.8e-13 + 64 x 5.1e-14).
+  EXPECT_NEAR(1e6 * find().predictKernelGradients(gpt2), 780.040, 1e-3);
+  // Without a mask all scores are computed: 16 heads of 96 x 200, 128 columns.
+  AttentionShape whole{16, 96, 200, 128, 128};
+  EXPECT_EQ(whole.countScores(), 307200);
+  EXPECT_NEAR(1e6 * find().predictLibraryGradients(whole, 1), 1.36466, 1e-5);
+  EXPECT_NEAR(1e6 * find().predictKernelGradients(whole), 2.06070, 1e-5);
+}
+
+TEST_F(GpuCostsTest, CountsTheWorkspaceOfGradients) {
+  // For each of 384 heads and every 128 of 1024 keys 1024 x 64 values in f32,
+  // and 1024 more.
+  AttentionShape gpt2{384, 1024, 1024, 64, 64, true};
+  EXPECT_EQ(gpt2.countWorkspaceBytes(), 384u * 4 * (8 * 1024 * 64 + 1024));
+  // With more than 64 columns, every 256 keys and 128 columns; 200 queries are
+  // 256. Heads that share keys have gradients of 16 bits of their own.
+  AttentionShape wide{2, 200, 300, 80, 96, false, true};
+  EXPECT_EQ(wide.countWorkspaceBytes(),
+            2u * (4 * (2 * 256 * 128 + 200) + 2 * 300 * (80 + 96)));
+}
+
+TEST_F(GpuCostsTest, HasNoLawForGradientsThatCudnnDoesNotCompute) {
+  AttentionShape gpt2{384, 1024, 1024, 64, 64, true};
+  for (StringRef chip : {"sm_80", "sm_89", "sm_100"}) {
+    EXPECT_EQ(find(chip).predictLibraryGradients(gpt2, 1), 0) << chip.str();
+    EXPECT_EQ(find(chip).predictKernelGradients(gpt2), 0) << chip.str();
+  }
+}
+
 TEST_F(GpuCostsTest, FollowsTheRatesOfOtherChips) {
   // Matmuls of f32 operands have no matrix units, so they are slower.
   MatmulShape shape{8192, 8192, 8192};

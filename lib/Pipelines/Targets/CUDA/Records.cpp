@@ -151,12 +151,13 @@ static uint64_t countResults(const plan::Record &record, const Plan &plan) {
   return count;
 }
 
-/// Returns the numbers of equal parts into which a batch of heads can be
-/// divided, in ascending order: first the samples, then the heads of a sample.
-static SmallVector<int64_t> listParts(ArrayRef<int64_t> batch) {
+/// Returns the numbers of equal parts into which the runtime can divide
+/// `attention`, in ascending order: by samples, then by groups of heads.
+static SmallVector<int64_t> listParts(const plan::Attention &attention) {
   SmallVector<int64_t> parts = {1};
   int64_t outer = 1;
-  for (int64_t size : batch) {
+  // Heads that share keys and values stay together.
+  for (int64_t size : ArrayRef(attention.batch).drop_back(attention.grouped)) {
     for (int64_t part = 2; part <= size; ++part)
       if (size % part == 0)
         parts.push_back(outer * part);
@@ -165,13 +166,14 @@ static SmallVector<int64_t> listParts(ArrayRef<int64_t> batch) {
   return parts;
 }
 
-/// Returns the workspace for the gradients of attention by cuDNN; 0 if the
-/// bundle's kernels, which need none, are as fast. Divided into parts, the
-/// gradients need less workspace but take longer: at most an eighth longer than
-/// without, unless this is needed for a workspace of at most 1152 MiB.
-static uint64_t chooseGradientBytes(const plan::Attention &attention,
-                                    const GpuCosts &costs) {
-  constexpr uint64_t kMax = uint64_t(1152) << 20, kFixed = 1024;
+/// Returns sizes of the workspace for the gradients of attention by cuDNN, in
+/// ascending order: those for fewer parts, which take less time, follow. The
+/// first is for as many parts as take at most an eighth more time than one, or
+/// for more if only their workspace is at most `kMaxBytes`. Returns none if the
+/// bundle's kernels, which need no workspace, are as fast.
+static std::vector<uint64_t> listGradientBytes(const plan::Attention &attention,
+                                               const GpuCosts &costs) {
+  constexpr uint64_t kMaxBytes = uint64_t(1152) << 20, kFixed = 1024;
   constexpr double kLonger = 1.125;
   AttentionShape shape{.heads = llvm::product_of(attention.batch),
                        .queries = attention.queries,
@@ -180,38 +182,36 @@ static uint64_t chooseGradientBytes(const plan::Attention &attention,
                        .width = attention.width,
                        .causal = attention.causal,
                        .grouped = attention.grouped};
-  uint64_t all = shape.countWorkspaceBytes(), chosen = 0;
-  double kernels = costs.predictKernelGradients(shape),
-         most = kLonger * costs.predictLibraryGradients(shape, 1);
-  for (int64_t parts : listParts(attention.batch)) {
-    uint64_t bytes = llvm::divideCeil(all, parts) + kFixed;
+  uint64_t bytesOfAllHeads = shape.countWorkspaceBytes();
+  double byKernels = costs.predictKernelGradients(shape),
+         maxSeconds = kLonger * costs.predictLibraryGradients(shape, 1);
+  std::vector<uint64_t> sizes;
+  for (int64_t parts : listParts(attention)) {
     double seconds = costs.predictLibraryGradients(shape, parts);
-    if (bytes > kMax)
-      continue;
-    if (seconds >= kernels || (chosen && seconds > most))
+    bool isEnough = !sizes.empty() && sizes.front() <= kMaxBytes;
+    if (seconds >= byKernels || (isEnough && seconds > maxSeconds))
       break;
-    chosen = bytes;
+    uint64_t bytes = llvm::divideCeil(bytesOfAllHeads, parts) + kFixed;
+    sizes.insert(sizes.begin(), bytes);
   }
-  return chosen;
+  if (sizes.empty() || sizes.front() > kMaxBytes)
+    return {};
+  return sizes;
 }
 
-/// Returns the workspace that cuDNN may use.
-static uint64_t getLibraryBytes(const plan::Attention &attention,
-                                const GpuCosts *costs) {
-  constexpr uint64_t kForward = 1024;
-  if (!attention.gradients)
-    return kForward;
-  return costs ? chooseGradientBytes(attention, *costs) : 0;
-}
-
-uint64_t mlir::binade::queryLibraryScratch(const plan::Record &record,
-                                           const Plan &plan,
-                                           const GpuCosts *costs) {
-  constexpr uint64_t kMax = 32 << 20, kParts = 8;
-  if (auto *attention = std::get_if<plan::Attention>(&record.body))
-    return getLibraryBytes(*attention, costs);
-  return std::min<uint64_t>(kMax, kParts * sizeof(float) *
-                                      countResults(record, plan));
+std::vector<uint64_t>
+mlir::binade::queryLibraryScratch(const plan::Record &record, const Plan &plan,
+                                  const GpuCosts *costs) {
+  constexpr uint64_t kForward = 1024, kMax = 32 << 20, kParts = 8;
+  auto *attention = std::get_if<plan::Attention>(&record.body);
+  if (!attention) {
+    uint64_t partial = kParts * sizeof(float) * countResults(record, plan);
+    return {std::min(kMax, partial)};
+  }
+  if (!attention->gradients)
+    return {kForward};
+  return costs ? listGradientBytes(*attention, *costs)
+               : std::vector<uint64_t>();
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,12 +14,15 @@ namespace mlir::binade {
 uint64_t queryDeviceScratch(const ::binade::plan::Record &record,
                             const ::binade::Plan &plan);
 
-/// Returns the bytes of scratch memory that the device's library may use: for a
-/// matmul or convolution eight partial results in f32, at most 32 MiB; for
-/// attention what cuDNN needs, at most 1152 MiB, or none if the bundle's
-/// kernels are as fast. `costs` are those of the chip, or null.
-uint64_t queryLibraryScratch(const ::binade::plan::Record &record,
-                             const ::binade::Plan &plan, const GpuCosts *costs);
+/// Returns sizes of scratch memory with which the device's library can compute
+/// a record, in ascending order; with more, it is faster. For a matmul or
+/// convolution the size is that of eight partial results in f32, at most 32
+/// MiB. For gradients of attention there are none if the bundle's kernels are
+/// as fast, or if a part needs more than 1152 MiB. `costs` are those of the
+/// chip, or null.
+std::vector<uint64_t> queryLibraryScratch(const ::binade::plan::Record &record,
+                                          const ::binade::Plan &plan,
+                                          const GpuCosts *costs);
 
 /// Adds compiled kernels to the bundle.
 using AddKernels = std::function<LogicalResult(const CompiledGpuKernels &)>;
