@@ -123,7 +123,7 @@ static std::pair<std::string, std::string> writeSide(OnnxWriter &w, Value codes,
 /// scales of both operands, and adds the results.
 LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
                                                        ScaledMatmulOp op) {
-  auto setSum = [&](std::string sum) {
+  auto setResult = [&](std::string sum) {
     if (op.getBias())
       sum = w.add("Add", {sum, w.getWide(op.getBias())});
     w.setWide(op.getY(), sum);
@@ -137,7 +137,7 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
     std::string y = w.add("MatMul", {w.getWide(op.getLhs()), rhs});
     std::string scale =
         w.add("Mul", {w.get(op.getLhsScale()), w.get(op.getRhsScale())});
-    return setSum(w.add("Mul", {y, scale}));
+    return setResult(w.add("Mul", {y, scale}));
   }
   ArrayRef<int64_t> block = *op.getBlock();
   auto [lhs, lhsScales] =
@@ -147,5 +147,5 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
   std::string y = w.add("MatMul", {lhs, w.transpose(rhs, {0, 2, 1})});
   y = w.add("Mul", {y, lhsScales});
   y = w.add("Mul", {y, w.transpose(rhsScales, {0, 2, 1})});
-  return setSum(w.reduce("ReduceSum", y, {0}));
+  return setResult(w.reduce("ReduceSum", y, {0}));
 }

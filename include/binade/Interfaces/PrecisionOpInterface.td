@@ -28,8 +28,8 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
       "void", "setPrecisionAttr", (ins "::mlir::binade::PrecisionAttr":$precision)>,
     InterfaceMethod<[{
         Returns the format in which operand `index` is read: the compute format of the
-        decision, always f32 (biases, parameters of norms, statistics), or its own
-        (integers, masks, f64 scalars). By default floats up to f32 have the compute
+        decision, f32 (parameters of norms, statistics, and biases that the decision does
+        not round), or its own (integers, masks, f64 scalars). By default floats up to f32 have the compute
         format. `binade-materialize-precision` casts by it.
       }],
       "::mlir::binade::FormatRole", "getOperandFormat", (ins "unsigned":$index),

@@ -467,7 +467,7 @@ static Value arrangeScales(ImplicitLocOpBuilder &b, QuantizedOperand side,
 
 /// Whether cuBLASLt adds `bias` to the sums of FP8 operands with one scale each
 /// before it rounds them to `type`.
-static bool isBiasOfCodes(Value bias, RankedTensorType type) {
+static bool canFuseBias(Value bias, RankedTensorType type) {
   Type result = type.getElementType();
   return !result.isF32() && getElementTypeOrSelf(bias.getType()) == result;
 }
@@ -488,15 +488,15 @@ static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
                            ? getWideScale(b, decoded)
                            : arrangeScales(b, side, block[index], multiple));
   }
-  // Any other bias is added before the sum is rounded to the result's format.
+  // Without fusion the matmul returns f32, and ops add the bias and round.
   Value bias = op.getBias();
-  bool isOperand = bias && block.empty() && isBiasOfCodes(bias, type);
-  bool isAdded = bias && !isOperand;
+  bool isFused = bias && block.empty() && canFuseBias(bias, type);
+  bool isSeparate = bias && !isFused;
   auto y = ScaledMatmulOp::create(
-      b, isAdded ? type.clone(b.getF32Type()) : type, operands[0], operands[1],
-      operands[2], operands[3], isOperand ? bias : Value(),
+      b, isSeparate ? type.clone(b.getF32Type()) : type, operands[0],
+      operands[1], operands[2], operands[3], isFused ? bias : Value(),
       block.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(block));
-  return addBias(b, y, isAdded ? bias : Value(), type);
+  return addBias(b, y, isSeparate ? bias : Value(), type);
 }
 
 /// Replaces a matmul of dequantized operands by one of quantized operands if

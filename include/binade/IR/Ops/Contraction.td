@@ -20,7 +20,7 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
   let description = [{
     `lhs rhs + bias` over the last two axes. `transpose_lhs` and `transpose_rhs` transpose
     an operand first, so that the adjoint of a matmul is again a matmul. The bias has one
-    element per column.
+    element per column, in f32 or a 16-bit format.
 
     Elements are multiplied in the format of the operands. The sums are accumulated in
     `accumulate` of the decision, f32 by default, in an order that the library chooses; the
@@ -81,7 +81,8 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
       `lhs` and a column for each row of `rhs`.
     - (C3) `block` has three positive entries, and then the sides have rank 2.
     - (C4) Scales are scalars without `block`, and otherwise have its shape.
-    - (C5) `bias` has rank 1 and the length of the last axis of the result.
+    - (C5) `bias`, in f32 or a 16-bit format, has rank 1 and the length of the last axis of
+      the result.
 
     Example:
 
