@@ -25,8 +25,8 @@ using namespace mlir::binade;
 static constexpr int64_t kMaxChunks = 64, kMinRows = 64, kChunkElements = 32768;
 /// Columns of a work item.
 static constexpr int64_t kWideBlock = 1024;
-/// Threads of a GPU along a row: a warp, so that a block reads some hundred bytes
-/// of each row. DRAM delivers shorter parts of rows more slowly.
+/// Threads of a GPU along a row: a warp, which reads up to 512 bytes of it.
+/// Reads of one cache line per row reach less DRAM bandwidth.
 static constexpr int64_t kAcross = 32;
 /// Minimum rows per thread of a GPU, the most that it adds where columns occupy
 /// all multiprocessors, bits of its registers that loads of
