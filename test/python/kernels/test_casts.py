@@ -1,7 +1,7 @@
 """Casts are fused into the kernel that computes or reads the value.
 
-Reads the kernels of the examples' models in the IR. Only casts of weights may have kernels
-of their own, because no kernel computes a weight.
+Reads the kernels of the examples' models in the IR. Only casts of parameters may have kernels
+of their own, because no kernel computes a parameter.
 """
 
 import re
@@ -20,7 +20,10 @@ MOVES = {
     for op in ("reshape", "transpose", "slice", "concat", "broadcast", "pad")
 }
 VIEW = re.compile(r"(%\S+) = binade\.(?:reshape|slice|save) (%\w+)")
-WEIGHT = re.compile(r"(%arg\d+): [^%]*?binade\.role = #binade\.role<parameter>")
+PARAMETER = re.compile(
+    r'(%arg\d+): [^%]*?binade\.name = "([^"]*)", binade\.role = #binade\.role<parameter>'
+)
+LINEAR = ("attention.qkv", "attention.proj", "mlp.0", "mlp.2")  # Layers of a block.
 
 
 class Kernels:
@@ -28,7 +31,7 @@ class Kernels:
 
     def __init__(self, text):
         step = text[text.index("func.func @step") :]
-        self.weights = set(WEIGHT.findall(step[: step.index("\n")]))
+        self.parameters = dict(PARAMETER.findall(step[: step.index("\n")]))
         self.views = dict(VIEW.findall(step))
         self.ops = {name: OP.findall(body) for name, body in KERNEL.findall(text)}
         self.launches = [
@@ -41,15 +44,16 @@ class Kernels:
         ops = set(self.ops[kernel])
         return "binade.cast" in ops and ops <= MOVES | {"binade.cast"}
 
-    def reads_weight(self, value):
+    def find_parameter(self, value):
+        """Returns the name of the parameter of which `value` is a view, or None."""
         while value in self.views:
             value = self.views[value]
-        return value in self.weights
+        return self.parameters.get(value)
 
 
 @pytest.mark.parametrize("model", ["char-gpt", "mini"])
 @pytest.mark.parametrize("policy", ["bf16-amp", "fp16-amp"])
-def test_only_casts_of_weights_have_their_own_kernels(model, policy, tmp_path):
+def test_only_casts_of_parameters_have_their_own_kernels(model, policy, tmp_path):
     path = tmp_path / "kernels.mlir"
     process = binade(
         "compile", EXAMPLE / f"{model}.onnx", "--policy", policy, "--to=kernels", "-o", path
@@ -57,15 +61,20 @@ def test_only_casts_of_weights_have_their_own_kernels(model, policy, tmp_path):
     assert process.returncode == 0, process.stderr
     kernels = Kernels(without_evaluation(path.read_text()))
     casts = [launch for launch in kernels.launches if kernels.only_casts(launch[0])]
-    others = [
-        (kernel, operands)
-        for kernel, operands in casts
-        if not all(map(kernels.reads_weight, operands))
+    found = [
+        kernels.find_parameter(value) for _, operands in casts for value in operands
     ]
-    assert not others
-    # One for each weight of a matmul: four in each block, and the head.
+    # One for each weight and each bias of a matmul: four of both in each block, and the
+    # weight of the head, which has no bias.
     blocks = {"char-gpt": 6, "mini": 4}[model]
-    assert len(casts) == 4 * blocks + 1
+    expected = {
+        f"blocks.{block}.{layer}.{kind}"
+        for block in range(blocks)
+        for layer in LINEAR
+        for kind in ("weight", "bias")
+    } | {"head.weight"}
+    assert len(casts) == len(expected) == 8 * blocks + 1
+    assert set(found) == expected
     # Other casts are in kernels with other ops.
     assert any(
         "binade.cast" in kernels.ops[kernel] and not kernels.only_casts(kernel)

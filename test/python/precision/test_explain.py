@@ -91,13 +91,15 @@ def test_explain_matches_the_decisions_and_casts_of_the_compiler(tmp_path):
         ).returncode
         text = step.read_text()
         written = re.findall(
-            r"<compute = (\w+),(?: accumulate = (\w+),)? result = (\w+), rule = \"([^\"]*)\"",
+            r"<compute = (\w+),(?: accumulate = (\w+),)? result = (\w+),"
+            r"(?: operands = \[([^\]]*)\],)? rule = \"([^\"]*)\"",
             text,
         )
         assert [
-            (op["format"], op.get("accumulate", ""), op["result"], op["rule"])
+            (op["format"], op.get("accumulate", ""), op["result"],
+             ", ".join(text or "unit" for text in op.get("operands", [])), op["rule"])
             for op in report["ops"]
-        ] == written
+        ] == written  # fmt: skip
 
         mixed = binade_opt(step, "--binade-materialize-precision").stdout
         casts, cast_bytes = count_casts(mixed)

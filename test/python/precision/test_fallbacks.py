@@ -63,8 +63,9 @@ def list_computed(plan):
 
 
 def decided(op):
-    """The decided format of an op, or those of its operands if both are quantized."""
-    operands = [text for text in op.get("operands", []) if text]
+    """The decided format of an op, or those of the two sides if both are quantized."""
+    sides = op.get("operands", [])[:2]  # A bias is the third operand.
+    operands = [text for text in sides if text]
     if len(operands) < 2:
         return op["format"]
     return " x ".join(re.match(r"\w+", text)[0] for text in operands)

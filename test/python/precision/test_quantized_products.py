@@ -9,7 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.paths import BUILD, ROOT
-from support.quantized_products import BACKENDS, IN, STEP, check, compute, draw, product
+from support.quantized_products import (
+    BACKENDS,
+    IN,
+    STEP,
+    check,
+    compute,
+    draw,
+    product,
+    round_bias,
+)
 from support.reference import binade, evaluate
 
 F32 = np.float32
@@ -49,6 +58,10 @@ def test_a_scale_for_each_tensor(scale, backend):
     for name in plain:
         with pytest.raises(AssertionError):
             check(outputs, {name: plain[name]})
+    # A bias in f32 fails it, too.
+    y = product(quantize(-v["x"], E4M3), quantize(v["w"], E4M3), v["b"])
+    with pytest.raises(AssertionError):
+        check(outputs, {"y": y})
 
 
 @BACKENDS
@@ -175,7 +188,7 @@ def test_blocks_along_the_reduction_axis(policy, size, rule, square, backend):
         return quantize_blocks(x, size, size, rule) if square else along(x, axis)
 
     h, dy, w = -v["x"], -v["g"], v["w"]
-    check(outputs, {"y": product(along(h, 1), weight(w, 0), v["b"]),
+    check(outputs, {"y": product(along(h, 1), weight(w, 0), round_bias(v["b"])),
                     "dx": product(along(dy, 1), weight(w, 1).T),
                     "w": product(along(h, 0).T, along(dy, 0))})  # fmt: skip
     with pytest.raises(AssertionError):

@@ -14,7 +14,7 @@ def explain(model, policy, *flags):
 
 
 def formats(report):
-    keys = ("format", "accumulate", "result")
+    keys = ("format", "accumulate", "result", "operands")
     return [tuple(op.get(key) for key in keys) for op in report["ops"]]
 
 

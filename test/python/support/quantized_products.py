@@ -45,10 +45,15 @@ def draw(seed, scale=1.0):
 
 
 def compute(v, read, gradient):
-    """Results for operands that `read` rounds, and gradients that `gradient` rounds."""
+    """Results for operands that `read` rounds, and gradients that `gradient` rounds. The bias
+    is rounded to the format of the result."""
     h, w, dy = read(-v["x"]), read(v["w"]), gradient(-v["g"])
-    return {"y": product(h, w, v["b"]), "dx": product(dy, w.T),
+    return {"y": product(h, w, round_bias(v["b"])), "dx": product(dy, w.T),
             "w": product(h.T, dy)}  # fmt: skip
+
+
+def round_bias(bias):
+    return bias.astype(ml_dtypes.bfloat16).astype(float)
 
 
 def check(outputs, wanted):
