@@ -20,7 +20,7 @@ from contraction_cases import (
     SCALED_MM,
 )
 from contraction_modules import Attention, Contraction, Head, Loss, ScaledMatmul
-from peers import Call, captured
+from peers import Call, captured, synchronized
 
 CHUNK = 4096  # Rows.
 
@@ -240,7 +240,10 @@ def make(case: Contraction, peer: str) -> Call:
     if isinstance(case, Attention):
         return captured(ATTENTION[peer](case))
     if isinstance(case, Head):
-        return captured(compute_head(case, peer))
+        call = compute_head(case, peer)
+        # Liger waits for the device, which a capture does not allow. A failed capture leaves
+        # PyTorch's generator in capture mode, so that peers that draw random numbers fail.
+        return synchronized(call) if peer == LIGER else captured(call)
     if isinstance(case, Loss):
         return captured(compute_loss(case))
     assert isinstance(case, ScaledMatmul)

@@ -39,7 +39,7 @@ class Limits:
         self.ranges: list[tuple[dict, np.ndarray, np.ndarray]] = []
 
     def add(self, access: dict, low: np.ndarray, high: np.ndarray) -> None:
-        """Adds the limits of the elements of `access`, as bytes."""
+        """Adds the limits of the elements of `access`; `low` and `high` are arrays of bytes."""
         dtype = TYPES[access["dtype"]]
         wide = [limit.view(dtype).astype(np.float64) for limit in (low, high)]
         self.ranges.append((access, *wide))
@@ -51,7 +51,7 @@ class Limits:
         size = np.dtype(TYPES[access["dtype"]]).itemsize
         allowed = np.zeros(len(elements), bool)
         for other, low, high in self.ranges:
-            if other["dtype"] != access["dtype"]:
+            if other["dtype"] != access["dtype"] or not len(low):
                 continue
             shift = access["offset"] - other["offset"]
             at = elements + shift // size
