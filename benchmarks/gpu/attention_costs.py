@@ -22,8 +22,8 @@ TILE = 128  # Queries and keys of a tile of scores.
 
 @dataclasses.dataclass(frozen=True)
 class AttentionLaw:
-    """Seconds of a score, of each of its columns, of a query of a head, and of each part after
-    the first."""
+    """Seconds of a score, of a score and a column of a head, of a query of a head, and of each
+    part after the first."""
 
     score: float
     column: float
@@ -64,16 +64,18 @@ def predict_attention(attention: Attention, law: AttentionLaw) -> float:
 
 def find_attention(record: dict, workspace: float = math.inf) -> Attention:
     """The attention of a record of a plan, in parts that need at most `workspace` bytes."""
-    heads, length = math.prod(record["batch"]), (record["queries"], record["keys"])
+    heads, lengths = math.prod(record["batch"]), (record["queries"], record["keys"])
     widths, gradients = (record["depth"], record["width"]), "gradients" in record
     parts = 1
     if gradients and workspace < math.inf:
         needed = load_extension().count_attention_workspace(
-            heads, *length, *widths, record.get("grouped", False)
+            heads, *lengths, *widths, record.get("grouped", False)
         )
         parts = math.ceil(needed / workspace)
+        while heads % parts:  # Parts are equal.
+            parts += 1
     return Attention(
-        heads, *length, max(widths), record.get("causal", False), gradients, parts
+        heads, *lengths, max(widths), record.get("causal", False), gradients, parts
     )
 
 

@@ -6,7 +6,7 @@
 
 `collect` counts the work of the kernels that were measured, in the artifacts that were
 measured (prepare.sh at the commit that RESULT names), and adds it with the times to
-results/calibration/CHIP.json. `fit` finds the rates that chips/CHIP.yaml
+results/calibration/CHIP.json. Rows that are there from other results stay. `fit` finds the rates that chips/CHIP.yaml
 calls fitted, and prints them and the error of each row; --leave-one-out predicts each row
 with rates fitted to all other rows.
 """
@@ -55,7 +55,7 @@ def make_variants(costs: list[tuple[RecordCost, int]]) -> list:
 
 
 def collect_case(row: dict, source: str, artifacts: pathlib.Path) -> KernelRow:
-    """Returns a kernel or an attention, as one row: it was timed as a whole."""
+    """Returns the row of a case of `kernels` or `attention`, which was timed as a whole."""
     bundle = Bundle(artifacts / f"{row['part']}/{row['name']}.bnd")
     launches, cached = [], []
     for cost, times in StepCosts(bundle, Chip.load(CHIP), "own").walk():
@@ -118,21 +118,29 @@ def collect_step(row: dict, source: str, artifacts: pathlib.Path) -> list[Row]:
     return rows
 
 
+def name_source(row: dict, result: dict, known: dict[str, str]) -> str:
+    """Returns the name of a row that no other result's row has. `known` has the commits of
+    names."""
+    name, commit = row["name"], result["artifacts"][:8]
+    return name if known.setdefault(name, commit) == commit else f"{name}, {commit}"
+
+
 def collect(results: list[pathlib.Path], artifacts: pathlib.Path) -> None:
     calibration = read(CHIP)
-    known = {row.source for row in calibration.rows}
+    known = {row.source: "" for row in calibration.rows}
     for path in results:
         result = json.loads(path.read_text())
         for row in result["rows"]:
-            source = row["name"]
-            if source in known:  # From earlier results.
-                source += f", {result['artifacts'][:8]}"
-            if row["part"] == "steps":
+            is_step = row["part"] == "steps"
+            is_case = row["part"] in ("attention", "kernels")
+            if not (is_step or is_case) or row["name"].endswith(LIBRARY):
+                continue
+            source = name_source(row, result, known)
+            calibration.rows = [x for x in calibration.rows if x.source != source]
+            if is_step:
                 calibration.steps[source] = row["ms"] / 1e3
                 calibration.rows += collect_step(row, source, artifacts)
-            elif row["part"] in ("attention", "kernels") and not row["name"].endswith(
-                LIBRARY
-            ):
+            else:
                 calibration.rows.append(collect_case(row, source, artifacts))
     print(write(CHIP, calibration))
 

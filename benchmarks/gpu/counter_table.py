@@ -11,16 +11,27 @@ SHOWN = {
     "DRAM, %": ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", 1),
     "L2, %": ("lts__throughput.avg.pct_of_peak_sustained_elapsed", 1),
     "L2 hits, %": ("lts__t_sector_hit_rate.pct", 1),
-    "issue, %": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 1),
-    "warps, %": ("sm__warps_active.avg.pct_of_peak_sustained_active", 1),
+    "issue slots, %": ("smsp__issue_active.avg.pct_of_peak_sustained_active", 1),
+    "occupancy, %": ("sm__warps_active.avg.pct_of_peak_sustained_active", 1),
     "registers": ("launch__registers_per_thread", 1),
 }
-PIPE = re.compile(
-    r"sm__(?:inst_executed_)?pipe_(\w+?)(?:_cycles_active)?"
-    r"\.avg\.pct_of_peak_sustained_active"
-)
-STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
-MOST_STALLS = 3  # Are shown.
+# How busy a pipe was: the share of cycles in which it was active or, for pipes without this
+# counter, in which it was given an instruction. Left out are sub-pipes (tensor_op_*) and the parent
+# pipe (shared), whose activity `tensor` already counts.
+PIPES = [
+    re.compile(rf"sm__{name}\.avg\.pct_of_peak_sustained_active")
+    for name in (
+        r"inst_executed_pipe_((?!shared|tensor_op_)\w+)",
+        r"pipe_((?!shared|tensor_op_)\w+)_cycles_active",
+    )
+]
+# For how many cycles warps wait per issued instruction. Warps that are selected do not wait.
+STALLS = [
+    re.compile(
+        r"smsp__average_warps_issue_stalled_((?!selected)\w+)_per_issue_active\.ratio"
+    )
+]
+SHOWN_PER_KIND = 3  # Most pipes, and most stalls, in a row.
 
 
 def read_counters(text: str) -> list[dict]:
@@ -48,14 +59,16 @@ def summarize(counters: dict) -> dict:
     for column, (name, factor) in SHOWN.items():
         if name in counters:
             shown[column] = round(counters[name] * factor, 4)
-    for kind, pattern in (("pipes", PIPE), ("stalls", STALL)):
-        found = {
-            match[1]: round(value, 2)
-            for name, value in counters.items()
-            if (match := pattern.fullmatch(name)) and value
-        }
-        largest = sorted(found, key=lambda name: -found[name])[:MOST_STALLS]
-        shown[kind] = {name: found[name] for name in largest}
+    for kind, patterns in (("pipes", PIPES), ("stalls", STALLS)):
+        found = {}
+        for pattern in patterns:  # Later ones replace what earlier ones found.
+            found |= {
+                match[1]: round(value, 2)
+                for name, value in counters.items()
+                if (match := pattern.fullmatch(name))
+            }
+        largest = sorted(filter(found.get, found), key=lambda name: -found[name])
+        shown[kind] = {name: found[name] for name in largest[:SHOWN_PER_KIND]}
     return shown
 
 
@@ -75,4 +88,5 @@ def list_cells(row: dict) -> list[list[str]]:
     ]
 
 
-COLUMNS = ["row", "kernel", *SHOWN, "busiest pipes, %", "stalls, cycles"]
+COLUMNS = ["row", "kernel", *SHOWN, "busiest pipes, %",
+           "stalls, cycles per instruction"]  # fmt: skip

@@ -2,7 +2,8 @@
 
 ncu starts a process for each row, which runs the bundle once: a step as users run it, other
 rows by their own kernels. The first call of each kernel is executed several times, to read all
-counters. The milliseconds of a row are the sum of those of its kernels.
+counters, at a fixed clock that is lower than usual. The milliseconds of a row are the sum of
+these calls, not the time of the row. BINADE_NCU_OUTPUT names a folder that keeps what ncu prints.
 """
 
 from __future__ import annotations
@@ -38,10 +39,16 @@ FIRST_CALLS = "::regex:.+:1"  # Of each kernel, in any context and stream.
 
 
 def find_ncu() -> str | None:
-    found = shutil.which(NCU)
-    for folder in map(pathlib.Path, FOLDERS):
-        found = found or next(map(str, sorted(folder.glob(f"**/{NCU}"))), None)
-    return found
+    """Returns the program on the path, or else the last of those in FOLDERS."""
+    if found := shutil.which(NCU):
+        return found
+    installed = [
+        str(path)
+        for folder in FOLDERS
+        for path in sorted(pathlib.Path(folder).glob(f"**/{NCU}"))
+        if path.is_file()
+    ]
+    return installed[-1] if installed else None
 
 
 def run_row(part: str, folder: pathlib.Path, name: str) -> None:
@@ -71,7 +78,7 @@ def measure(part: str, folder: pathlib.Path, name: str, ncu: str) -> list[dict]:
          str(folder), name],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if keep := os.environ.get("BINADE_COUNTERS"):
+    if keep := os.environ.get("BINADE_NCU_OUTPUT"):
         (pathlib.Path(keep) / f"{part}-{name}.csv").write_text(done.stdout)
     if done.returncode:
         raise RuntimeError(f"{name}: {(done.stdout + done.stderr).strip()[-300:]}")

@@ -83,7 +83,7 @@ class MeasuredPeers:
 
     def add(self, row: dict) -> None:
         key = row["part"], row["name"]
-        for peer, value in row["peers"].items():
+        for peer, value in row.get("peers", {}).items():
             ms = value.get("ms") or row["ms"] / value["ratio"]
             self.times.setdefault((*key, peer), ms)
         for peer, value in row.get("memory_peers", {}).items():

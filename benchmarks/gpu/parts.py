@@ -30,7 +30,7 @@ PARTS = {
     "expansion": Part("checks.py", 20, "expansion", ("expansion",)),
     "records": Part("records.py", 45, "records", quick=20),
     "models": Part("checks.py", 45, "models", ("models",)),
-    "steps": Part("whole.py", 190, "steps", quick=70,
+    "steps": Part("whole.py", 240, "steps", quick=70,
                   quick_rows=("gpt2-bf16", "gpt2-coat")),
     "attention": Part("contractions.py", 60, "attention", ("attention",), quick=30),
     "head": Part("contractions.py", 60, "head", ("head",), quick=20),

@@ -246,8 +246,8 @@ def render(result: dict, predicted: dict | None = None) -> str:
     ):  # fmt: skip
         if made := section(result):
             text += f"\n## {heading}\n\n{made}"
-        if predicted and made:
-            text += f"\nPredicted ({predicted['date']}):\n\n{section(predicted)}"
+        if predicted and made and (other := section(predicted)):
+            text += f"\nPredicted ({predicted['date']}):\n\n{other}"
     for row in result["rows"]:
         if "profile" in row:
             text += f"\n## Profile: {row['title']}\n\n{profiles.render(row['profile'])}"
