@@ -50,7 +50,7 @@ static YamlSchema<AttentionGradientLaw> attentionSchema() {
       "the law of the gradients of attention",
       {yamlKey("score", "Seconds of a score, by cuDNN", &Law::score,
                nonNegative()),
-       yamlKey("column", "Seconds of a column of a score, by cuDNN",
+       yamlKey("column", "Seconds of a score and a column of a head, by cuDNN",
                &Law::column, nonNegative()),
        yamlKey("query", "Seconds of a query of a head, by cuDNN", &Law::query,
                nonNegative()),

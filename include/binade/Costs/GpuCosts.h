@@ -79,8 +79,8 @@ struct AttentionShape {
   uint64_t countWorkspaceBytes() const;
 };
 
-/// What the gradients of attention take, in seconds. All are 0
-/// if cuDNN has no deterministic engine for the GPU.
+/// The terms of the time that the gradients of attention take, in seconds. All
+/// are 0 if cuDNN has no deterministic engine for the GPU.
 struct AttentionGradientLaw {
   double score = 0;        ///< Of a score, by cuDNN.
   double column = 0;       ///< Of a score and a column of a head, by cuDNN.

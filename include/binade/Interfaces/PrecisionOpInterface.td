@@ -29,8 +29,8 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
     InterfaceMethod<[{
         Returns the format in which operand `index` is read: the compute format of the
         decision, f32 (parameters of norms, statistics, and biases that the decision does
-        not round), or its own (integers, masks, f64 scalars). By default floats up to f32 have the compute
-        format. `binade-materialize-precision` casts by it.
+        not round), or its own (integers, masks, f64 scalars). By default floats up to
+        f32 have the compute format. `binade-materialize-precision` casts by it.
       }],
       "::mlir::binade::FormatRole", "getOperandFormat", (ins "unsigned":$index),
       /*methodBody=*/"", /*defaultImplementation=*/[{
