@@ -19,6 +19,52 @@ bool mlir::binade::isRecomputedBroadcast(Operation *op) {
          getNumElements(op->getOperand(0)) < getNumElements(op->getResult(0));
 }
 
+/// Erases the ops of `built` from index `first` on that nothing reads, except
+/// `needed`.
+static void eraseUnused(SmallVectorImpl<Operation *> &built, size_t first,
+                        Operation *needed) {
+  for (size_t index = built.size(); index-- > first;)
+    if (built[index]->use_empty() && built[index] != needed) {
+      built[index]->erase();
+      built.erase(built.begin() + index);
+    }
+}
+
+Value mlir::binade::computeFromOtherResults(
+    OpResult result, ImplicitLocOpBuilder &b,
+    SmallVectorImpl<Operation *> &built,
+    function_ref<bool(Operation *)> accepts,
+    function_ref<Value(Value)> findOperand) {
+  Operation *op = result.getOwner();
+  size_t first = built.size();
+  auto parts = cast<KernelOpInterface>(op).decompose(b);
+  if (failed(parts))
+    return {};
+  Value value = (*parts)[result.getResultNumber()];
+  ArrayRef<Operation *> all = ArrayRef(built).drop_front(first);
+  for (auto [part, other] : llvm::zip(*parts, op->getResults()))
+    if (other != result && part != value &&
+        llvm::is_contained(all, part.getDefiningOp()))
+      part.replaceAllUsesWith(other);
+  eraseUnused(built, first, value.getDefiningOp());
+
+  SmallVector<Operation *> own(ArrayRef(built).drop_front(first));
+  if (own.empty() || !llvm::all_of(own, accepts))
+    return {};
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(own.front());
+  for (Operation *part : own)
+    for (OpOperand &operand : part->getOpOperands()) {
+      if (llvm::is_contained(own, operand.get().getDefiningOp()))
+        continue;
+      Value found = findOperand(operand.get());
+      if (!found)
+        return {};
+      operand.set(found);
+    }
+  return value;
+}
+
 namespace {
 /// Searches the ops that recompute a value from available ones.
 class Search {

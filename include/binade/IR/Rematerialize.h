@@ -37,6 +37,17 @@ private:
   DenseMap<Value, SaveOp> saves;
 };
 
+/// Builds the ops that compute `result` from the other results of its op, as
+/// the decomposition of the op does: for example a normalized row from its
+/// statistics. A listener of `b` must append all new ops to `built`. All
+/// remaining ops satisfy `accepts`, and read what `findOperand` returns for
+/// their operands. Returns null if the decomposition fails, if `accepts`
+/// rejects an op, or if `findOperand` returns null.
+Value computeFromOtherResults(OpResult result, ImplicitLocOpBuilder &b,
+                              SmallVectorImpl<Operation *> &built,
+                              function_ref<bool(Operation *)> accepts,
+                              function_ref<Value(Value)> findOperand);
+
 /// Whether `op` repeats the elements of its operand and is recomputed in each
 /// kernel that reads it, as a broadcast is. Returns false for null.
 bool isRecomputedBroadcast(Operation *op);

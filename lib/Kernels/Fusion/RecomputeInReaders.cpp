@@ -9,6 +9,7 @@
 
 #include "Grouping.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Rematerialize.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Passes.h"
 #include "mlir/IR/IRMapping.h"
@@ -175,44 +176,10 @@ private:
     }
     if (isCheap(op))
       return clone(op);
-    return decompose(result);
-  }
-
-  /// Builds `result` as its op's decomposition computes it from the other
-  /// results, such as the statistics of a norm; null if it needs a reduction.
-  Value decompose(OpResult result) {
-    Operation *op = result.getOwner();
-    size_t first = made.size();
-    auto parts = cast<KernelOpInterface>(op).decompose(b);
-    if (failed(parts))
-      return {};
-    Value rebuilt = (*parts)[result.getResultNumber()];
-    for (auto [part, other] : llvm::zip(*parts, op->getResults()))
-      if (other != result && part != rebuilt)
-        part.replaceAllUsesWith(other);
-    for (size_t index = made.size(); index-- > first;)
-      if (made[index]->use_empty() && made[index] != rebuilt.getDefiningOp()) {
-        made[index]->erase();
-        made.erase(made.begin() + index);
-      }
-    SmallVector<Operation *> own(ArrayRef(made).drop_front(first));
-    if (own.empty() || !llvm::all_of(own, [](Operation *op) {
-          return isCheap(op) || isRecomputed(op);
-        }))
-      return {};
-    // What these ops read is in memory, or computed before them.
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(own.front());
-    for (Operation *part : own)
-      for (OpOperand &operand : part->getOpOperands()) {
-        if (llvm::is_contained(own, operand.get().getDefiningOp()))
-          continue;
-        Value found = get(operand.get());
-        if (!found)
-          return {};
-        operand.set(found);
-      }
-    return rebuilt;
+    return computeFromOtherResults(
+        result, b, made,
+        [](Operation *part) { return isCheap(part) || isRecomputed(part); },
+        [&](Value operand) { return get(operand); });
   }
 
   Value clone(Operation *op) {

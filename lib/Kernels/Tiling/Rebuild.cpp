@@ -83,7 +83,7 @@ Value Rebuilt::build(OpResult value) {
   if (isFree(op))
     return clone(op);
   if (isElementwise(op) || isLookup(op))
-    return left-- == 0 ? Value() : clone(op);
+    return left-- > 0 ? clone(op) : Value();
   return op->getNumResults() > 1 ? decompose(value) : Value();
 }
 
@@ -98,43 +98,18 @@ Value Rebuilt::clone(Operation *op) {
   return b.clone(*op, again)->getResult(0);
 }
 
-/// Builds `value` as its op's decomposition computes it from the other results,
-/// which are saved.
+/// Builds `value` from the other results of its op, if they are saved.
 Value Rebuilt::decompose(OpResult value) {
   Operation *op = value.getOwner();
-  auto kernelOp = dyn_cast<KernelOpInterface>(op);
   for (OpResult other : op->getResults())
-    if (!kernelOp || (other != value && !saves.contains(other)))
+    if (!isa<KernelOpInterface>(op) ||
+        (other != value && !saves.contains(other)))
       return {};
-  size_t first = ops.size();
-  auto parts = kernelOp.decompose(b);
-  if (failed(parts))
-    return {};
-  Value whole = (*parts)[value.getResultNumber()];
-  for (auto [part, other] : llvm::zip(*parts, op->getResults()))
-    if (other != value && contains(part.getDefiningOp()))
-      part.replaceAllUsesWith(other);
-  for (size_t index = ops.size(); index-- > first;)
-    if (ops[index]->use_empty() && ops[index] != whole.getDefiningOp()) {
-      ops[index]->erase();
-      ops.erase(ops.begin() + index);
-    }
-  SmallVector<Operation *> own(ArrayRef(ops).drop_front(first));
-  OpBuilder::InsertionGuard guard(b);
-  for (Operation *part : own) {
-    if (!isFree(part) && (!isElementwise(part) || left-- == 0))
-      return {};
-    b.setInsertionPoint(own.front());
-    for (OpOperand &operand : part->getOpOperands()) {
-      if (llvm::is_contained(own, operand.get().getDefiningOp()))
-        continue;
-      Value found = get(operand.get());
-      if (!found)
-        return {};
-      operand.set(found);
-    }
-  }
-  return own.empty() ? Value() : whole;
+  auto accepts = [&](Operation *part) {
+    return isFree(part) || (isElementwise(part) && left-- > 0);
+  };
+  return computeFromOtherResults(value, b, ops, accepts,
+                                 [&](Value operand) { return get(operand); });
 }
 
 double Rebuilt::countLoaded(function_ref<bool(Value source)> isLoaded) const {
