@@ -150,28 +150,23 @@ def find_workspaces(bundle):
     }
 
 
-def test_own_kernels_compute_gradients_without_workspace(folder, tmp_path):
-    """The kernels are as fast as cuDNN, so that nothing is refused and no warning is needed."""
-    bundle = "cuda-bf16-amp"
+@pytest.mark.parametrize("suffix, model, gradients", [
+    ("", "model", "own kernel"),
+    ("-wide", "wide", BY_CUDNN),
+])  # fmt: skip
+def test_gradients_are_computed_where_they_are_fastest(
+    suffix, model, gradients, folder, tmp_path
+):
+    """Where own kernels are as fast as cuDNN, the plan has no workspace, and nothing is refused."""
+    bundle = f"cuda-bf16-amp{suffix}"
     assert find_workspaces(folder / f"{bundle}.bnd") == {
-        "forward": True, "backward": False,
+        "forward": True, "backward": gradients == BY_CUDNN,
     }  # fmt: skip
-    _, expected, _ = train(folder, "cpu-bf16-amp", tmp_path / "cpu")
+    _, expected, _ = train(folder, f"cpu-bf16-amp{suffix}", tmp_path / "cpu")
     errors, found, calls = train(folder, bundle, tmp_path / "run", LIBRARIES)
-    assert [call["by"] for call in calls] == [BY_CUDNN, "own kernel", BY_CUDNN]
+    assert [call["by"] for call in calls] == [BY_CUDNN, gradients, BY_CUDNN]
     assert not any("refusal" in call for call in calls) and "own kernels" not in errors
-    check_close(found, expected, 2.0**-8, folder / "model.onnx")
-
-
-def test_cudnn_computes_gradients_with_workspace(folder, tmp_path):
-    bundle = "cuda-bf16-amp-wide"
-    assert find_workspaces(folder / f"{bundle}.bnd") == {
-        "forward": True, "backward": True,
-    }  # fmt: skip
-    _, expected, _ = train(folder, "cpu-bf16-amp-wide", tmp_path / "cpu")
-    _, found, calls = train(folder, bundle, tmp_path / "run", LIBRARIES)
-    assert [call["by"] for call in calls] == [BY_CUDNN] * 3
-    check_close(found, expected, 2.0**-8, folder / "wide.onnx")
+    check_close(found, expected, 2.0**-8, folder / f"{model}.onnx")
 
 
 @pytest.mark.parametrize("bundle, mode, settings, why", [
