@@ -65,6 +65,10 @@ STEPS = [
          {COMPILED: 0.95}, {COMPILED: 0.80}),
     Step("llama-coat", "Llama 1.1B, 8 x 2048, coat", "llama", "coat",
          {COMPILED: None, "llama-bf16": 0.75}, {COMPILED: 0.50}),
+    Step("gpt2-master", "GPT-2 124M, 32 x 1024, bf16-master", "gpt2", "bf16-master",
+         {"gpt2-bf16": 1.0}, {}),
+    Step("llama-master", "Llama 1.1B, 8 x 2048, bf16-master", "llama", "bf16-master",
+         {"llama-bf16": 1.0}, {}),
 ]  # fmt: skip
 
 

@@ -29,6 +29,8 @@ REQUIRED_OF_STEPS = {
     "gpt2-coat": ({COMPILED: None, "gpt2-bf16": 0.85}, {COMPILED: 0.45}),
     "llama-bf16": ({COMPILED: 0.95}, {COMPILED: 0.80}),
     "llama-coat": ({COMPILED: None, "llama-bf16": 0.75}, {COMPILED: 0.50}),
+    "gpt2-master": ({"gpt2-bf16": 1.0}, {}),
+    "llama-master": ({"llama-bf16": 1.0}, {}),
 }
 
 
@@ -69,7 +71,9 @@ def test_calibrated_predictions_are_goals():
     within, compared = map(int, kernels.quotient.split(" / "))
     assert kernels.value == within / compared > 0.94
     assert len(rows[-1]["far"]) == compared - within
-    for step in STEPS:
+    measured = [step for step in STEPS if not step.name.endswith("-master")]
+    assert len(measured) == 4
+    for step in measured:
         goal = found[f"{step.name}, as calibrated"]
         assert (goal.low, goal.high, goal.isReached) == (0.9, 1.1, True)
 
