@@ -42,8 +42,9 @@ LIMIT_S = 6 * 3600
 # Address space, not memory: oneDNN, PyTorch and LLVM map some of it.
 ADDRESS_SPACE = 16 * GIB
 SMALL_TEMPORARY = 2 * GIB
-# Without privileges: a separate user namespace, where mounts are allowed.
-NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
+# Others than root may mount in a separate user namespace only, which has no other users.
+AS_USER = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+NAMESPACE = ["unshare", *AS_USER, "--mount"]
 
 
 @dataclasses.dataclass

@@ -299,8 +299,10 @@ def _main(arguments: Sequence[str] | None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m binade.export",
         description="Export a PyTorch model, its loss and an example batch to ONNX.",
-        epilog="Example: python -m binade.export package.module:make_model "
+        epilog="Example:\n"
+        "  python -m binade.export package.module:make_model "
         "--batch package.module:make_batch --loss package.module:loss --output model.onnx",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument(

@@ -188,7 +188,9 @@ def _main(arguments: Sequence[str] | None) -> None:
         prog="python -m binade.initial",
         description="Draw the initial weights of a model that was exported with "
         "'--init rules', and write them to a file.",
-        epilog="Example: python -m binade.initial model.onnx --out weights.safetensors",
+        epilog="Example:\n"
+        "  python -m binade.initial model.onnx --out weights.safetensors",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_version(parser)
     parser.add_argument("model", help="ONNX file exported with --init rules")
