@@ -130,7 +130,8 @@ private:
     auto statistics = GradientStatisticsOp::create(b, scalar(b.getF64Type()),
                                                    scalar(b.getI1Type()), all);
     foundInf = statistics.getFoundInf();
-    Value unscale = UnscaleFactorOp::create(b, scalar(b.getF32Type()), Value());
+    Value unscale = UnscaleFactorOp::create(b, scalar(b.getF32Type()),
+                                            findInput(Role::Scaler, "scale"));
     factors.push_back(unscale);
 
     Value norm = MulOp::create(b, SqrtOp::create(b, statistics.getSquares()),
@@ -145,8 +146,10 @@ private:
     }
     results.push_back(
         {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
-    if (guard) {
+    if (guard)
       guardSquares(norm);
+    obeyCaller();
+    if (guard) {
       results.push_back({Role::Metric, kFoundInf.str(), foundInf});
     } else if (!mode.empty()) {
       results.push_back({Role::Metric, kAnsweredInf.str(), foundInf});
@@ -162,6 +165,24 @@ private:
     Value limit = buildSplat(b, norm.getType(), kLargestNorm);
     Value isHuge = CompareOp::create(b, norm, limit, Comparison::Greater);
     foundInf = SelectOp::create(b, isHuge, isHuge, foundInf);
+  }
+
+  /// Returns the argument with this role and name; null if there is none.
+  Value findInput(Role role, StringRef name) {
+    std::optional<Port> port = findArgument(function, role, name);
+    return port ? Value(function.getArgument(port->index)) : Value();
+  }
+
+  /// Skips the step if the caller found a gradient that is not finite: then the
+  /// input `found_inf` of role `scaler`, an f32, is not 0.
+  void obeyCaller() {
+    Value given = findInput(Role::Scaler, kFoundInf);
+    if (!given)
+      return;
+    Value zero = buildSplat(b, cast<RankedTensorType>(given.getType()), 0.0);
+    Value found = CompareOp::create(b, given, zero, Comparison::Greater);
+    foundInf = guard ? SelectOp::create(b, found, found, foundInf) : found;
+    guard = true;
   }
 
   void updateGroup(const Group &group, size_t index) {

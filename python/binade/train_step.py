@@ -1,4 +1,4 @@
-"""Compiles training steps from models or optimizer updates, and loads them from bundles."""
+"""Compiles training steps from models, and loads them from bundles."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from binade import _core, updates
+from binade import _core
 from binade.alarms import as_words, check_action
 from binade.compiled_step import TrainStep
-from binade.errors import UsageError
 from binade.metrics import Metrics
 from binade.models import read_model
 from binade.options import as_schedules, as_texts, check_seed, make_options, set_dims
 
-__all__ = ["Metrics", "TrainStep", "compile", "compile_update", "load"]
+__all__ = ["Metrics", "TrainStep", "compile", "load"]
 
 _LOG = logging.getLogger("binade")
 
@@ -99,52 +98,6 @@ def compile(  # noqa: A001 (what it does)
         _LOG.info("%s: compiled in %.2f s", path, time.perf_counter() - begin)
     program = compiled.load(device, threads, seed, {})
     return TrainStep(program, compiled, schedules=schedules, steps=steps or 0)
-
-
-# The options of a step that only updates: it has no model, no batch and no loss.
-_UPDATE_OPTIONS = ("clip", "groups", "on_nonfinite", "optimizer", "settings", "states")
-
-
-def compile_update(
-    tensors: Mapping[str, Sequence[int]],
-    *,
-    policy: str | os.PathLike | Mapping[str, Any] = "fp32",
-    threads: int = 0,
-    **options: Any,
-) -> TrainStep:
-    """Compiles a step that only updates f32 parameters.
-
-    The caller writes gradients to its buffers ``gradient/NAME``. The step needs no batch,
-    and its parameters are initially 0.
-
-    Args:
-      tensors: The parameters' shapes by name.
-      policy: As for ``compile``.
-      threads: As for ``compile``.
-      options: As for ``compile``: ``optimizer``, ``settings``, ``groups``, ``states``,
-        ``clip``, ``on_nonfinite``.
-
-    Raises:
-      UsageError: If an argument is wrong.
-      RejectedError: If it cannot be compiled.
-    """
-    for name in options:
-        if name not in _UPDATE_OPTIONS:
-            raise UsageError(
-                f"an update has no option '{name}'; it has policy, threads, "
-                + ", ".join(_UPDATE_OPTIONS)
-            )
-    text = updates.write_update(tensors, updates.KEPT)
-    with make_options(policy, threads, options) as (_, compile_options):
-        compiled = _core.compile_update(text, compile_options)
-    step = TrainStep(compiled.load("cpu", threads, 0, {}), compiled)
-    if step.ports("scaler") or "loss_scale" in step.ports("metric"):
-        raise UsageError(
-            "the policy scales the loss, and an update has none: its gradients would be "
-            "divided by the scale; use a policy without 'loss_scale', and "
-            "torch.amp.GradScaler around the optimizer"
-        )
-    return step
 
 
 def load(

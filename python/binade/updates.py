@@ -25,6 +25,9 @@ def write_update(
     tensors: Mapping[str, Sequence[int]],
     gradients: GivenGradients,
     element: str = "f32",
+    *,
+    narrow_gradients: Mapping[str, str] | None = None,
+    scalers: Sequence[str] = (),
 ) -> str:
     """Returns a module as after phase ``autodiff``, whose gradients are inputs. Its loss is
     the batch's entry ``loss``, which has one element.
@@ -33,29 +36,48 @@ def write_update(
       tensors: The parameters' shapes, by names of letters, digits, ``.`` and ``/``.
       gradients: The ports that supply the gradients.
       element: The element type of the parameters and their gradients.
+      narrow_gradients: The element types of gradients that have another one, by name; the
+        update casts them to ``element``.
+      scalers: Names of inputs of role ``scaler``, which are f32 scalars: ``scale``, by
+        which the gradients are divided, and ``found_inf``, which is not 0 if the step has
+        to be skipped.
     """
-    types = {
-        name: f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
-        for name, shape in tensors.items()
-    }
+    narrow = narrow_gradients or {}
     arguments = [
-        f"%p{i}: {kind} {port('parameter', name)}"
-        for i, (name, kind) in enumerate(types.items())
+        f'%p{i}: {_type(shape, element)} {port("parameter", name)} loc("{name}")'
+        for i, (name, shape) in enumerate(tensors.items())
     ]
     arguments += [
-        f"%g{i}: {kind} {port(gradients.role, gradients.prefix + name)}"
-        for i, (name, kind) in enumerate(types.items())
+        f"%g{i}: {_type(shape, narrow.get(name, element))} "
+        f"{port(gradients.role, gradients.prefix + name)}"
+        for i, (name, shape) in enumerate(tensors.items())
     ]
+    arguments += [f"%{name}: tensor<f32> {port('scaler', name)}" for name in scalers]
     arguments.append(f"%l: tensor<1xf32> {port('batch', 'loss')}")
+    body = ["%loss = binade.reshape %l : (tensor<1xf32>) -> tensor<f32>"]
+    values, kinds = ["%loss"], ["tensor<f32>"]
     results = [f"tensor<f32> {port('metric', 'loss')}"]
-    results += [f"{kind} {port('gradient', name)}" for name, kind in types.items()]
-    values = ", ".join(["%loss", *(f"%g{i}" for i in range(len(types)))])
-    kinds = ", ".join(["tensor<f32>", *types.values()])
+    for i, (name, shape) in enumerate(tensors.items()):
+        kind = _type(shape, element)
+        value = f"%g{i}"
+        if name in narrow:
+            body.append(
+                f"%c{i} = binade.cast {value} : ({_type(shape, narrow[name])}) -> {kind}"
+            )
+            value = f"%c{i}"
+        values.append(value)
+        kinds.append(kind)
+        results.append(f"{kind} {port('gradient', name)}")
+    body.append(f"return {', '.join(values)} : {', '.join(kinds)}")
+    lines = "".join(f"  {line}\n" for line in body)
     return (
         f"func.func @gradient({', '.join(arguments)}) -> ({', '.join(results)}) {{\n"
-        "  %loss = binade.reshape %l : (tensor<1xf32>) -> tensor<f32>\n"
-        f"  return {values} : {kinds}\n}}\n"
+        f"{lines}}}\n"
     )
+
+
+def _type(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
 
 
 def port(role: str, name: str) -> str:

@@ -224,13 +224,15 @@ void ::binade::python::addCompiler(nb::module_ &module) {
       .def(
           "load",
           [](const Compiled &self, const std::string &device, unsigned threads,
-             std::uint64_t seed,
-             const std::map<std::string, double> &settings) {
-            return start({device, threads, seed, settings},
+             std::uint64_t seed, const std::map<std::string, double> &settings,
+             const std::vector<std::string> &boundRoles) {
+            return start({device, threads, seed, settings,
+                          /*failOnNonfinite=*/false, boundRoles},
                          [&](const ::binade::LoadOptions &options) {
                            return ::binade::Program::load(
                                self.bundle, self.name, self.directory, options);
                          });
           },
-          "device"_a, "threads"_a, "seed"_a, "settings"_a);
+          "device"_a, "threads"_a, "seed"_a, "settings"_a,
+          "bound_roles"_a = std::vector<std::string>());
 }

@@ -30,9 +30,12 @@ struct LoadArguments {
   std::uint64_t seed = 0;
   std::map<std::string, double> settings;
   bool failOnNonfinite = false;
+  /// Roles of ports in memory of the caller, who binds and initializes them.
+  std::vector<std::string> boundRoles;
 };
 
-/// Calls `load` with these arguments and initializes the program that it loads.
+/// Calls `load` with these arguments and initializes the program that it loads,
+/// unless the caller has to bind ports before.
 Program start(const LoadArguments &arguments,
               const std::function<Result<Program>(const LoadOptions &)> &load);
 

@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -19,6 +20,13 @@ using namespace binade::python;
 using Bytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 using GivenBytes =
     nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+static plan::Role getRole(std::string_view name) {
+  if (std::optional<plan::Role> role = plan::parseRole(name))
+    return *role;
+  throw Failure(
+      Error{"binade", "no role is called " + quote(name), ExitCode::Usage});
+}
 
 Program
 python::start(const LoadArguments &arguments,
@@ -35,23 +43,19 @@ python::start(const LoadArguments &arguments,
   options.failOnNonfinite = arguments.failOnNonfinite;
   for (const auto &[name, value] : arguments.settings)
     options.settings.push_back({name, value});
+  for (const std::string &role : arguments.boundRoles)
+    options.boundRoles.push_back(getRole(role));
   std::vector<std::string> warnings;
   options.notify = [&](std::string_view text) { warnings.emplace_back(text); };
   Program program = [&] {
     nb::gil_scoped_release release;
     Program loaded = take(load(options));
-    check(loaded.initialize(arguments.seed));
+    if (arguments.boundRoles.empty())
+      check(loaded.initialize(arguments.seed));
     return loaded;
   }();
   warn(warnings);
   return program;
-}
-
-static plan::Role getRole(std::string_view name) {
-  if (std::optional<plan::Role> role = plan::parseRole(name))
-    return *role;
-  throw Failure(
-      Error{"binade", "no role is called " + quote(name), ExitCode::Usage});
 }
 
 /// Returns an array over a tensor's memory; the array keeps the program alive.
@@ -128,6 +132,17 @@ void python::addProgram(nb::module_ &module) {
              check(program.set(
                  getRole(role), name,
                  std::as_bytes(std::span(values.data(), values.size()))));
+           })
+      .def("bind",
+           [](Program &program,
+              const std::vector<std::pair<std::size_t, std::uintptr_t>>
+                  &memory) {
+             for (auto [port, address] : memory)
+               check(program.bind(port, reinterpret_cast<void *>(address)));
+           })
+      .def("initialize",
+           [](Program &program, std::uint64_t seed) {
+             check(program.initialize(seed));
            })
       .def("run",
            [](Program &program) {

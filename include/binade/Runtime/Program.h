@@ -36,6 +36,10 @@ struct LoadOptions {
   /// which exposes reads of uninitialized memory. Default: only in debug
   /// builds. Overridden by the environment variable BINADE_POISON (0 or 1).
   std::optional<bool> poison;
+  /// The roles whose ports are in memory of the caller, who calls
+  /// `Program::bind` for each port before its first use. They take no memory of
+  /// the program. Only for programs for CPUs.
+  std::vector<plan::Role> boundRoles;
   /// Hyper-parameters that replace those of the plan.
   std::vector<Setting> settings;
   /// Rejects non-finite weights, of the model and of restored files, instead of
@@ -44,7 +48,7 @@ struct LoadOptions {
   Notify notify;
 };
 
-/// A port's memory: dense, row-major, in the arena.
+/// A port's memory: dense, row-major; empty if the caller has not bound it.
 struct Tensor {
   plan::Role role;
   std::string_view name;
@@ -117,8 +121,14 @@ public:
   /// this machine's library needs more than the plan reserved.
   std::uint64_t getExtraBytes() const;
 
+  /// Binds a port of `LoadOptions::boundRoles` to dense, row-major memory of
+  /// the caller, which has to outlive its use. Ports may be bound again between
+  /// steps. `port` is its index in the plan.
+  Result<void> bind(std::size_t port, void *memory);
+
   /// Sets every port to its initial value, from the bundle, from external
-  /// files, from constants, or drawn at random from `seed`. Also seeds the
+  /// files, from constants, or drawn at random from `seed`, except bound
+  /// parameters and buffers: their values are the caller's. Also seeds the
   /// generator state (rng) with `seed`. Warns about non-finite weights, or
   /// rejects them with `failOnNonfinite`.
   Result<void> initialize(std::uint64_t seed);

@@ -18,6 +18,8 @@ public:
       : step(step), scaling(scaling), b(step.getLoc(), step.getContext()) {}
 
   bool isScaled();
+  /// Whether the caller scales the loss and passes the scale to the step.
+  bool isScaledByCaller();
   bool hasSeed();
   /// Multiplies by a constant, which is also a metric of the step.
   void scaleStatically(double factor);
@@ -38,6 +40,11 @@ private:
 bool LossScaler::isScaled() {
   return findArgument(step, Role::Scaler, kScale) ||
          findResult(step, Role::Metric, kStaticScale);
+}
+
+bool LossScaler::isScaledByCaller() {
+  return findArgument(step, Role::Scaler, kScale) &&
+         !findResult(step, Role::Scaler, kScale);
 }
 
 /// Whether the loss scale can enter the backward pass. Constant gradients need
@@ -149,6 +156,11 @@ LogicalResult LossScaler::scaleDynamically(Value foundInf) {
 LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
                                       const LossScaling &scaling) {
   LossScaler scaler(step, scaling);
+  if (scaler.isScaledByCaller())
+    return step.emitError("the policy scales the loss, but the step gets "
+                          "gradients that its caller has scaled; use a policy "
+                          "without 'loss_scale'; in PyTorch, "
+                          "torch.amp.GradScaler scales the loss");
   if (scaler.isScaled())
     return success();
   if (!scaler.hasSeed())

@@ -22,7 +22,7 @@ Result<Executor> Executor::create(const Setup &setup) {
   executor.context.threads = setup.threads;
   IeeeMode mode;
   OpenMPThreads openMP(setup.threads);
-  Memory memory{setup.arena, setup.plan->buffers};
+  Memory memory{setup.arena, setup.plan->buffers, setup.bound};
   for (std::size_t i = 0; i < executor.lists.size(); ++i) {
     Result<Steps> steps =
         executor.prepare(getRecords(*setup.plan, static_cast<RecordList>(i)),

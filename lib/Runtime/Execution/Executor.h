@@ -17,6 +17,7 @@ public:
   struct Setup {
     const Plan *plan = nullptr;
     std::byte *arena = nullptr;
+    const BoundPorts *bound = nullptr;
     const KernelObject *kernels = nullptr;
     unsigned threads = 1;
     Contraction contraction = Contraction::Auto;

@@ -188,10 +188,17 @@ bool Program::Implementation::startsWide(const Port &port) const {
   return !std::holds_alternative<NoInit>(port.init);
 }
 
+bool Program::Implementation::isGiven(const Port &port) const {
+  return bound.contains(port.buffer) &&
+         (port.role == Role::Parameter || port.role == Role::Buffer);
+}
+
 /// Returns the initial value of a 16-bit port before rounding.
 Result<std::vector<float>>
 Program::Implementation::readWide(const Port &port, std::uint64_t seed) const {
   Tensor tensor = tensorOf(port);
+  if (isGiven(port))
+    return widen(tensor);
   std::size_t count = countElements(tensor);
   std::vector<float> values(count);
   std::vector<std::byte> narrow;
@@ -251,7 +258,11 @@ Program::Implementation::checkFinite(const Port &port,
 }
 
 Result<void> Program::initialize(std::uint64_t seed) {
+  if (Result<void> done = implementation->checkBound(); !done)
+    return done;
   for (const Port &port : implementation->plan.ports) {
+    if (implementation->isGiven(port))
+      continue;
     Tensor tensor = implementation->tensorOf(port);
     Result<void> done = implementation->start(port, seed);
     std::string place = std::string(name(port.role)) + " " + quote(port.name);

@@ -34,7 +34,7 @@ public:
 private:
   void resolve(std::span<const std::int64_t> iteration) {
     for (std::size_t i = 0; i < addresses.size(); ++i)
-      if (addresses[i].isFixed() || !iteration.empty())
+      if (addresses[i].covers(iteration))
         current[i] = addresses[i].at(iteration);
   }
 

@@ -4,12 +4,17 @@
 
 using namespace binade;
 
-Address::Address(std::byte *arena, std::span<const plan::Buffer> buffers,
-                 const plan::View &view, std::uint64_t slot) {
-  const plan::Buffer &buffer = buffers[view.buffer];
+Address::Address(const Memory &memory, const plan::View &view) {
+  const plan::Buffer &buffer = memory.buffers[view.buffer];
   auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
-  if (arena)
-    base = arena + buffer.offset + slot * buffer.slot + view.offset * size;
   for (std::int64_t step : view.steps)
     steps.push_back(step * size);
+  if (memory.bound && memory.bound->contains(view.buffer)) {
+    BoundPorts::Place place = memory.bound->find(view.buffer);
+    port = place.port;
+    offset = static_cast<std::int64_t>(place.offset) + view.offset * size;
+  } else if (memory.arena) {
+    base = memory.arena + buffer.offset + memory.slot * buffer.slot +
+           view.offset * size;
+  }
 }

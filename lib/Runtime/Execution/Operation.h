@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_RUNTIME_EXECUTION_OPERATION_H
 #define BINADE_LIB_RUNTIME_EXECUTION_OPERATION_H
 
+#include "BoundPorts.h"
 #include "ThreadTeam.h"
 #include "binade/Plan/Plan.h"
 #include "binade/Runtime/Library.h"
@@ -22,23 +23,33 @@ struct ExecutionContext {
   std::vector<std::int64_t> iteration;
 };
 
-/// The address of a view, which depends on the loop iteration.
+struct Memory;
+
+/// The address of a view, which depends on the loop iteration, and on the
+/// memory to which a port of the caller is bound.
 class Address {
 public:
   Address() = default;
-  Address(std::byte *arena, std::span<const plan::Buffer> buffers,
-          const plan::View &view, std::uint64_t slot);
+  Address(const Memory &memory, const plan::View &view);
 
   std::byte *at(std::span<const std::int64_t> iteration) const {
-    std::byte *address = base;
+    std::byte *address = port && *port ? *port + offset : base;
     for (std::size_t d = 0; d < steps.size(); ++d)
       address += steps[d] * iteration[d];
     return address;
   }
-  bool isFixed() const { return steps.empty(); }
+  bool isFixed() const { return steps.empty() && !port; }
+  /// Whether `iteration` has an entry for each loop that moves the view.
+  bool covers(std::span<const std::int64_t> iteration) const {
+    return iteration.size() >= steps.size();
+  }
 
 private:
-  std::byte *base = nullptr;
+  std::byte *base = nullptr; ///< In the arena.
+  /// Where the address of the caller's memory is stored, and the distance of
+  /// the view from there; null for a view of the arena.
+  std::byte *const *port = nullptr;
+  std::int64_t offset = 0;
   std::vector<std::int64_t> steps; ///< Bytes per iteration of each loop.
 };
 
@@ -62,13 +73,14 @@ public:
 struct Memory {
   std::byte *arena = nullptr;
   std::span<const plan::Buffer> buffers;
+  const BoundPorts *bound = nullptr; ///< Null if no ports are bound.
   std::uint64_t slot = 0;
 
   DType typeOf(const plan::View &view) const {
     return buffers[view.buffer].dtype;
   }
   Address addressOf(const plan::View &view) const {
-    return Address(arena, buffers, view, slot);
+    return Address(*this, view);
   }
 };
 

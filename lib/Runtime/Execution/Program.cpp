@@ -130,6 +130,7 @@ Program::Implementation::prepare(std::span<const std::byte> object,
                                  std::span<const ModuleImages> modules) {
   if (Result<void> done = applySettings(plan, options.settings, where); !done)
     return done;
+  bound = BoundPorts::create(plan, options.boundRoles);
   if (const char *text = std::getenv("BINADE_CONTRACTION")) {
     std::optional<Contraction> choice = parseContraction(text);
     if (!choice)
@@ -165,6 +166,9 @@ Result<void>
 Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
   if (options.loadsPlanOnly)
     return {};
+  if (!bound.empty())
+    return Error{where, "ports in memory of the caller need a program for CPUs",
+                 ExitCode::Usage};
   std::set<std::string> names;
   for (const ModuleImages &images : modules)
     for (const auto &[chip, image] : images)
@@ -216,7 +220,7 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
     kernels = *std::move(loaded);
   }
   Result<Executor> made =
-      Executor::create({&plan, arena.data(), &kernels, threads,
+      Executor::create({&plan, arena.data(), &bound, &kernels, threads,
                         options.contraction, where, options.notify});
   if (!made)
     return made.takeError();
@@ -232,7 +236,7 @@ static bool keepsValue(Role role) { return role < Role::Output; }
 void Program::Implementation::findTransient() {
   std::vector<ArenaRange> kept;
   for (const Port &port : plan.ports)
-    if (keepsValue(port.role)) {
+    if (keepsValue(port.role) && !bound.contains(port.buffer)) {
       const Buffer &buffer = plan.buffers[port.buffer];
       kept.push_back({buffer.offset, buffer.offset + buffer.bytes});
     }
@@ -264,8 +268,10 @@ Tensor Program::Implementation::tensorOf(const Port &port,
   if (engine)
     bytes = engine->access(static_cast<std::size_t>(&port - plan.ports.data()),
                            isReadOnly);
-  else
+  else if (!bound.contains(port.buffer))
     bytes = {arena.data() + buffer.offset, buffer.bytes};
+  else if (std::byte *address = bound.get(port.buffer))
+    bytes = {address, buffer.bytes};
   return {port.role, port.name, buffer.dtype, buffer.shape, bytes};
 }
 
@@ -280,6 +286,32 @@ std::string Program::formatDevice() const {
 }
 std::uint64_t Program::getExtraBytes() const {
   return implementation->executor.getExtraBytes();
+}
+
+Result<void> Program::Implementation::checkBound() const {
+  std::optional<std::uint32_t> buffer = bound.findUnbound(plan);
+  if (!buffer)
+    return {};
+  for (const Port &port : plan.ports)
+    if (port.buffer == *buffer)
+      return Error{"binade",
+                   std::string(name(port.role)) + " " + quote(port.name) +
+                       " has no memory: bind it before",
+                   ExitCode::Usage};
+  return Error{"binade", "a port has no memory", ExitCode::Usage};
+}
+
+Result<void> Program::bind(std::size_t port, void *memory) {
+  const Plan &plan = implementation->plan;
+  if (port >= plan.ports.size() ||
+      !implementation->bound.contains(plan.ports[port].buffer))
+    return Error{"binade",
+                 "port " + std::to_string(port) +
+                     " has no memory of the caller",
+                 ExitCode::Usage};
+  implementation->bound.bind(plan.ports[port].buffer,
+                             static_cast<std::byte *>(memory));
+  return {};
 }
 
 std::optional<Tensor> Program::find(Role role, std::string_view name) const {
@@ -332,6 +364,8 @@ Result<void> Program::Implementation::clear() {
 
 Result<void> Program::Implementation::execute(RecordList list,
                                               const FillNext &fillNext) {
+  if (Result<void> done = checkBound(); !done)
+    return done;
   if (Result<void> done = clear(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;

@@ -16,6 +16,7 @@ struct Program::Implementation {
   std::optional<Safetensors> file;
   std::vector<StoredTensor> stored;
   LoadOptions options;
+  BoundPorts bound; ///< The ports in memory of the caller.
   bool poisons = false;
   unsigned threads = 1;
   std::string isa;
@@ -48,6 +49,10 @@ struct Program::Implementation {
   Tensor tensorOf(const plan::Port &port, bool isReadOnly = false) const;
   /// Writes zeros to a port.
   Result<void> clear(const plan::Port &port);
+  /// Whether the caller supplies the value of a port, not only its memory.
+  bool isGiven(const plan::Port &port) const;
+  /// Fails if a port of the caller has no memory.
+  Result<void> checkBound() const;
 
   // Initial values.
   Result<void> start(const plan::Port &port, std::uint64_t seed) const;

@@ -12,6 +12,8 @@ from binade.errors import UsageError
 _IGNORED = ("foreach", "fused", "capturable", "decoupled_weight_decay")
 # Arguments of PyTorch's optimizers that no rule supports.
 _REFUSED = ("maximize", "differentiable")
+# Entries of groups that are not settings: the kernel is compiled for them.
+_FORMATS = ("states", "master")
 _BETA = re.compile(r"beta\d")
 
 
@@ -32,7 +34,7 @@ def list_settings(group: Mapping[str, Any]) -> Iterator[tuple[str, str, int | No
     """Yields the settings of a group: the rule's name, the key in the group, and the index
     if the value is a tuple (``betas``)."""
     for key, value in group.items():
-        if key == "params":
+        if key in ("params", *_FORMATS):
             continue
         if isinstance(value, (tuple, list)):
             stem = "beta" if key == "betas" else key

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import dataclasses
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-
-from binade import _core, train_step
+from binade import _core
 from binade.errors import UsageError
+from binade.options import as_texts
 from binade.torch.groups import GroupSettings, check_arguments, name_settings
 from binade.torch.tensors import to_torch
+from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
 
-# ``exp_avg/0.1``, or with another part of its format, such as ``exp_avg/0.1.scale``.
-_STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
 # States that all parameters share: the number of updates, and the position of the random
 # number generator.
 _COMMON = ("step", "rng")
@@ -38,10 +39,15 @@ States = Mapping[str, torch.Tensor]
 class Optimizer(torch.optim.Optimizer):
     """An optimizer of ``binade list optimizers`` with states in any of its formats.
 
-    One compiled kernel updates all parameters, which are f32 on the CPU. They become
-    views of the optimizer's memory. A step with a gradient that is not finite updates
-    nothing (``skipped``). As in PyTorch, a parameter without a gradient keeps its value
-    and its states; all parameters share one count of updates.
+    One compiled kernel updates all parameters in place. They are on the CPU, in f32, bf16
+    or f16, and may have different types. The update is computed in f32; ``master`` says
+    what preserves updates that are too small for a parameter of 16 bits. A step with a
+    gradient that is not finite updates nothing (``skipped``). As in PyTorch, a parameter
+    without a gradient keeps its value and its states; all parameters share one count of
+    updates.
+
+    ``torch.amp.GradScaler`` leaves it to the step to divide by the scale and to skip, as
+    it does with PyTorch's fused optimizers.
 
     ``state_dict`` has PyTorch's form. With states in f32 it is compatible with that of
     PyTorch's own optimizer of the rule: each loads the state of the other.
@@ -53,17 +59,25 @@ class Optimizer(torch.optim.Optimizer):
       lr: The learning rate; by default the rule's. Schedulers may change it and other
         settings in each group.
       states: Formats of the optimizer states: ``"dyn8"``, ``"e4m3"``, ...; by default
-        f32.
+        f32, also for parameters of 16 bits. A group may have its own.
+      master: For parameters of 16 bits: ``"none"`` rounds each update, as PyTorch does,
+        and so does the default, with a warning; ``"f32"`` keeps a master weight,
+        ``"split_round"``, ``"split_trunc"`` and ``"kahan"`` what rounding loses, and
+        ``"stochastic"`` rounds up or down at random (docs/Precision.md). A group may have
+        its own.
       options: Options of ``binade.compile``; only ``clip``, ``on_nonfinite``, ``policy``
         (for the formats of states and updates) and ``threads``.
       settings: Hyper-parameters by the rule's names or PyTorch's: ``weight_decay``,
         ``betas``, ...
 
     Raises:
-      UsageError: If a parameter is not f32 on the CPU, none is trained, or there is
-        no such option.
+      UsageError: If a parameter has another type or device, none is trained, or there
+        is no such option.
       RejectedError: If the rule lacks a setting, or a format is unknown.
     """
+
+    # Of torch.amp.GradScaler: the step divides by the scale, and skips.
+    _step_supports_amp_scaling = True
 
     def __init__(
         self,
@@ -72,13 +86,15 @@ class Optimizer(torch.optim.Optimizer):
         lr: float | None = None,
         *,
         states: str | Sequence[str] = (),
+        master: str | None = None,
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         _check_options(options)
         self._names: dict[torch.Tensor, str] = {}
         self._known: set[str] | None = None
-        self._choices = {"optimizer": rule, "states": states, **(options or {})}
+        self._choices = {"optimizer": rule, **(options or {})}
+        self._formats = {"states": states, "master": master}
         if lr is None:
             # A rule without a rate is refused where it is compiled.
             lr = _core.optimizer_defaults(rule).get("lr", 0.0)
@@ -91,7 +107,7 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def skipped(self) -> bool:
         """Whether the last step updated nothing because a gradient was not finite."""
-        return bool(self._program.ports("metric")["found_inf"])
+        return self._update.skipped
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -116,15 +132,22 @@ class Optimizer(torch.optim.Optimizer):
                     f"the gradient of parameter {self._names[parameter]} is sparse; "
                     "expected a dense one"
                 )
-        self._lend()
-        buffers = [self._gradients[parameter] for parameter in given]
-        torch._foreach_copy_(buffers, list(given.values()))
-        kept = self._keep([p for p in self._names if p.grad is None])
         self._settings.write()
-        self._program.run()
-        for tensor, value in kept:
-            tensor.copy_(value)
+        self._update.run(
+            {name: parameter for parameter, name in self._names.items()},
+            {self._names[parameter]: gradient for parameter, gradient in given.items()},
+            self._find_scaling(),
+        )
         return loss
+
+    def _find_scaling(self) -> Scaling | None:
+        """Returns what torch.amp.GradScaler sets before it calls ``step``. Its scale is
+        None if it has divided the gradients itself."""
+        found_inf = getattr(self, "found_inf", None)
+        if found_inf is None:
+            return None
+        scale = getattr(self, "grad_scale", None)
+        return Scaling(torch.ones(()) if scale is None else scale, found_inf)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters with their own settings, and recompiles the kernel."""
@@ -171,13 +194,19 @@ class Optimizer(torch.optim.Optimizer):
             for group, before in zip(self.param_groups, groups):
                 group.clear()
                 group.update(before)
-            self._lend()
             raise
 
     def _load(self, state_dict: dict[str, Any]) -> None:
         before = self.state, self.param_groups
-        super().load_state_dict(state_dict)
-        loaded = {p: states for p, states in self.state.items() if _own(states)}
+        # PyTorch converts states to the types of their parameters, except within other
+        # objects.
+        wrapping = self.register_load_state_dict_pre_hook(_wrap_states)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            wrapping.remove()
+        loaded = {p: states.value for p, states in self.state.items()}
+        loaded = {p: states for p, states in loaded.items() if _own(states)}
         groups = self.param_groups
         self.state, self.param_groups = before
         counts = {int(states["step"]) for states in loaded.values() if "step" in states}
@@ -199,11 +228,12 @@ class Optimizer(torch.optim.Optimizer):
                 if name != "step":
                     self.state[parameter][name].copy_(value)
         # PyTorch's SGD has no count; only whether there was an update matters then.
-        self._program.updates = counts.pop() if counts else int(bool(loaded))
+        self._update.count = counts.pop() if counts else int(bool(loaded))
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {
             "_choices": self._choices,
+            "_formats": self._formats,
             "_known": self._known,
         }
 
@@ -238,11 +268,7 @@ class Optimizer(torch.optim.Optimizer):
             if parameter.requires_grad or parameter in wanted
         }
         for parameter, name in names.items():
-            if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
-                raise UsageError(
-                    f"parameter {name} is {parameter.dtype} on {parameter.device}; "
-                    "expected torch.float32 on the CPU"
-                )
+            _check_parameter(name, parameter)
         if not names:
             raise UsageError("none of the parameters requires a gradient")
         groups = {
@@ -250,8 +276,10 @@ class Optimizer(torch.optim.Optimizer):
             for number, group in enumerate(self.param_groups)
             if any(parameter in names for parameter in group["params"])
         }
-        self._program = train_step.compile_update(
-            {name: tuple(parameter.shape) for parameter, name in names.items()},
+        self._update = Update(
+            {name: parameter for parameter, name in names.items()},
+            masters=self._list_masters(names),
+            states=self._list_formats(groups),
             groups={
                 glob: name_settings(group, self._known) | GroupSettings.mark(number)
                 for number, (glob, group) in enumerate(groups.items())
@@ -259,54 +287,50 @@ class Optimizer(torch.optim.Optimizer):
             **self._choices,
         )
         self._names = names
-        self._settings = GroupSettings(self._program.settings, list(groups.values()))
+        self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
-        # Views of the program's memory, whose address does not change.
-        self._gradients = {
-            parameter: to_torch(self._program.buffers[f"gradient/{name}"])
-            for parameter, name in names.items()
-        }
-        self._shared = {
-            parameter: to_torch(self._program.parameters[name])
-            for parameter, name in names.items()
-        }
-        self._lend()
         self._link_states()
 
-    @torch.no_grad()
-    def _lend(self) -> None:
-        """Makes parameters that have other memory views of the program's memory."""
-        for parameter, shared in self._shared.items():
-            if parameter.data_ptr() != shared.data_ptr():
-                shared.copy_(parameter)
-                parameter.data = shared
+    def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
+        """Returns what preserves small updates of each parameter."""
+        masters, lossy = {}, set()
+        for group in self.param_groups:
+            master = group.get("master", self._formats["master"])
+            if master not in (None, *MASTERS):
+                raise UsageError(
+                    f"master is one of {', '.join(MASTERS)}, got {master!r}"
+                )
+            own = [p for p in group["params"] if p in names]
+            masters |= {names[p]: master or "none" for p in own}
+            if master is None:
+                lossy |= {p.dtype for p in own}
+        lossy.discard(torch.float32)
+        if lossy and not self._names:  # The first compilation.
+            warnings.warn(
+                f"parameters in {' and '.join(sorted(map(str, lossy)))} lose updates of "
+                "less than half a unit in their last place; master='f32', 'kahan' or "
+                "'stochastic' preserves them, and master='none' rounds without this "
+                "warning",
+                stacklevel=2,
+            )
+        return masters
+
+    def _list_formats(self, groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Returns the formats of states, of which a later one overrides earlier ones."""
+        formats = as_texts(self._formats["states"] or [], "states")
+        for glob, group in groups.items():
+            own = as_texts(group.get("states") or [], "states of a group")
+            formats += [f"{glob}:{format}" for format in own]
+        return formats
 
     def _link_states(self) -> None:
-        """Fills ``state`` with views of the program's memory."""
-        common = {"step": to_torch(self._program.ports("step")["step"])}
-        for array in self._program.ports("rng").values():
-            # As bytes: loading converts states to f32, which represents bytes exactly.
+        """Fills ``state`` with the tensors of the update."""
+        common = {"step": to_torch(self._update.ports("step")["step"])}
+        for array in self._update.ports("rng").values():
+            # As bytes, as checkpoints of earlier versions have it.
             common["rng"] = to_torch(array.view("u1"))
-        parameters = {name: parameter for parameter, name in self._names.items()}
-        for parameter in self._names:
-            self.state[parameter] = dict(common)
-        for name, array in self._program.states.items():
-            found = _STATE.fullmatch(name)
-            assert found, name
-            states = self.state[parameters[found["parameter"]]]
-            states[found["state"] + found["part"]] = to_torch(array)
-
-    def _keep(
-        self, parameters: Iterable[torch.Tensor]
-    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Sets the gradients of `parameters` to 0, and returns the tensors that a step would
-        change nevertheless, with copies of their values."""
-        kept = []
-        for parameter in parameters:
-            self._gradients[parameter].zero_()
-            changed = [self._shared[parameter], *_own(self.state[parameter]).values()]
-            kept += [(tensor, tensor.clone()) for tensor in changed]
-        return kept
+        for parameter, name in self._names.items():
+            self.state[parameter] = common | self._update.states[name]
 
     def _check_form(self, parameter: torch.Tensor, states: States) -> None:
         own, given = (
@@ -318,6 +342,34 @@ class Optimizer(torch.optim.Optimizer):
                 "the states are those of another rule, of other formats, or of other "
                 f"tensors: parameter {self._names[parameter]} has {own}, got {given}"
             )
+
+
+def _check_parameter(name: str, parameter: torch.Tensor) -> None:
+    sharding = sys.modules.get("torch.distributed.tensor")
+    if sharding is not None and isinstance(parameter, sharding.DTensor):
+        raise UsageError(
+            f"parameter {name} is a DTensor; expected a tensor that is not sharded"
+        )
+    if parameter.device.type != "cpu" or parameter.dtype not in ELEMENTS:
+        raise UsageError(
+            f"parameter {name} is {parameter.dtype} on {parameter.device}; expected "
+            f"{', '.join(map(str, ELEMENTS))} on the CPU"
+        )
+
+
+@dataclasses.dataclass
+class _Wrapped:
+    """The states of one parameter."""
+
+    value: dict[str, Any]
+
+
+def _wrap_states(
+    _: torch.optim.Optimizer, state_dict: dict[str, Any]
+) -> dict[str, Any]:
+    states = state_dict["state"]
+    wrapped = {index: _Wrapped(dict(own)) for index, own in states.items()}
+    return {**state_dict, "state": wrapped}
 
 
 def _check_options(options: object) -> None:

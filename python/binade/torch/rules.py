@@ -25,11 +25,14 @@ class _Rule(Optimizer):
         lr: float | None = None,
         *,
         states: str | Sequence[str] = (),
+        master: str = "none",
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         rule = self.choose_rule(settings)
-        super().__init__(params, rule, lr, states=states, options=options, **settings)
+        super().__init__(
+            params, rule, lr, states=states, master=master, options=options, **settings
+        )
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
         """Returns the rule for these settings, and removes the settings that select it."""

@@ -16,7 +16,6 @@ if not (reference.BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 
 import binade.torch  # noqa: E402
-from binade import train_step  # noqa: E402
 from binade.errors import RejectedError, UsageError  # noqa: E402
 
 
@@ -88,13 +87,13 @@ def test_the_default_learning_rate_matches_pytorch(rule):
 
 def test_the_default_learning_rate_needs_no_extra_compilation(monkeypatch):
     compiled = []
-    compile_update = train_step.compile_update
+    make_update = binade.torch.optimizer.Update
 
-    def count(tensors, **options):
-        compiled.append(list(tensors))
-        return compile_update(tensors, **options)
+    def count(parameters, **options):
+        compiled.append(list(parameters))
+        return make_update(parameters, **options)
 
-    monkeypatch.setattr(train_step, "compile_update", count)
+    monkeypatch.setattr(binade.torch.optimizer, "Update", count)
     optimizer = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "lion")
     assert optimizer.param_groups[0]["lr"] == 1e-4
     assert compiled == [["0.0"]]
@@ -177,7 +176,9 @@ def test_unsupported_parameters_are_rejected():
         binade.torch.Optimizer(module.parameters(), "adamv")
     with pytest.raises(RejectedError, match="no variant 'cw'; did you mean 'cv'"):
         binade.torch.Optimizer(module.parameters(), "tiger:cw")
-    with pytest.raises(UsageError, match="expected torch.float32 on the CPU"):
+    with pytest.raises(
+        UsageError, match="torch.float64 on cpu; expected torch.float32"
+    ):
         binade.torch.Optimizer(make_module().double().parameters())
 
 
