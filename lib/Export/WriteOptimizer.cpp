@@ -104,6 +104,8 @@ std::string UpdateWriter::getRandom(unsigned word, int64_t stream) {
         w.add("Div", {w.add("Sub", {place, step}), w.addInt(kWord)});
     std::string index =
         w.reshape(w.addRange(ShapedType::getNumElements(shape)), shape);
+    if (op.getRandom().size() > 2)
+      index = w.add("Add", {index, w.get(op.getRandom()[2])});
     drawn = drawWords(w, {index, w.add("Add", {own, w.addInt(stream)}), step,
                           w.get(op.getRandom()[0])});
   }

@@ -18,6 +18,7 @@ using namespace mlir::binade;
 
 #include "binade/IR/BinadeDialect.cpp.inc"
 #include "binade/IR/DelayedScales.h"
+#include "binade/IR/Shards.h"
 
 #include "binade/Interfaces/AlgebraOpInterface.cpp.inc"
 #include "binade/Interfaces/DifferentiableOpInterface.cpp.inc"
@@ -180,10 +181,21 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
                                         NamedAttribute attribute) {
   if (attribute.getName().getValue() == kOptimizerAttr)
     return expect<FlatSymbolRefAttr>(op, attribute, "a rule of the module");
+  Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
+  if (attribute.getName().getValue() == kRowGroupsAttr)
+    return expect<UnitAttr>(op, attribute, "a unit");
+  if (attribute.getName().getValue() == kShardAttr)
+    return isShard(attribute.getValue(), type)
+               ? success()
+               : op->emitOpError()
+                     << "expects '" << kShardAttr
+                     << "' to be the first row and the rows of the whole "
+                        "parameter, array<i64: first, rows>, for an argument "
+                        "of type "
+                     << type << ", got " << attribute.getValue();
   if (attribute.getName().getValue() != kInitAttr)
     return verifyPort(op, attribute);
   Attribute value = attribute.getValue();
-  Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
   if (isa<RandomAttr>(value)) {
     if (isa<FloatType>(getElementTypeOrSelf(type)))
       return success();

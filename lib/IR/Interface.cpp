@@ -2,6 +2,7 @@
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Shards.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -182,11 +183,18 @@ Value mlir::binade::getRandomState(func::FuncOp function) {
 }
 
 SmallVector<Value> mlir::binade::buildUpdateRandom(ImplicitLocOpBuilder &b,
-                                                   Value rng, unsigned index) {
-  uint64_t stream = uint64_t(1) << 31 | index;
+                                                   Value rng,
+                                                   BlockArgument parameter) {
+  uint64_t stream = uint64_t(1) << 31 | parameter.getArgNumber();
   Value step = buildRngWord(b, rng, 1);
   auto shift = ConstantOp::create(
       b, DenseElementsAttr::get(cast<RankedTensorType>(step.getType()),
                                 static_cast<int64_t>(stream << 32)));
-  return {buildRngWord(b, rng, 0), AddOp::create(b, step, shift)};
+  SmallVector<Value> random = {buildRngWord(b, rng, 0),
+                               AddOp::create(b, step, shift)};
+  if (int64_t first = getFirstElement(parameter))
+    random.push_back(ConstantOp::create(
+        b,
+        DenseElementsAttr::get(cast<RankedTensorType>(step.getType()), first)));
+  return random;
 }

@@ -225,7 +225,7 @@ private:
     SmallVector<Value> random;
     if (drawsRandomValue(findFormula(rule, ".update")))
       random = buildUpdateRandom(b, getRandomState(function),
-                                 cast<BlockArgument>(parameter).getArgNumber());
+                                 cast<BlockArgument>(parameter));
     auto update = OptimizerUpdateOp::create(
         b, types, rule.getSymName(), parameter, gradients.lookup(name), old,
         scalars, ValueRange(), factors, guard ? foundInf : Value(), random,

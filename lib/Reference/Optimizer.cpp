@@ -71,6 +71,8 @@ static std::array<float, 4> drawRandom(OptimizerUpdateOp op, Evaluation &e,
   int64_t seed = e[op.getRandom()[0]].getIntegers()[0],
           place = e[op.getRandom()[1]].getIntegers()[0];
   stream += static_cast<int64_t>(static_cast<uint64_t>(place) >> 32);
+  if (op.getRandom().size() > 2)
+    index += e[op.getRandom()[2]].getIntegers()[0];
   return drawUniform(index, seed, place, stream);
 }
 

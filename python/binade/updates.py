@@ -28,6 +28,7 @@ def write_update(
     *,
     narrow_gradients: Mapping[str, str] | None = None,
     scalers: Sequence[str] = (),
+    attributes: Mapping[str, str] | None = None,
 ) -> str:
     """Returns a module as after phase ``autodiff``, whose gradients are inputs. Its loss is
     the batch's entry ``loss``, which has one element.
@@ -41,10 +42,12 @@ def write_update(
       scalers: Names of inputs of role ``scaler``, which are f32 scalars: ``scale``, by
         which the gradients are divided, and ``found_inf``, which is not 0 if the step has
         to be skipped.
+      attributes: More attributes of parameters, by name, as in the IR.
     """
-    narrow = narrow_gradients or {}
+    narrow, more = narrow_gradients or {}, attributes or {}
     arguments = [
-        f'%p{i}: {_type(shape, element)} {port("parameter", name)} loc("{name}")'
+        f"%p{i}: {_type(shape, element)} "
+        f'{port("parameter", name, more.get(name, ""))} loc("{name}")'
         for i, (name, shape) in enumerate(tensors.items())
     ]
     arguments += [
@@ -80,6 +83,8 @@ def _type(shape: Sequence[int], element: str) -> str:
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
 
 
-def port(role: str, name: str) -> str:
-    """Returns the attributes of an argument or result with this role and name."""
-    return f'{{binade.role = #binade.role<{role}>, binade.name = "{name}"}}'
+def port(role: str, name: str, more: str = "") -> str:
+    """Returns the attributes of an argument or result with this role and name, and
+    ``more`` attributes, separated by commas."""
+    more = f", {more}" if more else ""
+    return f'{{binade.role = #binade.role<{role}>, binade.name = "{name}"{more}}}'

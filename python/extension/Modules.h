@@ -35,7 +35,7 @@ struct LoadArguments {
 };
 
 /// Calls `load` with these arguments and initializes the program that it loads,
-/// unless the caller has to bind ports before.
+/// unless the caller has to bind ports first.
 Program start(const LoadArguments &arguments,
               const std::function<Result<Program>(const LoadOptions &)> &load);
 

@@ -21,6 +21,27 @@ func.func @role(%x: tensor<2xf32> {binade.role = "parameter"}) {
 
 // -----
 
+// expected-error@+1 {{expects 'binade.shard' to be the first row and the rows of the whole parameter, array<i64: first, rows>, for an argument of type 'tensor<2x4xf32>', got array<i64: 5, 6>}}
+func.func @beyond(%x: tensor<2x4xf32> {binade.shard = array<i64: 5, 6>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{for an argument of type 'tensor<f32>', got array<i64: 0, 1>}}
+func.func @scalar(%x: tensor<f32> {binade.shard = array<i64: 0, 1>}) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{expects 'binade.row_groups' to be a unit, got 1 : i64}}
+func.func @groups(%x: tensor<2x4xf32> {binade.row_groups = 1 : i64}) {
+  return
+}
+
+// -----
+
 // expected-error@+1 {{has an unknown attribute 'binade.init' on an argument or result}}
 func.func @result(%x: tensor<2xf32>) -> (tensor<2xf32> {binade.init = dense<0.0> : tensor<2xf32>}) {
   return %x : tensor<2xf32>

@@ -38,11 +38,12 @@ void addResults(func::FuncOp function, ArrayRef<NewResult> results);
 /// and result if the function has none.
 Value getRandomState(func::FuncOp function);
 
-/// Returns the seed and the step from which the update of the parameter with
-/// argument number `index` draws random values. The upper half of the step is
-/// the parameter's stream; streams of dropout are lower.
+/// Returns the seed and the step from which the update of `parameter`, an
+/// argument, draws random values. The upper half of the step is the parameter's
+/// stream; streams of dropout are lower. The third value, for a shard that does
+/// not begin with the first row, is the index of its first element.
 SmallVector<Value> buildUpdateRandom(ImplicitLocOpBuilder &b, Value rng,
-                                     unsigned index);
+                                     BlockArgument parameter);
 
 } // namespace mlir::binade
 

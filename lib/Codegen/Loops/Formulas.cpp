@@ -185,6 +185,8 @@ FloatLanes Emitter::drawNumber(OptimizerUpdateOp op, int64_t stream,
   };
   Value seed = pullWord(op.getRandom()[0]), place = pullWord(op.getRandom()[1]);
   Value index = arith::IndexCastOp::create(b, place.getType(), number);
+  if (op.getRandom().size() > 2)
+    index = arith::AddIOp::create(b, index, pullWord(op.getRandom()[2]));
   Value above = arith::ShRUIOp::create(b, place, splat(b, place, 32));
   if (stream != 0)
     above = arith::AddIOp::create(b, above, splat(b, place, stream));

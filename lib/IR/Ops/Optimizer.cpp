@@ -1,6 +1,7 @@
 //===- Optimizer.cpp - Optimizer rules and updates ------------------------===//
 
 #include "binade/IR/Rules.h"
+#include "binade/IR/Shards.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -199,9 +200,10 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return verifyPrepare(*this, rule, prepared->second);
   }
   bool draws = roundsRandomly() || drawsRandomValue(function);
-  if (size_t numbers = draws ? 2 : 0; getRandom().size() != numbers) // C4
-    return emitOpError("has ")
-           << getRandom().size() << " random numbers, expected " << numbers;
+  size_t numbers = getRandom().size();
+  if (draws ? numbers < 2 || numbers > 3 : numbers != 0) // C4
+    return emitOpError("has ") << numbers << " random numbers, expected "
+                               << (draws ? "2 or 3" : "0");
   size_t states = getKeptStates().size();
   // States that `update` does not handle are computed by the inlined `prepare`.
   if (getValues().empty() && states != rule.getStates().size()) // C2
@@ -245,9 +247,8 @@ static bool isInKernel(Operation *op) {
   return op->getParentOp() && op->getParentOp()->hasAttr(kKernelAttr);
 }
 
-/// The number of elements of a group: whole vectors, and no more than a task
-/// has.
-static constexpr int64_t kMinGroup = 16, kLargestGroup = 16384;
+/// The largest group of elements: no more than a task has.
+static constexpr int64_t kLargestGroup = 16384;
 
 /// The number of states for which there are random words.
 static constexpr unsigned kRandomStates = 3;
@@ -278,11 +279,11 @@ static LogicalResult verifyState(OptimizerUpdateOp op, const KeptState &kept) {
   }
   bool isGrouped = kept.format.getGranularity() == Granularity::PerGroup;
   int64_t size = isGrouped ? kept.format.getExtent().front() : 0;
-  if (size < kMinGroup || size > kLargestGroup ||
+  if (size < kMinStateGroup || size > kLargestGroup ||
       !llvm::isPowerOf2_64(size)) // C5
     return op.emitOpError("keeps states in formats 'per_group' of a power of "
                           "two from ")
-           << kMinGroup << " to " << kLargestGroup << ", not in "
+           << kMinStateGroup << " to " << kLargestGroup << ", not in "
            << kept.format;
   for (auto [part, type] :
        llvm::zip(kept.format.getParts(parameter.getShape()), types)) {

@@ -3,6 +3,7 @@
 #include "binade/Precision/PrecisionGraph.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Shards.h"
 #include "binade/Precision/Biases.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -98,8 +99,7 @@ Attribute PrecisionGraph::chooseStates(const StateFormats &formats,
   bool quantizes =
       isQuantized(formats.ofSigned) || isQuantized(formats.ofUnsigned);
   if (quantizes && !isSelected) {
-    auto parameter = cast<RankedTensorType>(op.getParameter().getType());
-    quantizes = parameter.getNumElements() >= kMinQuantized &&
+    quantizes = countWholeElements(op.getParameter()) >= kMinQuantized &&
                 !matcher.getRoles().has(op, TensorRole::Embedding);
   }
   return mlir::binade::chooseStates(formats, op, quantizes);

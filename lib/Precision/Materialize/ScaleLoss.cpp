@@ -157,9 +157,9 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
                                       const LossScaling &scaling) {
   LossScaler scaler(step, scaling);
   if (scaler.isScaledByCaller())
-    return step.emitError("the policy scales the loss, but the step gets "
-                          "gradients that its caller has scaled; use a policy "
-                          "without 'loss_scale'; in PyTorch, "
+    return step.emitError("the policy scales the loss, but the caller of "
+                          "the step may scale its gradients (input 'scale'); "
+                          "use a policy without 'loss_scale'; in PyTorch, "
                           "torch.amp.GradScaler scales the loss");
   if (scaler.isScaled())
     return success();

@@ -234,7 +234,8 @@ private:
     Operation *before = op->getPrevNode();
     SmallVector<Value> random(op.getRandom());
     if (random.empty() && roundsStochastically(op))
-      random = buildUpdateRandom(b, getRandomState(step), getPort(op)->index);
+      random = buildUpdateRandom(b, getRandomState(step),
+                                 step.getArgument(getPort(op)->index));
     auto keep = [&](Value value, FloatType format) {
       if (format)
         setFormat(value, format);

@@ -3,6 +3,7 @@
 #include "binade/Precision/StateFormats.h"
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
+#include "binade/IR/Shards.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -335,7 +336,9 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
            rule.getStates().getAsRange<SettingAttr>(), op.getKeptStates())) {
     bool isUnsigned = state.getMin() && state.getMin().getValueAsDouble() >= 0;
     Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
-    bool isWide = isa<QuantizedAttr>(format) && !quantizes;
+    if (auto quantized = dyn_cast<QuantizedAttr>(format))
+      format = fitGroupsToRows(quantized, op.getParameter());
+    bool isWide = !format || (isa<QuantizedAttr>(format) && !quantizes);
     // States of rows or columns are small, so they stay in f32.
     chosen.push_back(isWide || !op.isElementwise(kept) ? wide : format);
   }

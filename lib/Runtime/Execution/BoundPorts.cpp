@@ -3,6 +3,7 @@
 #include "BoundPorts.h"
 #include "Arena.h"
 #include <algorithm>
+#include <cassert>
 
 using namespace binade;
 using namespace binade::plan;
@@ -35,13 +36,14 @@ private:
     std::uint64_t begin, newBegin;
   };
 
-  /// Returns the first offset from `end` on that is aligned as `begin` is.
+  /// Returns an offset from `end` on that has the alignment of `begin`.
   static std::uint64_t place(std::uint64_t begin, std::uint64_t end) {
     return (end + kAlignment - 1) / kAlignment * kAlignment +
            begin % kAlignment;
   }
 
   void add(std::uint64_t begin, std::uint64_t rangeBegin, std::uint64_t &end) {
+    assert(begin <= rangeBegin && "ports that keep values do not overlap");
     if (begin == rangeBegin && !parts.empty())
       return;
     parts.push_back({begin, place(begin, end)});

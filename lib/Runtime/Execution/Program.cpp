@@ -296,7 +296,7 @@ Result<void> Program::Implementation::checkBound() const {
     if (port.buffer == *buffer)
       return Error{"binade",
                    std::string(name(port.role)) + " " + quote(port.name) +
-                       " has no memory: bind it before",
+                       " is not bound to memory; call Program::bind first",
                    ExitCode::Usage};
   return Error{"binade", "a port has no memory", ExitCode::Usage};
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
+import inspect
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,16 @@ from binade import _core
 from binade.errors import UsageError
 from binade.options import as_texts
 from binade.torch.groups import GroupSettings, check_arguments, name_settings
+from binade.torch.shards import (
+    RowRange,
+    agree_on_skipping,
+    find_rows,
+    get_local,
+    get_local_gradient,
+    is_dtensor,
+    to_dtensor,
+    view_rows,
+)
 from binade.torch.tensors import to_torch
 from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
 
@@ -92,7 +103,11 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         _check_options(options)
         self._names: dict[torch.Tensor, str] = {}
+        self._rows: dict[torch.Tensor, RowRange | None] = {}
+        # Parameters whose quantized states are not grouped by rows.
+        self._flat: set[torch.Tensor] = set()
         self._known: set[str] | None = None
+        self._warns = True
         self._choices = {"optimizer": rule, **(options or {})}
         self._formats = {"states": states, "master": master}
         if lr is None:
@@ -121,33 +136,46 @@ class Optimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         late = [p for p in self._parameters() if p.grad is not None]
-        if any(parameter not in self._names for parameter in late):
+        isChanged = any(_get_form(p) != form for p, form in self._forms.items())
+        if isChanged or any(parameter not in self._names for parameter in late):
             self._recompile(late)
-        given = {p: p.grad for p in self._names if p.grad is not None}
+        given = {p: self._get_gradient(p) for p in self._names if p.grad is not None}
+        scaling = self._find_scaling(given)
         if not given:
             return loss
-        for parameter, gradient in given.items():
-            if gradient.layout != torch.strided:
-                raise UsageError(
-                    f"the gradient of parameter {self._names[parameter]} is sparse; "
-                    "expected a dense one"
-                )
         self._settings.write()
         self._update.run(
-            {name: parameter for parameter, name in self._names.items()},
+            {name: get_local(p, self._rows[p]) for p, name in self._names.items()},
             {self._names[parameter]: gradient for parameter, gradient in given.items()},
-            self._find_scaling(),
+            scaling,
         )
         return loss
 
-    def _find_scaling(self) -> Scaling | None:
+    def _get_gradient(self, parameter: torch.Tensor) -> torch.Tensor:
+        """Returns the gradient of this process's rows."""
+        gradient = parameter.grad
+        assert gradient is not None
+        if gradient.layout != torch.strided:
+            raise UsageError(
+                f"the gradient of parameter {self._names[parameter]} is sparse; "
+                "expected a dense one"
+            )
+        return get_local_gradient(gradient, parameter, self._rows[parameter])
+
+    def _find_scaling(self, gradients: States) -> Scaling:
         """Returns what torch.amp.GradScaler sets before it calls ``step``. Its scale is
-        None if it has divided the gradients itself."""
-        found_inf = getattr(self, "found_inf", None)
-        if found_inf is None:
-            return None
-        scale = getattr(self, "grad_scale", None)
-        return Scaling(torch.ones(()) if scale is None else scale, found_inf)
+        None if it has divided the gradients itself. Processes with different rows agree on
+        whether the step is skipped."""
+        scale = _as_f32(getattr(self, "grad_scale", None), 1.0)
+        found_inf = _as_f32(getattr(self, "found_inf", None), 0.0)
+        if self._is_sharded and self._choices.get("on_nonfinite", "skip") == "skip":
+            pairs = ((parameter, gradients.get(parameter)) for parameter in self._names)
+            found_inf = torch.maximum(found_inf, agree_on_skipping(pairs, scale))
+        return Scaling(scale, found_inf)
+
+    @property
+    def _is_sharded(self) -> bool:
+        return any(rows is not None for rows in self._rows.values())
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters with their own settings, and recompiles the kernel."""
@@ -200,7 +228,7 @@ class Optimizer(torch.optim.Optimizer):
         before = self.state, self.param_groups
         # PyTorch converts states to the types of their parameters, except within other
         # objects.
-        wrapping = self.register_load_state_dict_pre_hook(_wrap_states)
+        wrapping = self.register_load_state_dict_pre_hook(_protect_from_casts)
         try:
             super().load_state_dict(state_dict)
         finally:
@@ -217,6 +245,10 @@ class Optimizer(torch.optim.Optimizer):
             )
         if any(parameter not in self._names for parameter in loaded):
             self._recompile(loaded)
+        flat = {p for p, states in loaded.items() if self._is_flat(p, states)}
+        if flat != self._flat:
+            self._flat = flat
+            self._compile(loaded)
         for parameter, states in loaded.items():
             self._check_form(parameter, states)
         for own, group in zip(self.param_groups, groups):
@@ -225,8 +257,11 @@ class Optimizer(torch.optim.Optimizer):
         self._compile(loaded)
         for parameter, states in loaded.items():
             for name, value in states.items():
-                if name != "step":
-                    self.state[parameter][name].copy_(value)
+                if name in self.state[parameter] and name != "step":
+                    own = self.state[parameter][name]
+                    own.copy_(
+                        value if value.shape == own.shape else value.view(own.shape)
+                    )
         # PyTorch's SGD has no count; only whether there was an update matters then.
         self._update.count = counts.pop() if counts else int(bool(loaded))
 
@@ -234,7 +269,9 @@ class Optimizer(torch.optim.Optimizer):
         return super().__getstate__() | {
             "_choices": self._choices,
             "_formats": self._formats,
+            "_flat": self._flat,
             "_known": self._known,
+            "_warns": False,
         }
 
     @torch.no_grad()
@@ -242,6 +279,13 @@ class Optimizer(torch.optim.Optimizer):
         super().__setstate__(state)
         if "_choices" not in state:
             return  # Called by load_state_dict of the base class.
+        # A pickle of version 0.1.0 lacks the following ones.
+        self._flat = state.get("_flat", set())
+        self._warns = False
+        if "_formats" not in state:
+            self._choices = dict(self._choices)
+            formats = self._choices.pop("states", ())
+            self._formats = {"states": formats, "master": None}
         self._names = {}
         kept = dict(self.state)
         self._compile(kept)
@@ -271,25 +315,65 @@ class Optimizer(torch.optim.Optimizer):
             _check_parameter(name, parameter)
         if not names:
             raise UsageError("none of the parameters requires a gradient")
+        self._rows = {p: find_rows(name, p) for p, name in names.items()}
+        choices = dict(self._choices)
+        if self._is_sharded:
+            self._check_sharded(names)
+            if choices.get("on_nonfinite", "skip") == "skip":
+                choices["on_nonfinite"] = "continue"  # The processes decide together.
         groups = {
             f"{number}.*": group
             for number, group in enumerate(self.param_groups)
             if any(parameter in names for parameter in group["params"])
         }
         self._update = Update(
-            {name: parameter for parameter, name in names.items()},
+            {name: get_local(p, self._rows[p]) for p, name in names.items()},
             masters=self._list_masters(names),
+            attributes={name: self._make_attributes(p) for p, name in names.items()},
             states=self._list_formats(groups),
             groups={
                 glob: name_settings(group, self._known) | GroupSettings.mark(number)
                 for number, (glob, group) in enumerate(groups.items())
             },
-            **self._choices,
+            **choices,
         )
         self._names = names
+        self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
         self._link_states()
+
+    def _make_attributes(self, parameter: torch.Tensor) -> str:
+        """Returns the attributes by which states of shards are those of the whole."""
+        rows = self._rows[parameter]
+        if rows is not None:
+            first = min(rows.first, rows.whole - 1)  # Of the row of an empty shard.
+            return f"binade.shard = array<i64: {first}, {rows.whole}>"
+        return "" if parameter in self._flat else "binade.row_groups"
+
+    def _check_sharded(self, names: Mapping[torch.Tensor, str]) -> None:
+        """Rejects what needs a whole parameter, or all of them.
+
+        Raises:
+          UsageError: If the rule, or an option, does.
+        """
+        name = next(names[p] for p, rows in self._rows.items() if rows is not None)
+        rule, options = self._choices["optimizer"], self._choices
+        if not _core.is_elementwise(rule):
+            raise UsageError(
+                f"parameter {name} is sharded, and '{rule}' needs whole parameters; use a "
+                "rule that updates each element on its own, such as adamw or lion"
+            )
+        if options.get("clip"):
+            raise UsageError(
+                f"parameter {name} is sharded, and 'clip' needs the norm of all gradients; "
+                "call torch.nn.utils.clip_grad_norm_ before step()"
+            )
+        if any("max_update_norm" in group for group in self.param_groups):
+            raise UsageError(
+                f"parameter {name} is sharded, and 'max_update_norm' needs whole "
+                "parameters; leave it out"
+            )
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
         """Returns what preserves small updates of each parameter."""
@@ -305,13 +389,14 @@ class Optimizer(torch.optim.Optimizer):
             if master is None:
                 lossy |= {p.dtype for p in own}
         lossy.discard(torch.float32)
-        if lossy and not self._names:  # The first compilation.
+        if lossy and self._warns:
+            self._warns = False
             warnings.warn(
                 f"parameters in {' and '.join(sorted(map(str, lossy)))} lose updates of "
                 "less than half a unit in their last place; master='f32', 'kahan' or "
                 "'stochastic' preserves them, and master='none' rounds without this "
                 "warning",
-                stacklevel=2,
+                stacklevel=_count_own_frames(),
             )
         return masters
 
@@ -330,26 +415,85 @@ class Optimizer(torch.optim.Optimizer):
             # As bytes, as checkpoints of earlier versions have it.
             common["rng"] = to_torch(array.view("u1"))
         for parameter, name in self._names.items():
-            self.state[parameter] = common | self._update.states[name]
+            rows = self._rows[parameter]
+            states = {
+                key: to_dtensor(
+                    view_rows(state, parameter, rows) if _isPart(key, state) else state,
+                    parameter, rows,
+                )
+                for key, state in self._update.states[name].items()
+            }  # fmt: skip
+            self.state[parameter] = common | states
+
+    def _is_flat(self, parameter: torch.Tensor, states: States) -> bool:
+        """Whether the states have groups that do not lie within rows, as earlier versions
+        wrote them: then there are fewer scales."""
+        own = self.state[parameter]
+        isOther = any(
+            state.numel() != own[name].numel()
+            for name, state in states.items()
+            if name.endswith(".scale") and name in own
+        )
+        return self._rows[parameter] is None and isOther != (parameter in self._flat)
+
+    def _haveEqualTypes(self, parameter: torch.Tensor, states: States) -> bool:
+        """Whether states have the types of their formats; wide floats are converted."""
+        wide = (torch.float64, *ELEMENTS)
+        own = self.state[parameter]
+        return all(
+            state.dtype == own[name].dtype
+            or (state.dtype in wide and own[name].dtype in wide)
+            for name, state in _own(states).items()
+            if name in own
+        )
 
     def _check_form(self, parameter: torch.Tensor, states: States) -> None:
         own, given = (
             {name: tuple(tensor.shape) for name, tensor in _own(one).items()}
             for one in (self.state[parameter], states)
         )
-        if own != given:
+        # Earlier versions wrote the scales of all rows one after the other.
+        given |= {
+            name: own[name]
+            for name, state in _own(states).items()
+            if "." in name and state.dim() == 1 and name in own
+            and state.numel() == math.prod(own[name])
+        }  # fmt: skip
+        if own != given or not self._haveEqualTypes(parameter, states):
             raise UsageError(
                 "the states are those of another rule, of other formats, or of other "
                 f"tensors: parameter {self._names[parameter]} has {own}, got {given}"
             )
 
 
+def _as_f32(value: torch.Tensor | None, default: float) -> torch.Tensor:
+    """Returns a number as an f32 scalar on the CPU."""
+    if value is None:
+        return torch.tensor(default, dtype=torch.float32, device="cpu")
+    if is_dtensor(value):
+        value = value.full_tensor()
+    return value.to("cpu", torch.float32).reshape(())
+
+
+def _get_form(parameter: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what the kernel is compiled for."""
+    return parameter.dtype, parameter.shape, parameter.device
+
+
+def _isPart(name: str, state: torch.Tensor) -> bool:
+    """Whether a tensor belongs to a quantized state: codes, or scales and the like."""
+    return "." in name or not state.is_floating_point()
+
+
+def _count_own_frames() -> int:
+    """Returns the stack level of the first caller outside of this package."""
+    level, frame = 1, inspect.currentframe()
+    while frame and "binade.torch" in frame.f_globals.get("__name__", ""):
+        level, frame = level + 1, frame.f_back
+    return level - 1
+
+
 def _check_parameter(name: str, parameter: torch.Tensor) -> None:
-    sharding = sys.modules.get("torch.distributed.tensor")
-    if sharding is not None and isinstance(parameter, sharding.DTensor):
-        raise UsageError(
-            f"parameter {name} is a DTensor; expected a tensor that is not sharded"
-        )
     if parameter.device.type != "cpu" or parameter.dtype not in ELEMENTS:
         raise UsageError(
             f"parameter {name} is {parameter.dtype} on {parameter.device}; expected "
@@ -358,17 +502,17 @@ def _check_parameter(name: str, parameter: torch.Tensor) -> None:
 
 
 @dataclasses.dataclass
-class _Wrapped:
-    """The states of one parameter."""
+class _Uncast:
+    """The states of one parameter, which PyTorch does not convert to its type."""
 
     value: dict[str, Any]
 
 
-def _wrap_states(
+def _protect_from_casts(
     _: torch.optim.Optimizer, state_dict: dict[str, Any]
 ) -> dict[str, Any]:
     states = state_dict["state"]
-    wrapped = {index: _Wrapped(dict(own)) for index, own in states.items()}
+    wrapped = {index: _Uncast(dict(own)) for index, own in states.items()}
     return {**state_dict, "state": wrapped}
 
 
@@ -395,4 +539,5 @@ def _copy_states(
 ) -> None:
     for parameter, states in source.items():
         for name, value in states.items():
-            target[parameter][name].copy_(value)
+            if name in target[parameter]:
+                target[parameter][name].copy_(value)

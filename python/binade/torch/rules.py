@@ -25,7 +25,7 @@ class _Rule(Optimizer):
         lr: float | None = None,
         *,
         states: str | Sequence[str] = (),
-        master: str = "none",
+        master: str | None = None,
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:

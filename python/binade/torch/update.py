@@ -69,6 +69,7 @@ class Update:
         parameters: Tensors,
         *,
         masters: Mapping[str, str],
+        attributes: Mapping[str, str],
         policy: str | os.PathLike | Mapping[str, Any] = "fp32",
         threads: int = 0,
         **options: Any,
@@ -79,6 +80,7 @@ class Update:
           parameters: The parameters, whose types are in ``ELEMENTS``, by names that are
             two numbers, such as ``0.1``. Master weights start from their values.
           masters: Of 16-bit parameters, one of ``MASTERS``.
+          attributes: Attributes of the parameters in the IR.
           policy: As for ``binade.compile``: decides about states.
           threads: As for ``binade.compile``.
           options: As for ``binade.compile``: ``optimizer``, ``settings``, ``groups``,
@@ -95,6 +97,7 @@ class Update:
             updates.KEPT,
             narrow_gradients=narrow,
             scalers=("scale", "found_inf"),
+            attributes=attributes,
         )
         policy = _store_parameters(policy, narrow, masters)
         # Alarms would read parameters after their update.
@@ -125,7 +128,6 @@ class Update:
         self.settings = Settings(self._program)
         # Whether the states of some parameters are bound to copies.
         self._binds_copies = True
-        self._own_scaling = Scaling(torch.ones(()), torch.zeros(()))
         self._start(parameters)
 
     def _add_state(self, index: int, name: str, state: torch.Tensor) -> None:
@@ -145,7 +147,11 @@ class Update:
             # Gradients are not read; all ports have to be bound.
             memory += [(ports.parameter, value), (ports.gradient, value)]
             memory += self._list_states(name, self.states[name])
-        self._bind([*memory, *self._list_scaling(self._own_scaling)])
+        one, zero = (
+            torch.tensor(value, dtype=torch.float32, device="cpu") for value in (1, 0)
+        )
+        none = Scaling(one, zero)
+        self._bind([*memory, *self._list_scaling(none)])
         self._program.initialize(0)
 
     def ports(self, role: str) -> Ports:
@@ -167,15 +173,13 @@ class Update:
         return bool(self.ports("metric")["found_inf"])
 
     @torch.no_grad()
-    def run(
-        self, parameters: Tensors, gradients: Tensors, scaling: Scaling | None = None
-    ) -> None:
+    def run(self, parameters: Tensors, gradients: Tensors, scaling: Scaling) -> None:
         """Updates the parameters that have a gradient, and their states.
 
         Args:
           parameters: All parameters, with any strides.
           gradients: Gradients of some of them, which are not sparse.
-          scaling: Of a gradient scaler, if there is one.
+          scaling: Of a gradient scaler, or 1 and 0.
         """
         memory, kept, written = [], [], []
         binds_copies = len(gradients) < len(self._ports)
@@ -196,7 +200,7 @@ class Update:
             if binds_copies or self._binds_copies:
                 memory += self._list_states(name, states)
         self._binds_copies = binds_copies
-        self._bind([*memory, *self._list_scaling(scaling or self._own_scaling)])
+        self._bind([*memory, *self._list_scaling(scaling)])
         self._program.run()
         for parameter, value in written:
             parameter.copy_(value)
@@ -234,7 +238,7 @@ def _without_warning(text: str) -> Iterator[None]:
 def _make_tensor(dtype: str, shape: Iterable[int]) -> torch.Tensor:
     """Returns a tensor of a port's type and shape."""
     kind = to_torch(np.zeros(0, DTYPES[dtype])).dtype
-    return torch.zeros(tuple(shape), dtype=kind)
+    return torch.zeros(tuple(shape), dtype=kind, device="cpu")
 
 
 def _check_element(name: str, own: str, stored: str) -> None:

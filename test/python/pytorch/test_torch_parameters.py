@@ -200,7 +200,8 @@ def test_a_warning_says_that_updates_are_lost(master):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         parameters = make_parameters(torch.bfloat16)
-        train(parameters, binade.torch.AdamW(parameters, master=master))
+        given = {} if master is None else {"master": master}
+        train(parameters, binade.torch.AdamW(parameters, **given))
         wide = make_parameters(torch.float32)
         train(wide, binade.torch.AdamW(wide, master=master))
     texts = [str(one.message) for one in found]
@@ -249,7 +250,6 @@ def test_parameters_without_gradients_keep_their_states(states):
     expected = binade.torch.AdamW(all_of_them, states=states, master="kahan")
     train(some, optimizer, 2)
     train(all_of_them, expected, 2)
-    before = [[t.clone() for t in (p, *optimizer.state[p].values())] for p in some]
     for step, left_out in ((2, 0), (3, None), (4, 5), (5, None)):
         gradients = make_gradients(some, step)
         for index, p in enumerate(some):
@@ -282,3 +282,48 @@ def test_stochastic_rounding_has_the_mean_of_the_exact_update():
     values, counts = np.unique(parameter.detach().float().numpy(), return_counts=True)
     assert values.tolist() == [1.0, 1 + 2.0**-7]
     assert counts[1] / counts.sum() == pytest.approx(0.25, abs=0.01)
+
+
+def test_converted_modules_are_updated_in_their_new_type():
+    """``Module.to`` replaces the data of parameters that the optimizer has."""
+    torch.manual_seed(0)
+    module = torch.nn.Linear(64, 80)
+    optimizer = binade.torch.AdamW(module.parameters(), states="dyn8", master="none")
+    for dtype in (torch.float32, torch.bfloat16, torch.float32):
+        module.to(dtype)
+        before = [p.detach().clone() for p in module.parameters()]
+        for p in module.parameters():
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+        for p, value in zip(module.parameters(), before):
+            assert p.dtype == dtype and not torch.equal(p, value)
+            torch.testing.assert_close(p.detach(), value, rtol=2e-2, atol=5e-3)
+    assert int(optimizer.state[module.weight]["step"]) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_default_type_does_not_matter(dtype):
+    expected, found = make_parameters(torch.float32), make_parameters(torch.float32)
+    train(expected, binade.torch.AdamW(expected, states="dyn8"))
+    optimizer = binade.torch.AdamW(found, states="dyn8")
+    gradients = [make_gradients(found, step) for step in range(4)]
+    torch.set_default_dtype(dtype)
+    try:
+        for step in gradients:
+            for p, gradient in zip(found, step):
+                p.grad = gradient
+            optimizer.step()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for a, b in zip(found, expected):
+        assert torch.equal(a, b)
+
+
+def test_states_of_other_formats_are_rejected():
+    def make(states):
+        parameter = torch.nn.Parameter(torch.ones(64, 64))
+        return binade.torch.AdamW([parameter], states=states)
+
+    with pytest.raises(UsageError, match="of other formats"):
+        make("e4m3").load_state_dict(make("dyn8").state_dict())
+    make("dyn8").load_state_dict(make("dyn8:stochastic").state_dict())

@@ -276,3 +276,47 @@ def test_replaced_parameter_memory_is_updated():
         parameters[0].data = torch.ones(5, 4)
         train(parameters, optimizer, begin=3)
     assert_close(ours, theirs)
+
+
+def test_states_whose_groups_cross_rows_are_loaded():
+    """Earlier versions wrote groups of 256 elements, whatever the length of a row."""
+    torch.manual_seed(1)
+    values = [torch.randn(96, 96), torch.randn(64, 256)]
+
+    def make(flat):
+        parameters = [torch.nn.Parameter(value.clone()) for value in values]
+        optimizer = binade.torch.AdamW(parameters, lr=0.05, states="dyn8")
+        if flat:
+            optimizer._flat = set(parameters)
+            optimizer._compile()
+        return parameters, optimizer
+
+    def step(parameters, optimizer, number):
+        for index, parameter in enumerate(parameters):
+            generator = torch.Generator().manual_seed(10 * number + index)
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimizer.step()
+
+    old, before = make(flat=True)
+    step(old, before, 0)
+    saved = copy.deepcopy(before.state_dict())
+    shapes = [tuple(saved["state"][i]["exp_avg.scale"].shape) for i in (0, 1)]
+    assert shapes == [(36,), (64, 1)]
+    saved["state"][1]["exp_avg.scale"] = saved["state"][1]["exp_avg.scale"].flatten()
+    new, after = make(flat=False)
+    assert after.state[new[0]]["exp_avg.scale"].shape == (96, 3)
+    with torch.no_grad():
+        for a, b in zip(new, old):
+            a.copy_(b)
+    after.load_state_dict(saved)
+    for number in (1, 2):
+        step(old, before, number)
+        step(new, after, number)
+    for a, b in zip(new, old):
+        assert torch.equal(a, b)
+        for name, state in before.state[b].items():
+            assert torch.equal(after.state[a][name], state)
+    again, third = make(flat=False)
+    third.load_state_dict(copy.deepcopy(after.state_dict()))
+    third.load_state_dict(copy.deepcopy(after.state_dict()))
+    assert torch.equal(third.state[again[0]]["exp_avg"], after.state[new[0]]["exp_avg"])

@@ -185,7 +185,9 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     Philox4x32-10 draws from the counter (low and high word of the index, stream, step) with
     `random` = (seed, step + 2^32 stream). The first word is for the parameter, the next
     ones are for the states in order; the upper 24 bits count. A formula that draws random
-    numbers gets the first word of stream + 2^30.
+    numbers gets the first word of stream + 2^30. An optional third value of `random` is
+    added to the indices: for a shard, the index of its first element in the whole
+    parameter.
 
     A state may be stored quantized: then `formats` has a `#binade.quantized` for it, and in
     place of the state the op takes and returns the quantized tensor, the scales and the
@@ -207,8 +209,8 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
       where `master` needs one.
     - (C3) That state has the type above. It needs a parameter of 16 bits, and bf16 for
       `split_round` and `split_trunc`.
-    - (C4) `random` has two elements if anything is rounded stochastically or the formula
-      draws random numbers, otherwise none.
+    - (C4) `random` has two or three elements if anything is rounded stochastically or the
+      formula draws random numbers, otherwise none.
     - (C5) Quantized states are `per_group`, with a power of two from 16 to 16384.
     - (C6) Values are scalars or have the shape of the parameter. With `prepare` there are
       none.

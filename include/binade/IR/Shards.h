@@ -1,0 +1,45 @@
+//===- Shards.h - Parameters that are parts of larger ones ------*- C++ -*-===//
+//
+// A process may have some rows of a parameter, which are the entries along its
+// first axis. What a step stores for a row must then not depend on the process
+// that has it: formats follow from the whole parameter, groups of quantized
+// states lie within rows, and random numbers depend on the index of an element
+// in the whole parameter.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_IR_SHARDS_H
+#define BINADE_IR_SHARDS_H
+
+#include "binade/IR/Binade.h"
+
+namespace mlir::binade {
+
+/// The attribute of an argument that has rows of a larger parameter:
+/// `array<i64: first, rows>`, the number of its first row in the whole
+/// parameter, and the number of rows of the whole parameter.
+inline constexpr StringLiteral kShardAttr = "binade.shard";
+/// The unit attribute of a whole parameter whose quantized states are grouped
+/// as those of its shards are.
+inline constexpr StringLiteral kRowGroupsAttr = "binade.row_groups";
+
+/// The smallest group of elements of a quantized state that share a scale.
+inline constexpr int64_t kMinStateGroup = 16;
+
+/// Whether `attribute` is a valid `kShardAttr` of an argument of `type`.
+bool isShard(Attribute attribute, Type type);
+
+/// Returns the number of elements of the whole parameter.
+int64_t countWholeElements(Value parameter);
+/// Returns the index in the whole parameter of the first element.
+int64_t getFirstElement(Value parameter);
+
+/// Returns the format of a quantized state of `parameter`. If its groups have
+/// to lie within rows, their size becomes the largest power of two that divides
+/// the length of a row, if that is less. Null if a group would have fewer than
+/// `kMinStateGroup` elements and the parameter is a shard.
+QuantizedAttr fitGroupsToRows(QuantizedAttr format, Value parameter);
+
+} // namespace mlir::binade
+
+#endif // BINADE_IR_SHARDS_H

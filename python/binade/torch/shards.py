@@ -1,0 +1,191 @@
+"""The rows of sharded parameters (DTensors) that a process has."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from binade.errors import UsageError
+
+# Steps with a larger norm of all gradients are skipped, because squares would overflow in
+# f32. The kernel has the same limit.
+_LARGEST_NORM = float.fromhex("0x1.fffffep63")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowRange:
+    """The rows of a sharded parameter that this process has.
+
+    Attributes:
+      first: The number of its first row in the whole parameter.
+      rows: The number of its rows.
+      whole: The number of rows of the whole parameter.
+    """
+
+    first: int
+    rows: int
+    whole: int
+
+
+def is_dtensor(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a DTensor."""
+    # Nothing is one unless the module has been imported, which takes a while.
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def divide(rows: int, parts: int, index: int) -> tuple[int, int]:
+    """Returns the first row and the number of rows of part ``index``, as ``torch.chunk``
+    divides ``rows`` rows; the last parts may be empty. PyTorch has no public function
+    for it."""
+    size = -(-rows // parts)
+    begin = min(index * size, rows)
+    return begin, min(size, rows - begin)
+
+
+def find_rows(name: str, tensor: torch.Tensor) -> RowRange | None:
+    """Returns the rows that this process has; None if it has the whole tensor.
+
+    Raises:
+      UsageError: If rows are split or not consecutive, or not on the CPU. ``name`` names
+        the parameter.
+    """
+    if not is_dtensor(tensor):
+        return None
+    from torch.distributed.tensor import Replicate, Shard
+
+    mesh = tensor.device_mesh
+    if mesh.device_type != "cpu":
+        raise UsageError(
+            f"parameter {name} is on a mesh of devices '{mesh.device_type}'; expected a "
+            "mesh of 'cpu'"
+        )
+    first, rows, isSharded = 0, tensor.shape[0] if tensor.dim() else 1, False
+    for axis, placement in enumerate(tensor.placements):
+        if isinstance(placement, Replicate):
+            continue
+        if type(placement) is not Shard:
+            raise UsageError(
+                f"parameter {name} is distributed as {placement}, which is not supported; "
+                "expected Shard(0) or Replicate. FSDP2 and tensor parallelism along the "
+                "same axis interleave rows"
+            )
+        if placement.dim != 0:
+            raise UsageError(
+                f"parameter {name} is distributed as {placement}; expected Shard(0) or "
+                "Replicate: states are computed row by row. Shard it along its first "
+                "axis, or exclude it from the optimizer"
+            )
+        begin, rows = divide(rows, mesh.size(axis), mesh.get_local_rank(axis))
+        first += begin
+        isSharded = True
+    if not isSharded or tensor.numel() == 0:
+        return None
+    found = tensor.to_local().shape[0]
+    if found != rows:
+        raise UsageError(
+            f"parameter {name} has {found} rows in this process; expected {rows} of "
+            f"{tensor.shape[0]}, as torch.chunk divides them"
+        )
+    return RowRange(first, rows, tensor.shape[0])
+
+
+def get_local(tensor: torch.Tensor, rows: RowRange | None) -> torch.Tensor:
+    """Returns the rows of this process, or a row of zeros if it has none: all processes
+    compile an update of all parameters, so that they agree on the states."""
+    local = tensor.to_local() if is_dtensor(tensor) else tensor
+    if rows is not None and rows.rows == 0:
+        return local.new_zeros((1, *local.shape[1:]))
+    return local
+
+
+def get_local_gradient(
+    gradient: torch.Tensor, parameter: torch.Tensor, rows: RowRange | None
+) -> torch.Tensor:
+    """Returns the gradient of the rows of this process. A gradient with other placements,
+    such as ``Partial``, is redistributed: all processes must call this."""
+    if is_dtensor(gradient) and gradient.placements != parameter.placements:
+        gradient = gradient.redistribute(placements=parameter.placements)
+    local = get_local(gradient, rows)
+    return local.wait() if hasattr(local, "wait") else local
+
+
+def view_rows(
+    state: torch.Tensor, parameter: torch.Tensor, rows: RowRange | None
+) -> torch.Tensor:
+    """Returns a view of a part of a quantized state with one entry for each row of the
+    parameter, if it has the same number of elements for each."""
+    if state.dim() != 1 or parameter.dim() < 2:
+        return state
+    count = parameter.shape[0] if rows is None else max(rows.rows, 1)
+    return state.view(count, -1) if count and state.numel() % count == 0 else state
+
+
+def to_dtensor(
+    state: torch.Tensor, parameter: torch.Tensor, rows: RowRange | None
+) -> torch.Tensor:
+    """Returns a state of this process's rows as a DTensor with the placements of a
+    parameter that is one. Shares the memory of ``state``, whose first axis are the rows."""
+    if not is_dtensor(parameter):
+        return state
+    from torch.distributed.tensor import DTensor
+
+    shape = state.shape
+    if rows is not None:
+        state = state[: rows.rows]
+        shape = torch.Size((rows.whole, *state.shape[1:]))
+    return DTensor.from_local(
+        state, parameter.device_mesh, parameter.placements, run_check=False,
+        shape=shape, stride=torch.empty(shape, device="meta").stride(),
+    )  # fmt: skip
+
+
+def agree_on_skipping(
+    gradients: Iterable[tuple[torch.Tensor, torch.Tensor | None]], scale: torch.Tensor
+) -> torch.Tensor:
+    """Returns 1 in all processes if a gradient of one is not finite, or if the norm of all
+    is too large, and otherwise 0. Every process that has a part of the parameters must
+    call this.
+
+    Args:
+      gradients: All parameters in the same order in each process, and what it has of their
+        gradients.
+      scale: By which the gradients will be divided.
+    """
+    import torch.distributed as dist
+
+    sums: dict[tuple[Any, ...], torch.Tensor] = {}
+    meshes: dict[Any, None] = {}
+    for parameter, gradient in gradients:
+        groups = ()
+        if is_dtensor(parameter):
+            meshes[parameter.device_mesh] = None
+            groups = _list_groups(parameter.device_mesh, parameter.placements)
+        own = torch.zeros((), dtype=torch.float64, device="cpu")
+        if gradient is not None:
+            own = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
+        sums[groups] = sums[groups] + own if groups in sums else own
+    for groups, total in sums.items():
+        for group in groups:
+            dist.all_reduce(total, group=group)
+    squares = torch.stack(list(sums.values())).sum()
+    isFine = squares <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
+    found = (~isFine).float()
+    # Parameters of one process, or of another mesh, are in no other sum.
+    for mesh in meshes:
+        for group in _list_groups(mesh, None):
+            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
+    return found
+
+
+def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:
+    """Returns the process groups of the axes of a mesh, or of those that shard."""
+    return tuple(
+        mesh.get_group(axis)
+        for axis in range(mesh.ndim)
+        if placements is None or placements[axis].is_shard()
+    )
