@@ -14,6 +14,7 @@ import torch
 from binade import _core
 from binade.errors import UsageError
 from binade.options import as_texts
+from binade.torch.aliases import Formats, translate
 from binade.torch.groups import GroupSettings, check_arguments, name_settings
 from binade.torch.shards import (
     RowRange,
@@ -79,7 +80,8 @@ class Optimizer(torch.optim.Optimizer):
       options: Options of ``binade.compile``; only ``clip``, ``on_nonfinite``, ``policy``
         (for the formats of states and updates) and ``threads``.
       settings: Hyper-parameters by the rule's names or PyTorch's: ``weight_decay``,
-        ``betas``, ...
+        ``betas``, ...; and arguments of bitsandbytes and torchao, such as
+        ``optim_bits=8`` (docs/Migration.md).
 
     Raises:
       UsageError: If a parameter has another type or device, none is trained, or there
@@ -109,7 +111,7 @@ class Optimizer(torch.optim.Optimizer):
         self._known: set[str] | None = None
         self._warns = True
         self._choices = {"optimizer": rule, **(options or {})}
-        self._formats = {"states": states, "master": master}
+        settings, self._formats = translate(settings, Formats(states, master))
         if lr is None:
             # A rule without a rate is refused where it is compiled.
             lr = _core.optimizer_defaults(rule).get("lr", 0.0)
@@ -285,7 +287,7 @@ class Optimizer(torch.optim.Optimizer):
         if "_formats" not in state:
             self._choices = dict(self._choices)
             formats = self._choices.pop("states", ())
-            self._formats = {"states": formats, "master": None}
+            self._formats = Formats(formats, None)
         self._names = {}
         kept = dict(self.state)
         self._compile(kept)
@@ -330,7 +332,7 @@ class Optimizer(torch.optim.Optimizer):
             {name: get_local(p, self._rows[p]) for p, name in names.items()},
             masters=self._list_masters(names),
             attributes={name: self._make_attributes(p) for p, name in names.items()},
-            states=self._list_formats(groups),
+            states=self._list_formats(groups, names),
             groups={
                 glob: name_settings(group, self._known) | GroupSettings.mark(number)
                 for number, (glob, group) in enumerate(groups.items())
@@ -379,7 +381,7 @@ class Optimizer(torch.optim.Optimizer):
         """Returns what preserves small updates of each parameter."""
         masters, lossy = {}, set()
         for group in self.param_groups:
-            master = group.get("master", self._formats["master"])
+            master = group.get("master", self._formats.master)
             if master not in (None, *MASTERS):
                 raise UsageError(
                     f"master is one of {', '.join(MASTERS)}, got {master!r}"
@@ -400,9 +402,18 @@ class Optimizer(torch.optim.Optimizer):
             )
         return masters
 
-    def _list_formats(self, groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def _list_formats(
+        self,
+        groups: Mapping[str, Mapping[str, Any]],
+        names: Mapping[torch.Tensor, str],
+    ) -> list[str]:
         """Returns the formats of states, of which a later one overrides earlier ones."""
-        formats = as_texts(self._formats["states"] or [], "states")
+        formats = as_texts(self._formats.states or [], "states")
+        if self._formats.minimum is not None and formats:
+            formats = [
+                f"{name}:{'f32' if p.numel() < self._formats.minimum else formats[0]}"
+                for p, name in names.items()
+            ]
         for glob, group in groups.items():
             own = as_texts(group.get("states") or [], "states of a group")
             formats += [f"{glob}:{format}" for format in own]

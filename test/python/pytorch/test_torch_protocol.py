@@ -320,3 +320,46 @@ def test_states_whose_groups_cross_rows_are_loaded():
     third.load_state_dict(copy.deepcopy(after.state_dict()))
     third.load_state_dict(copy.deepcopy(after.state_dict()))
     assert torch.equal(third.state[again[0]]["exp_avg"], after.state[new[0]]["exp_avg"])
+
+
+def make_with(**arguments):
+    parameter = torch.nn.Parameter(torch.ones(64, 32))
+    return parameter, binade.torch.AdamW([parameter], **arguments)
+
+
+@pytest.mark.parametrize("arguments, dtype", [
+    ({"optim_bits": 8}, torch.float32),  # 2048 elements are few.
+    ({"optim_bits": 8, "min_8bit_size": 2048}, torch.int8),
+    ({"optim_bits": 8, "min_8bit_size": 2049}, torch.float32),
+    ({"optim_bits": 32, "min_8bit_size": 1}, torch.float32),
+    ({"states": "e4m3", "min_8bit_size": 1}, torch.float8_e4m3fn),
+    ({"block_size": 2048, "min_8bit_size": 1}, torch.int8),
+    ({"is_paged": False, "block_wise": True, "percentile_clipping": 100, "args": None},
+     torch.float32),
+])  # fmt: skip
+def test_arguments_of_other_libraries_choose_formats(arguments, dtype):
+    parameter, optimizer = make_with(**arguments)
+    assert optimizer.state[parameter]["exp_avg"].dtype == dtype
+
+
+def test_arguments_of_other_libraries_are_settings():
+    _, optimizer = make_with(max_unorm=0.02)
+    assert optimizer.param_groups[0]["max_update_norm"] == 0.02
+    parameter = torch.nn.Parameter(torch.ones(1 << 12, dtype=torch.bfloat16))
+    optimizer = binade.torch.SGD([parameter], lr=2.0**-9, bf16_stochastic_round=True)
+    parameter.grad = -torch.ones_like(parameter)
+    optimizer.step()
+    assert len(parameter.unique()) == 2
+
+
+@pytest.mark.parametrize("arguments, error", [
+    ({"optim_bits": 4}, "optim_bits is 8 or 32, got 4"),
+    ({"optim_bits": 8, "states": "e4m3"}, "optim_bits=8 contradicts states='e4m3'"),
+    ({"is_paged": True}, "'is_paged' is False only: states are in the memory"),
+    ({"percentile_clipping": 5}, "'percentile_clipping' is 100 only: clip with"),
+    ({"bf16_stochastic_round": True, "master": "f32"}, "contradicts master='f32'"),
+    ({"states": ["dyn8"], "min_8bit_size": 1}, "min_8bit_size needs states in one format"),
+])  # fmt: skip
+def test_arguments_of_other_libraries_that_do_not_fit(arguments, error):
+    with pytest.raises(UsageError, match=error):
+        make_with(**arguments)
