@@ -144,8 +144,10 @@ private:
       Value factor = MinOp::create(b, DivOp::create(b, limit, shifted), one);
       factors.push_back(buildCast(b, factor, b.getF32Type()));
     }
-    results.push_back(
-        {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
+    // A caller that finds overflows itself needs no pass over the gradients.
+    if (guard || !findInput(Role::Scaler, kFoundInf))
+      results.push_back(
+          {Role::Metric, "grad_norm", buildCast(b, norm, b.getF32Type())});
     if (guard)
       guardSquares(norm);
     obeyCaller();

@@ -110,6 +110,8 @@ class Optimizer(torch.optim.Optimizer):
         self._flat: set[torch.Tensor] = set()
         self._known: set[str] | None = None
         self._warns = True
+        # Whether a gradient scaler looks for gradients that are not finite.
+        self._isScaled = False
         self._choices = {"optimizer": rule, **(options or {})}
         settings, self._formats = translate(settings, Formats(states, master))
         if lr is None:
@@ -139,6 +141,8 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         late = [p for p in self._parameters() if p.grad is not None]
         isChanged = any(_get_form(p) != form for p, form in self._forms.items())
+        if (getattr(self, "found_inf", None) is not None) != self._isScaled:
+            self._isScaled, isChanged = not self._isScaled, True
         if isChanged or any(parameter not in self._names for parameter in late):
             self._recompile(late)
         given = {p: self._get_gradient(p) for p in self._names if p.grad is not None}
@@ -283,7 +287,7 @@ class Optimizer(torch.optim.Optimizer):
             return  # Called by load_state_dict of the base class.
         # A pickle of version 0.1.0 lacks the following ones.
         self._flat = state.get("_flat", set())
-        self._warns = False
+        self._warns = self._isScaled = False
         if "_formats" not in state:
             self._choices = dict(self._choices)
             formats = self._choices.pop("states", ())
@@ -321,8 +325,10 @@ class Optimizer(torch.optim.Optimizer):
         choices = dict(self._choices)
         if self._is_sharded:
             self._check_sharded(names)
-            if choices.get("on_nonfinite", "skip") == "skip":
-                choices["on_nonfinite"] = "continue"  # The processes decide together.
+        isGiven = self._is_sharded or self._isScaled
+        if isGiven and choices.get("on_nonfinite", "skip") == "skip":
+            # A scaler, or all processes together, decide before the kernel runs.
+            choices["on_nonfinite"] = "continue"
         groups = {
             f"{number}.*": group
             for number, group in enumerate(self.param_groups)
