@@ -14,6 +14,7 @@ _BLOCKS = {256: "dyn8", 2048: "dyn8-2048"}
 _WITHOUT_EFFECT = {
     "args": (None, "pass the settings as arguments"),
     "block_wise": (True, "states have a scale for each block"),
+    "initial_accumulator_value": (0, "set the states after the first step"),
     "is_paged": (False, "states are in the memory of the parameters"),
     "percentile_clipping": (100, "clip with torch.nn.utils.clip_grad_norm_"),
 }
@@ -42,7 +43,7 @@ def translate(
     Raises:
       UsageError: If an argument contradicts another, or has a value that Binade lacks.
     """
-    settings = dict(settings)
+    settings = {name: value for name, value in settings.items() if value is not None}
     for name, (default, instead) in _WITHOUT_EFFECT.items():
         if settings.pop(name, default) != default:
             raise UsageError(f"'{name}' is {default} only: {instead}")

@@ -12,8 +12,11 @@ from binade.errors import UsageError
 _IGNORED = ("foreach", "fused", "capturable", "decoupled_weight_decay")
 # Arguments of PyTorch's optimizers that no rule supports.
 _REFUSED = ("maximize", "differentiable")
-# Entries of groups that are not settings: the kernel is compiled for them.
-_FORMATS = ("states", "master")
+# Entries of groups that are not settings: formats, for which the kernel is compiled, and
+# what PyTorch and its schedulers store.
+_OTHERS = ("params", "states", "master", "param_names", "initial_lr", "name")
+# A setting that each rule has only where it is given.
+_CAP = "max_update_norm"
 _BETA = re.compile(r"beta\d")
 
 
@@ -30,11 +33,22 @@ def check_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in dropped}
 
 
+def check_group(group: MutableMapping[str, Any]) -> None:
+    """Removes the settings that no rule has from a parameter group.
+
+    Raises:
+      UsageError: If one requests a function that no rule supports.
+    """
+    kept = check_arguments(group)
+    for name in set(group) - set(kept):
+        del group[name]
+
+
 def list_settings(group: Mapping[str, Any]) -> Iterator[tuple[str, str, int | None]]:
     """Yields the settings of a group: the rule's name, the key in the group, and the index
     if the value is a tuple (``betas``)."""
     for key, value in group.items():
-        if key in ("params", *_FORMATS):
+        if key in _OTHERS or value is None:
             continue
         if isinstance(value, (tuple, list)):
             stem = "beta" if key == "betas" else key
@@ -60,7 +74,7 @@ def name_settings(
     return {
         name: _read(group, key, index)
         for name, key, index in list_settings(group)
-        if known is None or name in known
+        if known is None or name in known or name == _CAP
     }
 
 
@@ -93,7 +107,7 @@ class GroupSettings:
             if name != "lr":
                 defaults[number][name] = value
         for group, values in zip(groups, defaults):
-            _complete(group, values)
+            complete_group(group, values)
         places = [
             {name: (key, index) for name, key, index in list_settings(group)}
             for group in groups
@@ -119,7 +133,9 @@ class GroupSettings:
                 self._settings[setting] = self._written[setting] = value
 
 
-def _complete(group: dict[str, Any], defaults: Mapping[str, float]) -> None:
+def complete_group(
+    group: MutableMapping[str, Any], defaults: Mapping[str, float]
+) -> None:
     """Adds defaults to a group: as PyTorch's ``betas``, unless the group has one of the
     rule's beta settings."""
     given = {name for name, _, _ in list_settings(group)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import inspect
@@ -15,10 +16,16 @@ from binade import _core
 from binade.errors import UsageError
 from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
-from binade.torch.groups import GroupSettings, check_arguments, name_settings
+from binade.torch.groups import (
+    GroupSettings,
+    check_arguments,
+    check_group,
+    complete_group,
+    name_settings,
+)
 from binade.torch.shards import (
     RowRange,
-    agree_on_skipping,
+    agree,
     find_rows,
     get_local,
     get_local_gradient,
@@ -57,6 +64,10 @@ class Optimizer(torch.optim.Optimizer):
     gradient that is not finite updates nothing (``skipped``). As in PyTorch, a parameter
     without a gradient keeps its value and its states; all parameters share one count of
     updates.
+
+    The tensors in ``state`` are those of the kernel: write to them with ``copy_``, do not
+    replace them. A master weight follows a parameter that is written to between steps,
+    except by ``.data``.
 
     ``torch.amp.GradScaler`` leaves it to the step to divide by the scale and to skip, as
     it does with PyTorch's fused optimizers.
@@ -118,10 +129,11 @@ class Optimizer(torch.optim.Optimizer):
             # A rule without a rate is refused where it is compiled.
             lr = _core.optimizer_defaults(rule).get("lr", 0.0)
         super().__init__(params, {"lr": lr, **check_arguments(settings)})
+        for group in self.param_groups:
+            check_group(group)
         self._compile()
         # Schedulers find out by the defaults whether there is momentum.
-        group = {k: v for k, v in self.param_groups[0].items() if k != "params"}
-        self.defaults = {**group, **self.defaults}
+        complete_group(self.defaults, self._list_defaults())
 
     @property
     def skipped(self) -> bool:
@@ -147,15 +159,29 @@ class Optimizer(torch.optim.Optimizer):
             self._recompile(late)
         given = {p: self._get_gradient(p) for p in self._names if p.grad is not None}
         scaling = self._find_scaling(given)
-        if not given:
+        if scaling is None:
             return loss
         self._settings.write()
+        self._refresh_masters()
         self._update.run(
             {name: get_local(p, self._rows[p]) for p, name in self._names.items()},
             {self._names[parameter]: gradient for parameter, gradient in given.items()},
             scaling,
         )
+        torch.autograd.graph.increment_version(list(given))
+        self._versions = {p: p._version for p in self._names}
         return loss
+
+    def _refresh_masters(self) -> None:
+        """Sets master weights to parameters that were written to since the last step, as
+        ``Module.load_state_dict`` does, where they differ."""
+        for parameter, name in self._names.items():
+            master = self._update.states[name].get("master")
+            if master is None or self._versions.get(parameter) == parameter._version:
+                continue
+            own = get_local(parameter.detach(), self._rows[parameter])
+            isOther = master.to(own.dtype) != own
+            master.copy_(torch.where(isOther, own.to(master.dtype), master))
 
     def _get_gradient(self, parameter: torch.Tensor) -> torch.Tensor:
         """Returns the gradient of this process's rows."""
@@ -168,15 +194,22 @@ class Optimizer(torch.optim.Optimizer):
             )
         return get_local_gradient(gradient, parameter, self._rows[parameter])
 
-    def _find_scaling(self, gradients: States) -> Scaling:
-        """Returns what torch.amp.GradScaler sets before it calls ``step``. Its scale is
-        None if it has divided the gradients itself. Processes with different rows agree on
-        whether the step is skipped."""
+    def _find_scaling(self, gradients: States) -> Scaling | None:
+        """Returns what torch.amp.GradScaler sets before it calls ``step``, or None if
+        there is no gradient. Its scale is None if it has divided the gradients itself.
+        Processes with different rows agree on whether there is one, and on whether the step
+        is skipped."""
+        if not gradients and not self._is_sharded:
+            return None
         scale = _as_f32(getattr(self, "grad_scale", None), 1.0)
         found_inf = _as_f32(getattr(self, "found_inf", None), 0.0)
-        if self._is_sharded and self._choices.get("on_nonfinite", "skip") == "skip":
+        if self._is_sharded:
             pairs = ((parameter, gradients.get(parameter)) for parameter in self._names)
-            found_inf = torch.maximum(found_inf, agree_on_skipping(pairs, scale))
+            isGiven, found = agree(pairs, scale)
+            if not isGiven:
+                return None
+            if self._choices.get("on_nonfinite", "skip") == "skip":
+                found_inf = torch.maximum(found_inf, found)
         return Scaling(scale, found_inf)
 
     @property
@@ -184,9 +217,13 @@ class Optimizer(torch.optim.Optimizer):
         return any(rows is not None for rows in self._rows.values())
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters with their own settings, and recompiles the kernel."""
-        super().add_param_group(param_group)
-        if self._names:
+        """Adds parameters with their own settings, and recompiles the kernel. An error
+        leaves the optimizer unchanged."""
+        if not self._names:  # Called by the constructor of the base class.
+            return super().add_param_group(param_group)
+        with self._all_or_nothing():
+            super().add_param_group(param_group)
+            check_group(self.param_groups[-1])
             self._recompile()
 
     def state_dict(self) -> dict[str, Any]:
@@ -197,6 +234,7 @@ class Optimizer(torch.optim.Optimizer):
         found["state"] = {
             index: {**states, "step": states["step"].float()}
             for index, states in found["state"].items()
+            if states
         }
         return found
 
@@ -224,6 +262,7 @@ class Optimizer(torch.optim.Optimizer):
             vars(self).update(attributes)
             self.state.clear()
             self.state.update(states)
+            del self.param_groups[len(groups) :]
             # In place, because schedulers and settings refer to the group dictionaries.
             for group, before in zip(self.param_groups, groups):
                 group.clear()
@@ -293,7 +332,10 @@ class Optimizer(torch.optim.Optimizer):
             formats = self._choices.pop("states", ())
             self._formats = Formats(formats, None)
         self._names = {}
-        kept = dict(self.state)
+        kept = {p: states for p, states in self.state.items() if states}
+        # A shallow copy shares neither states nor groups with the original.
+        self.state = collections.defaultdict(dict)
+        self.param_groups = [dict(group) for group in self.param_groups]
         self._compile(kept)
         _copy_states(kept, self.state)
 
@@ -304,8 +346,9 @@ class Optimizer(torch.optim.Optimizer):
     def _recompile(self, also: Iterable[torch.Tensor] = ()) -> None:
         """Compiles the step with additional parameters, and keeps the states."""
         kept = dict(self.state)
-        self._compile(also)
-        _copy_states(kept, self.state)
+        with self._all_or_nothing():
+            self._compile(also)
+            _copy_states(kept, self.state)
 
     def _compile(self, also: Iterable[torch.Tensor] = ()) -> None:
         """Compiles the step for parameters that require gradients, those it had, and
@@ -349,7 +392,17 @@ class Optimizer(torch.optim.Optimizer):
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
+        for group in self.param_groups:  # Also those of which nothing is trained.
+            complete_group(group, self._list_defaults())
+        self._versions: dict[torch.Tensor, int] = {}
         self._link_states()
+
+    def _list_defaults(self) -> dict[str, float]:
+        """Returns the rule's settings except the rate, with their defaults."""
+        rule = self._choices["optimizer"]
+        known = self._known or set()
+        defaults = _core.optimizer_defaults(rule)
+        return {k: v for k, v in defaults.items() if k != "lr" and k in known}
 
     def _make_attributes(self, parameter: torch.Tensor) -> str:
         """Returns the attributes by which states of shards are those of the whole."""
@@ -489,7 +542,8 @@ def _as_f32(value: torch.Tensor | None, default: float) -> torch.Tensor:
         return torch.tensor(default, dtype=torch.float32, device="cpu")
     if is_dtensor(value):
         value = value.full_tensor()
-    return value.to("cpu", torch.float32).reshape(())
+    # A gradient scaler passes the number 0 if there are no gradients.
+    return torch.as_tensor(value).to("cpu", torch.float32).reshape(())
 
 
 def _get_form(parameter: torch.Tensor) -> tuple[Any, ...]:
@@ -556,5 +610,12 @@ def _copy_states(
 ) -> None:
     for parameter, states in source.items():
         for name, value in states.items():
-            if name in target[parameter]:
-                target[parameter][name].copy_(value)
+            own = target[parameter].get(name)
+            if own is None:
+                continue
+            if own.shape != value.shape:
+                raise UsageError(
+                    f"a parameter has another shape than before: its state '{name}' has "
+                    f"{list(value.shape)}, expected {list(own.shape)}"
+                )
+            own.copy_(value)

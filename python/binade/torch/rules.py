@@ -50,9 +50,13 @@ class AdamW(_Rule):
 
 
 class Adam(_Rule):
-    """Adam with L2 regularization: weight decay is added to the gradient."""
+    """Adam with L2 regularization: weight decay is added to the gradient; with
+    ``decoupled_weight_decay=True`` as AdamW."""
 
     rule = "adam"
+
+    def choose_rule(self, settings: dict[str, Any]) -> str:
+        return "adamw" if settings.pop("decoupled_weight_decay", False) else self.rule
 
 
 class SGD(_Rule):

@@ -108,6 +108,13 @@ def get_local_gradient(
 ) -> torch.Tensor:
     """Returns the gradient of the rows of this process. A gradient with other placements,
     such as ``Partial``, is redistributed: all processes must call this."""
+    if is_dtensor(gradient) != is_dtensor(parameter) or (
+        is_dtensor(gradient) and gradient.device_mesh != parameter.device_mesh
+    ):
+        raise UsageError(
+            f"a gradient is distributed in another way than its parameter of shape "
+            f"{list(parameter.shape)}; expected both to be DTensors of one mesh, or neither"
+        )
     if is_dtensor(gradient) and gradient.placements != parameter.placements:
         gradient = gradient.redistribute(placements=parameter.placements)
     local = get_local(gradient, rows)
@@ -144,12 +151,12 @@ def to_dtensor(
     )  # fmt: skip
 
 
-def agree_on_skipping(
+def agree(
     gradients: Iterable[tuple[torch.Tensor, torch.Tensor | None]], scale: torch.Tensor
-) -> torch.Tensor:
-    """Returns 1 in all processes if a gradient of one is not finite, or if the norm of all
-    is too large, and otherwise 0. Every process that has a part of the parameters must
-    call this.
+) -> tuple[bool, torch.Tensor]:
+    """Returns what all processes have to agree on: whether one of them has a gradient, and
+    1 if a gradient of one is not finite or the norm of all is too large, and otherwise 0.
+    Every process that has a part of the parameters must call this.
 
     Args:
       gradients: All parameters in the same order in each process, and what it has of their
@@ -160,6 +167,7 @@ def agree_on_skipping(
 
     sums: dict[tuple[Any, ...], torch.Tensor] = {}
     meshes: dict[Any, None] = {}
+    isGiven = False
     for parameter, gradient in gradients:
         groups = ()
         if is_dtensor(parameter):
@@ -167,6 +175,7 @@ def agree_on_skipping(
             groups = _list_groups(parameter.device_mesh, parameter.placements)
         own = torch.zeros((), dtype=torch.float64, device="cpu")
         if gradient is not None:
+            isGiven = True
             own = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
         sums[groups] = sums[groups] + own if groups in sums else own
     for groups, total in sums.items():
@@ -174,12 +183,14 @@ def agree_on_skipping(
             dist.all_reduce(total, group=group)
     squares = torch.stack(list(sums.values())).sum()
     isFine = squares <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
-    found = (~isFine).float()
+    found = torch.tensor(
+        [float(isGiven), float(not isFine)], dtype=torch.float32, device="cpu"
+    )
     # Parameters of one process, or of another mesh, are in no other sum.
     for mesh in meshes:
         for group in _list_groups(mesh, None):
             dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
-    return found
+    return bool(found[0]), found[1]
 
 
 def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:

@@ -194,14 +194,19 @@ class Update:
                 kept.append(states)
             elif value.data_ptr() != parameter.data_ptr():
                 written.append((parameter, value))
+            if gradient.shape != value.shape:
+                raise UsageError(
+                    f"the gradient of parameter {name} has shape {list(gradient.shape)}; "
+                    f"expected {list(value.shape)}"
+                )
             gradient = gradient.detach().to(value.dtype).contiguous()
             kept += [value, gradient]
             memory += [(ports.parameter, value), (ports.gradient, gradient)]
             if binds_copies or self._binds_copies:
                 memory += self._list_states(name, states)
-        self._binds_copies = binds_copies
         self._bind([*memory, *self._list_scaling(scaling)])
         self._program.run()
+        self._binds_copies = binds_copies
         for parameter, value in written:
             parameter.copy_(value)
 
@@ -264,6 +269,11 @@ def _store_parameters(
     """
     if not elements:
         return policy
+    if policy != "fp32":
+        raise UsageError(
+            "a policy and parameters of 16 bits: choose the formats of states by the "
+            "argument 'states', and leave 'policy' out"
+        )
     rules = []
     for name, element in elements.items():
         match = {"op": "optimizer_update", "name": name}
@@ -272,8 +282,4 @@ def _store_parameters(
         rules.append(
             rule if masters[name] == "none" else rule | {"master": masters[name]}
         )
-    if isinstance(policy, Mapping):
-        return {**policy, "rules": [*policy.get("rules", []), *rules]}
-    base = os.fspath(policy)
-    base = os.path.abspath(base) if base.endswith(".yaml") else base
-    return {"name": "update", "extends": base, "rules": rules}
+    return {"name": "update", "extends": policy, "rules": rules}

@@ -20,10 +20,10 @@ RATE = 1e-2
 OURS, THEIRS = binade.torch.AdamW, torch.optim.AdamW
 
 
-def make_module(dtype=torch.float32):
+def make_module(dtype=torch.float32, width=16):
     torch.manual_seed(0)
     return torch.nn.Sequential(
-        torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 3)
+        torch.nn.Linear(8, width), torch.nn.GELU(), torch.nn.Linear(width, 3)
     ).to(dtype)
 
 
@@ -83,6 +83,29 @@ def test_gradient_scalers(clips, overflows):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_are_kept_when_a_scaler_begins(dtype):
+    """The update is compiled again then."""
+    plain, scaled = make_module(dtype, width=1024), make_module(dtype, width=1024)
+    given = {"lr": RATE, "states": "dyn8:stochastic", "master": "none"}
+    one, other = (OURS(module.parameters(), **given) for module in (plain, scaled))
+    for step in range(4):
+        for module, optimizer in ((plain, one), (scaled, other)):
+            generator = torch.Generator().manual_seed(step)
+            for p in module.parameters():
+                p.grad = torch.randn(p.shape, generator=generator).to(dtype)
+        if step >= 2:
+            other.grad_scale, other.found_inf = torch.tensor(4.0), torch.tensor(0.0)
+            for p in scaled.parameters():
+                p.grad *= 4
+        one.step()
+        other.step()
+    for a, b in zip(plain.parameters(), scaled.parameters()):
+        assert torch.equal(a, b)
+        for name, state in one.state[a].items():
+            assert torch.equal(state, other.state[b][name]), name
+
+
 @pytest.mark.parametrize("on_nonfinite", ["skip", "continue"])
 def test_the_scaler_decides_about_steps(on_nonfinite):
     """It may have found an overflow that the gradients do not show, on another rank."""
@@ -91,12 +114,15 @@ def test_the_scaler_decides_about_steps(on_nonfinite):
     optimizer = OURS(module.parameters(), lr=RATE, options=options)
     for parameter in module.parameters():
         parameter.grad = torch.ones_like(parameter)
-    tensors = [*module.parameters(), *optimizer.state[module[0].weight].values()]
-    before = [tensor.clone() for tensor in tensors]
+
+    def list_tensors():
+        return [*module.parameters(), *optimizer.state[module[0].weight].values()]
+
+    before = [tensor.clone() for tensor in list_tensors()]
     optimizer.grad_scale, optimizer.found_inf = torch.tensor(2.0), torch.tensor(1.0)
     optimizer.step()
     assert optimizer.skipped
-    for tensor, value in zip(tensors, before):
+    for tensor, value in zip(list_tensors(), before, strict=True):
         assert torch.equal(tensor, value)
     optimizer.found_inf = torch.tensor([0.0])
     optimizer.step()
@@ -106,16 +132,19 @@ def test_the_scaler_decides_about_steps(on_nonfinite):
     )
 
 
-@pytest.mark.parametrize("states", [(), "dyn8", "e4m3"])
+@pytest.mark.parametrize("states", [(), "dyn8:stochastic", "e4m3"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_distributed_checkpoints(states, dtype, tmp_path):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
     def make(rate):
-        module = make_module(dtype)
+        module = make_module(dtype, width=1024)
         given = {"states": states, "master": "f32"}
-        return module, OURS(module.parameters(), lr=rate, **given)
+        optimizer = OURS(module.parameters(), lr=rate, **given)
+        isWide = optimizer.state[module[0].weight]["exp_avg"].dtype == torch.float32
+        assert isWide == (not states)
+        return module, optimizer
 
     module, optimizer = make(RATE)
     train(module, optimizer)

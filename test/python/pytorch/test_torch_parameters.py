@@ -327,3 +327,29 @@ def test_states_of_other_formats_are_rejected():
     with pytest.raises(UsageError, match="of other formats"):
         make("e4m3").load_state_dict(make("dyn8").state_dict())
     make("dyn8").load_state_dict(make("dyn8:stochastic").state_dict())
+
+
+def test_master_weights_follow_parameters_that_are_loaded():
+    module = torch.nn.Linear(64, 80).bfloat16()
+    optimizer = binade.torch.AdamW(module.parameters(), lr=1e-3, master="f32")
+    module.load_state_dict(
+        {k: torch.full_like(v, 5.0) for k, v in module.state_dict().items()}
+    )
+    for p in module.parameters():
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    for p in module.parameters():
+        master = optimizer.state[p]["master"]
+        torch.testing.assert_close(
+            master, torch.full_like(master, 4.999), atol=2e-4, rtol=0
+        )
+
+
+def test_a_policy_does_not_decide_about_16_bit_parameters():
+    parameters = make_parameters(torch.bfloat16)
+    with pytest.raises(
+        UsageError, match="choose the formats of states by the argument"
+    ):
+        binade.torch.AdamW(
+            parameters, master="none", options={"policy": "8bit-optimizer"}
+        )

@@ -363,3 +363,95 @@ def test_arguments_of_other_libraries_are_settings():
 def test_arguments_of_other_libraries_that_do_not_fit(arguments, error):
     with pytest.raises(UsageError, match=error):
         make_with(**arguments)
+
+
+def test_groups_added_later_have_the_defaults_of_the_rule():
+    a, b, c = (torch.nn.Parameter(torch.ones(4)) for _ in range(3))
+    made = {}
+    for make in (binade.torch.AdamW, torch.optim.AdamW):
+        first = {"params": [a], "weight_decay": 0.0, "betas": (0.5, 0.6), "eps": 1e-3}
+        optimizer = make([first, {"params": [b]}])
+        optimizer.add_param_group({"params": [c]})
+        names = ("weight_decay", "betas", "eps", "lr")
+        made[make] = [
+            [group[name] for name in names] for group in optimizer.param_groups
+        ]
+    assert made[binade.torch.AdamW] == made[torch.optim.AdamW]
+
+
+def test_groups_may_have_what_pytorch_stores_in_them():
+    module = torch.nn.Linear(3, 2)
+    named = binade.torch.AdamW(module.named_parameters())
+    assert named.param_groups[0]["param_names"] == ["weight", "bias"]
+    groups = [
+        {"params": [module.weight], "initial_lr": 0.1, "name": "w", "foreach": None}
+    ]
+    optimizer = binade.torch.AdamW([*groups, {"params": [module.bias], "lr": 0.2}])
+    Schedules.ExponentialLR(named, 0.5)
+    assert optimizer.param_groups[0]["name"] == "w"
+
+
+def test_a_group_that_cannot_be_added_changes_nothing():
+    parameter, optimizer = make_with()
+    other = torch.nn.Parameter(torch.ones(3))
+    for wrong in ({"params": [torch.nn.Parameter(torch.ones(3).double())]},
+                  {"params": [other], "maximize": True}):  # fmt: skip
+        with pytest.raises(UsageError):
+            optimizer.add_param_group(wrong)
+        assert len(optimizer.param_groups) == 1
+    optimizer.add_param_group({"params": [other], "lr": 1.0, "max_update_norm": 1e-4})
+    other.grad = torch.ones(3)
+    optimizer.step()
+    assert (other - 1).norm().item() == pytest.approx(1e-4 * 3**0.5, rel=0.01)
+
+
+def test_a_scaler_without_gradients():
+    scaler = torch.amp.GradScaler("cpu")
+    parameter, optimizer = make_with()
+    (other,), second = [torch.nn.Parameter(torch.ones(3))], None
+    second = binade.torch.AdamW([other])
+    scaler.scale(parameter.sum()).backward()
+    scaler.step(optimizer)
+    scaler.step(second)
+    scaler.update()
+    assert torch.equal(other, torch.ones(3)) and not torch.equal(
+        parameter, torch.ones(64, 32)
+    )
+
+
+def test_adam_with_decoupled_weight_decay():
+    ours, theirs = make_parameters(), make_parameters()
+    settings = SETTINGS | {"decoupled_weight_decay": True}
+    train(ours, binade.torch.Adam(ours, **settings))
+    train(theirs, torch.optim.Adam(theirs, **settings))
+    assert_close(ours, theirs)
+
+
+def test_a_shallow_copy_does_not_change_the_original():
+    (ours, mine), _ = make_pair()
+    train(ours, mine, steps=2)
+    other = copy.copy(mine)
+    train(ours, mine, steps=1, begin=2)
+    assert int(mine.state[ours[0]]["step"]) == 3
+    assert int(other.state[ours[0]]["step"]) == 2
+    assert mine.state_dict()["state"][0]["step"] == 3
+
+
+def test_a_frozen_group():
+    frozen, trained = (
+        torch.nn.Parameter(torch.ones(3), requires_grad=False),
+        torch.nn.Parameter(torch.ones(3)),
+    )
+    optimizer = binade.torch.AdamW([{"params": [frozen]}, {"params": [trained]}])
+    Schedules.OneCycleLR(optimizer, 0.1, total_steps=4)
+    assert optimizer.state[frozen] == {}
+    assert set(optimizer.state_dict()["state"]) == {1}
+
+
+def test_a_gradient_of_another_shape_is_rejected():
+    parameter, optimizer = make_with()
+    parameter.data = torch.ones(6, 4)
+    parameter.grad = torch.ones(6, 4)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="has another shape than before"):
+            optimizer.step()

@@ -4,7 +4,7 @@
 
 JSON has `mesh`, `optimizer`, `settings`, `steps`, and optionally `begin`, `dtype`, `overflow`
 (step and rank whose gradient is infinite), `missing` (step and name of a parameter without a
-gradient in process 0), `axes` (how many axes of the mesh shard), `sums` (names of parameters
+gradient in process 0, or `*`), `axes` (how many axes of the mesh shard), `sums` (names of parameters
 whose gradients are `Partial`), `load` and `save` (folders of checkpoints) and
 `out`, a file for parameters and states as whole tensors. With `scaled`, a module of FSDP2 is
 trained; it says whether a gradient scaler is enabled.
@@ -107,7 +107,7 @@ def run(given, rank, mesh):
             parameter.grad = split(gradient, mesh, axes)
             if mesh and name in given.get("sums", ()):
                 parameter.grad = split_sum(gradient, mesh, rank)
-            if [step, name] == given.get("missing") and rank == 0:
+            if given.get("missing") in ([step, name], [step, "*"]) and rank == 0:
                 parameter.grad = None
             if [step, rank] == given.get("overflow") and name == "tall":
                 local = parameter.grad.to_local() if mesh else parameter.grad
