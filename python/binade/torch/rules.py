@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from binade.errors import UsageError
 from binade.torch.optimizer import Optimizer
 
 
@@ -56,6 +57,8 @@ class Adam(_Rule):
     rule = "adam"
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
+        if settings.pop("amsgrad", False):
+            raise UsageError("'amsgrad' is False only: AdamW has it")
         return "adamw" if settings.pop("decoupled_weight_decay", False) else self.rule
 
 
@@ -78,6 +81,8 @@ class RMSprop(_Rule):
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
         if not settings.pop("centered", False):
+            if settings.pop("momentum", 0):
+                raise UsageError("'momentum' needs centered=True")
             return self.rule
         settings.setdefault("momentum", 0.0)
         return "rmsprop_centered"

@@ -455,3 +455,26 @@ def test_a_gradient_of_another_shape_is_rejected():
     for _ in range(2):
         with pytest.raises(UsageError, match="has another shape than before"):
             optimizer.step()
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("Adam", {"amsgrad": False}), ("RMSprop", {"momentum": 0}),
+    ("Adagrad", {"initial_accumulator_value": 0}),
+    ("AdEMAMix", {"t_alpha": None, "t_beta3": None}),
+    ("AdamW", {"amsgrad": False, "optim_bits": 32, "args": None}),
+])  # fmt: skip
+def test_neutral_arguments_of_other_libraries(name, arguments):
+    make = getattr(binade.torch, name)
+    ours, plain = make_parameters(), make_parameters()
+    train(ours, make(ours, lr=0.01, **arguments))
+    train(plain, make(plain, lr=0.01))
+    for a, b in zip(ours, plain):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("Adam", {"amsgrad": True}), ("RMSprop", {"momentum": 0.9}),
+])  # fmt: skip
+def test_arguments_that_a_rule_lacks(name, arguments):
+    with pytest.raises(UsageError, match="'amsgrad' is False only|needs centered=True"):
+        getattr(binade.torch, name)(make_parameters(), **arguments)
