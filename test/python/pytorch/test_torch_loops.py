@@ -1,6 +1,5 @@
 """``binade.torch``'s optimizers replace PyTorch's in the loops that people use:
-``torch.amp.GradScaler``, distributed checkpoints, compiled models, Lightning's and Hugging
-Face's trainers.
+``torch.amp.GradScaler``, distributed checkpoints, compiled models.
 
 The same loop with PyTorch's AdamW gives the expected values.
 """
@@ -14,36 +13,14 @@ from support import reference  # noqa: E402
 if not (reference.BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 
-import binade.torch  # noqa: E402
-
-RATE = 1e-2
-OURS, THEIRS = binade.torch.AdamW, torch.optim.AdamW
-
-
-def make_module(dtype=torch.float32, width=16):
-    torch.manual_seed(0)
-    return torch.nn.Sequential(
-        torch.nn.Linear(8, width), torch.nn.GELU(), torch.nn.Linear(width, 3)
-    ).to(dtype)
-
-
-def make_batch(step, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(step)
-    x = torch.randn(32, 8, generator=generator).to(dtype)
-    return x, torch.randint(0, 3, (32,), generator=generator)
-
-
-def train(module, optimizer, steps=4, compute=None):
-    """The plain loop."""
-    losses = []
-    for step in range(steps):
-        x, y = make_batch(step, next(module.parameters()).dtype)
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy((compute or module)(x).float(), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+from support.torch_loops import (  # noqa: E402
+    OURS,
+    RATE,
+    THEIRS,
+    make_batch,
+    make_module,
+    train,
+)
 
 
 def train_scaled(module, optimizer, *, clips=False, overflows=()):
@@ -169,80 +146,3 @@ def test_compiled_models(dtype):
     assert found == pytest.approx(
         expected, rel=1e-2 if dtype != torch.float32 else 1e-5
     )
-
-
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "bf16-true"])
-def test_lightning(precision):
-    lightning = pytest.importorskip("lightning", reason="Lightning is not installed")
-    losses = {}
-
-    class Module(lightning.LightningModule):
-        def __init__(self, make):
-            super().__init__()
-            self.make, self.module, self.losses = make, make_module(), []
-
-        def training_step(self, batch, _):
-            loss = torch.nn.functional.cross_entropy(self.module(batch[0]), batch[1])
-            self.losses.append(loss.item())
-            return loss
-
-        def configure_optimizers(self):
-            return self.make(self.parameters(), lr=RATE)
-
-    x, y = zip(*(make_batch(step) for step in range(4)))
-    data = torch.utils.data.TensorDataset(torch.cat(x), torch.cat(y))
-    for make in (OURS, THEIRS):
-        module = Module(make)
-        trainer = lightning.Trainer(
-            max_epochs=2, accelerator="cpu", precision=precision, logger=False,
-            enable_progress_bar=False, enable_checkpointing=False,
-            enable_model_summary=False,
-        )  # fmt: skip
-        trainer.fit(module, torch.utils.data.DataLoader(data, 32))
-        losses[make] = module.losses
-    assert len(losses[OURS]) == 8
-    assert losses[OURS] == pytest.approx(
-        losses[THEIRS], rel=1e-2 if precision == "bf16-true" else 1e-5
-    )
-
-
-@pytest.mark.parametrize("precision", [{}, {"bf16": True}])
-def test_the_trainer_of_transformers(precision, monkeypatch, tmp_path):
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    samples = torch.randint(0, 50, (64, 16), generator=torch.Generator().manual_seed(0))
-    data = [{"input_ids": sample, "labels": sample} for sample in samples]
-    losses = {}
-    for make in (OURS, THEIRS):
-        torch.manual_seed(0)
-        model = transformers.GPT2LMHeadModel(
-            transformers.GPT2Config(
-                vocab_size=50,
-                n_positions=16,
-                n_embd=32,
-                n_layer=2,
-                n_head=2,
-                resid_pdrop=0,
-                embd_pdrop=0,
-                attn_pdrop=0,
-                bos_token_id=0,
-                eos_token_id=0,
-            )  # fmt: skip
-        )
-        arguments = transformers.TrainingArguments(
-            tmp_path, max_steps=6, per_device_train_batch_size=8, use_cpu=True,
-            report_to=[], logging_steps=1, disable_tqdm=True, save_strategy="no", **precision,
-        )  # fmt: skip
-        trainer = transformers.Trainer(
-            model, arguments, train_dataset=data,
-            optimizers=(make(model.parameters(), lr=RATE), None),
-        )  # fmt: skip
-        trainer.train()
-        losses[make] = [
-            row["loss"] for row in trainer.state.log_history if "loss" in row
-        ]
-    assert len(losses[OURS]) == 6
-    assert losses[OURS] == pytest.approx(losses[THEIRS], rel=1e-5)

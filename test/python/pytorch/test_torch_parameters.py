@@ -17,27 +17,10 @@ if not (reference.BUILD / "python" / "binade").exists():
 
 import binade.torch  # noqa: E402
 from binade.errors import UsageError  # noqa: E402
+from support.torch_parameters import make_gradients, make_parameters, train  # noqa: E402
 
-SHAPES = [(5, 4), (3,), (2, 3, 2, 2), (), (0, 4), (64, 80)]
 NARROW = [torch.bfloat16, torch.float16]
 SETTINGS = {"lr": 0.01, "weight_decay": 0.1}
-
-
-def make_parameters(dtype, shapes=SHAPES):
-    torch.manual_seed(1)
-    return [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
-
-
-def make_gradients(parameters, step):
-    generator = torch.Generator().manual_seed(step)
-    return [torch.randn(p.shape, generator=generator).to(p.dtype) for p in parameters]
-
-
-def train(parameters, optimizer, steps=4):
-    for step in range(steps):
-        for parameter, gradient in zip(parameters, make_gradients(parameters, step)):
-            parameter.grad = gradient
-        optimizer.step()
 
 
 def train_in_f32(dtype, rounds, steps=4):
@@ -282,74 +265,3 @@ def test_stochastic_rounding_has_the_mean_of_the_exact_update():
     values, counts = np.unique(parameter.detach().float().numpy(), return_counts=True)
     assert values.tolist() == [1.0, 1 + 2.0**-7]
     assert counts[1] / counts.sum() == pytest.approx(0.25, abs=0.01)
-
-
-def test_converted_modules_are_updated_in_their_new_type():
-    """``Module.to`` replaces the data of parameters that the optimizer has."""
-    torch.manual_seed(0)
-    module = torch.nn.Linear(64, 80)
-    optimizer = binade.torch.AdamW(module.parameters(), states="dyn8", master="none")
-    for dtype in (torch.float32, torch.bfloat16, torch.float32):
-        module.to(dtype)
-        before = [p.detach().clone() for p in module.parameters()]
-        for p in module.parameters():
-            p.grad = torch.ones_like(p)
-        optimizer.step()
-        for p, value in zip(module.parameters(), before):
-            assert p.dtype == dtype and not torch.equal(p, value)
-            torch.testing.assert_close(p.detach(), value, rtol=2e-2, atol=5e-3)
-    assert int(optimizer.state[module.weight]["step"]) == 3
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_the_default_type_does_not_matter(dtype):
-    expected, found = make_parameters(torch.float32), make_parameters(torch.float32)
-    train(expected, binade.torch.AdamW(expected, states="dyn8"))
-    optimizer = binade.torch.AdamW(found, states="dyn8")
-    gradients = [make_gradients(found, step) for step in range(4)]
-    torch.set_default_dtype(dtype)
-    try:
-        for step in gradients:
-            for p, gradient in zip(found, step):
-                p.grad = gradient
-            optimizer.step()
-    finally:
-        torch.set_default_dtype(torch.float32)
-    for a, b in zip(found, expected):
-        assert torch.equal(a, b)
-
-
-def test_states_of_other_formats_are_rejected():
-    def make(states):
-        parameter = torch.nn.Parameter(torch.ones(64, 64))
-        return binade.torch.AdamW([parameter], states=states)
-
-    with pytest.raises(UsageError, match="of other formats"):
-        make("e4m3").load_state_dict(make("dyn8").state_dict())
-    make("dyn8").load_state_dict(make("dyn8:stochastic").state_dict())
-
-
-def test_master_weights_follow_parameters_that_are_loaded():
-    module = torch.nn.Linear(64, 80).bfloat16()
-    optimizer = binade.torch.AdamW(module.parameters(), lr=1e-3, master="f32")
-    module.load_state_dict(
-        {k: torch.full_like(v, 5.0) for k, v in module.state_dict().items()}
-    )
-    for p in module.parameters():
-        p.grad = torch.ones_like(p)
-    optimizer.step()
-    for p in module.parameters():
-        master = optimizer.state[p]["master"]
-        torch.testing.assert_close(
-            master, torch.full_like(master, 4.999), atol=2e-4, rtol=0
-        )
-
-
-def test_a_policy_does_not_decide_about_16_bit_parameters():
-    parameters = make_parameters(torch.bfloat16)
-    with pytest.raises(
-        UsageError, match="choose the formats of states by the argument"
-    ):
-        binade.torch.AdamW(
-            parameters, master="none", options={"policy": "8bit-optimizer"}
-        )
