@@ -192,6 +192,30 @@ void NodePlanner::planSaved(PlannedNode &planned, const SavedFormat &saved) {
         "tensors saved for backward are not rounded to {0}", format));
 }
 
+/// Whether the function by which ONNX defines the op is valid for `type`.
+/// Runtimes without a kernel for the type execute this function, whose nodes
+/// may allow fewer types than the op.
+static bool isBodyValid(const NodeProto &node, int32_t type,
+                        const OperatorSets &sets) {
+  if (node.op_type() == "SoftmaxCrossEntropyLoss") {
+    const OpSchema *inner =
+        findSchema(node.domain(), "NegativeLogLikelihoodLoss", sets);
+    std::optional<char> letter = inner ? inner->getInput(0) : std::nullopt;
+    return !letter || inner->allows(*letter, type);
+  }
+  // It adds masks of f32, for causality and for padding, to one of `type`.
+  // Runtimes have kernels for f16.
+  constexpr int kMask = 3, kPadding = 6;
+  auto has = [&](int input) {
+    return node.input_size() > input && !node.input(input).empty();
+  };
+  bool isCausal = llvm::any_of(node.attribute(), [](const auto &attribute) {
+    return attribute.name() == "is_causal" && attribute.i() != 0;
+  });
+  return node.op_type() != "Attention" || type != TensorProto::BFLOAT16 ||
+         !has(kMask) || !(isCausal || has(kPadding));
+}
+
 void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.isBackward = formats.isBackward;
   planned.isMovement = formats.isMovement;
@@ -236,7 +260,8 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   // their operands.
   bool isLossy = (planned.isContraction && result == TensorProto::FLOAT) ||
                  !planned.operands.empty() || sumsInOwnType(node, sets);
-  if (!schema->allows(letters.front(), compute)) {
+  if (!schema->allows(letters.front(), compute) ||
+      !isBodyValid(node, compute, sets)) {
     limits.add(llvm::formatv("{0} of this operator set has no {1}: computed in "
                              "f32 on rounded operands",
                              schema->name, formats.compute));

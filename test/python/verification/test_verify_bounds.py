@@ -39,8 +39,10 @@ def verify_model(name, policy, tmp_path, *more, file="loss.onnx"):
 def test_a_language_model_is_within_its_bounds(policy, tmp_path):
     """Its matmuls use matrix units; those of the mlp are too small."""
     records = verify_model("gpt2-tiny", policy, tmp_path)
-    ratios = [r["ratio"] for r in records if r["kind"] == "matmul" and not r["equal"]]
-    assert len(ratios) > 10 and all(0 < ratio <= 1 for ratio in ratios)
+    matmuls = [record for record in records if record["kind"] == "matmul"]
+    # Sums of products of FP8 numbers are often exact, and equal then.
+    ratios = [record["ratio"] for record in matmuls if not record["equal"]]
+    assert len(matmuls) > 10 and ratios and all(0 < ratio <= 1 for ratio in ratios)
     # For each of two layers: in the step, its gradient, and in the evaluation.
     ratios = [r["ratio"] for r in records if r["kind"] == "attention"]
     assert len(ratios) == 6 and 0 < max(ratios) <= 1
