@@ -40,7 +40,7 @@ def test_a_language_model_is_within_its_bounds(policy, tmp_path):
     """Its matmuls use matrix units; those of the mlp are too small."""
     records = verify_model("gpt2-tiny", policy, tmp_path)
     matmuls = [record for record in records if record["kind"] == "matmul"]
-    # Sums of products of FP8 numbers are often exact, and equal then.
+    # Matmuls of FP8 values are often exact, so that their results are equal.
     ratios = [record["ratio"] for record in matmuls if not record["equal"]]
     assert len(matmuls) > 10 and ratios and all(0 < ratio <= 1 for ratio in ratios)
     # For each of two layers: in the step, its gradient, and in the evaluation.
