@@ -392,8 +392,9 @@ class Optimizer(torch.optim.Optimizer):
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
+        defaults = self._list_defaults()
         for group in self.param_groups:  # Also those of which nothing is trained.
-            complete_group(group, self._list_defaults())
+            complete_group(group, defaults)
         self._versions: dict[torch.Tensor, int] = {}
         self._link_states()
 

@@ -263,9 +263,12 @@ def _store_parameters(
     """Returns a policy that extends `policy` and stores parameters in 16 bits.
 
     Args:
-      policy: A name, a file, or a dictionary.
+      policy: As for ``binade.compile``.
       elements: ``bf16`` or ``f16``, by parameter.
       masters: What preserves lost updates, by parameter.
+
+    Raises:
+      UsageError: If there are such parameters, and the policy is not ``fp32``.
     """
     if not elements:
         return policy
