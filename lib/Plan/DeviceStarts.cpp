@@ -63,7 +63,7 @@ Result<DeviceStart> StartLister::start(const std::string &name,
   if (number >= (*kernel)->entries.size())
     return fail("kernel " + quote(name) + " has no finish");
   const DeviceKernel::Entry &entry = (*kernel)->entries[number];
-  return DeviceStart{*kernel, &entry, entry.grid.front(), {}, {}};
+  return DeviceStart{*kernel, &entry, entry.grid.front(), {}, {}, {}};
 }
 
 Result<std::vector<DeviceStart>>
@@ -80,6 +80,7 @@ StartLister::list(const std::string &name, std::span<const View> operands,
                       &entry,
                       entry.grid.front(),
                       {operands.begin(), operands.end()},
+                      {},
                       {}});
   return starts;
 }
@@ -132,6 +133,14 @@ Result<void> StartLister::addOperands(const std::vector<View> &views,
   return {};
 }
 
+/// Notes that rows [begin, end) of the table have the offsets of `views` in
+/// their first columns.
+static void addTableOperands(DeviceStart &start, const std::vector<View> &views,
+                             std::size_t begin, std::size_t end) {
+  for (std::size_t column = 0; begin < end && column < views.size(); ++column)
+    start.tableOperands.push_back({views[column], column, begin, end});
+}
+
 Result<std::vector<DeviceStart>>
 StartLister::listMultiTensor(const Launch &launch, std::string_view label) {
   // One start for each kernel, in the order of their first segments.
@@ -157,6 +166,7 @@ StartLister::listMultiTensor(const Launch &launch, std::string_view label) {
       return fail("'" + std::string(label) + "' has more than " +
                   std::to_string(kMaxBlocks) + " blocks of " +
                   std::to_string(launch.grain) + " items");
+    auto firstRow = static_cast<std::size_t>(own.blocks);
     for (std::int64_t begin = 0; begin < segment.extent;
          begin += launch.grain) {
       own.table.insert(own.table.end(), row.begin(), row.end());
@@ -164,18 +174,22 @@ StartLister::listMultiTensor(const Launch &launch, std::string_view label) {
       own.table.push_back(std::min(begin + launch.grain, segment.extent));
       ++own.blocks;
     }
+    addTableOperands(own, segment.operands, firstRow,
+                     static_cast<std::size_t>(own.blocks));
   }
   if (!launch.finish)
     return starts;
   Result<DeviceStart> finish = start(launch.kernel, 1);
   if (!finish)
     return finish.takeError();
-  if (auto added = addOperands(launch.finishOperands.empty()
-                                   ? launch.segments.front().operands
-                                   : launch.finishOperands,
-                               *finish->kernel, label, finish->table);
+  const std::vector<View> &finishOperands =
+      launch.finishOperands.empty() ? launch.segments.front().operands
+                                    : launch.finishOperands;
+  if (auto added =
+          addOperands(finishOperands, *finish->kernel, label, finish->table);
       !added)
     return added.takeError();
+  addTableOperands(*finish, finishOperands, 0, 1);
   finish->table.push_back(all);
   starts.push_back(*std::move(finish));
   return starts;

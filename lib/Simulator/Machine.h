@@ -5,6 +5,7 @@
 
 #include "Memory.h"
 #include "binade/Simulator/Simulator.h"
+#include <map>
 
 namespace mlir::binade {
 
@@ -56,6 +57,8 @@ public:
 
   const SimulatedLaunch &launch;
   std::vector<SharedBytes> memories;
+  /// The memory of the launch's argument `spansDevice`, if it has `findOther`.
+  std::optional<uint32_t> spansDevice;
   int32_t block = 0; ///< Number of the current block.
   std::array<int64_t, 3> blockId = {};
   uint32_t epoch = 0; ///< Barriers that the block has passed.
@@ -73,6 +76,12 @@ public:
   bool hasFailed() const { return failed; }
 
 private:
+  /// Returns the same byte in the memory that contains it, if it is beyond the
+  /// argument that spans the device.
+  Place resolve(Place place);
+
+  /// Memories that `resolve` found, by the distance of their first byte.
+  std::map<int64_t, uint32_t> others;
   bool failed = false;
 };
 

@@ -47,6 +47,8 @@ public:
             SharedBytes(*bytes, reinterpret_cast<uintptr_t>(bytes->data())));
       else
         bits = std::get<uint64_t>(argument);
+      if (launch.findOther && start.size() == launch.spansDevice)
+        machine.spansDevice = Place::unpack(bits).memory;
       start.emplace_back(place, bits);
     }
     for (const KernelMemory &memory : program.constants) {
@@ -71,7 +73,8 @@ public:
       machine.blockId = {block % x, block / x % y, block / x / y};
       machine.epoch = 0;
       for (SharedBytes &bytes :
-           MutableArrayRef(machine.memories).drop_front(firstOfBlock))
+           MutableArrayRef(machine.memories)
+               .slice(firstOfBlock, program.workgroup.size()))
         bytes.forget();
       if (failed(runBlock()))
         return failure();

@@ -17,6 +17,7 @@
 #include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/Policy.h"
+#include "binade/Target/CUDA.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <nanobind/stl/map.h>
@@ -205,6 +206,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("keep_gradients", &CompileOptions::keepGradients)
       .def_rw("keep_outputs", &CompileOptions::keepOutputs)
       .def_rw("target", &CompileOptions::target)
+      .def_rw("save_kernels", &CompileOptions::kernelDirectory)
       .def_rw("strict", &CompileOptions::isStrict)
       .def_rw("alarms", &CompileOptions::alarms)
       .def_rw("on_alarm", &CompileOptions::onAlarm)
@@ -221,6 +223,7 @@ void ::binade::python::addCompiler(nb::module_ &module) {
   module.def("policy_names", &listPolicies);
   module.def("optimizer_defaults", &getOptimizerDefaults, "optimizer"_a);
   module.def("is_elementwise", &isElementwiseOptimizer, "optimizer"_a);
+  module.def("cuda_targets", &getCudaTargets);
   nb::class_<Compiled>(module, "Compiled")
       .def("explain", &explain)
       .def("plan",

@@ -133,6 +133,18 @@ void python::addProgram(nb::module_ &module) {
                  getRole(role), name,
                  std::as_bytes(std::span(values.data(), values.size()))));
            })
+      .def("check",
+           [](const Program &program, std::string_view role,
+              std::string_view name, GivenBytes values) {
+             check(program.check(
+                 getRole(role), name,
+                 std::as_bytes(std::span(values.data(), values.size()))));
+           })
+      .def("enqueue",
+           [](Program &program, std::uintptr_t stream) {
+             nb::gil_scoped_release release;
+             check(program.enqueue(reinterpret_cast<void *>(stream)));
+           })
       .def("bind",
            [](Program &program,
               const std::vector<std::pair<std::size_t, std::uintptr_t>>

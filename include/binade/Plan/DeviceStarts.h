@@ -9,6 +9,13 @@
 
 namespace binade {
 
+/// An operand in the table of a multi-tensor kernel: `column` of the rows
+/// [begin, end) has the offset of `view`.
+struct TableOperand {
+  plan::View view;
+  std::size_t column = 0, begin = 0, end = 0;
+};
+
 /// One launch of an entry of a kernel; see plan::DeviceKernel.
 struct DeviceStart {
   const plan::DeviceKernel *kernel = nullptr;
@@ -19,6 +26,7 @@ struct DeviceStart {
   std::vector<plan::View> operands;
   /// The table that a multi-tensor kernel gets as its second argument.
   std::vector<std::int64_t> table;
+  std::vector<TableOperand> tableOperands;
 };
 
 /// Returns the kernel launches of a launch record, in order. Errors, at

@@ -38,7 +38,7 @@ struct LoadOptions {
   std::optional<bool> poison;
   /// The roles whose ports are in memory of the caller, who calls
   /// `Program::bind` for each port before its first use. They take no memory of
-  /// the program. Only for programs for CPUs.
+  /// the program. For a CUDA device, the memory is the device's.
   std::vector<plan::Role> boundRoles;
   /// Hyper-parameters that replace those of the plan.
   std::vector<Setting> settings;
@@ -123,12 +123,14 @@ public:
 
   /// Binds a port of `LoadOptions::boundRoles` to dense, row-major memory of
   /// the caller, which has to outlive its use. Ports may be bound again between
-  /// steps. `port` is its index in the plan.
+  /// steps. `port` is its index in the plan. On a CUDA device, addresses are
+  /// multiples of 16 bytes.
   Result<void> bind(std::size_t port, void *memory);
 
   /// Sets every port to its initial value, from the bundle, from external
   /// files, from constants, or drawn at random from `seed`, except bound
-  /// parameters and buffers: their values are the caller's. Also seeds the
+  /// parameters and buffers: their values are the caller's. On a CUDA device,
+  /// the caller has waited for its own work on bound memory. Also seeds the
   /// generator state (rng) with `seed`. Warns about non-finite weights, or
   /// rejects them with `failOnNonfinite`.
   Result<void> initialize(std::uint64_t seed);
@@ -160,6 +162,10 @@ public:
   /// that are out of range (3).
   Result<void> set(plan::Role role, std::string_view name,
                    std::span<const std::byte> values);
+  /// Returns the error that `set` returns for these values, without setting
+  /// them.
+  Result<void> check(plan::Role role, std::string_view name,
+                     std::span<const std::byte> values) const;
 
   /// Executes a step: computes the gradients of the batch, averages them with
   /// the accumulated gradients, updates the parameters, and resets the
@@ -167,6 +173,14 @@ public:
   /// computes the statistics that are not due in every step, which changes no
   /// other result; callers that do not count steps always set it.
   Result<void> run(const FillNext &fillNext = {}, bool observes = false);
+
+  /// Enqueues a step on a stream of the caller, a `CUstream` (null for the
+  /// default stream), and does not wait for it. The stream may be capturing a
+  /// graph, which then uses the memory that is bound now. The caller waits for
+  /// the stream before it accesses ports that it has not bound, and checks it
+  /// for errors. Only for programs with `LoadOptions::boundRoles` on a CUDA
+  /// device.
+  Result<void> enqueue(void *stream);
 
   /// Accumulates the gradients of the batch, and returns its loss. A step of
   /// `Plan::batches` batches calls it for all but the last one.

@@ -113,10 +113,11 @@ Result<std::unique_ptr<Device>> Device::open(Driver driver, int index,
   device->context = context;
   if (auto done = device->bind(); !done)
     return done.takeError();
-  if (auto done = device->call(functions.streamCreate, &device->stream,
+  if (auto done = device->call(functions.streamCreate, &device->ownStream,
                                kStreamNonBlocking);
       !done)
     return done.takeError();
+  device->stream = device->ownStream;
   if (auto done = device->createMark(); !done)
     return done.takeError();
   return device;
@@ -139,8 +140,8 @@ Result<void> Device::createMark() {
 
 Device::~Device() {
   const DriverTable &functions = driver.functions;
-  if (stream && waitForPending())
-    (void)call(functions.streamDestroy, stream);
+  if (ownStream && waitForPending())
+    (void)call(functions.streamDestroy, ownStream);
   markMemory = {};
   if (context)
     (void)call(functions.primaryCtxRelease, properties.index);
@@ -270,7 +271,41 @@ Result<std::chrono::duration<double>> Device::measure(const Event &from,
   return std::chrono::duration<double>(milliseconds / 1000.0);
 }
 
+Result<void> Device::enqueueOn(CUstream_st *other,
+                               const std::function<Result<void>()> &work) {
+  int isOthersCapture = 0;
+  if (auto done =
+          call(driver.functions.streamIsCapturing, other, &isOthersCapture);
+      !done)
+    return done;
+  stream = other;
+  capturing = isOthersCapture != 0;
+  Result<void> worked = work();
+  stream = ownStream;
+  capturing = false;
+  return worked;
+}
+
+Result<void> Device::prepare(const std::function<Result<void>()> &work) {
+  CUstream_st *outerStream = std::exchange(stream, ownStream);
+  bool wasCapturing = std::exchange(capturing, false);
+  // A capture in the mode `global`, as PyTorch's, forbids such calls.
+  int mode = kCaptureModeRelaxed;
+  const auto &exchangeMode = driver.functions.threadExchangeStreamCaptureMode;
+  Result<void> done = call(exchangeMode, &mode);
+  if (done) {
+    done = work();
+    if (Result<void> restored = call(exchangeMode, &mode); done)
+      done = std::move(restored);
+  }
+  stream = outerStream;
+  capturing = wasCapturing;
+  return done;
+}
+
 Result<void> Device::note(const Work &work) {
+  if (isOnCallersStream())
+    return {};
   pending.push_back(work);
   if (capturing)
     return {};

@@ -132,6 +132,14 @@ public:
   /// empty grid launches nothing.
   Result<void> launch(CUfunc_st *kernel, const LaunchShape &shape,
                       std::span<void *const> arguments, const Label &label);
+  /// Calls `work`, which enqueues on a stream of the caller instead. The device
+  /// does not wait for this work, and does not report its errors: the caller
+  /// does. The stream may be capturing a graph.
+  Result<void> enqueueOn(CUstream_st *other,
+                         const std::function<Result<void>()> &work);
+  /// Calls `work`, which uses the device's own stream, allocates memory or
+  /// waits, even while a stream of the caller is capturing a graph.
+  Result<void> prepare(const std::function<Result<void>()> &work);
   /// Notes work that was enqueued by other means, such as by a library.
   Result<void> note(const Work &work);
   Result<void> note(const Label &label) { return note({label, label, 1}); }
@@ -151,6 +159,8 @@ public:
   bool hasFailed() const { return failure.has_value(); }
   /// Whether work is captured into a graph instead of executed.
   bool isCapturing() const { return capturing; }
+  /// Whether the current stream is one of the caller.
+  bool isOnCallersStream() const { return stream != ownStream; }
   /// Returns the error that destroyed the context, if `hasFailed`.
   const Error &getFailure() const { return *failure; }
 
@@ -185,7 +195,8 @@ private:
   CudaDevice properties;
   DeviceOptions options;
   CUctx_st *context = nullptr;
-  CUstream_st *stream = nullptr;
+  CUstream_st *ownStream = nullptr;
+  CUstream_st *stream = nullptr; ///< The current one.
   bool capturing = false;
 
   /// Work that the host has not waited for. After each item, the stream writes

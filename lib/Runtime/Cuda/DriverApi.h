@@ -59,6 +59,9 @@ using Address = unsigned long long;
     (CUstream_st *, Address, unsigned, unsigned))                              \
   X(streamBeginCapture, cuStreamBeginCapture_v2, (CUstream_st *, int))         \
   X(streamEndCapture, cuStreamEndCapture, (CUstream_st *, CUgraph_st **))      \
+  X(streamIsCapturing, cuStreamIsCapturing, (CUstream_st *, int *))            \
+  X(threadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode,        \
+    (int *))                                                                   \
   X(graphInstantiate, cuGraphInstantiateWithFlags,                             \
     (CUgraphExec_st **, CUgraph_st *, unsigned long long))                     \
   X(graphLaunch, cuGraphLaunch, (CUgraphExec_st *, CUstream_st *))             \
@@ -139,6 +142,7 @@ enum : int {
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kMemHostAllocPortable = 1;
 inline constexpr int kCaptureModeThreadLocal = 1;
+inline constexpr int kCaptureModeRelaxed = 2;
 /// The attribute that lets a function use more than 48 KiB of shared memory.
 inline constexpr int kMaxDynamicSharedSizeBytes = 8;
 

@@ -68,13 +68,17 @@ Result<void> Engine::prepare(const Setup &setup) {
     return done;
   const Plan &plan = *setup.plan;
   Result<HostPorts> copies =
-      HostPorts::create(*device, plan, arena.get(), setup.where);
+      HostPorts::create(*device, plan, *setup.bound, arena.get(), setup.where);
   if (!copies)
     return copies.takeError();
   ports = *std::move(copies);
   notify = setup.notify;
-
-  return preparePrograms(setup);
+  // A graph has the addresses with which it was captured.
+  makesGraphs = setup.bound->empty();
+  if (Result<void> done = preparePrograms(setup); !done)
+    return done;
+  // Streams of the caller do not wait for the device's own.
+  return setup.bound->empty() ? Result<void>() : device->wait();
 }
 
 /// Opens cuBLASLt if the plan has matmuls, and cuDNN if it has convolutions or
@@ -126,7 +130,8 @@ Result<void> Engine::preparePrograms(const Setup &setup) {
   StreamSetup stream;
   stream.device = device.get();
   stream.plan = &plan;
-  stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers};
+  stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers,
+                   setup.bound};
   stream.modules = modules;
   stream.where = setup.where;
   stream.refusals = &refusals;
@@ -198,6 +203,20 @@ Result<void> Engine::write(std::uint64_t offset,
   return device->upload(arena.get() + offset, bytes.data(), bytes.size());
 }
 
+Result<void> Engine::download(Address from, std::span<std::byte> into) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  return device->read(into.data(), from, into.size());
+}
+
+Result<void> Engine::upload(Address to, std::span<const std::byte> bytes) {
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  if (Result<void> done = device->upload(to, bytes.data(), bytes.size()); !done)
+    return done;
+  return device->wait();
+}
+
 /// Captures a list of records into a graph. If that fails, as with a library
 /// call that blocks or allocates, notifies the user once and uses no graphs.
 Result<void> Engine::captureGraph(RecordList list) {
@@ -263,6 +282,25 @@ Result<void> Engine::run(RecordList list,
     return done;
   ports.noteRun();
   return timer ? timer->report(*profiler, begin) : Result<void>();
+}
+
+Result<void> Engine::enqueue(RecordList list, CUstream_st *stream) {
+  if (ports.getFailure())
+    return *ports.getFailure();
+  if (Result<void> done = device->bind(); !done)
+    return done;
+  if (ports.hasUploads())
+    if (Result<void> done = device->prepare([&] {
+          Result<void> uploaded = ports.uploadLarge();
+          return uploaded ? device->wait() : uploaded;
+        });
+        !done)
+      return done;
+  Result<void> done = device->enqueueOn(stream, [&] {
+    return programs[static_cast<std::size_t>(list)].run(nullptr);
+  });
+  ports.noteRun();
+  return done;
 }
 
 Result<void> Engine::run(const std::function<bool(std::size_t)> &after) {

@@ -21,6 +21,7 @@ class Engine {
 public:
   struct Setup {
     const Plan *plan = nullptr;
+    const BoundPorts *bound = nullptr; ///< The ports in memory of the caller.
     std::unique_ptr<Device> device;
     std::span<const ModuleImages> modules;
     std::string where;
@@ -36,6 +37,10 @@ public:
   /// it may write the batch of the next run, other than an evaluation, to the
   /// memory that `access` returns then.
   Result<void> run(RecordList list, const std::function<void()> &fillNext = {});
+
+  /// Enqueues `list` on a stream of the caller, without transferring ports: a
+  /// changed port is uploaded when the caller has waited for earlier work.
+  Result<void> enqueue(RecordList list, CUstream_st *stream);
 
   /// Reports all following executions to `to`, unless it is null. Graphs are
   /// not used then, because their records cannot be timed.
@@ -63,6 +68,10 @@ public:
   Result<void> run(const RecordPlace &place);
   Result<void> read(std::uint64_t offset, std::span<std::byte> into);
   Result<void> write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Copies from and to memory of the caller, and waits.
+  Result<void> download(Address from, std::span<std::byte> into);
+  Result<void> upload(Address to, std::span<const std::byte> bytes);
 
   /// See HostPorts.
   std::span<std::byte> access(std::size_t port, bool isReadOnly = false) {

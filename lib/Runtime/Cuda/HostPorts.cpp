@@ -96,7 +96,8 @@ void HostPorts::place(Spans &spans, const std::vector<std::size_t> &members,
 }
 
 Result<HostPorts> HostPorts::create(Device &device, const Plan &plan,
-                                    Address arena, const std::string &where) {
+                                    const BoundPorts &bound, Address arena,
+                                    const std::string &where) {
   HostPorts made;
   made.device = &device;
   made.arena = arena;
@@ -112,10 +113,16 @@ Result<HostPorts> HostPorts::create(Device &device, const Plan &plan,
   for (std::size_t i : byPlace) {
     const plan::Port &port = plan.ports[i];
     Port &own = made.ports[i];
+    if (bound.contains(port.buffer)) {
+      own.isNewOnHost = false;
+      own.isConstant = true;
+      continue;
+    }
     own.address = arena + getBuffer(plan, i).offset;
-    own.isSmall = isSmall(port);
-    own.isBatch = port.role == Role::Batch;
-    own.isConstant = port.role == Role::Constant || port.frozen;
+    own.isSmall = isSmall(port) && bound.empty();
+    own.isBatch = port.role == Role::Batch && bound.empty();
+    own.isConstant = port.role == Role::Constant || port.role == Role::Hyper ||
+                     port.role == Role::Batch || port.frozen;
     (!own.isSmall ? large : own.isBatch ? batch : small).push_back(i);
   }
   made.small = join(plan, small);
@@ -150,7 +157,7 @@ Result<HostPorts> HostPorts::create(Device &device, const Plan &plan,
 
 std::span<std::byte> HostPorts::access(std::size_t index, bool isReadOnly) {
   Port &port = ports[index];
-  if (port.isSmall)
+  if (port.isSmall || port.bytes.empty())
     return port.bytes;
   if (port.isNewOnDevice) {
     Result<void> done = device->bind();
@@ -169,6 +176,12 @@ Result<void> HostPorts::clear(std::size_t index) {
   port.isNewOnHost = false;
   port.isNewOnDevice = true;
   return device->fill(port.address, std::byte(0), port.bytes.size());
+}
+
+bool HostPorts::hasUploads() const {
+  return std::ranges::any_of(ports, [](const Port &port) {
+    return !port.isSmall && port.isNewOnHost;
+  });
 }
 
 Result<void> HostPorts::uploadLarge() {

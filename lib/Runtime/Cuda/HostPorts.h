@@ -4,13 +4,16 @@
 // states, gradients, outputs, constants) are transferred when they are
 // accessed. The batch is double-buffered on the host: the device reads one copy
 // while the other is filled. Ports that are adjacent in the arena are also
-// adjacent on the host, and are transferred together.
+// adjacent on the host, and are transferred together. If some ports are in
+// memory of the caller, these have no copies, and all others are transferred
+// when they are accessed.
 //===----------------------------------------------------------------------===//
 
 #ifndef BINADE_RUNTIME_CUDA_HOSTPORTS_H
 #define BINADE_RUNTIME_CUDA_HOSTPORTS_H
 
 #include "../Execution/Arena.h"
+#include "../Execution/BoundPorts.h"
 #include "Device.h"
 #include "binade/Plan/Plan.h"
 
@@ -22,15 +25,20 @@ public:
   HostPorts() = default;
   /// `arena` is the address of the arena on the device.
   static Result<HostPorts> create(Device &device, const Plan &plan,
-                                  Address arena, const std::string &where);
+                                  const BoundPorts &bound, Address arena,
+                                  const std::string &where);
 
-  /// Returns the host copy of a port, downloaded if needed. Unless it is only
-  /// to be read, a large port is uploaded again before the next run. An error
-  /// of the device is available from `getFailure`.
+  /// Returns the host copy of a port, downloaded if needed; empty for a port in
+  /// memory of the caller. Unless it is only to be read, a large port is
+  /// uploaded again before the next run. An error of the device is available
+  /// from `getFailure`.
   std::span<std::byte> access(std::size_t port, bool isReadOnly);
   const std::optional<Error> &getFailure() const { return failure; }
   /// Fills a large port on the device with zeros.
   Result<void> clear(std::size_t port);
+
+  /// Whether the host has changed a large port.
+  bool hasUploads() const;
 
   // The following functions enqueue transfers on the stream.
 

@@ -47,41 +47,115 @@ private:
   std::vector<void *> arguments;
 };
 
+/// The table of a multi-tensor kernel on the device; see plan::DeviceKernel.
+/// Operands in memory of the caller have offsets, too: their distances from the
+/// arena. The table is uploaded again when the caller binds other memory.
+class OperandTable {
+public:
+  static Result<OperandTable> create(Device &device, DeviceStart &start,
+                                     Address arena, const Memory &memory) {
+    OperandTable table;
+    table.rows = std::move(start.table);
+    table.width = table.rows.size() / static_cast<std::size_t>(start.blocks);
+    for (TableOperand &operand : start.tableOperands)
+      if (memory.bound && memory.bound->contains(operand.view.buffer))
+        table.bound.push_back({memory.addressOf(operand.view), operand});
+    table.arena = arena;
+    if (auto done = table.replace(device); !done)
+      return done.takeError();
+    if (table.bound.empty())
+      table.rows = {};
+    return table;
+  }
+
+  /// Uploads the table if operands have other addresses than before.
+  Result<void> update(Device &device) {
+    bool isOld = false;
+    for (Bound &operand : bound)
+      isOld |= write(operand);
+    bool isCapturing = device.isCapturing();
+    if (!isOld) {
+      isInGraph |= isCapturing;
+      return {};
+    }
+    // A graph reads the table that it was captured with.
+    Result<void> done = isCapturing || isInGraph
+                            ? device.prepare([&] { return replace(device); })
+                            : upload(device);
+    isInGraph = isCapturing;
+    return done;
+  }
+
+  /// Returns its address on the device.
+  Address get() const { return memories.back().get(); }
+
+private:
+  struct Bound {
+    binade::Address address;
+    TableOperand place;
+  };
+
+  /// Writes the offset of an operand to its rows. Returns whether it changed.
+  bool write(const Bound &operand) {
+    auto offset =
+        static_cast<std::int64_t>(toDevice(operand.address.at({})) - arena);
+    auto at = [&](std::size_t row) -> std::int64_t & {
+      return rows[row * width + operand.place.column];
+    };
+    if (at(operand.place.begin) == offset)
+      return false;
+    for (std::size_t row = operand.place.begin; row < operand.place.end; ++row)
+      at(row) = offset;
+    return true;
+  }
+
+  Result<void> upload(Device &device) {
+    return device.upload(get(), rows.data(),
+                         rows.size() * sizeof(std::int64_t));
+  }
+
+  /// Uploads the table to new memory, and waits for it.
+  Result<void> replace(Device &device) {
+    Result<DeviceMemory> memory =
+        device.allocate(rows.size() * sizeof(std::int64_t));
+    if (!memory)
+      return memory.takeError();
+    memories.push_back(*std::move(memory));
+    if (auto done = upload(device); !done)
+      return done;
+    return device.wait();
+  }
+
+  std::vector<std::int64_t> rows;
+  std::size_t width = 0; ///< Columns of a row.
+  std::vector<Bound> bound;
+  Address arena = 0;
+  bool isInGraph = false; ///< Whether a graph reads the newest memory.
+  /// The newest is the last one; graphs may read the others.
+  std::vector<DeviceMemory> memories;
+};
+
 /// A multi-tensor launch, whose kernels read the offsets of their operands from
-/// a table; see plan::DeviceKernel.
+/// a table.
 class TableLaunch : public StreamOperation {
 public:
   /// One kernel for some of the segments, or the finish for all of them.
   struct Part {
     Entry entry;
-    std::vector<std::int64_t> table;
-    Address address;
+    OperandTable table;
   };
 
   TableLaunch(Device &device, Address arena, std::string_view label)
       : device(device), arena(arena), label(label) {}
 
-  Result<void> add(Part part) {
-    std::uint64_t bytes = part.table.size() * sizeof(std::int64_t);
-    Result<DeviceMemory> memory = device.allocate(bytes);
-    if (!memory)
-      return memory.takeError();
-    part.address = memory->get();
-    if (auto done = device.upload(part.address, part.table.data(), bytes);
-        !done)
-      return done;
-    // Wait for the upload before the host's table is freed.
-    if (auto done = device.wait(); !done)
-      return done;
-    part.table.clear();
-    memories.push_back(*std::move(memory));
-    parts.push_back(std::move(part));
-    return {};
-  }
+  void add(Part part) { parts.push_back(std::move(part)); }
 
   Result<void> run(std::span<const std::int64_t>) override {
     for (Part &part : parts) {
-      void *arguments[] = {&arena, &part.address};
+      if (Result<void> done = part.table.update(device); !done)
+        return done;
+      Address table = part.table.get();
+      void *arguments[] = {&arena, &table};
       Result<void> done = device.launch(part.entry.function, part.entry.shape,
                                         arguments, {part.entry.symbol, label});
       if (!done)
@@ -95,7 +169,6 @@ private:
   Address arena;
   std::string_view label;
   std::vector<Part> parts;
-  std::vector<DeviceMemory> memories;
 };
 
 /// Returns the function and the launch shape of `start`.
@@ -122,15 +195,17 @@ Result<Entry> prepare(const DeviceStart &start, const StreamSetup &setup) {
 MadeOperation createTableLaunch(std::vector<DeviceStart> starts,
                                 std::string_view label,
                                 const StreamSetup &setup) {
-  auto made = std::make_unique<TableLaunch>(
-      *setup.device, toDevice(setup.memory.arena), label);
+  Address arena = toDevice(setup.memory.arena);
+  auto made = std::make_unique<TableLaunch>(*setup.device, arena, label);
   for (DeviceStart &start : starts) {
     Result<Entry> entry = prepare(start, setup);
     if (!entry)
       return entry.takeError();
-    auto added = made->add({*std::move(entry), std::move(start.table), 0});
-    if (!added)
-      return added.takeError();
+    Result<OperandTable> table =
+        OperandTable::create(*setup.device, start, arena, setup.memory);
+    if (!table)
+      return table.takeError();
+    made->add({*std::move(entry), *std::move(table)});
   }
   return std::unique_ptr<StreamOperation>(std::move(made));
 }

@@ -197,11 +197,17 @@ bool Program::Implementation::isGiven(const Port &port) const {
 Result<std::vector<float>>
 Program::Implementation::readWide(const Port &port, std::uint64_t seed) const {
   Tensor tensor = tensorOf(port);
+  std::vector<std::byte> narrow;
+  if (isGiven(port) && isOnDevice(port)) {
+    narrow.resize(plan.buffers[port.buffer].bytes);
+    tensor.bytes = narrow;
+    if (Result<void> done = download(port, narrow); !done)
+      return done.takeError();
+  }
   if (isGiven(port))
     return widen(tensor);
   std::size_t count = countElements(tensor);
   std::vector<float> values(count);
-  std::vector<std::byte> narrow;
   if (startsWide(port)) {
     tensor.dtype = DType::F32;
     tensor.bytes = std::as_writable_bytes(std::span(values));
@@ -223,8 +229,8 @@ void Program::Implementation::keep(const Port &parameter,
 }
 
 Result<void> Program::Implementation::start(const Port &port,
+                                            const Tensor &tensor,
                                             std::uint64_t seed) const {
-  Tensor tensor = tensorOf(port);
   auto *companion = std::get_if<CompanionInit>(&port.init);
   if (!companion && !(isNarrow(tensor.dtype) && startsWide(port)))
     return fill(port, tensor, seed);
@@ -257,19 +263,31 @@ Program::Implementation::checkFinite(const Port &port,
   return {};
 }
 
+Result<void> Program::Implementation::initialize(const Port &port,
+                                                 std::uint64_t seed) const {
+  Tensor tensor = tensorOf(port);
+  std::vector<std::byte> copy;
+  if (isOnDevice(port)) {
+    copy.resize(plan.buffers[port.buffer].bytes);
+    tensor.bytes = copy;
+  }
+  if (Result<void> done = start(port, tensor, seed); !done)
+    return done;
+  if (port.role == Role::Rng)
+    tensor.as<std::int64_t>()[0] = std::bit_cast<std::int64_t>(seed);
+  return isOnDevice(port) ? upload(port, copy) : Result<void>();
+}
+
 Result<void> Program::initialize(std::uint64_t seed) {
   if (Result<void> done = implementation->checkBound(); !done)
     return done;
   for (const Port &port : implementation->plan.ports) {
     if (implementation->isGiven(port))
       continue;
-    Tensor tensor = implementation->tensorOf(port);
-    Result<void> done = implementation->start(port, seed);
+    Result<void> done = implementation->initialize(port, seed);
     std::string place = std::string(name(port.role)) + " " + quote(port.name);
     if (!done)
       return std::move(done).takeError().withPart(place);
-    if (port.role == Role::Rng)
-      tensor.as<std::int64_t>()[0] = std::bit_cast<std::int64_t>(seed);
     if (Result<void> checked =
             implementation->checkFinite(port, implementation->where);
         !checked)

@@ -166,9 +166,6 @@ Result<void>
 Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
   if (options.loadsPlanOnly)
     return {};
-  if (!bound.empty())
-    return Error{where, "ports in memory of the caller need a program for CPUs",
-                 ExitCode::Usage};
   std::set<std::string> names;
   for (const ModuleImages &images : modules)
     for (const auto &[chip, image] : images)
@@ -191,8 +188,8 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
   if (!opened)
     return opened.takeError();
   Result<std::unique_ptr<cuda::Engine>> made =
-      cuda::Engine::create({&plan, std::move(opened->device), modules, where,
-                            options.contraction, options.notify});
+      cuda::Engine::create({&plan, &bound, std::move(opened->device), modules,
+                            where, options.contraction, options.notify});
   if (!made)
     return made.takeError();
   engine = *std::move(made);
@@ -309,9 +306,30 @@ Result<void> Program::bind(std::size_t port, void *memory) {
                  "port " + std::to_string(port) +
                      " has no memory of the caller",
                  ExitCode::Usage};
+  if (implementation->engine &&
+      reinterpret_cast<std::uintptr_t>(memory) % plan::kDeviceAlignment != 0)
+    return Error{"binade",
+                 std::string(name(plan.ports[port].role)) + " " +
+                     quote(plan.ports[port].name) +
+                     " is at an address that is not a multiple of " +
+                     std::to_string(plan::kDeviceAlignment) +
+                     "; copy it to one that is",
+                 ExitCode::Usage};
   implementation->bound.bind(plan.ports[port].buffer,
                              static_cast<std::byte *>(memory));
   return {};
+}
+
+Result<void>
+Program::Implementation::download(const Port &port,
+                                  std::span<std::byte> into) const {
+  return engine->download(cuda::toDevice(bound.get(port.buffer)), into);
+}
+
+Result<void>
+Program::Implementation::upload(const Port &port,
+                                std::span<const std::byte> bytes) const {
+  return engine->upload(cuda::toDevice(bound.get(port.buffer)), bytes);
 }
 
 std::optional<Tensor> Program::find(Role role, std::string_view name) const {
@@ -387,6 +405,18 @@ Result<void> Program::run(const FillNext &fillNext, bool observes) {
   return resetAccumulators();
 }
 
+Result<void> Program::enqueue(void *stream) {
+  if (!implementation->engine || implementation->bound.empty())
+    return Error{"binade",
+                 "only a program with bound ports on a CUDA device executes a "
+                 "step on a stream of the caller",
+                 ExitCode::Usage};
+  if (Result<void> done = implementation->checkBound(); !done)
+    return done;
+  return implementation->engine->enqueue(RecordList::Step,
+                                         static_cast<CUstream_st *>(stream));
+}
+
 Result<void> Program::resetAccumulators() {
   for (const Port *accumulator : implementation->accumulators)
     if (auto done = implementation->clear(*accumulator); !done)
@@ -427,8 +457,10 @@ template <typename T> static double readAs(std::span<const std::byte> bytes) {
 
 std::optional<double> binade::readScalar(const Program &program, Role role,
                                          std::string_view name) {
-  std::optional<Tensor> tensor = program.find(role, name);
-  if (!tensor || tensor->bytes.size() != byteSize(tensor->dtype))
+  std::vector<Tensor> tensors = program.read(role);
+  auto tensor = std::ranges::find(tensors, name, &Tensor::name);
+  if (tensor == tensors.end() ||
+      tensor->bytes.size() != byteSize(tensor->dtype))
     return std::nullopt;
   switch (tensor->dtype) {
   case DType::F64:

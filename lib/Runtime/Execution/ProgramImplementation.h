@@ -53,9 +53,22 @@ struct Program::Implementation {
   bool isGiven(const plan::Port &port) const;
   /// Fails if a port of the caller has no memory.
   Result<void> checkBound() const;
+  /// Whether a port is in memory of the caller on a device, so that `tensorOf`
+  /// returns no bytes.
+  bool isOnDevice(const plan::Port &port) const {
+    return engine && bound.contains(port.buffer);
+  }
+  /// Copy from and to such a port.
+  Result<void> download(const plan::Port &port,
+                        std::span<std::byte> into) const;
+  Result<void> upload(const plan::Port &port,
+                      std::span<const std::byte> bytes) const;
 
   // Initial values.
-  Result<void> start(const plan::Port &port, std::uint64_t seed) const;
+  Result<void> initialize(const plan::Port &port, std::uint64_t seed) const;
+  /// Writes the initial value of `port` to `tensor`.
+  Result<void> start(const plan::Port &port, const Tensor &tensor,
+                     std::uint64_t seed) const;
   Result<void> fill(const plan::Port &port, const Tensor &tensor,
                     std::uint64_t seed) const;
   bool startsWide(const plan::Port &port) const;

@@ -9,20 +9,20 @@
 using namespace binade;
 using namespace binade::plan;
 
-Result<void> Program::set(Role role, std::string_view name,
-                          std::span<const std::byte> values) {
+Result<void> Program::check(Role role, std::string_view name,
+                            std::span<const std::byte> values) const {
   std::string place = std::string(plan::name(role)) + " " + quote(name);
-  std::optional<Tensor> found = find(role, name);
-  if (!found)
+  const Port *port = getPlan().findPort(role, name);
+  if (!port)
     return Error{"binade", "the program has no " + place, ExitCode::Usage};
-  if (values.size() != found->bytes.size())
+  const Buffer &buffer = getPlan().buffers[port->buffer];
+  if (values.size() != buffer.bytes)
     return Error{"binade",
-                 place + " has " + std::to_string(found->bytes.size()) +
+                 place + " has " + std::to_string(buffer.bytes) +
                      " bytes, got " + std::to_string(values.size()),
                  ExitCode::Usage};
-  const Port *port = getPlan().findPort(role, name);
   if (port->check)
-    if (auto wrong = findOutOfRange(found->dtype, values, 0, *port->check))
+    if (auto wrong = findOutOfRange(buffer.dtype, values, 0, *port->check))
       return Error{place, "element " + std::to_string(wrong->index) + " is " +
                               std::to_string(wrong->value) + ", not in [" +
                               std::to_string(port->check->low) + ", " +
@@ -33,7 +33,17 @@ Result<void> Program::set(Role role, std::string_view name,
     if (auto wrong = explainViolation(*port, value); !wrong.empty())
       return Error{place, wrong};
   }
-  std::ranges::copy(values, found->bytes.begin());
+  return {};
+}
+
+Result<void> Program::set(Role role, std::string_view name,
+                          std::span<const std::byte> values) {
+  if (Result<void> done = check(role, name, values); !done)
+    return done;
+  const Port &port = *getPlan().findPort(role, name);
+  if (implementation->isOnDevice(port))
+    return implementation->upload(port, values);
+  std::ranges::copy(values, implementation->tensorOf(port).bytes.begin());
   return {};
 }
 

@@ -103,6 +103,19 @@ Address simulated::findLast(const CUfunc_st &function, void **arguments) {
   return read(kernel.getArgumentTypes()[last], arguments[last]).address;
 }
 
+/// Returns the allocation that has the byte at a distance from an argument, and
+/// how far from the argument it begins.
+static std::optional<SimulatedLaunch::Memory>
+findOther(const Argument &argument, int64_t distance) {
+  Address address = argument.address + static_cast<Address>(distance), begin;
+  std::span<char> bytes = findAllocation(address, begin);
+  if (bytes.empty())
+    return std::nullopt;
+  return SimulatedLaunch::Memory{
+      {bytes.data(), bytes.size()},
+      static_cast<int64_t>(begin - argument.address)};
+}
+
 Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
                               const unsigned *block, void **arguments) {
   gpu::GPUFuncOp kernel = function.kernel;
@@ -122,9 +135,18 @@ Task simulated::prepareLaunch(const CUfunc_st &function, const unsigned *grid,
         shape.arguments.emplace_back(argument.bits);
         continue;
       }
-      // A size that exceeds every device means the rest of the allocation.
-      if (argument.bytes >= uint64_t(1) << 40)
+      // A size that exceeds every device means the rest of the allocation. The
+      // first such argument is the arena, from which a multi-tensor kernel
+      // reaches all others.
+      if (argument.bytes >= uint64_t(1) << 40) {
         argument.bytes = countRest(argument.address);
+        if (!shape.findOther) {
+          shape.spansDevice = index;
+          shape.findOther = [argument](int64_t distance) {
+            return ::findOther(argument, distance);
+          };
+        }
+      }
       char *memory = findMemory(argument.address, argument.bytes);
       if (!memory) {
         std::cerr << "libcuda.so.1 (simulated): argument " << index << " of '"

@@ -20,14 +20,21 @@ char *simulated::findMemory(Address address, std::size_t bytes) {
   return content.data() + (address - start);
 }
 
-std::size_t simulated::countRest(Address address) {
+std::span<char> simulated::findAllocation(Address address, Address &begin) {
   auto &memory = getState().memory;
   auto next = memory.upper_bound(address);
   if (next == memory.begin())
-    return 0;
+    return {};
   auto &[start, content] = *std::prev(next);
-  return address - start < content.size() ? content.size() - (address - start)
-                                          : 0;
+  begin = start;
+  return address - start < content.size() ? std::span(content)
+                                          : std::span<char>();
+}
+
+std::size_t simulated::countRest(Address address) {
+  Address begin = 0;
+  std::span<char> found = findAllocation(address, begin);
+  return found.size() - (found.empty() ? 0 : address - begin);
 }
 
 static bool isPinned(const void *address, std::size_t bytes) {
@@ -50,6 +57,8 @@ int cuMemGetInfo_v2(std::size_t *free, std::size_t *total) {
 int cuMemAlloc_v2(Address *address, std::size_t bytes) {
   if (int error = enter())
     return error;
+  if (int error = restrict())
+    return error;
   if (bytes == 0)
     return status::InvalidValue;
   State &state = getState();
@@ -68,6 +77,8 @@ int cuMemAlloc_v2(Address *address, std::size_t bytes) {
 
 int cuMemFree_v2(Address address) {
   if (int error = enter())
+    return error;
+  if (int error = restrict())
     return error;
   // Kernels that are queued may still use the memory.
   for (CUstream_st *stream : getState().streams)

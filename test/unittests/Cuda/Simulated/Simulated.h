@@ -43,6 +43,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ inline constexpr int kHangs = -1;
 /// Returns the host's pointer to device memory; null unless all `bytes` belong
 /// to one allocation.
 char *findMemory(Address address, std::size_t bytes);
+/// Returns the allocation that contains an address, and where it begins; empty
+/// if there is none.
+std::span<char> findAllocation(Address address, Address &begin);
 /// Returns the number of bytes from an address to the end of its allocation; 0
 /// if no allocation contains it.
 std::size_t countRest(Address address);

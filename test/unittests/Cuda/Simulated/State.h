@@ -23,6 +23,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
   std::deque<simulated::Task> tasks;
   std::unique_ptr<CUgraph_st> capture;
+  int mode = 0;          ///< How the capture restricts other calls.
   bool isBroken = false; ///< Whether the capture is invalid.
 };
 
@@ -40,7 +41,9 @@ struct State {
   std::map<const void *, Pinned> pinned;
   std::map<CUfunc_st *, int> sharedBytes;
   std::map<const void *, std::shared_ptr<void>> objects;
+  CUstream_st defaultStream;
   std::set<CUstream_st *> streams;
+  int captureMode = 0; ///< That of the thread.
   Address next = kFirst;
   std::uint64_t allocated = 0, kernels = 0;
   int failure = 0, callsAfterFailure = 0;
@@ -59,6 +62,11 @@ std::size_t getTotal();
 /// Called first by every function of the driver. Returns the status of a
 /// context that has failed or is not initialized, otherwise 0.
 int enter();
+
+/// Called by functions that allocate or wait. While a stream is capturing in
+/// the mode `global`, and the thread's mode is not `relaxed`, breaks the
+/// capture and returns an error.
+int restrict();
 
 /// `step` runs the next task of the stream, `run` all of them. The context is
 /// lost if a task fails.

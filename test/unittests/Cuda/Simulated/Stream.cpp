@@ -6,7 +6,28 @@
 
 using namespace simulated;
 
-int simulated::enqueue(CUstream_st *stream, Task task) {
+/// Returns the stream; null is the default stream.
+static CUstream_st *resolve(CUstream_st *stream) {
+  if (stream)
+    return stream;
+  State &state = getState();
+  state.streams.insert(&state.defaultStream);
+  return &state.defaultStream;
+}
+
+int simulated::restrict() {
+  if (getState().captureMode == binade::cuda::kCaptureModeRelaxed)
+    return status::Success;
+  for (CUstream_st *stream : getState().streams)
+    if (stream->capture && stream->mode == 0) {
+      stream->isBroken = true;
+      return status::StreamCaptureUnsupported;
+    }
+  return status::Success;
+}
+
+int simulated::enqueue(CUstream_st *given, Task task) {
+  CUstream_st *stream = resolve(given);
   if (stream->capture)
     stream->capture->tasks.push_back(std::move(task));
   else
@@ -71,13 +92,30 @@ int cuStreamDestroy_v2(CUstream_st *stream) {
 int cuStreamQuery(CUstream_st *stream) {
   if (int error = enter())
     return error;
-  return run(stream);
+  if (int error = restrict())
+    return error;
+  return run(resolve(stream));
 }
 
-int cuStreamBeginCapture_v2(CUstream_st *stream, int) {
+int cuStreamIsCapturing(CUstream_st *stream, int *found) {
+  if (int error = enter())
+    return error;
+  *found = resolve(stream)->capture != nullptr;
+  return status::Success;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  if (int error = enter())
+    return error;
+  std::swap(getState().captureMode, *mode);
+  return status::Success;
+}
+
+int cuStreamBeginCapture_v2(CUstream_st *stream, int mode) {
   if (int error = enter())
     return error;
   stream->capture = std::make_unique<CUgraph_st>();
+  stream->mode = mode;
   stream->isBroken = false;
   return status::Success;
 }
