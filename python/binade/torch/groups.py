@@ -57,8 +57,12 @@ def list_settings(group: Mapping[str, Any]) -> Iterator[tuple[str, str, int | No
             yield key, key, None
 
 
+def _get(group: Mapping[str, Any], key: str, index: int | None) -> Any:
+    return group[key] if index is None else group[key][index]
+
+
 def _read(group: Mapping[str, Any], key: str, index: int | None) -> Any:
-    value = group[key] if index is None else group[key][index]
+    value = _get(group, key, index)
     return value if isinstance(value, str) else float(value)
 
 
@@ -126,8 +130,13 @@ class GroupSettings:
         return {setting.partition("@")[0] for setting in self._written}
 
     def write(self) -> None:
-        """Writes the groups' settings that changed to the step."""
+        """Writes the groups' settings that changed to the step. Tensors on a CUDA device
+        are copied in each step, because the host cannot compare them without waiting."""
         for group, key, index, setting in self._places:
+            given = _get(group, key, index)
+            if getattr(given, "is_cuda", False):
+                self._settings[setting] = given
+                continue
             value = _read(group, key, index)
             if value != self._written[setting]:
                 self._settings[setting] = self._written[setting] = value

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import inspect
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,12 +14,25 @@ from binade import _core
 from binade.errors import UsageError
 from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
+from binade.torch.devices import find_device
+from binade.torch.graphs import register, step_in_graph
 from binade.torch.groups import (
     GroupSettings,
     check_arguments,
     check_group,
     complete_group,
     name_settings,
+)
+from binade.torch.loading import (
+    States,
+    check_form,
+    copy_all,
+    copy_checked,
+    count_updates,
+    isOtherGrouping,
+    isPart,
+    list_own,
+    protect_from_casts,
 )
 from binade.torch.shards import (
     RowRange,
@@ -33,15 +44,10 @@ from binade.torch.shards import (
     to_dtensor,
     view_rows,
 )
-from binade.torch.tensors import to_torch
 from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
 
-# States that all parameters share: the number of updates, and the position of the random
-# number generator.
-_COMMON = ("step", "rng")
-
 # Options of ``binade.compile`` that an optimizer takes, and the replacements of others.
-_OPTIONS = ("clip", "on_nonfinite", "policy", "threads")
+_OPTIONS = ("clip", "on_nonfinite", "policy", "save_kernels", "threads")
 _ELSEWHERE = {
     "accumulate": "call step() once for several calls of backward(), which add their "
     "gradients up; divide the loss for their mean",
@@ -52,18 +58,21 @@ _ELSEWHERE = {
     "states": "formats of states are the argument 'states'",
 }
 
-States = Mapping[str, torch.Tensor]
-
 
 class Optimizer(torch.optim.Optimizer):
     """An optimizer of ``binade list optimizers`` with states in any of its formats.
 
-    One compiled kernel updates all parameters in place. They are on the CPU, in f32, bf16
-    or f16, and may have different types. The update is computed in f32; ``master`` says
-    what preserves updates that are too small for a parameter of 16 bits. A step with a
-    gradient that is not finite updates nothing (``skipped``). As in PyTorch, a parameter
-    without a gradient keeps its value and its states; all parameters share one count of
-    updates.
+    One compiled kernel updates all parameters in place. They are in f32, bf16 or f16, and
+    may have different types. The update is computed in f32; ``master`` says what preserves
+    updates that are too small for a parameter of 16 bits. A step with a gradient that is
+    not finite updates nothing (``skipped``). As in PyTorch, a parameter without a gradient
+    keeps its value and its states; all parameters share one count of updates.
+
+    Parameters are on the CPU or on one CUDA device. There the kernels run on PyTorch's
+    current stream, and the host does not wait for them. A step can be captured in a
+    ``torch.cuda.CUDAGraph`` after one that was not, which compiles the kernels; if the
+    learning rate is a tensor on the device, replays use the value that it has then.
+    ``torch.compile`` treats a step as one operator.
 
     The tensors in ``state`` are those of the kernel: write to them with ``copy_``, do not
     replace them. A master weight follows a parameter that is written to between steps,
@@ -79,8 +88,8 @@ class Optimizer(torch.optim.Optimizer):
       params: Tensors or groups of them, as for every optimizer. A group may have its
         own values of the rule's settings.
       rule: The update rule, for example ``"adamw"`` or ``"tiger"``.
-      lr: The learning rate; by default the rule's. Schedulers may change it and other
-        settings in each group.
+      lr: The learning rate, a number or a scalar tensor; by default the rule's.
+        Schedulers may change it and other settings in each group.
       states: Formats of the optimizer states: ``"dyn8"``, ``"e4m3"``, ...; by default
         f32, also for parameters of 16 bits. A group may have its own.
       master: For parameters of 16 bits: ``"none"`` rounds each update, as PyTorch does,
@@ -89,14 +98,15 @@ class Optimizer(torch.optim.Optimizer):
         ``"stochastic"`` rounds up or down at random (docs/Precision.md). A group may have
         its own.
       options: Options of ``binade.compile``; only ``clip``, ``on_nonfinite``, ``policy``
-        (for the formats of states and updates) and ``threads``.
+        (for the formats of states and updates), ``threads`` and, for CUDA devices,
+        ``save_kernels``.
       settings: Hyper-parameters by the rule's names or PyTorch's: ``weight_decay``,
         ``betas``, ...; and arguments of bitsandbytes and torchao, such as
         ``optim_bits=8`` (docs/Migration.md).
 
     Raises:
-      UsageError: If a parameter has another type or device, none is trained, or there
-        is no such option.
+      UsageError: If a parameter has another type or is on another device than the first
+        one, none is trained, or there is no such option.
       RejectedError: If the rule lacks a setting, or a format is unknown.
     """
 
@@ -124,6 +134,7 @@ class Optimizer(torch.optim.Optimizer):
         # Whether a gradient scaler looks for gradients that are not finite.
         self._isScaled = False
         self._choices = {"optimizer": rule, **(options or {})}
+        self._number = register(self)
         settings, self._formats = translate(settings, Formats(states, master))
         if lr is None:
             # A rule without a rate is refused where it is compiled.
@@ -137,7 +148,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def skipped(self) -> bool:
-        """Whether the last step updated nothing because a gradient was not finite."""
+        """Whether the last step updated nothing because a gradient was not finite. Waits
+        for the step on a CUDA device."""
         return self._update.skipped
 
     @torch.no_grad()
@@ -151,26 +163,40 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        late = [p for p in self._parameters() if p.grad is not None]
+        parameters = self._parameters()
+        gradients = [parameter.grad for parameter in parameters]
+        if torch.compiler.is_compiling():
+            step_in_graph(self._number, parameters, gradients)
+        else:
+            self.apply(parameters, gradients)
+        return loss
+
+    def apply(
+        self, values: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor | None]
+    ) -> None:
+        """Updates ``values``, which are the parameters of all groups in order or have
+        their values, with their gradients."""
+        parameters = self._parameters()
+        given = {p: g for p, g in zip(parameters, gradients) if g is not None}
         isChanged = any(_get_form(p) != form for p, form in self._forms.items())
         if (getattr(self, "found_inf", None) is not None) != self._isScaled:
             self._isScaled, isChanged = not self._isScaled, True
-        if isChanged or any(parameter not in self._names for parameter in late):
-            self._recompile(late)
-        given = {p: self._get_gradient(p) for p in self._names if p.grad is not None}
+        if isChanged or any(parameter not in self._names for parameter in given):
+            self._recompile(given)
+        given = {p: self._get_local_gradient(p, g) for p, g in given.items()}
         scaling = self._find_scaling(given)
         if scaling is None:
-            return loss
+            return
         self._settings.write()
         self._refresh_masters()
-        self._update.run(
-            {name: get_local(p, self._rows[p]) for p, name in self._names.items()},
-            {self._names[parameter]: gradient for parameter, gradient in given.items()},
-            scaling,
-        )
+        own = {
+            self._names[p]: get_local(value, self._rows[p])
+            for p, value in zip(parameters, values)
+            if p in self._names
+        }
+        self._update.run(own, {self._names[p]: g for p, g in given.items()}, scaling)
         torch.autograd.graph.increment_version(list(given))
         self._versions = {p: p._version for p in self._names}
-        return loss
 
     def _refresh_masters(self) -> None:
         """Sets master weights to parameters that were written to since the last step, as
@@ -183,10 +209,10 @@ class Optimizer(torch.optim.Optimizer):
             isOther = master.to(own.dtype) != own
             master.copy_(torch.where(isOther, own.to(master.dtype), master))
 
-    def _get_gradient(self, parameter: torch.Tensor) -> torch.Tensor:
+    def _get_local_gradient(
+        self, parameter: torch.Tensor, gradient: torch.Tensor
+    ) -> torch.Tensor:
         """Returns the gradient of this process's rows."""
-        gradient = parameter.grad
-        assert gradient is not None
         if gradient.layout != torch.strided:
             raise UsageError(
                 f"the gradient of parameter {self._names[parameter]} is sparse; "
@@ -201,13 +227,15 @@ class Optimizer(torch.optim.Optimizer):
         is skipped."""
         if not gradients and not self._is_sharded:
             return None
-        scale = _as_f32(getattr(self, "grad_scale", None), 1.0)
-        found_inf = _as_f32(getattr(self, "found_inf", None), 0.0)
+        scale = _as_f32(getattr(self, "grad_scale", None), self._noScaling.scale)
+        found_inf = _as_f32(getattr(self, "found_inf", None), self._noScaling.found_inf)
         if self._is_sharded:
             pairs = ((parameter, gradients.get(parameter)) for parameter in self._names)
             isGiven, found = agree(pairs, scale)
-            if not isGiven:
+            # A CUDA device decides itself, so that the host does not wait for it.
+            if not isGiven.is_cuda and not isGiven:
                 return None
+            found_inf = torch.maximum(found_inf, 1 - isGiven)
             if self._choices.get("on_nonfinite", "skip") == "skip":
                 found_inf = torch.maximum(found_inf, found)
         return Scaling(scale, found_inf)
@@ -273,21 +301,16 @@ class Optimizer(torch.optim.Optimizer):
         before = self.state, self.param_groups
         # PyTorch converts states to the types of their parameters, except within other
         # objects.
-        wrapping = self.register_load_state_dict_pre_hook(_protect_from_casts)
+        wrapping = self.register_load_state_dict_pre_hook(protect_from_casts)
         try:
             super().load_state_dict(state_dict)
         finally:
             wrapping.remove()
         loaded = {p: states.value for p, states in self.state.items()}
-        loaded = {p: states for p, states in loaded.items() if _own(states)}
+        loaded = {p: states for p, states in loaded.items() if list_own(states)}
         groups = self.param_groups
         self.state, self.param_groups = before
-        counts = {int(states["step"]) for states in loaded.values() if "step" in states}
-        if len(counts) > 1:
-            raise UsageError(
-                f"the parameters were updated {sorted(counts)} times; expected one "
-                "number for all"
-            )
+        count = count_updates(loaded)
         if any(parameter not in self._names for parameter in loaded):
             self._recompile(loaded)
         flat = {p for p, states in loaded.items() if self._is_flat(p, states)}
@@ -295,20 +318,15 @@ class Optimizer(torch.optim.Optimizer):
             self._flat = flat
             self._compile(loaded)
         for parameter, states in loaded.items():
-            self._check_form(parameter, states)
+            check_form(self._names[parameter], self.state[parameter], states)
         for own, group in zip(self.param_groups, groups):
             group = check_arguments(group)
             own.update({k: v for k, v in group.items() if k != "params"})
         self._compile(loaded)
         for parameter, states in loaded.items():
-            for name, value in states.items():
-                if name in self.state[parameter] and name != "step":
-                    own = self.state[parameter][name]
-                    own.copy_(
-                        value if value.shape == own.shape else value.view(own.shape)
-                    )
+            copy_checked(self.state[parameter], states)
         # PyTorch's SGD has no count; only whether there was an update matters then.
-        self._update.count = counts.pop() if counts else int(bool(loaded))
+        self._update.count = int(bool(loaded)) if count is None else count
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {
@@ -332,12 +350,13 @@ class Optimizer(torch.optim.Optimizer):
             formats = self._choices.pop("states", ())
             self._formats = Formats(formats, None)
         self._names = {}
+        self._number = register(self)
         kept = {p: states for p, states in self.state.items() if states}
         # A shallow copy shares neither states nor groups with the original.
         self.state = collections.defaultdict(dict)
         self.param_groups = [dict(group) for group in self.param_groups]
         self._compile(kept)
-        _copy_states(kept, self.state)
+        copy_all(kept, self.state)
 
     def _parameters(self) -> list[torch.Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -348,7 +367,7 @@ class Optimizer(torch.optim.Optimizer):
         kept = dict(self.state)
         with self._all_or_nothing():
             self._compile(also)
-            _copy_states(kept, self.state)
+            copy_all(kept, self.state)
 
     def _compile(self, also: Iterable[torch.Tensor] = ()) -> None:
         """Compiles the step for parameters that require gradients, those it had, and
@@ -361,9 +380,10 @@ class Optimizer(torch.optim.Optimizer):
             if parameter.requires_grad or parameter in wanted
         }
         for parameter, name in names.items():
-            _check_parameter(name, parameter)
+            _check_type(name, parameter)
         if not names:
             raise UsageError("none of the parameters requires a gradient")
+        device = find_device((name, parameter) for parameter, name in names.items())
         self._rows = {p: find_rows(name, p) for p, name in names.items()}
         choices = dict(self._choices)
         if self._is_sharded:
@@ -379,6 +399,7 @@ class Optimizer(torch.optim.Optimizer):
         }
         self._update = Update(
             {name: get_local(p, self._rows[p]) for p, name in names.items()},
+            device,
             masters=self._list_masters(names),
             attributes={name: self._make_attributes(p) for p, name in names.items()},
             states=self._list_formats(groups, names),
@@ -389,6 +410,7 @@ class Optimizer(torch.optim.Optimizer):
             **choices,
         )
         self._names = names
+        self._noScaling = Scaling.none(device.place)
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
@@ -481,15 +503,15 @@ class Optimizer(torch.optim.Optimizer):
 
     def _link_states(self) -> None:
         """Fills ``state`` with the tensors of the update."""
-        common = {"step": to_torch(self._update.ports("step")["step"])}
-        for array in self._update.ports("rng").values():
+        common = dict(self._update.common)
+        if "rng" in common:
             # As bytes, as checkpoints of earlier versions have it.
-            common["rng"] = to_torch(array.view("u1"))
+            common["rng"] = common["rng"].view(torch.uint8)
         for parameter, name in self._names.items():
             rows = self._rows[parameter]
             states = {
                 key: to_dtensor(
-                    view_rows(state, parameter, rows) if _isPart(key, state) else state,
+                    view_rows(state, parameter, rows) if isPart(key, state) else state,
                     parameter, rows,
                 )
                 for key, state in self._update.states[name].items()
@@ -499,62 +521,23 @@ class Optimizer(torch.optim.Optimizer):
     def _is_flat(self, parameter: torch.Tensor, states: States) -> bool:
         """Whether the states have groups that do not lie within rows, as earlier versions
         wrote them: then there are fewer scales."""
-        own = self.state[parameter]
-        isOther = any(
-            state.numel() != own[name].numel()
-            for name, state in states.items()
-            if name.endswith(".scale") and name in own
-        )
+        isOther = isOtherGrouping(self.state[parameter], states)
         return self._rows[parameter] is None and isOther != (parameter in self._flat)
 
-    def _haveEqualTypes(self, parameter: torch.Tensor, states: States) -> bool:
-        """Whether states have the types of their formats; wide floats are converted."""
-        wide = (torch.float64, *ELEMENTS)
-        own = self.state[parameter]
-        return all(
-            state.dtype == own[name].dtype
-            or (state.dtype in wide and own[name].dtype in wide)
-            for name, state in _own(states).items()
-            if name in own
-        )
 
-    def _check_form(self, parameter: torch.Tensor, states: States) -> None:
-        own, given = (
-            {name: tuple(tensor.shape) for name, tensor in _own(one).items()}
-            for one in (self.state[parameter], states)
-        )
-        # Earlier versions wrote the scales of all rows one after the other.
-        given |= {
-            name: own[name]
-            for name, state in _own(states).items()
-            if "." in name and state.dim() == 1 and name in own
-            and state.numel() == math.prod(own[name])
-        }  # fmt: skip
-        if own != given or not self._haveEqualTypes(parameter, states):
-            raise UsageError(
-                "the states are those of another rule, of other formats, or of other "
-                f"tensors: parameter {self._names[parameter]} has {own}, got {given}"
-            )
-
-
-def _as_f32(value: torch.Tensor | None, default: float) -> torch.Tensor:
-    """Returns a number as an f32 scalar on the CPU."""
+def _as_f32(value: torch.Tensor | None, default: torch.Tensor) -> torch.Tensor:
+    """Returns a number as an f32 scalar on the device of `default`, which replaces None."""
     if value is None:
-        return torch.tensor(default, dtype=torch.float32, device="cpu")
+        return default
     if is_dtensor(value):
         value = value.full_tensor()
     # A gradient scaler passes the number 0 if there are no gradients.
-    return torch.as_tensor(value).to("cpu", torch.float32).reshape(())
+    return torch.as_tensor(value).to(default.device, torch.float32).reshape(())
 
 
 def _get_form(parameter: torch.Tensor) -> tuple[Any, ...]:
     """Returns what the kernel is compiled for."""
     return parameter.dtype, parameter.shape, parameter.device
-
-
-def _isPart(name: str, state: torch.Tensor) -> bool:
-    """Whether a tensor belongs to a quantized state: codes, or scales and the like."""
-    return "." in name or not state.is_floating_point()
 
 
 def _count_own_frames() -> int:
@@ -565,27 +548,12 @@ def _count_own_frames() -> int:
     return level - 1
 
 
-def _check_parameter(name: str, parameter: torch.Tensor) -> None:
-    if parameter.device.type != "cpu" or parameter.dtype not in ELEMENTS:
+def _check_type(name: str, parameter: torch.Tensor) -> None:
+    if parameter.dtype not in ELEMENTS:
         raise UsageError(
-            f"parameter {name} is {parameter.dtype} on {parameter.device}; expected "
-            f"{', '.join(map(str, ELEMENTS))} on the CPU"
+            f"parameter {name} is {parameter.dtype}; expected one of "
+            f"{', '.join(map(str, ELEMENTS))}"
         )
-
-
-@dataclasses.dataclass
-class _Uncast:
-    """The states of one parameter, which PyTorch does not convert to its type."""
-
-    value: dict[str, Any]
-
-
-def _protect_from_casts(
-    _: torch.optim.Optimizer, state_dict: dict[str, Any]
-) -> dict[str, Any]:
-    states = state_dict["state"]
-    wrapped = {index: _Uncast(dict(own)) for index, own in states.items()}
-    return {**state_dict, "state": wrapped}
 
 
 def _check_options(options: object) -> None:
@@ -598,25 +566,3 @@ def _check_options(options: object) -> None:
             continue
         why = _ELSEWHERE.get(name, f"it has {', '.join(_OPTIONS)}")
         raise UsageError(f"an optimizer has no option '{name}': {why}")
-
-
-def _own(states: States) -> dict[str, torch.Tensor]:
-    """Returns the states that belong to one parameter. Without momentum, a state of
-    PyTorch's SGD is None."""
-    return {k: v for k, v in states.items() if k not in _COMMON and v is not None}
-
-
-def _copy_states(
-    source: Mapping[torch.Tensor, States], target: Mapping[torch.Tensor, States]
-) -> None:
-    for parameter, states in source.items():
-        for name, value in states.items():
-            own = target[parameter].get(name)
-            if own is None:
-                continue
-            if own.shape != value.shape:
-                raise UsageError(
-                    f"a parameter has another shape than before: its state '{name}' has "
-                    f"{list(value.shape)}, expected {list(own.shape)}"
-                )
-            own.copy_(value)

@@ -51,18 +51,19 @@ def find_rows(name: str, tensor: torch.Tensor) -> RowRange | None:
     """Returns the rows that this process has; None if it has the whole tensor.
 
     Raises:
-      UsageError: If rows are split or not consecutive, or not on the CPU. ``name`` names
-        the parameter.
+      UsageError: If rows are split or not consecutive, or not on the mesh's devices.
+        ``name`` names the parameter.
     """
     if not is_dtensor(tensor):
         return None
     from torch.distributed.tensor import Replicate, Shard
 
     mesh = tensor.device_mesh
-    if mesh.device_type != "cpu":
+    place = tensor.to_local().device.type
+    if mesh.device_type != place:
         raise UsageError(
-            f"parameter {name} is on a mesh of devices '{mesh.device_type}'; expected a "
-            "mesh of 'cpu'"
+            f"parameter {name} is on '{place}', and its mesh has devices "
+            f"'{mesh.device_type}'; expected parameters on the devices of the mesh"
         )
     first, rows, isSharded = 0, tensor.shape[0] if tensor.dim() else 1, False
     for axis, placement in enumerate(tensor.placements):
@@ -153,15 +154,16 @@ def to_dtensor(
 
 def agree(
     gradients: Iterable[tuple[torch.Tensor, torch.Tensor | None]], scale: torch.Tensor
-) -> tuple[bool, torch.Tensor]:
-    """Returns what all processes have to agree on: whether one of them has a gradient, and
-    1 if a gradient of one is not finite or the norm of all is too large, and otherwise 0.
-    Every process that has a part of the parameters must call this.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns what all processes have to agree on, as two f32 scalars: 1 if one of them has
+    a gradient, and 1 if a gradient of one is not finite or the norm of all is too large;
+    otherwise 0. Every process that has a part of the parameters must call this. It does
+    not wait for a CUDA device.
 
     Args:
       gradients: All parameters in the same order in each process, and what it has of their
         gradients.
-      scale: By which the gradients will be divided.
+      scale: By which the gradients will be divided; a scalar on their device.
     """
     import torch.distributed as dist
 
@@ -173,7 +175,7 @@ def agree(
         if is_dtensor(parameter):
             meshes[parameter.device_mesh] = None
             groups = _list_groups(parameter.device_mesh, parameter.placements)
-        own = torch.zeros((), dtype=torch.float64, device="cpu")
+        own = torch.zeros((), dtype=torch.float64, device=scale.device)
         if gradient is not None:
             isGiven = True
             own = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
@@ -183,14 +185,13 @@ def agree(
             dist.all_reduce(total, group=group)
     squares = torch.stack(list(sums.values())).sum()
     isFine = squares <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
-    found = torch.tensor(
-        [float(isGiven), float(not isFine)], dtype=torch.float32, device="cpu"
-    )
+    found = torch.full((2,), float(isGiven), dtype=torch.float32, device=scale.device)
+    found[1] = ~isFine
     # Parameters of one process, or of another mesh, are in no other sum.
     for mesh in meshes:
         for group in _list_groups(mesh, None):
             dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
-    return bool(found[0]), found[1]
+    return found[0], found[1]
 
 
 def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ import torch
 from binade import _core, updates
 from binade.errors import UsageError
 from binade.options import make_options
-from binade.ports import Ports, Settings
 from binade.safetensors import DTYPES
+from binade.torch.devices import Device
 from binade.torch.tensors import to_torch
 
 # The element types of parameters and gradients.
@@ -25,7 +25,7 @@ ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # What preserves updates that a 16-bit parameter loses (docs/Precision.md).
 MASTERS = ("none", "f32", "split_round", "split_trunc", "kahan", "stochastic")
 # Roles of ports that are PyTorch tensors; gradients are buffers.
-_BOUND = ["parameter", "buffer", "state", "scaler"]
+_BOUND = ["parameter", "buffer", "state", "scaler", "step", "rng", "hyper"]
 # ``exp_avg/NAME``, or with another part of its format, such as ``exp_avg/NAME.scale``.
 # Names of parameters are two numbers.
 _STATE = re.compile(r"(?P<state>\w+)/(?P<parameter>\d+\.\d+)(?P<part>(\.\w+)?)")
@@ -35,7 +35,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What a gradient scaler passes to a step: f32 tensors with one element on the CPU.
+    """What a gradient scaler passes to a step: f32 scalars on the device of the update.
 
     Attributes:
       scale: By which the gradients are divided.
@@ -44,6 +44,14 @@ class Scaling:
 
     scale: torch.Tensor
     found_inf: torch.Tensor
+
+    @classmethod
+    def none(cls, place: torch.device) -> Scaling:
+        """Returns what a step without a scaler uses."""
+        return cls(
+            torch.ones((), dtype=torch.float32, device=place),
+            torch.zeros((), dtype=torch.float32, device=place),
+        )
 
 
 @dataclasses.dataclass
@@ -55,18 +63,56 @@ class _Ports:
     states: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
+class Settings(MutableMapping[str, float]):
+    """The hyper-parameters of an update by name; those of a group end in ``@`` and its
+    number. They may be set to numbers, or to scalars on the update's CUDA device, which
+    are copied without waiting."""
+
+    def __init__(self, program: _core.Program) -> None:
+        self._program = program
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Adds a setting whose value is in ``tensor``, an f64 scalar."""
+        self._tensors[name] = tensor
+
+    def __getitem__(self, name: str) -> float:
+        return float(self._tensors[name])
+
+    def __setitem__(self, name: str, value: float | torch.Tensor) -> None:
+        own = self._tensors[name]
+        if isinstance(value, torch.Tensor) and value.is_cuda:
+            own.copy_(value.reshape(()))
+            return
+        number = np.float64(value)
+        self._program.check("hyper", name, number.reshape(1).view(np.uint8))
+        own.fill_(float(number))
+
+    def __delitem__(self, name: str) -> None:
+        raise UsageError("an update keeps all of its settings")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
 class Update:
-    """A compiled update of parameters on the CPU, which writes to them in place.
+    """A compiled update of parameters, which writes to them in place.
 
     Attributes:
       states: The states of each parameter, by its name and theirs, such as ``exp_avg``.
         They have their initial values until the first run.
+      common: The states that all parameters share: ``step``, the number of updates, and
+        ``rng`` if there are random numbers.
       settings: The hyper-parameters.
     """
 
     def __init__(
         self,
         parameters: Tensors,
+        device: Device,
         *,
         masters: Mapping[str, str],
         attributes: Mapping[str, str],
@@ -79,6 +125,7 @@ class Update:
         Args:
           parameters: The parameters, whose types are in ``ELEMENTS``, by names that are
             two numbers, such as ``0.1``. Master weights start from their values.
+          device: The device that has them.
           masters: Of 16-bit parameters, one of ``MASTERS``.
           attributes: Attributes of the parameters in the IR.
           policy: As for ``binade.compile``: decides about states.
@@ -101,18 +148,22 @@ class Update:
         )
         policy = _store_parameters(policy, narrow, masters)
         # Alarms would read parameters after their update.
-        options["alarms"] = ["off"]
+        options |= {"alarms": ["off"], "target": device.target}
         with (
             make_options(policy, threads, options) as (_, compile_options),
             _without_warning("loses updates"),  # The optimizer has its own.
         ):
             compiled = _core.compile_update(text, compile_options)
-        self._program = compiled.load("cpu", threads, 0, {}, _BOUND)
+        self._device = device
+        self._program = compiled.load(device.name, threads, 0, {}, _BOUND)
         self._ports = {name: _Ports() for name in parameters}
         self._scalers: dict[str, int] = {}
         self.states: dict[str, dict[str, torch.Tensor]] = {
             name: {} for name in parameters
         }
+        self.common: dict[str, torch.Tensor] = {}
+        self.settings = Settings(self._program)
+        fixed: list[tuple[int, torch.Tensor]] = []  # Ports that are bound once.
         for index, (role, name, dtype, shape) in enumerate(self._program.ports()):
             if role == "parameter":
                 if parameters[name].numel():
@@ -124,11 +175,22 @@ class Update:
             elif role == "scaler":
                 self._scalers[name] = index
             elif role == "state":
-                self._add_state(index, name, _make_tensor(dtype, shape))
-        self.settings = Settings(self._program)
+                self._add_state(index, name, self._make_tensor(dtype, shape))
+            elif role in ("step", "rng", "hyper"):
+                tensor = self._make_tensor(dtype, shape)
+                fixed.append((index, tensor))
+                if role == "hyper":
+                    self.settings.add(name, tensor)
+                else:
+                    self.common[role] = tensor
         # Whether the states of some parameters are bound to copies.
         self._binds_copies = True
-        self._start(parameters)
+        self._start(parameters, fixed)
+
+    def _make_tensor(self, dtype: str, shape: Iterable[int]) -> torch.Tensor:
+        """Returns a tensor of a port's type and shape."""
+        kind = to_torch(np.zeros(0, DTYPES[dtype])).dtype
+        return torch.zeros(tuple(shape), dtype=kind, device=self._device.place)
 
     def _add_state(self, index: int, name: str, state: torch.Tensor) -> None:
         found = _STATE.fullmatch(name)
@@ -138,43 +200,47 @@ class Update:
         self._ports[found["parameter"]].states[key] = index
         self.states[found["parameter"]][key] = state
 
-    def _start(self, parameters: Tensors) -> None:
-        """Sets the states to their initial values."""
-        memory, kept = [], []
+    def _start(
+        self, parameters: Tensors, fixed: Iterable[tuple[int, torch.Tensor]]
+    ) -> None:
+        """Sets the states, and what is in `fixed`, to their initial values."""
+        memory, kept = list(fixed), []
         for name, ports in self._ports.items():
-            value = parameters[name].detach().contiguous()
+            value = self._make_dense(parameters[name].detach())
             kept.append(value)
             # Gradients are not read; all ports have to be bound.
             memory += [(ports.parameter, value), (ports.gradient, value)]
             memory += self._list_states(name, self.states[name])
-        one, zero = (
-            torch.tensor(value, dtype=torch.float32, device="cpu") for value in (1, 0)
-        )
-        none = Scaling(one, zero)
-        self._bind([*memory, *self._list_scaling(none)])
-        self._program.initialize(0)
+        none = Scaling.none(self._device.place)
+        memory += self._list_scaling(none)
+        self._device.bind(self._program, memory)
+        self._device.initialize(self._program)
 
-    def ports(self, role: str) -> Ports:
-        """Returns the tensors of this role in the program's own memory."""
-        return Ports(self._program, role)
+    def _make_dense(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns the tensor, or a copy that is row-major and aligned."""
+        dense = tensor.contiguous()
+        return dense.clone() if dense.data_ptr() % self._device.alignment else dense
 
     @property
     def count(self) -> int:
         """The number of updates; skipped ones do not count."""
-        return int(self._program.scalar("step", "step") or 0)
+        return int(self.common["step"])
 
     @count.setter
     def count(self, count: int) -> None:
-        self.ports("step").set("step", np.int64(count))
+        self.common["step"].fill_(count)
 
     @property
     def skipped(self) -> bool:
-        """Whether the last run updated nothing because a gradient was not finite."""
-        return bool(self.ports("metric")["found_inf"])
+        """Whether the last run updated nothing because a gradient was not finite. Waits
+        for it."""
+        self._device.wait()
+        return bool(self._program.scalar("metric", "found_inf"))
 
     @torch.no_grad()
     def run(self, parameters: Tensors, gradients: Tensors, scaling: Scaling) -> None:
-        """Updates the parameters that have a gradient, and their states.
+        """Updates the parameters that have a gradient, and their states. On a CUDA device
+        it does not wait.
 
         Args:
           parameters: All parameters, with any strides.
@@ -186,7 +252,7 @@ class Update:
         for name, ports in self._ports.items():
             parameter, gradient = parameters[name], gradients.get(name)
             states = self.states[name]
-            value = parameter.detach().contiguous()
+            value = self._make_dense(parameter.detach())
             if gradient is None:
                 # The kernel updates all parameters: let it update copies of these.
                 value, gradient = value.clone(), torch.zeros_like(value)
@@ -199,13 +265,14 @@ class Update:
                     f"the gradient of parameter {name} has shape {list(gradient.shape)}; "
                     f"expected {list(value.shape)}"
                 )
-            gradient = gradient.detach().to(value.dtype).contiguous()
+            gradient = self._make_dense(gradient.detach().to(value.dtype))
             kept += [value, gradient]
             memory += [(ports.parameter, value), (ports.gradient, gradient)]
             if binds_copies or self._binds_copies:
                 memory += self._list_states(name, states)
-        self._bind([*memory, *self._list_scaling(scaling)])
-        self._program.run()
+        memory += self._list_scaling(scaling)
+        self._device.bind(self._program, memory)
+        self._device.run(self._program)
         self._binds_copies = binds_copies
         for parameter, value in written:
             parameter.copy_(value)
@@ -218,11 +285,9 @@ class Update:
 
     def _list_scaling(self, scaling: Scaling) -> list[tuple[int, torch.Tensor]]:
         return [
-            (index, getattr(scaling, name)) for name, index in self._scalers.items()
+            (index, self._make_dense(getattr(scaling, name)))
+            for name, index in self._scalers.items()
         ]
-
-    def _bind(self, memory: Iterable[tuple[int, torch.Tensor]]) -> None:
-        self._program.bind([(index, tensor.data_ptr()) for index, tensor in memory])
 
 
 @contextlib.contextmanager
@@ -238,12 +303,6 @@ def _without_warning(text: str) -> Iterator[None]:
         yield
     finally:
         log.removeFilter(accepts)
-
-
-def _make_tensor(dtype: str, shape: Iterable[int]) -> torch.Tensor:
-    """Returns a tensor of a port's type and shape."""
-    kind = to_torch(np.zeros(0, DTYPES[dtype])).dtype
-    return torch.zeros(tuple(shape), dtype=kind, device="cpu")
 
 
 def _check_element(name: str, own: str, stored: str) -> None:

@@ -146,3 +146,34 @@ def test_compiled_models(dtype):
     assert found == pytest.approx(
         expected, rel=1e-2 if dtype != torch.float32 else 1e-5
     )
+
+
+@pytest.mark.parametrize("states", ["f32", "dyn8:stochastic"])
+def test_compiled_steps(states):
+    """``torch.compile`` of the step has one graph, in which the update is one operator. It
+    follows schedulers, and gradients that come and go."""
+    modules = make_module(), make_module()
+    optimizers = [OURS(m.parameters(), lr=RATE, states=states) for m in modules]
+    graphs = []
+
+    def keep_graph(graph, _):
+        graphs.append([node.target for node in graph.graph.nodes])
+        return graph
+
+    compiled = torch.compile(
+        lambda: optimizers[0].step(), fullgraph=True, backend=keep_graph
+    )
+    inductor = torch.compile(lambda: optimizers[0].step(), fullgraph=True)
+    steps = [compiled, optimizers[1].step], [inductor, optimizers[1].step]
+    for number in range(4):
+        x, y = make_batch(number)
+        for module, optimizer, step in zip(modules, optimizers, steps[number % 2]):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(module(x), y).backward()
+            if number > 1:
+                module[0].bias.grad = None
+            optimizer.param_groups[0]["lr"] = RATE / (number + 1)
+            step()
+        for a, b in zip(*(module.parameters() for module in modules)):
+            assert torch.equal(a, b)
+    assert torch.ops.binade.step in [getattr(target, "overloadpacket", target) for target in graphs[0]]  # fmt: skip

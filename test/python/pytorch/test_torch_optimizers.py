@@ -89,9 +89,9 @@ def test_the_default_learning_rate_needs_no_extra_compilation(monkeypatch):
     compiled = []
     make_update = binade.torch.optimizer.Update
 
-    def count(parameters, **options):
+    def count(parameters, device, **options):
         compiled.append(list(parameters))
-        return make_update(parameters, **options)
+        return make_update(parameters, device, **options)
 
     monkeypatch.setattr(binade.torch.optimizer, "Update", count)
     optimizer = binade.torch.Optimizer([torch.zeros(3, requires_grad=True)], "lion")
@@ -177,9 +177,11 @@ def test_unsupported_parameters_are_rejected():
     with pytest.raises(RejectedError, match="no variant 'cw'; did you mean 'cv'"):
         binade.torch.Optimizer(module.parameters(), "tiger:cw")
     with pytest.raises(
-        UsageError, match="torch.float64 on cpu; expected torch.float32"
+        UsageError, match="torch.float64; expected one of torch.float32"
     ):
         binade.torch.Optimizer(make_module().double().parameters())
+    with pytest.raises(UsageError, match="on meta; expected the CPU or a CUDA device"):
+        binade.torch.Optimizer(make_module().to("meta").parameters())
 
 
 def test_a_captured_module_trains_as_pytorch_does():

@@ -22,6 +22,7 @@ if not (reference.BUILD / "python" / "binade").exists():
 
 import binade.torch  # noqa: E402
 from binade.errors import UsageError  # noqa: E402
+from binade.torch.devices import Device  # noqa: E402
 from binade.torch.shards import RowRange, divide, get_local, view_rows  # noqa: E402
 from binade.torch.update import Scaling, Update  # noqa: E402
 from support import sharded_steps  # noqa: E402
@@ -222,7 +223,7 @@ def update_rows(value, gradients, shard, states):
     first = min(shard.first, shard.whole - 1)
     local = get_local(rows, shard)
     update = Update(
-        {"0.0": local}, masters={"0.0": "stochastic"},
+        {"0.0": local}, Device(local.device), masters={"0.0": "stochastic"},
         attributes={"0.0": f"binade.shard = array<i64: {first}, {shard.whole}>"},
         optimizer="adamw", states=states, settings={"lr": 0.01},
     )  # fmt: skip
