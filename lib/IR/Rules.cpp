@@ -71,6 +71,18 @@ public:
 
   ArrayRef<int64_t> getShape() const { return meant; }
 
+  /// Whether an op of the `prepare` reduces the first axis of the parameter.
+  bool isReductionOfRows(Operation &op) const {
+    auto kernel = dyn_cast<KernelOpInterface>(op);
+    if (!kernel || op.getNumOperands() != 1 || op.getNumResults() != 1)
+      return false;
+    auto from = cast<RankedTensorType>(op.getOperand(0).getType());
+    auto to = cast<RankedTensorType>(op.getResult(0).getType());
+    return to.getRank() < from.getRank() &&
+           from.getDimSize(0) == written.front() &&
+           llvm::is_contained(kernel.getReduced().axes, 0);
+  }
+
   RankedTensorType map(Type type) const {
     auto tensor = cast<RankedTensorType>(type);
     SmallVector<int64_t> shape;
@@ -180,11 +192,11 @@ std::string mlir::binade::explainViolation(func::FuncOp prepare,
   return explainBody(prepare, shape);
 }
 
-/// Clones the ops of `function` for the shape of the parameter.
-static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
-                                     func::FuncOp function,
-                                     ValueRange arguments,
-                                     const Lengths &lengths) {
+/// Clones the ops of `function` for the shape of the parameter. `replace` may
+/// be null.
+static SmallVector<Value>
+inlineBody(ImplicitLocOpBuilder &b, func::FuncOp function, ValueRange arguments,
+           const Lengths &lengths, ReplaceReduction replace) {
   IRMapping inside;
   inside.map(function.getArguments(), arguments);
   auto look = [&](ValueRange values) {
@@ -196,7 +208,8 @@ static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
     if (auto call = dyn_cast<func::CallOp>(op)) {
       auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
           function, call.getCalleeAttr());
-      inside.map(op.getResults(), inlineBody(b, callee, operands, lengths));
+      inside.map(op.getResults(),
+                 inlineBody(b, callee, operands, lengths, replace));
       continue;
     }
     SmallVector<Type> types;
@@ -206,7 +219,11 @@ static SmallVector<Value> inlineBody(ImplicitLocOpBuilder &b,
     for (NamedAttribute attribute : op.getAttrs())
       attributes.push_back(lengths.map(attribute));
     OperationState state(b.getLoc(), op.getName(), operands, types, attributes);
-    inside.map(op.getResults(), b.create(state)->getResults());
+    Operation *created = b.create(state);
+    if (replace && lengths.isReductionOfRows(op))
+      inside.map(op.getResult(0), replace(created));
+    else
+      inside.map(op.getResults(), created->getResults());
   }
   return look(function.front().getTerminator()->getOperands());
 }
@@ -219,9 +236,10 @@ SmallVector<int64_t> mlir::binade::getWrittenShape(func::FuncOp prepare,
 SmallVector<Value> mlir::binade::buildPrepare(ImplicitLocOpBuilder &b,
                                               func::FuncOp prepare,
                                               ArrayRef<int64_t> shape,
-                                              ValueRange arguments) {
+                                              ValueRange arguments,
+                                              ReplaceReduction replace) {
   SmallVector<Value> results =
-      inlineBody(b, prepare, arguments, Lengths(prepare, shape));
+      inlineBody(b, prepare, arguments, Lengths(prepare, shape), replace);
   RankedTensorType parameter = getParameter(prepare);
   for (auto [type, value] : llvm::zip(prepare.getResultTypes(), results))
     if (type == parameter)
@@ -301,53 +319,58 @@ FailureOr<SmallVector<Value>>
 OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {
   if (!getPrepareAttr())
     return failure();
-  OptimizerUpdateOp op = *this;
-  auto prepare =
-      SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, getPrepareAttr());
-  auto type = cast<RankedTensorType>(getParameter().getType());
+  return decomposeUpdate(b, *this);
+}
+
+SmallVector<Value> mlir::binade::decomposeUpdate(ImplicitLocOpBuilder &b,
+                                                 OptimizerUpdateOp op,
+                                                 ReplaceReduction replace) {
+  auto prepare = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      op, op.getPrepareAttr());
+  auto type = cast<RankedTensorType>(op.getParameter().getType());
   ArrayRef<int64_t> shape = type.getShape();
   SmallVector<int64_t> written = getWrittenShape(prepare, shape);
-  SmallVector<Value> values =
-      buildPrepare(b, prepare, shape, PrepareInputs(b, op, written).build());
+  SmallVector<Value> values = buildPrepare(
+      b, prepare, shape, PrepareInputs(b, op, written).build(), replace);
 
   // States that `update` does not handle are complete; the others are results
   // of the update that is created below.
-  SmallVector<Value> results(1 + getStates().size()), states;
+  SmallVector<Value> results(1 + op.getStates().size()), states;
   SmallVector<unsigned> waiting = {0};
   SmallVector<Attribute> formats;
   unsigned done = 0;
-  for (const KeptState &state : getKeptStates()) {
-    if (isElementwise(state)) {
+  for (const KeptState &state : op.getKeptStates()) {
+    if (op.isElementwise(state)) {
       for (unsigned part = 0; part < state.count; ++part) {
         waiting.push_back(1 + state.first + part);
-        states.push_back(getStates()[state.first + part]);
+        states.push_back(op.getStates()[state.first + part]);
       }
-      if (ArrayAttr given = getFormatsAttr())
+      if (ArrayAttr given = op.getFormatsAttr())
         formats.push_back(given[state.index]);
       continue;
     }
-    Value before = getStates()[state.first];
+    Value before = op.getStates()[state.first];
     Value after =
         buildCast(b, values[done++], getElementTypeOrSelf(before.getType()));
-    if (getSkip()) {
+    if (op.getSkip()) {
       auto type = cast<RankedTensorType>(after.getType());
-      Value skips = buildBroadcast(b, getSkip(), {}, type.getShape());
+      Value skips = buildBroadcast(b, op.getSkip(), {}, type.getShape());
       after = SelectOp::create(b, skips, before, after);
     }
     results[1 + state.first] = after;
   }
-  if (Value companion = getCompanion()) {
-    waiting.push_back(getStates().size());
+  if (Value companion = op.getCompanion()) {
+    waiting.push_back(op.getStates().size());
     states.push_back(companion);
   }
   SmallVector<Type> types = {type};
   llvm::append_range(types, ValueRange(states).getTypes());
   auto update = OptimizerUpdateOp::create(
-      b, types, getOptimizer(), getParameter(), getGradient(), states,
-      getScalars(), ArrayRef(values).drop_front(done), getFactors(), getSkip(),
-      getRandom(), getMaster(),
-      getFormats() ? b.getArrayAttr(formats) : ArrayAttr(), FlatSymbolRefAttr(),
-      getStorageAttr());
+      b, types, op.getOptimizer(), op.getParameter(), op.getGradient(), states,
+      op.getScalars(), ArrayRef(values).drop_front(done), op.getFactors(),
+      op.getSkip(), op.getRandom(), op.getMaster(),
+      op.getFormats() ? b.getArrayAttr(formats) : ArrayAttr(),
+      FlatSymbolRefAttr(), op.getStorageAttr());
   for (auto [index, value] : llvm::zip(waiting, update->getResults()))
     results[index] = value;
   return results;

@@ -42,6 +42,16 @@ int64_t mlir::binade::countWholeElements(Value parameter) {
   return cast<RankedTensorType>(parameter.getType()).getNumElements();
 }
 
+bool mlir::binade::isComputedByRows(Value parameter) {
+  return getShard(parameter) || getAttribute(parameter, kRowGroupsAttr);
+}
+
+std::optional<int64_t> mlir::binade::getWholeRows(Value parameter) {
+  if (DenseI64ArrayAttr shard = getShard(parameter))
+    return shard[1];
+  return std::nullopt;
+}
+
 int64_t mlir::binade::getFirstElement(Value parameter) {
   DenseI64ArrayAttr shard = getShard(parameter);
   return shard ? shard[0] * getRowLength(parameter) : 0;
@@ -50,7 +60,7 @@ int64_t mlir::binade::getFirstElement(Value parameter) {
 QuantizedAttr mlir::binade::fitGroupsToRows(QuantizedAttr format,
                                             Value parameter) {
   bool isPart = bool(getShard(parameter));
-  if ((!isPart && !getAttribute(parameter, kRowGroupsAttr)) ||
+  if (!isComputedByRows(parameter) ||
       format.getGranularity() != Granularity::PerGroup)
     return format;
   int64_t length = std::max<int64_t>(getRowLength(parameter), 1);

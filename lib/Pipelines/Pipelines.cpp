@@ -106,6 +106,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createDeduplicateSavesPass());
     pm.addPass(createRecomputeByCostsPass());
     pm.addPass(createRecomputePass());
+    pm.addPass(createSumShardsPass());
     pm.addPass(createExpandCompositesPass());
     pm.addPass(createChooseLayoutsPass());
     addCleanup(pm);

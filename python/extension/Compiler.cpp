@@ -5,7 +5,6 @@
 #include "Reports.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
-#include "binade/IR/Rules.h"
 #include "binade/Import/ONNX/Import.h"
 #include "binade/Monitor/Requests.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -162,18 +161,6 @@ getOptimizerDefaults(const std::string &optimizer) {
   return values;
 }
 
-/// Whether an optimizer updates each element independently of all others, so
-/// that a part of a parameter is updated as in the whole.
-static bool isElementwiseOptimizer(const std::string &optimizer) {
-  MLIRContext context;
-  Reports reports(context, ::binade::printable(optimizer));
-  Rule rule = reports.take(loadRule(splitVariant(optimizer).first, &context));
-  for (Rule *one = &rule; one; one = one->others.get())
-    if (!getPrepares(one->optimizer).empty())
-      return false;
-  return true;
-}
-
 static void addOptions(nb::module_ &module) {
   nb::class_<ImportOptions>(module, "ImportOptions")
       .def(nb::init<>())
@@ -222,7 +209,6 @@ void ::binade::python::addCompiler(nb::module_ &module) {
   module.def("read_policy", &readPolicyText, "name"_a);
   module.def("policy_names", &listPolicies);
   module.def("optimizer_defaults", &getOptimizerDefaults, "optimizer"_a);
-  module.def("is_elementwise", &isElementwiseOptimizer, "optimizer"_a);
   module.def("cuda_targets", &getCudaTargets);
   nb::class_<Compiled>(module, "Compiled")
       .def("explain", &explain)

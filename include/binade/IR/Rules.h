@@ -50,12 +50,22 @@ std::string explainViolation(func::FuncOp prepare, unsigned states,
 SmallVector<int64_t> getWrittenShape(func::FuncOp prepare,
                                      ArrayRef<int64_t> shape);
 
+/// Called with each op of a `prepare` that reduces the rows of the parameter,
+/// or an axis of all its elements. Returns the value that replaces the result.
+using ReplaceReduction = llvm::function_ref<Value(Operation *)>;
+
 /// Inlines `prepare` for a parameter of `shape`. `arguments` are f32; those
 /// with the parameter's shape have `getWrittenShape`. Returns the states that
 /// are not elementwise, then the values, which have the parameter's shape
 /// again.
 SmallVector<Value> buildPrepare(ImplicitLocOpBuilder &b, func::FuncOp prepare,
-                                ArrayRef<int64_t> shape, ValueRange arguments);
+                                ArrayRef<int64_t> shape, ValueRange arguments,
+                                ReplaceReduction replace = {});
+
+/// Returns the results of `op`, with its `prepare` inlined before it.
+SmallVector<Value> decomposeUpdate(ImplicitLocOpBuilder &b,
+                                   OptimizerUpdateOp op,
+                                   ReplaceReduction replace = {});
 
 } // namespace mlir::binade
 

@@ -23,6 +23,13 @@ inline constexpr StringLiteral kShardAttr = "binade.shard";
 /// as those of its shards are.
 inline constexpr StringLiteral kRowGroupsAttr = "binade.row_groups";
 
+/// The names of the buffers through which processes exchange sums of rows:
+/// these prefixes, the name of the parameter, and a number for each sum. The
+/// first has the sums of the rows that this process has; the caller adds those
+/// of the others and writes the second.
+inline constexpr StringLiteral kRowSums = "row_sums/";
+inline constexpr StringLiteral kAllRowSums = "all_row_sums/";
+
 /// The smallest group of elements of a quantized state that share a scale.
 inline constexpr int64_t kMinStateGroup = 16;
 
@@ -31,6 +38,12 @@ bool isShard(Attribute attribute, Type type);
 
 /// Returns the number of elements of the whole parameter.
 int64_t countWholeElements(Value parameter);
+/// Whether results for a row of `parameter` must not depend on the other rows
+/// that this process has.
+bool isComputedByRows(Value parameter);
+/// Returns the number of rows of the whole parameter; nothing if the argument
+/// has all of them.
+std::optional<int64_t> getWholeRows(Value parameter);
 /// Returns the index in the whole parameter of the first element.
 int64_t getFirstElement(Value parameter);
 

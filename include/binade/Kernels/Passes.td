@@ -5,6 +5,100 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SumShardsPass : Pass<"binade-sum-shards", "::mlir::ModuleOp"> {
+  let summary = "Compute sums over the rows of sharded parameters in two parts";
+  let description = [{
+    Rules such as LAMB scale an update by norms of the whole parameter. A process that has
+    some of its rows knows only a part of the sum, and a sum of such parts would depend on
+    how the rows are divided.
+
+    The pass expands updates with a `prepare` whose parameter is a shard
+    (`binade.shard`), or has to be computed as its shards are (`binade.row_groups`). A sum
+    or mean over all elements becomes a sum for each row, and a sum of these in row order.
+    For a shard, the sums of its own rows are written to a buffer `row_sums/<name>/<n>`,
+    and those of all rows are read from a buffer `all_row_sums/<name>/<n>`: the caller
+    executes the step once to get the first, with a `found_inf` that skips the update,
+    exchanges them, and executes it again.
+
+    Example:
+
+    ```mlir
+    // Before
+    module {
+      binade.optimizer @sign {states = [], hypers = [#binade.setting<"lr" = 0.1>]}
+      func.func private @sign.scalars(%step: i64, %lr: f64) -> f64 {
+        return %lr : f64
+      }
+      func.func private @sign.prepare(%p: tensor<2xf32>, %g: tensor<2xf32>,
+                                      %lr: tensor<f32>) -> tensor<f32> {
+        %sum = binade.reduce_sum %p {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+        return %sum : tensor<f32>
+      }
+      func.func private @sign.update(%p: f32, %g: f32, %lr: f32, %sum: f32) -> f32 {
+        %new = arith.mulf %p, %sum : f32
+        return %new : f32
+      }
+      func.func @step(
+          %p: tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                               binade.shard = array<i64: 2, 8>},
+          %g: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.name = "g"},
+          %lr: tensor<f32> {binade.role = #binade.role<batch>, binade.name = "lr"})
+          -> (tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w"}) {
+        %new = binade.optimizer_update @sign %p, %g scalars(%lr) {prepare = @sign.prepare}
+            : (tensor<3x4xf32>, tensor<3x4xf32>, tensor<f32>) -> tensor<3x4xf32>
+        return %new : tensor<3x4xf32>
+      }
+    }
+    ```
+
+    ```mlir
+    // After
+    module {
+      binade.optimizer @sign {states = [], hypers = [#binade.setting<"lr" = 0.1>]}
+      func.func private @sign.scalars(%step: i64, %lr: f64) -> f64 {
+        return %lr : f64
+      }
+      func.func private @sign.prepare(%p: tensor<2xf32>, %g: tensor<2xf32>,
+                                      %lr: tensor<f32>) -> tensor<f32> {
+        %sum = binade.reduce_sum %p {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+        return %sum : tensor<f32>
+      }
+      func.func private @sign.update(%p: f32, %g: f32, %lr: f32, %sum: f32) -> f32 {
+        %new = arith.mulf %p, %sum : f32
+        return %new : f32
+      }
+      func.func @step(
+          %p: tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                               binade.shard = array<i64: 2, 8>},
+          %own: tensor<3xf32> {binade.role = #binade.role<buffer>,
+                               binade.name = "row_sums/w/0"},
+          %all: tensor<8xf32> {binade.role = #binade.role<buffer>,
+                               binade.name = "all_row_sums/w/0"},
+          %g: tensor<3x4xf32> {binade.role = #binade.role<batch>, binade.name = "g"},
+          %lr: tensor<f32> {binade.role = #binade.role<batch>, binade.name = "lr"})
+          -> (tensor<3x4xf32> {binade.role = #binade.role<parameter>, binade.name = "w"},
+              tensor<3xf32> {binade.role = #binade.role<buffer>,
+                             binade.name = "row_sums/w/0"}) {
+        %0 = binade.reshape %p : (tensor<3x4xf32>) -> tensor<12xf32>
+        %1 = binade.reshape %g : (tensor<3x4xf32>) -> tensor<12xf32>
+        %2 = binade.reshape %0 : (tensor<12xf32>) -> tensor<3x4xf32>
+        %3 = binade.reduce_sum %2 {axes = array<i64: 1>} : (tensor<3x4xf32>) -> tensor<3xf32>
+        %4 = binade.reduce_sum %all {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+        %new = binade.optimizer_update @sign %p, %g scalars(%lr) values(%4)
+            : (tensor<3x4xf32>, tensor<3x4xf32>, tensor<f32>, tensor<f32>) -> tensor<3x4xf32>
+        return %new, %3 : tensor<3x4xf32>, tensor<3xf32>
+      }
+    }
+    ```
+
+    Requires: `binade-append-optimizer`, `binade-materialize-precision`. Run before
+    `binade-expand-composites`. A rule that combines rows in another way, such as by a
+    matmul, is an error for a shard.
+
+    Preserves: results of parameters without the two attributes.
+  }];
+}
+
 def ExpandCompositesPass : Pass<"binade-expand-composites", "::mlir::ModuleOp"> {
   let summary = "Decompose ops that are computed by several kernels or library calls";
   let description = [{

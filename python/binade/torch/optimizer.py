@@ -38,6 +38,7 @@ from binade.torch.shards import (
     RowRange,
     agree,
     find_rows,
+    gather_rows,
     get_local,
     get_local_gradient,
     is_dtensor,
@@ -194,9 +195,23 @@ class Optimizer(torch.optim.Optimizer):
             for p, value in zip(parameters, values)
             if p in self._names
         }
-        self._update.run(own, {self._names[p]: g for p, g in given.items()}, scaling)
+        named = {self._names[p]: gradient for p, gradient in given.items()}
+        if self._update.row_sums:
+            self._update.sum_rows(own, named, scaling)
+            self._add_row_sums()
+        self._update.run(own, named, scaling)
         torch.autograd.graph.increment_version(list(given))
         self._versions = {p: p._version for p in self._names}
+
+    def _add_row_sums(self) -> None:
+        """Completes the sums of rows by those of the other processes."""
+        sums = []
+        for parameter, name in self._names.items():
+            for one in self._update.row_sums.get(name, {}).values():
+                rows = self._rows[parameter]
+                assert rows and one.own is not None and one.whole is not None
+                sums.append((parameter, rows, one.own, one.whole))
+        gather_rows(sums)
 
     def _refresh_masters(self) -> None:
         """Sets master weights to parameters that were written to since the last step, as
@@ -387,7 +402,7 @@ class Optimizer(torch.optim.Optimizer):
         self._rows = {p: find_rows(name, p) for p, name in names.items()}
         choices = dict(self._choices)
         if self._is_sharded:
-            self._check_sharded(names)
+            self._check_options_of_shards()
         isGiven = self._is_sharded or self._isScaled
         if isGiven and choices.get("on_nonfinite", "skip") == "skip":
             # A scaler, or all processes together, decide before the kernel runs.
@@ -435,28 +450,16 @@ class Optimizer(torch.optim.Optimizer):
             return f"binade.shard = array<i64: {first}, {rows.whole}>"
         return "" if parameter in self._flat else "binade.row_groups"
 
-    def _check_sharded(self, names: Mapping[torch.Tensor, str]) -> None:
-        """Rejects what needs a whole parameter, or all of them.
+    def _check_options_of_shards(self) -> None:
+        """Rejects what needs all parameters.
 
         Raises:
-          UsageError: If the rule, or an option, does.
+          UsageError: If an option does.
         """
-        name = next(names[p] for p, rows in self._rows.items() if rows is not None)
-        rule, options = self._choices["optimizer"], self._choices
-        if not _core.is_elementwise(rule):
+        if self._choices.get("clip"):
             raise UsageError(
-                f"parameter {name} is sharded, and '{rule}' needs whole parameters; use a "
-                "rule that updates each element on its own, such as adamw or lion"
-            )
-        if options.get("clip"):
-            raise UsageError(
-                f"parameter {name} is sharded, and 'clip' needs the norm of all gradients; "
+                "parameters are sharded, and 'clip' needs the norm of all gradients; "
                 "call torch.nn.utils.clip_grad_norm_ before step()"
-            )
-        if any("max_update_norm" in group for group in self.param_groups):
-            raise UsageError(
-                f"parameter {name} is sharded, and 'max_update_norm' needs whole "
-                "parameters; leave it out"
             )
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:

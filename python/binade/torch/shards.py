@@ -194,6 +194,34 @@ def agree(
     return found[0], found[1]
 
 
+def gather_rows(
+    values: Sequence[tuple[torch.Tensor, RowRange, torch.Tensor, torch.Tensor]],
+) -> None:
+    """Collects values of all rows. Every process that has a part of the parameters must
+    call this.
+
+    Args:
+      values: For each value: the sharded parameter, the rows of this process, a vector of
+        values of these rows, and a vector for the values of all rows, which is written.
+    """
+    import torch.distributed as dist
+
+    parts: dict[tuple[Any, ...], list[tuple[RowRange, torch.Tensor, torch.Tensor]]] = {}
+    for parameter, rows, own, whole in values:
+        groups = _list_groups(parameter.device_mesh, parameter.placements)
+        parts.setdefault((own.dtype, *groups), []).append((rows, own, whole))
+    for (_, *groups), members in parts.items():
+        # The rows of other processes are 0, so that adding them is exact.
+        together = torch.cat([torch.zeros_like(whole) for _, _, whole in members])
+        pieces = together.split([whole.numel() for _, _, whole in members])
+        for (rows, own, _), piece in zip(members, pieces):
+            piece[rows.first : rows.first + rows.rows] = own[: rows.rows]
+        for group in groups:
+            dist.all_reduce(together, group=group)
+        for (_, _, whole), piece in zip(members, pieces):
+            whole.copy_(piece)
+
+
 def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:
     """Returns the process groups of the axes of a mesh, or of those that shard."""
     return tuple(

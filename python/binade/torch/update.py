@@ -55,6 +55,19 @@ class Scaling:
 
 
 @dataclasses.dataclass
+class RowSums:
+    """Sums that a rule needs of all rows of a sharded parameter, by row.
+
+    Attributes:
+      own: Those of the rows of this process.
+      whole: Those of all rows, which the caller writes before an update.
+    """
+
+    own: torch.Tensor | None = None
+    whole: torch.Tensor | None = None
+
+
+@dataclasses.dataclass
 class _Ports:
     """Indices of the ports of one parameter."""
 
@@ -107,6 +120,7 @@ class Update:
       common: The states that all parameters share: ``step``, the number of updates, and
         ``rng`` if there are random numbers.
       settings: The hyper-parameters.
+      row_sums: The sums of each sharded parameter of which the rule needs some.
     """
 
     def __init__(
@@ -163,15 +177,20 @@ class Update:
         }
         self.common: dict[str, torch.Tensor] = {}
         self.settings = Settings(self._program)
+        self.row_sums: dict[str, dict[str, RowSums]] = {}
         fixed: list[tuple[int, torch.Tensor]] = []  # Ports that are bound once.
         for index, (role, name, dtype, shape) in enumerate(self._program.ports()):
             if role == "parameter":
                 if parameters[name].numel():
                     _check_element(name, elements[name], dtype.lower())
                 self._ports[name].parameter = index
-            elif role == "buffer":
+            elif role == "buffer" and name.startswith(updates.KEPT.prefix):
                 name = name.removeprefix(updates.KEPT.prefix)
                 self._ports[name].gradient = index
+            elif role == "buffer":
+                tensor = self._make_tensor(dtype, shape)
+                fixed.append((index, tensor))
+                self._add_sums(name, tensor)
             elif role == "scaler":
                 self._scalers[name] = index
             elif role == "state":
@@ -199,6 +218,15 @@ class Update:
         key = found["state"] + found["part"]
         self._ports[found["parameter"]].states[key] = index
         self.states[found["parameter"]][key] = state
+
+    def _add_sums(self, name: str, tensor: torch.Tensor) -> None:
+        kind, parameter, number = name.split("/")
+        sums = self.row_sums.setdefault(parameter, {}).setdefault(number, RowSums())
+        if kind == "row_sums":
+            sums.own = tensor
+        else:
+            assert kind == "all_row_sums", name
+            sums.whole = tensor
 
     def _start(
         self, parameters: Tensors, fixed: Iterable[tuple[int, torch.Tensor]]
@@ -276,6 +304,18 @@ class Update:
         self._binds_copies = binds_copies
         for parameter, value in written:
             parameter.copy_(value)
+
+    def sum_rows(
+        self, parameters: Tensors, gradients: Tensors, scaling: Scaling
+    ) -> None:
+        """Computes the sums in ``row_sums`` of this process's rows, and updates nothing.
+        The arguments are those of the ``run`` that follows."""
+        state = self.common.get("rng")
+        before = None if state is None else state.clone()
+        skips = torch.ones_like(scaling.found_inf)
+        self.run(parameters, gradients, Scaling(scaling.scale, skips))
+        if state is not None:
+            state.copy_(before)
 
     def _list_states(
         self, name: str, states: Tensors

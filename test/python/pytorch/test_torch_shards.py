@@ -21,7 +21,7 @@ if not (reference.BUILD / "python" / "binade").exists():
     pytest.skip("the extension is not built", allow_module_level=True)
 
 import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
+from binade.errors import RejectedError, UsageError  # noqa: E402
 from binade.torch.devices import Device  # noqa: E402
 from binade.torch.shards import RowRange, divide, get_local, view_rows  # noqa: E402
 from binade.torch.update import Scaling, Update  # noqa: E402
@@ -98,6 +98,27 @@ def test_states_do_not_depend_on_the_mesh(mesh, formats, tmp_path):
         assert expected["wide exp_avg.scale"].shape == (6, 4)
         assert expected["tall exp_avg.scale"].shape == (1601, 1)
         assert expected["few exp_avg"].dtype == torch.float32
+    for found in run_processes(given, tmp_path):
+        assert_equal(found, expected)
+
+
+@pytest.mark.parametrize("optimizer, settings, mesh", [
+    ("LAMB", {"states": "dyn8", "weight_decay": 0.1}, (1, 2)),
+    ("Tiger", {}, (1, 3)),
+    ("AdamW", {"max_update_norm": 0.05, "states": "dyn8:stochastic"}, (1, 2)),
+    pytest.param("LAMB", {"always": 1.0}, (2, 2), marks=pytest.mark.nightly),
+    pytest.param("LARS", {}, (1, 2), marks=pytest.mark.nightly),
+    pytest.param("TigerSGD", {}, (1, 2), marks=pytest.mark.nightly),
+])  # fmt: skip
+def test_norms_of_parameters_do_not_depend_on_the_mesh(
+    optimizer, settings, mesh, tmp_path
+):
+    given = {
+        "mesh": mesh, "optimizer": optimizer, "steps": 3, "overflow": [1, 0],
+        "settings": {"lr": 0.01, **settings},
+    }  # fmt: skip
+    expected = sharded_steps.run(given, 0, None)
+    assert expected["skipped"] == [False, True, False]
     for found in run_processes(given, tmp_path):
         assert_equal(found, expected)
 
@@ -179,9 +200,9 @@ def test_fsdp2_trains_as_with_the_optimizer_of_pytorch(scaled, overflow, tmp_pat
 
 @pytest.mark.parametrize("placement, error", [
     ("column", r"parameter 0.0 is distributed as S\(1\).*; expected Shard\(0\)"),
-    ("tiger", "parameter 0.0 is sharded, and 'tiger' needs whole parameters"),
-    ("clip", "parameter 0.0 is sharded, and 'clip' needs the norm of all gradients"),
-    ("cap", "parameter 0.0 is sharded, and 'max_update_norm' needs whole parameters"),
+    ("muon", "parameter '0.0' is sharded, and .* the whole: 'muon' computes products"),
+    ("adafactor", "parameter '0.0' is sharded, .* 'adafactor' combines its rows"),
+    ("clip", "parameters are sharded, and 'clip' needs the norm of all gradients"),
 ])  # fmt: skip
 def test_what_needs_whole_parameters_is_rejected(placement, error, tmp_path):
     import torch.distributed as dist
@@ -196,12 +217,10 @@ def test_what_needs_whole_parameters_is_rejected(placement, error, tmp_path):
         mesh = init_device_mesh("cpu", (1,))
         axis = 1 if placement == "column" else 0
         value = distribute_tensor(torch.ones(4, 64), mesh, [Split(axis)])
-        given = {
-            "clip": {"options": {"clip": 1.0}}, "cap": {"max_update_norm": 0.1}
-        }.get(placement, {})  # fmt: skip
-        make = binade.torch.Tiger if placement == "tiger" else binade.torch.AdamW
-        with pytest.raises(UsageError, match=error):
-            make([torch.nn.Parameter(value)], **given)
+        given = {"options": {"clip": 1.0}} if placement == "clip" else {}
+        rule = placement if placement in ("muon", "adafactor") else "adamw"
+        with pytest.raises((UsageError, RejectedError), match=error):
+            binade.torch.Optimizer([torch.nn.Parameter(value)], rule, **given)
     finally:
         dist.destroy_process_group()
 
