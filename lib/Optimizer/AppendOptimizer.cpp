@@ -4,6 +4,7 @@
 #include "ImportedRules.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
+#include "SkipZeros.h"
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/AddPorts.h"
@@ -300,7 +301,11 @@ struct AppendOptimizerPass
     if (onNonfinite == kShrink)
       for (OptimizerOp one : rules)
         replaceUpdate(one, onNonfinite);
-    if (isCapped())
+    if (isSet(kSkipZeros))
+      for (OptimizerOp one : rules)
+        if (failed(skipZeros(one)))
+          return failure();
+    if (isSet(kUpdateCap))
       for (OptimizerOp one : rules)
         if (failed(capUpdates(one)))
           return failure();
@@ -424,9 +429,10 @@ struct AppendOptimizerPass
     own.setSymNameAttr(name);
   }
 
-  /// Whether a setting limits the updates of any parameter.
-  bool isCapped() {
-    auto says = [](StringRef text) { return text.contains(kUpdateCap); };
+  /// Whether the user sets a setting that a rule has only then, for any
+  /// parameter.
+  bool isSet(StringRef setting) {
+    auto says = [&](StringRef text) { return text.contains(setting); };
     return llvm::any_of(settings, says) || llvm::any_of(groups, says);
   }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +19,8 @@ GIVEN = GivenGradients("batch", "")
 # Gradients are persistent buffers. The prefix distinguishes them from the parameters in a
 # checkpoint.
 KEPT = GivenGradients("buffer", "gradient/")
+# The prefix of the names of factors of gradients.
+FACTOR = "factor/"
 
 
 def write_update(
@@ -29,6 +31,7 @@ def write_update(
     narrow_gradients: Mapping[str, str] | None = None,
     scalers: Sequence[str] = (),
     attributes: Mapping[str, str] | None = None,
+    factors: Collection[str] = (),
 ) -> str:
     """Returns a module as after phase ``autodiff``, whose gradients are inputs. Its loss is
     the batch's entry ``loss``, which has one element.
@@ -43,6 +46,8 @@ def write_update(
         which the gradients are divided, and ``found_inf``, which is not 0 if the step has
         to be skipped.
       attributes: More attributes of parameters, by name, as in the IR.
+      factors: Names of parameters whose gradients are multiplied by a buffer, the f32
+        scalar ``factor/NAME``.
     """
     narrow, more = narrow_gradients or {}, attributes or {}
     arguments = [
@@ -54,6 +59,11 @@ def write_update(
         f"%g{i}: {_type(shape, narrow.get(name, element))} "
         f"{port(gradients.role, gradients.prefix + name)}"
         for i, (name, shape) in enumerate(tensors.items())
+    ]
+    arguments += [
+        f"%f{i}: tensor<f32> {port('buffer', FACTOR + name)}"
+        for i, name in enumerate(tensors)
+        if name in factors
     ]
     arguments += [f"%{name}: tensor<f32> {port('scaler', name)}" for name in scalers]
     arguments.append(f"%l: tensor<1xf32> {port('batch', 'loss')}")
@@ -68,6 +78,13 @@ def write_update(
                 f"%c{i} = binade.cast {value} : ({_type(shape, narrow[name])}) -> {kind}"
             )
             value = f"%c{i}"
+        if name in factors:
+            body += [
+                f"%b{i} = binade.broadcast %f{i} {{axes = array<i64>}} : "
+                f"(tensor<f32>) -> {kind}",
+                f"%s{i} = binade.mul {value}, %b{i} : ({kind}, {kind}) -> {kind}",
+            ]
+            value = f"%s{i}"
         values.append(value)
         kinds.append(kind)
         results.append(f"{kind} {port('gradient', name)}")

@@ -16,7 +16,6 @@ _WITHOUT_EFFECT = {
     "block_wise": (True, "states have a scale for each block"),
     "initial_accumulator_value": (0, "set the states after the first step"),
     "is_paged": (False, "states are in the memory of the parameters"),
-    "percentile_clipping": (100, "clip with torch.nn.utils.clip_grad_norm_"),
 }
 
 
@@ -55,6 +54,8 @@ def translate(
         master = "stochastic"
     if "max_unorm" in settings:
         settings["max_update_norm"] = settings.pop("max_unorm")
+    if not settings.get("skip_zeros", True):
+        del settings["skip_zeros"]
     minimum = settings.pop("min_8bit_size", None)
     if minimum is not None and not isinstance(states, str):
         raise UsageError("min_8bit_size needs states in one format, such as 'dyn8'")

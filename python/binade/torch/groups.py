@@ -14,9 +14,12 @@ _IGNORED = ("foreach", "fused", "capturable", "decoupled_weight_decay")
 _REFUSED = ("maximize", "differentiable")
 # Entries of groups that are not settings: formats, for which the kernel is compiled, and
 # what PyTorch and its schedulers store.
-_OTHERS = ("params", "states", "master", "param_names", "initial_lr", "name")
-# A setting that each rule has only where it is given.
-_CAP = "max_update_norm"
+_OTHERS = (
+    "params", "states", "master", "percentile_clipping", "param_names", "initial_lr",
+    "name",
+)  # fmt: skip
+# Settings that a rule has only where they are given.
+_ADDED = ("max_update_norm", "skip_zeros")
 _BETA = re.compile(r"beta\d")
 
 
@@ -78,7 +81,7 @@ def name_settings(
     return {
         name: _read(group, key, index)
         for name, key, index in list_settings(group)
-        if known is None or name in known or name == _CAP
+        if known is None or name in known or name in _ADDED
     }
 
 

@@ -14,6 +14,7 @@ from binade import _core
 from binade.errors import UsageError
 from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
+from binade.torch.clipping import LENGTH, PercentileClipping
 from binade.torch.devices import find_device
 from binade.torch.graphs import register, step_in_graph
 from binade.torch.groups import (
@@ -42,6 +43,7 @@ from binade.torch.shards import (
     get_local,
     get_local_gradient,
     is_dtensor,
+    sum_squares,
     to_dtensor,
     view_rows,
 )
@@ -190,6 +192,10 @@ class Optimizer(torch.optim.Optimizer):
             return
         self._settings.write()
         self._refresh_masters()
+        if self._clipping:
+            pairs = [(parameter, given.get(parameter)) for parameter in self._clipped]
+            squares = sum_squares(pairs) / scaling.scale.double().square()
+            self._clipping.update(squares.float(), self._update.common["step"])
         own = {
             self._names[p]: get_local(value, self._rows[p])
             for p, value in zip(parameters, values)
@@ -417,6 +423,7 @@ class Optimizer(torch.optim.Optimizer):
             device,
             masters=self._list_masters(names),
             attributes={name: self._make_attributes(p) for p, name in names.items()},
+            factors=self._make_clipping(names, device.place),
             states=self._list_formats(groups, names),
             groups={
                 glob: name_settings(group, self._known) | GroupSettings.mark(number)
@@ -461,6 +468,31 @@ class Optimizer(torch.optim.Optimizer):
                 "parameters are sharded, and 'clip' needs the norm of all gradients; "
                 "call torch.nn.utils.clip_grad_norm_ before step()"
             )
+
+    def _make_clipping(
+        self, names: Mapping[torch.Tensor, str], place: torch.device
+    ) -> dict[str, torch.Tensor]:
+        """Returns the factors of gradients that are clipped by a percentile of their norms,
+        by the name of the parameter."""
+        percentiles = {}
+        for group in self.param_groups:
+            percentile = group.get("percentile_clipping", LENGTH)
+            if percentile not in range(1, LENGTH + 1):
+                raise UsageError(
+                    f"percentile_clipping is a whole number from 1 to {LENGTH}, got "
+                    f"{percentile!r}"
+                )
+            if percentile < LENGTH:
+                own = [p for p in group["params"] if p in names]
+                percentiles |= dict.fromkeys(own, percentile)
+        self._clipped = list(percentiles)
+        self._clipping = (
+            PercentileClipping([*percentiles.values()], place) if percentiles else None
+        )
+        if self._clipping is None:
+            return {}
+        factors = self._clipping.factors[:, 0]
+        return {names[p]: factor for p, factor in zip(self._clipped, factors)}
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
         """Returns what preserves small updates of each parameter."""
@@ -520,6 +552,9 @@ class Optimizer(torch.optim.Optimizer):
                 for key, state in self._update.states[name].items()
             }  # fmt: skip
             self.state[parameter] = common | states
+        if self._clipping:
+            for parameter, norms in zip(self._clipped, self._clipping.norms):
+                self.state[parameter]["gnorm_vec"] = norms
 
     def _is_flat(self, parameter: torch.Tensor, states: States) -> bool:
         """Whether the states have groups that do not lie within rows, as earlier versions

@@ -194,6 +194,38 @@ def agree(
     return found[0], found[1]
 
 
+def sum_squares(
+    gradients: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
+) -> torch.Tensor:
+    """Returns the squared norm of each gradient in f64, over the rows of all processes; NaN
+    where no process has one. Every process that has a part of the parameters must call
+    this.
+
+    Args:
+      gradients: Parameters in the same order in each process, and what it has of their
+        gradients.
+    """
+    import torch.distributed as dist
+
+    place = gradients[0][0].device
+    squares = torch.zeros(len(gradients), 2, dtype=torch.float64, device=place)
+    numbers: dict[tuple[Any, ...], list[int]] = {}
+    for number, (parameter, gradient) in enumerate(gradients):
+        if is_dtensor(parameter):
+            groups = _list_groups(parameter.device_mesh, parameter.placements)
+            numbers.setdefault(groups, []).append(number)
+        if gradient is not None:
+            norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+            squares[number, 0] = norm.square()
+            squares[number, 1] = 1  # There is a gradient.
+    for groups, members in numbers.items():
+        together = squares[members]
+        for group in groups:
+            dist.all_reduce(together, group=group)
+        squares[members] = together
+    return torch.where(squares[:, 1] > 0, squares[:, 0], torch.nan)
+
+
 def gather_rows(
     values: Sequence[tuple[torch.Tensor, RowRange, torch.Tensor, torch.Tensor]],
 ) -> None:

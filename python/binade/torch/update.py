@@ -130,6 +130,7 @@ class Update:
         *,
         masters: Mapping[str, str],
         attributes: Mapping[str, str],
+        factors: Tensors | None = None,
         policy: str | os.PathLike | Mapping[str, Any] = "fp32",
         threads: int = 0,
         **options: Any,
@@ -142,6 +143,8 @@ class Update:
           device: The device that has them.
           masters: Of 16-bit parameters, one of ``MASTERS``.
           attributes: Attributes of the parameters in the IR.
+          factors: f32 scalars by which the gradients of some parameters are multiplied,
+            with the values that they have when an update runs.
           policy: As for ``binade.compile``: decides about states.
           threads: As for ``binade.compile``.
           options: As for ``binade.compile``: ``optimizer``, ``settings``, ``groups``,
@@ -159,6 +162,7 @@ class Update:
             narrow_gradients=narrow,
             scalers=("scale", "found_inf"),
             attributes=attributes,
+            factors=factors or {},
         )
         policy = _store_parameters(policy, narrow, masters)
         # Alarms would read parameters after their update.
@@ -168,7 +172,7 @@ class Update:
             _without_warning("loses updates"),  # The optimizer has its own.
         ):
             compiled = _core.compile_update(text, compile_options)
-        self._device = device
+        self._device, factors = device, factors or {}
         self._program = compiled.load(device.name, threads, 0, {}, _BOUND)
         self._ports = {name: _Ports() for name in parameters}
         self._scalers: dict[str, int] = {}
@@ -187,6 +191,8 @@ class Update:
             elif role == "buffer" and name.startswith(updates.KEPT.prefix):
                 name = name.removeprefix(updates.KEPT.prefix)
                 self._ports[name].gradient = index
+            elif role == "buffer" and name.startswith(updates.FACTOR):
+                fixed.append((index, factors[name.removeprefix(updates.FACTOR)]))
             elif role == "buffer":
                 tensor = self._make_tensor(dtype, shape)
                 fixed.append((index, tensor))

@@ -104,7 +104,6 @@ def test_arguments_of_other_libraries_are_settings():
     ({"optim_bits": 4}, "optim_bits is 8 or 32, got 4"),
     ({"optim_bits": 8, "states": "e4m3"}, "optim_bits=8 contradicts states='e4m3'"),
     ({"is_paged": True}, "'is_paged' is False only: states are in the memory"),
-    ({"percentile_clipping": 5}, "'percentile_clipping' is 100 only: clip with"),
     ({"bf16_stochastic_round": True, "master": "f32"}, "contradicts master='f32'"),
     ({"states": ["dyn8"], "min_8bit_size": 1}, "min_8bit_size needs states in one format"),
 ])  # fmt: skip

@@ -57,7 +57,8 @@ def test_lightning(precision):
 
 
 @pytest.mark.parametrize("precision", [{}, {"bf16": True}])
-def test_the_trainer_of_transformers(precision, monkeypatch, tmp_path):
+@pytest.mark.parametrize("way", ["optimizers", "optimizer_cls_and_kwargs"])
+def test_the_trainer_of_transformers(precision, way, monkeypatch, tmp_path):
     transformers = pytest.importorskip(
         "transformers", reason="transformers is not installed"
     )
@@ -86,10 +87,14 @@ def test_the_trainer_of_transformers(precision, monkeypatch, tmp_path):
             tmp_path, max_steps=6, per_device_train_batch_size=8, use_cpu=True,
             report_to=[], logging_steps=1, disable_tqdm=True, save_strategy="no", **precision,
         )  # fmt: skip
+        optimizer = {
+            "optimizers": (make(model.parameters(), lr=RATE), None),
+            # The trainer makes the groups.
+            "optimizer_cls_and_kwargs": (make, {"lr": RATE}),
+        }[way]
         trainer = transformers.Trainer(
-            model, arguments, train_dataset=data,
-            optimizers=(make(model.parameters(), lr=RATE), None),
-        )  # fmt: skip
+            model, arguments, train_dataset=data, **{way: optimizer}
+        )
         trainer.train()
         losses[make] = [
             row["loss"] for row in trainer.state.log_history if "loss" in row
