@@ -36,7 +36,7 @@ class PercentileClipping:
         """
         isKnown = squares.isfinite()[:, None]
         column = torch.arange(LENGTH, device=squares.device)
-        # The first norm stands for those before it.
+        # The first norm is also used for those before it.
         isFirst = (self.norms == 0).all(dim=1, keepdim=True)
         isWritten = (column == (updates + 1) % LENGTH) | isFirst
         self.norms.copy_(torch.where(isKnown & isWritten, squares[:, None], self.norms))
