@@ -19,6 +19,7 @@ from binade.torch.rules import (
     Tiger,
     TigerSGD,
 )
+from binade.torch.run_states import load_state, save_state
 
 __all__ = [
     "LAMB",
@@ -39,4 +40,6 @@ __all__ = [
     "TigerSGD",
     "capture",
     "load_parameters",
+    "load_state",
+    "save_state",
 ]

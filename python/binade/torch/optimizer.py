@@ -47,7 +47,7 @@ from binade.torch.shards import (
     to_dtensor,
     view_rows,
 )
-from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
+from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update, split_parts
 
 # Options of ``binade.compile`` that an optimizer takes, and the replacements of others.
 _OPTIONS = ("clip", "on_nonfinite", "policy", "save_kernels", "threads")
@@ -287,6 +287,20 @@ class Optimizer(torch.optim.Optimizer):
         }
         return found
 
+    def list_formats(self) -> list[tuple[torch.Tensor, str, list[str]]]:
+        """Returns the quantized states: of each its parameter, its format as an attribute
+        of MLIR, and the names of its parts in ``state``."""
+        parameters = {name: parameter for parameter, name in self._names.items()}
+        return [
+            (parameters[owner], format, [f"{state}{part}" for state, part in names])
+            for format, parts in self._update.list_formats()
+            for owner, names in [split_parts(parts)]
+        ]
+
+    def get_master(self, parameter: torch.Tensor) -> str:
+        """Returns what preserves small updates of a parameter."""
+        return self._masters[self._names[parameter]]
+
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores a ``state_dict`` of the same parameters, rule and formats, or one of
@@ -418,10 +432,11 @@ class Optimizer(torch.optim.Optimizer):
             for number, group in enumerate(self.param_groups)
             if any(parameter in names for parameter in group["params"])
         }
+        masters = self._list_masters(names)
         self._update = Update(
             {name: get_local(p, self._rows[p]) for p, name in names.items()},
             device,
-            masters=self._list_masters(names),
+            masters=masters,
             attributes={name: self._make_attributes(p) for p, name in names.items()},
             factors=self._make_clipping(names, device.place),
             states=self._list_formats(groups, names),
@@ -431,7 +446,7 @@ class Optimizer(torch.optim.Optimizer):
             },
             **choices,
         )
-        self._names = names
+        self._names, self._masters = names, masters
         self._noScaling = Scaling.none(device.place)
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import logging
 import os
 import re
@@ -109,6 +110,14 @@ class Settings(MutableMapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+
+def split_parts(parts: Iterable[str]) -> tuple[str, list[tuple[str, str]]]:
+    """Returns the parameter of the parts of a state, and of each part the name of the state
+    and its own, such as ``.scale``."""
+    found = [_STATE.fullmatch(part) for part in parts]
+    names = [(one["state"], one["part"]) for one in found if one]
+    return next(one["parameter"] for one in found if one), names
 
 
 class Update:
@@ -254,6 +263,15 @@ class Update:
         """Returns the tensor, or a copy that is row-major and aligned."""
         dense = tensor.contiguous()
         return dense.clone() if dense.data_ptr() % self._device.alignment else dense
+
+    def list_formats(self) -> list[tuple[str, list[str]]]:
+        """Returns the format of each quantized state, and the names of its parts, such as
+        ``exp_avg/0.1`` and ``exp_avg/0.1.scale``."""
+        return [
+            (entry["format"], state["parts"])
+            for entry in json.loads(self._program.plan()).get("quantized_states", ())
+            for state in entry["states"]
+        ]
 
     @property
     def count(self) -> int:

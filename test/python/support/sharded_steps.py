@@ -5,8 +5,8 @@
 JSON has `mesh`, `optimizer`, `settings`, `steps`, and optionally `begin`, `dtype`, `overflow`
 (step and rank whose gradient is infinite), `missing` (step and name of a parameter without a
 gradient in process 0, or `*`), `axes` (how many axes of the mesh shard), `sums` (names of parameters
-whose gradients are `Partial`), `load` and `save` (folders of checkpoints) and
-`out`, a file for parameters and states as whole tensors. With `scaled`, a module of FSDP2 is
+whose gradients are `Partial`), `load` and `save` (folders of checkpoints), `start` and `end`
+(files of `load_state` and `save_state`) and `out`, a file for parameters and states as whole tensors. With `scaled`, a module of FSDP2 is
 trained; it says whether a gradient scaler is enabled.
 """
 
@@ -99,6 +99,8 @@ def run(given, rank, mesh):
         dcp.load(state, checkpoint_id=given["load"], no_dist=mesh is None)
         module.load_state_dict(state["m"])
         set_optimizer_state_dict(module, optimizer, state["o"])
+    if "start" in given:
+        binade.torch.load_state(given["start"], module, optimizer)
     skipped = []
     begin = given.get("begin", 0)
     for step in range(begin, begin + given["steps"]):
@@ -120,6 +122,8 @@ def run(given, rank, mesh):
             "o": get_optimizer_state_dict(module, optimizer),
         }
         dcp.save(state, checkpoint_id=given["save"], no_dist=mesh is None)
+    if "end" in given:
+        binade.torch.save_state(given["end"], module, optimizer)
     found = {"skipped": skipped}
     for name in SHAPES:
         parameter = getattr(module, name)
