@@ -1,0 +1,166 @@
+"""Codes and scales that processes exchange are those of ml_dtypes and of Binade's kernels."""
+
+import numpy as np
+import pytest
+import yaml
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from binade.torch import float8  # noqa: E402
+from support import exchange_truth  # noqa: E402
+from support.paths import BUILD, ROOT  # noqa: E402
+from support.quantization import quantize  # noqa: E402
+
+NAMES = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+ELEMENTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
+DTYPES = pytest.mark.parametrize("dtype", NAMES, ids=NAMES.values())
+needs_tools = pytest.mark.skipif(
+    not (BUILD / "bin/binade-opt").exists(), reason="the tools are not built"
+)
+
+
+def every_value(dtype):
+    bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16)
+    return bits.view(dtype).float()
+
+
+def near_ties(dtype):
+    """Returns f32 values around each middle of two values of a format, and random bits."""
+    values = torch.arange(256, dtype=torch.uint8).view(dtype).double()
+    values = values[values.isfinite()].unique()
+    middles = ((values[1:] + values[:-1]) / 2).float()
+    around = [
+        torch.cat([middles, values.float(), torch.tensor([448.0, 464.0, 61440.0])])
+    ]
+    for _ in range(3):
+        around.append(torch.nextafter(around[-1], torch.tensor(torch.inf)))
+    for _ in range(6):
+        around.append(torch.nextafter(around[-1], torch.tensor(-torch.inf)))
+    generator = torch.Generator().manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31, (1 << 20,), generator=generator)
+    return torch.cat([*around, bits.to(torch.int32).view(torch.float32)])
+
+
+def special_tensors():
+    torch.manual_seed(0)
+    usual = torch.randn(1000) * torch.logspace(-6, 0, 1000)
+    yield from (usual, usual.bfloat16(), usual.half(), usual * 1e30, torch.zeros(300))
+    yield torch.full((130,), 1e-38)  # The factor is limited to the largest f32.
+    yield torch.full((130,), 1e-44)
+    for value in (torch.inf, -torch.inf, torch.nan):
+        changed = usual.clone()
+        changed[500] = value
+        yield changed
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8).numpy().ravel()
+
+
+def assert_same(found, expected):
+    """Equal bits; NaN of any bits equals NaN."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    kept = ~np.isnan(expected)
+    word = {1: np.uint8, 4: np.uint32}[found.itemsize]
+    np.testing.assert_array_equal(found[kept].view(word), expected[kept].view(word))
+
+
+@DTYPES
+@pytest.mark.parametrize("kind", ["bfloat16", "float16", "ties"])
+def test_casts_are_those_of_ml_dtypes(dtype, kind):
+    """All values of 16 bits; f32 values near all ties; a million random f32 values."""
+    x = near_ties(dtype) if kind == "ties" else every_value(getattr(torch, kind))
+    element = exchange_truth.ELEMENTS[NAMES[dtype]]
+    expected = exchange_truth.saturate(x.numpy(), element)
+    found = bits(float8.cast(x.clone(), dtype)).view(element)
+    assert_same(found.astype(np.float32), expected.astype(np.float32))
+    assert np.isfinite(found.astype(np.float32)[~x.isnan().numpy()]).all()
+
+
+def quantize_whole(x, dtype):
+    amax = x.abs().amax().float()
+    factor, scale = float8.choose_factors(amax, dtype)
+    codes = torch.empty(x.shape, dtype=dtype)
+    float8.quantize_tensor(x, factor, codes)
+    values = torch.empty(x.shape)
+    float8.dequantize_tensor(codes, scale, values)
+    return codes, scale, values
+
+
+@DTYPES
+@pytest.mark.parametrize("case", range(10))
+def test_tensors_are_quantized_as_specified(dtype, case):
+    x = [*special_tensors()][case]
+    codes, scale, values = quantize_whole(x, dtype)
+    expected = exchange_truth.quantize_tensor(x.float().numpy(), NAMES[dtype])
+    found = bits(codes).view(expected[0].dtype)
+    assert_same(found.astype(np.float32), expected[0].astype(np.float32))
+    assert_same(scale.numpy(), expected[1])
+    whole = exchange_truth.round_trip(x, f"{NAMES[dtype]}-tensor")
+    assert_same(values.numpy(), whole.numpy())
+
+
+@DTYPES
+def test_scales_round_once(dtype):
+    """PyTorch divides numbers by tensors in two roundings."""
+    torch.manual_seed(0)
+    amax = torch.randn(4000).abs() * torch.logspace(-30, 30, 4000)
+    factors, scales = float8.choose_factors(amax, dtype)
+    for one, factor, scale in zip(amax, factors, scales, strict=True):
+        x = one.reshape(1).numpy()
+        _, expected = exchange_truth.quantize_tensor(x, NAMES[dtype])
+        assert scale.item() == expected
+        assert factor.item() == np.float32(torch.finfo(dtype).max) / x[0]
+    _, scales = float8.quantize_groups(amax.view(-1, 1), dtype)
+    largest = np.float32(torch.finfo(dtype).max)
+    np.testing.assert_array_equal(scales.view(-1).numpy(), amax.numpy() / largest)
+
+
+@DTYPES
+@pytest.mark.parametrize("case", range(10))
+def test_groups_are_quantized_as_specified(dtype, case):
+    x = [*special_tensors()][case]
+    rows = torch.zeros(-(-x.numel() // 128) * 128)
+    rows[: x.numel()] = x.float()
+    codes, scales = float8.quantize_groups(rows.view(-1, 128), dtype)
+    values = float8.dequantize_groups(codes, scales).view(-1)[: x.numel()]
+    assert_same(values.numpy(), exchange_truth.round_trip(x, NAMES[dtype]).numpy())
+    if not x.isfinite().all():
+        groups = values[384:512]
+        assert groups.isnan().all() and values[:384].isfinite().all()
+
+
+@needs_tools
+@DTYPES
+@pytest.mark.parametrize("case", range(10))
+def test_the_bits_are_those_of_binade_quantize(dtype, case):
+    x = [*special_tensors()][case].float()
+    element = ELEMENTS[NAMES[dtype]]
+    form = f"{element}, per_tensor, scale = f32, rule = inverse"
+    parts = [(x.shape, element), ((), "f32")]
+    (codes, scale), back = quantize(x.numpy(), form, parts, "cpu")
+    found = quantize_whole(x, dtype)
+    assert_same(found[0].float().numpy(), codes.astype(np.float32))
+    assert_same(found[1].numpy(), scale)
+    assert_same(found[2].numpy(), back)
+    form = f"{element}, per_group<128>, scale = f32"
+    rows = x[: x.numel() // 128 * 128].view(-1, 128)
+    parts = [((rows.numel(),), element), ((len(rows),), "f32")]
+    _, back = quantize(rows.flatten().numpy(), form, parts, "cpu")
+    values = float8.dequantize_groups(*float8.quantize_groups(rows, dtype))
+    assert_same(values.flatten().numpy(), back)
+
+
+def test_the_formats_are_those_of_the_compiler():
+    def read(name):
+        return yaml.safe_load((ROOT / f"lib/Precision/Formats/{name}.yaml").read_text())
+
+    for name, dtype in float8.TENSOR_FORMATS.items():
+        form = read(name)
+        assert form["element"] == ELEMENTS[NAMES[dtype]]
+        assert (form["per"], form["rule"]) == ("per_tensor", "inverse")
+    for name, dtype in float8.GROUP_FORMATS.items():
+        form = read(name)
+        assert form["element"] == ELEMENTS[NAMES[dtype]]
+        assert form["group"] == float8.GROUP and "rule" not in form
