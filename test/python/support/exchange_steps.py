@@ -1,0 +1,272 @@
+"""A process of a group that trains modules of FSDP2 with narrow exchanges.
+
+    python exchange_steps.py RANK WORLD STORE JSON
+
+JSON has `runs`, a list of dictionaries of the options of `train`, and `out`, a file for a
+list of results.
+"""
+
+import collections
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    set_model_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.utils.checkpoint import checkpoint
+
+import binade.torch
+
+# Rows that two, three or four processes divide unevenly. Four leave one without rows.
+WIDTH, HIDDEN, CLASSES = 32, 129, 5
+COLLECTIVES = (
+    "all_gather_single", "reduce_scatter_single", "all_to_all_single", "all_reduce"
+)  # fmt: skip
+
+
+class Block(torch.nn.Module):
+    def __init__(self, checkpointing=False):
+        super().__init__()
+        self.up = torch.nn.Linear(WIDTH, HIDDEN)
+        self.down = torch.nn.Linear(HIDDEN, WIDTH)
+        self.checkpointing = checkpointing
+
+    def inner(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+    def forward(self, x):
+        if self.checkpointing:
+            return checkpoint(self.inner, x, use_reentrant=False)
+        return self.inner(x)
+
+
+def make_model(checkpointing=False):
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        Block(checkpointing), Block(checkpointing), torch.nn.Linear(WIDTH, CLASSES)
+    )
+
+
+def make_batch(step, rank):
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    x = torch.randn(16, WIDTH, generator=generator)
+    return x, torch.randint(0, CLASSES, (16,), generator=generator)
+
+
+def get_loss(output, target):
+    return torch.nn.functional.cross_entropy(output.float(), target)
+
+
+def join(tensor):
+    """Returns a whole tensor. Gloo has no collectives for floats of 8 bits."""
+    tensor = tensor.detach()
+    if not isinstance(tensor, DTensor):
+        return tensor.clone()
+    if tensor.dtype.itemsize > 1:
+        return tensor.full_tensor()
+    return tensor.view(torch.uint8).full_tensor().view(tensor.dtype)
+
+
+class Counter:
+    """Counts the calls of collectives, and the bytes that they write in this process."""
+
+    def __init__(self):
+        self.calls = collections.Counter()
+        self.bytes = collections.Counter()
+
+    def __enter__(self):
+        self.replaced = {name: getattr(dist, name) for name in COLLECTIVES}
+        for name, function in self.replaced.items():
+            setattr(dist, name, self.wrap(name, function))
+        return self
+
+    def __exit__(self, *error):
+        for name, function in self.replaced.items():
+            setattr(dist, name, function)
+
+    def wrap(self, name, function):
+        def counted(*arguments, **named):
+            written = arguments[0] if arguments else None
+            for key in ("output", "output_tensor"):
+                written = named.get(key, written)
+            self.calls[name] += 1
+            self.bytes[name] += written.numel() * written.itemsize
+            return function(*arguments, **named)
+
+        return counted
+
+
+def shard(model, given, mesh):
+    names = ("param_dtype", "reduce_dtype")
+    types = {name: getattr(torch, given[name]) for name in names if name in given}
+    options = {
+        "mesh": mesh, "mp_policy": MixedPrecisionPolicy(**types),
+        "reshard_after_forward": given.get("reshard"),
+    }  # fmt: skip
+    for layer in (model[0], model[1], model):
+        fully_shard(layer, **options)
+        if "divide" in given:
+            layer.set_gradient_divide_factor(given["divide"])
+        if given.get("sums"):
+            layer.set_force_sum_reduction_for_comms(True)
+
+
+def watch_weights(model, weights):
+    """Keeps the weights with which linear layers compute, by name."""
+
+    def keep(name):
+        def hook(module, arguments):
+            weights.setdefault(name, module.weight.detach().clone())
+
+        return hook
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_pre_hook(keep(f"{name}.weight"))
+
+
+def set_values(model, changes):
+    """Sets elements of parameters: pairs of an index and a value (as text) by name."""
+    for name, (index, value) in (changes or {}).items():
+        with torch.no_grad():
+            model.get_parameter(name).view(-1)[index] = float(value)
+
+
+def make_optimizer(model, given):
+    name = given.get("optimizer", "torch.SGD")
+    library = torch.optim if name.startswith("torch.") else binade.torch
+    make = getattr(library, name.removeprefix("torch."))
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return make(parameters, **given.get("settings", {"lr": 0.1}))
+
+
+def prepare(given, mesh):
+    """Returns a sharded model with the formats of `given`."""
+    model = make_model(given.get("checkpointing", False))
+    model.to(getattr(torch, given.get("dtype", "float32")))
+    set_values(model, given.get("values"))
+    values = model.state_dict() if given.get("meta") else None
+    if values:
+        model.to("meta")
+    for name in given.get("frozen", ()):
+        model.get_parameter(name).requires_grad_(False)
+    shard(model, given, mesh)
+    if "gather" in given:
+        found = binade.torch.set_all_gather_format(
+            model, given["gather"], **given.get("select", {})
+        )
+        assert len(found) == given.get("selected", 5)
+    if "reduce" in given:
+        binade.torch.set_reduce_scatter_format(model, given["reduce"])
+    if values:
+        model.to_empty(device="cpu")
+        options = StateDictOptions(full_state_dict=True)
+        set_model_state_dict(model, values, options=options)
+    if given.get("assign"):
+        state = {name: value.clone() for name, value in model.state_dict().items()}
+        model.load_state_dict(state, assign=True)
+    return model
+
+
+def disturb(model, given, x):
+    """Runs the model in other ways than a training step does."""
+    if given.get("evaluate"):
+        with torch.inference_mode():
+            model(x)
+    if given.get("fail"):
+        try:
+            model(x[:, 1:])
+        except RuntimeError:
+            model.reset_iter_state()
+    if given.get("unshard"):
+        for module in (model, model[0], model[1]):
+            module.unshard()
+
+
+def save(model, folder):
+    """Saves a checkpoint. What is saved are ordinary tensors."""
+    state = {"model": model.state_dict()}
+    for value in state["model"].values():
+        assert type(value._local_tensor) is torch.Tensor
+        assert not value._local_tensor.__dict__
+    dcp.save(state, checkpoint_id=folder)
+
+
+def train(given, rank, mesh):
+    """Trains a model; returns losses, the weights of the first forward pass, the gradients
+    of the first step, parameters, states, and what collectives transferred in each step.
+
+    `given` has formats (`gather`, `reduce`), types, `steps`, `optimizer` and `settings`, and
+    options of FSDP2. With `equal`, all processes have the same batches; `cycle` is the
+    number of different batches.
+    """
+    model = prepare(given, mesh)
+    found = {"losses": [], "weights": {}, "gradients": {}, "counts": []}
+    watch_weights(model, found["weights"])
+    if given.get("compile"):
+        for block in model[:2]:
+            block.compile(backend="eager")
+    optimizer = make_optimizer(model, given)
+    batches = given.get("batches", 1)
+    for step in range(given.get("steps", 1)):
+        counter = Counter()
+        for batch in range(batches):
+            number = (step * batches + batch) % given.get("cycle", 1 << 30)
+            x, y = make_batch(number, 0 if given.get("equal") else rank)
+            x = x.to(getattr(torch, given.get("dtype", "float32")))
+            disturb(model, given, x)
+            model.set_requires_gradient_sync(batch == batches - 1)
+            with counter:
+                loss = get_loss(model(x), y)
+                loss.backward()
+            found["losses"].append(loss.item())
+        found["counts"].append((dict(counter.calls), dict(counter.bytes)))
+        if not step:
+            for name, parameter in model.named_parameters():
+                if parameter.grad is not None:
+                    found["gradients"][name] = join(parameter.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+    model.reshard()
+    if "save" in given:
+        save(model, given["save"])
+    found["parameters"] = {n: join(p) for n, p in model.named_parameters()}
+    found["states"] = {
+        f"{name} {key}": join(state)
+        for name, parameter in model.named_parameters()
+        for key, state in optimizer.state[parameter].items()
+        if isinstance(state, torch.Tensor)
+    }
+    return found
+
+
+def main():
+    rank, world, store, text = sys.argv[1:]
+    rank, world, given = int(rank), int(world), json.loads(text)
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
+    )
+    mesh = init_device_mesh("cpu", (world,))
+    found = []
+    for one in given["runs"]:
+        if "mesh" in one:
+            names = ("replicate", "shard")
+            axes = init_device_mesh("cpu", tuple(one["mesh"]), mesh_dim_names=names)
+            found.append(train(one, rank, axes))
+        else:
+            found.append(train(one, rank, mesh))
+    torch.save(found, f"{given['out']}.{rank}")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
