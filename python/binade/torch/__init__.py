@@ -1,7 +1,7 @@
 """Binade for PyTorch: compiled steps from modules, and optimizers for PyTorch loops."""
 
 from binade.torch.capturing import capture, load_parameters
-from binade.torch.exchange import set_reduce_scatter_format
+from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
 from binade.torch.optimizer import Optimizer
 from binade.torch.rules import (
@@ -43,5 +43,6 @@ __all__ = [
     "load_parameters",
     "load_state",
     "save_state",
+    "set_all_gather_format",
     "set_reduce_scatter_format",
 ]
