@@ -43,6 +43,12 @@ CHANGES = {  # Of a run of two processes.
     "keep": {"reshard": False},
     "checkpointing": {"checkpointing": True},
     "compile": {"compile": True},
+    "compile whole": {"compile": "whole"},
+    "prefetch": {"prefetch": True},
+    "async": {"unshard": "async"},
+    "method": {"method": True},
+    "grouped": {"grouped": True},
+    "columns": {"columns": True},
     "meta": {"meta": True, "unshard": True},
     "assign": {"assign": True, "unshard": True},
     "evaluate": {"evaluate": True},
@@ -82,7 +88,15 @@ RUNS = {name: E4M3 | change for name, change in CHANGES.items()} | {
     "train": {"steps": 60, "cycle": 3, **ADAM},
     "train-e4m3": {"steps": 60, "cycle": 3, **ADAM, "gather": "e4m3-tensor"},
     "hsdp": E4M3 | {"mesh": [2, 2], "equal": True},
+    "tensor": {
+        "gather": "e4m3-tensor",
+        "mesh": [2, 2],
+        "equal": True,
+        "tensor": True,
+        "hidden": 128,
+    },
 }
+FOUR = ("mesh", "hsdp", "tensor")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +129,8 @@ def train_alone(given, world):
     reduce = getattr(
         torch, given.get("reduce_dtype", str(compute).removeprefix("torch."))
     )
-    model = exchange_steps.make_model().to(kind)
+    hidden = given.get("hidden", exchange_steps.HIDDEN)
+    model = exchange_steps.make_model(hidden).to(kind)
     exchange_steps.set_values(model, given.get("values"))
     for name in given.get("frozen", ()):
         model.get_parameter(name).requires_grad_(False)
@@ -209,7 +224,7 @@ def test_the_weights_do_not_depend_on_the_mesh(world, run_all, two):
     expected = train_alone(RUNS["mesh"] | {"optimizer": "torch.SGD", "settings": {}}, 1)
     alone = run_all(1, "mesh")["mesh"][0]
     assert alone["states"]["0.up.weight exp_avg"].dtype == torch.int8
-    names = ("mesh", "hsdp") if world == 4 else ("mesh",)
+    names = FOUR if world == 4 else ("mesh",)
     for found in (two if world == 2 else run_all(world, *names))["mesh"]:
         assert_equal(found["weights"], expected.weights)
         assert found["losses"][0] == expected.losses[0][1]
@@ -222,11 +237,19 @@ def test_the_weights_do_not_depend_on_the_mesh(world, run_all, two):
 @pytest.mark.slow
 def test_replicas_of_shards_compute_with_the_same_weights(run_all):
     expected = train_alone(RUNS["hsdp"] | {"equal": True}, 1)
-    for found in run_all(4, "mesh", "hsdp")["hsdp"]:
+    for found in run_all(4, *FOUR)["hsdp"]:
         assert_equal(found["weights"], expected.weights)
         np.testing.assert_array_equal(
             found["losses"], [loss for _, loss in expected.losses]
         )
+
+
+@pytest.mark.slow
+def test_scales_are_those_of_whole_weights_with_tensor_parallelism(run_all):
+    expected = train_alone(RUNS["tensor"] | {"steps": 1}, 1)
+    for found in run_all(4, *FOUR)["tensor"]:
+        assert_equal(found["weights"], expected.weights)
+        assert found["losses"][0] == pytest.approx(expected.losses[0][1], rel=1e-5)
 
 
 def test_weights_take_a_byte_each(two):

@@ -18,8 +18,17 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
 )
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.fsdp import (
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
+from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.utils.checkpoint import checkpoint
 
 import binade.torch
@@ -32,10 +41,10 @@ COLLECTIVES = (
 
 
 class Block(torch.nn.Module):
-    def __init__(self, checkpointing=False):
+    def __init__(self, hidden, checkpointing):
         super().__init__()
-        self.up = torch.nn.Linear(WIDTH, HIDDEN)
-        self.down = torch.nn.Linear(HIDDEN, WIDTH)
+        self.up = torch.nn.Linear(WIDTH, hidden)
+        self.down = torch.nn.Linear(hidden, WIDTH)
         self.checkpointing = checkpointing
 
     def inner(self, x):
@@ -47,11 +56,15 @@ class Block(torch.nn.Module):
         return self.inner(x)
 
 
-def make_model(checkpointing=False):
+class Model(torch.nn.Sequential):
+    def compute(self, x):
+        return torch.nn.Sequential.forward(self, x)
+
+
+def make_model(hidden=HIDDEN, checkpointing=False):
     torch.manual_seed(0)
-    return torch.nn.Sequential(
-        Block(checkpointing), Block(checkpointing), torch.nn.Linear(WIDTH, CLASSES)
-    )
+    blocks = [Block(hidden, checkpointing) for _ in range(2)]
+    return Model(*blocks, torch.nn.Linear(WIDTH, CLASSES))
 
 
 def make_batch(step, rank):
@@ -103,19 +116,44 @@ class Counter:
         return counted
 
 
+def divide_blocks(model, mesh):
+    """Applies tensor parallelism to blocks, whose hidden size has to be even."""
+    for block in model[:2]:
+        styles = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+        parallelize_module(block, mesh, styles)
+
+
 def shard(model, given, mesh):
+    if given.get("tensor"):
+        divide_blocks(model, mesh["shard"])
+        mesh = mesh["replicate"]
     names = ("param_dtype", "reduce_dtype")
     types = {name: getattr(torch, given[name]) for name in names if name in given}
     options = {
         "mesh": mesh, "mp_policy": MixedPrecisionPolicy(**types),
         "reshard_after_forward": given.get("reshard"),
     }  # fmt: skip
-    for layer in (model[0], model[1], model):
+    if given.get("columns"):
+        options["shard_placement_fn"] = place_columns
+    layers = [model[0], model[1], model]
+    if given.get("grouped"):
+        layers = [[model[0], model[1]], model]
+    for layer in layers:
         fully_shard(layer, **options)
         if "divide" in given:
             layer.set_gradient_divide_factor(given["divide"])
         if given.get("sums"):
             layer.set_force_sum_reduction_for_comms(True)
+
+    if given.get("prefetch"):
+        model.set_modules_to_forward_prefetch([model[0], model[1]])
+    if given.get("method"):
+        register_fsdp_forward_method(model, "compute")
+
+
+def place_columns(parameter):
+    isEven = parameter.dim() == 2 and parameter.shape[1] % 2 == 0
+    return Shard(1) if isEven else None
 
 
 def watch_weights(model, weights):
@@ -123,7 +161,8 @@ def watch_weights(model, weights):
 
     def keep(name):
         def hook(module, arguments):
-            weights.setdefault(name, module.weight.detach().clone())
+            if name not in weights:
+                weights[name] = join(module.weight)
 
         return hook
 
@@ -149,7 +188,7 @@ def make_optimizer(model, given):
 
 def prepare(given, mesh):
     """Returns a sharded model with the formats of `given`."""
-    model = make_model(given.get("checkpointing", False))
+    model = make_model(given.get("hidden", HIDDEN), given.get("checkpointing", False))
     model.to(getattr(torch, given.get("dtype", "float32")))
     set_values(model, given.get("values"))
     values = model.state_dict() if given.get("meta") else None
@@ -187,7 +226,7 @@ def disturb(model, given, x):
             model.reset_iter_state()
     if given.get("unshard"):
         for module in (model, model[0], model[1]):
-            module.unshard()
+            module.unshard(async_op=given["unshard"] == "async")
 
 
 def save(model, folder):
@@ -211,8 +250,10 @@ def train(given, rank, mesh):
     found = {"losses": [], "weights": {}, "gradients": {}, "counts": []}
     watch_weights(model, found["weights"])
     if given.get("compile"):
-        for block in model[:2]:
-            block.compile(backend="eager")
+        compiled = [model] if given["compile"] == "whole" else [model[0], model[1]]
+        for module in compiled:
+            module.compile(backend="aot_eager")
+    compute = model.compute if given.get("method") else model
     optimizer = make_optimizer(model, given)
     batches = given.get("batches", 1)
     for step in range(given.get("steps", 1)):
@@ -224,7 +265,7 @@ def train(given, rank, mesh):
             disturb(model, given, x)
             model.set_requires_gradient_sync(batch == batches - 1)
             with counter:
-                loss = get_loss(model(x), y)
+                loss = get_loss(compute(x), y)
                 loss.backward()
             found["losses"].append(loss.item())
         found["counts"].append((dict(counter.calls), dict(counter.bytes)))

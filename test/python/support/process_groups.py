@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import torch
 
@@ -25,15 +26,26 @@ def run_processes(script, world, given, folder):
     started = [
         subprocess.Popen(
             [sys.executable, script, str(rank), str(world), str(store), text],
-            env=environment, stderr=subprocess.PIPE, text=True,
+            env=environment, stderr=open(folder / f"errors.{rank}", "w"),
         )
         for rank in range(world)
     ]  # fmt: skip
     try:
-        for process in started:
-            _, errors = process.communicate(timeout=600)
-            assert process.returncode == 0, errors
+        wait(started)
     finally:
         for process in started:
             process.kill()
+            process.wait()
+    errors = "".join((folder / f"errors.{rank}").read_text() for rank in range(world))
+    assert all(process.returncode == 0 for process in started), errors
     return [torch.load(f"{out}.{rank}") for rank in range(world)]
+
+
+def wait(started):
+    """Waits until all processes have ended, or one has failed, for which others may wait."""
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in started]
+        if None not in codes or any(codes):
+            return
+        time.sleep(0.05)
