@@ -35,30 +35,23 @@ def _encode_plain(parts: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return parts.to(dtype)
 
 
+def _split(part: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the codes and scales of a part of a message, whose bytes are those of the
+    scales of its groups, followed by those of its codes."""
+    end = part.numel() // (_SCALE_BYTES + GROUP) * _SCALE_BYTES
+    return part[end:].view(dtype), part[:end].view(torch.float32)
+
+
 def _encode_groups(parts: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Returns the bytes of each part: the scales of its groups, then their codes. The last
-    group of a part is padded with zeros."""
+    """Returns the bytes of all parts. Zeros complete the last group of a part."""
     count, size = parts.shape
     groups = -(-size // GROUP)
-    padded = parts.new_zeros((count, groups * GROUP))
-    padded[:, :size] = parts
-    codes, scales = quantize_groups(padded.view(count, groups, GROUP), dtype)
-    return torch.cat(
-        [
-            scales.reshape(count, -1).view(torch.uint8),
-            codes.view(count, -1).view(torch.uint8),
-        ],
-        dim=1,
+    message = torch.empty(
+        (count, groups * (_SCALE_BYTES + GROUP)), dtype=torch.uint8, device=parts.device
     )
-
-
-def _decode_groups(part: torch.Tensor, dtype: torch.dtype, size: int) -> torch.Tensor:
-    """Returns the f32 values of one part."""
-    groups = part.numel() // (_SCALE_BYTES + GROUP)
-    split = groups * _SCALE_BYTES
-    scales = part[:split].view(torch.float32).view(groups, 1)
-    codes = part[split:].view(dtype).view(groups, GROUP)
-    return dequantize_groups(codes, scales).view(-1)[:size]
+    for part, row in zip(parts, message, strict=True):
+        quantize_groups(part, *_split(row, dtype))
+    return message
 
 
 def _read_factors(op: Any, world: int) -> tuple[float | None, float | None]:
@@ -139,9 +132,9 @@ class OrderedReduceScatter(ReduceScatter):
         received = self._exchange(input_tensor.view(world, size), group)
         total = self._decode(received[0], size, factor)
         for part in received[1:]:
-            total = total + self._decode(part, size, factor)
+            total += self._decode(part, size, factor)
         if divisor is not None:
-            total = total / divisor
+            total /= divisor
         output_tensor.copy_(total)
 
     def _exchange(self, parts: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
@@ -159,9 +152,10 @@ class OrderedReduceScatter(ReduceScatter):
     def _decode(
         self, part: torch.Tensor, size: int, factor: float | None
     ) -> torch.Tensor:
-        """Returns the terms of a sum in f32."""
+        """Returns the terms of a sum in f32; they may share the memory of the message."""
         if self.format in GROUP_FORMATS:
-            terms = _decode_groups(part, GROUP_FORMATS[self.format], size)
+            codes, scales = _split(part, GROUP_FORMATS[self.format])
+            terms = dequantize_groups(codes, scales, size)
         else:
             terms = part.float()
         return terms if factor is None else terms * factor

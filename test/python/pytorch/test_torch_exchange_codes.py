@@ -99,6 +99,28 @@ def test_tensors_are_quantized_as_specified(dtype, case):
     assert_same(scale.numpy(), expected[1])
     whole = exchange_truth.round_trip(x, f"{NAMES[dtype]}-tensor")
     assert_same(values.numpy(), whole.numpy())
+    narrow = torch.empty(x.shape, dtype=torch.bfloat16)
+    float8.dequantize_tensor(codes, scale, narrow)
+    assert_same(narrow.float().numpy(), whole.bfloat16().float().numpy())
+
+
+def round_groups(x, dtype):
+    groups = -(-x.numel() // 128)
+    codes, scales = torch.empty(groups * 128, dtype=dtype), torch.empty(groups)
+    float8.quantize_groups(x, codes, scales)
+    return float8.dequantize_groups(codes, scales, x.numel())
+
+
+@DTYPES
+@pytest.mark.parametrize("size", [65535, 65536, 65537, 200001])
+def test_long_tensors_are_quantized_in_blocks(dtype, size):
+    torch.manual_seed(0)
+    x = torch.randn(size)
+    name = NAMES[dtype]
+    for found, form in (
+        (quantize_whole(x, dtype)[2], f"{name}-tensor"), (round_groups(x, dtype), name)
+    ):  # fmt: skip
+        assert_same(found.numpy(), exchange_truth.round_trip(x, form).numpy())
 
 
 @DTYPES
@@ -112,19 +134,16 @@ def test_scales_round_once(dtype):
         _, expected = exchange_truth.quantize_tensor(x, NAMES[dtype])
         assert scale.item() == expected
         assert factor.item() == np.float32(torch.finfo(dtype).max) / x[0]
-    _, scales = float8.quantize_groups(amax.view(-1, 1), dtype)
+    scales = float8.choose_group_scales(amax, dtype)
     largest = np.float32(torch.finfo(dtype).max)
-    np.testing.assert_array_equal(scales.view(-1).numpy(), amax.numpy() / largest)
+    np.testing.assert_array_equal(scales.numpy(), amax.numpy() / largest)
 
 
 @DTYPES
 @pytest.mark.parametrize("case", range(10))
 def test_groups_are_quantized_as_specified(dtype, case):
     x = [*special_tensors()][case]
-    rows = torch.zeros(-(-x.numel() // 128) * 128)
-    rows[: x.numel()] = x.float()
-    codes, scales = float8.quantize_groups(rows.view(-1, 128), dtype)
-    values = float8.dequantize_groups(codes, scales).view(-1)[: x.numel()]
+    values = round_groups(x, dtype)
     assert_same(values.numpy(), exchange_truth.round_trip(x, NAMES[dtype]).numpy())
     if not x.isfinite().all():
         groups = values[384:512]
@@ -148,8 +167,7 @@ def test_the_bits_are_those_of_binade_quantize(dtype, case):
     rows = x[: x.numel() // 128 * 128].view(-1, 128)
     parts = [((rows.numel(),), element), ((len(rows),), "f32")]
     _, back = quantize(rows.flatten().numpy(), form, parts, "cpu")
-    values = float8.dequantize_groups(*float8.quantize_groups(rows, dtype))
-    assert_same(values.flatten().numpy(), back)
+    assert_same(round_groups(rows.flatten(), dtype).numpy(), back)
 
 
 def test_the_formats_are_those_of_the_compiler():

@@ -16,7 +16,8 @@ def get_element(name):
 
 def saturate(values, element):
     largest = F32(ml_dtypes.finfo(element).max)
-    return np.clip(values, -largest, largest).astype(element)
+    with np.errstate(invalid="ignore"):
+        return np.clip(values, -largest, largest).astype(element)
 
 
 def quantize_tensor(values, name):
@@ -42,7 +43,8 @@ def quantize_groups(values, name):
     scales = np.maximum(amax / largest, np.finfo(F32).tiny)
     scales = np.where(amax == 0, F32(1) / largest, scales)
     with np.errstate(invalid="ignore"):
-        return saturate(rows / scales, element), scales
+        quotients = rows / scales
+    return saturate(quotients, element), scales
 
 
 def round_trip(tensor, name):
