@@ -36,7 +36,8 @@ def set_all_gather_format(
     Args:
       model: The module to which ``fully_shard`` was applied, or whose submodules it was
         applied to.
-      format: ``"e4m3-tensor"`` or ``"e5m2-tensor"`` (``binade list formats``).
+      format: ``"e4m3-tensor"``, ``"e4m3-power"``, whose scale is a power of two, or
+        ``"e5m2-tensor"`` (``binade list formats``).
       include: Globs of names of parameters, such as ``"layers.*.weight"``; by default, the
         weights of all ``torch.nn.Linear``.
       exclude: Globs of names of parameters that are gathered as usual.
@@ -63,7 +64,7 @@ def set_all_gather_format(
     for parameter in selected:
         gather = _find_gather(parameter)
         if isinstance(gather, WeightGather):
-            gather.dtype = TENSOR_FORMATS[format]
+            gather.form = TENSOR_FORMATS[format]
         else:
             added.append(WeightGather(parameter, TENSOR_FORMATS[format]))
     if added:

@@ -8,6 +8,7 @@ cast with round to nearest even. Tests compare them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
@@ -16,10 +17,21 @@ GROUP = 128
 # Elements that are converted at a time: on a CPU, as many as its cache has; on other devices,
 # as few as limit the temporary memory to about 100 MiB.
 _CPU_BLOCK, _BLOCK = 1 << 16, 1 << 24
-# Formats with one scale for a tensor: those of Transformer Engine's current scaling.
+_EXPONENT = 0x7F800000  # The bits of the exponent of a f32.
+
+
+class TensorFormat(NamedTuple):
+    """A format with one scale for a tensor: the type of its codes, and whether the scale is
+    a power of two (the rule ``inverse_power`` instead of ``inverse``)."""
+
+    dtype: torch.dtype
+    isPower: bool = False
+
+
 TENSOR_FORMATS = {
-    "e4m3-tensor": torch.float8_e4m3fn,
-    "e5m2-tensor": torch.float8_e5m2,
+    "e4m3-tensor": TensorFormat(torch.float8_e4m3fn),
+    "e4m3-power": TensorFormat(torch.float8_e4m3fn, isPower=True),
+    "e5m2-tensor": TensorFormat(torch.float8_e5m2),
 }
 # Formats with a scale for each 128 elements.
 GROUP_FORMATS = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
@@ -33,13 +45,13 @@ def cast(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def choose_factors(
-    amax: torch.Tensor, dtype: torch.dtype
+    amax: torch.Tensor, form: TensorFormat
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the factors and scales of whole tensors (the rule ``inverse``).
+    """Returns the factors and scales of whole tensors.
 
     Args:
       amax: The largest magnitude of each tensor in f32; NaN if it has a NaN.
-      dtype: The type of the codes.
+      form: The format.
 
     Returns:
       What each tensor is multiplied by before rounding, at most the largest f32 and 1 for
@@ -48,8 +60,10 @@ def choose_factors(
     """
     # PyTorch multiplies by the reciprocal where one side of a division is a Python number,
     # which rounds twice.
-    factors = torch.full_like(amax, torch.finfo(dtype).max) / amax
+    factors = torch.full_like(amax, torch.finfo(form.dtype).max) / amax
     factors.clamp_(max=torch.finfo(torch.float32).max)
+    if form.isPower:
+        factors = (factors.view(torch.int32) & _EXPONENT).view(torch.float32)
     ones = torch.ones_like(factors)
     isUsual = torch.isfinite(amax) & (amax > 0)
     factors = torch.where(isUsual, factors, ones)

@@ -14,7 +14,12 @@ import torch
 import torch.distributed as dist
 
 from binade.errors import UsageError
-from binade.torch.float8 import choose_factors, dequantize_tensor, quantize_tensor
+from binade.torch.float8 import (
+    TensorFormat,
+    choose_factors,
+    dequantize_tensor,
+    quantize_tensor,
+)
 from binade.torch.fsdp import ShardedParameter
 
 _PRE, _POST = "fsdp_pre_all_gather", "fsdp_post_all_gather"
@@ -38,7 +43,7 @@ class WeightGather:
 
     Attributes:
       parameter: The weight.
-      dtype: The type of the codes.
+      form: The format of the codes.
       scale: The scale of the last forward pass.
       isCurrent: Whether the scale is that of the weight in the forward pass that runs.
       isCopy: Whether the local tensor that has it was copied, and is not a weight.
@@ -46,9 +51,9 @@ class WeightGather:
 
     isCopy = False
 
-    def __init__(self, parameter: ShardedParameter, dtype: torch.dtype) -> None:
+    def __init__(self, parameter: ShardedParameter, form: TensorFormat) -> None:
         self.parameter = parameter
-        self.dtype = dtype
+        self.form = form
         self.scale: Scale | None = None
         self.isCurrent = False
         self.attach()
@@ -93,12 +98,12 @@ class WeightGather:
             device.current_stream(scale.device).wait_event(event)
         local = self.parameter.local.detach()
         codes = torch.zeros(
-            self.parameter.padded_shape(), dtype=self.dtype, device=local.device
+            self.parameter.padded_shape(), dtype=self.form.dtype, device=local.device
         )
         with torch.no_grad():
             flat = codes.view(-1)[: local.numel()]
             quantize_tensor(local.reshape(-1), factor, flat)
-        return (codes.view(torch.uint8),), (scale, self.dtype, outer_size)
+        return (codes.view(torch.uint8),), (scale, self.form.dtype, outer_size)
 
     def fsdp_post_all_gather(
         self,
@@ -155,18 +160,18 @@ def _measure(weights: Sequence[WeightGather]) -> torch.Tensor:
 @torch.no_grad()
 def update_scales(weights: Iterable[WeightGather]) -> None:
     """Computes the scales of weights with one all-reduce for all weights that have the
-    same processes and type of codes. All these processes must call it."""
+    same processes and format. All these processes must call it."""
     batches: dict[tuple[Any, ...], list[WeightGather]] = {}
     for weight in weights:
         groups = _list_shard_groups(weight.parameter.sharded)
-        batches.setdefault((groups, weight.dtype), []).append(weight)
-    for (groups, dtype), batch in batches.items():
+        batches.setdefault((groups, weight.form), []).append(weight)
+    for (groups, form), batch in batches.items():
         # Bits of magnitudes are ordered as the magnitudes are, with NaN as the largest.
         # A maximum of floats may lose a NaN.
         bits = _measure(batch).abs_().view(torch.int32)
         for group in groups:
             dist.all_reduce(bits, op=dist.ReduceOp.MAX, group=group)
-        factors, scales = choose_factors(bits.view(torch.float32), dtype)
+        factors, scales = choose_factors(bits.view(torch.float32), form)
         event = None
         if bits.device.type != "cpu":
             event = torch.get_device_module(bits.device.type).Event()

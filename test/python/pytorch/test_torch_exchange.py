@@ -29,6 +29,7 @@ ADAM = {"optimizer": "torch.AdamW", "settings": {"lr": 0.01}}
 CHANGES = {  # Of a run of two processes.
     "e4m3": {},
     "e5m2": {"gather": "e5m2-tensor"},
+    "power": {"gather": "e4m3-power"},
     "mixed": MIXED,
     "bf16": {"dtype": "bfloat16", "steps": 1},
     "adam": ADAM,

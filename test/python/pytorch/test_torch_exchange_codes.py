@@ -78,26 +78,26 @@ def test_casts_are_those_of_ml_dtypes(dtype, kind):
     assert np.isfinite(found.astype(np.float32)[~x.isnan().numpy()]).all()
 
 
-def quantize_whole(x, dtype):
-    amax = x.abs().amax().float()
-    factor, scale = float8.choose_factors(amax, dtype)
-    codes = torch.empty(x.shape, dtype=dtype)
+def quantize_whole(x, name):
+    form = float8.TENSOR_FORMATS[name]
+    factor, scale = float8.choose_factors(x.abs().amax().float(), form)
+    codes = torch.empty(x.shape, dtype=form.dtype)
     float8.quantize_tensor(x, factor, codes)
     values = torch.empty(x.shape)
     float8.dequantize_tensor(codes, scale, values)
     return codes, scale, values
 
 
-@DTYPES
+@pytest.mark.parametrize("name", float8.TENSOR_FORMATS)
 @pytest.mark.parametrize("case", range(10))
-def test_tensors_are_quantized_as_specified(dtype, case):
+def test_tensors_are_quantized_as_specified(name, case):
     x = [*special_tensors()][case]
-    codes, scale, values = quantize_whole(x, dtype)
-    expected = exchange_truth.quantize_tensor(x.float().numpy(), NAMES[dtype])
+    codes, scale, values = quantize_whole(x, name)
+    expected = exchange_truth.quantize_tensor(x.float().numpy(), name)
     found = bits(codes).view(expected[0].dtype)
     assert_same(found.astype(np.float32), expected[0].astype(np.float32))
     assert_same(scale.numpy(), expected[1])
-    whole = exchange_truth.round_trip(x, f"{NAMES[dtype]}-tensor")
+    whole = exchange_truth.round_trip(x, name)
     assert_same(values.numpy(), whole.numpy())
     narrow = torch.empty(x.shape, dtype=torch.bfloat16)
     float8.dequantize_tensor(codes, scale, narrow)
@@ -118,24 +118,24 @@ def test_long_tensors_are_quantized_in_blocks(dtype, size):
     x = torch.randn(size)
     name = NAMES[dtype]
     for found, form in (
-        (quantize_whole(x, dtype)[2], f"{name}-tensor"), (round_groups(x, dtype), name)
+        (quantize_whole(x, f"{name}-tensor")[2], f"{name}-tensor"),
+        (round_groups(x, dtype), name),
     ):  # fmt: skip
         assert_same(found.numpy(), exchange_truth.round_trip(x, form).numpy())
 
 
-@DTYPES
-def test_scales_round_once(dtype):
+@pytest.mark.parametrize("name", float8.TENSOR_FORMATS)
+def test_scales_round_once(name):
     """PyTorch divides numbers by tensors in two roundings."""
     torch.manual_seed(0)
     amax = torch.randn(4000).abs() * torch.logspace(-30, 30, 4000)
-    factors, scales = float8.choose_factors(amax, dtype)
-    for one, factor, scale in zip(amax, factors, scales, strict=True):
-        x = one.reshape(1).numpy()
-        _, expected = exchange_truth.quantize_tensor(x, NAMES[dtype])
+    form = float8.TENSOR_FORMATS[name]
+    _, scales = float8.choose_factors(amax, form)
+    for one, scale in zip(amax, scales, strict=True):
+        _, expected = exchange_truth.quantize_tensor(one.reshape(1).numpy(), name)
         assert scale.item() == expected
-        assert factor.item() == np.float32(torch.finfo(dtype).max) / x[0]
-    scales = float8.choose_group_scales(amax, dtype)
-    largest = np.float32(torch.finfo(dtype).max)
+    scales = float8.choose_group_scales(amax, form.dtype)
+    largest = np.float32(torch.finfo(form.dtype).max)
     np.testing.assert_array_equal(scales.numpy(), amax.numpy() / largest)
 
 
@@ -151,33 +151,44 @@ def test_groups_are_quantized_as_specified(dtype, case):
 
 
 @needs_tools
-@DTYPES
+@pytest.mark.parametrize("name", float8.TENSOR_FORMATS)
 @pytest.mark.parametrize("case", range(10))
-def test_the_bits_are_those_of_binade_quantize(dtype, case):
+def test_tensors_have_the_bits_of_binade_quantize(name, case):
     x = [*special_tensors()][case].float()
-    element = ELEMENTS[NAMES[dtype]]
-    form = f"{element}, per_tensor, scale = f32, rule = inverse"
+    chosen = float8.TENSOR_FORMATS[name]
+    element = ELEMENTS[NAMES[chosen.dtype]]
+    rule = "inverse_power" if chosen.isPower else "inverse"
+    form = f"{element}, per_tensor, scale = f32, rule = {rule}"
     parts = [(x.shape, element), ((), "f32")]
     (codes, scale), back = quantize(x.numpy(), form, parts, "cpu")
-    found = quantize_whole(x, dtype)
+    found = quantize_whole(x, name)
     assert_same(found[0].float().numpy(), codes.astype(np.float32))
     assert_same(found[1].numpy(), scale)
     assert_same(found[2].numpy(), back)
+
+
+@needs_tools
+@DTYPES
+@pytest.mark.parametrize("case", range(10))
+def test_groups_have_the_bits_of_binade_quantize(dtype, case):
+    x = [*special_tensors()][case].float()
+    x = x[: x.numel() // 128 * 128]
+    element = ELEMENTS[NAMES[dtype]]
     form = f"{element}, per_group<128>, scale = f32"
-    rows = x[: x.numel() // 128 * 128].view(-1, 128)
-    parts = [((rows.numel(),), element), ((len(rows),), "f32")]
-    _, back = quantize(rows.flatten().numpy(), form, parts, "cpu")
-    assert_same(round_groups(rows.flatten(), dtype).numpy(), back)
+    parts = [(x.shape, element), ((x.numel() // 128,), "f32")]
+    _, back = quantize(x.numpy(), form, parts, "cpu")
+    assert_same(round_groups(x, dtype).numpy(), back)
 
 
 def test_the_formats_are_those_of_the_compiler():
     def read(name):
         return yaml.safe_load((ROOT / f"lib/Precision/Formats/{name}.yaml").read_text())
 
-    for name, dtype in float8.TENSOR_FORMATS.items():
+    for name, (dtype, isPower) in float8.TENSOR_FORMATS.items():
         form = read(name)
         assert form["element"] == ELEMENTS[NAMES[dtype]]
-        assert (form["per"], form["rule"]) == ("per_tensor", "inverse")
+        rule = "inverse_power" if isPower else "inverse"
+        assert (form["per"], form["rule"]) == ("per_tensor", rule)
     for name, dtype in float8.GROUP_FORMATS.items():
         form = read(name)
         assert form["element"] == ELEMENTS[NAMES[dtype]]

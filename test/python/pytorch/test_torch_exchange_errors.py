@@ -51,7 +51,7 @@ def shard(model, **options):
 
 def test_formats_are_rejected_that_have_no_meaning_here(mesh):
     model = shard(make_model(), mesh=mesh)
-    error = "weights are gathered as e4m3-tensor, e5m2-tensor; got 'e4m3'"
+    error = "weights are gathered as e4m3-tensor, e4m3-power, e5m2-tensor; got 'e4m3'"
     with pytest.raises(UsageError, match=error):
         binade.torch.set_all_gather_format(model, "e4m3")
     error = "gradients are reduced as f32, bf16, f16, e4m3, e5m2; got 'dyn8'"
@@ -97,7 +97,7 @@ def test_a_second_call_changes_the_format(mesh):
     binade.torch.set_all_gather_format(model, "e5m2-tensor")
     assert len(model._forward_pre_hooks) == hooks
     gather = model[0].weight._local_tensor.fsdp_pre_all_gather.__self__
-    assert gather.dtype == torch.float8_e5m2
+    assert gather.form.dtype == torch.float8_e5m2
 
 
 def test_the_format_is_set_before_the_first_pass(mesh):

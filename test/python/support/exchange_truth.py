@@ -11,7 +11,7 @@ GROUP = 128
 
 
 def get_element(name):
-    return ELEMENTS[name.removesuffix("-tensor")]
+    return ELEMENTS[name.partition("-")[0]]
 
 
 def saturate(values, element):
@@ -21,7 +21,8 @@ def saturate(values, element):
 
 
 def quantize_tensor(values, name):
-    """Returns codes and the scale of a whole tensor in f32: the rule `inverse`."""
+    """Returns codes and the scale of a whole tensor in f32: the rule `inverse`, or
+    `inverse_power` if the name ends with "-power"."""
     element = get_element(name)
     largest = F32(ml_dtypes.finfo(element).max)
     amax = np.abs(values).max() if values.size else F32(0)
@@ -29,6 +30,8 @@ def quantize_tensor(values, name):
     if np.isfinite(amax) and amax > 0:
         with np.errstate(over="ignore"):
             factor = min(largest / amax, np.finfo(F32).max)
+        if name.endswith("-power"):
+            factor = F32(2.0 ** (np.frexp(factor)[1] - 1.0))
     return saturate(values * factor, element), F32(1) / factor
 
 
@@ -50,7 +53,7 @@ def quantize_groups(values, name):
 def round_trip(tensor, name):
     """Returns what the other processes compute with for a tensor that is sent in a format."""
     values = tensor.detach().float().contiguous().numpy()
-    if name.endswith("-tensor"):
+    if name.endswith(("-tensor", "-power")):
         codes, scale = quantize_tensor(values, name)
         return torch.from_numpy(codes.astype(F32) * scale)
     if name not in ELEMENTS:

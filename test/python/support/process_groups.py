@@ -42,7 +42,7 @@ def run_processes(script, world, given, folder):
 
 
 def wait(started):
-    """Waits until all processes have ended, or one has failed, for which others may wait."""
+    """Waits until all processes have ended, or one has failed."""
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         codes = [process.poll() for process in started]
