@@ -43,8 +43,6 @@ CHANGES = {  # Of a run of two processes.
     "reshard": {"reshard": True},
     "keep": {"reshard": False},
     "checkpointing": {"checkpointing": True},
-    "compile": {"compile": True},
-    "compile whole": {"compile": "whole"},
     "prefetch": {"prefetch": True},
     "async": {"unshard": "async"},
     "method": {"method": True},
@@ -82,7 +80,8 @@ def run_all(folder):
     return run
 
 
-RUNS = {name: E4M3 | change for name, change in CHANGES.items()} | {
+COMPILED = {"parts": {"compile": True}, "whole": {"compile": "whole"}}
+RUNS = {name: E4M3 | change for name, change in (CHANGES | COMPILED).items()} | {
     "plain": {"steps": 3},
     "mesh": E4M3 | DYN8 | {"equal": True},
     "saved": E4M3 | {"save": "checkpoint"},
@@ -199,9 +198,12 @@ def test_two_processes_compute_with_the_rounded_weights(name, two):
         np.testing.assert_array_equal(found["losses"], losses)
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_how_fsdp2_runs_the_module_changes_no_bit(name, two):
-    for found, expected in zip(two[name], two["e4m3"], strict=True):
+@pytest.mark.parametrize("name", [
+    *SAME, *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILED)
+])  # fmt: skip
+def test_how_fsdp2_runs_the_module_changes_no_bit(name, two, run_all):
+    changed = run_all(2, *COMPILED) if name in COMPILED else two
+    for found, expected in zip(changed[name], two["e4m3"], strict=True):
         assert found["losses"] == expected["losses"]
         for part in ("weights", "gradients", "parameters"):
             assert_equal(found[part], expected[part])
@@ -271,6 +273,11 @@ def test_weights_take_a_byte_each(two):
     plain = two["plain"][0]["counts"][1][1]["all_gather_single"]
     narrow = two["e4m3"][0]["counts"][1][1]["all_gather_single"]
     assert 3.5 < plain / narrow < 4
+
+
+def test_codes_are_freed_when_weights_are_dequantized(two):
+    """In the run that keeps all weights for the backward pass."""
+    assert [found["codes"] for found in two["keep"]] == [0, 0]
 
 
 def test_checkpoints_have_the_parameters_in_full(two, folder):

@@ -2,6 +2,8 @@
 PyTorch adds it in the order of the ranks, which gives the expected bits.
 """
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from support import exchange_reductions, exchange_steps, exchange_truth  # noqa:
 from support.process_groups import run_processes  # noqa: E402
 
 FORMATS = ("f32", "bf16", "f16", "e4m3", "e5m2")
-WORLDS = pytest.mark.parametrize("world", [2, 3])
+# The order of sums matters for three terms at least.
+WORLDS = pytest.mark.parametrize("world", [pytest.param(2, marks=pytest.mark.slow), 3])
 SUMS = [{"format": form, "size": size} for form in FORMATS for size in (1, 128, 1000)]
 SUMS += [
     {"format": "f32", "size": 0},
@@ -46,6 +49,15 @@ TRAINED = {
     },
 }  # fmt: skip
 LONG = {"steps": 60, "cycle": 3, "optimizer": "torch.AdamW", "settings": {"lr": 0.01}}
+MORE = {  # On two processes.
+    "plain": {},
+    "long": LONG,
+    "long-e5m2": LONG | {"reduce": "e5m2"},
+    "overflow": {
+        "reduce": "e5m2", "gather": "e4m3-tensor", "steps": 3, "overflow": [1, 1],
+        "optimizer": "AdamW", "settings": {"lr": 0.01, "states": "dyn8"},
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -58,13 +70,15 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory):
-    return {
-        world: run_processes(
-            exchange_reductions.__file__, world, {"runs": SUMS},
-            tmp_path_factory.mktemp("sums"),
-        )
-        for world in (2, 3)
-    }  # fmt: skip
+    """Returns a function: what the processes of a group found."""
+
+    @functools.cache
+    def run(world):
+        script = exchange_reductions.__file__
+        folder = tmp_path_factory.mktemp("sums")
+        return run_processes(script, world, {"runs": SUMS}, folder)
+
+    return run
 
 
 def list_terms(given, world, part):
@@ -89,7 +103,7 @@ def add_in_order(terms, form, factor=None, divisor=None):
 @pytest.mark.parametrize("case", range(len(SUMS)), ids=map(str, SUMS))
 def test_sums_are_those_of_what_was_sent(case, world, sums):
     given = SUMS[case]
-    for part, found in enumerate(sums[world]):
+    for part, found in enumerate(sums(world)):
         terms = list_terms(given, world, part)
         divisor = world if given.get("op") == "AVG" else None
         expected = add_in_order(terms, given["format"], given.get("factor"), divisor)
@@ -113,7 +127,7 @@ def test_errors_are_within_half_a_unit_of_the_format(
     """Each term errs by half the distance of two values of its group, at most."""
     case = SUMS.index({"format": form, "size": 1000})
     largest = {"e4m3": 448.0, "e5m2": 57344.0}[form]
-    for part, found in enumerate(sums[world]):
+    for part, found in enumerate(sums(world)):
         terms = list_terms(SUMS[case], world, part)
         bound = torch.zeros(1000, dtype=torch.float64)
         for term in terms:
@@ -130,20 +144,17 @@ def test_errors_are_within_half_a_unit_of_the_format(
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    found = {}
-    for world in (2, 3):
-        runs = TRAINED | (
-            {"plain": {}, "long": LONG, "long-e5m2": LONG | {"reduce": "e5m2"}}
-            if world == 2
-            else {}
-        )
-        results = run_processes(
-            exchange_steps.__file__, world, {"runs": [*runs.values()]},
-            tmp_path_factory.mktemp("trained"),
-        )  # fmt: skip
-        for i, name in enumerate(runs):
-            found[world, name] = [one[i] for one in results]
-    return found
+    """Returns a function: what the processes of a group found in a run."""
+
+    @functools.cache
+    def run_all(world):
+        runs = TRAINED | (MORE if world == 2 else {})
+        script = exchange_steps.__file__
+        folder = tmp_path_factory.mktemp("trained")
+        found = run_processes(script, world, {"runs": [*runs.values()]}, folder)
+        return {name: [one[i] for one in found] for i, name in enumerate(runs)}
+
+    return lambda world, name: run_all(world)[name]
 
 
 def compute_gradients(given, rank):
@@ -210,11 +221,11 @@ def reduce_alone(given, world):
     return found
 
 
-@WORLDS
+@pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("name", TRAINED)
 def test_fsdp2_reduces_in_the_format(name, world, trained):
     expected = reduce_alone(TRAINED[name], world)
-    for found in trained[world, name]:
+    for found in trained(world, name):
         assert set(found["gradients"]) == set(expected)
         for key, gradient in expected.items():
             np.testing.assert_array_equal(
@@ -231,24 +242,32 @@ def test_gradients_take_a_byte_each(trained):
     ]
     groups = [-(-part // 128) for part in parts]
     for name, width in (("f32", 4), ("bf16", 2)):
-        ((calls, size),) = trained[2, name][0]["counts"]
+        ((calls, size),) = trained(2, name)[0]["counts"]
         assert size["all_to_all_single"] == 2 * width * sum(parts)
         assert (calls["all_to_all_single"], "reduce_scatter_single" in calls) == (
             3,
             False,
         )
     for name in ("e4m3", "e5m2"):
-        ((_, size),) = trained[2, name][0]["counts"]
+        ((_, size),) = trained(2, name)[0]["counts"]
         assert size["all_to_all_single"] == 2 * 132 * sum(groups)
 
 
 def test_exact_sums_are_those_of_pytorch(trained):
     """Two terms have one sum in any order."""
-    for name, gradient in trained[2, "plain"][0]["gradients"].items():
-        assert torch.equal(trained[2, "f32"][0]["gradients"][name], gradient), name
+    for name, gradient in trained(2, "plain")[0]["gradients"].items():
+        assert torch.equal(trained(2, "f32")[0]["gradients"][name], gradient), name
+
+
+def test_a_gradient_that_is_not_finite_skips_the_step(trained):
+    """In all processes, although one of them has it."""
+    for found in trained(2, "overflow"):
+        assert found["skipped"] == [False, True, False]
+        for value in found["parameters"].values():
+            assert value.isfinite().all()
 
 
 def test_training_converges_as_in_f32(trained):
-    narrow, plain = (trained[2, name][0]["losses"] for name in ("long-e5m2", "long"))
+    narrow, plain = (trained(2, name)[0]["losses"] for name in ("long-e5m2", "long"))
     assert plain[0] > 1.5 and np.mean(plain[-3:]) < 0.1
     assert np.mean(narrow[-3:]) == pytest.approx(np.mean(plain[-3:]), abs=0.05)

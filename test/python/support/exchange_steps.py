@@ -178,6 +178,18 @@ def set_values(model, changes):
             model.get_parameter(name).view(-1)[index] = float(value)
 
 
+def count_codes(model):
+    """Returns the bytes of codes of weights that FSDP2 keeps in memory."""
+    return sum(
+        output.untyped_storage().nbytes()
+        for module in (model, model[0], model[1])
+        for group in module._get_fsdp_state()._fsdp_param_groups
+        for parameter in group.fsdp_params
+        for output in parameter.all_gather_outputs
+        if output.dtype == torch.uint8
+    )
+
+
 def make_optimizer(model, given):
     name = given.get("optimizer", "torch.SGD")
     library = torch.optim if name.startswith("torch.") else binade.torch
@@ -247,7 +259,7 @@ def train(given, rank, mesh):
     number of different batches.
     """
     model = prepare(given, mesh)
-    found = {"losses": [], "weights": {}, "gradients": {}, "counts": []}
+    found = {"losses": [], "skipped": [], "weights": {}, "gradients": {}, "counts": []}
     watch_weights(model, found["weights"])
     if given.get("compile"):
         compiled = [model] if given["compile"] == "whole" else [model[0], model[1]]
@@ -266,7 +278,9 @@ def train(given, rank, mesh):
             model.set_requires_gradient_sync(batch == batches - 1)
             with counter:
                 loss = get_loss(compute(x), y)
-                loss.backward()
+                found["codes"] = count_codes(model)
+                isInfinite = [step, rank] == given.get("overflow")
+                (loss * torch.inf if isInfinite else loss).backward()
             found["losses"].append(loss.item())
         found["counts"].append((dict(counter.calls), dict(counter.bytes)))
         if not step:
@@ -274,6 +288,7 @@ def train(given, rank, mesh):
                 if parameter.grad is not None:
                     found["gradients"][name] = join(parameter.grad)
         optimizer.step()
+        found["skipped"].append(getattr(optimizer, "skipped", False))
         optimizer.zero_grad()
     model.reshard()
     if "save" in given:
