@@ -187,12 +187,12 @@ def _check_parameter(one: ShardedParameter) -> None:
         )
     elif one.wasGathered and gather is None:
         problem = "was gathered before; set the format before the first forward pass"
-    elif one.group._use_post_forward_mesh:
+    elif one.isGatheredByFewer:
         problem = (
             "is gathered by fewer processes after the forward pass, which FSDP2 cannot "
             "combine with codes; expected reshard_after_forward=True or False"
         )
-    elif one.entry.offload_to_cpu and one.group.device.type != "cpu":
+    elif one.isOffloaded:
         problem = "is offloaded to the CPU; expected no CPUOffloadPolicy"
     if problem:
         raise UsageError(f"parameter {one.name} {problem}")

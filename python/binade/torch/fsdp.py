@@ -11,8 +11,17 @@ from typing import Any
 
 import torch
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from binade.errors import UsageError
+
+__all__ = [
+    "ReduceScatter",
+    "ShardedParameter",
+    "isReplicated",
+    "list_modules",
+    "list_parameters",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +54,16 @@ class ShardedParameter:
     def wasGathered(self) -> bool:
         """Whether FSDP2 has gathered it before, and keeps a tensor for it."""
         return hasattr(self.entry, "_unsharded_param")
+
+    @property
+    def isGatheredByFewer(self) -> bool:
+        """Whether fewer processes gather it for the backward pass."""
+        return self.group._use_post_forward_mesh
+
+    @property
+    def isOffloaded(self) -> bool:
+        """Whether it is on the CPU, and gathered by other devices."""
+        return self.entry.offload_to_cpu and self.group.device.type != "cpu"
 
     def padded_shape(self) -> torch.Size:
         """The shape of a part with padding, which is equal in all processes."""

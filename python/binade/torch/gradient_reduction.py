@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from binade.errors import UsageError
 from binade.torch.float8 import (
@@ -16,6 +15,7 @@ from binade.torch.float8 import (
     dequantize_groups,
     quantize_groups,
 )
+from binade.torch.fsdp import ReduceScatter
 
 # Formats without scales.
 PLAIN_FORMATS = {

@@ -30,9 +30,10 @@ def _isInBackward() -> bool:
 
 
 class Scale(NamedTuple):
-    """What a weight is multiplied by before rounding, what codes are multiplied by, and an
-    event that is recorded when a GPU has computed both."""
+    """What a weight is multiplied by before it is rounded to a format, what codes are
+    multiplied by, and an event that is recorded when a GPU has computed both."""
 
+    form: TensorFormat
     factor: torch.Tensor
     scale: torch.Tensor
     event: Any
@@ -43,7 +44,7 @@ class WeightGather:
 
     Attributes:
       parameter: The weight.
-      form: The format of the codes.
+      form: The format, from the next forward pass on.
       scale: The scale of the last forward pass.
       isCurrent: Whether the scale is that of the weight in the forward pass that runs.
       isCopy: Whether the local tensor that has it was copied, and is not a weight.
@@ -91,19 +92,19 @@ class WeightGather:
         if self.scale is None or not (self.isCurrent or _isInBackward()):
             update_scales([self])
         assert self.scale is not None
-        factor, scale, event = self.scale
+        form, factor, scale, event = self.scale
         if event is not None:
             # FSDP2 calls this in a stream of its own.
             device = torch.get_device_module(scale.device.type)
             device.current_stream(scale.device).wait_event(event)
         local = self.parameter.local.detach()
         codes = torch.zeros(
-            self.parameter.padded_shape(), dtype=self.form.dtype, device=local.device
+            self.parameter.padded_shape(), dtype=form.dtype, device=local.device
         )
         with torch.no_grad():
             flat = codes.view(-1)[: local.numel()]
             quantize_tensor(local.reshape(-1), factor, flat)
-        return (codes.view(torch.uint8),), (scale, self.form.dtype, outer_size)
+        return (codes.view(torch.uint8),), (scale, form.dtype, outer_size)
 
     def fsdp_post_all_gather(
         self,
@@ -177,7 +178,7 @@ def update_scales(weights: Iterable[WeightGather]) -> None:
             event = torch.get_device_module(bits.device.type).Event()
             event.record()
         for weight, factor, scale in zip(batch, factors, scales, strict=True):
-            weight.scale = Scale(factor, scale, event)
+            weight.scale = Scale(form, factor, scale, event)
 
 
 class ForwardScales:
