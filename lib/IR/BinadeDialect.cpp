@@ -145,6 +145,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return success();
   if (name == kEveryAttr)
     return expectPeriod(op, attribute);
+  if (name == kWatchAttr)
+    return expect<DictionaryAttr>(op, attribute, "a dictionary");
   if (name == kElidedAttr || name == kRecomputedAttr || name == kBatchedAttr ||
       name == kDetachedAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
@@ -193,6 +195,8 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
                         "parameter, array<i64: first, rows>, for an argument "
                         "of type "
                      << type << ", got " << attribute.getValue();
+  if (attribute.getName().getValue() == kWatchAttr)
+    return expect<DictionaryAttr>(op, attribute, "a dictionary");
   if (attribute.getName().getValue() != kInitAttr)
     return verifyPort(op, attribute);
   Attribute value = attribute.getValue();

@@ -129,14 +129,13 @@ static Value buildNoise(ValueStatistics &s) {
 
 /// Returns the updated weight; null for other values.
 static Value getUpdated(ValueStatistics &s) {
-  OptimizerUpdateOp update = s.getWatched().update;
-  return update ? s.asElements(update.getNewParameter()) : Value();
+  const auto &change = s.getWatched().change;
+  return change ? s.asElements(change->after) : Value();
 }
 
 /// Returns `value`, or NaN if the step is skipped and updates nothing.
 static Value unlessSkipped(ValueStatistics &s, Value value) {
-  OptimizerUpdateOp update = s.getWatched().update;
-  Value skip = update.getSkip();
+  Value skip = s.getWatched().change->skip;
   return skip ? SelectOp::create(s.builder(), skip, s.number(NAN), value)
                     .getResult()
               : value;
@@ -147,24 +146,22 @@ static Value unlessSkipped(ValueStatistics &s, Value value) {
 /// it takes up what 16 bits lose.
 static Value buildIsSame(ValueStatistics &s) {
   ImplicitLocOpBuilder &b = s.builder();
-  OptimizerUpdateOp update = s.getWatched().update;
+  const WeightChange &change = *s.getWatched().change;
   Value isSame =
       CompareOp::create(b, getUpdated(s), s.exact(), Comparison::Equal);
-  Value companion = update.getCompanion();
-  if (!companion)
+  if (!change.companion)
     return isSame;
-  Value after = s.asElements(update.getNewStates().back());
-  return AndOp::create(
-      b, isSame,
-      CompareOp::create(b, after, s.asElements(companion), Comparison::Equal));
+  Value before = s.asElements(change.companion);
+  Value after = s.asElements(change.companionAfter);
+  return AndOp::create(b, isSame,
+                       CompareOp::create(b, after, before, Comparison::Equal));
 }
 
 static Value buildLost(ValueStatistics &s) {
   if (!getUpdated(s))
     return {};
   ImplicitLocOpBuilder &b = s.builder();
-  OptimizerUpdateOp update = s.getWatched().update;
-  Value gradient = s.asElements(update.getGradient());
+  Value gradient = s.asElements(s.getWatched().change->gradient);
   Value isMeant = NotOp::create(b, s.compare(gradient, Comparison::Equal, 0.0));
   Value isSame = buildIsSame(s);
   return unlessSkipped(s,

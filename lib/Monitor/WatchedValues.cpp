@@ -1,6 +1,7 @@
 //===- WatchedValues.cpp - Values of a step that can be watched -----------===//
 
 #include "WatchedValues.h"
+#include "GivenValues.h"
 #include "OutputGradients.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Metrics.h"
@@ -58,6 +59,8 @@ public:
     collectArguments(Role::Scaler, WatchedKind::Scale);
     if (auto loss = findResult(step, Role::Metric, "loss"))
       add(WatchedKind::Loss, "loss", getResultValue(step, loss->index));
+    for (WatchedValue &given : collectGivenValues(step))
+      values.push_back(std::move(given));
     return std::move(values);
   }
 
@@ -87,12 +90,22 @@ private:
       Value argument = step.getArgument(port.index);
       OptimizerUpdateOp update = findUpdate(argument);
       if (WatchedValue *weight = add(WatchedKind::Weight, port.name, argument))
-        weight->update = update;
+        weight->change = getChange(update);
       if (!update || !isBare(update))
         continue;
       if (auto *weight = add(WatchedKind::NarrowWeight, port.name, argument))
-        weight->update = update;
+        weight->change = getChange(update);
     }
+  }
+
+  static std::optional<WeightChange> getChange(OptimizerUpdateOp update) {
+    if (!update)
+      return std::nullopt;
+    WeightChange change{update.getGradient(), update.getNewParameter(),
+                        update.getSkip(), update.getCompanion()};
+    if (change.companion)
+      change.companionAfter = update.getNewStates().back();
+    return change;
   }
 
   static OptimizerUpdateOp findUpdate(Value parameter) {

@@ -8,6 +8,17 @@
 
 namespace mlir::binade {
 
+/// A weight before and after its update.
+struct WeightChange {
+  Value gradient;
+  Value after;
+  /// Whether the step updates nothing; null if it always does.
+  Value skip = {};
+  /// The master weight, remainder or compensation, before and after; null
+  /// without one.
+  Value companion = {}, companionAfter = {};
+};
+
 struct WatchedValue {
   WatchedKind kind;
   /// The name in the model: of a parameter, or of a node without its first
@@ -23,8 +34,8 @@ struct WatchedValue {
   /// The loss scale, by which the value is divided before statistics; null for
   /// none.
   Value scale = {};
-  /// The update of a weight; null for others.
-  OptimizerUpdateOp update = {};
+  /// How the step changes a weight; none for others.
+  std::optional<WeightChange> change = {};
   /// The dequantized state, whose statistics are computed instead of those of
   /// `value`, its quantized elements.
   struct Codes {

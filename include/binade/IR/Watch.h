@@ -13,6 +13,14 @@ namespace mlir::binade {
 /// role `statistic`: the period of the statistic.
 inline constexpr StringLiteral kEveryAttr = "binade.every";
 
+/// On an argument or op of a step: a value to watch that the step's other
+/// attributes do not describe, as a dictionary with these keys. `kind` and
+/// `layer`: as in requests for statistics. `scale`: the number of the argument
+/// by which the value is divided. `gradient`, `after`: of a weight, the numbers
+/// of the arguments with its gradient and its new value. `companion`,
+/// `companion_after`: those with its master weight, remainder or compensation.
+inline constexpr StringLiteral kWatchAttr = "binade.watch";
+
 /// On a module: its policy's requests for statistics, a list of strings.
 inline constexpr StringLiteral kStatisticsAttr = "binade.statistics";
 
