@@ -70,6 +70,29 @@ def check_action(on_alarm: str) -> None:
         raise UsageError(f"on_alarm: expected 'warn' or 'stop', got '{on_alarm}'")
 
 
+def as_alarms(found: Sequence[_core.Alarm]) -> list[Alarm]:
+    """Converts the alarms of a step."""
+    return [
+        Alarm(
+            one.step, one.rule, one.where, one.since, one.value, one.message,
+            one.forecast, one.remedy, one.policy, "\n".join(one.describe()),
+        )
+        for one in found
+    ]  # fmt: skip
+
+
+def report(alarms: Sequence[Alarm], action: str, policy: str = "") -> None:
+    """Logs alarms.
+
+    Raises:
+      AlarmError: If there are any, and the action is ``stop``.
+    """
+    for alarm in alarms:
+        _LOG.warning("%s", alarm)
+    if alarms and action == "stop":
+        raise AlarmError(alarms, policy)
+
+
 class Watch:
     """Evaluates the alarm rules of a step after each call."""
 
@@ -92,15 +115,7 @@ class Watch:
           AlarmError: If a rule raised an alarm and the action is ``stop``.
         """
         self.step += 1
-        found = [
-            Alarm(
-                one.step, one.rule, one.where, one.since, one.value, one.message,
-                one.forecast, one.remedy, one.policy, "\n".join(one.describe()),
-            )
-            for one in self._chosen.observe(self._program, self.step, scale, loss)
-        ]  # fmt: skip
-        for alarm in found:
-            _LOG.warning("%s", alarm)
-        if found and self._chosen.action == "stop":
-            raise AlarmError(found, self._chosen.policy)
+        observed = self._chosen.observe(self._program, self.step, scale, loss)
+        found = as_alarms(observed)
+        report(found, self._chosen.action, self._chosen.policy)
         return found

@@ -100,8 +100,8 @@ static Compiled compile(const std::string &path, MakeModule make,
     reports.check(runPhases(*module, from, CompilerPhase::Optimizer, options));
     compiled.policy = readPolicy(options, &context, reports);
     compiled.module = module->clone();
-    compiled.bundle =
-        reports.take(compileStep(*module, CompilerPhase::Optimizer, options));
+    compiled.bundle = reports.take(compileStep(
+        *module, std::max(from, CompilerPhase::Optimizer), options));
     if (compiled.bundle.plan.model.empty())
       compiled.bundle.plan.model = compiled.name;
     warnings = std::move(reports.warnings);
@@ -134,6 +134,16 @@ static Compiled compileUpdate(const std::string &text,
     return take(parseModuleText(text, "update", context));
   };
   return compile("update", make, CompilerPhase::Autodiff, options);
+}
+
+/// Compiles statistics of tensors of the caller; `text` is an MLIR module that
+/// marks them (see `kWatchAttr`).
+static Compiled compileStatistics(const std::string &text,
+                                  const CompileOptions &options) {
+  auto make = [&](MLIRContext &context) -> FailureOr<OwningOpRef<ModuleOp>> {
+    return take(parseModuleText(text, "statistics", context));
+  };
+  return compile("statistics", make, CompilerPhase::Programs, options);
 }
 
 /// Returns the text of a policy's file.
@@ -206,6 +216,7 @@ void ::binade::python::addCompiler(nb::module_ &module) {
   module.def("compile_model", &compileModel, "file"_a, "path"_a,
              "is_in_memory"_a, "import_options"_a, "options"_a);
   module.def("compile_update", &compileUpdate, "text"_a, "options"_a);
+  module.def("compile_statistics", &compileStatistics, "text"_a, "options"_a);
   module.def("read_policy", &readPolicyText, "name"_a);
   module.def("policy_names", &listPolicies);
   module.def("optimizer_defaults", &getOptimizerDefaults, "optimizer"_a);

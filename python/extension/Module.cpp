@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   binade::python::addProgram(module);
   binade::python::addStepAlarms(module);
   binade::python::addStepSchedules(module);
+  binade::python::addMonitor(module);
   binade::python::addCompiler(module);
   binade::python::addConverter(module);
   binade::python::addCosts(module);

@@ -20,6 +20,9 @@ void addProgram(nanobind::module_ &module);
 
 /// Binds `Alarm` and `choose_alarms`.
 void addStepAlarms(nanobind::module_ &module);
+/// Binds `LoopRecorder`, requests for statistics, and the choice of alarm
+/// rules for loops that are not compiled.
+void addMonitor(nanobind::module_ &module);
 /// Binds `StepSchedules` and `choose_schedules`.
 void addStepSchedules(nanobind::module_ &module);
 
