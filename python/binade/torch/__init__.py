@@ -1,8 +1,10 @@
-"""Binade for PyTorch: compiled steps from modules, and optimizers for PyTorch loops."""
+"""Binade for PyTorch: compiled steps from modules, and optimizers and statistics for
+PyTorch loops."""
 
 from binade.torch.capturing import capture, load_parameters
 from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
+from binade.torch.monitoring import Monitor, monitor
 from binade.torch.optimizer import Optimizer
 from binade.torch.rules import (
     LAMB,
@@ -32,6 +34,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Lion",
+    "Monitor",
     "Muon",
     "Optimizer",
     "RMSprop",
@@ -45,4 +48,5 @@ __all__ = [
     "save_state",
     "set_all_gather_format",
     "set_reduce_scatter_format",
+    "monitor",
 ]

@@ -1,0 +1,201 @@
+"""Records weights, their updates and the states of an optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from binade import _core
+from binade.torch.monitoring.programs import Programs, Quantized
+from binade.torch.monitoring.requests import OF_UPDATE, WEIGHTS, Requests
+from binade.torch.optimizer import Optimizer
+from binade.torch.update import ELEMENTS
+
+# What preserves small updates of a 16-bit parameter.
+_COMPANIONS = ("master", "remainder", "compensation")
+# States that belong to no parameter.
+_COMMON = ("step", "rng")
+
+
+class OptimizerValues:
+    """Records weights before, and their changes after an update; also states.
+
+    Args:
+      optimizer: The optimizer; None if there is none.
+      requests: Says what is due.
+      programs: Computes statistics.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer | None,
+        requests: Requests,
+        programs: Programs,
+    ) -> None:
+        self._optimizer = optimizer
+        self._requests = requests
+        self._programs = programs
+        # The parameters whose updates are recorded, and their values before.
+        self._before: dict[str, dict[str, torch.Tensor]] = {}
+        # The compiled update of Binade's optimizers, and its quantized states.
+        self._update: object = None
+        self._forms: list[_Form] = []
+
+    @torch.no_grad()
+    def record_before(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        """Records values of trained parameters, by name, as the step begins. Call it before
+        the update."""
+        self._before.clear()
+        for name, parameter in parameters.items():
+            wanted = self._find(name, parameter)
+            if any(set(OF_UPDATE) & set(one) for one in wanted.values()):
+                self._before[name] = {
+                    key: value.clone() for key, value in self._list(parameter).items()
+                }
+                continue
+            for kind, statistics in wanted.items():
+                self._programs.record(kind, name, statistics, parameter)
+        if self._requests.needs(["state"]):
+            self._record_states(parameters)
+
+    @torch.no_grad()
+    def record_after(
+        self, parameters: Mapping[str, torch.Tensor], isSkipped: bool
+    ) -> None:
+        """Records weights whose updates are due. Call it after the update.
+
+        Args:
+          parameters: Those of ``record_before``.
+          isSkipped: Whether the step updated nothing.
+        """
+        for name, before in self._before.items():
+            parameter = parameters[name]
+            gradient = parameter.grad
+            after = self._list(parameter)
+            for kind, statistics in self._find(name, parameter).items():
+                if isSkipped or gradient is None:
+                    of_update = [one for one in statistics if one in OF_UPDATE]
+                    others = tuple(one for one in statistics if one not in OF_UPDATE)
+                    if others:
+                        self._programs.record(kind, name, others, before["weight"])
+                    self._programs.record_undefined(kind, name, of_update)
+                    continue
+                change = {"gradient": gradient, "after": after["weight"]}
+                if "companion" in before:
+                    change["companion"] = before["companion"]
+                    change["companion_after"] = after["companion"]
+                self._programs.record(
+                    kind, name, statistics, before["weight"], change=change
+                )
+        self._before.clear()
+
+    def _find(self, name: str, parameter: torch.Tensor) -> dict[str, tuple[str, ...]]:
+        """Returns the statistics of a weight that are due, by kind."""
+        found = {kind: self._requests.find(kind, name) for kind in WEIGHTS}
+        if found["narrow_weight"] and not self._is_bare(parameter):
+            del found["narrow_weight"]
+        return {kind: statistics for kind, statistics in found.items() if statistics}
+
+    def _is_bare(self, parameter: torch.Tensor) -> bool:
+        """Whether a parameter of 16 bits loses what rounding its update takes away."""
+        if parameter.element_size() != 2 or self._optimizer is None:
+            return False
+        if not isinstance(self._optimizer, Optimizer):
+            return True
+        for group in self._optimizer.param_groups:
+            if any(one is parameter for one in group["params"]):
+                master = group.get("master", self._optimizer._formats.master)
+                return master in (None, "none")
+        return False
+
+    def _list(self, parameter: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Returns a weight, and what preserves its small updates."""
+        values = {"weight": parameter.detach()}
+        if isinstance(self._optimizer, Optimizer):
+            states = self._optimizer.state.get(parameter, {})
+            for name in _COMPANIONS:
+                if name in states:
+                    values["companion"] = states[name]
+        return values
+
+    def _record_states(self, parameters: Mapping[str, torch.Tensor]) -> None:
+        quantized = self._find_quantized()
+        for name, parameter in parameters.items():
+            for key, value in self._list_states(parameter):
+                layer = _name_state(key, name)
+                statistics = self._requests.find("state", layer)
+                if not statistics:
+                    continue
+                coded = quantized.get((parameter, key))
+                if coded is not None:
+                    self._programs.record_quantized("state", layer, statistics, coded)
+                elif value.dtype in ELEMENTS:
+                    self._programs.record("state", layer, statistics, value)
+
+    def _list_states(
+        self, parameter: torch.Tensor
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yields the states of a parameter that are tensors."""
+        if self._optimizer is None:
+            return
+        for key, value in self._optimizer.state.get(parameter, {}).items():
+            # Other libraries keep quantized states in subclasses of tensors.
+            if key not in _COMMON and type(value) is torch.Tensor and value.numel():
+                yield key, value
+
+    def _find_quantized(self) -> dict[tuple[torch.Tensor, str], Quantized]:
+        """Returns the quantized states of Binade's optimizers."""
+        optimizer = self._optimizer
+        if not isinstance(optimizer, Optimizer):
+            return {}
+        if self._update is not optimizer._update:
+            self._update = optimizer._update
+            self._forms = list(_list_forms(optimizer._update._program))
+        parameters = {name: one for one, name in optimizer._names.items()}
+        found = {}
+        for form in self._forms:
+            parameter = parameters[form.parameter]
+            own = optimizer.state[parameter]
+            parts = tuple((own[key], shape) for key, shape in form.parts.items())
+            key = next(iter(form.parts))
+            found[parameter, key] = Quantized(form.format, parts, form.shape)
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """How a state of a parameter is quantized: the shapes of its parts by their keys in
+    ``Optimizer.state``, codes first."""
+
+    parameter: str
+    format: str
+    shape: tuple[int, ...]
+    parts: dict[str, tuple[int, ...]]
+
+
+def _list_forms(program: _core.Program) -> Iterator[_Form]:
+    shapes = {
+        name: tuple(shape)
+        for role, name, _, shape in program.ports()
+        if role == "state"
+    }
+    for entry in json.loads(program.plan()).get("quantized_states", []):
+        for state in entry["states"]:
+            name = state["parts"][0].partition("/")[2]
+            parts = {_get_key(part, name): shapes[part] for part in state["parts"]}
+            yield _Form(name, entry["format"], tuple(state["shape"]), parts)
+
+
+def _get_key(port: str, name: str) -> str:
+    """Returns the key of a state in ``Optimizer.state``, such as ``exp_avg.scale``."""
+    state, _, rest = port.partition("/")
+    return state + rest.removeprefix(name)
+
+
+def _name_state(key: str, name: str) -> str:
+    """Returns the name of a state as in a compiled step: ``exp_avg/fc.weight.scale``."""
+    state, dot, part = key.partition(".")
+    return f"{state}/{name}{dot}{part}"
