@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -14,6 +14,7 @@ states    the same update with quantized states, against torchao and bitsandbyte
           (utils/setup.sh --with torch --with peers)
 optimizers  binade.torch.AdamW in a loop against torch.optim.AdamW, and the cost of a call
 statistics  steps of both char-GPTs with statistics against those without
+monitor   a PyTorch loop that binade.torch.monitor watches against the same without it
 compile   import and compilation of a model, by phase (give it by --model)
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
@@ -41,7 +42,7 @@ def main() -> None:
         "what",
         nargs="*",
         help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
-        "optimizers, statistics, compile (default: all)",
+        "optimizers, statistics, monitor, compile (default: all)",
     )
     parser.add_argument(
         "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"
@@ -56,6 +57,7 @@ def main() -> None:
     import compilation
     import cut
     import fp8
+    import monitored
     import optimizers
     import quantize
     import states
@@ -70,6 +72,7 @@ def main() -> None:
         "states": states.measure,
         "optimizers": optimizers.measure,
         "statistics": watched.measure,
+        "monitor": monitored.measure,
         "compile": compilation.measure,
     }
     unknown = [name for name in arguments.what if name not in benchmarks]
