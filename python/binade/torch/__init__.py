@@ -45,8 +45,8 @@ __all__ = [
     "capture",
     "load_parameters",
     "load_state",
+    "monitor",
     "save_state",
     "set_all_gather_format",
     "set_reduce_scatter_format",
-    "monitor",
 ]

@@ -133,6 +133,7 @@ class Optimizer(torch.optim.Optimizer):
         # Parameters whose quantized states are not grouped by rows.
         self._flat: set[torch.Tensor] = set()
         self._known: set[str] | None = None
+        self._versions: dict[torch.Tensor, int] = {}
         self._warns = True
         # Whether a gradient scaler looks for gradients that are not finite.
         self._isScaled = False
@@ -241,7 +242,9 @@ class Optimizer(torch.optim.Optimizer):
             )
         return get_local_gradient(gradient, parameter, self._rows[parameter])
 
-    def _find_scaling(self, gradients: States) -> Scaling | None:
+    def _find_scaling(
+        self, gradients: Mapping[torch.Tensor, torch.Tensor]
+    ) -> Scaling | None:
         """Returns what torch.amp.GradScaler sets before it calls ``step``, or None if
         there is no gradient. Its scale is None if it has divided the gradients itself.
         Processes with different rows agree on whether there is one, and on whether the step
@@ -454,7 +457,7 @@ class Optimizer(torch.optim.Optimizer):
         defaults = self._list_defaults()
         for group in self.param_groups:  # Also those of which nothing is trained.
             complete_group(group, defaults)
-        self._versions: dict[torch.Tensor, int] = {}
+        self._versions = {}
         self._link_states()
 
     def _list_defaults(self) -> dict[str, float]:
@@ -489,7 +492,7 @@ class Optimizer(torch.optim.Optimizer):
     ) -> dict[str, torch.Tensor]:
         """Returns the factors of gradients that are clipped by a percentile of their norms,
         by the name of the parameter."""
-        percentiles = {}
+        percentiles: dict[torch.Tensor, int] = {}
         for group in self.param_groups:
             percentile = group.get("percentile_clipping", LENGTH)
             if percentile not in range(1, LENGTH + 1):
@@ -511,7 +514,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
         """Returns what preserves small updates of each parameter."""
-        masters, lossy = {}, set()
+        masters: dict[str, str] = {}
+        lossy: set[torch.dtype] = set()
         for group in self.param_groups:
             master = group.get("master", self._formats.master)
             if master not in (None, *MASTERS):
@@ -578,7 +582,7 @@ class Optimizer(torch.optim.Optimizer):
         return self._rows[parameter] is None and isOther != (parameter in self._flat)
 
 
-def _as_f32(value: torch.Tensor | None, default: torch.Tensor) -> torch.Tensor:
+def _as_f32(value: Any, default: torch.Tensor) -> torch.Tensor:
     """Returns a number as an f32 scalar on the device of `default`, which replaces None."""
     if value is None:
         return default
@@ -609,7 +613,7 @@ def _check_type(name: str, parameter: torch.Tensor) -> None:
         )
 
 
-def _check_options(options: object) -> None:
+def _check_options(options: Any) -> None:
     if not isinstance(options or {}, Mapping):
         raise UsageError(
             f"options are a dictionary, such as {{'clip': 1.0}}, got {options!r}"

@@ -49,11 +49,13 @@ def save_state(
     """
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
+    values: Any
+    states: Any
     values, states = get_state_dict(module, optimizer, options=_options())
     if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
         return
     tensors = {name: _to_numpy(value) for name, value in values.items()}
-    parameters = dict(module.named_parameters())
+    parameters: dict[str, torch.Tensor] = dict(module.named_parameters())
     metadata = {"format": "binade-state", "format_version": "1"}
     if formats := _list_formats(module, optimizer):
         metadata["quantized_states"] = json.dumps(list(formats.values()))
@@ -119,7 +121,7 @@ def load_state(
 
 
 @torch.no_grad()
-def _copy(own: torch.Tensor, whole: torch.Tensor) -> None:
+def _copy(own: Any, whole: torch.Tensor) -> None:
     """Copies the rows that this process has of a tensor."""
     whole = whole.view(own.shape)
     if is_dtensor(own):
@@ -137,7 +139,9 @@ def _list_formats(
     module: torch.nn.Module, optimizer: Optimizer
 ) -> dict[str, dict[str, Any]]:
     """Returns what a file says about each quantized state, by the name of its codes."""
-    names = {parameter: name for name, parameter in module.named_parameters()}
+    names: dict[torch.Tensor, str] = {
+        parameter: name for name, parameter in module.named_parameters()
+    }
     found = {}
     for parameter, format, keys in optimizer.list_formats():
         parts = [_name(names[parameter], key) for key in keys]

@@ -31,7 +31,7 @@ class RowRange:
     whole: int
 
 
-def is_dtensor(tensor: torch.Tensor) -> bool:
+def is_dtensor(tensor: object) -> bool:
     """Whether a tensor is a DTensor."""
     # Nothing is one unless the module has been imported, which takes a while.
     module = sys.modules.get("torch.distributed.tensor")
@@ -47,7 +47,7 @@ def divide(rows: int, parts: int, index: int) -> tuple[int, int]:
     return begin, min(size, rows - begin)
 
 
-def find_rows(name: str, tensor: torch.Tensor) -> RowRange | None:
+def find_rows(name: str, tensor: Any) -> RowRange | None:
     """Returns the rows that this process has; None if it has the whole tensor.
 
     Raises:
@@ -95,7 +95,7 @@ def find_rows(name: str, tensor: torch.Tensor) -> RowRange | None:
     return RowRange(first, rows, tensor.shape[0])
 
 
-def get_local(tensor: torch.Tensor, rows: RowRange | None) -> torch.Tensor:
+def get_local(tensor: Any, rows: RowRange | None) -> torch.Tensor:
     """Returns the rows of this process, or a row of zeros if it has none: all processes
     compile an update of all parameters, so that they agree on the states."""
     local = tensor.to_local() if is_dtensor(tensor) else tensor
@@ -105,7 +105,7 @@ def get_local(tensor: torch.Tensor, rows: RowRange | None) -> torch.Tensor:
 
 
 def get_local_gradient(
-    gradient: torch.Tensor, parameter: torch.Tensor, rows: RowRange | None
+    gradient: Any, parameter: Any, rows: RowRange | None
 ) -> torch.Tensor:
     """Returns the gradient of the rows of this process. A gradient with other placements,
     such as ``Partial``, is redistributed: all processes must call this."""
@@ -134,7 +134,7 @@ def view_rows(
 
 
 def to_dtensor(
-    state: torch.Tensor, parameter: torch.Tensor, rows: RowRange | None
+    state: torch.Tensor, parameter: Any, rows: RowRange | None
 ) -> torch.Tensor:
     """Returns a state of this process's rows as a DTensor with the placements of a
     parameter that is one. Shares the memory of ``state``, whose first axis are the rows."""
@@ -153,7 +153,7 @@ def to_dtensor(
 
 
 def agree(
-    gradients: Iterable[tuple[torch.Tensor, torch.Tensor | None]], scale: torch.Tensor
+    gradients: Iterable[tuple[Any, torch.Tensor | None]], scale: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns what all processes have to agree on, as two f32 scalars: 1 if one of them has
     a gradient, and 1 if a gradient of one is not finite or the norm of all is too large;
@@ -171,7 +171,7 @@ def agree(
     meshes: dict[Any, None] = {}
     isGiven = False
     for parameter, gradient in gradients:
-        groups = ()
+        groups: tuple[Any, ...] = ()
         if is_dtensor(parameter):
             meshes[parameter.device_mesh] = None
             groups = _list_groups(parameter.device_mesh, parameter.placements)
@@ -195,7 +195,7 @@ def agree(
 
 
 def sum_squares(
-    gradients: Sequence[tuple[torch.Tensor, torch.Tensor | None]],
+    gradients: Sequence[tuple[Any, torch.Tensor | None]],
 ) -> torch.Tensor:
     """Returns the squared norm of each gradient in f64, over the rows of all processes; NaN
     where no process has one. Every process that has a part of the parameters must call
@@ -227,7 +227,7 @@ def sum_squares(
 
 
 def gather_rows(
-    values: Sequence[tuple[torch.Tensor, RowRange, torch.Tensor, torch.Tensor]],
+    values: Sequence[tuple[Any, RowRange, torch.Tensor, torch.Tensor]],
 ) -> None:
     """Collects values of all rows. Every process that has a part of the parameters must
     call this.
@@ -242,13 +242,13 @@ def gather_rows(
     for parameter, rows, own, whole in values:
         groups = _list_groups(parameter.device_mesh, parameter.placements)
         parts.setdefault((own.dtype, *groups), []).append((rows, own, whole))
-    for (_, *groups), members in parts.items():
+    for (_, *shared), members in parts.items():
         # The rows of other processes are 0, so that adding them is exact.
         together = torch.cat([torch.zeros_like(whole) for _, _, whole in members])
         pieces = together.split([whole.numel() for _, _, whole in members])
         for (rows, own, _), piece in zip(members, pieces):
             piece[rows.first : rows.first + rows.rows] = own[: rows.rows]
-        for group in groups:
+        for group in shared:
             dist.all_reduce(together, group=group)
         for (_, _, whole), piece in zip(members, pieces):
             whole.copy_(piece)

@@ -299,7 +299,9 @@ class Update:
           gradients: Gradients of some of them, which are not sparse.
           scaling: Of a gradient scaler, or 1 and 0.
         """
-        memory, kept, written = [], [], []
+        memory: list[tuple[int, torch.Tensor]] = []
+        kept: list[object] = []
+        written: list[tuple[torch.Tensor, torch.Tensor]] = []
         binds_copies = len(gradients) < len(self._ports)
         for name, ports in self._ports.items():
             parameter, gradient = parameters[name], gradients.get(name)
@@ -335,10 +337,10 @@ class Update:
         """Computes the sums in ``row_sums`` of this process's rows, and updates nothing.
         The arguments are those of the ``run`` that follows."""
         state = self.common.get("rng")
-        before = None if state is None else state.clone()
+        before = state.clone() if state is not None else None
         skips = torch.ones_like(scaling.found_inf)
         self.run(parameters, gradients, Scaling(scaling.scale, skips))
-        if state is not None:
+        if state is not None and before is not None:
             state.copy_(before)
 
     def _list_states(
