@@ -15,7 +15,7 @@ _WITHOUT_EFFECT = {
     "args": (None, "pass the settings as arguments"),
     "block_wise": (True, "states have a scale for each block"),
     "initial_accumulator_value": (0, "set the states after the first step"),
-    "is_paged": (False, "states are in the memory of the parameters"),
+    "is_paged": (False, "offload=True keeps states in the memory of the host"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from binade.errors import UsageError
 from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
 from binade.torch.clipping import LENGTH, PercentileClipping
-from binade.torch.devices import find_device
+from binade.torch.devices import Device, find_device
 from binade.torch.graphs import register, step_in_graph
 from binade.torch.groups import (
     GroupSettings,
@@ -35,6 +36,7 @@ from binade.torch.loading import (
     list_own,
     protect_from_casts,
 )
+from binade.torch.offload import HostCopies
 from binade.torch.shards import (
     RowRange,
     agree,
@@ -100,6 +102,9 @@ class Optimizer(torch.optim.Optimizer):
         ``"split_round"``, ``"split_trunc"`` and ``"kahan"`` what rounding loses, and
         ``"stochastic"`` rounds up or down at random (docs/Precision.md). A group may have
         its own.
+      offload: Keeps the states in the memory of the host, and updates on the CPU:
+        parameters and gradients of a CUDA device are copied, the gradients during the
+        backward pass.
       options: Options of ``binade.compile``; only ``clip``, ``on_nonfinite``, ``policy``
         (for the formats of states and updates), ``threads`` and, for CUDA devices,
         ``save_kernels``.
@@ -124,10 +129,13 @@ class Optimizer(torch.optim.Optimizer):
         *,
         states: str | Sequence[str] = (),
         master: str | None = None,
+        offload: bool = False,
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         _check_options(options)
+        self._offloads, self._host = bool(offload), None
+        self._hooks: list[Any] = []
         self._names: dict[torch.Tensor, str] = {}
         self._rows: dict[torch.Tensor, RowRange | None] = {}
         # Parameters whose quantized states are not grouped by rows.
@@ -182,6 +190,7 @@ class Optimizer(torch.optim.Optimizer):
         their values, with their gradients."""
         parameters = self._parameters()
         given = {p: g for p, g in zip(parameters, gradients) if g is not None}
+        sources = dict(given)
         isChanged = any(_get_form(p) != form for p, form in self._forms.items())
         if (getattr(self, "found_inf", None) is not None) != self._isScaled:
             self._isScaled, isChanged = not self._isScaled, True
@@ -196,19 +205,44 @@ class Optimizer(torch.optim.Optimizer):
         if self._clipping:
             pairs = [(parameter, given.get(parameter)) for parameter in self._clipped]
             squares = sum_squares(pairs) / scaling.scale.double().square()
-            self._clipping.update(squares.float(), self._update.common["step"])
+            count = self._update.common["step"]
+            self._clipping.update(squares.float().to(count.device), count)
         own = {
             self._names[p]: get_local(value, self._rows[p])
             for p, value in zip(parameters, values)
             if p in self._names
         }
         named = {self._names[p]: gradient for p, gradient in given.items()}
-        if self._update.row_sums:
-            self._update.sum_rows(own, named, scaling)
-            self._add_row_sums()
-        self._update.run(own, named, scaling)
+        if self._host:
+            self._update_on_host(
+                own, named, {self._names[p]: g for p, g in sources.items()}, scaling
+            )
+        else:
+            self._run(own, named, scaling)
         torch.autograd.graph.increment_version(list(given))
         self._versions = {p: p._version for p in self._names}
+
+    def _run(self, own: States, gradients: States, scaling: Scaling) -> None:
+        if self._update.row_sums:
+            self._update.sum_rows(own, gradients, scaling)
+            self._add_row_sums()
+        self._update.run(own, gradients, scaling)
+
+    def _update_on_host(
+        self, own: States, gradients: States, sources: States, scaling: Scaling
+    ) -> None:
+        """Copies gradients to the host, updates there, and copies the parameters back."""
+        assert self._host
+        copies = self._host.read_gradients(gradients, sources)
+        isWritten = {
+            name: self._versions.get(p) != p._version for p, name in self._names.items()
+        }
+        self._host.read_parameters(
+            {name: value for name, value in own.items() if isWritten[name]}
+        )
+        scaling = Scaling(scaling.scale.cpu(), scaling.found_inf.cpu())
+        self._run(self._host.parameters, copies, scaling)
+        self._host.write_parameters({name: own[name] for name in gradients})
 
     def _add_row_sums(self) -> None:
         """Completes the sums of rows by those of the other processes."""
@@ -228,6 +262,7 @@ class Optimizer(torch.optim.Optimizer):
             if master is None or self._versions.get(parameter) == parameter._version:
                 continue
             own = get_local(parameter.detach(), self._rows[parameter])
+            own = own.to(master.device)
             isOther = master.to(own.dtype) != own
             master.copy_(torch.where(isOther, own.to(master.dtype), master))
 
@@ -371,6 +406,7 @@ class Optimizer(torch.optim.Optimizer):
             "_choices": self._choices,
             "_formats": self._formats,
             "_flat": self._flat,
+            "_offloads": self._offloads,
             "_known": self._known,
             "_warns": False,
         }
@@ -382,6 +418,8 @@ class Optimizer(torch.optim.Optimizer):
             return  # Called by load_state_dict of the base class.
         # A pickle of version 0.1.0 lacks the following ones.
         self._flat = state.get("_flat", set())
+        self._offloads, self._host = state.get("_offloads", False), None
+        self._hooks = []
         self._warns = self._isScaled = False
         if "_formats" not in state:
             self._choices = dict(self._choices)
@@ -422,6 +460,7 @@ class Optimizer(torch.optim.Optimizer):
         if not names:
             raise UsageError("none of the parameters requires a gradient")
         device = find_device((name, parameter) for parameter, name in names.items())
+        self._noScaling = Scaling.none(device.place)
         self._rows = {p: find_rows(name, p) for p, name in names.items()}
         choices = dict(self._choices)
         if self._is_sharded:
@@ -436,8 +475,12 @@ class Optimizer(torch.optim.Optimizer):
             if any(parameter in names for parameter in group["params"])
         }
         masters = self._list_masters(names)
+        own = {name: get_local(p, self._rows[p]) for p, name in names.items()}
+        host = HostCopies(own) if self._offloads else None
+        if host:
+            own, device = host.parameters, Device(torch.device("cpu"))
         self._update = Update(
-            {name: get_local(p, self._rows[p]) for p, name in names.items()},
+            own,
             device,
             masters=masters,
             attributes={name: self._make_attributes(p) for p, name in names.items()},
@@ -450,7 +493,7 @@ class Optimizer(torch.optim.Optimizer):
             **choices,
         )
         self._names, self._masters = names, masters
-        self._noScaling = Scaling.none(device.place)
+        self._link_host(host)
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
         self._known = self._settings.known()
@@ -459,6 +502,23 @@ class Optimizer(torch.optim.Optimizer):
             complete_group(group, defaults)
         self._versions = {}
         self._link_states()
+
+    def _link_host(self, host: HostCopies | None) -> None:
+        """Lets the backward pass copy gradients to the host."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._host = [], host
+        if host is None:
+            return
+        if self._update.row_sums:
+            raise UsageError(
+                "offload=True, and the rule needs sums over all rows of sharded "
+                "parameters; leave offload out"
+            )
+        for parameter, name in self._names.items():
+            if parameter.requires_grad and parameter.is_leaf:
+                copy = functools.partial(_start_copy, host, name, self._rows[parameter])
+                self._hooks.append(parameter.register_post_accumulate_grad_hook(copy))
 
     def _list_defaults(self) -> dict[str, float]:
         """Returns the rule's settings except the rate, with their defaults."""
@@ -590,6 +650,15 @@ def _as_f32(value: Any, default: torch.Tensor) -> torch.Tensor:
         value = value.full_tensor()
     # A gradient scaler passes the number 0 if there are no gradients.
     return torch.as_tensor(value).to(default.device, torch.float32).reshape(())
+
+
+def _start_copy(
+    host: HostCopies, name: str, rows: RowRange | None, parameter: torch.Tensor
+) -> None:
+    """A hook that autograd calls when a gradient is complete."""
+    gradient = parameter.grad
+    if gradient is not None and gradient.layout == torch.strided:
+        host.start(name, get_local(gradient, rows), gradient)
 
 
 def _get_form(parameter: torch.Tensor) -> tuple[Any, ...]:

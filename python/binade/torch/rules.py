@@ -27,13 +27,15 @@ class _Rule(Optimizer):
         *,
         states: str | Sequence[str] = (),
         master: str | None = None,
+        offload: bool = False,
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         rule = self.choose_rule(settings)
         super().__init__(
-            params, rule, lr, states=states, master=master, options=options, **settings
-        )
+            params, rule, lr, states=states, master=master, offload=offload,
+            options=options, **settings,
+        )  # fmt: skip
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
         """Returns the rule for these settings, and removes the settings that select it."""

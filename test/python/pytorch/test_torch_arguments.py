@@ -103,7 +103,7 @@ def test_arguments_of_other_libraries_are_settings():
 @pytest.mark.parametrize("arguments, error", [
     ({"optim_bits": 4}, "optim_bits is 8 or 32, got 4"),
     ({"optim_bits": 8, "states": "e4m3"}, "optim_bits=8 contradicts states='e4m3'"),
-    ({"is_paged": True}, "'is_paged' is False only: states are in the memory"),
+    ({"is_paged": True}, "'is_paged' is False only: offload=True keeps states"),
     ({"bf16_stochastic_round": True, "master": "f32"}, "contradicts master='f32'"),
     ({"states": ["dyn8"], "min_8bit_size": 1}, "min_8bit_size needs states in one format"),
 ])  # fmt: skip
