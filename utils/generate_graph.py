@@ -158,7 +158,10 @@ def generate_random(g: Graph, ops: int) -> Value:
         recent[g.random.randrange(len(recent))] = y
     # Every value that nothing reads is a part of the loss.
     ends = [mean_loss(g, g.bounded(x)) for x in list(g.unread.values())]
-    loss = ends[0] if ends else mean_loss(g, leaves[-1])
+    # A few ops may read no parameter. The compiler rejects a model with nothing to train.
+    if not any(value.name in g.read for value, *_ in g.arguments["parameter"]):
+        ends.append(mean_loss(g, leaves[-1]))
+    loss = ends[0]
     for end in ends[1:]:
         loss = g.op("add", [loss, end])
     return loss

@@ -53,6 +53,7 @@ class Graph:
         self.weights: dict[tuple, list[Value]] = {}
         self.values: dict[tuple, list[Value]] = {}  # By shape, oldest first.
         self.unread: dict[str, Value] = {}
+        self.read: set[str] = set()
         self.count = 0  # Of ops.
 
     # --- Values -------------------------------------------------------------
@@ -80,6 +81,7 @@ class Graph:
         self.count += 1
         for value in operands:
             self.unread.pop(value.name, None)
+            self.read.add(value.name)
         if elements[0] == "f32":
             self.unread[results[0].name] = results[0]
             self.values.setdefault(shapes[0], []).append(results[0])

@@ -90,6 +90,12 @@ def test_seeds_determine_graphs_and_differ():
     assert texts == again and len(set(texts)) == len(texts)
 
 
+def test_every_generated_graph_has_a_parameter_to_train():
+    for seed in range(1001, 1200, 8):
+        gradient = opt(Case("random", seed, 5).text, "--binade-autodiff-pipeline")
+        assert "#binade.role<gradient>" in gradient, seed
+
+
 def test_every_differentiable_op_is_generated():
     """The generated graphs contain every op with an adjoint; a new op needs a line in KINDS."""
     coverage = (ROOT / "docs/generated/Coverage.md").read_text()
