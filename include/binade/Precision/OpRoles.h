@@ -22,8 +22,9 @@ public:
   /// Whether `op` reads or writes a tensor with `role`.
   bool has(Operation *op, TensorRole role) const;
 
-  /// Whether `op` reads the weight that the forward pass reads first or last,
-  /// or writes its gradient.
+  /// Whether `op` reads the first or last weight of the forward pass, or writes
+  /// its gradient: the weight whose reader has most ops after or before it on a
+  /// path, or all such weights. The order of independent ops has no influence.
   bool isAt(Operation *op, LayerPosition position) const;
 
   /// A gradient and its parameter; one pair per parameter that has a gradient,
@@ -41,6 +42,7 @@ private:
   };
 
   void addParameters(func::FuncOp step);
+  void addEnds(func::FuncOp step);
   void addGradients(func::FuncOp step);
   void addGradient(Value gradient, Value parameter);
   void addStates(func::FuncOp step);
@@ -50,7 +52,7 @@ private:
   DenseMap<Value, Tensor> tensors;
   /// All roles in which each parameter is read.
   DenseMap<Value, Set> uses;
-  Value firstWeight, lastWeight;
+  llvm::SmallSetVector<Value, 4> firstWeights, lastWeights;
   llvm::SetVector<Gradient> gradients;
 };
 

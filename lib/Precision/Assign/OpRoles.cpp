@@ -9,6 +9,11 @@ using namespace mlir::binade;
 
 static uint8_t toBit(TensorRole role) { return 1 << static_cast<int>(role); }
 
+/// Whether `op` only moves or casts its operand.
+static bool isMove(Operation *op) {
+  return op->getNumResults() == 1 && getMoved(op->getResult(0));
+}
+
 static std::optional<TensorRole> getOperandRole(OpOperand &operand) {
   if (auto op = dyn_cast<PrecisionOpInterface>(operand.getOwner()))
     return op.getOperandRole(operand.getOperandNumber());
@@ -17,6 +22,7 @@ static std::optional<TensorRole> getOperandRole(OpOperand &operand) {
 
 OpRoles::OpRoles(func::FuncOp step) {
   addParameters(step);
+  addEnds(step);
   addGradients(step);
   addStates(step);
   addLogits(step);
@@ -49,13 +55,47 @@ void OpRoles::addParameters(func::FuncOp step) {
       while (Value moved = getMoved(parameter))
         parameter = moved;
       uses[parameter] |= tensor.roles;
-      if (tensor.weight) {
-        if (!firstWeight)
-          firstWeight = tensor.weight;
-        lastWeight = tensor.weight;
-      }
     }
   });
+}
+
+/// Finds the first and the last weights by the longest path of ops before and
+/// after each reader.
+void OpRoles::addEnds(func::FuncOp step) {
+  SmallVector<Operation *> ops;
+  step.walk([&](Operation *op) {
+    if (getPhase(op) == Phase::Forward)
+      ops.push_back(op);
+  });
+  DenseMap<Operation *, int64_t> before, after;
+  for (Operation *op : ops) {
+    int64_t &count = before[op];
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp())
+        count = std::max(count, before.lookup(producer) + !isMove(producer));
+  }
+  for (Operation *op : llvm::reverse(ops)) {
+    int64_t &count = after[op];
+    for (Operation *user : op->getUsers())
+      if (getPhase(user) == Phase::Forward)
+        count = std::max(count, after.lookup(user) + !isMove(user));
+  }
+  auto addLongest = [&](auto &weights, const auto &counts) {
+    int64_t longest = -1;
+    for (Operation *op : ops)
+      for (OpOperand &operand : op->getOpOperands()) {
+        Value weight = isMove(op) ? Value() : getOperand(operand).weight;
+        int64_t count = counts.lookup(op);
+        if (!weight || count < longest)
+          continue;
+        if (count > longest)
+          weights.clear();
+        longest = count;
+        weights.insert(weight);
+      }
+  };
+  addLongest(firstWeights, after);
+  addLongest(lastWeights, before);
 }
 
 void OpRoles::addGradients(func::FuncOp step) {
@@ -141,11 +181,10 @@ bool OpRoles::has(Operation *op, TensorRole role) const {
 }
 
 bool OpRoles::isAt(Operation *op, LayerPosition position) const {
-  Value weight = position == LayerPosition::First ? firstWeight : lastWeight;
-  if (!weight)
-    return false;
+  const auto &weights =
+      position == LayerPosition::First ? firstWeights : lastWeights;
   auto isOfWeight = [&](const Tensor &tensor) {
-    return tensor.weight == weight;
+    return tensor.weight && weights.contains(tensor.weight);
   };
   return llvm::any_of(op->getOpOperands(),
                       [&](OpOperand &operand) {
