@@ -24,6 +24,11 @@ Offset Emitter::findScale(QuantizedAttr format, ArrayRef<int64_t> shape,
   case Granularity::PerBlock: {
     int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
     ArrayRef<int64_t> extent = format.getExtent();
+    // Blocks that fill rows are groups. `group_max` defines its result at the
+    // offset of a group, which is not simplified from row and column if the
+    // loops do not follow the rows of the tensor.
+    if (extent[0] == 1 && columns % extent[1] == 0)
+      return space.divide(offset, extent[1]).quotient;
     int64_t down = llvm::divideCeil(rows, extent[0]);
     int64_t across = llvm::divideCeil(columns, extent[1]);
     auto [line, column] = space.divide(offset, columns).asPair();
