@@ -352,20 +352,35 @@ private:
   }
 
   /// Returns what the results of `op` have one element for, from the operands
-  /// if these determine it.
+  /// if these determine it. The number of elements does not if as many groups
+  /// are in rows as in columns, so operands that a reduction determines come
+  /// first.
   Per findPer(Operation *op) const {
     int64_t count = getTensor(op->getResult(0)).getNumElements();
     if (count == elements)
       return Per::Element;
     if (auto reduction = Reduction::from(op))
       return isInGroups(*reduction) ? Per::Group : Per::Kept;
+    std::optional<Per> found;
     for (Value operand : op->getOperands()) {
       auto entry = known.find(operand);
-      if (entry != known.end() && entry->second != Per::Element &&
-          getTensor(operand).getNumElements() == count)
+      if (entry == known.end() || entry->second == Per::Element ||
+          getTensor(operand).getNumElements() != count)
+        continue;
+      if (isReduced.contains(operand))
         return entry->second;
+      found = found.value_or(entry->second);
     }
-    return per(op->getResult(0));
+    return found ? *found : per(op->getResult(0));
+  }
+
+  /// Whether `op` is a reduction, or computes an element from those of one.
+  bool computesReduced(Operation *op) const {
+    int64_t count = getTensor(op->getResult(0)).getNumElements();
+    return Reduction::from(op) || llvm::any_of(op->getOperands(), [&](Value x) {
+             return isReduced.contains(x) &&
+                    getTensor(x).getNumElements() == count;
+           });
   }
 
   Step &getStep(Time time) { return passes[time.pass].steps[time.step]; }
@@ -402,6 +417,8 @@ private:
         times[result] = time;
         known[result] = each;
       }
+      if (computesReduced(&op))
+        isReduced.insert_range(op.getResults());
       lastPass = std::max(lastPass, time.pass);
       lastStep = std::max(lastStep, time.step);
     }
@@ -570,6 +587,7 @@ private:
   DenseSet<Value> keptInRegisters; ///< Values that more than one pass needs.
   DenseMap<Value, Time> times;
   DenseMap<Value, int64_t> costs;
+  DenseSet<Value> isReduced; ///< Results of reductions, and of ops on these.
 };
 } // namespace
 

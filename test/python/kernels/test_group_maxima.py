@@ -39,3 +39,30 @@ def test_scales_of_blocks_in_rows(size, columns, backend):
           }}"""
         got = evaluate(module, {"arg0": x}, "--backend", backend)
         np.testing.assert_array_equal(got["result0"], expected, op)
+
+
+@backends
+@pytest.mark.parametrize("size", [4, 8])
+def test_as_many_groups_in_rows_as_in_columns(size, backend):
+    """The first operand of the maximum does not show whether it has an element per group in a
+    row or per group in a column."""
+    batches, rows, columns = shape = (2, 2 * size, 3 * size)
+    x, limits = draw(shape), draw(shape[:2])
+    wide, limit = tensor_type(shape, "f32"), tensor_type(shape[:2], "f32")
+    across = tensor_type((batches, rows, 3), "f32")
+    down = tensor_type((batches, 2, columns), "f32")
+    module = f"""
+      func.func @f(%x: {wide}, %limits: {limit}) -> ({across}, {down}) {{
+        %n = binade.neg %x : ({wide}) -> {wide}
+        %spread = binade.broadcast %limits {{axes = array<i64: 0, 1>}} : ({limit}) -> {across}
+        %down = binade.group_max %n {{size = {size}, axis = -2}} : ({wide}) -> {down}
+        %across = binade.group_max %n {{size = {size}}} : ({wide}) -> {across}
+        %limited = binade.max %spread, %across : ({across}, {across}) -> {across}
+        return %limited, %down : {across}, {down}
+      }}"""
+    got = evaluate(module, {"arg0": x, "arg1": limits}, "--backend", backend)
+    across = (-x).reshape(batches, rows, 3, size).max(3)
+    down = (-x).reshape(batches, 2, size, columns).max(2)
+    expected = np.maximum(limits[:, :, None], across)
+    np.testing.assert_array_equal(got["result0"], expected)
+    np.testing.assert_array_equal(got["result1"], down)
