@@ -16,7 +16,7 @@ class HostCopies:
     are on a CUDA device.
 
     A gradient is copied as soon as the backward pass has computed it, on a stream of its
-    own, while the pass goes on.
+    own, while the pass continues.
     """
 
     def __init__(self, parameters: Mapping[str, torch.Tensor]) -> None:
@@ -73,7 +73,7 @@ class HostCopies:
             self._gradients[name] = self._make(gradient)
         with self._copying():
             self._gradients[name].copy_(gradient, non_blocking=True)
-            if self._isCuda:
+            if self._stream is not None:
                 # The gradient may be freed before it is copied.
                 gradient.record_stream(self._stream)
         if source is not None:

@@ -134,7 +134,8 @@ class Optimizer(torch.optim.Optimizer):
         **settings: Any,
     ) -> None:
         _check_options(options)
-        self._offloads, self._host = bool(offload), None
+        self._offloads = bool(offload)
+        self._host: HostCopies | None = None
         self._hooks: list[Any] = []
         self._names: dict[torch.Tensor, str] = {}
         self._rows: dict[torch.Tensor, RowRange | None] = {}
@@ -418,7 +419,8 @@ class Optimizer(torch.optim.Optimizer):
             return  # Called by load_state_dict of the base class.
         # A pickle of version 0.1.0 lacks the following ones.
         self._flat = state.get("_flat", set())
-        self._offloads, self._host = state.get("_offloads", False), None
+        self._offloads = state.get("_offloads", False)
+        self._host = None
         self._hooks = []
         self._warns = self._isScaled = False
         if "_formats" not in state:

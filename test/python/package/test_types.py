@@ -15,8 +15,8 @@ MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "erro
            "metrics", "models", "options", "policies", "ports", "train_step",
            "torch/__init__", "torch/capturing", "torch/clipping", "torch/devices",
            "torch/exchange", "torch/graphs", "torch/groups", "torch/loading",
-           "torch/modules", "torch/monitoring/__init__", "torch/optimizer",
-           "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
+           "torch/modules", "torch/monitoring/__init__", "torch/offload",
+           "torch/optimizer", "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
            "torch/update"]  # fmt: skip
 USER = """
 import numpy as np
