@@ -37,6 +37,7 @@ using Address = unsigned long long;
   X(primaryCtxRetain, cuDevicePrimaryCtxRetain, (CUctx_st **, int))            \
   X(primaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (int))                    \
   X(ctxSetCurrent, cuCtxSetCurrent, (CUctx_st *))                              \
+  X(ctxSynchronize, cuCtxSynchronize, ())                                      \
   X(memGetInfo, cuMemGetInfo_v2, (std::size_t *, std::size_t *))               \
   X(memAlloc, cuMemAlloc_v2, (Address *, std::size_t))                         \
   X(memFree, cuMemFree_v2, (Address))                                          \

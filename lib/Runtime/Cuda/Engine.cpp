@@ -15,6 +15,13 @@ Result<std::unique_ptr<Engine>> Engine::create(Setup setup) {
   return engine;
 }
 
+Engine::~Engine() {
+  if (hasEnqueued && device->bind())
+    (void)device->prepare([&] {
+      return device->call(device->getDriver().functions.ctxSynchronize);
+    });
+}
+
 /// Returns the number of records of kind `Body`, including those in loops.
 template <typename Body>
 static std::size_t count(const std::vector<plan::Record> &records) {
@@ -296,6 +303,7 @@ Result<void> Engine::enqueue(RecordList list, CUstream_st *stream) {
         });
         !done)
       return done;
+  hasEnqueued = true;
   Result<void> done = device->enqueueOn(stream, [&] {
     return programs[static_cast<std::size_t>(list)].run(nullptr);
   });

@@ -31,6 +31,8 @@ public:
   };
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;
+  /// Waits for work that `enqueue` has put on streams of the caller.
+  ~Engine();
 
   /// Uploads changed ports, executes `list`, and downloads small ports. While
   /// the device executes, calls `fillNext` if it is set and no profiler is:
@@ -104,6 +106,7 @@ private:
   std::array<std::optional<Graph>, kNumRecordLists> graphs;
   std::array<bool, kNumRecordLists> hasRun = {};
   bool makesGraphs = true;
+  bool hasEnqueued = false;
   Notify notify;
   bool hasNextBatch = false;
   Profiler *profiler = nullptr;

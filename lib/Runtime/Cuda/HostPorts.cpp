@@ -100,6 +100,7 @@ Result<HostPorts> HostPorts::create(Device &device, const Plan &plan,
                                     const std::string &where) {
   HostPorts made;
   made.device = &device;
+  made.changesUnseen = !bound.empty();
   made.arena = arena;
   made.ports.resize(plan.ports.size());
   std::vector<std::size_t> byPlace(plan.ports.size());
@@ -159,7 +160,8 @@ std::span<std::byte> HostPorts::access(std::size_t index, bool isReadOnly) {
   Port &port = ports[index];
   if (port.isSmall || port.bytes.empty())
     return port.bytes;
-  if (port.isNewOnDevice) {
+  bool mayBeNew = changesUnseen && !port.isConstant && !port.isNewOnHost;
+  if (port.isNewOnDevice || mayBeNew) {
     Result<void> done = device->bind();
     if (done)
       done = device->read(port.bytes.data(), port.address, port.bytes.size());

@@ -75,6 +75,8 @@ private:
 
   Device *device = nullptr;
   Address arena = 0;
+  /// Whether runs change ports without `noteRun`: a graph of the caller does.
+  bool changesUnseen = false;
   PinnedMemory pinned;
   Arena host;
   std::vector<Port> ports;

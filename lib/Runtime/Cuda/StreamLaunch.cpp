@@ -3,6 +3,8 @@
 #include "StreamOperation.h"
 #include "binade/Container/Printable.h"
 #include "binade/Plan/DeviceStarts.h"
+#include <array>
+#include <cstring>
 
 namespace binade::cuda {
 
@@ -109,23 +111,52 @@ private:
     return true;
   }
 
+  std::uint64_t countBytes() const {
+    return rows.size() * sizeof(std::int64_t);
+  }
+
+  /// Uploads the table in the order of the stream. The host waits only if
+  /// neither of the two last uploads has been executed.
   Result<void> upload(Device &device) {
-    return device.upload(get(), rows.data(),
-                         rows.size() * sizeof(std::int64_t));
+    Staging &staging = stagings[std::exchange(nextStaging, 1 - nextStaging)];
+    if (!staging.memory) {
+      Result<PinnedMemory> memory = device.allocatePinned(countBytes());
+      if (!memory)
+        return memory.takeError();
+      staging.memory = *std::move(memory);
+    } else if (auto done = device.wait(staging.isRead); !done) {
+      return done;
+    }
+    std::memcpy(staging.memory.get(), rows.data(), countBytes());
+    if (auto done = device.upload(get(), staging.memory.get(), countBytes());
+        !done)
+      return done;
+    Result<Event> isRead = device.record();
+    if (!isRead)
+      return isRead.takeError();
+    staging.isRead = *std::move(isRead);
+    return {};
   }
 
   /// Uploads the table to new memory, and waits for it.
   Result<void> replace(Device &device) {
-    Result<DeviceMemory> memory =
-        device.allocate(rows.size() * sizeof(std::int64_t));
+    Result<DeviceMemory> memory = device.allocate(countBytes());
     if (!memory)
       return memory.takeError();
     memories.push_back(*std::move(memory));
-    if (auto done = upload(device); !done)
+    if (auto done = device.upload(get(), rows.data(), countBytes()); !done)
       return done;
     return device.wait();
   }
 
+  /// Pinned memory from which the device reads a table.
+  struct Staging {
+    PinnedMemory memory;
+    Event isRead;
+  };
+
+  std::array<Staging, 2> stagings;
+  std::size_t nextStaging = 0;
   std::vector<std::int64_t> rows;
   std::size_t width = 0; ///< Columns of a row.
   std::vector<Bound> bound;

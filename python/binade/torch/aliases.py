@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from binade.errors import UsageError
+from binade.torch.groups import rename_settings
 
 _BITS = {8: "dyn8", 32: "f32"}
 _BLOCKS = {256: "dyn8", 2048: "dyn8-2048"}
@@ -52,10 +53,7 @@ def translate(
         if master not in (None, "stochastic"):
             raise UsageError(f"bf16_stochastic_round contradicts master={master!r}")
         master = "stochastic"
-    if "max_unorm" in settings:
-        settings["max_update_norm"] = settings.pop("max_unorm")
-    if not settings.get("skip_zeros", True):
-        del settings["skip_zeros"]
+    rename_settings(settings)
     minimum = settings.pop("min_8bit_size", None)
     if minimum is not None and not isinstance(states, str):
         raise UsageError("min_8bit_size needs states in one format, such as 'dyn8'")

@@ -60,7 +60,7 @@ def capture(
 
     folder = tempfile.TemporaryDirectory(prefix="binade-")
     path = os.path.join(folder.name, "model.onnx")
-    export_onnx(_unwrap(module), batch, path, loss=loss)
+    export_onnx(unwrap(module), batch, path, loss=loss)
     step = train_step.compile(path, **options)
     step.keep(folder)  # Writing a bundle reads the weights from there.
     return step
@@ -72,7 +72,7 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
     Raises:
       UsageError: If the module lacks one of them.
     """
-    module = _unwrap(module)
+    module = unwrap(module)
     known = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -84,7 +84,7 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
             known[name].copy_(to_torch(array))
 
 
-def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
+def unwrap(module: torch.nn.Module) -> torch.nn.Module:
     """Returns the module without wrappers, so that parameters have their own names."""
     parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
     while True:

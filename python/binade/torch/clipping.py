@@ -26,15 +26,20 @@ class PercentileClipping:
         self.norms = torch.zeros(count, LENGTH, dtype=torch.float32, device=place)
         self.factors = torch.ones(count, 4, dtype=torch.float32, device=place)
 
-    def update(self, squares: torch.Tensor, updates: torch.Tensor) -> None:
-        """Remembers the squared norms of gradients, and computes the factors. Of those that
-        are not finite, or of parameters without a gradient (NaN), nothing changes.
+    def update(
+        self, squares: torch.Tensor, updates: torch.Tensor, skips: torch.Tensor
+    ) -> None:
+        """Remembers the squared norms of gradients, and computes the factors. If one is
+        infinite, the step is skipped, and nothing is remembered; that of a parameter
+        without a gradient is NaN.
 
         Args:
           squares: The squared norms, f32.
           updates: The number of updates before this one; a scalar.
+          skips: Not 0 if the step is skipped for another reason; a scalar.
         """
-        isKnown = squares.isfinite()[:, None]
+        isRun = ~(squares.isinf().any() | (skips != 0))
+        isKnown = (squares.isfinite() & isRun)[:, None]
         column = torch.arange(LENGTH, device=squares.device)
         # The first norm is also used for those before it.
         isFirst = (self.norms == 0).all(dim=1, keepdim=True)

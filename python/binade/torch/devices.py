@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -24,6 +26,15 @@ class Device:
         self.place = place
         self.name, self.target, self.alignment = "cpu", "", 1
 
+    def guard(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns a context in which the runtime may make this device the current one;
+        afterwards PyTorch's is again."""
+        return contextlib.nullcontext()
+
+    def isCapturing(self) -> bool:
+        """Whether PyTorch's current stream is capturing a graph."""
+        return False
+
     def bind(
         self, program: _core.Program, memory: Iterable[tuple[int, torch.Tensor]]
     ) -> None:
@@ -39,7 +50,7 @@ class Device:
         program.run()
 
     def wait(self) -> None:
-        """Waits for what ``run`` has started."""
+        """Waits for the work of the device."""
 
 
 class CudaDevice(Device):
@@ -53,19 +64,26 @@ class CudaDevice(Device):
         self.target = choose_target(*torch.cuda.get_device_capability(index))
         self.alignment = 16  # Kernels read and write vectors.
 
+    def guard(self) -> contextlib.AbstractContextManager[Any]:
+        return torch.cuda.device(self.place)
+
+    def isCapturing(self) -> bool:
+        with self.guard():
+            return torch.cuda.is_current_stream_capturing()
+
     def initialize(self, program: _core.Program) -> None:
-        torch.cuda.synchronize(self.place)
-        with torch.cuda.device(self.place):
+        self.wait()
+        with self.guard():
             super().initialize(program)
 
     def run(self, program: _core.Program) -> None:
         stream = torch.cuda.current_stream(self.place)
-        # The runtime makes the device the current one; restore PyTorch's.
-        with torch.cuda.device(self.place):
+        with self.guard():
             program.enqueue(stream.cuda_stream)
 
     def wait(self) -> None:
-        torch.cuda.current_stream(self.place).synchronize()
+        # Graphs may have been replayed on any stream.
+        torch.cuda.synchronize(self.place)
 
 
 def choose_target(major: int, minor: int) -> str:

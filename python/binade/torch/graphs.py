@@ -35,8 +35,11 @@ def _step(
 
 # The annotations above are texts, of which PyTorch cannot infer the schema.
 _library = torch.library.Library("binade", "FRAGMENT")
+# Graphs that are replayed would leave out what the host does in a step, such as reading
+# learning rates.
 _library.define(
-    "step(SymInt number, Tensor(a!)[] parameters, Tensor?[] gradients) -> ()"
+    "step(SymInt number, Tensor(a!)[] parameters, Tensor?[] gradients) -> ()",
+    tags=(torch.Tag.cudagraph_unsafe,),
 )
 _library.impl("step", _step, "CompositeExplicitAutograd")
 _library._register_fake("step", lambda number, parameters, gradients: None)

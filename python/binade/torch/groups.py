@@ -37,7 +37,8 @@ def check_arguments(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_group(group: MutableMapping[str, Any]) -> None:
-    """Removes the settings that no rule has from a parameter group.
+    """Removes the settings that no rule has from a parameter group, and renames those of
+    other libraries.
 
     Raises:
       UsageError: If one requests a function that no rule supports.
@@ -45,6 +46,23 @@ def check_group(group: MutableMapping[str, Any]) -> None:
     kept = check_arguments(group)
     for name in set(group) - set(kept):
         del group[name]
+    rename_settings(group)
+
+
+def rename_settings(settings: MutableMapping[str, Any]) -> None:
+    """Gives settings of bitsandbytes Binade's names, and drops those that change
+    nothing."""
+    if "max_unorm" in settings:
+        settings["max_update_norm"] = settings.pop("max_unorm")
+    if not settings.get("skip_zeros", True):
+        del settings["skip_zeros"]
+
+
+def list_compiled(group: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Returns what the kernel is compiled for; it cannot change between steps."""
+    added = [name for name in _ADDED if name in group]
+    kept = (group.get("percentile_clipping"), group.get("states"), group.get("master"))
+    return (*kept, *added)
 
 
 def list_settings(group: Mapping[str, Any]) -> Iterator[tuple[str, str, int | None]]:
@@ -103,7 +121,9 @@ class GroupSettings:
           groups: PyTorch's groups, in the order of their marks.
         """
         self._settings = settings
-        self._written = dict(settings)
+        self._known = list(settings)
+        # What the step has; without a setting whose value the host does not know.
+        self._written: dict[str, float] = dict(settings)
         self._places: list[tuple[dict[str, Any], str, int | None, str]] = []
         defaults: list[dict[str, float]] = [{} for _ in groups]
         names = []
@@ -130,7 +150,11 @@ class GroupSettings:
 
     def known(self) -> set[str]:
         """Returns the names of the rule's settings."""
-        return {setting.partition("@")[0] for setting in self._written}
+        return {setting.partition("@")[0] for setting in self._known}
+
+    def forget(self) -> None:
+        """Lets the next ``write`` write all settings."""
+        self._written.clear()
 
     def write(self) -> None:
         """Writes the groups' settings that changed to the step. Tensors on a CUDA device
@@ -139,9 +163,10 @@ class GroupSettings:
             given = _get(group, key, index)
             if getattr(given, "is_cuda", False):
                 self._settings[setting] = given
+                self._written.pop(setting, None)
                 continue
             value = _read(group, key, index)
-            if value != self._written[setting]:
+            if value != self._written.get(setting):
                 self._settings[setting] = self._written[setting] = value
 
 

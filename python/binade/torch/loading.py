@@ -17,6 +17,8 @@ States = Mapping[str, torch.Tensor]
 # States that all parameters share: the number of updates, and the position of the random
 # number generator.
 _COMMON = ("step", "rng")
+# A state that is not of the update, and may be missing.
+NORMS = "gnorm_vec"
 
 
 def list_own(states: States) -> dict[str, torch.Tensor]:
@@ -52,7 +54,10 @@ def check_form(name: str, own: States, given: States) -> None:
     Raises:
       UsageError: If they differ.
     """
-    own, given = list_own(own), list_own(given)
+    own, given = (
+        {key: state for key, state in list_own(one).items() if key != NORMS}
+        for one in (own, given)
+    )
     expected = {key: tuple(state.shape) for key, state in own.items()}
     found = {
         key: expected[key]
@@ -84,6 +89,8 @@ def copy_checked(own: States, given: States) -> None:
     for name, value in given.items():
         if name in own and name != "step":
             target = own[name]
+            if name == NORMS and value.shape != target.shape:
+                continue
             same = value.shape == target.shape
             target.copy_(value if same else value.view(target.shape))
 

@@ -23,9 +23,11 @@ from binade.torch.groups import (
     check_arguments,
     check_group,
     complete_group,
+    list_compiled,
     name_settings,
 )
 from binade.torch.loading import (
+    NORMS,
     States,
     check_form,
     copy_all,
@@ -75,13 +77,15 @@ class Optimizer(torch.optim.Optimizer):
 
     Parameters are on the CPU or on one CUDA device. There the kernels run on PyTorch's
     current stream, and the host does not wait for them. A step can be captured in a
-    ``torch.cuda.CUDAGraph`` after one that was not, which compiles the kernels; if the
-    learning rate is a tensor on the device, replays use the value that it has then.
+    ``torch.cuda.CUDAGraph`` after one that was not. Replays use the settings of the
+    capture; if the learning rate is a tensor on the device, the value that it has then.
+    Capture again after ``load_state_dict``, ``add_param_group``, the first step of a
+    gradient scaler, or a change of types or trained parameters: these make new states.
     ``torch.compile`` treats a step as one operator.
 
     The tensors in ``state`` are those of the kernel: write to them with ``copy_``, do not
     replace them. A master weight follows a parameter that is written to between steps,
-    except by ``.data``.
+    except by ``.data``; a remainder or compensation does not.
 
     ``torch.amp.GradScaler`` leaves it to the step to divide by the scale and to skip, as
     it does with PyTorch's fused optimizers.
@@ -137,6 +141,9 @@ class Optimizer(torch.optim.Optimizer):
         self._offloads = bool(offload)
         self._host: HostCopies | None = None
         self._hooks: list[Any] = []
+        # Updates that graphs contain.
+        self._captured: list[Update] = []
+        self._isIdle = True
         self._names: dict[torch.Tensor, str] = {}
         self._rows: dict[torch.Tensor, RowRange | None] = {}
         # Parameters whose quantized states are not grouped by rows.
@@ -163,7 +170,7 @@ class Optimizer(torch.optim.Optimizer):
     def skipped(self) -> bool:
         """Whether the last step updated nothing because a gradient was not finite. Waits
         for the step on a CUDA device."""
-        return self._update.skipped
+        return not self._isIdle and self._update.skipped
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
@@ -193,21 +200,25 @@ class Optimizer(torch.optim.Optimizer):
         given = {p: g for p, g in zip(parameters, gradients) if g is not None}
         sources = dict(given)
         isChanged = any(_get_form(p) != form for p, form in self._forms.items())
+        isChanged |= self._compiled != [list_compiled(g) for g in self.param_groups]
         if (getattr(self, "found_inf", None) is not None) != self._isScaled:
             self._isScaled, isChanged = not self._isScaled, True
         if isChanged or any(parameter not in self._names for parameter in given):
             self._recompile(given)
         given = {p: self._get_local_gradient(p, g) for p, g in given.items()}
         scaling = self._find_scaling(given)
+        self._isIdle = scaling is None
         if scaling is None:
             return
+        self._note_capture()
         self._settings.write()
         self._refresh_masters()
         if self._clipping:
             pairs = [(parameter, given.get(parameter)) for parameter in self._clipped]
             squares = sum_squares(pairs) / scaling.scale.double().square()
             count = self._update.common["step"]
-            self._clipping.update(squares.float().to(count.device), count)
+            skips = scaling.found_inf.to(count.device)
+            self._clipping.update(squares.float().to(count.device), count, skips)
         own = {
             self._names[p]: get_local(value, self._rows[p])
             for p, value in zip(parameters, values)
@@ -222,6 +233,14 @@ class Optimizer(torch.optim.Optimizer):
             self._run(own, named, scaling)
         torch.autograd.graph.increment_version(list(given))
         self._versions = {p: p._version for p in self._names}
+
+    def _note_capture(self) -> None:
+        """A replayed graph writes the settings that it was captured with. It uses the
+        memory of this update, which must not be freed."""
+        if self._device.isCapturing() and self._update not in self._captured:
+            self._captured.append(self._update)
+        if self._captured:
+            self._settings.forget()
 
     def _run(self, own: States, gradients: States, scaling: Scaling) -> None:
         if self._update.row_sums:
@@ -421,7 +440,7 @@ class Optimizer(torch.optim.Optimizer):
         self._flat = state.get("_flat", set())
         self._offloads = state.get("_offloads", False)
         self._host = None
-        self._hooks = []
+        self._hooks, self._captured, self._isIdle = [], [], True
         self._warns = self._isScaled = False
         if "_formats" not in state:
             self._choices = dict(self._choices)
@@ -495,6 +514,8 @@ class Optimizer(torch.optim.Optimizer):
             **choices,
         )
         self._names, self._masters = names, masters
+        self._device = device
+        self._compiled = [list_compiled(group) for group in self.param_groups]
         self._link_host(host)
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
@@ -557,7 +578,7 @@ class Optimizer(torch.optim.Optimizer):
         percentiles: dict[torch.Tensor, int] = {}
         for group in self.param_groups:
             percentile = group.get("percentile_clipping", LENGTH)
-            if percentile not in range(1, LENGTH + 1):
+            if not isinstance(percentile, int) or not 1 <= percentile <= LENGTH:
                 raise UsageError(
                     f"percentile_clipping is a whole number from 1 to {LENGTH}, got "
                     f"{percentile!r}"
@@ -635,7 +656,7 @@ class Optimizer(torch.optim.Optimizer):
             self.state[parameter] = common | states
         if self._clipping:
             for parameter, norms in zip(self._clipped, self._clipping.norms):
-                self.state[parameter]["gnorm_vec"] = norms
+                self.state[parameter][NORMS] = norms
 
     def _is_flat(self, parameter: torch.Tensor, states: States) -> bool:
         """Whether the states have groups that do not lie within rows, as earlier versions

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 import torch
 
 from binade import arrays, safetensors, trained
-from binade.errors import RejectedError
-from binade.torch.loading import check_form
+from binade.errors import RejectedError, UsageError
+from binade.torch.capturing import unwrap
+from binade.torch.loading import NORMS, check_form
 from binade.torch.optimizer import Optimizer
 from binade.torch.shards import is_dtensor
 from binade.torch.tensors import to_torch
@@ -23,12 +25,10 @@ _PART = re.compile(r"(?P<state>\w+)(?P<part>(\.\w+)?)")
 _COMMON = ("step", "rng")
 # States that preserve what the rounding of a parameter loses.
 _COMPANIONS = ("master", "remainder", "compensation")
-
-
-def _options() -> Any:
-    from torch.distributed.checkpoint.state_dict import StateDictOptions
-
-    return StateDictOptions(full_state_dict=True, cpu_offload=True)
+# Names that wrappers of modules inside of others add.
+_WRAPPERS = re.compile(
+    r"(?<![^.])(_orig_mod|_checkpoint_wrapped_module|_fsdp_wrapped_module)\."
+)
 
 
 def save_state(
@@ -38,47 +38,57 @@ def save_state(
     ``binade train --init`` starts a run.
 
     The file has the names of the module, which a model exported from it has as well. All
-    processes of a distributed run call this; the first one writes. Gloo cannot gather
-    states in floats of 8 bits (``e4m3``).
+    processes of a distributed run call this, and return when the first one has written the file.
+    Norms of ``percentile_clipping`` are left out.
 
     Args:
       path: The file to write.
       module: The module, whose parameters may be DTensors.
-      optimizer: Its optimizer. A run with the same rule and formats of states continues
-        with its states.
-    """
-    from torch.distributed.checkpoint.state_dict import get_state_dict
+      optimizer: An optimizer of parameters of the module. A run with the same rule and
+        formats of states continues with its states.
 
-    values: Any
-    states: Any
-    values, states = get_state_dict(module, optimizer, options=_options())
-    if torch.distributed.is_initialized() and torch.distributed.get_rank() != 0:
-        return
-    tensors = {name: _to_numpy(value) for name, value in values.items()}
-    parameters: dict[str, torch.Tensor] = dict(module.named_parameters())
+    Raises:
+      UsageError: If the optimizer has a parameter that the module lacks.
+    """
+    names = _name_parameters(module, optimizer)
+    isFirst = (
+        not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
+    )
+    tensors: dict[str, np.ndarray] = {}
+
+    def add(name: str, value: torch.Tensor, isFlat: bool = False) -> None:
+        whole = _gather(value)  # All processes take part.
+        if isFirst:
+            array = arrays.as_array(whole.detach().cpu().contiguous())
+            tensors[name] = array.reshape(-1) if isFlat else array
+
     metadata = {"format": "binade-state", "format_version": "1"}
-    if formats := _list_formats(module, optimizer):
+    if formats := _list_formats(optimizer, names):
         metadata["quantized_states"] = json.dumps(list(formats.values()))
-    for name, own in states["state"].items():
-        for key, value in own.items():
-            if key == "step":
-                tensors[key] = np.array(int(value), np.int64)
-            elif key == "rng":
-                tensors[key] = _to_numpy(value).view(np.int64)
-            elif found := _PART.fullmatch(key):
-                stored = _name(name, key)
-                array = _to_numpy(value)
-                tensors[stored] = array.reshape(-1) if found["part"] else array
-                if found["state"] in _COMPANIONS:
-                    master = optimizer.get_master(parameters[name])
-                    metadata[f"master/{name}"] = f"{master} {stored}"
-    safetensors.save(path, tensors, metadata)
+    for name, value in _list_tensors(module).items():
+        add(name, value)
+    for parameter, name in names.items():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            stored = _name(name, key)
+            if key in _COMMON:
+                add(stored, value.view(torch.int64) if key == "rng" else value)
+            elif key != NORMS:
+                add(stored, value, isFlat="." in key)
+            if key in _COMPANIONS:
+                metadata[f"master/{name}"] = (
+                    f"{optimizer.get_master(parameter)} {stored}"
+                )
+    if isFirst:
+        safetensors.save(path, tensors, metadata)
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
 
 
 def load_state(
     path: str | os.PathLike[str], module: torch.nn.Module, optimizer: Optimizer
 ) -> None:
     """Continues a run of ``binade train``: sets parameters, buffers and optimizer states.
+    An error leaves all unchanged.
 
     Args:
       path: The directory of the run, or a safetensors file of its state, such as one of
@@ -89,35 +99,88 @@ def load_state(
 
     Raises:
       RejectedError: If the file lacks tensors of the module or of the optimizer, or has
-        states in other formats.
-      UsageError: If states have another form than those of the optimizer.
+        them in other shapes, or states in other formats.
+      UsageError: If the optimizer has a parameter that the module lacks, or states have
+        another form than those of the optimizer.
     """
     path = os.fspath(path)
     if os.path.isdir(path):
         path = os.path.join(path, "final.safetensors")
     tensors = safetensors.load(path)
     values = trained.to_torch(trained.load_state(path))
-    _check_formats(path, module, optimizer)
-    lacking = [name for name, _ in module.named_parameters() if name not in values]
-    states: dict[str, dict[str, torch.Tensor]] = {}
-    for name, parameter in module.named_parameters():
+    names = _name_parameters(module, optimizer, tensors)
+    _check_formats(path, _list_formats(optimizer, names))
+    own = _list_tensors(module, values)
+    for name, value in own.items():
+        # Joined with its companion, a parameter of 16 bits may be rounded to another value.
+        if name in tensors and (raw := to_torch(tensors[name])).dtype == value.dtype:
+            values[name] = raw
+    # Exported models lack counters, such as that of a batch norm.
+    wrong = [
+        f"lacks '{name}'"
+        for name, value in own.items()
+        if name not in values and value.is_floating_point()
+    ]
+    wrong += [
+        f"'{name}' is {list(values[name].shape)}, in the module {list(value.shape)}"
+        for name, value in own.items()
+        if name in values and values[name].shape != value.shape
+    ]
+    copies = [(value, values[name]) for name, value in own.items() if name in values]
+    for parameter, name in names.items():
+        given = {}
         for key in optimizer.state.get(parameter, {}):
             stored = _name(name, key)
             if stored in tensors:
-                states.setdefault(name, {})[key] = _read(tensors[stored], key)
-            else:
-                lacking.append(stored)
-    if lacking:
-        raise RejectedError(f"{path}: lacks {', '.join(sorted(set(lacking)))}")
-    parameters = dict(module.named_parameters())
-    for name, given in states.items():
-        check_form(name, optimizer.state[parameters[name]], given)
-    for name, own in module.state_dict().items():
-        if name in values:
-            _copy(own, values[name])
-    for name, given in states.items():
-        for key, value in given.items():
-            _copy(optimizer.state[parameters[name]][key], value)
+                given[key] = _read(tensors[stored], key)
+            elif key != NORMS:
+                wrong.append(f"lacks '{stored}'")
+        if not wrong:
+            check_form(name, optimizer.state[parameter], given)
+        copies += [(optimizer.state[parameter][key], given[key]) for key in given]
+    if wrong:
+        raise RejectedError(f"{path}: {'; '.join(dict.fromkeys(wrong))}")
+    for to, whole in copies:
+        _copy(to, whole)
+
+
+def _clean(name: str) -> str:
+    return _WRAPPERS.sub("", name)
+
+
+def _list_tensors(
+    module: torch.nn.Module, known: Container[str] = ()
+) -> dict[str, torch.Tensor]:
+    """Returns parameters and persistent buffers by name. A shared one has the first of its
+    names that is known, or else the first."""
+    names: dict[torch.Tensor, str] = {}
+    for name, value in unwrap(module).state_dict(keep_vars=True).items():
+        name = _clean(name)
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value not in names or (names[value] not in known and name in known):
+            names[value] = name
+    return {name: value for value, name in names.items()}
+
+
+def _name_parameters(
+    module: torch.nn.Module, optimizer: Optimizer, known: Container[str] = ()
+) -> dict[torch.Tensor, str]:
+    """Returns the names of the optimizer's parameters."""
+    names = {value: name for name, value in _list_tensors(module, known).items()}
+    given = [p for group in optimizer.param_groups for p in group["params"]]
+    if any(parameter not in names for parameter in given):
+        raise UsageError("the optimizer has a parameter that the module lacks")
+    return {parameter: names[parameter] for parameter in given}
+
+
+def _gather(value: Any) -> torch.Tensor:
+    if not is_dtensor(value):
+        return value
+    if value.element_size() > 1:
+        return value.full_tensor()
+    # Gloo has no collectives for floats of 8 bits.
+    return value.view(torch.uint8).full_tensor().view(value.dtype)
 
 
 @torch.no_grad()
@@ -136,12 +199,9 @@ def _copy(own: Any, whole: torch.Tensor) -> None:
 
 
 def _list_formats(
-    module: torch.nn.Module, optimizer: Optimizer
+    optimizer: Optimizer, names: dict[torch.Tensor, str]
 ) -> dict[str, dict[str, Any]]:
     """Returns what a file says about each quantized state, by the name of its codes."""
-    names: dict[torch.Tensor, str] = {
-        parameter: name for name, parameter in module.named_parameters()
-    }
     found = {}
     for parameter, format, keys in optimizer.list_formats():
         parts = [_name(names[parameter], key) for key in keys]
@@ -150,14 +210,13 @@ def _list_formats(
     return found
 
 
-def _check_formats(path: str, module: torch.nn.Module, optimizer: Optimizer) -> None:
+def _check_formats(path: str, expected: dict[str, dict[str, Any]]) -> None:
     text = safetensors.read_header(path).metadata.get("quantized_states", "[]")
     given = {
         state["parts"][0]: entry["format"]
         for entry in json.loads(text)
         for state in entry["states"]
     }
-    expected = _list_formats(module, optimizer)
     for codes in sorted(set(given) | set(expected)):
         own = expected[codes]["format"] if codes in expected else "f32"
         found = given.get(codes, "f32")
@@ -185,7 +244,3 @@ def _read(array: np.ndarray, key: str) -> torch.Tensor:
     if key == "rng":
         array = array.view(np.uint8)
     return to_torch(array).clone()
-
-
-def _to_numpy(value: torch.Tensor) -> np.ndarray:
-    return arrays.as_array(value.detach().cpu().contiguous())

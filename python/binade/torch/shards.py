@@ -197,9 +197,9 @@ def agree(
 def sum_squares(
     gradients: Sequence[tuple[Any, torch.Tensor | None]],
 ) -> torch.Tensor:
-    """Returns the squared norm of each gradient in f64, over the rows of all processes; NaN
-    where no process has one. Every process that has a part of the parameters must call
-    this.
+    """Returns the squared norm of each gradient in f64, over the rows of all processes:
+    infinity if it is not finite, NaN where no process has a gradient. Every process that
+    has a part of the parameters must call this.
 
     Args:
       gradients: Parameters in the same order in each process, and what it has of their
@@ -208,22 +208,28 @@ def sum_squares(
     import torch.distributed as dist
 
     place = gradients[0][0].device
-    squares = torch.zeros(len(gradients), 2, dtype=torch.float64, device=place)
+    none = torch.zeros(2, dtype=torch.float64, device=place)
+    # The square, and the number of processes that have a gradient.
+    squares: list[torch.Tensor] = []
     numbers: dict[tuple[Any, ...], list[int]] = {}
     for number, (parameter, gradient) in enumerate(gradients):
         if is_dtensor(parameter):
             groups = _list_groups(parameter.device_mesh, parameter.placements)
             numbers.setdefault(groups, []).append(number)
+        own = none
         if gradient is not None:
-            norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
-            squares[number, 0] = norm.square()
-            squares[number, 1] = 1  # There is a gradient.
+            square = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
+            own = torch.stack((square, torch.ones_like(square)))
+        squares.append(own)
     for groups, members in numbers.items():
-        together = squares[members]
+        together = torch.stack([squares[number] for number in members])
         for group in groups:
             dist.all_reduce(together, group=group)
-        squares[members] = together
-    return torch.where(squares[:, 1] > 0, squares[:, 0], torch.nan)
+        for number, whole in zip(members, together):
+            squares[number] = whole
+    found, given = torch.stack(squares).unbind(dim=1)
+    found = found.nan_to_num(nan=torch.inf, posinf=torch.inf)
+    return torch.where(given > 0, found, torch.nan)
 
 
 def gather_rows(

@@ -182,7 +182,8 @@ class Update:
         ):
             compiled = _core.compile_update(text, compile_options)
         self._device, factors = device, factors or {}
-        self._program = compiled.load(device.name, threads, 0, {}, _BOUND)
+        with device.guard():
+            self._program = compiled.load(device.name, threads, 0, {}, _BOUND)
         self._ports = {name: _Ports() for name in parameters}
         self._scalers: dict[str, int] = {}
         self.states: dict[str, dict[str, torch.Tensor]] = {
@@ -287,7 +288,8 @@ class Update:
         """Whether the last run updated nothing because a gradient was not finite. Waits
         for it."""
         self._device.wait()
-        return bool(self._program.scalar("metric", "found_inf"))
+        with self._device.guard():
+            return bool(self._program.scalar("metric", "found_inf"))
 
     @torch.no_grad()
     def run(self, parameters: Tensors, gradients: Tensors, scaling: Scaling) -> None:
@@ -325,6 +327,8 @@ class Update:
             if binds_copies or self._binds_copies:
                 memory += self._list_states(name, states)
         memory += self._list_scaling(scaling)
+        # Also if the run fails, states may be bound to copies.
+        self._binds_copies = True
         self._device.bind(self._program, memory)
         self._device.run(self._program)
         self._binds_copies = binds_copies

@@ -65,6 +65,7 @@ def test_updates_have_the_bits_of_the_cpu(name, tmp_path):
 def test_a_graph_keeps_the_addresses_that_it_was_captured_with(name, tmp_path):
     found, expected = run({**CASES[name], "graph": True}, tmp_path)
     assert_equal(found, expected)
+    assert found["skipped"].tolist() == [False, False, True, False]
 
 
 def test_the_host_does_not_wait(tmp_path):

@@ -162,9 +162,49 @@ def test_elements_without_gradient_are_left_alone(rule, states):
 def test_what_does_not_fit():
     with pytest.raises(UsageError, match="a whole number from 1 to 100, got 0"):
         binade.torch.AdamW(make(), percentile_clipping=0)
-    with pytest.raises(UsageError, match="got 5.5"):
-        binade.torch.AdamW(make(), percentile_clipping=5.5)
+    with pytest.raises(UsageError, match="got 5.0"):
+        binade.torch.AdamW(make(), percentile_clipping=5.0)
     with pytest.raises(RejectedError, match="'skip_zeros' leaves single elements"):
         binade.torch.LAMB(make(), skip_zeros=True)
     off = binade.torch.AdamW(make(), percentile_clipping=100, skip_zeros=False)
     assert "gnorm_vec" not in off.state[off.param_groups[0]["params"][0]]
+
+
+def test_skipped_steps_are_not_remembered():
+    a, b = make()
+    optimizer = binade.torch.SGD([a, b], lr=0.1, percentile_clipping=50)
+    a.grad, b.grad = torch.full_like(a, 100.0), torch.full_like(b, torch.nan)
+    optimizer.step()
+    assert optimizer.skipped
+    assert not optimizer.state[a]["gnorm_vec"].any()
+    a.grad, b.grad = torch.ones_like(a), torch.ones_like(b)
+    optimizer.step()
+    assert torch.equal(
+        optimizer.state[a]["gnorm_vec"], torch.full((100,), float(a.numel()))
+    )
+
+
+def test_settings_that_a_group_gets_later():
+    """They are compiled into the kernel, which is compiled again."""
+    (a, b), plain = make(), make()
+    optimizer = binade.torch.AdamW([a, b], lr=0.1, weight_decay=0.5)
+    optimizer.param_groups[0]["skip_zeros"] = True
+    a.grad, b.grad = torch.zeros_like(a), torch.ones_like(b)
+    optimizer.step()
+    assert torch.equal(a, plain[0])
+    assert not torch.equal(b, plain[1])
+    optimizer.param_groups[0]["percentile_clipping"] = 10
+    optimizer.step()
+    assert optimizer.state[a]["gnorm_vec"].shape == (100,)
+    groups = [{"params": [a], "max_unorm": 0.1, "skip_zeros": False}]
+    made = binade.torch.SGD(groups, lr=0.1).param_groups[0]
+    assert made["max_update_norm"] == 0.1
+    assert "skip_zeros" not in made
+
+
+def test_checkpoints_without_norms_are_loaded():
+    before, after = make(), make()
+    saved = binade.torch.AdamW(before).state_dict()
+    optimizer = binade.torch.AdamW(after, percentile_clipping=5)
+    optimizer.load_state_dict(saved)
+    assert not optimizer.state[after[0]]["gnorm_vec"].any()

@@ -16,7 +16,7 @@ if not (reference.BUILD / "python" / "binade").exists():
 
 import binade.torch  # noqa: E402
 from binade import safetensors  # noqa: E402
-from binade.errors import RejectedError  # noqa: E402
+from binade.errors import RejectedError, UsageError  # noqa: E402
 
 RATE, BATCH, STEPS = 1e-3, 16, 3
 WIDTH = 256  # A multiple of the elements that share a scale.
@@ -153,3 +153,72 @@ def test_states_that_do_not_fit(files, tmp_path):
             other,
             binade.torch.AdamW(other.parameters(), states="dyn8"),
         )
+
+
+class Model(torch.nn.Module):
+    """A norm with buffers, and a parameter that two layers share."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Linear(WIDTH, WIDTH, bias=False)
+        self.norm = torch.nn.BatchNorm1d(WIDTH)
+        self.head = torch.nn.Linear(WIDTH, WIDTH, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, x):
+        return self.head(self.norm(self.table(x)))
+
+
+def make_trained(**settings):
+    torch.manual_seed(0)
+    module = Model()
+    optimizer = binade.torch.AdamW(module.parameters(), lr=RATE, **settings)
+    module(torch.randn(8, WIDTH)).square().mean().backward()
+    optimizer.step()
+    return module, optimizer
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"states": "dyn8"}, {"percentile_clipping": 5},
+    {"master": "f32"}, {"master": "kahan"}, {"master": "split_round"},
+])  # fmt: skip
+@pytest.mark.parametrize("wraps", [False, True])
+def test_buffers_shared_parameters_and_wrapped_modules(settings, wraps, tmp_path):
+    module, optimizer = make_trained(**settings)
+    if "master" in settings:
+        module = module.bfloat16()
+        optimizer.step()
+    path = tmp_path / "state.safetensors"
+    binade.torch.save_state(path, torch.compile(module) if wraps else module, optimizer)
+    names = set(safetensors.load(path))
+    assert {"table.weight", "norm.running_mean", "state/exp_avg/table.weight"} <= names
+    assert not [name for name in names if "_orig_mod" in name or "gnorm" in name]
+    other = Model().to(module.table.weight.dtype)
+    theirs = binade.torch.AdamW(other.parameters(), lr=RATE, **settings)
+    binade.torch.load_state(path, torch.compile(other) if wraps else other, theirs)
+    for key, value in module.state_dict().items():
+        assert torch.equal(other.state_dict()[key], value), key
+    for a, b in zip(module.parameters(), other.parameters()):
+        for key, value in optimizer.state[a].items():
+            if key != "gnorm_vec":
+                assert torch.equal(theirs.state[b][key], value), key
+
+
+def test_an_error_leaves_all_unchanged(tmp_path):
+    module, optimizer = make_trained()
+    path = tmp_path / "state.safetensors"
+    binade.torch.save_state(path, module, optimizer)
+    stored = safetensors.load(path)
+    del stored["norm.running_var"]
+    stored["norm.running_mean"] = stored["norm.running_mean"].reshape(2, -1)
+    safetensors.save(path, stored)
+    other = Model()
+    before = {key: value.clone() for key, value in other.state_dict().items()}
+    theirs = binade.torch.AdamW(other.parameters(), lr=RATE)
+    with pytest.raises(RejectedError, match=r"lacks 'norm.running_var'; 'norm.running_mean' is \[2, 128\], in the module \[256\]"):  # fmt: skip
+        binade.torch.load_state(path, other, theirs)
+    for key, value in other.state_dict().items():
+        assert torch.equal(before[key], value)
+    assert int(theirs.state[other.table.weight]["step"]) == 0
+    with pytest.raises(UsageError, match="a parameter that the module lacks"):
+        binade.torch.save_state(path, module.norm, optimizer)

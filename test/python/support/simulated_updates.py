@@ -189,24 +189,28 @@ def train(run):
 
 
 def replay(run):
-    """A step, another that is captured, two that are not, and two that replay the captured
-    one with other gradients."""
+    """A step, another that is captured, two that are not, and three that replay the captured
+    one with other gradients, of which one is infinite."""
     run.step()
     run.device.captures = True
     captured = run.step()
     run.device.captures = False
     run.step()
     run.step(without=["0.1"])
-    for _ in range(2):
+    skipped = [run.update.skipped]
+    for number in range(3):
         values = {name: run.draw(shape) for name, shape in SHAPES.items()}
         for name, value in captured.items():
             value.copy_(values[name])
+        if number == 1:
+            captured["0.2"][1, 3] = torch.inf
         if isinstance(run.device, CapturingDevice):
             run.device.replay()
         else:
             scaling = Scaling.none(torch.device("cpu"))
             run.update.run(run.parameters, captured, scaling)
-    return run.found()
+        skipped.append(run.update.skipped)
+    return run.found() | {"skipped": torch.tensor(skipped)}
 
 
 def main(text, out, folder):

@@ -182,4 +182,16 @@ int cuDevicePrimaryCtxRelease_v2(int) {
 
 int cuCtxSetCurrent(CUctx_st *) { return enter(); }
 
+int cuCtxSynchronize() {
+  if (int error = enter())
+    return error;
+  if (int error = restrict())
+    return error;
+  for (CUstream_st *stream : getState().streams)
+    if (!stream->capture)
+      if (int failure = drain(stream))
+        return failure;
+  return status::Success;
+}
+
 } // extern "C"
