@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from binade import _core
-from binade.errors import UsageError
+from binade.errors import RejectedError, UsageError
 from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
 from binade.torch.clipping import LENGTH, PercentileClipping
 from binade.torch.devices import Device, find_device
+from binade.torch.gathering import Gathering
 from binade.torch.graphs import register, step_in_graph
 from binade.torch.groups import (
     GroupSettings,
@@ -51,7 +52,7 @@ from binade.torch.shards import (
     to_dtensor,
     view_rows,
 )
-from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update, split_parts
+from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
 
 # Options of ``binade.compile`` that an optimizer takes, and the replacements of others.
 _OPTIONS = ("clip", "on_nonfinite", "policy", "save_kernels", "threads")
@@ -140,6 +141,7 @@ class Optimizer(torch.optim.Optimizer):
         _check_options(options)
         self._offloads = bool(offload)
         self._host: HostCopies | None = None
+        self._gathering: Gathering | None = None
         self._hooks: list[Any] = []
         # Updates that graphs contain.
         self._captured: list[Update] = []
@@ -243,6 +245,17 @@ class Optimizer(torch.optim.Optimizer):
             self._settings.forget()
 
     def _run(self, own: States, gradients: States, scaling: Scaling) -> None:
+        if self._gathering:
+            whole = self._gathering.gather(own, gradients)
+            plain = {
+                name: gradient
+                for name, gradient in gradients.items()
+                if name not in self._gathering.parameters
+            }
+            used = {**own, **self._gathering.parameters}
+            self._update.run(used, {**plain, **whole}, scaling)
+            self._gathering.scatter(own)
+            return
         if self._update.row_sums:
             self._update.sum_rows(own, gradients, scaling)
             self._add_row_sums()
@@ -278,7 +291,7 @@ class Optimizer(torch.optim.Optimizer):
         """Sets master weights to parameters that were written to since the last step, as
         ``Module.load_state_dict`` does, where they differ."""
         for parameter, name in self._names.items():
-            master = self._update.states[name].get("master")
+            master = self._get_states(name).get("master")
             if master is None or self._versions.get(parameter) == parameter._version:
                 continue
             own = get_local(parameter.detach(), self._rows[parameter])
@@ -348,11 +361,13 @@ class Optimizer(torch.optim.Optimizer):
     def list_formats(self) -> list[tuple[torch.Tensor, str, list[str]]]:
         """Returns the quantized states: of each its parameter, its format as an attribute
         of MLIR, and the names of its parts in ``state``."""
-        parameters = {name: parameter for parameter, name in self._names.items()}
+        known = self._update.list_formats()
+        if self._gathering:
+            known |= self._gathering.formats
         return [
-            (parameters[owner], format, [f"{state}{part}" for state, part in names])
-            for format, parts in self._update.list_formats()
-            for owner, names in [split_parts(parts)]
+            (parameter, format, keys)
+            for parameter, name in self._names.items()
+            for format, keys in known.get(name, ())
         ]
 
     def get_master(self, parameter: torch.Tensor) -> str:
@@ -500,11 +515,10 @@ class Optimizer(torch.optim.Optimizer):
         host = HostCopies(own) if self._offloads else None
         if host:
             own, device = host.parameters, Device(torch.device("cpu"))
-        self._update = Update(
-            own,
-            device,
+        make = functools.partial(
+            Update,
+            device=device,
             masters=masters,
-            attributes={name: self._make_attributes(p) for p, name in names.items()},
             factors=self._make_clipping(names, device.place),
             states=self._list_formats(groups, names),
             groups={
@@ -513,6 +527,14 @@ class Optimizer(torch.optim.Optimizer):
             },
             **choices,
         )
+        attributes = {name: self._make_attributes(p) for p, name in names.items()}
+        self._gathering = None
+        try:
+            self._update = make(parameters=own, attributes=attributes)
+        except RejectedError as error:
+            if host or "the update rule needs the whole" not in str(error):
+                raise
+            self._make_gathering(make, own, attributes, names)
         self._names, self._masters = names, masters
         self._device = device
         self._compiled = [list_compiled(group) for group in self.param_groups]
@@ -525,6 +547,34 @@ class Optimizer(torch.optim.Optimizer):
             complete_group(group, defaults)
         self._versions = {}
         self._link_states()
+
+    def _make_gathering(
+        self,
+        make: Callable[..., Update],
+        own: dict[str, torch.Tensor],
+        attributes: dict[str, str],
+        names: Mapping[torch.Tensor, str],
+    ) -> None:
+        """Compiles the update of the whole parameters that this process owns."""
+        rows = {names[p]: rows for p, rows in self._rows.items() if rows is not None}
+        sharded = {names[p]: p for p, rows in self._rows.items() if rows is not None}
+        gathering = Gathering(sharded, rows)
+        gathering.read_parameters(own)
+        for name, range in rows.items():
+            attributes[name] = (
+                "binade.row_groups"
+                if gathering.isOwned(name)
+                else f"binade.shard = array<i64: 0, {range.whole}>"
+            )
+        used = {**own, **gathering.parameters}
+        self._update = make(parameters=used, attributes=attributes)
+        gathering.link(self._update.states, self._update.list_formats())
+        self._gathering = gathering
+
+    def _get_states(self, name: str) -> States:
+        """Returns the states of the rows that this process has of a parameter."""
+        gathered = self._gathering.states if self._gathering else {}
+        return gathered[name] if name in gathered else self._update.states[name]
 
     def _link_host(self, host: HostCopies | None) -> None:
         """Lets the backward pass copy gradients to the host."""
@@ -645,18 +695,25 @@ class Optimizer(torch.optim.Optimizer):
             # As bytes, as checkpoints of earlier versions have it.
             common["rng"] = common["rng"].view(torch.uint8)
         for parameter, name in self._names.items():
-            rows = self._rows[parameter]
             states = {
-                key: to_dtensor(
-                    view_rows(state, parameter, rows) if isPart(key, state) else state,
-                    parameter, rows,
-                )
-                for key, state in self._update.states[name].items()
-            }  # fmt: skip
+                key: self._link_state(parameter, name, key, state)
+                for key, state in self._get_states(name).items()
+            }
             self.state[parameter] = common | states
         if self._clipping:
             for parameter, norms in zip(self._clipped, self._clipping.norms):
                 self.state[parameter][NORMS] = norms
+
+    def _link_state(
+        self, parameter: torch.Tensor, name: str, key: str, state: torch.Tensor
+    ) -> torch.Tensor:
+        rows = self._rows[parameter]
+        if self._gathering and name in self._gathering.states:
+            if not self._gathering.isSplit(name, key):
+                return state
+        elif isPart(key, state):
+            state = view_rows(state, parameter, rows)
+        return to_dtensor(state, parameter, rows)
 
     def _is_flat(self, parameter: torch.Tensor, states: States) -> bool:
         """Whether the states have groups that do not lie within rows, as earlier versions

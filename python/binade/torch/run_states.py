@@ -38,8 +38,8 @@ def save_state(
     ``binade train --init`` starts a run.
 
     The file has the names of the module, which a model exported from it has as well. All
-    processes of a distributed run call this, and return when the first one has written the file.
-    Norms of ``percentile_clipping`` are left out.
+    processes of a distributed run call this, and return when the first one has written
+    the file. Norms of ``percentile_clipping`` are left out.
 
     Args:
       path: The file to write.

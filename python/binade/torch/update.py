@@ -112,14 +112,6 @@ class Settings(MutableMapping[str, float]):
         return len(self._tensors)
 
 
-def split_parts(parts: Iterable[str]) -> tuple[str, list[tuple[str, str]]]:
-    """Returns the parameter of the parts of a state, and of each part the name of the state
-    and its own, such as ``.scale``."""
-    found = [_STATE.fullmatch(part) for part in parts]
-    names = [(one["state"], one["part"]) for one in found if one]
-    return next(one["parameter"] for one in found if one), names
-
-
 class Update:
     """A compiled update of parameters, which writes to them in place.
 
@@ -265,14 +257,17 @@ class Update:
         dense = tensor.contiguous()
         return dense.clone() if dense.data_ptr() % self._device.alignment else dense
 
-    def list_formats(self) -> list[tuple[str, list[str]]]:
-        """Returns the format of each quantized state, and the names of its parts, such as
-        ``exp_avg/0.1`` and ``exp_avg/0.1.scale``."""
-        return [
-            (entry["format"], state["parts"])
-            for entry in json.loads(self._program.plan()).get("quantized_states", ())
-            for state in entry["states"]
-        ]
+    def list_formats(self) -> dict[str, list[tuple[str, list[str]]]]:
+        """Returns the quantized states of each parameter: the format, and the names of the
+        parts, such as ``exp_avg`` and ``exp_avg.scale``."""
+        formats: dict[str, list[tuple[str, list[str]]]] = {}
+        for entry in json.loads(self._program.plan()).get("quantized_states", ()):
+            for state in entry["states"]:
+                parts = [one for p in state["parts"] if (one := _STATE.fullmatch(p))]
+                keys = [one["state"] + one["part"] for one in parts]
+                own = formats.setdefault(parts[0]["parameter"], [])
+                own.append((entry["format"], keys))
+        return formats
 
     @property
     def count(self) -> int:

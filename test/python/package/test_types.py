@@ -14,7 +14,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "errors",
            "metrics", "models", "options", "policies", "ports", "train_step",
            "torch/__init__", "torch/capturing", "torch/clipping", "torch/devices",
-           "torch/exchange", "torch/graphs", "torch/groups", "torch/loading",
+           "torch/exchange", "torch/gathering", "torch/graphs", "torch/groups", "torch/loading",
            "torch/modules", "torch/monitoring/__init__", "torch/offload",
            "torch/optimizer", "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
            "torch/update"]  # fmt: skip
