@@ -5,17 +5,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
-import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from binade import _core
 from binade.errors import RejectedError, UsageError
-from binade.options import as_texts
 from binade.torch.aliases import Formats, translate
-from binade.torch.clipping import LENGTH, PercentileClipping
+from binade.torch.clipping import PercentileClipping
 from binade.torch.devices import Device, find_device
 from binade.torch.gathering import Gathering
 from binade.torch.graphs import register, step_in_graph
@@ -40,6 +37,14 @@ from binade.torch.loading import (
     protect_from_casts,
 )
 from binade.torch.offload import HostCopies
+from binade.torch.preparing import (
+    check_options,
+    check_type,
+    list_state_formats,
+    list_masters,
+    list_percentiles,
+    warn_of_lost_updates,
+)
 from binade.torch.shards import (
     RowRange,
     agree,
@@ -52,19 +57,7 @@ from binade.torch.shards import (
     to_dtensor,
     view_rows,
 )
-from binade.torch.update import ELEMENTS, MASTERS, Scaling, Update
-
-# Options of ``binade.compile`` that an optimizer takes, and the replacements of others.
-_OPTIONS = ("clip", "on_nonfinite", "policy", "save_kernels", "threads")
-_ELSEWHERE = {
-    "accumulate": "call step() once for several calls of backward(), which add their "
-    "gradients up; divide the loss for their mean",
-    "accumulate_in_momentum": "capture has it; here backward() adds gradients up",
-    "groups": "settings of some parameters are those of a group in 'params'",
-    "optimizer": "the rule is the argument 'rule', or the class",
-    "settings": "they are arguments: lr=1e-3, weight_decay=0.1",
-    "states": "formats of states are the argument 'states'",
-}
+from binade.torch.update import Scaling, Update
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -138,7 +131,7 @@ class Optimizer(torch.optim.Optimizer):
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        _check_options(options)
+        check_options(options)
         self._offloads = bool(offload)
         self._host: HostCopies | None = None
         self._gathering: Gathering | None = None
@@ -492,7 +485,7 @@ class Optimizer(torch.optim.Optimizer):
             if parameter.requires_grad or parameter in wanted
         }
         for parameter, name in names.items():
-            _check_type(name, parameter)
+            check_type(name, parameter)
         if not names:
             raise UsageError("none of the parameters requires a gradient")
         device = find_device((name, parameter) for parameter, name in names.items())
@@ -520,7 +513,7 @@ class Optimizer(torch.optim.Optimizer):
             device=device,
             masters=masters,
             factors=self._make_clipping(names, device.place),
-            states=self._list_formats(groups, names),
+            states=list_state_formats(self._formats, groups, names),
             groups={
                 glob: name_settings(group, self._known) | GroupSettings.mark(number)
                 for number, (glob, group) in enumerate(groups.items())
@@ -625,17 +618,7 @@ class Optimizer(torch.optim.Optimizer):
     ) -> dict[str, torch.Tensor]:
         """Returns the factors of gradients that are clipped by a percentile of their norms,
         by the name of the parameter."""
-        percentiles: dict[torch.Tensor, int] = {}
-        for group in self.param_groups:
-            percentile = group.get("percentile_clipping", LENGTH)
-            if not isinstance(percentile, int) or not 1 <= percentile <= LENGTH:
-                raise UsageError(
-                    f"percentile_clipping is a whole number from 1 to {LENGTH}, got "
-                    f"{percentile!r}"
-                )
-            if percentile < LENGTH:
-                own = [p for p in group["params"] if p in names]
-                percentiles |= dict.fromkeys(own, percentile)
+        percentiles = list_percentiles(self.param_groups, names)
         self._clipped = list(percentiles)
         self._clipping = (
             PercentileClipping([*percentiles.values()], place) if percentiles else None
@@ -646,47 +629,13 @@ class Optimizer(torch.optim.Optimizer):
         return {names[p]: factor for p, factor in zip(self._clipped, factors)}
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
-        """Returns what preserves small updates of each parameter."""
-        masters: dict[str, str] = {}
-        lossy: set[torch.dtype] = set()
-        for group in self.param_groups:
-            master = group.get("master", self._formats.master)
-            if master not in (None, *MASTERS):
-                raise UsageError(
-                    f"master is one of {', '.join(MASTERS)}, got {master!r}"
-                )
-            own = [p for p in group["params"] if p in names]
-            masters |= {names[p]: master or "none" for p in own}
-            if master is None:
-                lossy |= {p.dtype for p in own}
-        lossy.discard(torch.float32)
+        """Returns what preserves small updates of each parameter, and warns once if nothing
+        does."""
+        masters, lossy = list_masters(self._formats, self.param_groups, names)
         if lossy and self._warns:
             self._warns = False
-            warnings.warn(
-                f"parameters in {' and '.join(sorted(map(str, lossy)))} lose updates of "
-                "less than half a unit in their last place; master='f32', 'kahan' or "
-                "'stochastic' preserves them, and master='none' rounds without this "
-                "warning",
-                stacklevel=_count_own_frames(),
-            )
+            warn_of_lost_updates(lossy)
         return masters
-
-    def _list_formats(
-        self,
-        groups: Mapping[str, Mapping[str, Any]],
-        names: Mapping[torch.Tensor, str],
-    ) -> list[str]:
-        """Returns the formats of states, of which a later one overrides earlier ones."""
-        formats = as_texts(self._formats.states or [], "states")
-        if self._formats.minimum is not None and formats:
-            formats = [
-                f"{name}:{'f32' if p.numel() < self._formats.minimum else formats[0]}"
-                for p, name in names.items()
-            ]
-        for glob, group in groups.items():
-            own = as_texts(group.get("states") or [], "states of a group")
-            formats += [f"{glob}:{format}" for format in own]
-        return formats
 
     def _link_states(self) -> None:
         """Fills ``state`` with the tensors of the update."""
@@ -744,31 +693,3 @@ def _start_copy(
 def _get_form(parameter: torch.Tensor) -> tuple[Any, ...]:
     """Returns what the kernel is compiled for."""
     return parameter.dtype, parameter.shape, parameter.device
-
-
-def _count_own_frames() -> int:
-    """Returns the stack level of the first caller outside of this package."""
-    level, frame = 1, inspect.currentframe()
-    while frame and "binade.torch" in frame.f_globals.get("__name__", ""):
-        level, frame = level + 1, frame.f_back
-    return level - 1
-
-
-def _check_type(name: str, parameter: torch.Tensor) -> None:
-    if parameter.dtype not in ELEMENTS:
-        raise UsageError(
-            f"parameter {name} is {parameter.dtype}; expected one of "
-            f"{', '.join(map(str, ELEMENTS))}"
-        )
-
-
-def _check_options(options: Any) -> None:
-    if not isinstance(options or {}, Mapping):
-        raise UsageError(
-            f"options are a dictionary, such as {{'clip': 1.0}}, got {options!r}"
-        )
-    for name in options or {}:
-        if name in _OPTIONS:
-            continue
-        why = _ELSEWHERE.get(name, f"it has {', '.join(_OPTIONS)}")
-        raise UsageError(f"an optimizer has no option '{name}': {why}")
