@@ -15,8 +15,8 @@ _REFUSED = ("maximize", "differentiable")
 # Entries of groups that are not settings: formats, for which the kernel is compiled, and
 # what PyTorch and its schedulers store.
 _OTHERS = (
-    "params", "states", "master", "percentile_clipping", "param_names", "initial_lr",
-    "name",
+    "params", "states", "master", "percentile_clipping", "state_formats", "param_names",
+    "initial_lr", "name",
 )  # fmt: skip
 # Settings that a rule has only where they are given.
 _ADDED = ("max_update_norm", "skip_zeros")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ States = Mapping[str, torch.Tensor]
 # States that all parameters share: the number of updates, and the position of the random
 # number generator.
 _COMMON = ("step", "rng")
+# The code book or the element type of a format.
+_ELEMENT = re.compile(r'#binade\.quantized<(?:#binade\.code_book<"([^"]*)"|(\w+))')
 # A state that is not of the update, and may be missing.
 NORMS = "gnorm_vec"
 
@@ -82,6 +85,29 @@ def _isFlattened(name: str, state: torch.Tensor, expected: tuple[int, ...]) -> b
 def _haveEqualTypes(own: torch.Tensor, given: torch.Tensor) -> bool:
     wide = (torch.float64, *ELEMENTS)
     return own.dtype == given.dtype or (own.dtype in wide and given.dtype in wide)
+
+
+def name_formats(formats: Iterable[str]) -> str:
+    """Returns the code books and element types of formats, which are attributes of MLIR.
+    Codes of one are not codes of another, although both may be int8."""
+    names = {
+        found[1] or found[2] for text in formats if (found := _ELEMENT.search(text))
+    }
+    return ", ".join(sorted(names))
+
+
+def check_formats(own: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Checks that a group that is loaded has states in the formats of an optimizer's. Earlier
+    versions did not write them.
+
+    Raises:
+      UsageError: If they differ.
+    """
+    expected, found = own.get("state_formats"), given.get("state_formats")
+    if expected and found and expected != found:
+        raise UsageError(
+            f"the states are those of other formats: expected {expected}, got {found}"
+        )
 
 
 def copy_checked(own: States, given: States) -> None:

@@ -28,12 +28,14 @@ from binade.torch.loading import (
     NORMS,
     States,
     check_form,
+    check_formats,
     copy_all,
     copy_checked,
     count_updates,
     isOtherGrouping,
     isPart,
     list_own,
+    name_formats,
     protect_from_casts,
 )
 from binade.torch.offload import HostCopies
@@ -421,6 +423,7 @@ class Optimizer(torch.optim.Optimizer):
         for parameter, states in loaded.items():
             check_form(self._names[parameter], self.state[parameter], states)
         for own, group in zip(self.param_groups, groups):
+            check_formats(own, group)
             group = check_arguments(group)
             own.update({k: v for k, v in group.items() if k != "params"})
         self._compile(loaded)
@@ -540,6 +543,18 @@ class Optimizer(torch.optim.Optimizer):
             complete_group(group, defaults)
         self._versions = {}
         self._link_states()
+        self._name_formats()
+
+    def _name_formats(self) -> None:
+        """Notes the formats of states in the groups, for checkpoints."""
+        formats: dict[torch.Tensor, list[str]] = {}
+        for parameter, format, _ in self.list_formats():
+            formats.setdefault(parameter, []).append(format)
+        for group in self.param_groups:
+            own = [one for p in group["params"] for one in formats.get(p, [])]
+            group.pop("state_formats", None)
+            if own:
+                group["state_formats"] = name_formats(own)
 
     def _make_gathering(
         self,

@@ -254,3 +254,24 @@ def test_replaced_parameter_memory_is_updated():
         parameters[0].data = torch.ones(5, 4)
         train(parameters, optimizer, begin=3)
     assert_close(ours, theirs)
+
+
+def test_codes_of_one_format_are_not_loaded_as_those_of_another():
+    """Both have the type int8."""
+
+    def make(states):
+        parameter = torch.nn.Parameter(torch.ones(64, 256))
+        return binade.torch.AdamW([parameter], states=states)
+
+    saved = make("dyn8").state_dict()
+    assert (
+        saved["param_groups"][0]["state_formats"] == "dynamic-signed, dynamic-unsigned"
+    )
+    make("dyn8").load_state_dict(saved)
+    optimizer = make("linear8")
+    with pytest.raises(
+        UsageError, match="expected linear.*, got dynamic-signed, dynamic-"
+    ):
+        optimizer.load_state_dict(saved)
+    del saved["param_groups"][0]["state_formats"]  # As version 0.1.0 writes it.
+    optimizer.load_state_dict(saved)
