@@ -9,6 +9,8 @@ import ctypes
 import os
 import pathlib
 import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -42,19 +44,14 @@ def compile_step(model: pathlib.Path, out: pathlib.Path, *options: str) -> pathl
     return out
 
 
-class Program:
-    """A bundle that is loaded and initialized."""
+class _Loaded:
+    """A bundle that is loaded."""
 
-    def __init__(self, path: pathlib.Path, threads: int = 0, seed: int = 0):
+    def __init__(self) -> None:
         self.handle = ctypes.c_void_p()
         self.library = ctypes.CDLL(str(LIBRARY))
         self.library.binade_last_error.restype = ctypes.c_char_p
-        self._check(
-            self.library.binade_program_load(
-                str(path).encode(), ctypes.c_uint32(threads), ctypes.c_uint64(seed),
-                ctypes.byref(self.handle),
-            )
-        )  # fmt: skip
+        self.library.binade_program_tensor_count.restype = ctypes.c_size_t
 
     def __del__(self) -> None:
         if self.handle:
@@ -63,6 +60,84 @@ class Program:
     def _check(self, status: int) -> None:
         if status != 0:
             raise RuntimeError(self.library.binade_last_error().decode())
+
+    def run(self) -> None:
+        self._check(self.library.binade_program_run(self.handle))
+
+
+class Port(NamedTuple):
+    index: int
+    role: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class BoundProgram(_Loaded):
+    """A bundle whose ports of some roles are in memory of the caller."""
+
+    def __init__(self, path: pathlib.Path, device: str, roles: Sequence[str]):
+        super().__init__()
+        self._check(
+            self.library.binade_program_load_bound(
+                str(path).encode(), device.encode(), ctypes.c_uint32(0),
+                ",".join(roles).encode(), ctypes.byref(self.handle),
+            )
+        )  # fmt: skip
+        self.ports = [
+            port
+            for port in map(self._describe, range(self._count()))
+            if port.role in roles
+        ]
+
+    def _count(self) -> int:
+        return self.library.binade_program_tensor_count(self.handle)
+
+    def _describe(self, index: int) -> Port:
+        tensor = _Tensor()
+        self._check(
+            self.library.binade_program_tensor_at(
+                self.handle, ctypes.c_size_t(index), ctypes.byref(tensor)
+            )
+        )
+        shape = tuple(tensor.shape[axis] for axis in range(tensor.rank))
+        return Port(
+            index,
+            tensor.role.decode(),
+            tensor.name.decode(),
+            tensor.dtype.decode(),
+            shape,
+        )
+
+    def bind(self, index: int, address: int) -> None:
+        self._check(
+            self.library.binade_program_bind(
+                self.handle, ctypes.c_size_t(index), ctypes.c_void_p(address)
+            )
+        )
+
+    def initialize(self) -> None:
+        self._check(
+            self.library.binade_program_initialize(self.handle, ctypes.c_uint64(0))
+        )
+
+    def enqueue(self, stream: int) -> None:
+        self._check(
+            self.library.binade_program_enqueue(self.handle, ctypes.c_void_p(stream))
+        )
+
+
+class Program(_Loaded):
+    """A bundle that is loaded and initialized."""
+
+    def __init__(self, path: pathlib.Path, threads: int = 0, seed: int = 0):
+        super().__init__()
+        self._check(
+            self.library.binade_program_load(
+                str(path).encode(), ctypes.c_uint32(threads), ctypes.c_uint64(seed),
+                ctypes.byref(self.handle),
+            )
+        )  # fmt: skip
 
     def __getitem__(self, key: tuple[str, str]) -> np.ndarray:
         """The memory of tensor (role, name)."""
@@ -76,9 +151,6 @@ class Program:
         shape = [tensor.shape[i] for i in range(tensor.rank)]
         memory = (ctypes.c_byte * tensor.bytes).from_address(tensor.data)
         return np.frombuffer(memory, DTYPES[tensor.dtype.decode()]).reshape(shape)
-
-    def run(self) -> None:
-        self._check(self.library.binade_program_run(self.handle))
 
     def set_profiling(self, on: bool) -> None:
         """Measures every record of the runs that follow, or none."""

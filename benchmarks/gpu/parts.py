@@ -38,6 +38,7 @@ PARTS = {
     "matmuls": Part("contractions.py", 40, "matmuls", ("matmuls",)),
     "launches": Part("launches.py", 90, "steps"),
     "statistics": Part("watched.py", 60, "statistics"),
+    "loop": Part("loop.py", 90, "kernels", isDefault=False),
     "rates": Part("rates.py", 170, isDefault=False),
     "autotune": Part("autotune.py", 300, "steps", isDefault=False),
     "attention-counters": Part("counters.py", 90, "attention", ("attention",),

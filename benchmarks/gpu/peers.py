@@ -113,6 +113,13 @@ def fused(values: dict) -> Call:
     return captured(optimizer.step)
 
 
+def fused_eagerly(values: dict) -> Call:
+    optimizer = torch.optim.AdamW(
+        make_parameters(values), lr=1e-3, weight_decay=0.01, fused=True
+    )
+    return synchronized(optimizer.step)
+
+
 def unscaled(values: dict) -> Call:
     """What GradScaler, clipping and the optimizer do, one after the other."""
     parameters = make_parameters(values)

@@ -141,6 +141,21 @@ def statistics(result: dict) -> str:
     return table(columns, rows) if rows else ""
 
 
+def loops(result: dict) -> str:
+    rows = [
+        [
+            row["title"],
+            f"{row['ms']:.3f}",
+            ratios(row["peers"]),
+            str(row["differences"]),
+        ]
+        for row in result["rows"]
+        if row["part"] == "loop"
+    ]
+    columns = ["update", "ms", "time / peer's (goal)", "tensors with other bits"]
+    return table(columns, rows) if rows else ""
+
+
 def contractions(result: dict) -> str:
     columns = ["row", "ms", "TFLOP/s", "share of a copy (goal)", "time / peer's (goal)",
                "library"]  # fmt: skip
@@ -240,7 +255,7 @@ def render(result: dict, predicted: dict | None = None) -> str:
         text += f"\n## Missing peers\n\n{missing}"
     for heading, section in (
         ("Kernels", kernels), ("Attention, heads and FP8 matmuls", contractions),
-        ("Statistics", statistics), ("Steps", steps),
+        ("Updates in PyTorch's loops", loops), ("Statistics", statistics), ("Steps", steps),
         ("Steps against max-autotune", autotune), ("Between kernels", launches),
         ("Hardware counters", counters),
     ):  # fmt: skip

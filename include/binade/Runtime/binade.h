@@ -19,7 +19,7 @@ extern "C" {
 
 /* Incremented when functions are added; existing functions never change. A
  * caller checks for at least the version that it was written for. */
-#define BINADE_C_API_VERSION 2
+#define BINADE_C_API_VERSION 3
 
 typedef struct binade_program binade_program;
 
@@ -56,6 +56,29 @@ BINADE_API int binade_program_load_memory(const void *bundle, size_t bytes,
                                           uint32_t threads, uint64_t seed,
                                           binade_program **program);
 BINADE_API void binade_program_free(binade_program *program);
+
+/* Loads a bundle whose ports of some roles are in memory of the caller, on the
+ * device `device` ("cpu", "cuda:0"). `roles` are separated by commas:
+ * "parameter,buffer,state". The caller binds each of these ports, then calls
+ * binade_program_initialize. Since version 3. */
+BINADE_API int binade_program_load_bound(const char *path, const char *device,
+                                         uint32_t threads, const char *roles,
+                                         binade_program **program);
+/* Binds the port `index` (see binade_program_tensor_at) to dense, row-major
+ * memory of the program's device, which has to outlive its use. On a CUDA
+ * device, addresses are multiples of 16 bytes. Ports may be bound again between
+ * steps. Since version 3. */
+BINADE_API int binade_program_bind(binade_program *program, size_t index,
+                                   void *memory);
+/* Sets all tensors to their initial values, except bound parameters and
+ * buffers, whose values are the caller's. Since version 3. */
+BINADE_API int binade_program_initialize(binade_program *program,
+                                         uint64_t seed);
+/* Enqueues a step of a program with bound ports on `stream`, a CUstream of the
+ * caller (null for the default stream), and does not wait. The stream may be
+ * capturing a graph. The caller waits for it before it accesses ports that are
+ * not bound. Since version 3. */
+BINADE_API int binade_program_enqueue(binade_program *program, void *stream);
 
 /* Executes the step once; if it has several batches, the last one has to be
  * set. All statistics are computed, including those with `@every=N`, because

@@ -1,7 +1,9 @@
 //===- CAPI.cpp - C interface of the runtime ------------------------------===//
 
 #include "CAPI.h"
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 using namespace binade;
 using namespace binade::capi;
@@ -62,6 +64,60 @@ int binade_program_load_memory(const void *bundle, size_t bytes,
 }
 
 void binade_program_free(binade_program *program) { delete program; }
+
+/// Parses roles that are separated by commas. Returns the first text that does
+/// not name one, if any.
+static std::optional<std::string_view> parseRoles(std::string_view text,
+                                                  std::vector<Role> &roles) {
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find(','), text.size());
+    std::optional<Role> role = parseRole(text.substr(0, end));
+    if (!role)
+      return text.substr(0, end);
+    roles.push_back(*role);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return std::nullopt;
+}
+
+int binade_program_load_bound(const char *path, const char *device,
+                              uint32_t threads, const char *roles,
+                              binade_program **program) {
+  return guard([&] {
+    if (!path || !device || !roles || !program)
+      return usage("null pointer");
+    LoadOptions options;
+    options.threads = threads;
+    std::optional<DeviceChoice> choice = DeviceChoice::parse(device);
+    if (!choice)
+      return usage("no device is called " + quote(device));
+    options.device = *choice;
+    if (auto wrong = parseRoles(roles, options.boundRoles))
+      return usage("no role is called " + quote(*wrong));
+    Result<Program> loaded = Program::load(path, options);
+    if (!loaded)
+      return fail(loaded.error());
+    *program = new binade_program{*std::move(loaded), {}};
+    return +ExitCode::Ok;
+  });
+}
+
+/// Returns the exit code of a call that may fail.
+static int finish(Result<void> done) {
+  return done ? +ExitCode::Ok : fail(done.error());
+}
+
+int binade_program_bind(binade_program *program, size_t index, void *memory) {
+  return guard([&] { return finish(program->program.bind(index, memory)); });
+}
+
+int binade_program_initialize(binade_program *program, uint64_t seed) {
+  return guard([&] { return finish(program->program.initialize(seed)); });
+}
+
+int binade_program_enqueue(binade_program *program, void *stream) {
+  return guard([&] { return finish(program->program.enqueue(stream)); });
+}
 
 static int checkIndices(const binade_program *program) {
   Result<void> inside = program->program.checkIndices();

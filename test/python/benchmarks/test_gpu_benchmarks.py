@@ -238,7 +238,7 @@ def test_without_a_device_the_run_fails(tmp_path):
 @pytest.mark.parametrize("arguments, code, message", [
     ([], 1, "has no manifest.json: run benchmarks/gpu/prepare.sh"),
     (["what"], 2, "no part is called what; there are conversions, expansion, "
-     "records, models, steps, attention, head, kernels, matmuls, launches, statistics, rates, "
+     "records, models, steps, attention, head, kernels, matmuls, launches, statistics, loop, rates, "
      "autotune"),
     (["--quick", "rates"], 2, "--quick does not run part rates"),
 ])  # fmt: skip

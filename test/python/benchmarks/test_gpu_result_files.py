@@ -183,7 +183,7 @@ def test_parts_fit_into_their_time():
     assert all(part.seconds <= parts.DEVICE_SECONDS for part in parts.PARTS.values())
     default = parts.choose(parts.PARTS, isQuick=False)
     counters = {"attention-counters", "kernels-counters", "steps-counters"}
-    assert set(parts.PARTS) - set(default) == {"rates", "autotune", *counters}
+    assert set(parts.PARTS) - set(default) == {"loop", "rates", "autotune", *counters}
 
 
 def test_parts_took_less_than_their_time():
