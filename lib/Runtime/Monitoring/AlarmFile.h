@@ -17,6 +17,8 @@ public:
   /// Removes the alarms after `step` from an existing file.
   static Result<AlarmFile> open(const std::string &path, std::int64_t step);
   Result<void> write(const Alarm &alarm, OnAlarm action);
+  /// Syncs all alarms to disk.
+  Result<void> sync() { return file.sync(); }
 
 private:
   explicit AlarmFile(StepLines file) : file(std::move(file)) {}

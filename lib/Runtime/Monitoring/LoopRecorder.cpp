@@ -37,8 +37,10 @@ struct Source {
 } // namespace
 
 Result<Files> Files::open(const std::string &path, std::int64_t step) {
-  std::error_code unknown;
-  if (step == 0 && std::filesystem::exists(path + "/metrics.jsonl", unknown))
+  // A run that ended before its first step leaves empty files.
+  std::error_code absent;
+  auto size = std::filesystem::file_size(path + "/metrics.jsonl", absent);
+  if (step == 0 && !absent && size > 0)
     return Error{
         printable(path),
         "the directory has the steps of another run; choose a new one, "
@@ -241,6 +243,8 @@ Result<void> LoopRecorder::close() {
   Result<void> done = files->metrics.sync();
   if (done)
     done = files->statistics.sync();
+  if (done)
+    done = files->alarms.sync();
   return done ? files->events.sync() : done;
 }
 

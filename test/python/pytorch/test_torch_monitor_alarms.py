@@ -141,6 +141,17 @@ def test_files_and_resumption(tmp_path):
     assert norms[5] == pytest.approx(last)
 
 
+def test_a_directory_without_steps_is_new(tmp_path):
+    """A monitor that was closed before the first step leaves its directory usable."""
+    module, optimizer = make()
+    for _ in range(2):
+        binade.torch.monitor(module, optimizer, out=tmp_path).close()
+    with binade.torch.monitor(module, optimizer, out=tmp_path) as watch:
+        train(module, optimizer, watch, [1])
+    with pytest.raises(UsageError, match="has the steps of another run"):
+        binade.torch.monitor(module, optimizer, out=tmp_path)
+
+
 def test_events_for_tensorboard(tmp_path):
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator",
