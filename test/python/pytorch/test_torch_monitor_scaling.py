@@ -105,19 +105,52 @@ def test_a_scaler_that_the_monitor_does_not_know():
         watch.close()
 
 
-def test_two_monitors_of_a_loop():
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_monitors_of_a_loop(order):
+    """Each counts skipped steps until it is closed, in any order."""
     module, optimizer, scaler = make("foreach")
-    first = watching(module, optimizer, "gradient:norm", scaler=scaler)
-    second = watching(module, optimizer, "weight:norm", scaler=scaler)
+    kinds = ("gradient", "weight")
+    watches = [
+        watching(module, optimizer, f"{kind}:norm", scaler=scaler) for kind in kinds
+    ]
+    x, y = make_batch(0)
+    expected = [0, 0]
+    for closed in (None, *order):
+        if closed is not None:
+            watches[closed].close()
+        for factor in (torch.inf, 1):
+            take_step(module, optimizer, x * factor, y, scaler=scaler)
+            for i, watch in enumerate(watches):
+                expected[i] += watch._isOpen
+            assert [one.steps for one in watches] == expected
+    assert "step" not in vars(scaler)
+
+
+@pytest.mark.parametrize("isBefore", [True, False])
+def test_a_method_that_someone_else_sets(isBefore):
+    module, optimizer, scaler = make("foreach")
+    calls = []
+
+    def replace():
+        original = scaler.step
+
+        def step(*arguments, **named):
+            calls.append(len(calls))
+            return original(*arguments, **named)
+
+        scaler.step = step
+        return step
+
+    own = replace() if isBefore else None
+    watch = watching(module, optimizer, "gradient:norm", scaler=scaler)
+    own = own or replace()
     x, y = make_batch(0)
     take_step(module, optimizer, x * torch.inf, y, scaler=scaler)
-    assert first.steps == second.steps == 1
-    first.close()
+    assert watch.steps == 1 and len(calls) == 1
+    watch.close()
+    assert vars(scaler)["step"] is own
     take_step(module, optimizer, x * torch.inf, y, scaler=scaler)
-    assert (first.steps, second.steps) == (1, 2)
-    second.close()
-    take_step(module, optimizer, x, y, scaler=scaler)
-    assert (first.steps, second.steps) == (1, 2)
+    assert watch.steps == 1 and len(calls) == 2
 
 
 def test_closing_restores_the_scaler():

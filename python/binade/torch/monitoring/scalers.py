@@ -15,7 +15,8 @@ class ScalerHook:
     """Calls a function when a gradient scaler skips the step of an optimizer.
 
     A scaler has no hooks, and does not call the optimizer if a gradient is not finite. So
-    this replaces the method ``step`` of the one scaler until it is removed.
+    this replaces the method ``step`` of the one scaler until it is removed. Several of them,
+    and methods that others set, may be removed in any order.
 
     Args:
       scaler: The scaler.
@@ -32,24 +33,34 @@ class ScalerHook:
         skip: Callable[[], None],
     ) -> None:
         self._scaler = scaler
-        original = scaler.step
-
-        def step(given: Any, *arguments: Any, **named: Any) -> Any:
-            before = count()
-            result = original(given, *arguments, **named)
-            if not self._isRemoved and given is optimizer and count() == before:
-                skip()
-            return result
-
-        scaler.step = step  # type: ignore[method-assign]
-        self._step = step
+        self._optimizer = optimizer
+        self._count = count
+        self._skip = skip
         self._isRemoved = False
+        # What the scaler itself had before; None if that was the method of its class.
+        self._previous = vars(scaler).get("step")
+        self._original = scaler.step
+        vars(scaler)["step"] = self
+
+    def __call__(self, optimizer: Any, *arguments: Any, **named: Any) -> Any:
+        before = self._count()
+        result = self._original(optimizer, *arguments, **named)
+        isWatched = not self._isRemoved and optimizer is self._optimizer
+        if isWatched and self._count() == before:
+            self._skip()
+        return result
 
     def remove(self) -> None:
-        """Restores the method, unless another monitor has replaced this one since."""
+        """Restores the method. If something else has replaced it since, it stays until that
+        is removed, and does nothing."""
         self._isRemoved = True
-        if vars(self._scaler).get("step") is self._step:
-            del self._scaler.step
+        current = vars(self._scaler).get("step")
+        while isinstance(current, ScalerHook) and current._isRemoved:
+            current = current._previous
+        if current is None:
+            vars(self._scaler).pop("step", None)
+        else:
+            vars(self._scaler)["step"] = current
 
 
 def is_scaling(scaler: object) -> bool:
