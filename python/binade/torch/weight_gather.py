@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from binade.errors import UsageError
+from binade.torch.autograd import is_in_backward
 from binade.torch.float8 import (
     TensorFormat,
     choose_factors,
@@ -23,10 +24,6 @@ from binade.torch.float8 import (
 from binade.torch.fsdp import ShardedParameter
 
 _PRE, _POST = "fsdp_pre_all_gather", "fsdp_post_all_gather"
-
-
-def _isInBackward() -> bool:
-    return torch._C._current_graph_task_id() != -1
 
 
 class Scale(NamedTuple):
@@ -89,7 +86,7 @@ class WeightGather:
                 "copy, too"
             )
         # The backward pass multiplies by the weight of the forward pass.
-        if self.scale is None or not (self.isCurrent or _isInBackward()):
+        if self.scale is None or not (self.isCurrent or is_in_backward()):
             update_scales([self])
         assert self.scale is not None
         form, factor, scale, event = self.scale
@@ -210,7 +207,7 @@ class ForwardScales:
     def _enter(self, module: torch.nn.Module, arguments: Any) -> None:
         # Activation checkpointing runs modules again in the backward pass. A module that
         # is entered twice was left by an exception.
-        if _isInBackward() or self._outermost not in (None, module):
+        if is_in_backward() or self._outermost not in (None, module):
             return
         self._outermost = module
         weights = self._inside[module]
@@ -221,7 +218,7 @@ class ForwardScales:
             weight.isCurrent = True
 
     def _leave(self, module: torch.nn.Module, arguments: Any, result: Any) -> None:
-        if self._outermost is module and not _isInBackward():
+        if self._outermost is module and not is_in_backward():
             self._outermost = None
             for weight in self._weights:
                 weight.isCurrent = False

@@ -1,5 +1,7 @@
 """Which values of a PyTorch loop belong to a step that `binade.torch.monitor` records."""
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -29,9 +31,9 @@ def test_steps_are_due_as_in_train():
                     5: {"output"}, 6: {"gradient", "weight"}}  # fmt: skip
 
 
-def test_accumulated_gradients_are_those_of_the_update():
+def test_accumulated_gradients_are_those_of_the_update(tmp_path):
     module, optimizer = make()
-    watch = watching(module, optimizer, "gradient,output,loss:norm")
+    watch = watching(module, optimizer, "gradient,output,loss:norm", out=tmp_path)
     losses = []
     for step in range(3):
         x, y = make_batch(step)
@@ -44,7 +46,12 @@ def test_accumulated_gradients_are_those_of_the_update():
     for name, parameter in module.named_parameters():
         check(found, "gradient", name, parameter.grad, ("norm",))
     check(found, "output", "model", make()[0](make_batch(2)[0]), ("norm",))
+    # The metric is the mean; statistics are those of the last batch.
     assert found["loss/loss/norm"] == pytest.approx(losses[-1])
+    watch.close()
+    (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["loss"] == pytest.approx(sum(losses) / 3, rel=1e-6)
+    assert losses[-1] != pytest.approx(sum(losses) / 3, rel=1e-3)
 
 
 def test_gradients_are_those_before_clipping():
@@ -80,6 +87,100 @@ def test_evaluation_is_not_recorded():
     check(watch.statistics, "input", "0", x, ("absmax",))
     assert watch.statistics["loss/loss/absmax"] == pytest.approx(loss.item())
     assert watch.statistics.keys() == after.keys()
+
+
+def test_training_in_evaluation_mode():
+    """A model that is never in training mode is trained in evaluation mode."""
+    module, optimizer = make()
+    module.eval()
+    watch = watching(module, optimizer, "output,output_gradient,loss:absmax")
+    x, y = make_batch(0)
+    output = module(x)
+    output.retain_grad()
+    loss = loss_of(output, y)
+    watch.loss(loss).backward()
+    with torch.no_grad():
+        watch.loss(loss_of(module(100 * x), y))
+    optimizer.step()
+    check(watch.statistics, "output", "model", output, ("absmax",))
+    check(watch.statistics, "output_gradient", "model", output.grad, ("absmax",))
+    assert watch.statistics["loss/loss/absmax"] == pytest.approx(loss.item())
+
+
+def test_a_loss_that_is_given_in_evaluation_mode():
+    module, optimizer = make()
+    watch = watching(module, optimizer, "loss:absmax")
+    take_step(module, optimizer, *make_batch(0), watch)
+    module.eval()
+    loss = take_step(module, optimizer, *make_batch(1), watch)
+    assert watch.statistics["loss/loss/absmax"] == pytest.approx(loss.item())
+    watch.loss(torch.tensor(3.0))  # Without a gradient it is one of an evaluation.
+    loss = take_step(module, optimizer, *make_batch(2), watch)
+    assert watch.statistics["loss/loss/absmax"] == pytest.approx(loss.item())
+
+
+def test_a_prediction_is_not_the_loss():
+    module = torch.nn.Sequential(torch.nn.Linear(8, 1), torch.nn.Flatten(0))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    watch = watching(module, optimizer, "loss,output:absmax")
+    module(torch.randn(1, 8)).square().sum().backward()
+    optimizer.step()
+    assert "loss/loss/absmax" not in watch.statistics
+    assert "output/model/absmax" in watch.statistics
+
+
+@pytest.mark.parametrize("isBackwards", [False, True])
+def test_two_forward_passes_before_one_backward_pass(isBackwards):
+    """Outputs and their gradients are those of the last batch."""
+    module, optimizer = make()
+    watch = watching(module, optimizer, "output,output_gradient:absmax")
+    outputs = []
+    for step in range(2):
+        outputs.append(module((1 + step) * make_batch(step)[0]))
+        outputs[-1].retain_grad()
+    pairs = zip(outputs, (3, 1), strict=True)
+    terms = [factor * output.square().mean() for output, factor in pairs]
+    sum(terms[::-1] if isBackwards else terms).backward()
+    optimizer.step()
+    check(watch.statistics, "output", "model", outputs[1], ("absmax",))
+    check(watch.statistics, "output_gradient", "model", outputs[1].grad, ("absmax",))
+    assert outputs[0].grad.abs().max() > outputs[1].grad.abs().max()
+
+
+def test_transforms_of_functions():
+    module, optimizer = make()
+    watch = watching(module, optimizer, "output,input,output_gradient,loss:absmax")
+    x, y = make_batch(0)
+    parameters = {name: one.detach() for name, one in module.named_parameters()}
+
+    def compute(parameters, x, y):
+        output = torch.func.functional_call(module, parameters, (x[None],))
+        return watch.loss(loss_of(output, y[None]))
+
+    gradients = torch.func.vmap(torch.func.grad(compute), (None, 0, 0))(
+        parameters, x, y
+    )
+    assert gradients["0.weight"].shape == (32, 16, 8)
+    loss = take_step(module, optimizer, x, y, watch)
+    check(watch.statistics, "input", "0", x, ("absmax",))
+    assert watch.statistics["loss/loss/absmax"] == pytest.approx(loss.item())
+
+
+def test_an_input_that_is_a_keyword_argument():
+    class Caller(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.body(input=x)
+
+    module = Caller()
+    watch = watching(module, None, "input:absmax")
+    x = make_batch(0)[0]
+    module(x)
+    watch.step()
+    check(watch.statistics, "input", "body", x, ("absmax",))
 
 
 class Parts(torch.nn.Module):

@@ -8,6 +8,11 @@ from typing import Any, Protocol
 import torch
 
 
+def is_transformed() -> bool:
+    """Whether ``torch.func`` transforms the running code, so that tensors have no memory."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 class Handle(Protocol):
     """What PyTorch returns for a registered hook."""
 
@@ -15,15 +20,17 @@ class Handle(Protocol):
 
 
 class Hook:
-    """A hook that calls a function, unless the code is being traced. Its copies, also
-    pickled ones, call nothing: a copied module, such as an average of weights, is not
-    monitored."""
+    """A hook that calls a function, unless the code is being traced or transformed by
+    ``torch.func``. Its copies, also pickled ones, call nothing: a copied module, such as an
+    average of weights, is not monitored."""
 
     def __init__(self, function: Callable[..., None] | None = None) -> None:
         self._function = function
 
     def __call__(self, *arguments: Any) -> None:
-        if self._function is not None and not torch.compiler.is_compiling():
+        if self._function is None or torch.compiler.is_compiling():
+            return
+        if not is_transformed():
             self._function(*arguments)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Hook:

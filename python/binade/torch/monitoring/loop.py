@@ -16,9 +16,9 @@ from binade.alarms import Alarm, as_alarms, as_words, report
 from binade.errors import UsageError
 from binade.metrics import read_statistic
 from binade.torch.monitoring.arguments import check_arguments, list_parameters
-from binade.torch.monitoring.hooks import Hook, Hooks
+from binade.torch.monitoring.hooks import Hook, Hooks, is_transformed
 from binade.torch.monitoring.losses import Losses
-from binade.torch.monitoring.modules import ModuleHooks, is_training
+from binade.torch.monitoring.modules import ForwardPasses, ModuleHooks
 from binade.torch.monitoring.optimizers import OptimizerValues
 from binade.torch.monitoring.programs import Programs, check_tensor
 from binade.torch.monitoring.requests import GRADIENTS, Requests
@@ -72,7 +72,8 @@ class Monitor:
         self._recorder = _core.open_recorder(os.fspath(out or ""), step, rules)
         self._programs = Programs(self._recorder, threads)
         self._values = OptimizerValues(optimizer, self._requests, self._programs)
-        self._modules = ModuleHooks(model, self._requests, self._record)
+        self._passes = ForwardPasses(model)
+        self._modules = ModuleHooks(model, self._passes, self._requests, self._record)
         self._isOpen = True
         self._hooks, self._ofStep = Hooks(), Hooks()
         self._install()
@@ -131,11 +132,21 @@ class Monitor:
         """Records the loss of a batch, and returns it: ``watch.loss(loss).backward()``.
 
         A model that returns its loss, alone, first in a tuple or as ``loss``, needs no
-        call. With several batches in a step, the step's loss is the mean of theirs.
+        call. With several batches in a step, the loss in the metrics is the mean of theirs,
+        and statistics of the kind ``loss`` are those of the last one.
+
+        A loss is ignored where gradients are disabled. With the model in evaluation mode, a
+        loss counts if it has a gradient.
         """
-        if self._isOpen and is_training(self._model):
+        if self._isOpen and self._is_trained_by(loss):
             self._record("loss", "loss", self._losses.give(loss))
         return loss
+
+    def _is_trained_by(self, loss: object) -> bool:
+        if not torch.is_grad_enabled() or is_transformed():
+            return False
+        hasGradient = isinstance(loss, torch.Tensor) and loss.requires_grad
+        return hasGradient or self._passes.is_training()
 
     def step(self) -> None:
         """Ends a step of a loop without an optimizer.
@@ -193,7 +204,7 @@ class Monitor:
 
     def _see_batch(self, module: torch.nn.Module, arguments: Any) -> None:
         """Called before the forward pass of each batch."""
-        if not self._isDue or self._hasBatch or not is_training(self._model):
+        if not self._isDue or self._hasBatch or not self._passes.is_training():
             return
         self._hasBatch = True
         # Since the last step others may be trained, or loaded as other tensors.
@@ -202,7 +213,7 @@ class Monitor:
             self._record_before()
 
     def _see_output(self, module: torch.nn.Module, arguments: Any, output: Any) -> None:
-        if is_training(self._model):
+        if self._passes.is_training():
             loss = self._losses.find(output)
             if loss is not None:
                 self._record("loss", "loss", loss)

@@ -11,17 +11,20 @@ from binade.errors import UsageError
 
 
 def find_loss(output: Any) -> torch.Tensor | None:
-    """Returns the loss that a model returns: itself, first in a tuple, or as ``loss``."""
+    """Returns the loss that a model returns: itself, first in a tuple, or as ``loss``. It is
+    a scalar with a gradient."""
     if isinstance(output, Mapping):
         output = output.get("loss")
     elif isinstance(output, (tuple, list)):
         output = output[0] if output else None
     elif not isinstance(output, torch.Tensor):
         output = getattr(output, "loss", None)
+    # A prediction of one element has dimensions.
     isLoss = (
         isinstance(output, torch.Tensor)
-        and output.numel() == 1
+        and output.dim() == 0
         and output.is_floating_point()
+        and output.requires_grad
     )
     return output if isLoss else None
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
-from binade.torch.monitoring.hooks import Hook, Hooks
+from binade.torch.autograd import is_in_backward
+from binade.torch.monitoring.hooks import Hook, Hooks, is_transformed
 from binade.torch.monitoring.requests import FORWARD, OUTPUT_GRADIENTS, Requests
 
 # The layer of the whole model, unless a part has this name.
@@ -72,27 +73,54 @@ def list_tensors(value: Any, suffix: str = "") -> Iterator[tuple[str, torch.Tens
             )
 
 
+class ForwardPasses:
+    """Says which forward passes of a model are part of its training.
+
+    They have gradients enabled and the model in training mode. A model may also be trained
+    in evaluation mode: until its first pass in training mode, the mode does not matter.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._hasTrained = False
+
+    def is_training(self) -> bool:
+        """Whether a pass that runs is part of the training."""
+        if not torch.is_grad_enabled() or is_transformed():
+            return False
+        if self._model.training:
+            self._hasTrained = True
+        return self._model.training or not self._hasTrained
+
+
 class ModuleHooks:
     """Records inputs and outputs of modules, and the gradients of outputs, while armed.
 
-    A forward pass counts if it is part of the training: gradients are enabled, and the
-    model is in training mode. Of several batches in a step the last one counts. A call of
-    a module that repeats an earlier one of the same batch has the suffix `` #2``.
+    Of several batches in a step the last one counts, also for gradients, whatever the order
+    of backward passes. A call of a module that repeats an earlier one of the same batch has
+    the suffix `` #2``.
 
     Args:
       model: The whole model.
+      passes: Says which forward passes count.
       requests: Says what is due.
       record: Receives the values.
     """
 
     def __init__(
-        self, model: torch.nn.Module, requests: Requests, record: Record
+        self,
+        model: torch.nn.Module,
+        passes: ForwardPasses,
+        requests: Requests,
+        record: Record,
     ) -> None:
         self._model = model
+        self._passes = passes
         self._requests = requests
         self._record = record
         self._hooks = Hooks()
         self._isArmed = False
+        self._batch = 0  # Its number.
         # How often each module was called in the current batch.
         self._calls: collections.Counter[str] = collections.Counter()
 
@@ -105,7 +133,7 @@ class ModuleHooks:
         self._hooks.add(self._model.register_forward_pre_hook(Hook(self._begin)))
         for path, module in list_modules(self._model):
             hook = Hook(functools.partial(self._see, path))
-            self._hooks.add(module.register_forward_hook(hook))
+            self._hooks.add(module.register_forward_hook(hook, with_kwargs=True))
 
     def disarm(self) -> None:
         """Removes the hooks."""
@@ -114,22 +142,28 @@ class ModuleHooks:
         self._calls.clear()
 
     def _begin(self, module: torch.nn.Module, arguments: Any) -> None:
-        if is_training(self._model) and not _is_in_backward():
+        if self._passes.is_training() and not is_in_backward():
+            self._batch += 1
             self._calls.clear()
 
     def _see(
-        self, path: str, module: torch.nn.Module, arguments: Any, output: Any
+        self,
+        path: str,
+        module: torch.nn.Module,
+        arguments: Any,
+        named: Any,
+        output: Any,
     ) -> None:
-        if not is_training(self._model):
+        if not self._passes.is_training():
             return
         # Checkpointing calls modules again in the backward pass.
-        if _is_in_backward() and self._calls[path]:
+        if is_in_backward() and self._calls[path]:
             return
         self._calls[path] += 1
         calls = self._calls[path]
         suffix = f" #{calls}" if calls > 1 else ""
         if next(module.parameters(recurse=False), None) is not None:
-            for _, tensor in list_tensors(arguments):
+            for _, tensor in list_tensors((arguments, named)):
                 self._record("input", path + suffix, tensor)
                 break
         for own, tensor in list_tensors(output):
@@ -138,19 +172,12 @@ class ModuleHooks:
             if tensor.requires_grad and any(
                 self._requests.find(kind, layer) for kind in OUTPUT_GRADIENTS
             ):
-                hook = functools.partial(self._see_gradient, layer)
+                hook = functools.partial(self._see_gradient, layer, self._batch)
                 self._hooks.add(tensor.register_hook(hook))
 
-    def _see_gradient(self, layer: str, gradient: torch.Tensor | None) -> None:
-        if self._isArmed and gradient is not None:
+    def _see_gradient(
+        self, layer: str, batch: int, gradient: torch.Tensor | None
+    ) -> None:
+        if self._isArmed and batch == self._batch and gradient is not None:
             for kind in OUTPUT_GRADIENTS:
                 self._record(kind, layer, gradient)
-
-
-def is_training(model: torch.nn.Module) -> bool:
-    """Whether a forward pass of a model is part of its training."""
-    return model.training and torch.is_grad_enabled()
-
-
-def _is_in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
