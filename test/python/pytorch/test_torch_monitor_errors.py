@@ -73,6 +73,65 @@ def test_models_and_optimizers():
         watching(module, optimizer, "weight:norm").step()
 
 
+def test_a_scaler_that_is_not_enabled():
+    off = torch.amp.GradScaler("cpu", enabled=False)
+    with pytest.raises(
+        UsageError, match="'scaler' is a GradScaler that is not enabled"
+    ):
+        watching(*make(), "scale:max", scaler=off)
+
+
+def test_a_lazy_module():
+    module = torch.nn.LazyLinear(3)
+    with pytest.raises(UsageError, match="'weight' has no shape .*call the model once"):
+        watching(module, None, "weight:norm")
+    module(torch.zeros(2, 4))
+    watching(module, None, "weight:norm").close()
+
+
+def find_warnings(caplog):
+    return [one.getMessage() for one in caplog.records if "alarm" in one.getMessage()]
+
+
+def test_default_alarms_skip_what_they_cannot_watch(caplog):
+    """A user who requests nothing gets a warning, and no error."""
+    with caplog.at_level(logging.WARNING, logger="binade"):
+        meta = torch.nn.Linear(2, 2, device="meta", dtype=torch.bfloat16)
+        optimizer = torch.optim.SGD(meta.parameters(), lr=0.1)
+        watch = binade.torch.monitor(meta, optimizer)
+        for _ in range(20):
+            meta(
+                torch.zeros(2, 2, device="meta", dtype=torch.bfloat16)
+            ).sum().backward()
+            optimizer.step()
+    assert watch.steps == 20 and not watch.alarms
+    (text,) = find_warnings(caplog)
+    assert "parameter 'weight' is torch.bfloat16 on meta" in text
+    assert 'alarms="off" switches the rules off' in text
+    caplog.clear()
+    watching(meta, optimizer).close()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("statistics", [(), "weight:norm"])
+def test_alarms_skip_sparse_gradients(caplog, statistics):
+    embedding = torch.nn.Embedding(8, 4, sparse=True).bfloat16()
+    optimizer = torch.optim.SGD(embedding.parameters(), lr=0.1)
+    with caplog.at_level(logging.WARNING, logger="binade"):
+        watch = binade.torch.monitor(
+            embedding, optimizer, statistics=statistics,
+            alarms=["lost-updates"] if statistics else (),
+        )  # fmt: skip
+        for _ in range(20):
+            optimizer.zero_grad()
+            embedding(torch.tensor([1, 2])).sum().backward()
+            optimizer.step()
+    assert watch.steps == 20
+    (text,) = find_warnings(caplog)
+    assert "weight 'weight' is sparse" in text
+    assert set(watch.statistics) == ({"weight/weight/norm"} if statistics else set())
+
+
 def test_types_and_devices():
     wide = make_module(torch.float64)
     with pytest.raises(
@@ -114,6 +173,9 @@ def test_a_sharded_parameter():
         )
         with pytest.raises(UsageError, match="parameter '0.weight' is a DTensor"):
             watching(module, None, "weight:norm")
+        module.bfloat16()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        binade.torch.monitor(module, optimizer).close()  # A warning by default.
         watching(module, None, "weight/2.*:norm").close()
     finally:
         dist.destroy_process_group()

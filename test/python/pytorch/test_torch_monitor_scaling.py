@@ -97,6 +97,10 @@ def test_a_scaler_that_the_monitor_does_not_know():
     with pytest.raises(UsageError, match="pass it: binade.torch.monitor"):
         take_step(module, optimizer, *make_batch(0), scaler=scaler)
     watch.close()
+    watch = watching(module, optimizer, "gradient:norm", every=10)
+    with pytest.raises(UsageError, match="pass it"):  # In the first step already.
+        take_step(module, optimizer, *make_batch(0), scaler=scaler)
+    watch.close()
     off = torch.amp.GradScaler("cpu", enabled=False)
     for given in (None, off):
         watch = watching(module, optimizer, "gradient:norm", scaler=given)

@@ -30,13 +30,15 @@ def monitor(
     Statistics, alarms and files are those of ``binade train`` (docs/Monitoring.md). Layers
     are the names of parameters and the paths of modules. A step ends with
     ``optimizer.step()``; several calls of ``backward()`` before it belong to one step.
-    Forward passes without gradients, or with the model in evaluation mode, are ignored.
+    Forward passes without gradients are ignored, and so are those with the model in
+    evaluation mode, unless it was never in training mode before.
 
     Args:
       model: The model, on the CPU. Of a module that ``torch.compile`` compiles, values
         inside are not visible; its output, parameters and their gradients are.
       optimizer: The optimizer of the loop. Without one there are no states and no
-        statistics of updates, and ``Monitor.step`` ends a step.
+        statistics of updates, and ``Monitor.step`` ends a step. In a loop with several,
+        each has a monitor of its own.
       statistics: Requests, such as ``"gradient:norm,zeros"`` or
         ``"output/*attn*:underflow(f16)@every=100"``.
       every: The interval in steps of requests without ``@every``.
@@ -49,11 +51,12 @@ def monitor(
       step: The number of completed steps, to continue in a directory: what it has of later
         steps is removed.
       threads: The number of threads that compute statistics. More than one compete with
-        PyTorch's for the cores; only large tensors on many cores gain from them.
+        PyTorch's for the cores; only large tensors on many cores gain from them. 0 means
+        one per core.
 
     Raises:
       UsageError: If an argument is wrong, a request is about what a loop lacks, or a
-        parameter is not on the CPU or a DTensor.
+        parameter that a request is about is not on the CPU or a DTensor.
       RejectedError: If a file of rules is invalid.
     """
     return Monitor(

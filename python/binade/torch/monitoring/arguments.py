@@ -35,6 +35,12 @@ def check_arguments(
             "values are those of this process, gradients before they are averaged over "
             "processes. Use another directory 'out' in each process"
         )
+    for name, parameter in model.named_parameters():
+        if torch.nn.parameter.is_lazy(parameter):
+            raise UsageError(
+                f"parameter '{name}' has no shape before the first forward pass of a lazy "
+                "module; call the model once with a batch before `monitor`"
+            )
     if optimizer is not None:
         _check_optimizer(model, optimizer)
     if on_alarm not in ("warn", "stop"):

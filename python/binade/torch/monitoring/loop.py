@@ -19,9 +19,14 @@ from binade.torch.monitoring.arguments import check_arguments, list_parameters
 from binade.torch.monitoring.hooks import Hook, Hooks, is_transformed
 from binade.torch.monitoring.losses import Losses
 from binade.torch.monitoring.modules import ForwardPasses, ModuleHooks
-from binade.torch.monitoring.optimizers import OptimizerValues
-from binade.torch.monitoring.programs import Programs, check_tensor
-from binade.torch.monitoring.requests import GRADIENTS, Requests
+from binade.torch.monitoring.optimizers import (
+    OptimizerValues,
+    is_bare,
+    is_nested,
+    list_groups,
+)
+from binade.torch.monitoring.programs import Programs, find_fault
+from binade.torch.monitoring.requests import GRADIENTS, Requests, list_absent
 from binade.torch.monitoring.scalers import ScalerHook, check_caller, is_scaling
 from binade.torch.optimizer import Optimizer
 
@@ -58,19 +63,13 @@ class Monitor:
         self.alarms: list[Alarm] = []
         rules = _core.choose_alarm_rules(as_words(alarms), on_alarm)
         self._action = rules.action
-        absent = ["saved", "history"]
-        absent += ["state"] if optimizer is None else []
-        absent += ["scale"] if self._scaler is None else []
+        absent = list_absent(optimizer, scaler, self._scaler is not None)
         self._requests = Requests(statistics, every, rules.requests, absent)
-        for name, parameter in list_parameters(model):
-            kinds = [*GRADIENTS, "weight"]
-            kinds += ["narrow_weight"] if parameter.element_size() == 2 else []
-            if any(self._requests.covers(kind, name) for kind in kinds):
-                check_tensor(parameter, f"parameter '{name}'")
+        self._check_parameters()
         self._done = step
         self._losses = Losses()
         self._recorder = _core.open_recorder(os.fspath(out or ""), step, rules)
-        self._programs = Programs(self._recorder, threads)
+        self._programs = Programs(self._recorder, threads, self._requests.reject)
         self._values = OptimizerValues(optimizer, self._requests, self._programs)
         self._passes = ForwardPasses(model)
         self._modules = ModuleHooks(model, self._passes, self._requests, self._record)
@@ -80,6 +79,20 @@ class Monitor:
         # Also when Python exits; hooks keep the monitor as long as the model exists.
         self._close = weakref.finalize(self, self._recorder.close)
         self._begin()
+
+    def _check_parameters(self) -> None:
+        """Rejects parameters of which statistics are requested that cannot be computed."""
+        groups = list_groups(self._optimizer)
+        for name, parameter in list_parameters(self._model):
+            fault = find_fault(parameter, f"parameter '{name}'")
+            if fault is None:
+                continue
+            kinds = [*GRADIENTS, "weight"]
+            if is_bare(self._optimizer, groups, parameter):
+                kinds.append("narrow_weight")
+            for kind in kinds:
+                if self._requests.covers(kind, name):
+                    self._requests.reject(kind, name, None, fault)
 
     def _install(self) -> None:
         """Registers the hooks of all steps."""
@@ -225,9 +238,16 @@ class Monitor:
 
     def _see_update(self, *arguments: Any) -> None:
         """Called before an update."""
-        if self._isDue:
+        assert self._optimizer is not None
+        if not is_nested(self._optimizer):
             check_caller(self._scaler)
-            self._record_before()
+            self._record_before_update()
+
+    def _record_before_update(self) -> None:
+        """Records the values before an update. They replace those before one that did not
+        take place, because its closure raised an exception."""
+        self._isBegun = False
+        self._record_before()
 
     def _record_before(self) -> None:
         """Records, once, the values of this step before its update."""
@@ -241,6 +261,9 @@ class Monitor:
 
     def _finish_update(self, *arguments: Any) -> None:
         """Called after an update."""
+        assert self._optimizer is not None
+        if is_nested(self._optimizer):
+            return
         # A gradient scaler leaves it to some optimizers to skip.
         isSkipped = bool(getattr(self._optimizer, "found_inf", None) or False)
         if isinstance(self._optimizer, Optimizer):
@@ -249,22 +272,28 @@ class Monitor:
 
     def _skip(self) -> None:
         """Called if a gradient scaler has not called the optimizer."""
-        self._record_before()
+        self._record_before_update()
         self._end(isSkipped=True)
 
     def _end(self, isSkipped: bool) -> None:
         """Ends a step, and evaluates the rules."""
-        if self._isDue:
-            self._values.record_after(self._parameters, isSkipped)
-            self._requests.end()
         self._done += 1
-        scale = self._find_scale()
-        found = self._recorder.finish(
-            self._done, self._losses.end(), self._find_norm(),
-            scale.item() if scale is not None else None, self._find_rate(), isSkipped,
-            (time.perf_counter() - self._start) * 1e3,
-        )  # fmt: skip
-        self._begin()
+        loss = self._losses.end()
+        try:
+            if self._isDue:
+                self._values.record_after(self._parameters, isSkipped)
+                self._requests.end()
+            scale = self._find_scale()
+            found = self._recorder.finish(
+                self._done, loss, self._find_norm(),
+                scale.item() if scale is not None else None, self._find_rate(), isSkipped,
+                (time.perf_counter() - self._start) * 1e3,
+            )  # fmt: skip
+        finally:
+            # Also after an error, such as a full disk.
+            self._values.forget()
+            self._recorder.discard()
+            self._begin()
         alarms = as_alarms(found)
         self.alarms += alarms
         report(alarms, self._action)
@@ -274,7 +303,10 @@ class Monitor:
         if not self._isDue:
             return None
         norm, count = self._recorder.compute_norm("gradient")
-        given = sum(one.grad is not None for one in self._parameters.values())
+        given = sum(
+            one.grad is not None and one.numel() > 0
+            for one in self._parameters.values()
+        )
         return norm if count and count >= given else None
 
     def _find_rate(self) -> float | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 
@@ -20,8 +22,32 @@ _COMPANIONS = ("master", "remainder", "compensation")
 _COMMON = ("step", "rng")
 
 
+def list_groups(
+    optimizer: torch.optim.Optimizer | None,
+) -> dict[torch.Tensor, dict[str, Any]]:
+    """Returns the parameters that an optimizer updates, with their groups."""
+    groups = optimizer.param_groups if optimizer is not None else []
+    return {parameter: group for group in groups for parameter in group["params"]}
+
+
+def is_bare(
+    optimizer: torch.optim.Optimizer | None,
+    groups: Mapping[torch.Tensor, dict[str, Any]],
+    parameter: torch.Tensor,
+) -> bool:
+    """Whether an optimizer updates a parameter of 16 bits that loses what rounding its
+    update takes away. ``groups`` are those of ``list_groups``."""
+    group = groups.get(parameter)
+    if group is None or parameter.element_size() != 2:
+        return False
+    if not isinstance(optimizer, Optimizer):
+        return True
+    return group.get("master", optimizer._formats.master) in (None, "none")
+
+
 class OptimizerValues:
-    """Records weights before, and their changes after an update; also states.
+    """Records weights before, and their changes after an update; also states. An update
+    changes the parameters of its optimizer only: others have no statistics of updates.
 
     Args:
       optimizer: The optimizer; None if there is none.
@@ -38,6 +64,8 @@ class OptimizerValues:
         self._optimizer = optimizer
         self._requests = requests
         self._programs = programs
+        # The parameters that the optimizer updates in this step, with their groups.
+        self._groups: dict[torch.Tensor, dict[str, Any]] = {}
         # The parameters whose updates are recorded, and their values before.
         self._before: dict[str, dict[str, torch.Tensor]] = {}
         # The compiled update of Binade's optimizers, and its quantized states.
@@ -49,9 +77,16 @@ class OptimizerValues:
         """Records values of trained parameters, by name, as the step begins. Call it before
         the update."""
         self._before.clear()
+        self._groups = list_groups(self._optimizer)
         for name, parameter in parameters.items():
             wanted = self._find(name, parameter)
             if any(set(OF_UPDATE) & set(one) for one in wanted.values()):
+                checks = [
+                    self._programs.check(kind, name, statistics, parameter)
+                    for kind, statistics in wanted.items()
+                ]
+                if not all(checks):
+                    continue
                 self._before[name] = {
                     key: value.clone() for key, value in self._list(parameter).items()
                 }
@@ -90,26 +125,25 @@ class OptimizerValues:
                 self._programs.record(
                     kind, name, statistics, before["weight"], change=change
                 )
+        self.forget()
+
+    def forget(self) -> None:
+        """Forgets the values before an update."""
         self._before.clear()
 
     def _find(self, name: str, parameter: torch.Tensor) -> dict[str, tuple[str, ...]]:
         """Returns the statistics of a weight that are due, by kind."""
         found = {kind: self._requests.find(kind, name) for kind in WEIGHTS}
-        if found["narrow_weight"] and not self._is_bare(parameter):
+        if found["narrow_weight"] and not is_bare(
+            self._optimizer, self._groups, parameter
+        ):
             del found["narrow_weight"]
+        if parameter not in self._groups:
+            found = {
+                kind: tuple(one for one in statistics if one not in OF_UPDATE)
+                for kind, statistics in found.items()
+            }
         return {kind: statistics for kind, statistics in found.items() if statistics}
-
-    def _is_bare(self, parameter: torch.Tensor) -> bool:
-        """Whether a parameter of 16 bits loses what rounding its update takes away."""
-        if parameter.element_size() != 2 or self._optimizer is None:
-            return False
-        if not isinstance(self._optimizer, Optimizer):
-            return True
-        for group in self._optimizer.param_groups:
-            if any(one is parameter for one in group["params"]):
-                master = group.get("master", self._optimizer._formats.master)
-                return master in (None, "none")
-        return False
 
     def _list(self, parameter: torch.Tensor) -> dict[str, torch.Tensor]:
         """Returns a weight, and what preserves its small updates."""
@@ -163,6 +197,21 @@ class OptimizerValues:
             key = next(iter(form.parts))
             found[parameter, key] = Quantized(form.format, parts, form.shape)
         return found
+
+
+# The function by which PyTorch replaces the method `step` of each class of optimizers.
+_STEP_CODE = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+
+
+def is_nested(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a method ``step`` calls that of its base class, which calls the hooks again.
+    Call it from a hook of the optimizer."""
+    frame, calls = inspect.currentframe(), 0
+    while frame is not None and calls < 2:
+        if frame.f_code is _STEP_CODE and frame.f_locals.get("self") is optimizer:
+            calls += 1
+        frame = frame.f_back
+    return calls == 2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 import torch
 
 from binade import _core
-from binade.errors import UsageError
 from binade.options import make_options
 from binade.torch.monitoring.chunks import combine, list_chunks, list_needed
-from binade.torch.monitoring.requests import FORWARD
+from binade.torch.monitoring.requests import FORWARD, OF_UPDATE
 from binade.torch.shards import is_dtensor
 from binade.torch.update import ELEMENTS
 from binade.updates import port
@@ -45,21 +45,42 @@ class Quantized:
     shape: tuple[int, ...]
 
 
+class Reject(Protocol):
+    """Handles a value of which statistics cannot be computed: ``Requests.reject``."""
+
+    def __call__(
+        self, kind: str, layer: str, statistics: Collection[str] | None, fault: str
+    ) -> None: ...
+
+
 class Programs:
     """Compiled programs that compute statistics of tensors, by their types and sizes.
 
     Args:
       recorder: Receives the statistics.
-      threads: The number of threads of each program.
+      threads: The number of threads of each program; 0 means all cores.
+      reject: Called for a value with another type, layout or device than programs have.
     """
 
-    def __init__(self, recorder: _core.LoopRecorder, threads: int) -> None:
+    def __init__(
+        self, recorder: _core.LoopRecorder, threads: int, reject: Reject
+    ) -> None:
         self._recorder = recorder
         self._threads = threads
+        self._reject = reject
         # The sizes of tensors, by all else that programs differ in.
         self._sizes: dict[object, set[int]] = {}
         # The numbers of the recorder's programs, with their ports in order.
         self._known: dict[object, tuple[int, list[int]]] = {}
+
+    def check(
+        self, kind: str, layer: str, statistics: tuple[str, ...], tensor: torch.Tensor
+    ) -> bool:
+        """Returns whether statistics of a value can be computed. Rejects it otherwise."""
+        fault = find_fault(tensor, f"{kind} '{layer}'")
+        if fault is not None:
+            self._reject(kind, layer, statistics, fault)
+        return fault is None
 
     def record(
         self,
@@ -70,7 +91,8 @@ class Programs:
         scale: torch.Tensor | None = None,
         change: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Records statistics of a tensor, if it has elements.
+        """Records statistics of a tensor, if it has elements. Rejects a tensor with another
+        type, layout or device.
 
         Args:
           kind: The kind of the value.
@@ -80,17 +102,22 @@ class Programs:
           scale: An f32 scalar by which it is divided.
           change: Of a weight, ``gradient`` and ``after``; also ``companion`` and
             ``companion_after``, if it has a master weight or the like.
-
-        Raises:
-          UsageError: If a tensor has another type, layout or device.
         """
-        value = _make_dense(tensor, f"{kind} '{layer}'", ELEMENTS)
-        if not value.numel():
+        if not self.check(kind, layer, statistics, tensor) or not tensor.numel():
             return
-        others = {
-            key: _make_dense(one, f"{key} of {kind} '{layer}'", _TYPES)
-            for key, one in (change or {}).items()
-        }
+        value = _make_dense(tensor)
+        change = change or {}
+        for key, one in change.items():
+            fault = find_fault(one, f"{key} of {kind} '{layer}'", _TYPES)
+            if fault is None:
+                continue
+            self._reject(kind, layer, OF_UPDATE, fault)
+            change = {}
+            statistics = tuple(one for one in statistics if one not in OF_UPDATE)
+            if not statistics:
+                return
+            break
+        others = {key: _make_dense(one) for key, one in change.items()}
         tensors = [value, *others.values()]
         if scale is not None:
             tensors.append(scale)
@@ -141,6 +168,11 @@ class Programs:
     ) -> None:
         """Records statistics of a quantized state, as it is dequantized in a step."""
         tensors = [part for part, _ in state.parts]
+        for tensor in tensors:
+            fault = find_fault(tensor, f"{kind} '{layer}'", _TYPES)
+            if fault is not None:
+                self._reject(kind, layer, statistics, fault)
+                return
         shapes = tuple(shape for _, shape in state.parts)
         key = (statistics, state.format, state.shape, shapes)
         if key not in self._known:
@@ -175,37 +207,28 @@ class Programs:
         return number, [ports[str(i)] for i in range(len(ports))]
 
 
-def check_tensor(
+def find_fault(
     tensor: torch.Tensor, name: str, types: Mapping[torch.dtype, str] = ELEMENTS
-) -> None:
-    """Checks the type, layout and device of a tensor.
-
-    Raises:
-      UsageError: If statistics of it cannot be computed. ``name`` names it.
-    """
+) -> str | None:
+    """Returns why statistics of a tensor cannot be computed: its type, layout or device.
+    ``name`` names it."""
     if is_dtensor(tensor):
-        raise UsageError(
+        return (
             f"{name} is a DTensor: this process has a part of it, and statistics of a part "
-            "are not those of the whole; exclude it from 'statistics' by a glob and choose "
-            "'alarms' that do not watch it, or monitor a loop on one process"
+            "are not those of the whole"
         )
     if tensor.layout != torch.strided:
-        raise UsageError(
-            f"{name} is sparse; expected a dense tensor: exclude it by a glob, such as "
-            "'gradient/[!e]*:norm'"
-        )
+        return f"{name} is sparse; expected a dense tensor"
     if tensor.device.type != "cpu" or tensor.dtype not in types:
-        raise UsageError(
+        return (
             f"{name} is {tensor.dtype} on {tensor.device}; expected "
-            f"{', '.join(map(str, types))} on the CPU: exclude it by a glob"
+            f"{', '.join(map(str, types))} on the CPU"
         )
+    return None
 
 
-def _make_dense(
-    tensor: torch.Tensor, name: str, types: Mapping[torch.dtype, str]
-) -> torch.Tensor:
-    """Returns the contiguous value of a tensor, after a check."""
-    check_tensor(tensor, name, types)
+def _make_dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the contiguous value of a tensor."""
     return tensor.detach().contiguous()
 
 

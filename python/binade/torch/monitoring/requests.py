@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from binade import _core
 from binade.errors import UsageError
@@ -30,9 +30,25 @@ _MISSING = {
 _ABSENT = {
     "saved": "PyTorch does not name the values that it saves for the backward pass",
     "history": "only a compiled step has histories of delayed scales",
-    "state": "the argument 'optimizer' is missing",
-    "scale": "the argument 'scaler' is missing",
 }
+
+
+def list_absent(optimizer: object, scaler: object, isScaling: bool) -> dict[str, str]:
+    """Returns the kinds of values that a loop lacks, with the reasons.
+
+    Args:
+      optimizer: The argument of ``monitor``.
+      scaler: The argument of ``monitor``.
+      isScaling: Whether the scaler is enabled.
+    """
+    absent = dict(_ABSENT)
+    if optimizer is None:
+        absent["state"] = "the argument 'optimizer' is missing"
+    if scaler is None:
+        absent["scale"] = "the argument 'scaler' is missing"
+    elif not isScaling:
+        absent["scale"] = "the argument 'scaler' is a GradScaler that is not enabled"
+    return absent
 
 
 @dataclasses.dataclass
@@ -53,7 +69,7 @@ class Requests:
       statistics: Requests of the user, as for ``--stats``.
       every: The interval in steps of those that have none.
       ofRules: Requests of alarm rules, which need not match a value.
-      absent: Kinds of values that this loop lacks.
+      absent: Kinds of values that this loop lacks, with the reasons.
 
     Raises:
       UsageError: If a request of the user is wrong, or is about values or statistics that
@@ -65,9 +81,10 @@ class Requests:
         statistics: str | Sequence[str],
         every: int,
         ofRules: Sequence[str],
-        absent: Iterable[str],
+        absent: Mapping[str, str],
     ) -> None:
-        self._absent = frozenset(absent)
+        self._absent = absent
+        self._hasSkipped = False  # Whether a value that rules watch was rejected.
         texts = as_texts(statistics, "statistics")
         own = _core.parse_requests(texts, "statistics")
         for text, parsed in zip(texts, own):
@@ -87,10 +104,10 @@ class Requests:
 
     def _check(self, text: str, parsed: _core.StatisticsRequest) -> None:
         named = {one.split("/")[0] for one in text.rsplit(":", 1)[0].split(",")}
-        for kind in sorted(named & self._absent):
+        for kind in sorted(named & set(self._absent)):
             raise UsageError(
                 f"statistics '{text}': this loop has no values of kind '{kind}': "
-                f"{_ABSENT[kind]}"
+                f"{self._absent[kind]}"
             )
         for statistic in parsed.statistics:
             name = statistic.split("(")[0]
@@ -109,7 +126,7 @@ class Requests:
             if "state" in self._absent:
                 raise UsageError(
                     f"statistics '{text}': '{name}' compares weights before and after "
-                    f"an update: {_ABSENT['state']}"
+                    f"an update: {self._absent['state']}"
                 )
 
     def begin(self, step: int) -> bool:
@@ -122,6 +139,37 @@ class Requests:
     def covers(self, kind: str, layer: str) -> bool:
         """Whether any request, due or not, is about a value."""
         return any(one.parsed.matches(kind, layer) for one in self._requests)
+
+    def reject(
+        self, kind: str, layer: str, statistics: Collection[str] | None, fault: str
+    ) -> None:
+        """Rejects a value of which statistics cannot be computed. Alarm rules skip it, with
+        one warning for all values.
+
+        Args:
+          kind: The kind of the value.
+          layer: Its name.
+          statistics: Those that cannot be computed; None for all.
+          fault: Says why.
+
+        Raises:
+          UsageError: If a request of the user is about these statistics.
+        """
+        for one in self._requests:
+            isMeant = statistics is None or not set(statistics).isdisjoint(
+                one.parsed.statistics
+            )
+            if one.isRequired and isMeant and one.parsed.matches(kind, layer):
+                raise UsageError(
+                    f"{fault}; statistics '{one.text}' are about it: exclude it by a glob, "
+                    f"such as '{kind}/[!{layer[0]}]*:norm'"
+                )
+        if not self._hasSkipped:
+            self._hasSkipped = True
+            _LOG.warning(
+                'alarm rules skip such values: %s; alarms="off" switches the rules off',
+                fault,
+            )
 
     def needs(self, kinds: Iterable[str]) -> bool:
         """Whether a request that is due is about one of these kinds."""
