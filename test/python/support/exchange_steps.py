@@ -226,16 +226,48 @@ def prepare(given, mesh):
     return model
 
 
-def disturb(model, given, x):
+@torch.no_grad()
+def multiply(model, factor):
+    """Changes the sharded weights; a power of two is exact."""
+    model.reshard()
+    for parameter in model.parameters():
+        parameter.mul_(factor)
+
+
+def check_a_part(model, x):
+    """Runs a part of the model with its weights, and with twice its weights, which have
+    twice the scale."""
+    used = []
+    hook = model[0].up.register_forward_pre_hook(
+        lambda m, _: used.append(join(m.weight))
+    )
+    for factor in (2, 0.5):
+        multiply(model, factor)
+        with torch.no_grad():
+            model[0](x)
+    hook.remove()
+    assert torch.equal(used[0], 2 * used[1])
+
+
+def disturb(model, given, x, step):
     """Runs the model in other ways than a training step does."""
     if given.get("evaluate"):
+        # Other weights than those of the step. The first pass is one in inference mode.
+        if step:
+            multiply(model, 4)
         with torch.inference_mode():
             model(x)
+        if step:
+            multiply(model, 0.25)
     if given.get("fail"):
         try:
             model(x[:, 1:])
         except RuntimeError:
             model.reset_iter_state()
+        else:
+            raise AssertionError("expected an error")
+        if step:  # After the weights that a test compares.
+            check_a_part(model, x)
     if given.get("unshard"):
         for module in (model, model[0], model[1]):
             module.unshard(async_op=given["unshard"] == "async")
@@ -274,7 +306,7 @@ def train(given, rank, mesh):
             number = (step * batches + batch) % given.get("cycle", 1 << 30)
             x, y = make_batch(number, 0 if given.get("equal") else rank)
             x = x.to(getattr(torch, given.get("dtype", "float32")))
-            disturb(model, given, x)
+            disturb(model, given, x, step)
             model.set_requires_gradient_sync(batch == batches - 1)
             with counter:
                 loss = get_loss(compute(x), y)
