@@ -79,12 +79,13 @@ def set_reduce_scatter_format(model: torch.nn.Module, format: str) -> None:
     all-to-all), and adds up in f32 what it receives. Given the same gradients, a sum has
     the same bits whatever the size of a message. The factors of FSDP2 apply: averages,
     ``set_gradient_divide_factor``, and the division before a reduction in f16. Gradients
-    of the ``reduce_dtype`` of the ``MixedPrecisionPolicy`` are rounded to the format once.
+    of the ``reduce_dtype`` of the ``MixedPrecisionPolicy`` are rounded to the format once, and
+    the sum is rounded to the ``reduce_dtype`` at the end.
 
     Args:
       model: The module to which ``fully_shard`` was applied, or whose submodules it was
         applied to.
-      format: ``"f32"`` (exact), ``"bf16"`` or ``"f16"``; ``"e4m3"`` or ``"e5m2"`` with a
+      format: ``"f32"`` (exact terms), ``"bf16"`` or ``"f16"``; ``"e4m3"`` or ``"e5m2"`` with a
         scale for each 128 elements.
 
     Raises:

@@ -1,6 +1,6 @@
 """What Binade reads of a module of FSDP2: its parameter groups and their parameters.
 
-PyTorch has no public functions for it. Nothing else in Binade uses FSDP2's private names.
+PyTorch has no public functions for it. No other module of Binade uses FSDP2's private names.
 """
 
 from __future__ import annotations
@@ -64,6 +64,11 @@ class ShardedParameter:
     def isOffloaded(self) -> bool:
         """Whether it is on the CPU, and gathered by other devices."""
         return self.entry.offload_to_cpu and self.group.device.type != "cpu"
+
+    @property
+    def groupModules(self) -> Any:
+        """The modules whose parameters are gathered together with it."""
+        return self.group.modules
 
     def padded_shape(self) -> torch.Size:
         """The shape of a part with padding, which is equal in all processes."""

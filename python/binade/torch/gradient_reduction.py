@@ -61,7 +61,7 @@ def _read_factors(op: Any, world: int) -> tuple[float | None, float | None]:
     Raises:
       UsageError: If the reduction is not a sum.
     """
-    kind, factor = (op, None) if not hasattr(op, "__getstate__") else _read_state(op)
+    kind, factor = _read_state(op)
     if kind == dist.ReduceOp.SUM:
         return None, None
     if kind == dist.ReduceOp.AVG:
@@ -82,7 +82,7 @@ def _read_state(op: Any) -> tuple[Any, Any]:
 
 class OrderedReduceScatter(ReduceScatter):
     """Sends the parts of a gradient in a format, and adds what arrives in f32, in the order
-    of the ranks.
+    of the ranks. The sum is rounded to the type of the output.
 
     The bits of a sum depend on the terms and on their order only: not on the size of the
     message, as with rings and trees.

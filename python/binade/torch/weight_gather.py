@@ -199,7 +199,7 @@ class ForwardScales:
             self._inside[module] = [
                 weight
                 for weight in self._weights
-                if not inner.isdisjoint(weight.parameter.group.modules)
+                if not inner.isdisjoint(weight.parameter.groupModules)
             ]
             module.register_forward_pre_hook(enter, prepend=True)
             module.register_forward_hook(leave, always_call=True)
