@@ -10,6 +10,8 @@ import torch
 
 def is_transformed() -> bool:
     """Whether ``torch.func`` transforms the running code, so that tensors have no memory."""
+    if torch.compiler.is_compiling():
+        return False
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
