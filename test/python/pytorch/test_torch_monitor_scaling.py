@@ -1,6 +1,8 @@
 """Statistics of a PyTorch loop with a gradient scaler, and of skipped steps."""
 
+import copy
 import json
+import pickle
 
 import pytest
 
@@ -155,6 +157,19 @@ def test_a_method_that_someone_else_sets(isBefore):
     assert vars(scaler)["step"] is own
     take_step(module, optimizer, x * torch.inf, y, scaler=scaler)
     assert watch.steps == 1 and len(calls) == 2
+
+
+def test_copies_of_a_scaler():
+    module, optimizer, scaler = make("foreach")
+    watch = watching(module, optimizer, "gradient:norm", scaler=scaler)
+    x, y = make_batch(0)
+    for other in (copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))):
+        before = other.get_scale()
+        plain = make_module()
+        update = torch.optim.SGD(plain.parameters(), lr=0.1)
+        take_step(plain, update, x * torch.inf, y, scaler=other)
+        assert other.get_scale() == before / 2
+        assert scaler.get_scale() == before and watch.steps == 0
 
 
 def test_closing_restores_the_scaler():

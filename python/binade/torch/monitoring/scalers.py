@@ -50,6 +50,10 @@ class ScalerHook:
             self._skip()
         return result
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy of the scaler, also a pickled one, has the method of its class.
+        return getattr, (self._scaler, "step")
+
     def remove(self) -> None:
         """Restores the method. If something else has replaced it since, it stays until that
         is removed, and does nothing."""
