@@ -167,28 +167,18 @@ def agree(
     """
     import torch.distributed as dist
 
-    sums: dict[tuple[Any, ...], torch.Tensor] = {}
-    meshes: dict[Any, None] = {}
-    isGiven = False
-    for parameter, gradient in gradients:
-        groups: tuple[Any, ...] = ()
-        if is_dtensor(parameter):
-            meshes[parameter.device_mesh] = None
-            groups = _list_groups(parameter.device_mesh, parameter.placements)
-        own = torch.zeros((), dtype=torch.float64, device=scale.device)
-        if gradient is not None:
-            isGiven = True
-            own = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
-        sums[groups] = sums[groups] + own if groups in sums else own
-    for groups, total in sums.items():
-        for group in groups:
-            dist.all_reduce(total, group=group)
-    squares = torch.stack(list(sums.values())).sum()
-    isFine = squares <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
+    given = list(gradients)
+    none = torch.zeros(1, dtype=torch.float64, device=scale.device)
+    squares = _add_up(
+        [(p, none if gradient is None else _square(gradient)) for p, gradient in given]
+    )
+    total = torch.cat(squares).sum()
+    isFine = total <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
+    isGiven = any(gradient is not None for _, gradient in given)
     found = torch.full((2,), float(isGiven), dtype=torch.float32, device=scale.device)
     found[1] = ~isFine
     # Parameters of one process, or of another mesh, are in no other sum.
-    for mesh in meshes:
+    for mesh in dict.fromkeys(p.device_mesh for p, _ in given if is_dtensor(p)):
         for group in _list_groups(mesh, None):
             dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
     return found[0], found[1]
@@ -205,29 +195,15 @@ def sum_squares(
       gradients: Parameters in the same order in each process, and what it has of their
         gradients.
     """
-    import torch.distributed as dist
-
     place = gradients[0][0].device
     none = torch.zeros(2, dtype=torch.float64, device=place)
     # The square, and the number of processes that have a gradient.
-    squares: list[torch.Tensor] = []
-    numbers: dict[tuple[Any, ...], list[int]] = {}
-    for number, (parameter, gradient) in enumerate(gradients):
-        if is_dtensor(parameter):
-            groups = _list_groups(parameter.device_mesh, parameter.placements)
-            numbers.setdefault(groups, []).append(number)
-        own = none
-        if gradient is not None:
-            square = torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
-            own = torch.stack((square, torch.ones_like(square)))
-        squares.append(own)
-    for groups, members in numbers.items():
-        together = torch.stack([squares[number] for number in members])
-        for group in groups:
-            dist.all_reduce(together, group=group)
-        for number, whole in zip(members, together):
-            squares[number] = whole
-    found, given = torch.stack(squares).unbind(dim=1)
+    pairs = [
+        none if g is None else torch.cat((_square(g), torch.ones_like(_square(g))))
+        for _, g in gradients
+    ]
+    sums = _add_up([(p, pair) for (p, _), pair in zip(gradients, pairs)])
+    found, given = torch.stack(sums).unbind(dim=1)
     found = found.nan_to_num(nan=torch.inf, posinf=torch.inf)
     return torch.where(given > 0, found, torch.nan)
 
@@ -242,22 +218,39 @@ def gather_rows(
       values: For each value: the sharded parameter, the rows of this process, a vector of
         values of these rows, and a vector for the values of all rows, which is written.
     """
+    parts = []
+    for parameter, rows, own, whole in values:
+        # The rows of other processes are 0, so that adding them is exact.
+        part = torch.zeros_like(whole)
+        part[rows.first : rows.first + rows.rows] = own[: rows.rows]
+        parts.append((parameter, part))
+    for (_, _, _, whole), found in zip(values, _add_up(parts)):
+        whole.copy_(found)
+
+
+def _square(gradient: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.vector_norm(gradient, dtype=torch.float64).square().reshape(1)
+
+
+def _add_up(values: Sequence[tuple[Any, torch.Tensor]]) -> list[torch.Tensor]:
+    """Returns the sum of each vector over the processes that have other rows of its
+    parameter."""
     import torch.distributed as dist
 
-    parts: dict[tuple[Any, ...], list[tuple[RowRange, torch.Tensor, torch.Tensor]]] = {}
-    for parameter, rows, own, whole in values:
-        groups = _list_groups(parameter.device_mesh, parameter.placements)
-        parts.setdefault((own.dtype, *groups), []).append((rows, own, whole))
-    for (_, *shared), members in parts.items():
-        # The rows of other processes are 0, so that adding them is exact.
-        together = torch.cat([torch.zeros_like(whole) for _, _, whole in members])
-        pieces = together.split([whole.numel() for _, _, whole in members])
-        for (rows, own, _), piece in zip(members, pieces):
-            piece[rows.first : rows.first + rows.rows] = own[: rows.rows]
+    sums = [value for _, value in values]
+    numbers: dict[tuple[Any, ...], list[int]] = {}
+    for number, (parameter, value) in enumerate(values):
+        if is_dtensor(parameter):
+            groups = _list_groups(parameter.device_mesh, parameter.placements)
+            numbers.setdefault((value.dtype, *groups), []).append(number)
+    for (_, *shared), members in numbers.items():
+        together = torch.cat([sums[number] for number in members])
         for group in shared:
             dist.all_reduce(together, group=group)
-        for (_, _, whole), piece in zip(members, pieces):
-            whole.copy_(piece)
+        lengths = [sums[number].numel() for number in members]
+        for number, found in zip(members, together.split(lengths)):
+            sums[number] = found
+    return sums
 
 
 def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:
