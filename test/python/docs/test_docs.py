@@ -27,7 +27,7 @@ FENCE = re.compile(
     r"^```(console(?: needs:\w+)?|file:\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 CUDA = pathlib.Path(os.environ.get("BINADE_CUDA_ROOT", "/usr/local/cuda")) / "bin"
-PATH = f"{os.environ['PATH']}:{CUDA}"
+PATH = f"{os.environ['PATH']}:{pathlib.Path(sys.executable).parent}:{CUDA}"
 
 PAGES = sorted(
     page

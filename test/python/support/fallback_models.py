@@ -64,6 +64,22 @@ def add_linear(model, name, terms, columns):
     model.lose(name)
 
 
+def add_ends(model):
+    """Adds the layers with most ops after and before them, which FP8 policies keep wide, so
+    that no other one is first or last."""
+    x = model.input("first.x", 64)
+    model.add("MatMul", "first", x, model.weight("first.w", 64, 48))
+    value = "first"
+    for number in range(8):
+        value = model.add("Relu", f"after{number}", value)
+    model.lose(value)
+    value = model.input("last.x", 64)
+    for number in range(8):
+        value = model.add("Relu", f"before{number}", value)
+    model.add("MatMul", "last", value, model.weight("last.w", 64, 32))
+    model.lose("last")
+
+
 def write_all(path):
     """Matmuls whose summed axis, rows and columns are multiples of 16 or not, with more axes
     and transposed, grouped convolutions, and attention heads of several sizes."""
@@ -103,7 +119,7 @@ def write_all(path):
             )
         model.add("Attention", name, *sides)
         model.lose(name)
-    add_linear(model, "last", 64, 32)
+    add_ends(model)
     return model.save(path)
 
 
