@@ -72,3 +72,28 @@ def test_learning_rates_on_a_device_are_written_in_each_step():
         groups.write()
         seen.append(settings["lr"])
     assert seen == [0.5, scalar, scalar, 0.5]
+
+
+def test_a_step_of_adamw_is_pytorchs_up_to_the_order_of_operations():
+    """From the same state, in units in the last place of the larger of parameter and rate.
+    PyTorch adds a share of the difference to a moment; Binade adds two products."""
+    torch.manual_seed(0)
+    ours = torch.nn.Parameter(torch.randn(512, 512) * 0.02)
+    theirs = torch.nn.Parameter(ours.detach().clone())
+    settings = {"lr": 1e-3, "weight_decay": 0.1}
+    mine = binade.torch.AdamW([ours], **settings)
+    other = torch.optim.AdamW([theirs], fused=True, **settings)
+    for _ in range(6):
+        ours.grad = torch.randn(512, 512) * 1e-3
+        theirs.grad = ours.grad.clone()
+        mine.step()
+        other.step()
+        size = theirs.detach().abs().clamp(min=settings["lr"])
+        unit = torch.nextafter(size, torch.full_like(size, torch.inf)) - size
+        apart = (ours.detach() - theirs.detach()).abs() / unit
+        assert apart.max() <= 3
+        assert (apart == 0).float().mean() > 0.95
+        with torch.no_grad():
+            ours.copy_(theirs)
+            for key in ("exp_avg", "exp_avg_sq"):
+                mine.state[ours][key].copy_(other.state[theirs][key])
