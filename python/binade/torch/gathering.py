@@ -11,11 +11,10 @@ import torch
 
 from binade.errors import UsageError
 from binade.torch.shards import RowRange, divide
+from binade.torch.update import QuantizedState
 
 Tensors = Mapping[str, torch.Tensor]
 States = Mapping[str, Mapping[str, torch.Tensor]]
-# Of each quantized state of a parameter: its format, and the names of its parts.
-Formats = list[tuple[str, list[str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Gathering:
         # The states of each parameter that have an entry for each row.
         self._split: dict[str, set[str]] = {}
         self.states: dict[str, dict[str, torch.Tensor]] = {}
-        self.formats: dict[str, Formats] = {}
+        self.quantized: dict[str, list[QuantizedState]] = {}
 
     def isOwned(self, name: str) -> bool:
         """Whether this process is the owner of a parameter."""
@@ -102,9 +101,11 @@ class Gathering:
             {name: [self.parameters[name]] for name in self._members},
         )
 
-    def link(self, whole: States, formats: Mapping[str, Formats]) -> None:
-        """Creates the states of this process's rows from those of the update, whose quantized
-        states are ``formats``."""
+    def link(
+        self, whole: States, quantized: Mapping[str, list[QuantizedState]]
+    ) -> None:
+        """Creates the states of this process's rows from those of the update, of which
+        ``quantized`` lists the quantized ones."""
         import torch.distributed as dist
 
         self._whole = whole
@@ -116,13 +117,13 @@ class Gathering:
             for name in self._members
             if self.isOwned(name)
         }
-        own = {name: formats.get(name, []) for name in forms}
+        own = {name: quantized.get(name, []) for name in forms}
         gathered: list[Any] = [None] * self._size
         dist.all_gather_object(gathered, (forms, own), group=self._group)
         for name, member in self._members.items():
             self.states[name], self._split[name] = {}, set()
-            known, quantized = gathered[member.owner]
-            self.formats[name] = quantized[name]
+            known, listed = gathered[member.owner]
+            self.quantized[name] = listed[name]
             for key, (dtype, shape) in known[name].items():
                 if shape[:1] == member.shape[:1]:
                     shape = (member.rows.rows, *shape[1:])
@@ -135,26 +136,21 @@ class Gathering:
     def gather(self, own: Tensors, gradients: Tensors) -> Tensors:
         """Gathers parameters, gradients and states for the update. Returns the gradients of
         the parameters that have one in some process; of others, those without elements."""
-        flags = {
-            name: torch.full(
-                (member.rows.rows,), int(name in gradients), dtype=torch.uint8
-            )
-            for name, member in self._members.items()
-        }
-        given = {
-            name: torch.zeros(member.shape[0], dtype=torch.uint8)
-            for name, member in self._members.items()
-        }
+        # Of each row, whether its process has a gradient.
+        flags: dict[str, torch.Tensor] = {}
         sent, received = {}, {}
         for name in self._members:
             place = self.parameters[name].device
             gradient = gradients.get(name)
+            isGiven = gradient is not None
             if gradient is None:
                 gradient = torch.zeros_like(own[name])
-            rows = self._members[name].rows.rows
-            sent[name] = [flags[name].to(place), own[name][:rows], gradient[:rows]]
-            given[name] = given[name].to(place)
-            received[name] = [given[name], self.parameters[name], self._gradients[name]]
+            member = self._members[name]
+            rows = member.rows.rows
+            flag = torch.full((rows,), int(isGiven), dtype=torch.uint8, device=place)
+            flags[name] = flag.new_zeros(member.shape[0])
+            sent[name] = [flag, own[name][:rows], gradient[:rows]]
+            received[name] = [flags[name], self.parameters[name], self._gradients[name]]
             for key, state in self.states[name].items():
                 if key in self._split[name]:
                     sent[name].append(state)
@@ -168,7 +164,7 @@ class Gathering:
         return {
             name: self._gradients[name]
             for name in self._members
-            if not self.isOwned(name) or bool(given[name].any())
+            if not self.isOwned(name) or bool(flags[name].any())
         }
 
     def scatter(self, own: Tensors) -> None:

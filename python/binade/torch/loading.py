@@ -17,7 +17,9 @@ States = Mapping[str, torch.Tensor]
 
 # States that all parameters share: the number of updates, and the position of the random
 # number generator.
-_COMMON = ("step", "rng")
+COMMON = ("step", "rng")
+# States that preserve what the rounding of a parameter of 16 bits loses.
+COMPANIONS = ("master", "remainder", "compensation")
 # The code book or the element type of a format.
 _ELEMENT = re.compile(r'#binade\.quantized<(?:#binade\.code_book<"([^"]*)"|(\w+))')
 # A state that is not of the update, and may be missing.
@@ -27,7 +29,19 @@ NORMS = "gnorm_vec"
 def list_own(states: States) -> dict[str, torch.Tensor]:
     """Returns the states that belong to one parameter. Without momentum, a state of
     PyTorch's SGD is None."""
-    return {k: v for k, v in states.items() if k not in _COMMON and v is not None}
+    return {k: v for k, v in states.items() if k not in COMMON and v is not None}
+
+
+def name_state(key: str, parameter: str) -> str:
+    """Returns the name of a state as in a compiled step, such as
+    ``exp_avg/fc.weight.scale``.
+
+    Args:
+      key: Its key in ``Optimizer.state``, such as ``exp_avg.scale``.
+      parameter: The name of the parameter.
+    """
+    state, dot, part = key.partition(".")
+    return f"{state}/{parameter}{dot}{part}"
 
 
 def isPart(name: str, state: torch.Tensor) -> bool:

@@ -59,7 +59,7 @@ from binade.torch.shards import (
     to_dtensor,
     view_rows,
 )
-from binade.torch.update import Scaling, Update
+from binade.torch.update import QuantizedState, Scaling, Update
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -353,16 +353,15 @@ class Optimizer(torch.optim.Optimizer):
         }
         return found
 
-    def list_formats(self) -> list[tuple[torch.Tensor, str, list[str]]]:
-        """Returns the quantized states: of each its parameter, its format as an attribute
-        of MLIR, and the names of its parts in ``state``."""
-        known = self._update.list_formats()
+    def list_quantized(self) -> list[tuple[torch.Tensor, QuantizedState]]:
+        """Returns the quantized states, each with its parameter."""
+        known = self._update.list_quantized()
         if self._gathering:
-            known |= self._gathering.formats
+            known |= self._gathering.quantized
         return [
-            (parameter, format, keys)
+            (parameter, state)
             for parameter, name in self._names.items()
-            for format, keys in known.get(name, ())
+            for state in known.get(name, ())
         ]
 
     def get_master(self, parameter: torch.Tensor) -> str:
@@ -548,8 +547,8 @@ class Optimizer(torch.optim.Optimizer):
     def _name_formats(self) -> None:
         """Notes the formats of states in the groups, for checkpoints."""
         formats: dict[torch.Tensor, list[str]] = {}
-        for parameter, format, _ in self.list_formats():
-            formats.setdefault(parameter, []).append(format)
+        for parameter, state in self.list_quantized():
+            formats.setdefault(parameter, []).append(state.format)
         for group in self.param_groups:
             own = [one for p in group["params"] for one in formats.get(p, [])]
             group.pop("state_formats", None)
@@ -576,7 +575,7 @@ class Optimizer(torch.optim.Optimizer):
             )
         used = {**own, **gathering.parameters}
         self._update = make(parameters=used, attributes=attributes)
-        gathering.link(self._update.states, self._update.list_formats())
+        gathering.link(self._update.states, self._update.list_quantized())
         self._gathering = gathering
 
     def _get_states(self, name: str) -> States:

@@ -14,17 +14,18 @@ import torch
 from binade import arrays, safetensors, trained
 from binade.errors import RejectedError, UsageError
 from binade.torch.capturing import unwrap
-from binade.torch.loading import NORMS, check_form
+from binade.torch.loading import (
+    COMMON,
+    COMPANIONS,
+    NORMS,
+    check_form,
+    name_state,
+)
 from binade.torch.optimizer import Optimizer
 from binade.torch.shards import is_dtensor
 from binade.torch.tensors import to_torch
 
-# ``state/exp_avg/NAME``, or a part of its format, such as ``state/exp_avg/NAME.scale``.
-_STATE = "state/"
-_PART = re.compile(r"(?P<state>\w+)(?P<part>(\.\w+)?)")
-_COMMON = ("step", "rng")
-# States that preserve what the rounding of a parameter loses.
-_COMPANIONS = ("master", "remainder", "compensation")
+_STATE = "state/"  # The prefix of names of states in a file.
 # Names that wrappers of modules inside of others add.
 _WRAPPERS = re.compile(
     r"(?<![^.])(_orig_mod|_checkpoint_wrapped_module|_fsdp_wrapped_module)\."
@@ -70,11 +71,11 @@ def save_state(
     for parameter, name in names.items():
         for key, value in optimizer.state.get(parameter, {}).items():
             stored = _name(name, key)
-            if key in _COMMON:
+            if key in COMMON:
                 add(stored, value.view(torch.int64) if key == "rng" else value)
             elif key != NORMS:
                 add(stored, value, isFlat="." in key)
-            if key in _COMPANIONS:
+            if key in COMPANIONS:
                 metadata[f"master/{name}"] = (
                     f"{optimizer.get_master(parameter)} {stored}"
                 )
@@ -203,10 +204,10 @@ def _list_formats(
 ) -> dict[str, dict[str, Any]]:
     """Returns what a file says about each quantized state, by the name of its codes."""
     found = {}
-    for parameter, format, keys in optimizer.list_formats():
-        parts = [_name(names[parameter], key) for key in keys]
+    for parameter, quantized in optimizer.list_quantized():
+        parts = [_name(names[parameter], key) for key in quantized.parts]
         state = {"parts": parts, "shape": list(parameter.shape)}
-        found[parts[0]] = {"format": format, "states": [state]}
+        found[parts[0]] = {"format": quantized.format, "states": [state]}
     return found
 
 
@@ -233,11 +234,8 @@ def _shorten(format: str) -> str:
 
 
 def _name(parameter: str, key: str) -> str:
-    if key in _COMMON:
-        return key
-    found = _PART.fullmatch(key)
-    assert found, key
-    return f"{_STATE}{found['state']}/{parameter}{found['part']}"
+    """Returns the name of a state in a file."""
+    return key if key in COMMON else _STATE + name_state(key, parameter)
 
 
 def _read(array: np.ndarray, key: str) -> torch.Tensor:

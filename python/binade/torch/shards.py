@@ -197,11 +197,9 @@ def sum_squares(
     """
     place = gradients[0][0].device
     none = torch.zeros(2, dtype=torch.float64, device=place)
+    one = torch.ones(1, dtype=torch.float64, device=place)
     # The square, and the number of processes that have a gradient.
-    pairs = [
-        none if g is None else torch.cat((_square(g), torch.ones_like(_square(g))))
-        for _, g in gradients
-    ]
+    pairs = [none if g is None else torch.cat((_square(g), one)) for _, g in gradients]
     sums = _add_up([(p, pair) for (p, _), pair in zip(gradients, pairs)])
     found, given = torch.stack(sums).unbind(dim=1)
     found = found.nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -112,6 +112,22 @@ class Settings(MutableMapping[str, float]):
         return len(self._tensors)
 
 
+@dataclasses.dataclass(frozen=True)
+class QuantizedState:
+    """How a state of a parameter is quantized.
+
+    Attributes:
+      format: The format, an attribute of MLIR.
+      shape: The shape of the dequantized state.
+      parts: The shapes of its parts in the program, codes first, by keys such as
+        ``exp_avg`` and ``exp_avg.scale``.
+    """
+
+    format: str
+    shape: tuple[int, ...]
+    parts: dict[str, tuple[int, ...]]
+
+
 class Update:
     """A compiled update of parameters, which writes to them in place.
 
@@ -257,17 +273,21 @@ class Update:
         dense = tensor.contiguous()
         return dense.clone() if dense.data_ptr() % self._device.alignment else dense
 
-    def list_formats(self) -> dict[str, list[tuple[str, list[str]]]]:
-        """Returns the quantized states of each parameter: the format, and the names of the
-        parts, such as ``exp_avg`` and ``exp_avg.scale``."""
-        formats: dict[str, list[tuple[str, list[str]]]] = {}
+    def list_quantized(self) -> dict[str, list[QuantizedState]]:
+        """Returns the quantized states of each parameter."""
+        shapes = {
+            name: tuple(shape)
+            for role, name, _, shape in self._program.ports()
+            if role == "state"
+        }
+        found: dict[str, list[QuantizedState]] = {}
         for entry in json.loads(self._program.plan()).get("quantized_states", ()):
             for state in entry["states"]:
-                parts = [one for p in state["parts"] if (one := _STATE.fullmatch(p))]
-                keys = [one["state"] + one["part"] for one in parts]
-                own = formats.setdefault(parts[0]["parameter"], [])
-                own.append((entry["format"], keys))
-        return formats
+                names = [one for p in state["parts"] if (one := _STATE.fullmatch(p))]
+                parts = {one["state"] + one["part"]: shapes[one[0]] for one in names}
+                made = QuantizedState(entry["format"], tuple(state["shape"]), parts)
+                found.setdefault(names[0]["parameter"], []).append(made)
+        return found
 
     @property
     def count(self) -> int:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from binade import _core
+from binade.torch.loading import COMMON, COMPANIONS, name_state
 from binade.torch.monitoring.programs import Programs, Quantized
 from binade.torch.monitoring.requests import OF_UPDATE, WEIGHTS, Requests
 from binade.torch.optimizer import Optimizer
-from binade.torch.update import ELEMENTS
-
-# What preserves small updates of a 16-bit parameter.
-_COMPANIONS = ("master", "remainder", "compensation")
-# States that belong to no parameter.
-_COMMON = ("step", "rng")
+from binade.torch.update import ELEMENTS, QuantizedState
 
 
 def list_groups(
@@ -70,7 +63,7 @@ class OptimizerValues:
         self._before: dict[str, dict[str, torch.Tensor]] = {}
         # The compiled update of Binade's optimizers, and its quantized states.
         self._update: object = None
-        self._forms: list[_Form] = []
+        self._quantized: list[tuple[torch.Tensor, QuantizedState]] = []
 
     @torch.no_grad()
     def record_before(self, parameters: Mapping[str, torch.Tensor]) -> None:
@@ -150,7 +143,7 @@ class OptimizerValues:
         values = {"weight": parameter.detach()}
         if isinstance(self._optimizer, Optimizer):
             states = self._optimizer.state.get(parameter, {})
-            for name in _COMPANIONS:
+            for name in COMPANIONS:
                 if name in states:
                     values["companion"] = states[name]
         return values
@@ -159,7 +152,7 @@ class OptimizerValues:
         quantized = self._find_quantized()
         for name, parameter in parameters.items():
             for key, value in self._list_states(parameter):
-                layer = _name_state(key, name)
+                layer = name_state(key, name)
                 statistics = self._requests.find("state", layer)
                 if not statistics:
                     continue
@@ -177,7 +170,7 @@ class OptimizerValues:
             return
         for key, value in self._optimizer.state.get(parameter, {}).items():
             # Other libraries keep quantized states in subclasses of tensors.
-            if key not in _COMMON and type(value) is torch.Tensor and value.numel():
+            if key not in COMMON and type(value) is torch.Tensor and value.numel():
                 yield key, value
 
     def _find_quantized(self) -> dict[tuple[torch.Tensor, str], Quantized]:
@@ -187,11 +180,9 @@ class OptimizerValues:
             return {}
         if self._update is not optimizer._update:
             self._update = optimizer._update
-            self._forms = list(_list_forms(optimizer._update._program))
-        parameters = {name: one for one, name in optimizer._names.items()}
+            self._quantized = optimizer.list_quantized()
         found = {}
-        for form in self._forms:
-            parameter = parameters[form.parameter]
+        for parameter, form in self._quantized:
             own = optimizer.state[parameter]
             parts = tuple((own[key], shape) for key, shape in form.parts.items())
             key = next(iter(form.parts))
@@ -212,39 +203,3 @@ def is_nested(optimizer: torch.optim.Optimizer) -> bool:
             calls += 1
         frame = frame.f_back
     return calls == 2
-
-
-@dataclasses.dataclass(frozen=True)
-class _Form:
-    """How a state of a parameter is quantized: the shapes of its parts by their keys in
-    ``Optimizer.state``, codes first."""
-
-    parameter: str
-    format: str
-    shape: tuple[int, ...]
-    parts: dict[str, tuple[int, ...]]
-
-
-def _list_forms(program: _core.Program) -> Iterator[_Form]:
-    shapes = {
-        name: tuple(shape)
-        for role, name, _, shape in program.ports()
-        if role == "state"
-    }
-    for entry in json.loads(program.plan()).get("quantized_states", []):
-        for state in entry["states"]:
-            name = state["parts"][0].partition("/")[2]
-            parts = {_get_key(part, name): shapes[part] for part in state["parts"]}
-            yield _Form(name, entry["format"], tuple(state["shape"]), parts)
-
-
-def _get_key(port: str, name: str) -> str:
-    """Returns the key of a state in ``Optimizer.state``, such as ``exp_avg.scale``."""
-    state, _, rest = port.partition("/")
-    return state + rest.removeprefix(name)
-
-
-def _name_state(key: str, name: str) -> str:
-    """Returns the name of a state as in a compiled step: ``exp_avg/fc.weight.scale``."""
-    state, dot, part = key.partition(".")
-    return f"{state}/{name}{dot}{part}"
