@@ -4,10 +4,6 @@ the whole ones, bit for bit, whatever the mesh.
 Processes communicate by gloo. One process with ordinary tensors gives the expected values.
 """
 
-import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -25,7 +21,7 @@ from binade.errors import RejectedError, UsageError  # noqa: E402
 from binade.torch.devices import Device  # noqa: E402
 from binade.torch.shards import RowRange, divide, get_local, view_rows  # noqa: E402
 from binade.torch.update import Scaling, Update  # noqa: E402
-from support import sharded_steps  # noqa: E402
+from support import process_groups, sharded_steps  # noqa: E402
 
 NO_SCALING = Scaling(torch.ones(()), torch.zeros(()))
 MESHES = [(2, 1), (1, 2), (2, 2)]
@@ -35,29 +31,8 @@ SETTINGS = {"lr": 0.01, "weight_decay": 0.1}
 def run_processes(given, tmp_path):
     """Returns what each process found."""
     world = given["mesh"][0] * given["mesh"][1]
-    out = tmp_path / "found"
-    text = json.dumps({"out": str(out), **given})
-    store = tmp_path / f"store-{len(list(tmp_path.iterdir()))}"
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, sharded_steps.__file__, str(rank), str(world), store, text],
-            env=environment, stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(world)
-    ]  # fmt: skip
-    try:
-        for process in started:
-            _, errors = process.communicate(timeout=600)
-            assert process.returncode == 0, errors
-    finally:
-        for process in started:
-            process.kill()
-    return [torch.load(f"{out}.{rank}") for rank in range(world)]
+    folder = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+    return process_groups.run_processes(sharded_steps.__file__, world, given, folder)
 
 
 def assert_equal(found, expected):

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from binade.torch.gradient_reduction import OrderedReduceScatter
+from support.process_groups import join_group
 
 
 def make_terms(given, rank, world):
@@ -50,14 +51,9 @@ def reduce(given, rank, world):
 def main():
     rank, world, store, text = sys.argv[1:]
     rank, world, given = int(rank), int(world), json.loads(text)
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
-    )
-    found = [reduce(one, rank, world) for one in given["runs"]]
-    torch.save(found, f"{given['out']}.{rank}")
-    dist.barrier()
-    dist.destroy_process_group()
+    with join_group(rank, world, store):
+        found = [reduce(one, rank, world) for one in given["runs"]]
+        torch.save(found, f"{given['out']}.{rank}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from torch.distributed.tensor.parallel import (
 from torch.utils.checkpoint import checkpoint
 
 import binade.torch
+from support.process_groups import join_group
 
 # Rows that two, three or four processes divide unevenly. Four leave one without rows.
 WIDTH, HIDDEN, CLASSES = 32, 129, 5
@@ -338,22 +339,16 @@ def train(given, rank, mesh):
 def main():
     rank, world, store, text = sys.argv[1:]
     rank, world, given = int(rank), int(world), json.loads(text)
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
-    )
-    mesh = init_device_mesh("cpu", (world,))
-    found = []
-    for one in given["runs"]:
-        if "mesh" in one:
-            names = ("replicate", "shard")
-            axes = init_device_mesh("cpu", tuple(one["mesh"]), mesh_dim_names=names)
+    with join_group(rank, world, store):
+        mesh = init_device_mesh("cpu", (world,))
+        found = []
+        for one in given["runs"]:
+            axes = mesh
+            if "mesh" in one:
+                names = ("replicate", "shard")
+                axes = init_device_mesh("cpu", tuple(one["mesh"]), mesh_dim_names=names)
             found.append(train(one, rank, axes))
-        else:
-            found.append(train(one, rank, mesh))
-    torch.save(found, f"{given['out']}.{rank}")
-    dist.barrier()
-    dist.destroy_process_group()
+        torch.save(found, f"{given['out']}.{rank}")
 
 
 if __name__ == "__main__":

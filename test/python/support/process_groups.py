@@ -1,5 +1,6 @@
 """Starts processes that communicate by gloo, and collects what each of them found."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -7,6 +8,19 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
+
+
+@contextlib.contextmanager
+def join_group(rank, world, store):
+    """Makes a started process a member of the group until the end of the context."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world
+    )
+    yield
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def run_processes(script, world, given, folder):

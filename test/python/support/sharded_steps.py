@@ -14,7 +14,6 @@ import json
 import sys
 
 import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import (
     get_optimizer_state_dict,
@@ -30,6 +29,7 @@ from torch.distributed.tensor import (
 )
 
 import binade.torch
+from support.process_groups import join_group
 
 SHAPES = {"wide": (6, 1024), "tall": (1601, 64), "few": (7,), "none": (0, 4), "one": ()}
 
@@ -168,19 +168,12 @@ def train_module(given, rank, mesh):
 
 def main():
     rank, world, store, text = sys.argv[1:]
-    given = json.loads(text)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(world)
-    )
-    torch.set_num_threads(1)
-    names = ("replicate", "shard")
-    mesh = init_device_mesh("cpu", tuple(given["mesh"]), mesh_dim_names=names)
-    work = train_module if "scaled" in given else run
-    found = work(given, int(rank), mesh)
-    if "out" in given:
-        torch.save(found, f"{given['out']}.{rank}")
-    dist.barrier()
-    dist.destroy_process_group()
+    rank, world, given = int(rank), int(world), json.loads(text)
+    with join_group(rank, world, store):
+        names = ("replicate", "shard")
+        mesh = init_device_mesh("cpu", tuple(given["mesh"]), mesh_dim_names=names)
+        work = train_module if "scaled" in given else run
+        torch.save(work(given, rank, mesh), f"{given['out']}.{rank}")
 
 
 if __name__ == "__main__":
