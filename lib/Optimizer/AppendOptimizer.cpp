@@ -1,6 +1,7 @@
 //===- AppendOptimizer.cpp - Append the updates of all parameters ---------===//
 
 #include "CapUpdates.h"
+#include "Formulas.h"
 #include "ImportedRules.h"
 #include "ParameterKinds.h"
 #include "Settings.h"
@@ -29,12 +30,6 @@ constexpr double kClipEpsilon = 1e-6;
 
 /// What a run does with gradients that are not finite.
 constexpr StringLiteral kSkip = "skip", kContinue = "continue";
-
-/// Returns the formula of `rule` with this suffix, or null.
-func::FuncOp findFormula(OptimizerOp rule, StringRef suffix) {
-  return rule->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(
-      (rule.getSymName() + suffix).str());
-}
 
 class StepBuilder {
 public:

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CapUpdates.h"
+#include "Formulas.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Rules.h"
 #include "mlir/IR/IRMapping.h"
@@ -119,8 +120,9 @@ class Capper {
 public:
   explicit Capper(OptimizerOp rule)
       : rule(rule), module(rule->getParentOfType<ModuleOp>()),
-        b(rule.getLoc(), rule.getContext()), scalars(find(".scalars")),
-        update(find(".update")) {}
+        b(rule.getLoc(), rule.getContext()),
+        scalars(findFormula(rule, ".scalars")),
+        update(findFormula(rule, ".update")) {}
 
   LogicalResult run() {
     auto hypers = llvm::to_vector(rule.getHypers().getAsRange<SettingAttr>());
@@ -149,17 +151,8 @@ public:
   }
 
 private:
-  func::FuncOp find(StringRef suffix) {
-    return module.lookupSymbol<func::FuncOp>(
-        (rule.getSymName() + suffix).str());
-  }
   Operation *getReturn(func::FuncOp function) {
     return function.front().getTerminator();
-  }
-  void addResult(func::FuncOp function, Value value) {
-    (void)function.insertResult(function.getNumResults(), value.getType(), {});
-    getReturn(function)->insertOperands(getReturn(function)->getNumOperands(),
-                                        value);
   }
   func::FuncOp create(StringRef name, TypeRange inputs, TypeRange outputs) {
     b.setInsertionPoint(update);
@@ -267,18 +260,14 @@ private:
 
   /// Adds the setting, and one more scalar with it.
   void addLimit(unsigned rate) {
-    auto number = [&](double x) { return b.getF64FloatAttr(x); };
-    SmallVector<Attribute> hypers(rule.getHypers().begin(),
-                                  rule.getHypers().end());
-    hypers.push_back(SettingAttr::get(b.getContext(),
-                                      b.getStringAttr(kUpdateCap), number(0.0),
-                                      number(0.0), FloatAttr(), FloatAttr()));
-    rule.setHypersAttr(b.getArrayAttr(hypers));
-    unsigned index = scalars.getNumArguments();
-    (void)scalars.insertArgument(index, b.getF64Type(), {}, b.getLoc());
+    FloatAttr zero = b.getF64FloatAttr(0.0);
+    Value limit =
+        addSetting(rule, scalars,
+                   SettingAttr::get(b.getContext(), b.getStringAttr(kUpdateCap),
+                                    zero, zero, FloatAttr(), FloatAttr()));
     b.setInsertionPoint(getReturn(scalars));
-    addResult(scalars, arith::MulFOp::create(b, scalars.getArgument(1 + rate),
-                                             scalars.getArgument(index)));
+    addResult(scalars,
+              arith::MulFOp::create(b, scalars.getArgument(1 + rate), limit));
   }
 
   OptimizerOp rule;

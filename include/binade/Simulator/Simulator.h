@@ -24,13 +24,14 @@ namespace mlir::binade {
 struct SimulatedLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::vector<std::variant<MutableArrayRef<char>, uint64_t>> arguments;
-  /// The argument from which a kernel reaches all memory of the device, and how
-  /// to find memory beyond its bytes: returns the memory that has the byte at a
-  /// distance from the argument's first byte, if any.
+  /// Memory beyond an argument.
   struct Memory {
     MutableArrayRef<char> bytes;
-    int64_t begin; ///< The distance of its first byte.
+    int64_t begin; ///< Distance of its first byte from that of the argument.
   };
+  /// The argument from which a kernel reaches all memory of the device. Only
+  /// used if `findOther` is set, which returns the memory that has the byte at
+  /// a distance from the argument's first byte, if any.
   size_t spansDevice = 0;
   std::function<std::optional<Memory>(int64_t distance)> findOther;
   /// 0: blocks, and threads between barriers, run in the order of their

@@ -198,9 +198,7 @@ Result<void> Engine::run(const RecordPlace &place) {
 }
 
 Result<void> Engine::read(std::uint64_t offset, std::span<std::byte> into) {
-  if (Result<void> done = device->bind(); !done)
-    return done;
-  return device->read(into.data(), arena.get() + offset, into.size());
+  return download(arena.get() + offset, into);
 }
 
 Result<void> Engine::write(std::uint64_t offset,

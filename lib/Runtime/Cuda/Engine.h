@@ -40,8 +40,9 @@ public:
   /// memory that `access` returns then.
   Result<void> run(RecordList list, const std::function<void()> &fillNext = {});
 
-  /// Enqueues `list` on a stream of the caller, without transferring ports: a
-  /// changed port is uploaded when the caller has waited for earlier work.
+  /// Enqueues `list` on a stream of the caller, and does not wait for it. Ports
+  /// that the host has changed are uploaded before; the caller has waited for
+  /// work that uses them.
   Result<void> enqueue(RecordList list, CUstream_st *stream);
 
   /// Reports all following executions to `to`, unless it is null. Graphs are

@@ -75,7 +75,7 @@ private:
 
   Device *device = nullptr;
   Address arena = 0;
-  /// Whether runs change ports without `noteRun`: a graph of the caller does.
+  /// Whether a graph of the caller may change ports, which calls no `noteRun`.
   bool changesUnseen = false;
   PinnedMemory pinned;
   Arena host;

@@ -4,7 +4,6 @@ the whole ones, bit for bit, whatever the mesh.
 Processes communicate by gloo. One process with ordinary tensors gives the expected values.
 """
 
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
