@@ -7,6 +7,7 @@
 #include "binade/ONNX/ExternalDataWriter.h"
 #include "binade/ONNX/Initializers.h"
 #include "binade/ONNX/Order.h"
+#include "binade/ONNX/RestoreParameters.h"
 #include "mlir/IR/Location.h"
 #include "onnx-ml.pb.h"
 #include <filesystem>
@@ -96,6 +97,9 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult Exporter::findStateTensors() {
+  // The run names the parameters as the import did. It may lack any of them.
+  if (failed(restoreParameters(model, tensors, /*allowed=*/{"*"})))
+    return failure();
   FailureOr<SmallVector<unsigned>> order =
       sortNodes(model, std::as_const(model).getGraph());
   if (failed(order))
@@ -106,6 +110,7 @@ LogicalResult Exporter::findStateTensors() {
   InitializerChoice choice;
   choice.fold = options.fold;
   choice.train = options.train;
+  choice.alsoTrain = options.alsoTrain;
   TensorGroup ignored;
   Initializers initializers(model, *metadata);
   if (failed(initializers.classify(

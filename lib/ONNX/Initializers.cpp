@@ -4,6 +4,7 @@
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/Suggest.h"
 #include "binade/ONNX/Order.h"
+#include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
@@ -15,6 +16,11 @@ void TensorGroup::add(RankedTensorType type) {
   elements += type.getNumElements();
   bytes += getBytes(type);
 }
+
+Initializers::Initializers(const Model &model, const Metadata &metadata)
+    : model(model), metadata(metadata),
+      isScript(!metadata.isVersioned && !metadata.trainable &&
+               isTorchScript(model.getProto())) {}
 
 LogicalResult Initializers::collect(const llvm::StringSet<> &used,
                                     const Dimensions &dimensions,
@@ -44,10 +50,11 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
     tensor.proto = &proto;
     tensor.range = model.getRawData(index);
     tensor.isBuffer = statistics.contains(tensor.name);
-    tensor.isTrained =
-        tensor.isTrainable() &&
-        (metadata.trainable ? isListed(tensor.name)
-                            : proto.data_location() == TensorProto::EXTERNAL);
+    tensor.isSetting = settings.contains(tensor.name);
+    tensor.isConstantOfModule = metadata.hasSignature && !isListed(tensor.name);
+    tensor.isTrained = tensor.isTrainable() &&
+                       (metadata.trainable ? isListed(tensor.name)
+                                           : isTrainedByDefault(proto));
     tensor.isFrozen =
         tensor.isTrainable() && metadata.frozen.contains(tensor.name);
   }
@@ -78,7 +85,11 @@ LogicalResult Initializers::applyGlobs(ArrayRef<std::string> globs,
     if (!pattern)
       return model.emitError() << flag << " " << quote(text) << ": "
                                << llvm::toString(pattern.takeError());
-    bool matches = false;
+    // An absent parameter is not trained.
+    bool matches = flag == "--freeze" &&
+                   llvm::any_of(metadata.absent.keys(), [&](StringRef name) {
+                     return pattern->match(name);
+                   });
     for (Tensor &tensor : tensors)
       if (tensor.isTrainable() && pattern->match(tensor.name)) {
         matches = true;
@@ -102,6 +113,10 @@ Initializers::refuseGlob(StringRef text, StringRef flag,
       if (auto node = statistics.find(tensor.name); node != statistics.end())
         error << "a running statistic of node " << quote(node->second)
               << ", which the forward pass updates";
+      else if (tensor.isSetting)
+        error << "a setting, such as the ratio of a dropout";
+      else if (tensor.isConstantOfModule)
+        error << "no parameter of the module";
       else
         error << tensor.type.getElementType();
       return error;
@@ -139,6 +154,9 @@ LogicalResult Initializers::checkTrainable() const {
     if (auto node = statistics.find(tensor.name); node != statistics.end())
       return refuse(tensor.name)
              << "is a running statistic of node " << quote(node->second);
+    if (tensor.isSetting)
+      return refuse(tensor.name)
+             << "is a setting of a node, such as the ratio of a dropout";
     return refuse(tensor.name) << "is " << tensor.type.getElementType()
                                << "; expected a floating-point type";
   }
@@ -151,37 +169,89 @@ LogicalResult Initializers::checkTrainable() const {
   return success();
 }
 
-LogicalResult
-Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
-                       const Dimensions &dimensions, TensorReader &reader,
-                       const InitializerChoice &choice, TensorGroup &unused,
-                       bool trainsMatrices, bool warns) {
-  for (unsigned index : order)
-    if (const auto &node = model.getGraph().node(index);
-        node.op_type() == "BatchNormalization" && node.input_size() == 5)
+/// Whether the op reads the input as an attribute, which has to be known when
+/// the model is imported.
+static bool isSettingInput(StringRef op, int input) {
+  return (op == "Dropout" && input == 1) || (op == "Range") ||
+         (op == "Resize" && (input == 1 || input == 2)) ||
+         (op == "Upsample" && input == 1);
+}
+
+/// Whether the op reads the input as a weight or bias.
+static bool isWeightInput(StringRef op, int input) {
+  return (op == "MatMul" && input == 1) ||
+         ((op == "Gemm" || op == "Conv" || op == "ConvTranspose") &&
+          (input == 1 || input == 2)) ||
+         ((op == "LSTM" || op == "GRU" || op == "RNN") && input >= 1 &&
+          input <= 3);
+}
+
+void Initializers::findUses(ArrayRef<unsigned> order) {
+  for (unsigned index : order) {
+    const auto &node = model.getGraph().node(index);
+    if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
       for (int input : {3, 4})
         statistics[node.input(input)] = getNodeName(node, index);
+    for (auto [input, name] : llvm::enumerate(node.input())) {
+      if (isSettingInput(node.op_type(), input))
+        settings.insert(name);
+      if (isWeightInput(node.op_type(), input))
+        weights.insert(name);
+    }
+  }
+}
+
+bool Initializers::isTrainedByDefault(const TensorProto &proto) const {
+  if (proto.data_location() == TensorProto::EXTERNAL)
+    return true;
+  if (!isScript)
+    return false;
+  StringRef name = proto.name();
+  bool isOfModule = !name.contains(':') && !name.contains('/');
+  return isOfModule || weights.contains(name);
+}
+
+LogicalResult Initializers::applyChoice(const InitializerChoice &choice) {
   auto set = [](bool isTrained, bool isFrozen) {
     return [=](Tensor &tensor) {
       tensor.isTrained = isTrained;
       tensor.isFrozen = isFrozen;
     };
   };
+  if (failed(applyGlobs(choice.fold, "--fold", set(false, false))) ||
+      failed(applyGlobs(choice.freeze, "--freeze", set(false, true))))
+    return failure();
+  if (!choice.train.empty())
+    for (Tensor &tensor : tensors)
+      if (tensor.isTrained)
+        set(false, true)(tensor);
+  return success(
+      succeeded(applyGlobs(choice.train, "--train", set(true, false))) &&
+      succeeded(
+          applyGlobs(choice.alsoTrain, "--also-train", set(true, false))));
+}
+
+LogicalResult
+Initializers::classify(ArrayRef<unsigned> order, const llvm::StringSet<> &used,
+                       const Dimensions &dimensions, TensorReader &reader,
+                       const InitializerChoice &choice, TensorGroup &unused,
+                       bool trainsMatrices, bool warns) {
+  findUses(order);
   if (failed(collect(used, dimensions, reader, unused)) ||
       (warns && failed(checkTrainable())))
     return failure();
   for (Tensor &tensor : tensors)
     tensor.isTrained |=
         trainsMatrices && tensor.isTrainable() && tensor.type.getRank() >= 2;
-  if (failed(applyGlobs(choice.fold, "--fold", set(false, false))) ||
-      failed(applyGlobs(choice.freeze, "--freeze", set(false, true))) ||
-      failed(applyGlobs(choice.train, "--train", set(true, false))))
+  if (failed(applyChoice(choice)))
     return failure();
   bool isSpecified = metadata.trainable || trainsMatrices ||
                      !choice.fold.empty() || !choice.freeze.empty() ||
-                     !choice.train.empty();
-  if (warns && !isSpecified)
+                     !choice.train.empty() || !choice.alsoTrain.empty();
+  if (warns && !isSpecified) {
     warnOfUntrained();
+    warnOfAssumed();
+  }
   if (warns)
     warnOfShared(findForward(order, choice.lossOutput.empty()
                                         ? StringRef(kLossName)
@@ -218,7 +288,7 @@ SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
 /// PyTorch's exporter stores parameters with equal initial values once.
 /// `binade.export`, which marks its files by a version, stores each.
 void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
-  if (metadata.isVersioned)
+  if (metadata.isVersioned || metadata.trainable)
     return;
   llvm::StringMap<std::vector<std::string>> readers;
   for (unsigned index : forward) {
@@ -280,7 +350,35 @@ void Initializers::warnOfUntrained() const {
   if (count > 1)
     warning << ", the first of " << count << " that the model holds";
   warning << ": without metadata 'binade.trainable' only initializers with "
-             "external data are trained; --train '*' trains all";
+             "external data are trained; --also-train '*' trains all";
+}
+
+void Initializers::warnOfAssumed() const {
+  if (!isScript)
+    return;
+  std::vector<std::string> trained, computed;
+  for (const Tensor &tensor : tensors)
+    if (tensor.isTrained) {
+      trained.push_back(quote(tensor.name));
+      if (tensor.name.starts_with("onnx::"))
+        computed.push_back(trained.back());
+    }
+  if (trained.empty())
+    return;
+  constexpr size_t kShown = 4;
+  InFlightDiagnostic warning = mlir::emitWarning(model.getLoc());
+  warning << "does not say which tensors are parameters; " << trained.size()
+          << " are trained: " << ::binade::joinFirst(trained, kShown);
+  warning.attachNote() << "--freeze GLOB leaves out buffers of the module, "
+                          "which the file does not distinguish; "
+                          "torch.onnx.export(..., dynamo=True) does";
+  if (!computed.empty())
+    warning.attachNote()
+        << ::binade::joinFirst(computed, kShown)
+        << " were computed from parameters during the export, so the module "
+           "does not have them; torch.onnx.export(..., "
+           "do_constant_folding=False, "
+           "training=torch.onnx.TrainingMode.TRAINING) keeps the parameters";
 }
 
 LogicalResult Initializers::checkFinite(TensorReader &reader) const {
@@ -327,6 +425,7 @@ FailureOr<Initializers::Place> Initializers::locate(TensorReader &reader,
   if (auto external = dyn_cast<ExternalAttr>(*value))
     warnOfOverlap(tensor, external);
   bool canBeTied = tensor.isTrained && isa<ExternalAttr>(*value) &&
+                   !model.isCopy(tensor.name) &&
                    tensor.type.getNumElements() > 0;
   StringRef owner = canBeTied
                         ? stored.try_emplace(*value, tensor.name).first->second

@@ -3,6 +3,7 @@
 #include "binade/ONNX/Metadata.h"
 #include "binade/Container/Json.h"
 #include "binade/IR/Binade.h"
+#include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -207,8 +208,39 @@ FailureOr<InitialRule> MetadataReader::readRule(StringRef name,
   return InitialRule{kind, *first, *second};
 }
 
+static bool isFloat(int32_t type) {
+  using ::onnx::TensorProto;
+  return type == TensorProto::FLOAT || type == TensorProto::DOUBLE ||
+         type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16;
+}
+
+/// Takes the facts that Binade's keys do not state from those that PyTorch's
+/// exporter wrote.
+static void addTorchFacts(const Model &model, Metadata &metadata) {
+  std::optional<TorchSignature> signature =
+      TorchSignature::read(model.getGraph());
+  if (!signature)
+    return;
+  metadata.hasSignature = true;
+  for (const TorchTensor &tensor : signature->getTensors())
+    if (tensor.isParameter)
+      metadata.absent.insert(tensor.target);
+  llvm::StringSet<> &trainable = metadata.trainable.emplace();
+  for (const auto &tensor : model.getGraph().initializer())
+    if (metadata.absent.erase(tensor.name()) && isFloat(tensor.data_type()))
+      trainable.insert(tensor.name());
+  // PyTorch's running variance is that of a sample.
+  for (const auto &node : model.getGraph().node())
+    if (node.op_type() == "BatchNormalization" && node.input_size() == 5 &&
+        getTorchCall(node).op.contains("batch_norm"))
+      metadata.unbiased.insert(node.input(4));
+}
+
 FailureOr<Metadata> mlir::binade::readMetadata(const Model &model) {
-  return MetadataReader(model).read();
+  FailureOr<Metadata> metadata = MetadataReader(model).read();
+  if (succeeded(metadata) && !metadata->isVersioned && !metadata->trainable)
+    addTorchFacts(model, *metadata);
+  return metadata;
 }
 
 Attribute mlir::binade::getInitialValue(const InitialRule &rule,

@@ -5,6 +5,7 @@
 #include "binade/Container/Magic.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/ONNX/TorchExport.h"
 #include "mlir/IR/Location.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,9 +34,16 @@ std::string mlir::binade::quote(StringRef name) {
 
 std::string mlir::binade::getNodeName(const ::onnx::NodeProto &node,
                                       size_t index) {
-  if (!node.name().empty())
-    return node.name();
-  return node.op_type() + "_" + std::to_string(index);
+  if (node.name().empty())
+    return node.op_type() + "_" + std::to_string(index);
+  StringRef name = node.name();
+  std::optional<std::string> path = getModulePath(node);
+  if (!path)
+    return name.str();
+  // PyTorch's exporters name nodes `node_linear_2` or `/encoder/fc/MatMul`.
+  name.consume_front("node_");
+  name = name.substr(name.rfind('/') + 1);
+  return path->empty() ? name.str() : *path + "/" + name.str();
 }
 
 std::string mlir::binade::describeInputs(const ::onnx::NodeProto &node) {
@@ -246,6 +254,22 @@ LogicalResult Model::checkSupported() {
   error.attachNote() << "onnx.version_converter.convert_version(model, "
                      << kNewestOpset << ") may convert it";
   return error;
+}
+
+int Model::addInitializer(::onnx::TensorProto tensor) {
+  auto &initializers = *proto->mutable_graph()->mutable_initializer();
+  *initializers.Add() = std::move(tensor);
+  rawData.resize(initializers.size());
+  return initializers.size() - 1;
+}
+
+int Model::copyInitializer(int index, StringRef name) {
+  ::onnx::TensorProto copy = getGraph().initializer(index);
+  copy.set_name(name.str());
+  copies.insert(name);
+  int added = addInitializer(std::move(copy));
+  rawData[added] = rawData[index];
+  return added;
 }
 
 /// Finds the positions of the initializers' `raw_data` by traversing the wire

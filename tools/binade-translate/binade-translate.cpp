@@ -40,6 +40,9 @@ struct ImportFlags {
                                       "match as constants (repeatable)")};
   cl::list<std::string> train{
       "train", cl::cat(category), cl::value_desc("glob"),
+      cl::desc("Train only the initializers whose names match (repeatable)")};
+  cl::list<std::string> alsoTrain{
+      "also-train", cl::cat(category), cl::value_desc("glob"),
       cl::desc("Also train the initializers whose names match (repeatable)")};
   cl::opt<bool> allowLinks{
       "allow-external-data-links", cl::cat(category),
@@ -67,6 +70,7 @@ struct ImportFlags {
     options.fold.assign(fold.begin(), fold.end());
     options.freeze.assign(freeze.begin(), freeze.end());
     options.train.assign(train.begin(), train.end());
+    options.alsoTrain.assign(alsoTrain.begin(), alsoTrain.end());
     options.allowHardLinks = allowLinks;
     options.recognize = !noRecognize;
     return options;

@@ -91,6 +91,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
   };
   take(options.fold, "--fold");
   take(options.train, "--train");
+  take(options.alsoTrain, "--also-train");
   auto loss = trained.getValues("--loss-output");
   if (options.lossOutput.empty() && !loss.empty())
     options.lossOutput = loss.back();
@@ -193,6 +194,12 @@ void addExport(CLI::App &app, Run &run) {
       ->add_option("--train", self->options.train,
                    "Initializers that were trained by --train; the same value "
                    "as in training")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--also-train", self->options.alsoTrain,
+                   "Initializers that were trained by --also-train; the same "
+                   "value as in training")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command

@@ -59,9 +59,16 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
       ->allow_extra_args(false);
   command
       .add_option("--train", options.train,
-                  "Initializers to train, by name, such as '*.bias', in "
-                  "addition to those that the file's metadata list or, without "
-                  "metadata, that are stored externally")
+                  "Initializers to train, by name, such as 'encoder.*'; only "
+                  "these are trained. The default is what the file says: "
+                  "PyTorch's parameters, what metadata list or, without "
+                  "either, what is stored externally")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command
+      .add_option("--also-train", options.alsoTrain,
+                  "Initializers to train in addition to the others, by name, "
+                  "such as '*.bias'")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command
@@ -123,7 +130,8 @@ static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
 Result<void> ImportArguments::refuseAll() const {
   return refuse(*command, "import", "a bundle",
                 {"--dim", "--loss", "--loss-output", "--freeze", "--fold",
-                 "--train", "--optimizer-model", "--allow-links"});
+                 "--train", "--also-train", "--optimizer-model",
+                 "--allow-links"});
 }
 
 //===----------------------------------------------------------------------===//

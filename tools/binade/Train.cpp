@@ -6,7 +6,9 @@
 #include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/TrainArguments.h"
+#include "binade/Container/JoinFirst.h"
 #include <iostream>
+#include <set>
 
 using ::binade::AlarmSettings;
 using ::binade::Program;
@@ -37,6 +39,25 @@ private:
   Result<void> convert(Program &program) const;
 };
 } // namespace
+
+/// Prints how many of the model's parameters are trained, and which are not.
+static void printTrained(const std::vector<std::string> &parameters,
+                         const ::binade::Plan &plan) {
+  std::set<std::string> trained;
+  for (const ::binade::plan::Port &port : plan.ports)
+    if (port.role == ::binade::plan::Role::Parameter)
+      trained.insert(port.name);
+  std::vector<std::string> others;
+  for (const std::string &name : parameters)
+    if (!trained.contains(name))
+      others.push_back(::binade::quote(name));
+  std::cout << "trained: " << parameters.size() - others.size() << " of "
+            << parameters.size() << " parameters";
+  constexpr size_t kShown = 4;
+  if (!others.empty())
+    std::cout << "; not trained: " << ::binade::joinFirst(others, kShown);
+  std::cout << std::endl;
+}
 
 /// Validates options and sets the compiler options that training needs.
 int TrainCommand::complete() {
@@ -91,6 +112,8 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
     return *code;
   auto &program = std::get<Program>(loaded);
   train.train.alarms = program.getPlan().alarms;
+  if (!model.isBundle())
+    printTrained(model.getReport().parameterNames, program.getPlan());
   if (model.isBundle()) {
     auto chosen = alarms.chooseOf(train.train.alarms, output);
     if (auto *code = std::get_if<int>(&chosen))

@@ -25,7 +25,7 @@ struct TrainedValues {
 struct ExportOptions {
   /// The options with which the model was imported for training (see
   /// `ImportOptions`). Every tensor that was trained must have a value.
-  std::vector<std::string> fold, train;
+  std::vector<std::string> fold, train, alsoTrain;
   std::string lossOutput;
   bool allowHardLinks = false;
   /// Names of values that become the outputs. If empty, all outputs except the

@@ -15,9 +15,13 @@ inline constexpr StringLiteral kLossName = "loss";
 /// Which of a model's initializers are trained, set by the user.
 struct InitializerChoice {
   /// Globs of initializer names, applied in this order: those to fold into the
-  /// graph as constants, to freeze (keep in the state of a run without training
-  /// them), and to train. A glob that matches nothing is an error.
-  std::vector<std::string> fold, freeze, train;
+  /// graph as constants, and to freeze (keep in the state of a run without
+  /// training them). A glob that matches nothing is an error.
+  std::vector<std::string> fold, freeze;
+  /// Globs of the initializers to train. Those of `train`, if there are any,
+  /// replace the choice of the file: what it would train is frozen. Those of
+  /// `alsoTrain` are trained in addition.
+  std::vector<std::string> train, alsoTrain;
   /// The graph output that is the loss; it has one element. If empty, an output
   /// named `loss` with one element is the loss.
   std::string lossOutput;

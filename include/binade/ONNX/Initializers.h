@@ -24,10 +24,14 @@ public:
     std::optional<ByteRange> range;
     bool isBuffer = false;
     bool isTrained = false;
-    bool isFrozen = false; ///< Not trained, but part of the state of a run.
+    bool isFrozen = false;  ///< Not trained, but part of the state of a run.
+    bool isSetting = false; ///< Read as an attribute, such as Dropout's ratio.
+    bool isConstantOfModule =
+        false; ///< No parameter, says PyTorch's signature.
 
     bool isTrainable() const {
-      return isa<FloatType>(type.getElementType()) && !isBuffer;
+      return isa<FloatType>(type.getElementType()) && !isBuffer && !isSetting &&
+             !isConstantOfModule;
     }
     /// A tensor without a value in the model cannot be a constant.
     bool isConstant() const {
@@ -35,12 +39,11 @@ public:
     }
   };
 
-  Initializers(const Model &model, const Metadata &metadata)
-      : model(model), metadata(metadata) {}
+  Initializers(const Model &model, const Metadata &metadata);
 
   /// Classifies the tensors as trained, frozen, running statistics or
-  /// constants: by the metadata or, without them, by whether the data are
-  /// external; then by `choice`. Initializers that no node of `order` uses are
+  /// constants: by the metadata or, without them, by `isTrainedByDefault`; then
+  /// by `choice`. Initializers that no node of `order` uses are
   /// only counted in `unused`, unless the metadata name them. `trainsMatrices`
   /// trains all tensors of two or more axes, wherever they are stored. With
   /// `warns`, fails if the metadata name a tensor that cannot be trained, and
@@ -83,8 +86,18 @@ private:
   LogicalResult collect(const llvm::StringSet<> &used,
                         const Dimensions &dimensions, TensorReader &reader,
                         TensorGroup &unused);
+  /// Finds running statistics, weights and settings by the nodes of `order`.
+  void findUses(ArrayRef<unsigned> order);
+  /// Whether a tensor is trained if the metadata do not list what is. PyTorch's
+  /// TorchScript exporter stores everything in the file: its initializers are
+  /// parameters and buffers, and tensors that it computed from them.
+  bool isTrainedByDefault(const ::onnx::TensorProto &proto) const;
   /// Fails if the metadata name a tensor that cannot be trained.
   LogicalResult checkTrainable() const;
+  LogicalResult applyChoice(const InitializerChoice &choice);
+  /// Lists the trained tensors if a TorchScript file does not say what they
+  /// are.
+  void warnOfAssumed() const;
   void warnOfUntrained() const;
   SmallVector<unsigned> findForward(ArrayRef<unsigned> order,
                                     StringRef loss) const;
@@ -101,10 +114,14 @@ private:
 
   const Model &model;
   const Metadata &metadata;
+  /// Whether PyTorch wrote the file without saying what its parameters are.
+  bool isScript;
   std::vector<Tensor> tensors;
   /// For each running statistic, the name of its BatchNormalization node.
   llvm::StringMap<std::string> statistics;
-  llvm::StringSet<> unread; ///< Initializers that no node reads.
+  llvm::StringSet<> unread;   ///< Initializers that no node reads.
+  llvm::StringSet<> weights;  ///< Read as the weight or bias of a layer.
+  llvm::StringSet<> settings; ///< Read as an attribute.
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;
   /// The range of a tensor in a file; the key of the map is where it begins.

@@ -26,6 +26,11 @@ struct Metadata {
   bool isVersioned = false;
   /// The complete list of trained tensors, if the model has one.
   std::optional<llvm::StringSet<>> trainable;
+  /// Whether `trainable` lists exactly the parameters of a module: other
+  /// tensors are buffers and constants, which are never trained.
+  bool hasSignature = false;
+  /// Parameters of an exported module that the file lacks.
+  llvm::StringSet<> absent;
   /// Parameters that are not trained, but are part of the state of a run.
   llvm::StringSet<> frozen;
   /// Running variances that are updated with the unbiased variance of a batch.

@@ -6,6 +6,7 @@
 #include "binade/Container/ExternalFile.h"
 #include "binade/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MemoryBufferRef.h"
 
 // onnx-ml.pb.h, which few files need, takes a second to compile.
@@ -63,6 +64,15 @@ public:
   /// The name of the file, without its directory.
   StringRef getFileName() const { return fileName; }
 
+  /// Adds an initializer and returns its index.
+  int addInitializer(::onnx::TensorProto tensor);
+  /// Adds the initializer `name` with the value of initializer `index` and
+  /// returns its index. The two are separate tensors, although they are stored
+  /// at the same place.
+  int copyInitializer(int index, StringRef name);
+  /// Whether `copyInitializer` added `name`.
+  bool isCopy(StringRef name) const { return copies.contains(name); }
+
   /// The range of the file with the raw data of initializer `index`; nothing if
   /// the data are stored otherwise.
   std::optional<ByteRange> getRawData(size_t index) const;
@@ -98,6 +108,7 @@ private:
   int64_t opset = 0;
   int exitCode = ::binade::ExitCode::Rejected;
   std::vector<std::optional<ByteRange>> rawData;
+  llvm::StringSet<> copies;
 };
 
 /// Whether ops of `domain` are those of ONNX itself.

@@ -10,8 +10,10 @@ using Tensor = Initializers::Tensor;
 namespace {
 class Definer {
 public:
-  Definer(Initializers &initializers, const Metadata &metadata, Graph &graph)
-      : initializers(initializers), metadata(metadata), graph(graph) {}
+  Definer(Initializers &initializers, const Metadata &metadata, Graph &graph,
+          ImportReport &report)
+      : initializers(initializers), metadata(metadata), graph(graph),
+        report(report) {}
 
   LogicalResult defineArguments(Role role, ArrayRef<const Tensor *> members,
                                 TensorGroup &group);
@@ -21,6 +23,7 @@ private:
   Initializers &initializers;
   const Metadata &metadata;
   Graph &graph;
+  ImportReport &report;
 };
 } // namespace
 
@@ -46,6 +49,8 @@ LogicalResult Definer::defineArguments(Role role,
     }
     arguments.push_back(makeArgument(tensor->name, tensor->type, value));
     group.add(tensor->type);
+    if (!tensor->isBuffer)
+      report.parameterNames.push_back(tensor->name.str());
   }
   graph.addArguments(role, arguments);
   for (auto [name, owner] : tied)
@@ -68,7 +73,7 @@ LogicalResult
 mlir::binade::importer::defineInitializers(Initializers &initializers,
                                            const Metadata &metadata,
                                            Graph &graph, ImportReport &report) {
-  Definer definer(initializers, metadata, graph);
+  Definer definer(initializers, metadata, graph, report);
   SmallVector<const Tensor *> parameters, kept;
   for (const Tensor &tensor : initializers.getTensors()) {
     if (!tensor.isConstant()) {

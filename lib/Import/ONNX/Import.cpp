@@ -10,6 +10,7 @@
 #include "binade/IR/EraseDead.h"
 #include "binade/ONNX/CheckModel.h"
 #include "binade/ONNX/Order.h"
+#include "binade/ONNX/RestoreParameters.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx-ml.pb.h"
 #include "llvm/Support/Path.h"
@@ -198,7 +199,9 @@ LogicalResult Importer::addResults(Graph &graph) {
 
 FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
   if (failed(checkModel(model, tensors, isRuntimeOp)) ||
-      failed(model.checkSupported()) || failed(inlineFunctions(model)))
+      failed(model.checkSupported()) ||
+      failed(restoreParameters(model, tensors, options.freeze)) ||
+      failed(inlineFunctions(model)))
     return failure();
   exposeGradients(model);
   FailureOr<SmallVector<unsigned>> sorted = sortNodes(model, model.getGraph());

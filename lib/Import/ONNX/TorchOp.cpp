@@ -1,14 +1,7 @@
 //===- TorchOp.cpp - The PyTorch op that a node comes from ----------------===//
-//
-// PyTorch's exporter records with each node the line of its program:
-//
-//   %e : [num_users=1] =
-//   call_function[target=torch.ops.aten.embedding.default](
-//     args = (%weight, %tokens, 1), kwargs = {})
-//
-//===----------------------------------------------------------------------===//
 
 #include "TorchOp.h"
+#include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
@@ -22,14 +15,10 @@ static StringRef findMetadata(const Node &node, StringRef key) {
   return {};
 }
 
-static constexpr StringLiteral kLine = "pkg.torch.onnx.fx_node";
-
 StringRef mlir::binade::importer::getTorchOp(const Node &node) {
   if (StringRef given = findMetadata(node, "binade.function"); !given.empty())
     return given;
-  StringRef rest = findMetadata(node, kLine).split("[target=torch.ops.").second;
-  StringRef target = rest.split(']').first;
-  return target.consume_front("aten.") ? target : StringRef();
+  return getTorchCall(node.getProto()).op;
 }
 
 bool mlir::binade::importer::isDetached(const Node &node) {
@@ -42,18 +31,14 @@ bool mlir::binade::importer::isDetached(const Node &node) {
 /// The padding index of an embedding, its third argument, which is missing or
 /// -1 without padding. Warns of the fourth one, scale_grad_by_freq.
 static std::optional<int64_t> readArgument(const Node &node) {
-  StringRef arguments =
-      findMetadata(node, kLine).split("](args = (").second.split(')').first;
-  SmallVector<StringRef> parts;
-  arguments.split(parts, ',');
-  if (parts.size() > 3 && parts[3].trim() == "True")
+  SmallVector<StringRef> parts = getTorchCall(node.getProto()).split();
+  if (parts.size() > 3 && parts[3] == "True")
     mlir::emitWarning(node.getErrorLoc())
         << "was exported with scale_grad_by_freq, which is not supported: the "
            "gradient of a row is not divided by its number of occurrences in a "
            "batch";
   int64_t padding;
-  if (parts.size() < 3 || parts[2].trim().getAsInteger(10, padding) ||
-      padding < 0)
+  if (parts.size() < 3 || parts[2].getAsInteger(10, padding) || padding < 0)
     return std::nullopt;
   return padding;
 }

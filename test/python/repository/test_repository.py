@@ -23,6 +23,8 @@ BINARY = {
     "examples/*/*.onnx": "models of the examples",
     "examples/resnet/digits.npz": "data of an example",
     "test/data/golden/*.safetensors": "recorded values",
+    "test/data/torch-exports/*.safetensors": "recorded values",
+    "test/data/torch-exports/*/*.onnx": "what PyTorch's exporters write",
     "test/fuzz/Inputs/*": "files that the fuzzers start from",
     "test/unittests/Container/Inputs/*.safetensors": "a file of another program",
 }

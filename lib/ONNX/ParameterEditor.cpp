@@ -1,0 +1,160 @@
+//===- ParameterEditor.cpp - Adds parameters to an ONNX graph -------------===//
+
+#include "ParameterEditor.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+static ArrayRef<int64_t> getShape(const TensorProto &tensor) {
+  return ArrayRef<int64_t>(tensor.dims().data(), tensor.dims().size());
+}
+
+ParameterEditor::ParameterEditor(Model &model, TensorReader &reader)
+    : model(model), reader(reader), names(model.getProto()),
+      numOriginalNodes(std::as_const(model).getGraph().node_size()) {
+  for (auto [index, tensor] :
+       llvm::enumerate(std::as_const(model).getGraph().initializer()))
+    initializers[tensor.name()] = static_cast<int>(index);
+}
+
+std::optional<int> ParameterEditor::find(StringRef name) const {
+  auto found = initializers.find(name);
+  return found == initializers.end() ? std::nullopt
+                                     : std::optional(found->second);
+}
+
+const TensorProto &ParameterEditor::get(int index) const {
+  return std::as_const(model).getGraph().initializer(index);
+}
+
+const NodeProto &ParameterEditor::getNode(int index) const {
+  return std::as_const(model).getGraph().node(index);
+}
+
+std::optional<int> ParameterEditor::findRead(NodeInput place) const {
+  return find(getNode(place.node).input(place.input));
+}
+
+LogicalResult ParameterEditor::checkShape(NodeInput place, StringRef name,
+                                          ArrayRef<int64_t> expected) {
+  ArrayRef<int64_t> shape = getShape(get(*find(name)));
+  if (shape == expected)
+    return success();
+  InFlightDiagnostic error =
+      mlir::emitError(model.getLoc(getNode(place.node), place.node));
+  auto print = [&](ArrayRef<int64_t> sizes) -> InFlightDiagnostic & {
+    error << "[";
+    llvm::interleaveComma(sizes, error);
+    return error << "]";
+  };
+  error << "reads a tensor of shape ";
+  print(expected) << " as parameter " << quote(name) << ", which has shape ";
+  print(shape);
+  return error;
+}
+
+void ParameterEditor::addCopy(int index, StringRef name) {
+  initializers[name] = model.copyInitializer(index, name);
+}
+
+void ParameterEditor::addZeroInput(int node, StringRef name, int64_t size,
+                                   int like) {
+  TensorProto zeros;
+  zeros.set_name(name.str());
+  zeros.set_data_type(get(like).data_type());
+  zeros.add_dims(size);
+  Type element = getElementType(model.getContext(), zeros.data_type());
+  zeros.set_raw_data(std::string(
+      getBytes(RankedTensorType::get(ArrayRef(size), element)), '\0'));
+  initializers[name] = model.addInitializer(std::move(zeros));
+  model.getProto().mutable_graph()->mutable_node(node)->add_input(name.str());
+}
+
+void ParameterEditor::eraseNodes(
+    function_ref<bool(const NodeProto &)> isErased) {
+  auto &nodes = *model.getProto().mutable_graph()->mutable_node();
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(), isErased),
+              nodes.end());
+  numOriginalNodes = nodes.size();
+}
+
+void ParameterEditor::sortAddedNodes() {
+  auto &nodes = *model.getProto().mutable_graph()->mutable_node();
+  std::rotate(nodes.pointer_begin(), nodes.pointer_begin() + numOriginalNodes,
+              nodes.pointer_end());
+}
+
+LogicalResult ParameterEditor::readDirectly(NodeInput place, StringRef name) {
+  int read = *findRead(place);
+  if (!find(name))
+    addCopy(read, name);
+  else if (failed(checkShape(place, name, getShape(get(read)))))
+    return failure();
+  model.getProto()
+      .mutable_graph()
+      ->mutable_node(place.node)
+      ->set_input(place.input, name.str());
+  return success();
+}
+
+/// Returns the transpose of a row-major matrix of elements of `width` bytes.
+static std::string transpose(ArrayRef<char> bytes, int64_t rows,
+                             int64_t columns, size_t width) {
+  std::string result(bytes.size(), '\0');
+  // Blocks of columns keep the rows of the result in the cache.
+  constexpr int64_t kBlock = 64;
+  for (int64_t first = 0; first < columns; first += kBlock)
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = first; column < std::min(columns, first + kBlock);
+           ++column)
+        std::copy_n(bytes.data() + (row * columns + column) * width, width,
+                    result.data() + (column * rows + row) * width);
+  return result;
+}
+
+LogicalResult ParameterEditor::addTransposed(int index, StringRef name) {
+  const TensorProto &source = get(index);
+  Location loc = model.getLoc("initializer " + quote(source.name()));
+  FailureOr<std::vector<char>> bytes = reader.readBytes(loc, source);
+  if (failed(bytes))
+    return failure();
+  int64_t rows = source.dims(0), columns = source.dims(1);
+  size_t width = bytes->size() / std::max<int64_t>(rows * columns, 1);
+  TensorProto added;
+  added.set_name(name.str());
+  added.set_data_type(source.data_type());
+  added.add_dims(columns);
+  added.add_dims(rows);
+  added.set_raw_data(transpose(*bytes, rows, columns, width));
+  initializers[name] = model.addInitializer(std::move(added));
+  return success();
+}
+
+LogicalResult ParameterEditor::readTransposed(NodeInput place, StringRef name) {
+  int read = *findRead(place);
+  ArrayRef<int64_t> shape = getShape(get(read));
+  int64_t swapped[] = {shape[1], shape[0]};
+  if (!find(name)) {
+    if (failed(addTransposed(read, name)))
+      return failure();
+  } else if (failed(checkShape(place, name, swapped))) {
+    return failure();
+  }
+  std::string &value = transposed[name];
+  auto &graph = *model.getProto().mutable_graph();
+  if (value.empty()) {
+    value = names.makeNew(name.str() + ".transposed");
+    NodeProto &node = *graph.add_node();
+    node.set_op_type("Transpose");
+    // The new node belongs to the module of the node that reads it.
+    *node.mutable_metadata_props() = getNode(place.node).metadata_props();
+    node.set_name(names.makeNew(getNode(place.node).name() + "_Transpose"));
+    node.add_input(name.str());
+    node.add_output(value);
+  }
+  graph.mutable_node(place.node)->set_input(place.input, value);
+  return success();
+}

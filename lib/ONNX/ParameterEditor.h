@@ -1,0 +1,64 @@
+//===- ParameterEditor.h - Adds parameters to an ONNX graph -----*- C++ -*-===//
+
+#ifndef BINADE_LIB_ONNX_PARAMETEREDITOR_H
+#define BINADE_LIB_ONNX_PARAMETEREDITOR_H
+
+#include "binade/ONNX/Tensors.h"
+#include "binade/ONNX/UniqueNames.h"
+
+namespace mlir::binade {
+
+/// An input of a node.
+struct NodeInput {
+  int node, input;
+};
+
+/// Adds parameters with the values of initializers, and makes nodes read them.
+class ParameterEditor {
+public:
+  ParameterEditor(Model &model, TensorReader &reader);
+
+  /// Returns the index of the initializer `name`, or nothing.
+  std::optional<int> find(StringRef name) const;
+  const ::onnx::TensorProto &get(int index) const;
+  const ::onnx::NodeProto &getNode(int index) const;
+  /// The number of nodes, without added ones.
+  int countNodes() const { return numOriginalNodes; }
+  /// Returns the initializer that `place` reads, or nothing.
+  std::optional<int> findRead(NodeInput place) const;
+
+  /// Makes `place` read the parameter `name`, which has the value of the
+  /// initializer that `place` reads now and is added if there is none. Fails if
+  /// there is one of another shape.
+  LogicalResult readDirectly(NodeInput place, StringRef name);
+  /// Makes `place` read the transpose of the parameter `name`: a matrix that is
+  /// the transpose of the initializer that `place` reads now.
+  LogicalResult readTransposed(NodeInput place, StringRef name);
+  /// Adds the initializer `name` with the value of initializer `index`.
+  void addCopy(int index, StringRef name);
+  /// Adds the vector `name` of `size` zeros, with the type of `like`, as the
+  /// last input of `node`.
+  void addZeroInput(int node, StringRef name, int64_t size, int like);
+  /// Erases the nodes for which `isErased` holds. Call this before nodes are
+  /// added.
+  void eraseNodes(function_ref<bool(const ::onnx::NodeProto &)> isErased);
+  /// Moves the added nodes to the front, because nodes are in execution order.
+  void sortAddedNodes();
+
+private:
+  LogicalResult addTransposed(int index, StringRef name);
+  LogicalResult checkShape(NodeInput place, StringRef name,
+                           ArrayRef<int64_t> expected);
+
+  Model &model;
+  TensorReader &reader;
+  UniqueNames names;
+  llvm::StringMap<int> initializers;
+  int numOriginalNodes;
+  /// For each parameter, the value that is its transpose.
+  llvm::StringMap<std::string> transposed;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_LIB_ONNX_PARAMETEREDITOR_H

@@ -1,0 +1,248 @@
+//===- RestoreParameters.cpp - Undo what PyTorch's exporter merged --------===//
+
+#include "binade/ONNX/RestoreParameters.h"
+#include "ParameterEditor.h"
+#include "RestoreScript.h"
+#include "RestoreTrainingMode.h"
+#include "binade/Container/JoinFirst.h"
+#include "binade/ONNX/TorchExport.h"
+#include "onnx-ml.pb.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+
+namespace {
+/// The nodes that compute one line of the traced program.
+struct CallNodes {
+  TorchCall call;
+  SmallVector<int> nodes;
+};
+
+/// Restores the parameters of a file with a signature.
+class Restorer {
+public:
+  Restorer(Model &model, const TorchSignature &signature,
+           ParameterEditor &editor)
+      : model(model), signature(signature), editor(editor) {}
+
+  LogicalResult restoreCalls();
+  LogicalResult checkComplete(ArrayRef<std::string> allowed) const;
+
+private:
+  bool isOptimized() const;
+  SmallVector<const TorchTensor *> getTensors(const TorchCall &call) const;
+  bool isTransposedWeight(const TorchCall &call, NodeInput place) const;
+  bool addZeroBias(const CallNodes &group, StringRef bias);
+  LogicalResult restore(const CallNodes &group);
+
+  Model &model;
+  const TorchSignature &signature;
+  ParameterEditor &editor;
+};
+} // namespace
+
+/// Returns the tensors of the module that `call` reads, in the order in which
+/// ONNX's ops take them.
+SmallVector<const TorchTensor *>
+Restorer::getTensors(const TorchCall &call) const {
+  SmallVector<const TorchTensor *> tensors;
+  for (StringRef value : call.getValues())
+    if (const TorchTensor *tensor = signature.findPlaceholder(value))
+      tensors.push_back(tensor);
+  // addmm(bias, x, weight) is Gemm(x, weight, bias).
+  StringRef op = call.op.split('.').first;
+  bool isBiasFirst = op == "addmm" || op == "addmv" || op == "baddbmm";
+  if (isBiasFirst && tensors.size() > 1 &&
+      call.split().front() == "%" + tensors.front()->placeholder)
+    std::rotate(tensors.begin(), tensors.begin() + 1, tensors.end());
+  return tensors;
+}
+
+/// Whether `place` reads a matrix that can only be the transposed weight of a
+/// linear layer.
+bool Restorer::isTransposedWeight(const TorchCall &call,
+                                  NodeInput place) const {
+  const NodeProto &node = editor.getNode(place.node);
+  const TensorProto &tensor = editor.get(*editor.findRead(place));
+  return call.op == "linear.default" && place.input == 1 &&
+         (node.op_type() == "MatMul" || node.op_type() == "Gemm") &&
+         llvm::none_of(node.attribute(),
+                       [](const auto &attribute) {
+                         return attribute.name() == "transB" && attribute.i();
+                       }) &&
+         tensor.dims_size() == 2 && !signature.findTarget(tensor.name());
+}
+
+/// The exporter removes biases that are zero. Returns whether `bias` was one,
+/// and adds it again.
+bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
+  for (int index : group.nodes) {
+    const NodeProto &node = editor.getNode(index);
+    auto getInt = [&](StringRef name, int64_t otherwise) {
+      for (const auto &attribute : node.attribute())
+        if (attribute.name() == name)
+          return static_cast<int64_t>(attribute.i());
+      return otherwise;
+    };
+    if (node.input_size() != 2 || editor.find(bias))
+      continue;
+    std::optional<int> weight = editor.findRead({index, 1});
+    if (!weight || editor.get(*weight).dims_size() < 2)
+      continue;
+    const TensorProto &tensor = editor.get(*weight);
+    int64_t size;
+    if (node.op_type() == "Gemm")
+      size = tensor.dims(getInt("transB", 0) ? 0 : 1);
+    else if (node.op_type() == "Conv")
+      size = tensor.dims(0);
+    else if (node.op_type() == "ConvTranspose")
+      size = tensor.dims(1) * getInt("group", 1);
+    else
+      continue;
+    editor.addZeroInput(index, bias, size, *weight);
+    return true;
+  }
+  return false;
+}
+
+/// Pairs the tensors of the call that its nodes do not read with what they read
+/// instead.
+LogicalResult Restorer::restore(const CallNodes &group) {
+  SmallVector<const TorchTensor *> missing = getTensors(group.call);
+  SmallVector<NodeInput> others;
+  for (int index : group.nodes) {
+    const NodeProto &node = editor.getNode(index);
+    for (int input = 0; input < node.input_size(); ++input) {
+      NodeInput place{index, input};
+      std::optional<int> read = editor.findRead(place);
+      if (!read)
+        continue;
+      StringRef name = node.input(input);
+      auto *found = llvm::find_if(missing, [&](const TorchTensor *tensor) {
+        return tensor->target == name;
+      });
+      if (found != missing.end())
+        missing.erase(found);
+      else if (signature.findTarget(name) ||
+               isTransposedWeight(group.call, place))
+        others.push_back(place);
+    }
+  }
+  if (missing.size() == others.size() + 1 &&
+      addZeroBias(group, missing.back()->target))
+    missing.pop_back();
+  if (missing.size() != others.size())
+    return success();
+  for (auto [tensor, place] : llvm::zip(missing, others))
+    if (failed(isTransposedWeight(group.call, place)
+                   ? editor.readTransposed(place, tensor->target)
+                   : editor.readDirectly(place, tensor->target)))
+      return failure();
+  return success();
+}
+
+LogicalResult Restorer::restoreCalls() {
+  llvm::MapVector<StringRef, CallNodes> groups;
+  for (int index = 0; index < editor.countNodes(); ++index) {
+    TorchCall call = getTorchCall(editor.getNode(index));
+    if (call.result.empty())
+      continue;
+    CallNodes &group = groups[call.result];
+    group.call = call;
+    group.nodes.push_back(index);
+  }
+  for (const auto &entry : groups)
+    if (failed(restore(entry.second)))
+      return failure();
+  return success();
+}
+
+/// Whether the graph lacks a value that a line of the traced program reads: the
+/// exporter's optimizer removed the nodes that computed it.
+bool Restorer::isOptimized() const {
+  const ::onnx::GraphProto &graph = std::as_const(model).getGraph();
+  llvm::StringSet<> known;
+  for (const auto &input : graph.input())
+    known.insert(input.name());
+  for (const NodeProto &node : graph.node())
+    for (const std::string &output : node.output())
+      known.insert(output);
+  return llvm::any_of(graph.node(), [&](const NodeProto &node) {
+    return llvm::any_of(getTorchCall(node).getValues(), [&](StringRef value) {
+      const TorchTensor *tensor = signature.findPlaceholder(value);
+      return tensor ? tensor->isParameter && !editor.find(tensor->target)
+                    : !known.contains(value) && !editor.find(value);
+    });
+  });
+}
+
+LogicalResult Restorer::checkComplete(ArrayRef<std::string> allowed) const {
+  SmallVector<llvm::GlobPattern> patterns;
+  for (const std::string &text : allowed)
+    if (auto pattern = llvm::GlobPattern::create(text))
+      patterns.push_back(std::move(*pattern));
+    else
+      llvm::consumeError(pattern.takeError());
+  std::vector<std::string> missing;
+  size_t count = 0;
+  for (const TorchTensor &tensor : signature.getTensors()) {
+    count += tensor.isParameter;
+    if (tensor.isParameter && !editor.find(tensor.target) &&
+        llvm::none_of(patterns, [&](const llvm::GlobPattern &pattern) {
+          return pattern.match(tensor.target);
+        }))
+      missing.push_back(quote(tensor.target));
+  }
+  if (missing.empty())
+    return success();
+  constexpr size_t kShown = 4;
+  std::string text =
+      std::to_string(missing.size()) + " of the module's " +
+      std::to_string(count) + " parameters " +
+      (missing.size() == 1 ? "is" : "are") +
+      " not in the file: " + ::binade::joinFirst(missing, kShown);
+  if (!isOptimized()) {
+    mlir::emitRemark(model.getLoc())
+        << text
+        << "; the outputs do not depend on them, or they are other names of "
+           "tied parameters";
+    return success();
+  }
+  InFlightDiagnostic error = model.emitError();
+  error << text;
+  error.attachNote()
+      << "the exporter folded them into constants or merged them "
+         "with others; torch.onnx.export(..., optimize=False) "
+         "and python -m binade.export keep them";
+  error.attachNote() << "--freeze NAME accepts that a parameter is missing";
+  return error;
+}
+
+LogicalResult mlir::binade::restoreParameters(Model &model,
+                                              TensorReader &reader,
+                                              ArrayRef<std::string> allowed) {
+  // `binade.export` keeps all parameters, and says so by this key.
+  for (const auto &entry : model.getProto().metadata_props())
+    if (entry.key() == "binade.version")
+      return success();
+  std::optional<TorchSignature> signature =
+      TorchSignature::read(std::as_const(model).getGraph());
+  if (!signature && !isTorchScript(model.getProto()))
+    return success();
+  ParameterEditor editor(model, reader);
+  restoreTrainingMode(model);
+  if (!signature) {
+    LogicalResult restored = restoreScriptParameters(editor);
+    editor.sortAddedNodes();
+    return restored;
+  }
+  Restorer restorer(model, *signature, editor);
+  if (failed(restorer.restoreCalls()))
+    return failure();
+  editor.sortAddedNodes();
+  return restorer.checkComplete(allowed);
+}

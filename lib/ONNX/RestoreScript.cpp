@@ -1,0 +1,85 @@
+//===- RestoreScript.cpp - Parameters of TorchScript exports --------------===//
+
+#include "RestoreScript.h"
+#include "binade/ONNX/TorchExport.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using ::onnx::NodeProto;
+
+namespace {
+class ScriptRestorer {
+public:
+  explicit ScriptRestorer(ParameterEditor &editor) : editor(editor) {}
+
+  void separateEqual();
+  LogicalResult restoreWeights();
+
+private:
+  void findBiases();
+  std::string getWeightName(const NodeProto &node) const;
+
+  ParameterEditor &editor;
+  /// For each value to which a vector is added, the name of the vector.
+  llvm::StringMap<std::string> biases;
+};
+} // namespace
+
+/// Replaces each Identity of an initializer by a copy.
+void ScriptRestorer::separateEqual() {
+  editor.eraseNodes([&](const NodeProto &node) {
+    if (node.op_type() != "Identity" || node.input_size() != 1 ||
+        node.output_size() != 1 || editor.find(node.output(0)))
+      return false;
+    std::optional<int> read = editor.find(node.input(0));
+    if (read)
+      editor.addCopy(*read, node.output(0));
+    return read.has_value();
+  });
+}
+
+void ScriptRestorer::findBiases() {
+  for (int index = 0; index < editor.countNodes(); ++index) {
+    const NodeProto &node = editor.getNode(index);
+    if (node.op_type() != "Add" || node.input_size() != 2)
+      continue;
+    for (int input : {0, 1})
+      if (std::optional<int> bias = editor.findRead({index, input});
+          bias && editor.get(*bias).dims_size() == 1)
+        biases[node.input(1 - input)] = node.input(input);
+  }
+}
+
+/// Returns the name of a linear layer's weight: that of its bias, with "weight"
+/// instead of "bias", or else the path of its module with ".weight".
+std::string ScriptRestorer::getWeightName(const NodeProto &node) const {
+  std::string bias = biases.lookup(node.output(0));
+  if (StringRef prefix = bias; prefix.consume_back("bias"))
+    return (prefix + "weight").str();
+  std::optional<std::string> path = getModulePath(node);
+  return path && !path->empty() ? *path + ".weight" : std::string();
+}
+
+LogicalResult ScriptRestorer::restoreWeights() {
+  findBiases();
+  for (int index = 0, end = editor.countNodes(); index < end; ++index) {
+    const NodeProto &node = editor.getNode(index);
+    if (node.op_type() != "MatMul" || node.input_size() != 2)
+      continue;
+    std::optional<int> read = editor.findRead({index, 1});
+    if (!read || editor.get(*read).dims_size() != 2 ||
+        !StringRef(editor.get(*read).name()).starts_with("onnx::"))
+      continue;
+    std::string name = getWeightName(node);
+    if (!name.empty() && failed(editor.readTransposed({index, 1}, name)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult mlir::binade::restoreScriptParameters(ParameterEditor &editor) {
+  ScriptRestorer restorer(editor);
+  restorer.separateEqual();
+  return restorer.restoreWeights();
+}

@@ -1,0 +1,171 @@
+//===- TorchExport.cpp - What PyTorch's exporter recorded -----------------===//
+
+#include "binade/ONNX/TorchExport.h"
+#include "onnx-ml.pb.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+
+template <typename Proto>
+static StringRef findMetadata(const Proto &proto, StringRef key) {
+  for (const auto &entry : proto.metadata_props())
+    if (StringRef(entry.key()) == key)
+      return entry.value();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+void TorchSignature::add(TorchTensor tensor) {
+  targets.try_emplace(tensor.target, tensors.size());
+  placeholders.try_emplace(tensor.placeholder, tensors.size());
+  tensors.push_back(std::move(tensor));
+}
+
+/// Returns the text between `before` and the next quote in `text`.
+static StringRef findQuoted(StringRef text, StringRef before) {
+  size_t start = text.find(before);
+  return start == StringRef::npos
+             ? StringRef()
+             : text.substr(start + before.size()).split('\'').first;
+}
+
+/// Parses lines such as `p_fc_weight: PARAMETER target='fc.weight'`, which
+/// PyTorch writes from 2.6 on.
+void TorchSignature::parseLines(StringRef text) {
+  SmallVector<StringRef> lines;
+  text.split("# outputs").first.split(lines, '\n');
+  for (StringRef line : lines) {
+    auto [placeholder, kind] = line.trim().split(": ");
+    StringRef target = findQuoted(kind, "target='");
+    if (!target.empty())
+      add({kind.starts_with("PARAMETER"), placeholder.str(), target.str()});
+  }
+}
+
+/// Parses records such as `InputSpec(kind=<InputKind.PARAMETER: 2>, arg=
+/// TensorArgument(name='p_fc_weight'), target='fc.weight', persistent=None)`,
+/// which PyTorch 2.5 writes.
+void TorchSignature::parseRecords(StringRef text) {
+  SmallVector<StringRef> records;
+  text.split("output_specs=")
+      .first.split(records, "InputSpec(kind=<InputKind.");
+  for (StringRef record : ArrayRef(records).drop_front()) {
+    StringRef placeholder = findQuoted(record, "name='"),
+              target = findQuoted(record, "target='");
+    if (!target.empty())
+      add({record.starts_with("PARAMETER"), placeholder.str(), target.str()});
+  }
+}
+
+std::optional<TorchSignature>
+TorchSignature::read(const ::onnx::GraphProto &graph) {
+  StringRef text =
+      findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
+  if (text.empty())
+    return std::nullopt;
+  TorchSignature signature;
+  if (text.contains("InputSpec("))
+    signature.parseRecords(text);
+  else
+    signature.parseLines(text);
+  return signature;
+}
+
+const TorchTensor *TorchSignature::findTarget(StringRef name) const {
+  auto found = targets.find(name);
+  return found == targets.end() ? nullptr : &tensors[found->second];
+}
+
+const TorchTensor *TorchSignature::findPlaceholder(StringRef name) const {
+  auto found = placeholders.find(name);
+  return found == placeholders.end() ? nullptr : &tensors[found->second];
+}
+
+bool mlir::binade::isTorchScript(const ::onnx::ModelProto &model) {
+  const ::onnx::GraphProto &graph = model.graph();
+  return model.producer_name() == "pytorch" && !TorchSignature::read(graph) &&
+         (llvm::any_of(graph.node(),
+                       [](const ::onnx::NodeProto &node) {
+                         return StringRef(node.name()).starts_with("/");
+                       }) ||
+          llvm::none_of(
+              graph.initializer(), [](const ::onnx::TensorProto &tensor) {
+                return tensor.data_location() == ::onnx::TensorProto::EXTERNAL;
+              }));
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+TorchCall mlir::binade::getTorchCall(const ::onnx::NodeProto &node) {
+  StringRef line = findMetadata(node, "pkg.torch.onnx.fx_node").trim();
+  if (!line.consume_front("%"))
+    return {};
+  TorchCall call;
+  call.result = line.split(' ').first;
+  auto [target, rest] = line.split("[target=").second.split("](args = (");
+  if (target.consume_front("torch.ops.aten."))
+    call.op = target;
+  call.arguments = rest.take_front(rest.rfind("), kwargs = "));
+  return call;
+}
+
+SmallVector<StringRef> TorchCall::split() const {
+  SmallVector<StringRef> parts;
+  int depth = 0;
+  size_t start = 0;
+  for (auto [index, character] : llvm::enumerate(arguments)) {
+    depth += StringRef("([{").contains(character);
+    depth -= StringRef(")]}").contains(character);
+    if (character != ',' || depth > 0)
+      continue;
+    parts.push_back(arguments.slice(start, index).trim());
+    start = index + 1;
+  }
+  if (StringRef last = arguments.substr(start).trim(); !last.empty())
+    parts.push_back(last);
+  return parts;
+}
+
+SmallVector<StringRef> TorchCall::getValues() const {
+  SmallVector<StringRef> values;
+  for (size_t start = arguments.find('%'); start != StringRef::npos;
+       start = arguments.find('%', start + 1))
+    values.push_back(arguments.substr(start + 1).take_while([](char character) {
+      return llvm::isAlnum(character) || character == '_';
+    }));
+  return values;
+}
+
+/// Returns the last scope but one of `['', 'encoder', 'encoder.fc', 'linear']`:
+/// the last one is the op itself.
+static StringRef getInnermostScope(StringRef scopes) {
+  SmallVector<StringRef> parts;
+  scopes.trim("[]").split(parts, ", ");
+  if (parts.size() < 2)
+    return {};
+  StringRef scope = parts[parts.size() - 2];
+  return scope.trim(scope.starts_with("\"") ? '"' : '\'');
+}
+
+std::optional<std::string>
+mlir::binade::getModulePath(const ::onnx::NodeProto &node) {
+  if (StringRef scopes = findMetadata(node, "pkg.torch.onnx.name_scopes");
+      !scopes.empty()) {
+    StringRef scope = getInnermostScope(scopes);
+    // PyTorch 2.5 names submodules as attributes of a local: L['self'].encoder.
+    return (scope.starts_with("L['") ? scope.split("'].").second : scope).str();
+  }
+  // TorchScript: "/encoder/layers.1/linear1/MatMul".
+  StringRef name = node.name();
+  if (!name.consume_front("/"))
+    return std::nullopt;
+  std::string path =
+      name.contains('/') ? name.rsplit('/').first.str() : std::string();
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
