@@ -161,8 +161,8 @@ LogicalResult Restorer::restoreCalls() {
   return success();
 }
 
-/// Whether the graph lacks a value that a line of the traced program reads: the
-/// exporter's optimizer removed the nodes that computed it.
+/// Whether no node computes a value that a line of the traced program reads:
+/// the exporter's optimizer folded or removed the nodes that did.
 bool Restorer::isOptimized() const {
   const ::onnx::GraphProto &graph = std::as_const(model).getGraph();
   llvm::StringSet<> known;
@@ -175,7 +175,7 @@ bool Restorer::isOptimized() const {
     return llvm::any_of(getTorchCall(node).getValues(), [&](StringRef value) {
       const TorchTensor *tensor = signature.findPlaceholder(value);
       return tensor ? tensor->isParameter && !editor.find(tensor->target)
-                    : !known.contains(value) && !editor.find(value);
+                    : !known.contains(value);
     });
   });
 }

@@ -68,6 +68,8 @@ LogicalResult importMod(Node &node);
 LogicalResult importNeg(Node &node);
 LogicalResult importNot(Node &node);
 LogicalResult importPow(Node &node);
+LogicalResult importRelu(Node &node);
+LogicalResult importSign(Node &node);
 LogicalResult importWhere(Node &node);
 LogicalResult importComparison(Node &node, Comparison comparison);
 

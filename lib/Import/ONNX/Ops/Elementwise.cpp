@@ -101,6 +101,25 @@ LogicalResult mlir::binade::importer::importAbs(Node &node) {
       MaxOp::create(node.b, x, SubOp::create(node.b, zero, x)));
 }
 
+LogicalResult mlir::binade::importer::importRelu(Node &node) {
+  if (node.hasFloats(0))
+    return importUnary<ReluOp>(node);
+  Value x = node.getInput(0);
+  return node.setResult(
+      MaxOp::create(node.b, x, buildSplat(node.b, x.getType(), 0.0)));
+}
+
+LogicalResult mlir::binade::importer::importSign(Node &node) {
+  if (node.hasFloats(0))
+    return importUnary<SignOp>(node);
+  Value x = node.getInput(0);
+  Value atMost = MinOp::create(node.b, x, buildSplat(node.b, x.getType(), 1.0));
+  if (node.getElement(0).isUnsignedInteger())
+    return node.setResult(atMost);
+  return node.setResult(
+      MaxOp::create(node.b, atMost, buildSplat(node.b, x.getType(), -1.0)));
+}
+
 /// Fails if input 1 is a constant integer tensor with a zero.
 static LogicalResult requireNoZero(Node &node) {
   DenseElementsAttr divisors = node.getConstant(1);
