@@ -506,6 +506,10 @@ class Optimizer(torch.optim.Optimizer):
             if any(parameter in names for parameter in group["params"])
         }
         masters = self._list_masters(names)
+        known = self._known
+        if known is not None:
+            # Of a rule for vectors, such as Muon's AdamW, the step checks values.
+            known = known & set(_core.optimizer_defaults(choices["optimizer"]))
         own = {name: get_local(p, self._rows[p]) for p, name in names.items()}
         host = HostCopies(own) if self._offloads else None
         if host:
@@ -517,7 +521,7 @@ class Optimizer(torch.optim.Optimizer):
             factors=self._make_clipping(names, device.place),
             states=list_state_formats(self._formats, groups, names),
             groups={
-                glob: name_settings(group, self._known) | GroupSettings.mark(number)
+                glob: name_settings(group, known) | GroupSettings.mark(number)
                 for number, (glob, group) in enumerate(groups.items())
             },
             **choices,

@@ -55,6 +55,23 @@ def test_a_step_without_gradients_skips_nothing():
     assert not optimizer.skipped
 
 
+def test_muon_with_vectors_is_compiled_again():
+    """Settings of its rule for vectors become those of a group."""
+    parameters = [
+        torch.nn.Parameter(torch.ones(4, 8)),
+        torch.nn.Parameter(torch.ones(3)),
+    ]
+    optimizer = binade.torch.Muon(parameters, lr=0.01)
+    before = optimizer.param_groups[0]["betas"]
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.param_groups[0]["betas"] == before
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(5, 2))]})
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    assert all((parameter < 1).all() for parameter in parameters)
+
+
 def test_learning_rates_on_a_device_are_written_in_each_step():
     """The host does not know their value, so a number afterwards is always written."""
 
