@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from binade import _core
 from binade.errors import RejectedError, UsageError
+from binade.torch.agreement import COMPILATION, Agreement, plan
 from binade.torch.aliases import Formats, translate
 from binade.torch.clipping import PercentileClipping
 from binade.torch.devices import Device, find_device
@@ -49,12 +50,12 @@ from binade.torch.preparing import (
 )
 from binade.torch.shards import (
     RowRange,
-    agree,
     find_rows,
     gather_rows,
     get_local,
     get_local_gradient,
     is_dtensor,
+    is_split,
     sum_squares,
     to_dtensor,
     view_rows,
@@ -200,10 +201,8 @@ class Optimizer(torch.optim.Optimizer):
         isChanged |= self._compiled != [list_compiled(g) for g in self.param_groups]
         if (getattr(self, "found_inf", None) is not None) != self._isScaled:
             self._isScaled, isChanged = not self._isScaled, True
-        if isChanged or any(parameter not in self._names for parameter in given):
-            self._recompile(given)
-        given = {p: self._get_local_gradient(p, g) for p, g in given.items()}
-        scaling = self._find_scaling(given)
+        isChanged |= any(parameter not in self._names for parameter in given)
+        given, scaling = self._prepare(given, isChanged)
         self._isIdle = scaling is None
         if scaling is None:
             return
@@ -300,32 +299,74 @@ class Optimizer(torch.optim.Optimizer):
         """Returns the gradient of this process's rows."""
         if gradient.layout != torch.strided:
             raise UsageError(
-                f"the gradient of parameter {self._names[parameter]} is sparse; "
+                f"the gradient of parameter {self._numbers[parameter]} is sparse; "
                 "expected a dense one"
             )
-        return get_local_gradient(gradient, parameter, self._rows[parameter])
+        return get_local_gradient(gradient, parameter, self._rows.get(parameter))
 
-    def _find_scaling(
-        self, gradients: Mapping[torch.Tensor, torch.Tensor]
-    ) -> Scaling | None:
-        """Returns what torch.amp.GradScaler sets before it calls ``step``, or None if
-        there is no gradient. Its scale is None if it has divided the gradients itself.
-        Processes with different rows agree on whether there is one, and on whether the step
-        is skipped."""
-        if not gradients and not self._is_sharded:
-            return None
+    def _prepare(
+        self, given: Mapping[torch.Tensor, torch.Tensor], isChanged: bool
+    ) -> tuple[dict[torch.Tensor, torch.Tensor], Scaling | None]:
+        """Compiles the update again if that is necessary. Returns the gradients of this
+        process's rows, and what torch.amp.GradScaler sets before it calls ``step``, or None
+        if there is no gradient. The scale is 1 if the scaler has divided the gradients
+        itself.
+
+        Processes with different rows agree on what they compile and redistribute, on whether
+        there is a gradient, and on whether the step is skipped.
+
+        Args:
+          given: The gradients of parameters.
+          isChanged: Whether the update has to be compiled again.
+        """
         scale = _as_f32(getattr(self, "grad_scale", None), self._noScaling.scale)
         found_inf = _as_f32(getattr(self, "found_inf", None), self._noScaling.found_inf)
-        if self._is_sharded:
-            pairs = ((parameter, gradients.get(parameter)) for parameter in self._names)
-            isGiven, found = agree(pairs, scale)
-            # A CUDA device decides itself, so that the host does not wait for it.
-            if not isGiven.is_cuda and not isGiven:
-                return None
-            found_inf = torch.maximum(found_inf, 1 - isGiven)
-            if self._choices.get("on_nonfinite", "skip") == "skip":
-                found_inf = torch.maximum(found_inf, found)
-        return Scaling(scale, found_inf)
+        if not self._agreement:
+            if isChanged:
+                self._recompile(given)
+            local = {p: self._get_local_gradient(p, g) for p, g in given.items()}
+            return local, Scaling(scale, found_inf) if local else None
+        plans = {
+            p: plan(p, gradient, begins=p not in self._names)
+            for p, gradient in given.items()
+            if is_dtensor(p)
+        }
+        planned: dict[Any, int] = {p: code for p, code in plans.items() if code}
+        local = {
+            p: self._get_local_gradient(p, gradient)
+            for p, gradient in given.items()
+            if p not in planned
+        }
+        compiles = int(isChanged and self._gathering is not None)
+        isGiven, found = self._agreement.exchange(
+            [
+                (p, local.get(p))
+                for p in self._parameters()
+                if p in self._names or (p in local and not is_dtensor(p))
+            ],
+            scale,
+            isGiven=bool(given),
+            plans={self._numbers[p]: code for p, code in planned.items()}
+            | {COMPILATION: compiles},
+            waits=isChanged or self._gathering is not None,
+        )
+        if isChanged:
+            self._recompile(given)
+        for parameter in planned:
+            local[parameter] = self._get_local_gradient(parameter, given[parameter])
+        if planned:
+            among = {p.device_mesh for p in planned}
+            own: list[Any] = [p for p in self._names if is_dtensor(p)]
+            pairs = [(p, local.get(p)) for p in own if p.device_mesh in among]
+            _, more = self._agreement.exchange(pairs, scale, isGiven=True, among=among)
+            found = torch.maximum(found, more)
+        # A CUDA device decides itself, so that the host does not wait for it.
+        if not isGiven.is_cuda and not isGiven:
+            return local, None
+        found_inf = torch.maximum(found_inf, 1 - isGiven)
+        if self._choices.get("on_nonfinite", "skip") == "skip":
+            found_inf = torch.maximum(found_inf, found)
+        return local, Scaling(scale, found_inf)
 
     @property
     def _is_sharded(self) -> bool:
@@ -480,10 +521,14 @@ class Optimizer(torch.optim.Optimizer):
         """Compiles the step for parameters that require gradients, those it had, and
         `also`. States get their initial values."""
         wanted = {*self._names, *also}
-        names = {
+        self._numbers = {
             parameter: f"{number}.{index}"
             for number, group in enumerate(self.param_groups)
             for index, parameter in enumerate(group["params"])
+        }
+        names = {
+            parameter: name
+            for parameter, name in self._numbers.items()
             if parameter.requires_grad or parameter in wanted
         }
         for parameter, name in names.items():
@@ -493,6 +538,11 @@ class Optimizer(torch.optim.Optimizer):
         device = find_device((name, parameter) for parameter, name in names.items())
         self._noScaling = Scaling.none(device.place)
         self._rows = {p: find_rows(name, p) for p, name in names.items()}
+        self._agreement = (
+            Agreement((name, p) for p, name in self._numbers.items() if is_dtensor(p))
+            if any(is_split(p) for p in self._numbers)
+            else None
+        )
         choices = dict(self._choices)
         if self._is_sharded:
             self._check_options_of_shards()

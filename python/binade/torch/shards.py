@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from binade.errors import UsageError
-
-# Steps with a larger norm of all gradients are skipped, because squares would overflow in
-# f32. The kernel has the same limit.
-_LARGEST_NORM = float.fromhex("0x1.fffffep63")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +32,11 @@ def is_dtensor(tensor: object) -> bool:
     # Nothing is one unless the module has been imported, which takes a while.
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
+
+
+def is_split(tensor: Any) -> bool:
+    """Whether a tensor is a DTensor of which a process may have a part only."""
+    return is_dtensor(tensor) and any(not p.is_replicate() for p in tensor.placements)
 
 
 def divide(rows: int, parts: int, index: int) -> tuple[int, int]:
@@ -152,38 +153,6 @@ def to_dtensor(
     )  # fmt: skip
 
 
-def agree(
-    gradients: Iterable[tuple[Any, torch.Tensor | None]], scale: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns what all processes have to agree on, as two f32 scalars: 1 if one of them has
-    a gradient, and 1 if a gradient of one is not finite or the norm of all is too large;
-    otherwise 0. Every process that has a part of the parameters must call this. It does
-    not wait for a CUDA device.
-
-    Args:
-      gradients: All parameters in the same order in each process, and what it has of their
-        gradients.
-      scale: By which the gradients will be divided; a scalar on their device.
-    """
-    import torch.distributed as dist
-
-    given = list(gradients)
-    none = torch.zeros(1, dtype=torch.float64, device=scale.device)
-    squares = _add_up(
-        [(p, none if gradient is None else _square(gradient)) for p, gradient in given]
-    )
-    total = torch.cat(squares).sum()
-    isFine = total <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
-    isGiven = any(gradient is not None for _, gradient in given)
-    found = torch.full((2,), float(isGiven), dtype=torch.float32, device=scale.device)
-    found[1] = ~isFine
-    # Parameters of one process, or of another mesh, are in no other sum.
-    for mesh in dict.fromkeys(p.device_mesh for p, _ in given if is_dtensor(p)):
-        for group in _list_groups(mesh, None):
-            dist.all_reduce(found, op=dist.ReduceOp.MAX, group=group)
-    return found[0], found[1]
-
-
 def sum_squares(
     gradients: Sequence[tuple[Any, torch.Tensor | None]],
 ) -> torch.Tensor:
@@ -199,8 +168,8 @@ def sum_squares(
     none = torch.zeros(2, dtype=torch.float64, device=place)
     one = torch.ones(1, dtype=torch.float64, device=place)
     # The square, and the number of processes that have a gradient.
-    pairs = [none if g is None else torch.cat((_square(g), one)) for _, g in gradients]
-    sums = _add_up([(p, pair) for (p, _), pair in zip(gradients, pairs)])
+    pairs = [none if g is None else torch.cat((square(g), one)) for _, g in gradients]
+    sums = add_up([(p, pair) for (p, _), pair in zip(gradients, pairs)])
     found, given = torch.stack(sums).unbind(dim=1)
     found = found.nan_to_num(nan=torch.inf, posinf=torch.inf)
     return torch.where(given > 0, found, torch.nan)
@@ -222,15 +191,16 @@ def gather_rows(
         part = torch.zeros_like(whole)
         part[rows.first : rows.first + rows.rows] = own[: rows.rows]
         parts.append((parameter, part))
-    for (_, _, _, whole), found in zip(values, _add_up(parts)):
+    for (_, _, _, whole), found in zip(values, add_up(parts)):
         whole.copy_(found)
 
 
-def _square(gradient: torch.Tensor) -> torch.Tensor:
+def square(gradient: torch.Tensor) -> torch.Tensor:
+    """Returns the squared norm of a gradient in f64, as a vector of one element."""
     return torch.linalg.vector_norm(gradient, dtype=torch.float64).square().reshape(1)
 
 
-def _add_up(values: Sequence[tuple[Any, torch.Tensor]]) -> list[torch.Tensor]:
+def add_up(values: Sequence[tuple[Any, torch.Tensor]]) -> list[torch.Tensor]:
     """Returns the sum of each vector over the processes that have other rows of its
     parameter."""
     import torch.distributed as dist
@@ -239,7 +209,7 @@ def _add_up(values: Sequence[tuple[Any, torch.Tensor]]) -> list[torch.Tensor]:
     numbers: dict[tuple[Any, ...], list[int]] = {}
     for number, (parameter, value) in enumerate(values):
         if is_dtensor(parameter):
-            groups = _list_groups(parameter.device_mesh, parameter.placements)
+            groups = list_groups(parameter.device_mesh, parameter.placements)
             numbers.setdefault((value.dtype, *groups), []).append(number)
     for (_, *shared), members in numbers.items():
         together = torch.cat([sums[number] for number in members])
@@ -251,7 +221,7 @@ def _add_up(values: Sequence[tuple[Any, torch.Tensor]]) -> list[torch.Tensor]:
     return sums
 
 
-def _list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:
+def list_groups(mesh: Any, placements: Sequence[Any] | None) -> tuple[Any, ...]:
     """Returns the process groups of the axes of a mesh, or of those that shard."""
     return tuple(
         mesh.get_group(axis)

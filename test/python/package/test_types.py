@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 # Modules that users call, except the exporter, whose types are as loose as PyTorch's.
 MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "errors",
            "metrics", "models", "options", "policies", "ports", "train_step",
-           "torch/__init__", "torch/capturing", "torch/clipping", "torch/devices",
+           "torch/__init__", "torch/agreement", "torch/capturing", "torch/clipping", "torch/devices",
            "torch/exchange", "torch/gathering", "torch/graphs", "torch/groups", "torch/loading",
            "torch/modules", "torch/monitoring/__init__", "torch/offload",
            "torch/optimizer", "torch/preparing", "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
