@@ -73,6 +73,7 @@ class Agreement:
         isGiven: bool,
         plans: Mapping[str, int] | None = None,
         waits: bool = False,
+        hasLimit: bool = True,
         among: Collection[Any] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns two f32 scalars: 1 if a process has a gradient, and 1 if a gradient of one
@@ -87,6 +88,7 @@ class Agreement:
           plans: What ``plan`` returned, by name, and ``COMPILATION``; those that are 0
             may be left out.
           waits: Whether to check plans also on a CUDA device.
+          hasLimit: Whether a norm may be too large; not if it is clipped.
           among: The meshes of the exchange; None for all.
 
         Raises:
@@ -101,7 +103,8 @@ class Agreement:
             [(p, none if one is None else square(one)) for p, one in gradients]
         )
         total = torch.cat(squares).sum() if squares else none.sum()
-        isFine = total <= (scale.double() * _LARGEST_NORM).square()  # False for NaN.
+        limit = (scale.double() * _LARGEST_NORM).square()
+        isFine = total <= limit if hasLimit else total.isfinite()  # False for NaN.
         found = torch.full(
             (2,), float(isGiven), dtype=torch.float32, device=none.device
         )

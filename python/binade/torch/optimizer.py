@@ -39,6 +39,7 @@ from binade.torch.loading import (
     name_formats,
     protect_from_casts,
 )
+from binade.torch.norms import NormClipping
 from binade.torch.offload import HostCopies
 from binade.torch.preparing import (
     check_options,
@@ -140,7 +141,7 @@ class Optimizer(torch.optim.Optimizer):
         self._gathering: Gathering | None = None
         self._hooks: list[Any] = []
         # Updates that graphs contain.
-        self._captured: list[Update] = []
+        self._captured: list[tuple[Update, NormClipping | None]] = []
         self._isIdle = True
         self._names: dict[torch.Tensor, str] = {}
         self._rows: dict[torch.Tensor, RowRange | None] = {}
@@ -233,12 +234,15 @@ class Optimizer(torch.optim.Optimizer):
     def _note_capture(self) -> None:
         """A replayed graph writes the settings that it was captured with. It uses the
         memory of this update, which must not be freed."""
-        if self._device.isCapturing() and self._update not in self._captured:
-            self._captured.append(self._update)
+        used = self._update, self._norm_clipping
+        if self._device.isCapturing() and used not in self._captured:
+            self._captured.append(used)
         if self._captured:
             self._settings.forget()
 
     def _run(self, own: States, gradients: States, scaling: Scaling) -> None:
+        if self._norm_clipping:
+            scaling = self._clip_norm(gradients, scaling)
         if self._gathering:
             whole = self._gathering.gather(own, gradients)
             plain = {
@@ -254,6 +258,24 @@ class Optimizer(torch.optim.Optimizer):
             self._update.sum_rows(own, gradients, scaling)
             self._add_row_sums()
         self._update.run(own, gradients, scaling)
+
+    def _clip_norm(self, gradients: States, scaling: Scaling) -> Scaling:
+        """Computes the factor by which all gradients are multiplied. Returns the scaling
+        with which a step with an infinite norm is skipped."""
+        assert self._norm_clipping
+        factors = {}
+        if self._clipping:
+            count = len(self._clipped)
+            names = [self._names[p] for p in self._clipped]
+            own = self._clipping.factors[:count, 0].to(self._device.place)
+            factors = dict(zip(names, own))
+        found = self._norm_clipping.update(gradients, factors, scaling.scale)
+        if self._clipping:
+            factor = self._norm_clipping.factor
+            self._clipping.factors[:, 0] *= factor.to(self._clipping.factors.device)
+        if self._choices.get("on_nonfinite", "skip") != "skip":
+            return scaling
+        return Scaling(scaling.scale, torch.maximum(scaling.found_inf, found))
 
     def _update_on_host(
         self, own: States, gradients: States, sources: States, scaling: Scaling
@@ -337,6 +359,7 @@ class Optimizer(torch.optim.Optimizer):
             for p, gradient in given.items()
             if p not in planned
         }
+        hasLimit = self._norm_clipping is None
         compiles = int(isChanged and self._gathering is not None)
         isGiven, found = self._agreement.exchange(
             [
@@ -349,6 +372,7 @@ class Optimizer(torch.optim.Optimizer):
             plans={self._numbers[p]: code for p, code in planned.items()}
             | {COMPILATION: compiles},
             waits=isChanged or self._gathering is not None,
+            hasLimit=hasLimit,
         )
         if isChanged:
             self._recompile(given)
@@ -544,11 +568,10 @@ class Optimizer(torch.optim.Optimizer):
             else None
         )
         choices = dict(self._choices)
-        if self._is_sharded:
-            self._check_options_of_shards()
-        isGiven = self._is_sharded or self._isScaled
+        limit = choices.pop("clip", None) or 0.0
+        isGiven = self._is_sharded or self._isScaled or limit > 0
         if isGiven and choices.get("on_nonfinite", "skip") == "skip":
-            # A scaler, or all processes together, decide before the kernel runs.
+            # A scaler, all processes together, or their norm decide before the kernel runs.
             choices["on_nonfinite"] = "continue"
         groups = {
             f"{number}.*": group
@@ -564,6 +587,15 @@ class Optimizer(torch.optim.Optimizer):
         host = HostCopies(own) if self._offloads else None
         if host:
             own, device = host.parameters, Device(torch.device("cpu"))
+        self._norm_clipping = None
+        if limit:
+            shards = {
+                name: (p, rows)
+                for p, name in names.items()
+                if (rows := self._rows[p]) is not None
+            }
+            threads = choices.get("threads", 0)
+            self._norm_clipping = NormClipping(limit, own, shards, device, threads)
         make = functools.partial(
             Update,
             device=device,
@@ -644,9 +676,9 @@ class Optimizer(torch.optim.Optimizer):
         self._hooks, self._host = [], host
         if host is None:
             return
-        if self._update.row_sums:
+        if self._update.row_sums or (self._norm_clipping and self._is_sharded):
             raise UsageError(
-                "offload=True, and the rule needs sums over all rows of sharded "
+                "offload=True, and the rule or 'clip' needs sums over all rows of sharded "
                 "parameters; leave offload out"
             )
         for parameter, name in self._names.items():
@@ -669,32 +701,23 @@ class Optimizer(torch.optim.Optimizer):
             return f"binade.shard = array<i64: {first}, {rows.whole}>"
         return "" if parameter in self._flat else "binade.row_groups"
 
-    def _check_options_of_shards(self) -> None:
-        """Rejects what needs all parameters.
-
-        Raises:
-          UsageError: If an option does.
-        """
-        if self._choices.get("clip"):
-            raise UsageError(
-                "parameters are sharded, and 'clip' needs the norm of all gradients; "
-                "call torch.nn.utils.clip_grad_norm_ before step()"
-            )
-
     def _make_clipping(
         self, names: Mapping[torch.Tensor, str], place: torch.device
     ) -> dict[str, torch.Tensor]:
-        """Returns the factors of gradients that are clipped by a percentile of their norms,
-        by the name of the parameter."""
+        """Returns the factors of gradients that are clipped by a percentile of their norms or
+        by the norm of all, by the name of the parameter."""
         percentiles = list_percentiles(self.param_groups, names)
         self._clipped = list(percentiles)
         self._clipping = (
             PercentileClipping([*percentiles.values()], place) if percentiles else None
         )
-        if self._clipping is None:
-            return {}
-        factors = self._clipping.factors[:, 0]
-        return {names[p]: factor for p, factor in zip(self._clipped, factors)}
+        factors: dict[str, torch.Tensor] = {}
+        if self._norm_clipping:
+            factors = dict.fromkeys(names.values(), self._norm_clipping.factor)
+        if self._clipping:
+            own = self._clipping.factors[:, 0]
+            factors |= {names[p]: factor for p, factor in zip(self._clipped, own)}
+        return factors
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
         """Returns what preserves small updates of each parameter, and warns once if nothing

@@ -133,3 +133,6 @@ def check_options(options: Any) -> None:
             continue
         why = _ELSEWHERE.get(name, f"it has {', '.join(_OPTIONS)}")
         raise UsageError(f"an optimizer has no option '{name}': {why}")
+    clip = (options or {}).get("clip", 0)
+    if isinstance(clip, bool) or not isinstance(clip, (int, float)) or not clip >= 0:
+        raise UsageError(f"clip is the largest norm, or 0 for none; got {clip!r}")

@@ -15,7 +15,7 @@ MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "erro
            "metrics", "models", "options", "policies", "ports", "train_step",
            "torch/__init__", "torch/agreement", "torch/capturing", "torch/clipping", "torch/devices",
            "torch/exchange", "torch/gathering", "torch/graphs", "torch/groups", "torch/loading",
-           "torch/modules", "torch/monitoring/__init__", "torch/offload",
+           "torch/modules", "torch/monitoring/__init__", "torch/norms", "torch/offload",
            "torch/optimizer", "torch/preparing", "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
            "torch/update"]  # fmt: skip
 USER = """

@@ -207,7 +207,6 @@ def test_fsdp2_trains_as_with_the_optimizer_of_pytorch(scaled, overflow, tmp_pat
 @pytest.mark.parametrize("placement, error", [
     ("column", r"parameter 0.0 is distributed as S\(1\).*; expected Shard\(0\)"),
     ("muon", "parameter '0.0' is sharded, and .* the whole: 'muon' computes products"),
-    ("clip", "parameters are sharded, and 'clip' needs the norm of all gradients"),
 ])  # fmt: skip
 def test_what_needs_whole_parameters_is_rejected(placement, error, tmp_path):
     import torch.distributed as dist
@@ -222,7 +221,7 @@ def test_what_needs_whole_parameters_is_rejected(placement, error, tmp_path):
         mesh = init_device_mesh("cpu", (1,))
         axis = 1 if placement == "column" else 0
         value = distribute_tensor(torch.ones(4, 64), mesh, [Split(axis)])
-        given = {"options": {"clip": 1.0}} if placement == "clip" else {}
+        given = {}
         rule = placement if placement == "muon" else "adamw"
         if placement == "muon":  # Gathered, but not to the host.
             given = {"offload": True}
