@@ -68,6 +68,10 @@ private:
         .Case([&](math::ExpOp) { return ExpOp::create(b, x[0]); })
         .Case([&](math::LogOp) { return LogOp::create(b, x[0]); })
         .Case([&](math::PowFOp) { return PowOp::create(b, x[0], x[1]); })
+        // Rounded twice, which changes the last bits of the norm only.
+        .Case([&](math::FmaOp) {
+          return AddOp::create(b, MulOp::create(b, x[0], x[1]), x[2]);
+        })
         .Case([&](math::CopySignOp) { return copySign(x[0], x[1]); })
         .Case([&](arith::SelectOp) {
           return SelectOp::create(b, x[0], x[1], x[2]);

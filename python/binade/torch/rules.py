@@ -44,9 +44,9 @@ class _Rule(Optimizer):
 
 class AdamW(_Rule):
     """Adam with decoupled weight decay; ``amsgrad=True`` uses the maximum of the second
-    moments."""
+    moments. Without it, the operations are those of PyTorch's fused kernel for the CPU."""
 
-    rule = "adamw"
+    rule = "adamw_fused"
 
     def choose_rule(self, settings: dict[str, Any]) -> str:
         return "adamw_amsgrad" if settings.pop("amsgrad", False) else self.rule
@@ -61,7 +61,8 @@ class Adam(_Rule):
     def choose_rule(self, settings: dict[str, Any]) -> str:
         if settings.pop("amsgrad", False):
             raise UsageError("'amsgrad' is False only: AdamW has it")
-        return "adamw" if settings.pop("decoupled_weight_decay", False) else self.rule
+        isDecoupled = settings.pop("decoupled_weight_decay", False)
+        return AdamW.rule if isDecoupled else self.rule
 
 
 class SGD(_Rule):

@@ -17,7 +17,7 @@ BACKENDS = ["reference", "cpu", "simulator"]
 HYPERS = {
     "sgd": [0.9, 0, 0, 0], "adam": [0.9, 0.999, 1e-8, 0.01],
     "adamw": [0.9, 0.95, 1e-8, 0.1], "adamw_amsgrad": [0.9, 0.95, 1e-8, 0.1],
-    "adamw_hf": [0.9, 0.95, 1e-6, 0.1], "adam_onnx": [0.9, 0.95, 1e-6, 0.1, 1e-3], "rmsprop": [0.99, 1e-8, 0.01],
+    "adamw_fused": [0.9, 0.95, 1e-8, 0.1], "adamw_hf": [0.9, 0.95, 1e-6, 0.1], "adam_onnx": [0.9, 0.95, 1e-6, 0.1, 1e-3], "rmsprop": [0.99, 1e-8, 0.01],
     "rmsprop_centered": [0.99, 1e-8, 0.0, 0.9], "adagrad": [0.1, 1e-10, 0],
     "lion": [0.9, 0.99, 0.1], "signum": [0.9, 0.1],
     "ademamix": [0.9, 0.999, 0.9999, 5.0, 1e-8, 0.01, 0, 0],
