@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from binade import _core
 from binade.errors import RejectedError, UsageError
-from binade.torch.agreement import COMPILATION, Agreement, plan
+from binade.torch.agreement import Agreement
 from binade.torch.aliases import Formats, translate
 from binade.torch.clipping import PercentileClipping
 from binade.torch.devices import Device, find_device
@@ -49,15 +49,13 @@ from binade.torch.preparing import (
     list_percentiles,
     warn_of_lost_updates,
 )
+from binade.torch.running import StepRunner
 from binade.torch.shards import (
     RowRange,
     find_rows,
-    gather_rows,
     get_local,
-    get_local_gradient,
     is_dtensor,
     is_split,
-    sum_squares,
     to_dtensor,
     view_rows,
 )
@@ -137,18 +135,16 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         check_options(options)
         self._offloads = bool(offload)
-        self._host: HostCopies | None = None
         self._gathering: Gathering | None = None
         self._hooks: list[Any] = []
-        # Updates that graphs contain.
-        self._captured: list[tuple[Update, NormClipping | None]] = []
+        # What graphs contain.
+        self._captured: list[StepRunner] = []
         self._isIdle = True
         self._names: dict[torch.Tensor, str] = {}
         self._rows: dict[torch.Tensor, RowRange | None] = {}
         # Parameters whose quantized states are not grouped by rows.
         self._flat: set[torch.Tensor] = set()
         self._known: set[str] | None = None
-        self._versions: dict[torch.Tensor, int] = {}
         self._warns = True
         # Whether a gradient scaler looks for gradients that are not finite.
         self._isScaled = False
@@ -197,200 +193,40 @@ class Optimizer(torch.optim.Optimizer):
         their values, with their gradients."""
         parameters = self._parameters()
         given = {p: g for p, g in zip(parameters, gradients) if g is not None}
-        sources = dict(given)
         isChanged = any(_get_form(p) != form for p, form in self._forms.items())
         isChanged |= self._compiled != [list_compiled(g) for g in self.param_groups]
         if (getattr(self, "found_inf", None) is not None) != self._isScaled:
             self._isScaled, isChanged = not self._isScaled, True
         isChanged |= any(parameter not in self._names for parameter in given)
-        given, scaling = self._prepare(given, isChanged)
+        given_scaling = self._get_scaling()
+        agreed = self._runner.agree(given, given_scaling, isChanged)
+        if isChanged:
+            self._recompile(given)
+        scaling = self._runner.complete(agreed, given, given_scaling)
         self._isIdle = scaling is None
         if scaling is None:
             return
         self._note_capture()
         self._settings.write()
-        self._refresh_masters()
-        if self._clipping:
-            pairs = [(parameter, given.get(parameter)) for parameter in self._clipped]
-            squares = sum_squares(pairs) / scaling.scale.double().square()
-            count = self._update.common["step"]
-            skips = scaling.found_inf.to(count.device)
-            self._clipping.update(squares.float().to(count.device), count, skips)
-        own = {
-            self._names[p]: get_local(value, self._rows[p])
-            for p, value in zip(parameters, values)
-            if p in self._names
-        }
-        named = {self._names[p]: gradient for p, gradient in given.items()}
-        if self._host:
-            self._update_on_host(
-                own, named, {self._names[p]: g for p, g in sources.items()}, scaling
-            )
-        else:
-            self._run(own, named, scaling)
-        torch.autograd.graph.increment_version(list(given))
-        self._versions = {p: p._version for p in self._names}
+        self._runner.run(dict(zip(parameters, values)), agreed.local, given, scaling)
 
     def _note_capture(self) -> None:
         """A replayed graph writes the settings that it was captured with. It uses the
         memory of this update, which must not be freed."""
-        used = self._update, self._norm_clipping
-        if self._device.isCapturing() and used not in self._captured:
-            self._captured.append(used)
+        runner = self._runner
+        if runner.device.isCapturing() and runner not in self._captured:
+            self._captured.append(runner)
         if self._captured:
             self._settings.forget()
 
-    def _run(self, own: States, gradients: States, scaling: Scaling) -> None:
-        if self._norm_clipping:
-            scaling = self._clip_norm(gradients, scaling)
-        if self._gathering:
-            whole = self._gathering.gather(own, gradients)
-            plain = {
-                name: gradient
-                for name, gradient in gradients.items()
-                if name not in self._gathering.parameters
-            }
-            used = {**own, **self._gathering.parameters}
-            self._update.run(used, {**plain, **whole}, scaling)
-            self._gathering.scatter(own)
-            return
-        if self._update.row_sums:
-            self._update.sum_rows(own, gradients, scaling)
-            self._add_row_sums()
-        self._update.run(own, gradients, scaling)
-
-    def _clip_norm(self, gradients: States, scaling: Scaling) -> Scaling:
-        """Computes the factor by which all gradients are multiplied. Returns the scaling
-        with which a step with an infinite norm is skipped."""
-        assert self._norm_clipping
-        factors = {}
-        if self._clipping:
-            count = len(self._clipped)
-            names = [self._names[p] for p in self._clipped]
-            own = self._clipping.factors[:count, 0].to(self._device.place)
-            factors = dict(zip(names, own))
-        found = self._norm_clipping.update(gradients, factors, scaling.scale)
-        if self._clipping:
-            factor = self._norm_clipping.factor
-            self._clipping.factors[:, 0] *= factor.to(self._clipping.factors.device)
-        if self._choices.get("on_nonfinite", "skip") != "skip":
-            return scaling
-        return Scaling(scaling.scale, torch.maximum(scaling.found_inf, found))
-
-    def _update_on_host(
-        self, own: States, gradients: States, sources: States, scaling: Scaling
-    ) -> None:
-        """Copies gradients to the host, updates there, and copies the parameters back."""
-        assert self._host
-        copies = self._host.read_gradients(gradients, sources)
-        isWritten = {
-            name: self._versions.get(p) != p._version for p, name in self._names.items()
-        }
-        self._host.read_parameters(
-            {name: value for name, value in own.items() if isWritten[name]}
+    def _get_scaling(self) -> Scaling:
+        """Returns what torch.amp.GradScaler sets before it calls ``step``. The scale is 1 if
+        it has divided the gradients itself."""
+        none = self._noScaling
+        return Scaling(
+            _as_f32(getattr(self, "grad_scale", None), none.scale),
+            _as_f32(getattr(self, "found_inf", None), none.found_inf),
         )
-        scaling = Scaling(scaling.scale.cpu(), scaling.found_inf.cpu())
-        self._run(self._host.parameters, copies, scaling)
-        self._host.write_parameters({name: own[name] for name in gradients})
-
-    def _add_row_sums(self) -> None:
-        """Completes the sums of rows by those of the other processes."""
-        sums = []
-        for parameter, name in self._names.items():
-            for one in self._update.row_sums.get(name, {}).values():
-                rows = self._rows[parameter]
-                assert rows and one.own is not None and one.whole is not None
-                sums.append((parameter, rows, one.own, one.whole))
-        gather_rows(sums)
-
-    def _refresh_masters(self) -> None:
-        """Sets master weights to parameters that were written to since the last step, as
-        ``Module.load_state_dict`` does, where they differ."""
-        for parameter, name in self._names.items():
-            master = self._get_states(name).get("master")
-            if master is None or self._versions.get(parameter) == parameter._version:
-                continue
-            own = get_local(parameter.detach(), self._rows[parameter])
-            own = own.to(master.device)
-            isOther = master.to(own.dtype) != own
-            master.copy_(torch.where(isOther, own.to(master.dtype), master))
-
-    def _get_local_gradient(
-        self, parameter: torch.Tensor, gradient: torch.Tensor
-    ) -> torch.Tensor:
-        """Returns the gradient of this process's rows."""
-        if gradient.layout != torch.strided:
-            raise UsageError(
-                f"the gradient of parameter {self._numbers[parameter]} is sparse; "
-                "expected a dense one"
-            )
-        return get_local_gradient(gradient, parameter, self._rows.get(parameter))
-
-    def _prepare(
-        self, given: Mapping[torch.Tensor, torch.Tensor], isChanged: bool
-    ) -> tuple[dict[torch.Tensor, torch.Tensor], Scaling | None]:
-        """Compiles the update again if that is necessary. Returns the gradients of this
-        process's rows, and what torch.amp.GradScaler sets before it calls ``step``, or None
-        if there is no gradient. The scale is 1 if the scaler has divided the gradients
-        itself.
-
-        Processes with different rows agree on what they compile and redistribute, on whether
-        there is a gradient, and on whether the step is skipped.
-
-        Args:
-          given: The gradients of parameters.
-          isChanged: Whether the update has to be compiled again.
-        """
-        scale = _as_f32(getattr(self, "grad_scale", None), self._noScaling.scale)
-        found_inf = _as_f32(getattr(self, "found_inf", None), self._noScaling.found_inf)
-        if not self._agreement:
-            if isChanged:
-                self._recompile(given)
-            local = {p: self._get_local_gradient(p, g) for p, g in given.items()}
-            return local, Scaling(scale, found_inf) if local else None
-        plans = {
-            p: plan(p, gradient, begins=p not in self._names)
-            for p, gradient in given.items()
-            if is_dtensor(p)
-        }
-        planned: dict[Any, int] = {p: code for p, code in plans.items() if code}
-        local = {
-            p: self._get_local_gradient(p, gradient)
-            for p, gradient in given.items()
-            if p not in planned
-        }
-        hasLimit = self._norm_clipping is None
-        compiles = int(isChanged and self._gathering is not None)
-        isGiven, found = self._agreement.exchange(
-            [
-                (p, local.get(p))
-                for p in self._parameters()
-                if p in self._names or (p in local and not is_dtensor(p))
-            ],
-            scale,
-            isGiven=bool(given),
-            plans={self._numbers[p]: code for p, code in planned.items()}
-            | {COMPILATION: compiles},
-            waits=isChanged or self._gathering is not None,
-            hasLimit=hasLimit,
-        )
-        if isChanged:
-            self._recompile(given)
-        for parameter in planned:
-            local[parameter] = self._get_local_gradient(parameter, given[parameter])
-        if planned:
-            among = {p.device_mesh for p in planned}
-            own: list[Any] = [p for p in self._names if is_dtensor(p)]
-            pairs = [(p, local.get(p)) for p in own if p.device_mesh in among]
-            _, more = self._agreement.exchange(pairs, scale, isGiven=True, among=among)
-            found = torch.maximum(found, more)
-        # A CUDA device decides itself, so that the host does not wait for it.
-        if not isGiven.is_cuda and not isGiven:
-            return local, None
-        found_inf = torch.maximum(found_inf, 1 - isGiven)
-        if self._choices.get("on_nonfinite", "skip") == "skip":
-            found_inf = torch.maximum(found_inf, found)
-        return local, Scaling(scale, found_inf)
 
     @property
     def _is_sharded(self) -> bool:
@@ -514,7 +350,6 @@ class Optimizer(torch.optim.Optimizer):
         # A pickle of version 0.1.0 lacks the following ones.
         self._flat = state.get("_flat", set())
         self._offloads = state.get("_offloads", False)
-        self._host = None
         self._hooks, self._captured, self._isIdle = [], [], True
         self._warns = self._isScaled = False
         if "_formats" not in state:
@@ -562,7 +397,7 @@ class Optimizer(torch.optim.Optimizer):
         device = find_device((name, parameter) for parameter, name in names.items())
         self._noScaling = Scaling.none(device.place)
         self._rows = {p: find_rows(name, p) for p, name in names.items()}
-        self._agreement = (
+        agreement = (
             Agreement((name, p) for p, name in self._numbers.items() if is_dtensor(p))
             if any(is_split(p) for p in self._numbers)
             else None
@@ -587,7 +422,7 @@ class Optimizer(torch.optim.Optimizer):
         host = HostCopies(own) if self._offloads else None
         if host:
             own, device = host.parameters, Device(torch.device("cpu"))
-        self._norm_clipping = None
+        norm = None
         if limit:
             shards = {
                 name: (p, rows)
@@ -595,12 +430,17 @@ class Optimizer(torch.optim.Optimizer):
                 if (rows := self._rows[p]) is not None
             }
             threads = choices.get("threads", 0)
-            self._norm_clipping = NormClipping(limit, own, shards, device, threads)
+            norm = NormClipping(limit, own, shards, device, threads)
+        percentiles, clipped = self._make_percentiles(names, device.place)
+        factors = dict.fromkeys(names.values(), norm.factor) if norm else {}
+        if percentiles:
+            columns = percentiles.factors[:, 0]
+            factors |= {names[p]: factor for p, factor in zip(clipped, columns)}
         make = functools.partial(
             Update,
             device=device,
             masters=masters,
-            factors=self._make_clipping(names, device.place),
+            factors=factors,
             states=list_state_formats(self._formats, groups, names),
             groups={
                 glob: name_settings(group, known) | GroupSettings.mark(number)
@@ -617,8 +457,12 @@ class Optimizer(torch.optim.Optimizer):
                 raise
             self._make_gathering(make, own, attributes, names)
         self._names, self._masters = names, masters
-        self._device = device
         self._compiled = [list_compiled(group) for group in self.param_groups]
+        self._runner = StepRunner(
+            self._numbers, names, self._rows, device, self._update, agreement,
+            self._choices.get("on_nonfinite", "skip") == "skip", self._gathering, host,
+            norm, percentiles, clipped,
+        )  # fmt: skip
         self._link_host(host)
         self._forms = {parameter: _get_form(parameter) for parameter in names}
         self._settings = GroupSettings(self._update.settings, list(groups.values()))
@@ -626,7 +470,6 @@ class Optimizer(torch.optim.Optimizer):
         defaults = self._list_defaults()
         for group in self.param_groups:  # Also those of which nothing is trained.
             complete_group(group, defaults)
-        self._versions = {}
         self._link_states()
         self._name_formats()
 
@@ -664,19 +507,14 @@ class Optimizer(torch.optim.Optimizer):
         gathering.link(self._update.states, self._update.list_quantized())
         self._gathering = gathering
 
-    def _get_states(self, name: str) -> States:
-        """Returns the states of the rows that this process has of a parameter."""
-        gathered = self._gathering.states if self._gathering else {}
-        return gathered[name] if name in gathered else self._update.states[name]
-
     def _link_host(self, host: HostCopies | None) -> None:
         """Lets the backward pass copy gradients to the host."""
         for hook in self._hooks:
             hook.remove()
-        self._hooks, self._host = [], host
+        self._hooks = []
         if host is None:
             return
-        if self._update.row_sums or (self._norm_clipping and self._is_sharded):
+        if self._update.row_sums or (self._runner.norm and self._is_sharded):
             raise UsageError(
                 "offload=True, and the rule or 'clip' needs sums over all rows of sharded "
                 "parameters; leave offload out"
@@ -701,23 +539,15 @@ class Optimizer(torch.optim.Optimizer):
             return f"binade.shard = array<i64: {first}, {rows.whole}>"
         return "" if parameter in self._flat else "binade.row_groups"
 
-    def _make_clipping(
+    def _make_percentiles(
         self, names: Mapping[torch.Tensor, str], place: torch.device
-    ) -> dict[str, torch.Tensor]:
-        """Returns the factors of gradients that are clipped by a percentile of their norms or
-        by the norm of all, by the name of the parameter."""
+    ) -> tuple[PercentileClipping | None, list[torch.Tensor]]:
+        """Returns what clips gradients by a percentile of their norms, and their
+        parameters."""
         percentiles = list_percentiles(self.param_groups, names)
-        self._clipped = list(percentiles)
-        self._clipping = (
-            PercentileClipping([*percentiles.values()], place) if percentiles else None
-        )
-        factors: dict[str, torch.Tensor] = {}
-        if self._norm_clipping:
-            factors = dict.fromkeys(names.values(), self._norm_clipping.factor)
-        if self._clipping:
-            own = self._clipping.factors[:, 0]
-            factors |= {names[p]: factor for p, factor in zip(self._clipped, own)}
-        return factors
+        if not percentiles:
+            return None, []
+        return PercentileClipping([*percentiles.values()], place), [*percentiles]
 
     def _list_masters(self, names: Mapping[torch.Tensor, str]) -> dict[str, str]:
         """Returns what preserves small updates of each parameter, and warns once if nothing
@@ -737,11 +567,12 @@ class Optimizer(torch.optim.Optimizer):
         for parameter, name in self._names.items():
             states = {
                 key: self._link_state(parameter, name, key, state)
-                for key, state in self._get_states(name).items()
+                for key, state in self._runner.get_states(name).items()
             }
             self.state[parameter] = common | states
-        if self._clipping:
-            for parameter, norms in zip(self._clipped, self._clipping.norms):
+        runner = self._runner
+        if runner.percentiles:
+            for parameter, norms in zip(runner.clipped, runner.percentiles.norms):
                 self.state[parameter][NORMS] = norms
 
     def _link_state(

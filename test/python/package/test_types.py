@@ -16,7 +16,7 @@ MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "erro
            "torch/__init__", "torch/agreement", "torch/capturing", "torch/clipping", "torch/devices",
            "torch/exchange", "torch/gathering", "torch/graphs", "torch/groups", "torch/loading",
            "torch/modules", "torch/monitoring/__init__", "torch/norms", "torch/offload",
-           "torch/optimizer", "torch/preparing", "torch/rules", "torch/run_states", "torch/shards", "torch/tensors",
+           "torch/optimizer", "torch/preparing", "torch/rules", "torch/run_states", "torch/running", "torch/shards", "torch/tensors",
            "torch/update"]  # fmt: skip
 USER = """
 import numpy as np
