@@ -314,19 +314,23 @@ class Optimizer(torch.optim.Optimizer):
         groups = self.param_groups
         self.state, self.param_groups = before
         count = count_updates(loaded)
-        if any(parameter not in self._names for parameter in loaded):
-            self._recompile(loaded)
-        flat = {p for p, states in loaded.items() if self._is_flat(p, states)}
-        if flat != self._flat:
-            self._flat = flat
-            self._compile(loaded)
-        for parameter, states in loaded.items():
-            check_form(self._names[parameter], self.state[parameter], states)
+        known = {p: states for p, states in loaded.items() if p in self._names}
+        flat = {p for p, states in known.items() if self._is_flat(p, states)}
+        for parameter, states in known.items():
+            if (parameter in flat) == (parameter in self._flat):
+                check_form(self._names[parameter], self.state[parameter], states)
         for own, group in zip(self.param_groups, groups):
             check_formats(own, group)
             group = check_arguments(group)
             own.update({k: v for k, v in group.items() if k != "params"})
+        self._flat = flat
         self._compile(loaded)
+        flat = {p for p, states in loaded.items() if self._is_flat(p, states)}
+        if flat != self._flat:  # Of parameters that had no states.
+            self._flat = flat
+            self._compile(loaded)
+        for parameter, states in loaded.items():
+            check_form(self._names[parameter], self.state[parameter], states)
         for parameter, states in loaded.items():
             copy_checked(self.state[parameter], states)
         # PyTorch's SGD has no count; only whether there was an update matters then.

@@ -72,6 +72,37 @@ def test_muon_with_vectors_is_compiled_again():
     assert all((parameter < 1).all() for parameter in parameters)
 
 
+@pytest.mark.parametrize("begins, flat", [(False, False), (True, False), (False, True)])
+def test_a_state_is_loaded_with_one_compilation(begins, flat, monkeypatch):
+    """Also one with more parameters, or of groups that cross rows (``flat``)."""
+    parameters, others = (
+        [torch.nn.Parameter(torch.ones(96, 96)) for _ in range(2)] for _ in range(2)
+    )
+    optimizer = binade.torch.AdamW(parameters, lr=0.1, states="dyn8")
+    if flat:
+        optimizer._flat = set(parameters)
+        optimizer._compile()
+    for parameter in parameters:
+        parameter.grad = torch.randn(96, 96)
+    optimizer.step()
+    others[1].requires_grad_(not begins)
+    other = binade.torch.AdamW(others, lr=0.2, states="dyn8")
+    compiled = []
+    make_update = binade.torch.optimizer.Update
+
+    def count(*arguments, **options):
+        compiled.append(options)
+        return make_update(*arguments, **options)
+
+    monkeypatch.setattr(binade.torch.optimizer, "Update", count)
+    other.load_state_dict(optimizer.state_dict())
+    assert len(compiled) == 1
+    assert other.param_groups[0]["lr"] == 0.1
+    for a, b in zip(parameters, others, strict=True):
+        for name, state in optimizer.state[a].items():
+            assert torch.equal(other.state[b][name], state), name
+
+
 def test_learning_rates_on_a_device_are_written_in_each_step():
     """The host does not know their value, so a number afterwards is always written."""
 
