@@ -12,6 +12,7 @@ import torch
 from binade import train_step
 from binade.errors import UsageError
 from binade.torch.tensors import to_torch
+from binade.torch.wrappers import unwrap
 
 
 # Options of ``binade.compile`` that do not apply to modules, and why.
@@ -36,7 +37,8 @@ def capture(
     Args:
       module: The module, in the mode to train it in. The step starts from a copy of its
         parameters (``load_parameters`` copies the trained ones to the module). Wrappers
-        by ``torch.compile``, ``DataParallel`` and ``DistributedDataParallel`` are removed.
+        around it, such as those of ``torch.compile`` and ``DistributedDataParallel``, are
+        removed.
       loss: Called with the module's output, then by name with the entries of the
         batch that it names; None where the module returns its loss.
       batch: Example inputs by name; the step takes batches of these shapes.
@@ -82,15 +84,3 @@ def load_parameters(module: torch.nn.Module, step: train_step.TrainStep) -> None
             if name not in known:
                 raise UsageError(f"the module has no '{name}'")
             known[name].copy_(to_torch(array))
-
-
-def unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """Returns the module without wrappers, so that parameters have their own names."""
-    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-    while True:
-        if isinstance(module, parallel):
-            module = module.module
-        elif isinstance(module, torch._dynamo.OptimizedModule):
-            module = module._orig_mod
-        else:
-            return module

@@ -14,6 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 from binade.errors import UsageError
+from binade.torch.wrappers import make_cleaner
 
 __all__ = [
     "ReduceScatter",
@@ -117,8 +118,9 @@ def list_modules(model: torch.nn.Module) -> list[tuple[str, Any, list[Any]]]:
             f"expected a module, got {type(model).__name__}: pass the model that "
             "fully_shard was applied to"
         )
+    clean = make_cleaner(model)
     found = [
-        (name, module, _list_groups(module))
+        (clean(name), module, _list_groups(module))
         for name, module in model.named_modules()
         if isinstance(module, FSDPModule)
     ]
@@ -142,9 +144,10 @@ def list_parameters(model: torch.nn.Module) -> Iterator[ShardedParameter]:
             for entry in group.fsdp_params:
                 info = entry._module_info
                 places.setdefault((info.module, info.param_name), (entry, group))
+    clean = make_cleaner(model)
     for prefix, module in model.named_modules():
         for name in module._parameters:
             if (module, name) in places:
                 entry, group = places[module, name]
                 full = f"{prefix}.{name}" if prefix else name
-                yield ShardedParameter(full, module, entry, group)
+                yield ShardedParameter(clean(full), module, entry, group)

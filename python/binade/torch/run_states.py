@@ -13,7 +13,6 @@ import torch
 
 from binade import arrays, safetensors, trained
 from binade.errors import RejectedError, UsageError
-from binade.torch.capturing import unwrap
 from binade.torch.loading import (
     COMMON,
     COMPANIONS,
@@ -24,12 +23,9 @@ from binade.torch.loading import (
 from binade.torch.optimizer import Optimizer
 from binade.torch.shards import is_dtensor
 from binade.torch.tensors import to_torch
+from binade.torch.wrappers import make_cleaner, unwrap
 
 _STATE = "state/"  # The prefix of names of states in a file.
-# Names that wrappers of modules inside of others add.
-_WRAPPERS = re.compile(
-    r"(?<![^.])(_orig_mod|_checkpoint_wrapped_module|_fsdp_wrapped_module)\."
-)
 
 
 def save_state(
@@ -145,18 +141,16 @@ def load_state(
         _copy(to, whole)
 
 
-def _clean(name: str) -> str:
-    return _WRAPPERS.sub("", name)
-
-
 def _list_tensors(
     module: torch.nn.Module, known: Container[str] = ()
 ) -> dict[str, torch.Tensor]:
     """Returns parameters and persistent buffers by name. A shared one has the first of its
     names that is known, or else the first."""
     names: dict[torch.Tensor, str] = {}
-    for name, value in unwrap(module).state_dict(keep_vars=True).items():
-        name = _clean(name)
+    module = unwrap(module)
+    clean = make_cleaner(module)
+    for name, value in module.state_dict(keep_vars=True).items():
+        name = clean(name)
         if not isinstance(value, torch.Tensor):
             continue
         if value not in names or (names[value] not in known and name in known):

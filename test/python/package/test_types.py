@@ -17,7 +17,7 @@ MODULES = ["__init__", "arrays", "batches", "compiled_step", "conversion", "erro
            "torch/exchange", "torch/gathering", "torch/graphs", "torch/groups", "torch/loading",
            "torch/modules", "torch/monitoring/__init__", "torch/norms", "torch/offload",
            "torch/optimizer", "torch/preparing", "torch/rules", "torch/run_states", "torch/running", "torch/shards", "torch/tensors",
-           "torch/update"]  # fmt: skip
+           "torch/update", "torch/wrappers"]  # fmt: skip
 USER = """
 import numpy as np
 import torch

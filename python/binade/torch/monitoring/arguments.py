@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import torch
 
 from binade.errors import UsageError
+from binade.torch.wrappers import make_cleaner
 
 
 def list_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """Yields the parameters that are trained, with their names in the module that
-    ``torch.compile`` may have wrapped."""
+    """Yields the parameters that are trained, with their names without wrappers."""
+    clean = make_cleaner(model)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            yield name.replace("_orig_mod.", ""), parameter
+            yield clean(name), parameter
 
 
 def check_arguments(

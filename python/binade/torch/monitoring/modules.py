@@ -13,6 +13,7 @@ import torch
 from binade.torch.autograd import is_in_backward
 from binade.torch.monitoring.hooks import Hook, Hooks, is_transformed
 from binade.torch.monitoring.requests import FORWARD, OUTPUT_GRADIENTS, Requests
+from binade.torch.wrappers import get_wrapped, unwrap
 
 # The layer of the whole model, unless a part has this name.
 _ROOT = "model"
@@ -36,7 +37,8 @@ def list_modules(
     module: torch.nn.Module, path: str = "", known: set[torch.nn.Module] | None = None
 ) -> Iterator[tuple[str, torch.nn.Module]]:
     """Yields a module and its parts with their paths, except parts of compiled modules. A
-    part that others share has its first path."""
+    part that others share has its first path. Of a wrapper and what it wraps, only the
+    wrapper is yielded, because it returns what other modules read."""
     known = set() if known is None else known
     if module in known:
         return
@@ -44,12 +46,17 @@ def list_modules(
     yield path or _name_root(module), module
     if is_compiled(module):
         return
+    while (wrapped := get_wrapped(module)) is not None:
+        module = wrapped
+        known.add(module)
+        if is_compiled(module):
+            return
     for name, part in module.named_children():
         yield from list_modules(part, f"{path}.{name}" if path else name, known)
 
 
 def _name_root(model: torch.nn.Module) -> str:
-    parts = dict(model.named_children())
+    parts = dict(unwrap(model).named_children())
     return type(model).__name__ if _ROOT in parts else _ROOT
 
 
@@ -162,7 +169,8 @@ class ModuleHooks:
         self._calls[path] += 1
         calls = self._calls[path]
         suffix = f" #{calls}" if calls > 1 else ""
-        if next(module.parameters(recurse=False), None) is not None:
+        inner = module if is_compiled(module) else unwrap(module)
+        if next(inner.parameters(recurse=False), None) is not None:
             for _, tensor in list_tensors((arguments, named)):
                 self._record("input", path + suffix, tensor)
                 break
