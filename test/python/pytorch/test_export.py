@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 

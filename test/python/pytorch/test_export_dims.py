@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
+import torch
 from support.paths import BUILD
 from support.reference import binade
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 

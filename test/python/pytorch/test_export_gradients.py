@@ -8,8 +8,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 import binade.torch

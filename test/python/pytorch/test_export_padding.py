@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 from support.reference import binade as run

@@ -5,8 +5,8 @@ import copy
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 

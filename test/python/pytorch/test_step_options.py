@@ -3,16 +3,14 @@ compared with PyTorch, or is rejected by name."""
 
 import copy
 
+import binade
+import binade.torch
+import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-
-import binade  # noqa: E402
-import binade.torch  # noqa: E402
-import numpy as np  # noqa: E402
-from binade import _core, train_step  # noqa: E402
-from binade.errors import RejectedError, UsageError  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from binade import _core, train_step
+from binade.errors import RejectedError, UsageError
+from torch import nn
 
 MSE = nn.MSELoss()
 RATE = 0.5

@@ -4,18 +4,11 @@ groups that are added later or frozen, checkpoints of earlier versions.
 
 import copy
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from support.torch_optimizers import (  # noqa: E402
+import torch
+from binade.errors import UsageError
+from support.torch_optimizers import (
     SETTINGS,
     assert_close,
     make_pair,

@@ -1,15 +1,13 @@
 """Modules compiled by binade.torch.capture train as in PyTorch, and modules that it cannot
 compile are rejected."""
 
+import binade
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch")
-
-import binade  # noqa: E402
-import binade.torch  # noqa: E402
-from binade.errors import RejectedError, UsageError  # noqa: E402
-from support.torch_training import train  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from binade.errors import RejectedError, UsageError
+from support.torch_training import train
+from torch import nn
 
 CRITERION = nn.CrossEntropyLoss()
 TOKENS, WIDTH = 30, 16

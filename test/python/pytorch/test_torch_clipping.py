@@ -4,18 +4,11 @@ alone: ``percentile_clipping`` and ``skip_zeros`` of bitsandbytes.
 NumPy and PyTorch's optimizers give the expected values.
 """
 
+import binade.torch
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import RejectedError, UsageError  # noqa: E402
+import torch
+from binade.errors import RejectedError, UsageError
 
 SHAPES = (4, 64), (33,)
 

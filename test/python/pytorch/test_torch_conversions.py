@@ -2,18 +2,11 @@
 them.
 """
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from support.torch_parameters import make_gradients, make_parameters, train  # noqa: E402
+import torch
+from binade.errors import UsageError
+from support.torch_parameters import make_gradients, make_parameters, train
 
 
 def test_converted_modules_are_updated_in_their_new_type():

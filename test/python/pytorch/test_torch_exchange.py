@@ -7,19 +7,10 @@ import types
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch was built without distributed", allow_module_level=True)
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import torch.distributed.checkpoint as dcp  # noqa: E402
-from support import exchange_steps, exchange_truth  # noqa: E402
-from support.process_groups import run_processes  # noqa: E402
+import torch
+import torch.distributed.checkpoint as dcp
+from support import exchange_steps, exchange_truth
+from support.process_groups import run_processes
 
 LINEAR = ("0.up.weight", "0.down.weight", "1.up.weight", "1.down.weight", "2.weight")
 E4M3 = {"gather": "e4m3-tensor", "reduce": "f32", "steps": 3}

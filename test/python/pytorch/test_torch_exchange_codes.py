@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 import yaml
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from binade.torch import float8  # noqa: E402
-from support import exchange_truth  # noqa: E402
-from support.paths import BUILD, ROOT  # noqa: E402
-from support.quantization import quantize  # noqa: E402
+from binade.torch import float8
+from support import exchange_truth
+from support.paths import BUILD, ROOT
+from support.quantization import quantize
 
 NAMES = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 ELEMENTS = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}

@@ -5,31 +5,21 @@ parameter, before anything is exchanged. Four processes are simulated.
 import copy
 import pickle
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch was built without distributed", allow_module_level=True)
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import torch.distributed as dist  # noqa: E402
-from torch.distributed._composable.replicate_with_fsdp import replicate  # noqa: E402
-from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
-from torch.distributed.fsdp import fully_shard  # noqa: E402
-from torch.distributed.fsdp._fully_shard._fsdp_common import (  # noqa: E402
+import torch
+import torch.distributed as dist
+from binade.errors import UsageError
+from binade.torch.gradient_reduction import OrderedReduceScatter
+from torch.distributed._composable.replicate_with_fsdp import replicate
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_common import (
     FSDPMeshInfo,
     ShardPlacementResult,
 )
-from torch.distributed.tensor import Shard  # noqa: E402
-from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from binade.torch.gradient_reduction import OrderedReduceScatter  # noqa: E402
+from torch.distributed.tensor import Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,10 @@
 
 import copy
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-import binade.torch  # noqa: E402
-from support.loop_values import (  # noqa: E402
+import torch
+from support.loop_values import (
     ALL,
     check,
     describe_in,
@@ -16,7 +13,7 @@ from support.loop_values import (  # noqa: E402
     take_step,
     watching,
 )
-from support.torch_loops import make_batch, make_module  # noqa: E402
+from support.torch_loops import make_batch, make_module
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 

@@ -3,17 +3,14 @@
 import json
 import logging
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-import binade.torch  # noqa: E402
-from binade.errors import AlarmError, BinadeError, RejectedError, UsageError  # noqa: E402
-from binade.run import read_statistics  # noqa: E402
-from support.loop_values import take_step  # noqa: E402
-from support.reference import binade as run_binade  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
+import torch
+from binade.errors import AlarmError, BinadeError, RejectedError, UsageError
+from binade.run import read_statistics
+from support.loop_values import take_step
+from support.reference import binade as run_binade
+from support.torch_loops import make_batch, make_module
 
 JUMP = """
 - name: loss-jump

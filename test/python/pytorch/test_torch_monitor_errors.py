@@ -2,15 +2,12 @@
 
 import logging
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from support.loop_values import take_step, watching  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
+import torch
+from binade.errors import UsageError
+from support.loop_values import take_step, watching
+from support.torch_loops import make_batch, make_module
 
 
 def make():

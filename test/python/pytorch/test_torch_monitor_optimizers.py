@@ -3,14 +3,11 @@ that fail."""
 
 import json
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-import binade.torch  # noqa: E402
-from support.loop_values import check, loss_of, take_step, watching  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
+import torch
+from support.loop_values import check, loss_of, take_step, watching
+from support.torch_loops import make_batch, make_module
 
 
 def make(dtype=torch.float32, lr=0.1):

@@ -1,15 +1,12 @@
 """Statistics of the states of optimizers, quantized ones after dequantization by numpy."""
 
+import binade.torch
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-import binade.torch  # noqa: E402
-from support.codec import formats  # noqa: E402
-from support.loop_values import check, take_step, watching  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
+import torch
+from support.codec import formats
+from support.loop_values import check, take_step, watching
+from support.torch_loops import make_batch, make_module
 
 PARTS = ("", ".scale", ".power", ".centre")
 

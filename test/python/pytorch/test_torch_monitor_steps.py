@@ -3,13 +3,10 @@
 import json
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-pytest.importorskip("binade._core")
-
-from support.loop_values import check, loss_of, take_step, watching  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+import torch
+from support.loop_values import check, loss_of, take_step, watching
+from support.torch_loops import make_batch, make_module
+from torch.utils.checkpoint import checkpoint
 
 
 def make():

@@ -1,22 +1,13 @@
 """``options={"clip": N}``: gradients are clipped by the norm of all of them, whose bits do not
 depend on the mesh."""
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch was built without distributed", allow_module_level=True)
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from binade.torch.devices import Device  # noqa: E402
-from binade.torch.norms import NormClipping  # noqa: E402
-from support import process_groups, sharded_steps  # noqa: E402
+import torch
+from binade.errors import UsageError
+from binade.torch.devices import Device
+from binade.torch.norms import NormClipping
+from support import process_groups, sharded_steps
 
 CPU = Device(torch.device("cpu"))
 ONE = torch.ones(())

@@ -6,19 +6,12 @@ Here all parameters are on the CPU; a CUDA device differs in pinned memory and s
 
 import copy
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from binade.torch.offload import HostCopies  # noqa: E402
-from support.torch_loops import make_batch, make_module  # noqa: E402
+import torch
+from binade.errors import UsageError
+from binade.torch.offload import HostCopies
+from support.torch_loops import make_batch, make_module
 
 RATE = 0.01
 

@@ -6,17 +6,11 @@ import copy
 import inspect
 import subprocess
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import RejectedError, UsageError  # noqa: E402
+import torch
+from binade.errors import RejectedError, UsageError
+from support import reference
 
 
 def make_module():

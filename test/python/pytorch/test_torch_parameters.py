@@ -5,19 +5,12 @@ Expected values are those of PyTorch's AdamW in f32, rounded to the parameter's 
 
 import warnings
 
+import binade.torch
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import UsageError  # noqa: E402
-from support.torch_parameters import make_gradients, make_parameters, train  # noqa: E402
+import torch
+from binade.errors import UsageError
+from support.torch_parameters import make_gradients, make_parameters, train
 
 NARROW = [torch.bfloat16, torch.float16]
 SETTINGS = {"lr": 0.01, "weight_decay": 0.1}

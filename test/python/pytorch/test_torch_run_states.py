@@ -5,18 +5,14 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs onnxscript")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
 
 import binade.torch  # noqa: E402
 from binade import safetensors  # noqa: E402
 from binade.errors import RejectedError, UsageError  # noqa: E402
+from support import reference  # noqa: E402
 
 RATE, BATCH, STEPS = 1e-3, 16, 3
 WIDTH = 256  # A multiple of the elements that share a scale.

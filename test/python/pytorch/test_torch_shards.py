@@ -4,23 +4,14 @@ the whole ones, bit for bit, whatever the mesh.
 Processes communicate by gloo. One process with ordinary tensors gives the expected values.
 """
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch was built without distributed", allow_module_level=True)
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.errors import RejectedError, UsageError  # noqa: E402
-from binade.torch.devices import Device  # noqa: E402
-from binade.torch.shards import RowRange, divide, get_local, view_rows  # noqa: E402
-from binade.torch.update import Scaling, Update  # noqa: E402
-from support import process_groups, sharded_steps  # noqa: E402
+import torch
+from binade.errors import RejectedError, UsageError
+from binade.torch.devices import Device
+from binade.torch.shards import RowRange, divide, get_local, view_rows
+from binade.torch.update import Scaling, Update
+from support import process_groups, sharded_steps
 
 NO_SCALING = Scaling(torch.ones(()), torch.zeros(()))
 MESHES = [(2, 1), (1, 2), (2, 2)]

@@ -1,17 +1,10 @@
 """Steps of ``binade.torch``'s optimizers that fail, have no gradients, or follow others."""
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import binade.torch  # noqa: E402
-from binade.torch.devices import Device  # noqa: E402
-from binade.torch.groups import GroupSettings  # noqa: E402
+import torch
+from binade.torch.devices import Device
+from binade.torch.groups import GroupSettings
 
 
 def test_a_failed_step_leaves_nothing_bound_to_freed_memory(monkeypatch):

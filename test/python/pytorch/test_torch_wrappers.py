@@ -1,27 +1,17 @@
 """Names of parts and parameters of a module do not depend on its wrappers."""
 
+import binade.torch
 import pytest
-
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-if not torch.distributed.is_available():
-    pytest.skip("PyTorch was built without distributed", allow_module_level=True)
-
-from support import reference  # noqa: E402
-
-if not (reference.BUILD / "python" / "binade").exists():
-    pytest.skip("the extension is not built", allow_module_level=True)
-
-import torch.distributed as dist  # noqa: E402
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (  # noqa: E402
+import torch
+import torch.distributed as dist
+from binade import safetensors
+from binade.torch.monitoring.arguments import list_parameters
+from binade.torch.monitoring.modules import list_modules
+from binade.torch.wrappers import get_wrapped, make_cleaner, unwrap
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     checkpoint_wrapper,
     offload_wrapper,
 )
-
-import binade.torch  # noqa: E402
-from binade import safetensors  # noqa: E402
-from binade.torch.monitoring.arguments import list_parameters  # noqa: E402
-from binade.torch.monitoring.modules import list_modules  # noqa: E402
-from binade.torch.wrappers import get_wrapped, make_cleaner, unwrap  # noqa: E402
 
 
 class Part(torch.nn.Module):

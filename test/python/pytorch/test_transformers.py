@@ -5,8 +5,8 @@ import copy
 
 import onnx
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import binade.torch  # noqa: E402
