@@ -29,8 +29,10 @@ def _step(
     parameters: Sequence[torch.Tensor],
     gradients: Sequence[torch.Tensor | None],
 ) -> None:
+    optimizer = _optimizers[number]
     with torch.no_grad():
-        _optimizers[number].apply(parameters, gradients)
+        optimizer.apply(parameters, gradients)
+    optimizer.forget_versions()  # The graph may copy the results to the parameters.
 
 
 # The annotations above are texts, of which PyTorch cannot infer the schema.

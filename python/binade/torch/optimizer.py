@@ -80,8 +80,9 @@ class Optimizer(torch.optim.Optimizer):
     ``torch.compile`` treats a step as one operator.
 
     The tensors in ``state`` are those of the kernel: write to them with ``copy_``, do not
-    replace them. A master weight follows a parameter that is written to between steps,
-    except by ``.data``; a remainder or compensation does not.
+    replace them. A parameter may be written to between steps, except by ``.data``: a
+    master weight follows, and a remainder or compensation becomes 0 (not in a step that
+    ``torch.compile`` has compiled).
 
     ``torch.amp.GradScaler`` leaves it to the step to divide by the scale and to skip, as
     it does with PyTorch's fused optimizers.
@@ -209,6 +210,10 @@ class Optimizer(torch.optim.Optimizer):
         self._note_capture()
         self._settings.write()
         self._runner.run(dict(zip(parameters, values)), agreed.local, given, scaling)
+
+    def forget_versions(self) -> None:
+        """Lets the next step not notice whether parameters were written to."""
+        self._runner.forget_versions()
 
     def _note_capture(self) -> None:
         """A replayed graph writes the settings that it was captured with. It uses the

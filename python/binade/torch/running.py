@@ -13,7 +13,7 @@ from binade.torch.agreement import COMPILATION, Agreement, plan
 from binade.torch.clipping import PercentileClipping
 from binade.torch.devices import Device
 from binade.torch.gathering import Gathering
-from binade.torch.loading import States
+from binade.torch.loading import COMPANIONS, States
 from binade.torch.norms import NormClipping
 from binade.torch.offload import HostCopies
 from binade.torch.shards import (
@@ -65,6 +65,7 @@ class StepRunner:
       percentiles: Clips each gradient by the norms of earlier ones.
       clipped: The parameters of ``percentiles``.
       versions: Of each parameter after the last step; empty before the first.
+      written: The versions of what preserves lost updates, by name.
     """
 
     numbers: Mapping[torch.Tensor, str]
@@ -80,6 +81,7 @@ class StepRunner:
     percentiles: PercentileClipping | None
     clipped: Sequence[torch.Tensor]
     versions: dict[torch.Tensor, int] = dataclasses.field(default_factory=dict)
+    written: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def agree(self, given: Gradients, scaling: Scaling, isChanged: bool) -> Agreed:
         """Exchanges what processes have to know before they compile or redistribute.
@@ -171,7 +173,7 @@ class StepRunner:
           sources: The gradients that they are from.
           scaling: What ``complete`` returned.
         """
-        self._refresh_masters()
+        self._follow_writes()
         if self.percentiles:
             pairs = [(parameter, local.get(parameter)) for parameter in self.clipped]
             squares = sum_squares(pairs) / scaling.scale.double().square()
@@ -188,7 +190,7 @@ class StepRunner:
         else:
             self._update(own, named, scaling)
         torch.autograd.graph.increment_version(list(local))
-        self.versions = {p: p._version for p in self.names}
+        self.note_versions()
 
     def get_states(self, name: str) -> States:
         """Returns the states of the rows that this process has of a parameter."""
@@ -268,14 +270,39 @@ class StepRunner:
                 sums.append((parameter, rows, one.own, one.whole))
         gather_rows(sums)
 
-    def _refresh_masters(self) -> None:
-        """Sets master weights to parameters that were written to since the last step, as
-        ``Module.load_state_dict`` does, where they differ."""
+    def _follow_writes(self) -> None:
+        """Adapts what preserves lost updates to parameters that were written to since the
+        last step, as ``Module.load_state_dict`` does. A master weight becomes the parameter
+        where they differ. A remainder or compensation becomes 0, unless it was written to,
+        too: it belongs to what the parameter was."""
         for parameter, name in self.names.items():
-            master = self.get_states(name).get("master")
-            if master is None or self.versions.get(parameter) == parameter._version:
+            version = self.versions.get(parameter)
+            if version == parameter._version:
                 continue
-            own = get_local(parameter.detach(), self.rows[parameter])
-            own = own.to(master.device)
-            isOther = master.to(own.dtype) != own
-            master.copy_(torch.where(isOther, own.to(master.dtype), master))
+            states = self.get_states(name)
+            for key in COMPANIONS:
+                state = states.get(key)
+                if state is None:
+                    continue
+                if key == "master":
+                    own = get_local(parameter.detach(), self.rows[parameter])
+                    own = own.to(state.device)
+                    isOther = state.to(own.dtype) != own
+                    state.copy_(torch.where(isOther, own.to(state.dtype), state))
+                elif version is not None and state._version == self.written.get(name):
+                    state.zero_()
+
+    def note_versions(self) -> None:
+        """Notes the versions of parameters and of what preserves lost updates, which change
+        when they are written to."""
+        self.versions = {p: p._version for p in self.names}
+        self.written = {
+            name: state._version
+            for name in self.names.values()
+            for key, state in self.get_states(name).items()
+            if key in COMPANIONS
+        }
+
+    def forget_versions(self) -> None:
+        """Lets the next step not notice whether parameters were written to."""
+        self.versions, self.written = {}, {}
