@@ -3,6 +3,7 @@
 #include "binade/Container/Suggest.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 using namespace binade;
@@ -28,17 +29,30 @@ static std::size_t countEdits(std::string_view from, std::string_view to) {
   return edits.back().back();
 }
 
+/// Returns `text` with the letters A to Z in lower case, in every locale.
+static std::string toLower(std::string_view text) {
+  std::string lower(text);
+  for (char &letter : lower)
+    if (letter >= 'A' && letter <= 'Z')
+      letter = static_cast<char>(letter - 'A' + 'a');
+  return lower;
+}
+
 std::string binade::suggest(std::string_view word,
                             std::span<const std::string> names) {
   // Time grows with the product of the lengths, so skip longer texts.
   constexpr std::size_t kLongest = 200;
+  if (word.size() > kLongest)
+    return "";
   const std::string *best = nullptr;
-  std::size_t fewest = 0;
+  // Upper and lower case only decide between names that are equally near.
+  std::pair<std::size_t, std::size_t> fewest;
   for (const std::string &name : names) {
-    if (std::max(word.size(), name.size()) > kLongest)
+    if (name.size() > kLongest)
       continue;
-    std::size_t edits = countEdits(word, name);
-    if (3 * edits <= std::max(name.size(), std::size_t(3)) &&
+    std::pair edits(countEdits(toLower(word), toLower(name)),
+                    countEdits(word, name));
+    if (3 * edits.first <= std::max(name.size(), std::size_t(3)) &&
         (!best || edits < fewest)) {
       best = &name;
       fewest = edits;

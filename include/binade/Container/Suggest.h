@@ -10,8 +10,8 @@
 namespace binade {
 
 /// Returns `; did you mean 'NAME'?` with the name that has the smallest edit
-/// distance from `word`. Returns an empty string if all distances exceed a
-/// third of the name's length.
+/// distance from `word`, without regard to upper and lower case. Returns an
+/// empty string if all distances exceed a third of the name's length.
 std::string suggest(std::string_view word, std::span<const std::string> names);
 
 } // namespace binade

@@ -19,6 +19,14 @@ TEST(Suggest, SuggestsTheNearestName) {
   EXPECT_EQ(suggest("lr2", kNames), "; did you mean 'lr'?");
 }
 
+TEST(Suggest, IgnoresCaseUnlessNamesDifferOnlyInIt) {
+  EXPECT_EQ(suggest("BF16-AMP", kNames), "; did you mean 'bf16-amp'?");
+  EXPECT_EQ(suggest("LR", kNames), "; did you mean 'lr'?");
+  const std::vector<std::string> twice = {"conv", "Conv"};
+  EXPECT_EQ(suggest("Conf", twice), "; did you mean 'Conv'?");
+  EXPECT_EQ(suggest("conf", twice), "; did you mean 'conv'?");
+}
+
 TEST(Suggest, SuggestsNothingIfNoNameIsNear) {
   EXPECT_EQ(suggest("", kNames), "");
   EXPECT_EQ(suggest("adamw", kNames), "");
