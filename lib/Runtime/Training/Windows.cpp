@@ -15,14 +15,23 @@ static std::optional<std::int64_t> parseNumber(std::string_view text) {
   return static_cast<std::int64_t>(*number);
 }
 
+/// Removes blanks at both ends.
+static std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  std::size_t first = text.find_first_not_of(kBlanks);
+  return first == text.npos
+             ? std::string_view()
+             : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
 /// Parses `INPUT=TENSOR[BEGIN:END]`. Names may contain `=`, `[` and `:`: the
 /// input ends at the first `=`, the tensor at the last `[`.
 static std::optional<Window> parseWindow(std::string_view text) {
   std::size_t equals = text.find('='), bracket = text.rfind('['),
               colon = text.rfind(':');
-  if (equals == text.npos || bracket == text.npos || colon == text.npos ||
-      equals == 0 || bracket <= equals + 1 || colon < bracket ||
-      text.back() != ']')
+  if (text.empty() || equals == text.npos || bracket == text.npos ||
+      colon == text.npos || equals == 0 || bracket <= equals + 1 ||
+      colon < bracket || text.back() != ']')
     return std::nullopt;
   auto begin = parseNumber(text.substr(bracket + 1, colon - bracket - 1));
   auto end = parseNumber(text.substr(colon + 1, text.size() - colon - 2));
@@ -33,13 +42,20 @@ static std::optional<Window> parseWindow(std::string_view text) {
                 *begin, *end};
 }
 
+/// Returns the position of the comma after the first window. A comma separates
+/// windows only after a bracket; blanks may be between them.
+static std::size_t findSeparator(std::string_view text) {
+  std::size_t comma = text.find(',');
+  while (comma != text.npos && !trim(text.substr(0, comma)).ends_with(']'))
+    comma = text.find(',', comma + 1);
+  return comma;
+}
+
 Result<std::vector<Window>> binade::parseWindows(std::string_view text) {
   std::vector<Window> windows;
   while (true) {
-    // A comma separates windows only after a bracket.
-    std::size_t comma = text.find("],");
-    std::string_view part =
-        comma == text.npos ? text : text.substr(0, comma + 1);
+    std::size_t comma = findSeparator(text);
+    std::string_view part = trim(text.substr(0, comma));
     std::optional<Window> window = parseWindow(part);
     if (!window)
       return Error{"--window",
@@ -51,6 +67,6 @@ Result<std::vector<Window>> binade::parseWindows(std::string_view text) {
     windows.push_back(*std::move(window));
     if (comma == text.npos)
       return windows;
-    text.remove_prefix(comma + 2);
+    text.remove_prefix(comma + 1);
   }
 }

@@ -157,15 +157,25 @@ TEST_F(TrainingTest, TokensOutsideAllWindowsAreNotChecked) {
 }
 
 TEST(Windows, AreParsed) {
-  std::vector<Window> parsed = windows("a=t[0:256],b.c=t[1:257]");
-  ASSERT_EQ(parsed.size(), 2u);
-  EXPECT_EQ(parsed[1].input, "b.c");
-  EXPECT_EQ(parsed[1].tensor, "t");
-  EXPECT_EQ(parsed[1].begin, 1);
-  EXPECT_EQ(parsed[1].end, 257);
   for (std::string_view text :
-       {"", ",", "a=t[0:4],", "a", "a=t", "a=t[0]", "a=t[4:4]", "a=t[-1:4]",
-        "a=t[0:4]x", "=t[0:4]", "a=[0:4]", "a=t[0:99999999999999999999]"}) {
+       {"a=t[0:256],b.c=t[1:257]", " a=t[0:256] ,\n b.c=t[1:257]\t",
+        "a=t[0:256], b.c=t[1:257]"}) {
+    std::vector<Window> parsed = windows(text);
+    ASSERT_EQ(parsed.size(), 2u);
+    EXPECT_EQ(parsed[0].input, "a");
+    EXPECT_EQ(parsed[1].input, "b.c");
+    EXPECT_EQ(parsed[1].tensor, "t");
+    EXPECT_EQ(parsed[1].begin, 1);
+    EXPECT_EQ(parsed[1].end, 257);
+  }
+  std::vector<Window> comma = windows("a, b=t[0:4],c=d,e[1:5]");
+  ASSERT_EQ(comma.size(), 2u);
+  EXPECT_EQ(comma[0].input, "a, b");
+  EXPECT_EQ(comma[1].tensor, "d,e");
+  for (std::string_view text :
+       {"", " ", ",", "a=t[0:4],", "a=t[0:4], ", "a", "a=t", "a=t[0]",
+        "a=t[4:4]", "a=t[-1:4]", "a=t[0:4]x", "=t[0:4]", "a=[0:4]",
+        "a=t[0:99999999999999999999]"}) {
     Result<std::vector<Window>> wrong = parseWindows(text);
     ASSERT_FALSE(wrong) << text;
     EXPECT_EQ(wrong.error().exitCode, 2);
