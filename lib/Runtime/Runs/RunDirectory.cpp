@@ -1,6 +1,7 @@
 //===- RunDirectory.cpp - The directory of a training run -----------------===//
 
 #include "RunDirectory.h"
+#include "RunIdentity.h"
 #include "binade/Container/AtomicDirectory.h"
 #include "binade/Container/Sha256.h"
 #include <algorithm>
@@ -141,6 +142,18 @@ tabulate(std::vector<std::array<std::string, 3>> rows) {
   return lines;
 }
 
+/// Whether the runs differ only in the value of `steps` in their schedules.
+static bool differOnlyInSteps(const Properties &kept,
+                              const Properties &current) {
+  auto withoutSteps = [](Properties properties) {
+    for (auto &[key, value] : properties)
+      if (key.starts_with("schedule "))
+        value.erase(std::min(value.rfind(kWithSteps), value.size()));
+    return properties;
+  };
+  return withoutSteps(kept) == withoutSteps(current);
+}
+
 /// Returns an error if the checkpoint belongs to another run.
 static std::optional<Error> refuse(const std::string &checkpoint,
                                    const Manifest &kept,
@@ -161,8 +174,16 @@ static std::optional<Error> refuse(const std::string &checkpoint,
   for (auto &row : compare(kept.machine, current.machine))
     if (row[0] == "binade" && kept.formatVersion == current.formatVersion)
       rows.push_back(std::move(row));
-  Error error{printable(checkpoint), "belongs to another run"};
+  bool isLonger = kept.formatVersion == current.formatVersion &&
+                  differOnlyInSteps(kept.run, current.run);
+  Error error{printable(checkpoint),
+              isLonger ? "the schedule depends on --steps, which has changed"
+                       : "belongs to another run"};
   error.notes = tabulate(std::move(rows));
+  if (isLonger)
+    error = std::move(error).withNote(
+        "the --steps of the checkpoint resumes the run; a schedule with a "
+        "number instead of 'steps' allows another --steps");
   if (isConvertible)
     error = std::move(error).withNote(
         "the policy or the format of states differs: 'binade ckpt convert " +

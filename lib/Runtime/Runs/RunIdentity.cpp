@@ -37,8 +37,9 @@ Manifest binade::identifyRun(const Program &program, const Data &data,
   for (const Schedule &schedule : options.schedules)
     manifest.run["schedule " + schedule.getName()] =
         schedule.getExpression() +
-        (schedule.usesSteps() ? " with steps = " + std::to_string(options.steps)
-                              : "");
+        (schedule.usesSteps()
+             ? std::string(kWithSteps) + std::to_string(options.steps)
+             : "");
   std::string library = oneDnnVersion();
   manifest.machine = {{"binade", BINADE_VERSION},
                       {"threads", std::to_string(program.getThreads())},

@@ -8,6 +8,10 @@
 
 namespace binade {
 
+/// Separates the expression of a schedule from the number of steps that it
+/// uses, in the properties of a run.
+inline constexpr std::string_view kWithSteps = " with steps = ";
+
 /// Returns a manifest of step 0 with the properties of the run and the machine.
 Manifest identifyRun(const Program &program, const Data &data,
                      const HeldOut &heldOut, const TrainOptions &options);

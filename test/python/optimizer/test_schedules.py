@@ -211,6 +211,13 @@ def test_a_resumed_run_continues_its_schedule(files, tmp_path):
     assert process.returncode == 0, process.stderr
     process = files.train(tmp_path / "growing", *growing, begin=("--resume",))
     assert process.returncode == 3 and "with steps = 5" in process.stderr
+    assert "the schedule depends on --steps" in process.stderr
+    assert "another run" not in process.stderr
+    # Any other difference makes it another run.
+    process = files.train(
+        tmp_path / "growing", *growing, "--seed", 7, begin=("--resume",)
+    )
+    assert process.returncode == 3 and "belongs to another run" in process.stderr
 
 
 @pytest.mark.parametrize(
