@@ -2,16 +2,50 @@
 
 #include "binade/Container/AtomicFile.h"
 #include "Atomic.h"
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 namespace binade {
+
+/// Whether a file is a device such as /dev/null or a terminal, or a pipe, which
+/// cannot be replaced by another file.
+static bool isStream(mode_t mode) { return S_ISCHR(mode) || S_ISFIFO(mode); }
+
+Result<AtomicFile> AtomicFile::createForStream(const std::string &path) {
+  Descriptor descriptor(::memfd_create("binade", MFD_CLOEXEC));
+  if (!descriptor)
+    return writeError(path, "cannot create", errno);
+  return AtomicFile(std::move(descriptor), path, /*temporary=*/"");
+}
+
+/// Writes all bytes of the file `from` to the device or pipe `path`.
+static Result<void> copyToStream(int from, const std::string &path) {
+  Descriptor into(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!into)
+    return writeError(path, "cannot open", errno);
+  char buffer[1 << 16];
+  for (off_t offset = 0;;) {
+    ssize_t count = ::pread(from, buffer, sizeof(buffer), offset);
+    if (count == 0)
+      return {};
+    ssize_t written =
+        count < 0 ? -1
+                  : ::write(into.get(), buffer, static_cast<size_t>(count));
+    if (written < 0 && errno != EINTR)
+      return writeError(path, "cannot write", errno);
+    offset += std::max<ssize_t>(written, 0);
+  }
+}
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
   mode_t mode = 0666; // Reduced by the umask.
   struct stat older;
   bool replaces = ::stat(path.c_str(), &older) == 0;
+  if (replaces && isStream(older.st_mode))
+    return createForStream(path);
   if (replaces && !S_ISREG(older.st_mode))
     return Error{printable(path),
                  "cannot write: it exists and is not a regular file",
@@ -72,6 +106,8 @@ Result<void> AtomicFile::write(std::uint64_t offset,
 }
 
 Result<void> AtomicFile::commit() {
+  if (temporary.empty())
+    return copyToStream(descriptor.get(), path);
   // Do not retry a failed fsync: the kernel may have dropped the data and
   // marked the pages as clean.
   if (::fsync(descriptor.get()) != 0)

@@ -29,6 +29,15 @@ void mlir::binade::clearData(TensorProto &tensor) {
 Result<void> ExternalDataWriter::open() {
   if (file)
     return {};
+  std::error_code unknown;
+  auto kind = std::filesystem::status(model, unknown).type();
+  if (kind == std::filesystem::file_type::character ||
+      kind == std::filesystem::file_type::fifo)
+    return ::binade::Error{
+        ::binade::printable(model),
+        "is a device or pipe, but the weights need a file of their own next to "
+        "the model; choose a file name",
+        ::binade::ExitCode::Usage};
   auto created = ::binade::AtomicFile::create(path);
   if (!created)
     return created.takeError();

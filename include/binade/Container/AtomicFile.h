@@ -15,9 +15,10 @@ namespace binade {
 /// Bytes are written to `<path>.tmp-<pid>-<n>` in the same directory. `commit`
 /// syncs it, renames it to `path` and syncs the directory. Without a successful
 /// `commit`, the temporary file is removed, and an existing file is not
-/// changed. After an error the object can only be destroyed. Errors have exit
-/// code 5 (7 if memory or descriptors ran out) and name the path and the
-/// system's reason.
+/// changed. Bytes for a device or a pipe, such as /dev/null, are in memory
+/// until `commit` writes them there. After an error the object can only be
+/// destroyed. Errors have exit code 5 (7 if memory or descriptors ran out) and
+/// name the path and the system's reason.
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);
@@ -33,11 +34,13 @@ public:
 
 private:
   AtomicFile(Descriptor descriptor, std::string path, std::string temporary);
+  static Result<AtomicFile> createForStream(const std::string &path);
   Error failure(std::string_view what, int number) const;
 
   Descriptor descriptor;
   std::string path;
-  std::string temporary; ///< Empty if there is nothing to remove.
+  /// Empty for a device or pipe, and after `commit`.
+  std::string temporary;
 };
 
 /// Writes `text` to the file `path`, atomically.

@@ -26,7 +26,7 @@ void clearData(::onnx::TensorProto &tensor);
 class ExternalDataWriter {
 public:
   explicit ExternalDataWriter(const std::string &model)
-      : path(model + ".data") {}
+      : model(model), path(model + ".data") {}
 
   /// Creates the file under a temporary name, unless it was created before.
   ::binade::Result<void> open();
@@ -46,7 +46,7 @@ public:
   ::binade::Result<void> commit();
 
 private:
-  std::string path;
+  std::string model, path;
   std::optional<::binade::AtomicFile> file;
   uint64_t end = 0; ///< The end of the allocated ranges.
 };

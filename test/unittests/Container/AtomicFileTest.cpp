@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -173,4 +174,19 @@ TEST(AtomicFile, TheCurrentDirectoryIsTheDefault) {
   ASSERT_EQ(::chdir(old.c_str()), 0);
   EXPECT_TRUE(written);
   EXPECT_EQ(test::readFile(directory / "f"), "x");
+}
+
+TEST(AtomicFile, WritesToADeviceOrPipeThatExists) {
+  EXPECT_TRUE(writeExample("/dev/null"));
+  TemporaryDirectory directory;
+  std::string pipe = directory / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  // Opened for reading and writing, so that no call waits for the other end.
+  Descriptor end(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(writeTextFile(pipe, "twelve bytes"));
+  char bytes[100];
+  ssize_t count = ::read(end.get(), bytes, sizeof(bytes));
+  ASSERT_EQ(count, 12);
+  EXPECT_EQ(std::string_view(bytes, 12), "twelve bytes");
+  EXPECT_EQ(directory.list(), std::vector<std::string>{"pipe"});
 }
