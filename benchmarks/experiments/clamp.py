@@ -39,7 +39,8 @@ def prepare(runs: Runs) -> list[pathlib.Path]:
     base = runs.out / "large/base"
     if not (base / "final.safetensors").exists():
         require(binade("train", MODEL, "--threads", "1", *find_text(runs.out), "--lr", "1e-3",
-                       "--steps", str(TRAINED), "--seed", "0", "--out", base))  # fmt: skip
+                       "--steps", str(TRAINED), "--seed", "0", "--out", base,
+                       "--overwrite"))  # fmt: skip
     weights = safetensors.load(base / "final.safetensors")
     weights = {k: v for k, v in weights.items() if not k.startswith(("state/", "step"))}
     paths = []

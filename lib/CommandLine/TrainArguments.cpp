@@ -154,11 +154,16 @@ void TrainArguments::addRun(CLI::App &command) {
                               "checkpoints and the final state to")
                   ->type_name("RUN");
   command
+  auto *overwrite = command.add_flag(
+      "--overwrite", train.overwrite,
+      "Remove the run that the directory of --out contains, once the new one "
+      "can start");
       .add_option("--resume", resume,
                   "Instead of --out: resume this run from its newest "
                   "checkpoint, or start it if it has none")
       ->type_name("RUN")
-      ->excludes(out);
+      ->excludes(out)
+      ->excludes(overwrite);
   command
       .add_option("--save-every", train.saveEvery,
                   "Steps between checkpoints; 0 (default) to save one only if "
@@ -279,6 +284,8 @@ Result<void> TrainArguments::complete() {
                       "checkpoints do not contain the ranges of earlier steps");
   if (Result<void> done = data.complete(); !done)
     return done;
+  if (Result<void> checked = checkForEarlierRun(train); !checked)
+    return checked;
   if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
     return usageError("--eval-every needs --eval-data or --eval-fraction");
   for (const std::string &text : injected) {

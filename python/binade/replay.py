@@ -29,10 +29,16 @@ LEFT_OUT = (
     "--out", "--resume", "--save-every", "--keep", "--max-seconds", "--stop-after",
     "--record", "--save-grads", "--save-inputs", "--profile", "--init",
 )  # fmt: skip
+# Options of the run's command without a value that a replay drops.
+FLAGS_LEFT_OUT = ("--overwrite",)
 
 
-def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Returns the arguments of a command without those options and their values."""
+def without(
+    words: Sequence[str], options: Sequence[str], flags: Sequence[str] = ()
+) -> list[str]:
+    """Returns the arguments of a command without those options, which have values, and
+    without those flags."""
+    words = [word for word in words if word not in flags]
     kept: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -104,7 +110,7 @@ def prepare(run: Run, step: int, out: Path, more: Sequence[str]) -> list[str]:
         for name in ("run.json", "metrics.jsonl", "stats.jsonl", "alarms.jsonl"):
             if (run.path / name).exists():
                 shutil.copy(run.path / name, out / name)
-    kept = without(words, LEFT_OUT)
+    kept = without(words, LEFT_OUT, FLAGS_LEFT_OUT)
     if _was_stopped(run.path):
         # A later command resumed the run past the alarm, so alarms must not stop the replay.
         kept = [*without(kept, ["--on-alarm"]), "--on-alarm", "warn"]

@@ -43,6 +43,7 @@ OWN = (
     "--states",
     "--seed",
     "--out",
+    "--overwrite",
     "--resume",
     "--save-every",
     "--stop-after",

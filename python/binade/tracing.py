@@ -29,6 +29,8 @@ OF_TRAINING = (
     "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
     "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--window",
 )  # fmt: skip
+# Such options without a value.
+FLAGS_OF_TRAINING = ("--init-partial", "--overwrite")
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ def end_as(done: subprocess.CompletedProcess[str]) -> NoReturn:
     raise SystemExit(get_exit_code(done.returncode))
 
 
+def _of_trace(words: Sequence[str]) -> list[str]:
+    """Returns the arguments of ``binade trace`` among those of ``binade train``."""
+    return replay.without(words, OF_TRAINING, FLAGS_OF_TRAINING)
+
+
 def _train(words: Sequence[str], directory: str, inputs: Path) -> None:
     done = run_program(words, directory)
     # If training stops at a step with a numeric error, its inputs are already written.
@@ -98,7 +105,7 @@ def capture_run(run: Run, step: int, folder: Path) -> Step:
     out.mkdir()
     again = replay.prepare(run, step, out, ["--save-inputs", str(inputs)])
     _train(["binade", *again[1:]], directory, inputs)
-    return Step(replay.without(words[2:], OF_TRAINING), directory, inputs, step)
+    return Step(_of_trace(words[2:]), directory, inputs, step)
 
 
 def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
@@ -108,7 +115,7 @@ def capture_model(words: Sequence[str], step: int, folder: Path) -> Step:
     command = ["binade", "train", *words, "--steps", str(step),
                "--out", str(folder / "run"), "--save-inputs", str(inputs)]  # fmt: skip
     _train(command, os.getcwd(), inputs)
-    return Step(replay.without(words, OF_TRAINING), os.getcwd(), inputs, step)
+    return Step(_of_trace(words), os.getcwd(), inputs, step)
 
 
 def trace(

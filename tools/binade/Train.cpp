@@ -154,7 +154,7 @@ void addTrain(CLI::App &app, Run &run) {
       "\\\n"
       "      --optimizer adamw --lr 1e-3 --set weight_decay=0.01 --steps 1000 "
       "--out run\n"
-      "  binade train step.bnd --data train.safetensors --steps 100 --out run "
+      "  binade train step.bnd --data train.safetensors --steps 100 --out tuned "
       "\\\n"
       "      --init run/final.safetensors --lr 3e-4\n"
       "  binade train step.bnd --data train.safetensors --steps 100 "

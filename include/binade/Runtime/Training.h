@@ -48,8 +48,8 @@ struct TrainOptions {
   /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
   /// if the program computes statistics, alarms.jsonl if an alarm is raised,
   /// checkpoints, final.safetensors and grads-*.safetensors. Created if it does
-  /// not exist. Only one process may use it at a time, and it may contain
-  /// checkpoints only with `resume`.
+  /// not exist. Only one process may use it at a time, and it may contain the
+  /// results of a run only with `resume` or `overwrite`.
   std::string out;
   /// The input files that run.json lists, by their purpose.
   std::map<std::string, std::string> files;
@@ -57,6 +57,8 @@ struct TrainOptions {
   /// step if there is none. The following steps are bitwise the same as in an
   /// uninterrupted run.
   bool resume = false;
+  /// Remove the run that `out` contains once this one can start.
+  bool overwrite = false;
   /// If several injections have a batch for a step, the last one applies.
   std::vector<Injection> injections;
   /// Held-out samples, on which the loss is evaluated: those of this data, or
@@ -132,6 +134,10 @@ struct TrainSummary {
 /// Trains an initialized program and calls `listener` after each step. Exit
 /// codes of errors: invalid options (2), invalid data or a checkpoint of
 /// another run (3), non-finite gradients or loss (4), the file system (5), a
+/// Returns an error if `options.out` contains results of a run that training
+/// would destroy. `train` checks it, too; a caller may do so before it compiles.
+Result<void> checkForEarlierRun(const TrainOptions &options);
+
 /// directory in use by another process (8). After an error of code 4,
 /// final.safetensors contains the last good state.
 Result<TrainSummary>

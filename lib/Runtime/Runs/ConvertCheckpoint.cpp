@@ -2,6 +2,7 @@
 
 #include "binade/Runtime/ConvertCheckpoint.h"
 #include "../Execution/Describe.h"
+#include "EarlierRun.h"
 #include "ParameterStorage.h"
 #include "RunDirectory.h"
 #include "RunIdentity.h"
@@ -288,12 +289,13 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
   Result<RunDirectory> run = RunDirectory::open(directory);
   if (!run)
     return run.takeError();
-  Result<bool> isUsed = run->hasCheckpoints();
-  if (!isUsed)
-    return isUsed.takeError();
-  if (*isUsed)
-    return Error{printable(directory), "has checkpoints already"}.withNote(
-        "a converted checkpoint starts a new run; expected a new directory");
+  Result<EarlierRun> earlier = EarlierRun::find(directory);
+  if (!earlier)
+    return earlier.takeError();
+  if (earlier->hasResults())
+    return Error{printable(directory), "contains a run: " + earlier->describe()}
+        .withNote("a converted checkpoint starts a new run; expected a new "
+                  "directory");
   converted.to =
       getCheckpointFolder(directory) + "/" + getCheckpointName(manifest->step);
   if (Result<void> saved = run->save(*program, *manifest, {}, {}); !saved)

@@ -1,6 +1,7 @@
 //===- RunDirectory.cpp - The directory of a training run -----------------===//
 
 #include "RunDirectory.h"
+#include "EarlierRun.h"
 #include "RunIdentity.h"
 #include "binade/Container/AtomicDirectory.h"
 #include "binade/Container/Sha256.h"
@@ -52,6 +53,12 @@ static Result<Descriptor> takeLock(const std::string &directory) {
   return lock;
 }
 
+bool RunDirectory::isInUse(const std::string &path) {
+  Descriptor lock(::open((path + "/lock").c_str(), O_RDONLY | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 &&
+         errno == EWOULDBLOCK;
+}
+
 Result<RunDirectory> RunDirectory::open(const std::string &path) {
   std::error_code failure;
   if (fs::exists(path + "/" + kManifestName.data(), failure))
@@ -64,6 +71,7 @@ Result<RunDirectory> RunDirectory::open(const std::string &path) {
   if (!lock)
     return lock.takeError();
   RunDirectory directory(path, *std::move(lock));
+  EarlierRun::restore(path);
   directory.removeTemporaries();
   return directory;
 }
@@ -79,7 +87,7 @@ void RunDirectory::removeTemporaries() const {
       if (isTemporaryName(name) &&
           std::ranges::any_of(
               std::array{"step-", "checkpoints.", "final.safetensors.",
-                         "run.json.", "grads-"},
+                         "run.json.", "grads-", "replaced-run."},
               [&](const char *start) { return name.starts_with(start); }))
         found.push_back(entry.path());
     }
@@ -91,13 +99,6 @@ void RunDirectory::removeTemporaries() const {
 //===----------------------------------------------------------------------===//
 // Restoring
 //===----------------------------------------------------------------------===//
-
-Result<bool> RunDirectory::hasCheckpoints() const {
-  auto found = listCheckpoints(path);
-  if (!found)
-    return found.takeError();
-  return !found->empty();
-}
 
 using Properties = std::map<std::string, std::string>;
 

@@ -13,16 +13,17 @@ namespace binade {
 /// exists. The system releases the lock when the process ends or is killed.
 class RunDirectory {
 public:
-  /// Creates the directory if it does not exist, and removes temporary files of
-  /// killed processes. Fails with exit code 8 if another process uses it.
+  /// Creates the directory if it does not exist, removes temporary files of
+  /// killed processes, and restores a run that one of them was about to
+  /// replace. Fails with exit code 8 if another process uses it.
   static Result<RunDirectory> open(const std::string &path);
+
+  /// Whether another process uses the directory.
+  static bool isInUse(const std::string &path);
 
   std::string getPath(std::string_view name) const {
     return path + "/" + std::string(name);
   }
-
-  /// Whether there are checkpoints, complete or damaged.
-  Result<bool> hasCheckpoints() const;
 
   /// Restores the state of the newest complete checkpoint into `program`, and
   /// returns its manifest; nothing if there is none. Warns about damaged

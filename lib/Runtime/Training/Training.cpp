@@ -7,6 +7,7 @@
 #include "../Monitoring/MetricsFile.h"
 #include "../Monitoring/RangeRecorder.h"
 #include "../Monitoring/StatisticsRecorder.h"
+#include "../Runs/EarlierRun.h"
 #include "../Runs/RunDirectory.h"
 #include "../Runs/RunFile.h"
 #include "../Runs/RunIdentity.h"
@@ -67,6 +68,7 @@ private:
     return isTimeUp() ||
            (options.interrupted && options.interrupted() != ExitCode::Ok);
   }
+  Result<void> setAside(EarlierRun &earlier) const;
   void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
   Result<void> observe(StepMetrics &metrics);
@@ -322,6 +324,9 @@ Result<void> TrainingLoop::begin() {
     options.notify("additional memory: " + formatBytes(bytes) +
                    ", a copy of parameters and states that is restored when a "
                    "stop interrupts a step");
+  Result<EarlierRun> earlier = EarlierRun::find(options.out);
+  if (!earlier)
+    return earlier.takeError();
   manifest = identifyRun(program, data, heldOut, options);
   if (options.resume) {
     auto restored = directory->restore(program, manifest, options.warn);
@@ -330,17 +335,14 @@ Result<void> TrainingLoop::begin() {
     if (*restored) {
       if (Result<void> done = resume(**std::move(restored)); !done)
         return done;
+    } else if (earlier->hasFinalState()) {
+      return earlier->refuse(/*isResumable=*/false);
     } else if (options.notify) {
       options.notify("no complete checkpoint in " + printable(options.out) +
                      ": starting from the first step");
     }
-  } else {
-    Result<bool> isTaken = directory->hasCheckpoints();
-    if (!isTaken)
-      return isTaken.takeError();
-    if (*isTaken)
-      return Error{printable(options.out), "contains checkpoints of a run"}
-          .withNote("--resume continues that run; another --out starts one");
+  } else if (Result<void> done = setAside(*earlier); !done) {
+    return done;
   }
   if (Result<void> written = writeRunFile(path("run.json"), program, data,
                                           heldOut, options, manifest);
@@ -358,11 +360,27 @@ Result<void> TrainingLoop::begin() {
   statisticsFile = *std::move(ofValues);
   if (Result<void> looked = replayAlarms(); !looked)
     return looked;
+  if (Result<void> removed = earlier->remove(); !removed) {
+    if (earlier->canRestore())
+      return removed;
+    if (options.warn)
+      options.warn(removed.error().where + ": " + removed.error().message);
+  }
   Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
   if (!events)
     return events.takeError();
   eventFile = *std::move(events);
   return {};
+}
+
+/// Moves the files of an earlier run aside, until this one has started, or
+/// refuses to.
+Result<void> TrainingLoop::setAside(EarlierRun &earlier) const {
+  if (earlier.hasResults() && !options.overwrite)
+    return earlier.refuse(/*isResumable=*/true);
+  if (Result<void> checked = earlier.checkInputs(options.files); !checked)
+    return checked;
+  return earlier.moveAside();
 }
 
 /// Warns if a step reads more batches than the data contain.

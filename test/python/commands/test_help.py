@@ -84,9 +84,6 @@ def test_examples_of_help(folder):
     for name, text in texts.items():
         found = examples(text.split("Example", 1)[1])
         assert found, name
-        if name == "export":  # The last run trained a bundle; train the model again.
-            assert safetensors.load(folder / "run" / "final.safetensors")["step"] == 6
-            run(examples(texts["train"].split("Example", 1)[1])[0], folder)
         for command in found:
             assert command.split()[1] == name
             assert run(command, folder) or "-o" in command or "--out" in command

@@ -113,7 +113,7 @@ def test_a_resumed_run_has_each_step_once(folder, tmp_path):
     assert len(everything) == 40 + (20 - 15) + (60 - 20)
     # A new run in the same directory does not keep the old run's events.
     shutil.rmtree(run / "checkpoints")
-    folder.train("fp32", "--out", run, steps=5)
+    folder.train("fp32", "--out", run, "--overwrite", steps=5)
     assert [step for step, _ in read_events(run)["train/loss"]] == [1, 2, 3, 4, 5]
 
 

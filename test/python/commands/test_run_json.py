@@ -116,5 +116,5 @@ def test_a_resumed_run_lists_all_commands(folder, tmp_path):
     assert [i["after_step"] for i in read_about(out)["invocations"]] == [10]
     # A new run in the same directory starts a new list.
     shutil.rmtree(out / "checkpoints")
-    folder.train("fp32", "--out", out, steps=20)
+    folder.train("fp32", "--out", out, "--overwrite", steps=20)
     assert [i["after_step"] for i in read_about(out)["invocations"]] == [0]

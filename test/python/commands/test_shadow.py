@@ -6,7 +6,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from binade.tracing import OF_TRAINING
+from binade.tracing import FLAGS_OF_TRAINING, OF_TRAINING
 from support.paths import BUILD
 from support.reference import BF16, binade, safetensors
 from support.traced_models import F16, F32, F64, TWO_LAYERS, norm, options, train, write
@@ -285,4 +285,4 @@ def test_options_only_of_training_are_listed():
         set(re.findall(r"^ +(--[a-z-]+)", text.partition("Examples:")[0], re.MULTILINE))
         for text in (binade(name, "--help").stdout for name in ("train", "trace"))
     )
-    assert set(OF_TRAINING) == training - tracing
+    assert {*OF_TRAINING, *FLAGS_OF_TRAINING} == training - tracing

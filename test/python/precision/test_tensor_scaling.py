@@ -41,7 +41,7 @@ def train(folder, scaling, *more, x=X, u=U, steps=STEPS, lr=0):
     done = binade(
         "train", model, "--data", folder / "data.safetensors",
         "--order", "sequential", "--steps", steps, "--policy", folder / "policy.yaml",
-        "--optimizer", "sgd", "--lr", lr, "--out", folder / "run", *more,
+        "--optimizer", "sgd", "--lr", lr, "--out", folder / "run", "--overwrite", *more,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()

@@ -226,7 +226,7 @@ def test_formats_of_parameters_and_states(policy, states, files, tmp_path):
 
 def test_runs_resume(files, tmp_path):
     files.train(tmp_path / "whole", IN_MOMENTUM)
-    files.train(tmp_path / "parts", IN_MOMENTUM, steps=2)
+    files.train(tmp_path / "parts", IN_MOMENTUM, "--save-every", 2, steps=2)
     files.train(tmp_path / "parts", IN_MOMENTUM, begin="--resume")
     whole, parts = (
         (tmp_path / run / "final.safetensors").read_bytes()

@@ -109,6 +109,11 @@ def test_every_flipped_bit_is_detected(saved):
 def test_a_run_restarts_if_all_checkpoints_are_damaged(runs, saved):
     for name in checkpoints(saved):
         flip(saved / "checkpoints" / name / "state.safetensors", 999)
+    # The final state would be lost.
+    process = runs.train("--resume", saved, code=3)
+    assert process.stderr.count("is damaged") == 2
+    assert "contains a run: " in process.stderr and "--overwrite" in process.stderr
+    (saved / "final.safetensors").unlink()
     process = runs.train("--resume", saved)
     assert process.stderr.count("is damaged") == 2
     assert "starting from the first step" in process.stdout

@@ -120,7 +120,7 @@ def test_metrics_after_the_checkpoint_are_removed(runs, tmp_path):
 def test_invalid_options_change_nothing(runs, saved):
     before = {p: p.read_bytes() for p in saved.rglob("*") if p.is_file()}
     process = runs.train("--out", saved, code=3)
-    assert "contains checkpoints" in process.stderr and "--resume" in process.stderr
+    assert "2 checkpoints" in process.stderr and "--resume" in process.stderr
     process = runs.train("--resume", saved, code=2, steps=7)
     assert "has done 10 steps, more than 7" in process.stderr
     process = runs.train("--resume", saved, "--out", saved, code=2)

@@ -147,7 +147,7 @@ def test_unsuitable_checkpoints_are_rejected(work, tmp_path):
     assert not (tmp_path / "out").exists()
 
     process = convert(work / "run", work / "wide.bnd", work / "run", code=3)
-    assert "has checkpoints already" in process.stderr
+    assert "contains a run: " in process.stderr
 
     process = convert(tmp_path, work / "wide.bnd", tmp_path / "out", code=3)
     assert "manifest.json" in process.stderr

@@ -22,7 +22,7 @@ def train(folder, x, *more, model=None, record="ranges.json", lr=0):
     model = model or write_model(folder, ONE_WEIGHT, ["weight"], WEIGHT)
     process = binade(
         "train", model, "--data", folder / "data.safetensors", "--order", "sequential",
-        "--steps", len(x) // 2, "--lr", lr, "--out", folder / "run",
+        "--steps", len(x) // 2, "--lr", lr, "--out", folder / "run", "--overwrite",
         "--record", f"ranges={folder / record}", *more,
     )  # fmt: skip
     return process

@@ -37,7 +37,7 @@ def draw(*shape):
 def train(model, *more, data="d.safetensors"):
     out = model.parent / "run"
     return binade("train", model, "--data", model.parent / data, "--steps", 1,
-                  "--out", out, *more)  # fmt: skip
+                  "--out", out, "--overwrite", *more)  # fmt: skip
 
 
 def check(process, code, *words, without=()):

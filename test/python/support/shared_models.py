@@ -59,7 +59,7 @@ class Model:
         process = binade(
             "train", self.folder / graph, "--data", self.data, "--order", "sequential",
             "--policy", policy, "--steps", self.steps, "--out", run,
-            "--save-grads", 1, *OPTIMIZERS[optimizer], *more,
+            "--overwrite", "--save-grads", 1, *OPTIMIZERS[optimizer], *more,
         )  # fmt: skip
         assert process.returncode == 0, process.stderr
         lines = (run / "metrics.jsonl").read_text().splitlines()

@@ -36,7 +36,7 @@ class Mlp:
             "train", model or self.model, *([] if model else ["--loss", LOSS]),
             "--data", self.folder / "data.safetensors", "--order", "sequential",
             *([] if model else ["--policy", policy, "--optimizer", optimizer]),
-            "--steps", steps, "--out", self.folder / out, *more, **options,
+            "--steps", steps, "--out", self.folder / out, "--overwrite", *more, **options,
         )  # fmt: skip
         assert process.returncode == 0, process.stderr
         return safetensors.load(self.folder / out / "final.safetensors")

@@ -37,7 +37,7 @@ def options(folder, policy, lr=0.01):
 
 def train(folder, out, policy, *more, steps=1, lr=0.01, code=0, **how):
     process = binade("train", folder / "model.onnx", *options(folder, policy, lr),
-                     "--steps", steps, "--out", out, *more, **how)  # fmt: skip
+                     "--steps", steps, "--out", out, "--overwrite", *more, **how)  # fmt: skip
     assert process.returncode == code, process.stderr
     return out
 

@@ -8,7 +8,9 @@ WINDOW = "input_ids=tokens[0:128],labels=tokens[1:129]"
 
 
 def train(model, data, *more, out):
-    return binade("train", model, "--data", data, "--steps", 1, "--out", out, *more)
+    return binade(
+        "train", model, "--data", data, "--steps", 1, "--out", out, "--overwrite", *more
+    )
 
 
 def refuse(process, code, *words, out):
