@@ -5,6 +5,7 @@
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/JoinFirst.h"
+#include "binade/Runtime/InitialNames.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
 #include <filesystem>
@@ -212,6 +213,9 @@ void TrainArguments::addRun(CLI::App &command) {
                   "tensors have the names that final.safetensors uses")
       ->type_name("FILE.safetensors");
   command
+  command.add_flag("--init-partial", initPartial,
+                   "Accept a file of --init that lacks parameters or buffers; "
+                   "they keep their initial values");
       .add_option("--save-grads", train.saveGradients,
                   "Write the gradients of the first K steps to "
                   "RUN/grads-STEP.safetensors, in f32, before clipping")
@@ -403,7 +407,10 @@ Result<void> TrainArguments::initialize(Program &program) const {
   Result<Safetensors> file = Safetensors::open(init);
   if (!file)
     return file.takeError();
-  Result<Restored> restored = program.restore(*file);
+  InitialNames matched = matchInitialNames(program, *file);
+  if (!initPartial && matched.hasWeights && !matched.missing.empty())
+    return refuseMissing(program, *file, matched);
+  Result<Restored> restored = program.restore(*file, matched.names);
   if (!restored)
     return restored.takeError();
   if (Result<void> complete = requireValues(program, &restored->missing);
@@ -411,9 +418,10 @@ Result<void> TrainArguments::initialize(Program &program) const {
     return complete;
   std::cout << "start: " << restored->tensors << " tensors of "
             << printable(init) << "\n";
-  warnAbout(restored->missing,
-            "keep their initial values, because the file has "
-            "none with their names");
+  for (const std::string &note : matched.notes)
+    std::cout << "start: " << note << "\n";
+  warnAbout(matched.missing, "keep their initial values, because the file has "
+                             "none with their names");
   warnAbout(restored->unknown,
             "of the file are ignored, because the program has "
             "none with their names");

@@ -65,6 +65,7 @@ private:
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
   std::vector<std::string> schedules, injected;
   /// Files of --inject with the first step of each.
+  bool initPartial = false;
   std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;
 };

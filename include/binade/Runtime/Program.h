@@ -89,6 +89,9 @@ struct Restored {
   std::vector<std::string> unknown;
 };
 
+/// Names of tensors in a file by names of parameters and buffers.
+using TensorNames = std::map<std::string, std::string, std::less<>>;
+
 /// A compiled step with its memory. Not thread-safe.
 class Program {
 public:
@@ -136,11 +139,13 @@ public:
   Result<void> initialize(std::uint64_t seed);
 
   /// Restores training state from the tensors of a file that have its names
-  /// (see `plan::stateName`). Parameters and buffers may be stored in F64, F32,
-  /// F16 or BF16. Any other difference in type or shape is an error, which
-  /// lists all such tensors; so is a file without a single known name. Warns
-  /// about non-finite weights, or rejects them with `failOnNonfinite`.
-  Result<Restored> restore(const Safetensors &file);
+  /// (see `plan::stateName`), or other names where `names` has them. Parameters
+  /// and buffers may be stored in F64, F32, F16 or BF16. Any other difference
+  /// in type or shape is an error, which lists all such tensors; so is a file
+  /// without a single known name. Warns about non-finite weights, or rejects
+  /// them with `failOnNonfinite`.
+  Result<Restored> restore(const Safetensors &file,
+                           const TensorNames &names = {});
 
   /// Rounds `values` into a 16-bit port, and sets the master weight, remainder
   /// or compensation that belongs to it, if any.

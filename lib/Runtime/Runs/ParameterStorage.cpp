@@ -8,6 +8,13 @@
 using namespace binade;
 using plan::Master;
 
+bool binade::isOfTraining(std::string_view name) {
+  using plan::Role, plan::stateName;
+  return name.starts_with(stateName(Role::State, "")) ||
+         name.starts_with(stateName(Role::Scaler, "")) ||
+         name == stateName(Role::Step, "") || name == stateName(Role::Rng, "");
+}
+
 /// Returns the remainder of an f32 parameter that is split: its low half.
 static std::int16_t getLowHalf(float value) {
   return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value));

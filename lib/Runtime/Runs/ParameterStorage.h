@@ -13,6 +13,10 @@ inline std::string masterKey(std::string_view parameter) {
   return "master/" + std::string(parameter);
 }
 
+/// Whether the tensor `name` of a state file is a state, scaler, step or
+/// generator state, not a parameter or buffer.
+bool isOfTraining(std::string_view name);
+
 /// Whether `dtype` is a 16-bit floating-point type.
 inline bool isNarrow(DType dtype) {
   return dtype == DType::BF16 || dtype == DType::F16;

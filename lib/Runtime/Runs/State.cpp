@@ -87,7 +87,8 @@ static Error mismatch(const Safetensors &file,
   return error;
 }
 
-Result<Restored> Program::restore(const Safetensors &file) {
+Result<Restored> Program::restore(const Safetensors &file,
+                                  const TensorNames &names) {
   // Check everything first, so that a file that does not fit changes nothing.
   std::vector<Match> matches, mismatches;
   std::set<std::string_view> known;
@@ -103,9 +104,13 @@ Result<Restored> Program::restore(const Safetensors &file) {
   for (const Port &port : getPlan().ports) {
     if (!isTrainingState(port.role))
       continue;
-    const TensorInfo *info = file.find(stateName(port.role, port.name));
+    bool isWeight = port.role == Role::Parameter || port.role == Role::Buffer;
+    auto renamed = isWeight ? names.find(port.name) : names.end();
+    const TensorInfo *info =
+        file.find(renamed == names.end() ? stateName(port.role, port.name)
+                                         : renamed->second);
     if (!info) {
-      if (port.role == Role::Parameter || port.role == Role::Buffer)
+      if (isWeight)
         restored.missing.push_back(port.name);
       continue;
     }

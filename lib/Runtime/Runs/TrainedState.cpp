@@ -116,13 +116,6 @@ Result<TrainedState> TrainedState::open(const std::string &path,
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Whether the tensor `name` is a state, scaler, step or generator state.
-static bool isOfTraining(std::string_view name) {
-  return name.starts_with(stateName(Role::State, "")) ||
-         name.starts_with(stateName(Role::Scaler, "")) ||
-         name == stateName(Role::Step, "") || name == stateName(Role::Rng, "");
-}
-
 TrainedState::Entry TrainedState::locate(std::string_view name) const {
   for (const Safetensors &file : files)
     if (const TensorInfo *info = file.find(name))
