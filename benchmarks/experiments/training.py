@@ -125,7 +125,8 @@ class Runs:
             "words": words,
             "code": process.returncode,
             "loss": float(found[-1]) if found else math.nan,
-            "training": [step["loss"] for step in steps],
+            # Without the evaluation before the first step.
+            "training": [step["loss"] for step in steps if step["step"] > 0],
             "skipped": sum(step["skipped"] for step in steps),
             "seconds": time.monotonic() - began,
             **more,

@@ -31,11 +31,13 @@ class Run:
 
     path: Path
     about: dict[str, Any]  # run.json
-    steps: list[dict[str, Any]]  # metrics.jsonl
+    steps: list[dict[str, Any]]  # metrics.jsonl, from step 1 on
+    start: dict[str, Any] | None = None  # Step 0 there: evaluation before training.
 
     def series(self, key: str) -> dict[int, float]:
         """Returns the values of a metric by step; steps without a value are left out."""
-        return {s["step"]: s[key] for s in self.steps if s.get(key) is not None}
+        lines = [self.start, *self.steps] if self.start else self.steps
+        return {s["step"]: s[key] for s in lines if s.get(key) is not None}
 
     @property
     def loss(self) -> float | None:
@@ -70,7 +72,9 @@ def read_run(path: Path) -> Run:
         )
     about = _parse(path / "run.json", (path / "run.json").read_bytes())
     try:
-        run = Run(path, about, _read_metrics(path / "metrics.jsonl"))
+        lines = _read_metrics(path / "metrics.jsonl")
+        start = lines.pop(0) if lines and lines[0]["step"] == 0 else None
+        run = Run(path, about, lines, start)
         describe(run)
     except KeyError as error:
         raise RejectedError(

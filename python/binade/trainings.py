@@ -70,7 +70,8 @@ def train(
             while process.poll() is None:
                 time.sleep(0.05)
                 if metrics.exists():
-                    progress(metrics.read_bytes().count(b"\n"))
+                    lines = metrics.read_bytes()
+                    progress(lines.count(b"\n") - lines.startswith(b'{"step":0,'))
         except BaseException:
             process.terminate()
             raise

@@ -66,7 +66,8 @@ struct TrainOptions {
   /// Data::split.
   const Data *evalData = nullptr;
   double evalFraction = 0;
-  /// Steps between evaluations; 0 to evaluate only after the last step.
+  /// Steps between evaluations; 0 to evaluate only before the first and after
+  /// the last step.
   std::int64_t evalEvery = 0;
   /// Steps between checkpoints; 0 to write one only if the run ends before its
   /// last step.
@@ -101,7 +102,9 @@ struct TrainOptions {
 
 /// The metrics of one step over all its batches, as in metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;              ///< Counted from 1.
+  /// Counted from 1; 0 for an evaluation before the first step, which has only
+  /// a held-out loss.
+  std::int64_t step = 0;
   double loss = 0;                    ///< Unscaled, before the update.
   std::optional<double> gradNorm;     ///< Unscaled, before clipping.
   std::optional<double> lossScale;    ///< Loss scale of this step.
@@ -131,13 +134,13 @@ struct TrainSummary {
   int exitCode = ExitCode::Ok;
 };
 
-/// Trains an initialized program and calls `listener` after each step. Exit
-/// codes of errors: invalid options (2), invalid data or a checkpoint of
-/// another run (3), non-finite gradients or loss (4), the file system (5), a
 /// Returns an error if `options.out` contains results of a run that training
 /// would destroy. `train` checks it, too; a caller may do so before it compiles.
 Result<void> checkForEarlierRun(const TrainOptions &options);
 
+/// Trains an initialized program and calls `listener` after each step. Exit
+/// codes of errors: invalid options (2), invalid data or a checkpoint of
+/// another run (3), non-finite gradients or loss (4), the file system (5), a
 /// directory in use by another process (8). After an error of code 4,
 /// final.safetensors contains the last good state.
 Result<TrainSummary>

@@ -95,7 +95,8 @@ Result<std::vector<Alarm>> AlarmWatch::observe(const std::string &directory,
   Result<void> read =
       readJsonLines(directory + "/metrics.jsonl", [&](const auto &line) {
         AlarmStep step(line);
-        if (step.step <= last)
+        // Step 0 is an evaluation before the first step.
+        if (step.step > 0 && step.step <= last)
           steps.insert_or_assign(step.step, std::move(step));
       });
   if (read)

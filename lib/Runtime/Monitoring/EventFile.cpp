@@ -237,11 +237,13 @@ Result<void> EventFile::write(const StepMetrics &metrics,
     if (value)
       summary.add(kValue, tag, static_cast<float>(*value));
   };
-  add("train/loss", metrics.loss);
-  add("train/grad_norm", metrics.gradNorm);
-  add("train/loss_scale", metrics.lossScale);
-  add("train/lr", metrics.learningRate);
-  add("train/skipped", metrics.skipped ? 1.0 : 0.0);
+  if (metrics.step > 0) {
+    add("train/loss", metrics.loss);
+    add("train/grad_norm", metrics.gradNorm);
+    add("train/loss_scale", metrics.lossScale);
+    add("train/lr", metrics.learningRate);
+    add("train/skipped", metrics.skipped ? 1.0 : 0.0);
+  }
   add("eval/loss", metrics.evalLoss);
   for (const Observed &one : observed)
     if (one.exponents.empty())

@@ -2,14 +2,20 @@
 
 #include "MetricsFile.h"
 #include <cmath>
+#include <utility>
 
 using namespace binade;
 
 Result<MetricsFile> MetricsFile::open(const std::string &path,
                                       std::int64_t step, const Notify &warn) {
   std::int64_t lines = 0;
+  bool isFirst = true;
   auto stays = [&](const nlohmann::json &object) {
-    if (lines == step || object.value("step", nlohmann::json()) != lines + 1)
+    nlohmann::json number = object.value("step", nlohmann::json());
+    // The held-out loss before the first step.
+    if (std::exchange(isFirst, false) && number == 0)
+      return step > 0;
+    if (lines == step || number != lines + 1)
       return false;
     ++lines;
     return true;

@@ -71,6 +71,7 @@ private:
   Result<void> setAside(EarlierRun &earlier) const;
   void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
+  Result<void> evaluateStart(TrainSummary &summary);
   Result<void> observe(StepMetrics &metrics);
   Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
                                        std::span<const Observed> observed);
@@ -210,6 +211,25 @@ Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
       std::chrono::steady_clock::now() - start;
   metrics.evalMilliseconds = elapsed.count();
   return {};
+}
+
+/// Evaluates the held-out loss before the first step, which is step 0 of the
+/// metrics.
+Result<void> TrainingLoop::evaluateStart(TrainSummary &summary) {
+  StepMetrics metrics;
+  metrics.loss = NAN;
+  if (Result<void> evaluated = evaluate(metrics);
+      !evaluated || !metrics.evalLoss)
+    return evaluated;
+  summary.evalLoss = metrics.evalLoss;
+  char text[64];
+  std::snprintf(text, sizeof(text), "eval_loss %.4f before the first step",
+                *metrics.evalLoss);
+  if (options.notify && options.steps > 0)
+    options.notify(text);
+  if (Result<void> written = metricsFile->write(metrics); !written)
+    return written;
+  return eventFile->write(metrics, {}, {});
 }
 
 /// Writes the gradients as the update reads them, before clipping: in f32,
@@ -366,7 +386,9 @@ Result<void> TrainingLoop::begin() {
     if (options.warn)
       options.warn(removed.error().where + ": " + removed.error().message);
   }
-  Result<EventFile> events = EventFile::create(options.out, manifest.step + 1);
+  // The first events may be those of step 0.
+  Result<EventFile> events = EventFile::create(
+      options.out, manifest.step == 0 ? 0 : manifest.step + 1);
   if (!events)
     return events.takeError();
   eventFile = *std::move(events);
@@ -460,6 +482,9 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   if (Result<void> begun = begin(); !begun)
     return begun.takeError();
   TrainSummary summary;
+  if (manifest.step == 0 && heldOut.getData())
+    if (Result<void> evaluated = evaluateStart(summary); !evaluated)
+      return evaluated.takeError();
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();

@@ -121,14 +121,20 @@ def test_held_out_loss_equals_that_of_pytorch(policy, tolerance, files, tmp_path
     )  # fmt: skip
     metrics = read_metrics(run)
     losses = {line["step"]: line["eval_loss"] for line in metrics}
-    assert [step for step, loss in losses.items() if loss is not None] == [3, 6]
+    assert [step for step, loss in losses.items() if loss is not None] == [0, 3, 6]
     assert losses[EVERY] != losses[STEPS]
     short = tmp_path / "short"
     train(
         files, short, "--eval-fraction", HELD_OUT / SAMPLES, policy=policy, steps=EVERY
     )
     assert read_metrics(short)[-1]["eval_loss"] == losses[EVERY]
-    for folder, step in ((short, EVERY), (run, STEPS)):
+    start = tmp_path / "start"
+    held_out = ("--eval-fraction", HELD_OUT / SAMPLES)
+    untrained = train(files, start, *held_out, policy=policy, steps=0)
+    assert f"eval_loss {losses[0]:.4f} after step 0\n" in untrained.stdout
+    assert f"eval_loss {losses[0]:.4f} before the first step\n" in process.stdout
+    assert [line["step"] for line in read_metrics(start)] == [0]
+    for folder, step in ((start, 0), (short, EVERY), (run, STEPS)):
         expected = evaluate_with_pytorch(files, folder / "final.safetensors")
         assert losses[step] == pytest.approx(expected, rel=tolerance)
     assert (
@@ -151,6 +157,7 @@ def test_a_separate_file_gives_the_same_loss(files, tmp_path):
         train(files, tmp_path / name, *options, *every, data=data, policy="fp16-amp")
     states = {
         name: (tmp_path / name / "final.safetensors").read_bytes() for name in runs
+    assert len(series["file"]) == STEPS + 1
     }
     assert states["fraction"] == states["file"] == states["none"]
     series = {
