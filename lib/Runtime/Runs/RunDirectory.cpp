@@ -156,9 +156,9 @@ static bool differOnlyInSteps(const Properties &kept,
 }
 
 /// Returns an error if the checkpoint belongs to another run.
-static std::optional<Error> refuse(const std::string &checkpoint,
-                                   const Manifest &kept,
+static std::optional<Error> refuse(const std::string &checkpoint, Manifest kept,
                                    const Manifest &current) {
+  kept.run.erase(std::string(kEvaluated));
   auto rows =
       kept.formatVersion == current.formatVersion
           ? compare(kept.run, current.run)

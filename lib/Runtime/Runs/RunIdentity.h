@@ -12,6 +12,10 @@ namespace binade {
 /// uses, in the properties of a run.
 inline constexpr std::string_view kWithSteps = " with steps = ";
 
+/// The number of held-out samples that the run evaluates. It follows from the
+/// loss at the start of the run, so that a later command takes it over.
+inline constexpr std::string_view kEvaluated = "evaluated samples";
+
 /// Returns a manifest of step 0 with the properties of the run and the machine.
 Manifest identifyRun(const Program &program, const Data &data,
                      const HeldOut &heldOut, const TrainOptions &options);

@@ -16,11 +16,15 @@ public:
 
   /// Returns the number of samples that are trained on.
   std::uint64_t getTrainingSamples() const { return trainingSamples; }
-  /// Returns the number of held-out samples in complete batches; the remainder
-  /// is not evaluated.
+  /// Returns the number of held-out samples that are evaluated.
   std::uint64_t getNumSamples() const {
-    return source ? samples / source->getBatch() * source->getBatch() : 0;
+    return source ? usesRest ? samples : samples - getRest() : 0;
   }
+  /// Decides whether the samples after the last complete batch are evaluated:
+  /// if `earlier`, the number of samples that the run has evaluated, says so,
+  /// or else if the loss of a batch is the mean over its samples. For this, the
+  /// first batch is evaluated as a whole and in parts.
+  Result<void> chooseSamples(std::optional<std::uint64_t> earlier);
   const Data *getData() const { return source; } ///< Null without samples.
   /// Returns a message about the number of samples and of those left out.
   std::string describe() const;
@@ -34,10 +38,20 @@ private:
   HeldOut(Program &program, const TrainOptions &options)
       : program(&program), options(&options) {}
 
+  std::uint64_t getRest() const { return samples % source->getBatch(); }
+  /// Returns the loss of `count` samples from `sample` on, which are repeated
+  /// to fill a batch. `count` divides the size of a batch.
+  Result<double> evaluate(std::uint64_t sample, std::uint64_t count) const;
+  /// Returns the sum of the losses of `count` samples, which do not fill a
+  /// batch, or nothing if interrupted.
+  Result<std::optional<double>> sumLosses(std::uint64_t sample,
+                                          std::uint64_t count) const;
+
   Program *program;
   const TrainOptions *options;
   const Data *source = nullptr;
   std::uint64_t first = 0, samples = 0, trainingSamples = 0;
+  bool usesRest = false; ///< Whether all samples are evaluated.
 };
 
 } // namespace binade

@@ -36,7 +36,7 @@ findInjected(const Program &program, const TrainOptions &options) {
 namespace {
 class TrainingLoop {
 public:
-  TrainingLoop(Program &program, const Data &data, const HeldOut &heldOut,
+  TrainingLoop(Program &program, const Data &data, HeldOut &heldOut,
                const TrainOptions &options)
       : program(program), data(data), heldOut(heldOut), options(options),
         guard(program, options), statistics(program), histories(program),
@@ -68,6 +68,7 @@ private:
     return isTimeUp() ||
            (options.interrupted && options.interrupted() != ExitCode::Ok);
   }
+  Result<void> chooseHeldOut();
   Result<void> setAside(EarlierRun &earlier) const;
   void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
@@ -84,7 +85,7 @@ private:
 
   Program &program;
   const Data &data;
-  const HeldOut &heldOut;
+  HeldOut &heldOut;
   const TrainOptions &options;
   std::chrono::steady_clock::time_point startTime;
   NumericGuard guard;
@@ -336,8 +337,6 @@ Result<void> TrainingLoop::begin() {
   if (!opened)
     return opened.takeError();
   directory = *std::move(opened);
-  if (heldOut.getData() && options.notify)
-    options.notify(heldOut.describe());
   warnOfRepeats();
   if (std::uint64_t bytes = rollback ? rollback->getBytesOfStates() : 0;
       bytes > 0 && options.notify)
@@ -364,6 +363,8 @@ Result<void> TrainingLoop::begin() {
   } else if (Result<void> done = setAside(*earlier); !done) {
     return done;
   }
+  if (Result<void> chosen = chooseHeldOut(); !chosen)
+    return chosen;
   if (Result<void> written = writeRunFile(path("run.json"), program, data,
                                           heldOut, options, manifest);
       !written)
@@ -392,6 +393,22 @@ Result<void> TrainingLoop::begin() {
   if (!events)
     return events.takeError();
   eventFile = *std::move(events);
+  return {};
+}
+
+/// Decides which held-out samples are evaluated, as the run did before.
+Result<void> TrainingLoop::chooseHeldOut() {
+  if (!heldOut.getData())
+    return {};
+  std::optional<std::uint64_t> earlier;
+  std::string key(kEvaluated);
+  if (auto kept = manifest.run.find(key); kept != manifest.run.end())
+    earlier = parseDecimal(kept->second);
+  if (Result<void> chosen = heldOut.chooseSamples(earlier); !chosen)
+    return chosen;
+  manifest.run[key] = std::to_string(heldOut.getNumSamples());
+  if (options.notify)
+    options.notify(heldOut.describe());
   return {};
 }
 
@@ -428,6 +445,8 @@ Result<void> TrainingLoop::resume(Manifest restored) {
   manifest.step = savedStep = finiteStep = restored.step;
   manifest.skipped = restored.skipped;
   manifest.skippedInRow = restored.skippedInRow;
+  if (auto kept = restored.run.extract(std::string(kEvaluated)))
+    manifest.run.insert(std::move(kept));
   feed.skip(
       static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
   if (options.notify)
