@@ -154,14 +154,15 @@ void TrainArguments::addRun(CLI::App &command) {
                               "Directory of the run, to write metrics, "
                               "checkpoints and the final state to")
                   ->type_name("RUN");
-  command
   auto *overwrite = command.add_flag(
       "--overwrite", train.overwrite,
       "Remove the run that the directory of --out contains, once the new one "
       "can start");
+  command
       .add_option("--resume", resume,
                   "Instead of --out: resume this run from its newest "
-                  "checkpoint, or start it if it has none")
+                  "checkpoint, or start it if it has none; without a model, "
+                  "with the command in its run.json")
       ->type_name("RUN")
       ->excludes(out)
       ->excludes(overwrite);
@@ -212,10 +213,10 @@ void TrainArguments::addRun(CLI::App &command) {
                   "Start from the weights and states in this file, whose "
                   "tensors have the names that final.safetensors uses")
       ->type_name("FILE.safetensors");
-  command
   command.add_flag("--init-partial", initPartial,
                    "Accept a file of --init that lacks parameters or buffers; "
                    "they keep their initial values");
+  command
       .add_option("--save-grads", train.saveGradients,
                   "Write the gradients of the first K steps to "
                   "RUN/grads-STEP.safetensors, in f32, before clipping")
@@ -283,13 +284,13 @@ Result<void> TrainArguments::complete() {
     train.out = resume;
   if (train.out.empty())
     return usageError("--out names no directory");
+  if (Result<void> checked = checkForEarlierRun(train); !checked)
+    return checked;
   if (train.resume && !record.empty())
     return usageError("--record cannot be used with --resume, because "
                       "checkpoints do not contain the ranges of earlier steps");
   if (Result<void> done = data.complete(); !done)
     return done;
-  if (Result<void> checked = checkForEarlierRun(train); !checked)
-    return checked;
   if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
     return usageError("--eval-every needs --eval-data or --eval-fraction");
   for (const std::string &text : injected) {
@@ -523,9 +524,8 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
               << summary->evalStep << "\n";
   if (summary && summary->steps < train.steps)
-    std::cout << "stopped after step " << summary->steps
-              << "; the same command with --resume " << printable(train.out)
-              << " instead of --out resumes the run\n";
+    std::cout << "stopped after step " << summary->steps << "; '" << commandName
+              << " --resume " << printable(train.out) << "' resumes the run\n";
   if (wasAlarmed && !train.alarms.policy.empty())
     std::cout << "the policy asks to resume under "
               << printable(train.alarms.policy)

@@ -16,6 +16,10 @@ struct TuneCommand {
   void add(CLI::App &app);
   /// Accepts every combination of options.
   void check(const CLI::App &) const {}
+  Result<void> resume(const CLI::App &,
+                      const std::vector<std::string> &) const {
+    return {};
+  }
   Result<int> run();
 };
 

@@ -3,7 +3,9 @@
 #include "Tune.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/DiagnosticArgument.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/CommandLine/ResumeCommand.h"
 #include "binade/CommandLine/TrainArguments.h"
 #include <filesystem>
 #include <iostream>
@@ -22,6 +24,10 @@ struct RunCommand {
 
   void add(CLI::App &app);
   void check(const CLI::App &app) const { requireRun(app); }
+  Result<void> resume(const CLI::App &app,
+                      const std::vector<std::string> &words) const {
+    return resumeRecorded(app, {"binade-run"}, words);
+  }
   Result<int> run();
 };
 } // namespace
@@ -68,10 +74,12 @@ void RunCommand::add(CLI::App &app) {
       "  binade-run step.bnd --data train.safetensors --steps 100 --lr 3e-4 "
       "\\\n"
       "      --save-every 20 --resume survivor\n"
+      "  binade-run --resume survivor --steps 200\n"
       "docs/ExitCodes.md lists the exit codes.");
 }
 
 Result<int> RunCommand::run() {
+  train.commandName = "binade-run";
   for (const Result<void> &complete : {settings.complete(), train.complete()})
     if (!complete)
       return complete.error();
@@ -96,6 +104,10 @@ static int parseAndRun(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
   Command command;
   command.add(app);
+  if (Result<void> done = command.resume(app, {argv + 1, argv + argc}); !done) {
+    std::cerr << render(done.error(), findDiagnosticFormat(argc, argv)) << "\n";
+    return done.error().exitCode;
+  }
   try {
     app.parse(argc, argv);
     command.check(app);

@@ -160,6 +160,7 @@ void addTrain(CLI::App &app, Run &run) {
       "  binade train step.bnd --data train.safetensors --steps 100 "
       "--save-every 20 \\\n"
       "      --resume survivor\n"
+      "  binade train --resume survivor --steps 200\n"
       "  binade train model.onnx --data train.safetensors --policy fp16-amp "
       "--steps 1000 \\\n"
       "      --out watched --alarms all --on-alarm switch:bf16-amp");

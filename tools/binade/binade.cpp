@@ -5,6 +5,8 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
+#include "binade/CommandLine/Report.h"
+#include "binade/CommandLine/ResumeCommand.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
@@ -79,6 +81,15 @@ int main(int argc, char **argv) {
   bool isWord = argc > 1 && argv[1][0] != '-';
   if (isWord && std::ranges::none_of(app.get_subcommands(nullptr), isOwn))
     return runExternal(app, argv);
+  if (isWord && std::string_view(argv[1]) == "train")
+    if (Result<void> done =
+            resumeRecorded(*app.get_subcommand("train"), {"binade", "train"},
+                           {argv + 2, argv + argc});
+        !done) {
+      std::cerr << render(done.error(), findDiagnosticFormat(argc, argv))
+                << "\n";
+      return done.error().exitCode;
+    }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -40,6 +40,8 @@ private:
 /// The options of data, evaluation and a run.
 struct TrainArguments {
   TrainOptions train;
+  /// The command that resumes a run, for messages.
+  std::string commandName = "binade train";
   bool wasAlarmed = false; ///< After `run`: whether an alarm ended it.
 
   void add(CLI::App &command);
@@ -63,9 +65,9 @@ private:
   DataArguments data;
   std::string evalData;
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
+  bool initPartial = false;
   std::vector<std::string> schedules, injected;
   /// Files of --inject with the first step of each.
-  bool initPartial = false;
   std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;
 };

@@ -1,0 +1,24 @@
+//===- ResumeCommand.h - Resuming a run by its directory --------*- C++ -*-===//
+
+#ifndef BINADE_COMMANDLINE_RESUMECOMMAND_H
+#define BINADE_COMMANDLINE_RESUMECOMMAND_H
+
+#include "binade/Container/Error.h"
+#include <CLI/CLI.hpp>
+
+namespace binade {
+
+/// If `words` have --resume RUN, but no model, replaces this process by one
+/// that runs the last command that RUN/run.json lists, with --resume RUN, in
+/// that command's directory. `words` are the arguments of `command`, which
+/// `prefix` begins (`binade train`, `binade-run`); their options are added to
+/// the recorded ones or replace them. Options that concern a single command,
+/// such as --stop-after, are not taken over. Returns without an error if the
+/// arguments are complete, or have errors that CLI11 reports.
+Result<void> resumeRecorded(const CLI::App &command,
+                            const std::vector<std::string> &prefix,
+                            const std::vector<std::string> &words);
+
+} // namespace binade
+
+#endif // BINADE_COMMANDLINE_RESUMECOMMAND_H
