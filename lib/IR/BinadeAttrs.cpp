@@ -269,6 +269,15 @@ FormatRole mlir::binade::getDefaultFormatRole(Type type) {
                                                      : FormatRole::Fixed;
 }
 
+LogicalResult mlir::binade::verifyResultTypes(Operation *op, TypeRange inferred,
+                                              bool areCompatible) {
+  if (areCompatible)
+    return success();
+  return op->emitOpError("inferred type(s) ")
+         << inferred << " are incompatible with return type(s) of operation "
+         << op->getResultTypes();
+}
+
 LogicalResult mlir::binade::verifyOneKindOfElements(Operation *op, Type lhs,
                                                     Type rhs) {
   Type l = getElementTypeOrSelf(lhs), r = getElementTypeOrSelf(rhs);

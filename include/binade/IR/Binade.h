@@ -102,6 +102,29 @@ struct KeptState {
 /// operand; none for other ops.
 std::optional<Rows> getRowsOfElements(Operation *op);
 
+/// Checks that `op` has results of the types `inferred`, apart from their float
+/// formats.
+LogicalResult verifyResultTypes(Operation *op, TypeRange inferred,
+                                bool areCompatible);
+
+/// An op that infers the types of its results. Reports an error once.
+template <typename ConcreteOp>
+class ChecksInferredTypes
+    : public OpTrait::TraitBase<ConcreteOp, ChecksInferredTypes> {
+public:
+  static LogicalResult verifyRegionTrait(Operation *op) {
+    SmallVector<Type> types;
+    if (failed(ConcreteOp::inferReturnTypes(
+            op->getContext(), op->getLoc(), op->getOperands(),
+            op->getRawDictionaryAttrs(), op->getPropertiesStorage(),
+            op->getRegions(), types)))
+      return failure();
+    return verifyResultTypes(
+        op, types,
+        ConcreteOp::isCompatibleReturnTypes(types, op->getResultTypes()));
+  }
+};
+
 /// Checks that both types have float elements, or the same element type.
 LogicalResult verifyOneKindOfElements(Operation *op, Type lhs, Type rhs);
 

@@ -6,7 +6,7 @@
 include "binade/IR/Ops/Base.td"
 
 def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["countMacs", "getResultFormat", "ignoresMasked",
                                "findFallback"]>,
@@ -49,7 +49,7 @@ def Binade_AttentionOp : Binade_PrecisionOp<"attention", "Allow", [
 }
 
 def Binade_AttentionGradOp : Binade_PrecisionOp<"attention_grad", "Allow", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["countMacs", "getOperandFormat", "findFallback"]>,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,

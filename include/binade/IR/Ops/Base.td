@@ -42,6 +42,14 @@ def RngTensor : ConfinedType<1DTensorOf<[I64]>,
     [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
     "tensor<2xi64>, seed and number of steps begun">;
 
+// Checks the types of results against the inferred ones, with one message. Stands before
+// MLIR's interface, whose own check adds a second one.
+def ChecksInferredTypes : NativeOpTrait<"ChecksInferredTypes"> {
+  let cppNamespace = "::mlir::binade";
+}
+def InfersTypes
+    : TraitList<[ChecksInferredTypes, InferTypeOpAdaptorWithIsCompatible]>;
+
 // The last two operands are both floats, or of one element type.
 def OneKindOfElements : NativeOpTrait<"OneKindOfElements"> {
   let cppNamespace = "::mlir::binade";

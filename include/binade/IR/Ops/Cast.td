@@ -121,7 +121,7 @@ def Binade_RoundToOp : Binade_Op<"round_to", [
 }
 
 def Binade_SaveOp : Binade_PrecisionOp<"save", "Clear", [
-    Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
+    Pure, SameOperandsAndResultShape, InfersTypes,
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule", "decompose"]>,
     DeclareOpInterfaceMethods<LayoutOpInterface>,
     NotDifferentiable]> {

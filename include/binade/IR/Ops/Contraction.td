@@ -6,7 +6,7 @@
 include "binade/IR/Ops/Base.td"
 
 def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["countMacs", "getOperandFormat",
                                "getSummedAxis", "findFallback"]>,

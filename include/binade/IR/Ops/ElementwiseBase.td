@@ -15,7 +15,7 @@ include "binade/IR/Ops/Base.td"
 class Binade_ElementwiseOp<string mnemonic, string precisionClass,
                            dag operands, string unpack, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
-          Pure, SameOperandsAndResultShape, InferTypeOpAdaptorWithIsCompatible,
+          Pure, SameOperandsAndResultShape, InfersTypes,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<ElementwiseOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>,

@@ -6,7 +6,7 @@
 include "binade/IR/Ops/Base.td"
 
 def Binade_GatherOp : Binade_PrecisionOp<"gather", "Clear", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface, ["getOperandRole"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>,
     DeclareOpInterfaceMethods<KernelOpInterface,

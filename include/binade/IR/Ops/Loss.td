@@ -6,7 +6,7 @@
 include "binade/IR/Ops/Base.td"
 
 def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getResultFormat", "getOperandRole",
                                "ignoresMasked"]>,
@@ -45,7 +45,7 @@ def Binade_CrossEntropyOp : Binade_PrecisionOp<"cross_entropy", "Deny", [
 }
 
 def Binade_CrossEntropyGradOp : Binade_PrecisionOp<"cross_entropy_grad", "Deny", [
-    Pure, InferTypeOpAdaptorWithIsCompatible,
+    Pure, InfersTypes,
     DeclareOpInterfaceMethods<PrecisionOpInterface,
                               ["getOperandFormat", "getOperandRole"]>,
     DeclareOpInterfaceMethods<KernelOpInterface,

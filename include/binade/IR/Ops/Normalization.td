@@ -9,7 +9,7 @@ include "binade/IR/Ops/Base.td"
 class Binade_NormalizationOp<string mnemonic, string precisionClass,
                              list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, precisionClass, !listconcat(traits, [
-          Pure, InferTypeOpAdaptorWithIsCompatible,
+          Pure, InfersTypes,
           DeclareOpInterfaceMethods<KernelOpInterface,
                                     ["getSchedule", "decompose"]>])> {
   code schedule = ?;

@@ -37,7 +37,7 @@ def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
 
 class Binade_DropoutLikeOp<string mnemonic, list<Trait> traits = []>
     : Binade_PrecisionOp<mnemonic, "Clear", !listconcat(traits, [
-          Pure, InferTypeOpAdaptorWithIsCompatible,
+          Pure, InfersTypes,
           DeclareOpInterfaceMethods<KernelOpInterface,
                                     ["getSchedule", "decompose"]>])> {
   let arguments = (ins FloatTensor:$x, RngTensor:$rng, F64Attr:$ratio,

@@ -7,7 +7,7 @@ include "binade/IR/Ops/Base.td"
 
 class Binade_ReduceOp<string mnemonic, string precisionClass>
     : Binade_PrecisionOp<mnemonic, precisionClass, [
-          Pure, InferTypeOpAdaptorWithIsCompatible,
+          Pure, InfersTypes,
           DeclareOpInterfaceMethods<DifferentiableOpInterface>,
           DeclareOpInterfaceMethods<KernelOpInterface,
                                     ["getSchedule", "getReduced"]>,
