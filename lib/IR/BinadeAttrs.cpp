@@ -96,16 +96,27 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               "f32, bf16 or f16, not "
                            << format;
     }
-  if (accumulate &&
-      accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
-    return emitError() << "accumulation format " << accumulate
-                       << " is narrower than compute format " << compute;
+  if (!isOneOf(compute, kOperandFloats) && !compute.isF64())
+    return emitError() << "compute format " << compute << " is not "
+                       << joinNames(kOperandFloats);
   for (auto [what, format] :
        {std::pair("accumulation", accumulate), std::pair("result", result)})
     if (format && getStorageFormat(format) != format)
       return emitError()
              << what << " format " << format
              << " is not a storage format; only operands are rounded to it";
+  if (accumulate && !isOneOf(accumulate, kSumFloats))
+    return emitError() << "accumulation format " << accumulate << " is not "
+                       << joinNames(kSumFloats);
+  if (accumulate &&
+      accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
+    return emitError() << "accumulation format " << accumulate
+                       << " is narrower than compute format " << compute;
+  if (!isOneOf(result, kComputedFloats) && !isOneOf(result, kByteFloats) &&
+      !result.isF64())
+    return emitError() << "result format " << result << " is not "
+                       << joinNames(kComputedFloats)
+                       << ", nor one of 8 bits for a saved value";
   return success();
 }
 

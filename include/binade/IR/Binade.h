@@ -5,6 +5,7 @@
 
 #include "binade/IR/EmptyTensors.h"
 #include "binade/IR/Fallback.h"
+#include "binade/IR/Formats.h"
 #include "binade/IR/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributeInterfaces.h"

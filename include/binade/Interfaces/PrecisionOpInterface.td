@@ -13,7 +13,8 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
     `precision` implement it.
 
     A decision is the op's attribute `precision`. It changes no type; types change
-    in `binade-materialize-precision`.
+    in `binade-materialize-precision`. The verifier checks its formats and those of
+    operands and results (`verifyFormats`).
   }];
   let methods = [
     InterfaceMethod<[{
@@ -101,6 +102,9 @@ def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
         return ::mlir::binade::findDequantized($_op, $_op.getPrecisionAttr());
       }]>,
   ];
+  // After the op's own verifier, so that the shapes are valid.
+  let verifyWithRegions = 1;
+  let verify = "return ::mlir::binade::verifyFormats($_op);";
   let extraClassDeclaration = [{
     /// Whether the op is a contraction, so that its decision has an accumulation
     /// format.

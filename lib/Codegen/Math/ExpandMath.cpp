@@ -72,6 +72,22 @@ struct ExpandMathPass : mlir::binade::impl::ExpandMathPassBase<ExpandMathPass> {
   }
   void runOnOperation() override {
     walkAndApplyPatterns(getOperation(), patterns);
+    if (failed(checkDoubles()))
+      signalPassFailure();
+  }
+  /// Reports functions of f64 that LLVM has no intrinsic for.
+  LogicalResult checkDoubles() {
+    WalkResult walked = getOperation()->walk([](Operation *op) {
+      if (!isa<math::ErfOp, math::Log1pOp>(op) ||
+          !getElementTypeOrSelf(op->getResultTypes().front()).isF64())
+        return WalkResult::advance();
+      emitError(op->getLoc())
+          << "computes " << op->getName().stripDialect()
+          << " in f64, for which there is no kernel; expected f32 or a "
+             "narrower format";
+      return WalkResult::interrupt();
+    });
+    return failure(walked.wasInterrupted());
   }
   FrozenRewritePatternSet patterns;
 };

@@ -53,7 +53,7 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
 }
 
 bool GatherOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
-  return haveSameShapes(l, r);
+  return l == r; // Elements are copied.
 }
 
 /// Sets `dy` to 0 for the rows with index `padding`, which counts from the end

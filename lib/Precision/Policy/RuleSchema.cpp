@@ -3,7 +3,6 @@
 #include "PolicySchema.h"
 #include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
-#include "mlir/AsmParser/AsmParser.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -21,7 +20,7 @@ YamlSchema<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
     size_t index;
     if (failed(read(reader, node, index)))
       return failure();
-    format = cast<FloatType>(parseType(names[index], reader.getContext()));
+    format = findFormat(names[index], reader.getContext());
     return success();
   };
   return {read, std::move(word.schema)};
@@ -78,7 +77,7 @@ static YamlSchema<QuantizedAttr> tensorFormatSchema() {
 static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
   if (llvm::is_contained(kComputedFloats, name) ||
       llvm::is_contained(kByteFloats, name))
-    return Attribute(TypeAttr::get(parseType(name, location.getContext())));
+    return Attribute(TypeAttr::get(findFormat(name, location.getContext())));
   SmallVector<StringLiteral> floats(kComputedFloats.begin(),
                                     kComputedFloats.end());
   llvm::append_range(floats, kByteFloats);
@@ -219,10 +218,9 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
                                    getMaxEnumValForPrecisionClass()))),
        settingKey(yamlKey("compute", "Format that operands are rounded to",
                           &PolicySettings::compute,
-                          yamlFormat({"f32", "tf32", "bf16", "f16"}))),
+                          yamlFormat(kOperandFloats))),
        settingKey(yamlKey("accumulate", "Format of partial sums",
-                          &PolicySettings::accumulate,
-                          yamlFormat({"f64", "f32", "bf16", "f16"}))),
+                          &PolicySettings::accumulate, yamlFormat(kSumFloats))),
        settingKey(yamlKey("result", "Format of the results",
                           &PolicySettings::result, yamlFormat())),
        settingKey(yamlKey("saved",

@@ -4,7 +4,6 @@
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
 #include "binade/IR/Shards.h"
-#include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -215,7 +214,7 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
                                << "' or nothing after the name of a format, "
                                << "found '" << name << "'";
   if (llvm::is_contained(kComputedFloats, name)) {
-    Attribute type = TypeAttr::get(parseType(name, context));
+    Attribute type = TypeAttr::get(findFormat(name, context));
     return NamedFormats{{type, type}, "not quantized"};
   }
   FailureOr<DataFile> file =

@@ -24,7 +24,6 @@ Format = collections.namedtuple("Format", "dtype precision low largest inf nan z
 FORMATS = {
     "f64": Format(np.float64, 53, -1022, np.finfo("f8").max, True, True, True),
     "f32": Format(np.float32, 24, -126, float(np.finfo("f4").max), True, True, True),
-    "tf32": Format(None, 11, -126, (2 - 2.0**-10) * 2.0**127, True, True, True),
     "bf16": Format(ml_dtypes.bfloat16, 8, -126, (2 - 2.0**-7) * 2.0**127, True, True, True),
     "f16": Format(np.float16, 11, -14, 65504.0, True, True, True),
     "f8E5M2": Format(ml_dtypes.float8_e5m2, 3, -14, 57344.0, True, True, True),
@@ -38,12 +37,11 @@ FORMATS = {
 }  # fmt: skip
 # The formats that Binade computes in. For these, MISSED lists all pairs of casts that
 # could be merged but are not.
-CORE = ["f64", "f32", "tf32", "bf16", "f16", "f8E5M2", "f8E4M3FN"]
+CORE = ["f64", "f32", "bf16", "f16", "f8E5M2", "f8E4M3FN"]
 
 MISSED = {  # The value is the number of pairs of `saturate` flags, of four.
     ("bf16", "f16", "f8E4M3FN"): 4,
     ("bf16", "f16", "f8E5M2"): 4,
-    ("tf32", "f16", "f8E4M3FN"): 4,
 }
 
 

@@ -21,9 +21,22 @@ def Integer : AnyTypeOf<[I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64], "integer
 def SmallInteger
     : AnyTypeOf<[I<2>, I<4>, UI<2>, UI<4>], "integer of 2 or 4 bits">;
 
-def Tensor : StaticShapeTensorOf<[AnyFloat, Integer, SmallInteger]>;
-def NumberTensor : StaticShapeTensorOf<[AnyFloat, Integer]>;
-def FloatTensor : StaticShapeTensorOf<[AnyFloat]>;
+// The formats of values: those that memory holds. Operands may be rounded to tf32, but it is
+// stored as f32 (`round_to`).
+defvar NarrowFloats = [F32, BF16, F16, F8E4M3FN, F8E5M2, F8E4M3, F8E3M4, F8E4M3FNUZ,
+                       F8E5M2FNUZ, F8E4M3B11FNUZ, F8E8M0FNU, F4E2M1FN];
+def Float : AnyTypeOf<!listconcat([F64], NarrowFloats),
+                      "floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN)">;
+def NarrowFloat : AnyTypeOf<NarrowFloats,
+                            "floating-point (f32, bf16, f16, FP8 or f4E2M1FN)">;
+// The formats of contractions and of what is computed from quantized values.
+def ComputedFloat : AnyTypeOf<[F32, BF16, F16], "f32, bf16 or f16">;
+
+def Tensor : StaticShapeTensorOf<[Float, Integer, SmallInteger]>;
+def NumberTensor : StaticShapeTensorOf<[Float, Integer]>;
+def FloatTensor : StaticShapeTensorOf<[Float]>;
+def NarrowFloatTensor : StaticShapeTensorOf<[NarrowFloat]>;
+def ComputedTensor : StaticShapeTensorOf<[ComputedFloat]>;
 def StaticF32Tensor : StaticShapeTensorOf<[F32]>;
 def IntegerTensor : StaticShapeTensorOf<[I32, I64]>;
 def BoolTensor : StaticShapeTensorOf<[I1]>;

@@ -97,9 +97,9 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
   }];
   let arguments = (ins Code8Tensor:$lhs, StaticF32Tensor:$lhs_scale,
                        Code8Tensor:$rhs, StaticF32Tensor:$rhs_scale,
-                       Optional<FloatTensor>:$bias,
+                       Optional<ComputedTensor>:$bias,
                        OptionalAttr<DenseI64ArrayAttr>:$block);
-  let results = (outs FloatTensor:$y);
+  let results = (outs ComputedTensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

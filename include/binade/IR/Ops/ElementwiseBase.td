@@ -22,9 +22,10 @@ class Binade_ElementwiseOp<string mnemonic, string precisionClass,
           DeclareOpInterfaceMethods<LayoutOpInterface>])> {
   code semantics = ?;
   code formats = [{
-    Operands and result have one shape; their formats may differ. Narrow floats are widened
-    to f32, in which the op computes (f64 stays f64), and the result is rounded once to its
-    format, to nearest, ties to even. Empty tensors give an empty tensor.
+    Operands and result have one shape; their formats may differ, except that f64 occurs only
+    alone. Narrow floats are widened to f32, in which the op computes (f64 stays f64), and
+    the result is rounded once to its format, to nearest, ties to even. Empty tensors give an
+    empty tensor.
   }];
   code example = ?;
   let description = semantics # formats # example;
@@ -83,9 +84,9 @@ class Binade_BinaryOp<string mnemonic, string precisionClass,
           !listconcat(traits, [OneKindOfElements])> {
   let formats = [{
     Operands and result have one shape. Either all are floating-point, in formats that may
-    differ: narrow floats are widened to f32, in which the op computes (f64 stays f64), and
-    the result is rounded once to its format, to nearest, ties to even. Or all have one
-    integer type. Empty tensors give an empty tensor.
+    differ, as bf16 and f32; f64 occurs only alone. Narrow floats are widened to f32, in
+    which the op computes (f64 stays f64), and the result is rounded once to its format, to
+    nearest, ties to even. Or all have one integer type. Empty tensors give an empty tensor.
   }];
   let example = [{
     Example:

@@ -147,7 +147,7 @@ def Binade_GradientStatisticsOp : Binade_Op<"gradient_statistics", [
        : (tensor<8x64xf32>, tensor<64xbf16>) -> (tensor<f64>, tensor<i1>)
     ```
   }];
-  let arguments = (ins Variadic<FloatTensor>:$gradients);
+  let arguments = (ins Variadic<NarrowFloatTensor>:$gradients);
   let results = (outs F64Scalar:$squares, BoolScalar:$found_inf);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }

@@ -80,7 +80,7 @@ def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
     ```
   }];
   let arguments = (ins Variadic<Tensor>:$parts, Binade_QuantizedAttr:$format);
-  let results = (outs FloatTensor:$y);
+  let results = (outs NarrowFloatTensor:$y);
 }
 
 def Binade_GroupMaxOp : Binade_QuantizationOp<"group_max",
