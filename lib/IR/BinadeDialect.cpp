@@ -1,5 +1,6 @@
 //===- BinadeDialect.cpp - Registration, attribute checks -----------------===//
 
+#include "binade/Container/Suggest.h"
 #include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Binade.h"
@@ -82,6 +83,21 @@ void BinadeDialect::initialize() {
 #define GET_OP_LIST
 #include "binade/IR/Ops/Kernel.cpp.inc"
       >();
+}
+
+std::optional<Dialect::ParseOpHook>
+BinadeDialect::getParseOperationHook(StringRef) const {
+  return ParseOpHook([](OpAsmParser &parser, OperationState &state) {
+    std::vector<std::string> names;
+    for (RegisteredOperationName name :
+         parser.getContext()->getRegisteredOperations())
+      if (isa<BinadeDialect>(name.getDialect()))
+        names.push_back(name.stripDialect().str());
+    // The parser begins the message with the name.
+    return ParseResult(
+        parser.emitError(parser.getNameLoc(), "is unknown")
+        << ::binade::suggest(state.name.stripDialect().str(), names));
+  });
 }
 
 Operation *BinadeDialect::materializeConstant(OpBuilder &builder,

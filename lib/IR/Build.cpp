@@ -156,10 +156,13 @@ LogicalResult mlir::binade::inferReduction(std::optional<Location> location,
       shape.push_back(size);
   int64_t previous = -1;
   for (int64_t axis : axes) {
-    if (axis <= previous || axis >= tensor.getRank())
-      return emitOptionalError(location,
-                               "axes must be ascending and below rank ",
-                               tensor.getRank(), ", got axis ", axis);
+    if (axis < 0 || axis >= tensor.getRank())
+      return emitOptionalError(location, "axis ", axis,
+                               " is out of range: ", tensor, " has rank ",
+                               tensor.getRank());
+    if (axis <= previous)
+      return emitOptionalError(location, "expected ascending axes, got [", axes,
+                               "]");
     previous = axis;
   }
   types.push_back(tensor.clone(shape));

@@ -1,5 +1,6 @@
 //===- Quantized.cpp - Quantized formats ----------------------------------===//
 
+#include "ParseFormat.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Formats.h"
 #include "binade/IR/Movement.h"
@@ -259,28 +260,31 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   Attribute element;
-  StringRef word;
+  auto granularity = Granularity::PerTensor;
   SmallVector<int64_t> extent;
   FloatType scale;
   auto rule = ScaleRule::Amax;
   bool expand = false, stochastic = false;
   int64_t history = 0, margin = 0;
   SMLoc start = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseAttribute(element) ||
-      parser.parseComma() || parser.parseKeyword(&word))
+  if (parser.parseLess())
     return {};
-  std::optional<Granularity> granularity = symbolizeGranularity(word);
-  if (!granularity) {
-    parser.emitError(parser.getNameLoc(), "expected a granularity, got '")
-        << word << "'";
+  FloatType format;
+  OptionalParseResult parsed = parseOptionalFormat(parser, format);
+  if (parsed.has_value() ? failed(*parsed)
+                         : failed(parser.parseAttribute(element)))
     return {};
-  }
+  if (format)
+    element = TypeAttr::get(format);
+  if (parser.parseComma() ||
+      parseEnum(parser, getMaxEnumValForGranularity(), granularity))
+    return {};
   auto parseSize = [&] { return parser.parseInteger(extent.emplace_back()); };
   if (succeeded(parser.parseOptionalLess()) &&
       (parser.parseCommaSeparatedList(parseSize) || parser.parseGreater()))
     return {};
   if (parser.parseComma() || parser.parseKeyword("scale") ||
-      parser.parseEqual() || parser.parseType(scale))
+      parser.parseEqual() || parseFormat(parser, scale))
     return {};
   while (succeeded(parser.parseOptionalComma())) {
     if (succeeded(parser.parseOptionalKeyword("expand"))) {
@@ -302,23 +306,16 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
       continue;
     }
     if (parser.parseKeyword("rule") || parser.parseEqual() ||
-        parser.parseKeyword(&word))
+        parseEnum(parser, getMaxEnumValForScaleRule(), rule))
       return {};
-    std::optional<ScaleRule> named = symbolizeScaleRule(word);
-    if (!named) {
-      parser.emitError(parser.getNameLoc(), "expected a rule of scales, got '")
-          << word << "'";
-      return {};
-    }
-    rule = *named;
   }
   if (parser.parseGreater())
     return {};
   auto report = [&] { return parser.emitError(start); };
-  if (failed(verify(report, element, *granularity, extent, scale, rule, expand,
+  if (failed(verify(report, element, granularity, extent, scale, rule, expand,
                     stochastic, history, margin)))
     return {};
-  return get(parser.getContext(), element, *granularity, extent, scale, rule,
+  return get(parser.getContext(), element, granularity, extent, scale, rule,
              expand, stochastic, history, margin);
 }
 

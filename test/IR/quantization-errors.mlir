@@ -17,7 +17,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected a granularity, got 'per_column'}}
+  // expected-error@+1 {{expected per_tensor, per_row, per_group, per_block; got 'per_column'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_column, scale = f32>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
@@ -25,7 +25,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected a rule of scales, got 'guess'}}
+  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up; got 'guess'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = guess>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }

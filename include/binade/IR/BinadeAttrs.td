@@ -31,8 +31,10 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
     operand that is quantized first, and a unit attribute for each other one. The op then
     computes with the dequantized values, which are not rounded to `compute`.
 
-    `compute` may be tf32, which is stored as f32: then operands are rounded and keep their
-    type. `accumulate` and `result` are formats that can be stored.
+    `compute` is f32, tf32, bf16 or f16. tf32 is stored as f32: then operands are rounded
+    and keep their type. `accumulate` is f64, f32, bf16 or f16, and `result` f32, bf16 or
+    f16; on `save` it may have 8 bits. A matmul that the model computes in f64 has f64 in
+    all three.
 
     Example:
 
@@ -46,7 +48,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
                         OptionalParameter<"::mlir::ArrayAttr">:$operands,
                         OptionalParameter<"::mlir::binade::ClampAttr">:$clamp,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Whether a user wrote this decision.
@@ -100,8 +102,9 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
 
     - `per_tensor`: all elements;
     - `per_row`: the elements of a row, along the last axis;
-    - `per_group<G>`: G consecutive elements in row-major order; the last group may have
-      fewer;
+    - `per_group<G>`: G consecutive elements in row-major order; G need not divide the
+      number of elements, and the last group has the remainder: groups of 128 cut 300
+      elements into 128, 128 and 44, and 100 elements are one group;
     - `per_block<M, N>`: M rows and N columns of the last two axes; blocks at the ends may
       have fewer.
 
@@ -215,7 +218,7 @@ def Binade_StochasticAttr : Binade_Attr<"Stochastic", "stochastic"> {
     ```
   }];
   let parameters = (ins "::mlir::FloatType":$format);
-  let assemblyFormat = "`<` $format `>`";
+  let hasCustomAssemblyFormat = 1;
 }
 
 def Binade_MasterParameter : EnumParameter<Binade_Master> {
@@ -246,7 +249,7 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
                         OptionalParameter<"::mlir::Attribute">:$states,
                         OptionalParameter<"::mlir::FloatType">:$accumulator,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Whether a user wrote this decision.

@@ -45,7 +45,27 @@ static LogicalResult verifyVariant(OptimizerOp rule, NamedAttribute variant) {
   return success();
 }
 
+/// Checks that the attribute `name`, described by `what`, is a list of
+/// `Element`.
+template <typename Element>
+static LogicalResult verifyList(OptimizerOp rule, StringAttr name,
+                                StringRef what) {
+  auto list = rule->getAttrOfType<ArrayAttr>(name);
+  for (Attribute element : list ? list.getValue() : ArrayRef<Attribute>())
+    if (!isa<Element>(element))
+      return rule.emitOpError("expects '")
+             << name.getValue() << "' to be a list of " << what << ", got "
+             << element;
+  return success();
+}
+
 LogicalResult OptimizerOp::verify() {
+  StringRef setting = "#binade.setting<\"name\" = initial value>";
+  if (failed(verifyList<SettingAttr>(*this, getStatesAttrName(), setting)) ||
+      failed(verifyList<SettingAttr>(*this, getHypersAttrName(), setting)) ||
+      failed(verifyList<ParameterKindAttr>(*this, getKindsAttrName(),
+                                           "#binade.parameter_kind")))
+    return failure();
   if (DictionaryAttr variants = getVariantsAttr())
     for (NamedAttribute variant : variants)
       if (failed(verifyVariant(*this, variant)))

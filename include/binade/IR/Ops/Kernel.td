@@ -34,7 +34,7 @@ def Binade_LaunchOp : Binade_Op<"launch", [
     }
     ```
   }];
-  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">:$kernels,
+  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "list of kernels such as [@add_0]">:$kernels,
                        Variadic<Tensor>:$operands);
   let results = (outs Variadic<Tensor>:$results);
   let assemblyFormat = [{

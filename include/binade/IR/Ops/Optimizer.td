@@ -64,10 +64,8 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
-                       TypedArrayAttrBase<Binade_SettingAttr, "states">:$states,
-                       TypedArrayAttrBase<Binade_SettingAttr, "hypers">:$hypers,
-                       OptionalAttr<TypedArrayAttrBase<Binade_ParameterKindAttr,
-                                                       "kinds">>:$kinds,
+                       ArrayAttr:$states, ArrayAttr:$hypers,
+                       OptionalAttr<ArrayAttr>:$kinds,
                        OptionalAttr<StrAttr>:$others,
                        OptionalAttr<DictionaryAttr>:$variants);
   let assemblyFormat = "$sym_name attr-dict";
