@@ -10,6 +10,7 @@
 #include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/MissingFunction.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace mlir::binade {
@@ -81,8 +82,7 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     }
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function) {
-      getOperation().emitError(
-          "expected a function '@forward' to differentiate");
+      emitMissingFunction(getOperation(), kForwardName, "to differentiate");
       return signalPassFailure();
     }
     std::optional<Port> loss = findResult(function, Role::Metric, "loss");

@@ -3,6 +3,7 @@
 #include "binade/Autodiff/Passes.h"
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Names.h"
 #include <cmath>
 
@@ -134,8 +135,8 @@ struct StabilizeEmbeddingsPass
   void runOnOperation() override {
     auto function = getOperation().lookupSymbol<func::FuncOp>(kForwardName);
     if (!function) {
-      getOperation().emitError(
-          "expected a function '@forward' whose gradients are not built yet");
+      emitMissingFunction(getOperation(), kForwardName,
+                          "whose gradients are not built yet");
       return signalPassFailure();
     }
     if (failed(Stabilizer(function).run()))

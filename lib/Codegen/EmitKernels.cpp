@@ -44,6 +44,11 @@ static LogicalResult replaceKernels(
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(kKernelAttr))
       kernels.push_back(function);
+  // Otherwise the ops of a step would be left, without their rules.
+  if (kernels.empty() && module.lookupSymbol(kStepName))
+    return emitError(module.getLoc())
+           << "expected kernels, functions with '" << kKernelAttr
+           << "'; run binade-kernels-pipeline first";
   for (func::FuncOp kernel : kernels)
     if (failed(emit(kernel, module)))
       return failure();

@@ -8,6 +8,7 @@
 
 #include "ValueStatistics.h"
 #include "binade/IR/AddPorts.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/PortAttributes.h"
 #include "binade/IR/Watch.h"
 #include "binade/Monitor/Passes.h"
@@ -184,7 +185,7 @@ struct InsertRequestedStatisticsPass
       return;
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
-      module.emitError("expected a function '@step' to watch");
+      emitMissingFunction(module, kStepName, "to watch");
       return signalPassFailure();
     }
     Watcher watcher(step);

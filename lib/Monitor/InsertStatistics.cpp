@@ -1,6 +1,7 @@
 //===- InsertStatistics.cpp - Statistics of all values of a step ----------===//
 
 #include "binade/IR/AddPorts.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Names.h"
 #include "binade/Monitor/Passes.h"
 
@@ -42,7 +43,7 @@ struct InsertStatisticsPass
     }
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
-      module.emitError("expected a function '@step' to watch");
+      emitMissingFunction(module, kStepName, "to watch");
       return signalPassFailure();
     }
     insert(step, *members);

@@ -13,6 +13,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Metrics.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Rules.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
@@ -273,7 +274,7 @@ struct AppendOptimizerPass
     ModuleOp module = getOperation();
     auto function = module.lookupSymbol<func::FuncOp>(kGradientName);
     if (!function)
-      return module.emitError("expected a function '@gradient' to complete");
+      return emitMissingFunction(module, kGradientName, "to complete");
     if (onNonfinite != kSkip && onNonfinite != kContinue &&
         onNonfinite != kShrink)
       return module.emitError("on-nonfinite must be skip, continue or shrink, "

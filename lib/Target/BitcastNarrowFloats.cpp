@@ -1,6 +1,7 @@
 //===- BitcastNarrowFloats.cpp - Narrow floats as integers ----------------===//
 
 #include "binade/Codegen/IntegerCasts.h"
+#include "binade/IR/Binade.h"
 #include "binade/Target/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -29,6 +30,18 @@ Type withElement(Type type, Type element) {
 struct BitcastNarrowFloatsPass
     : impl::BitcastNarrowFloatsPassBase<BitcastNarrowFloatsPass> {
   void runOnOperation() override {
+    WalkResult tensors = getOperation().walk([](Operation *op) {
+      return isa_and_nonnull<BinadeDialect>(op->getDialect())
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    if (tensors.wasInterrupted()) {
+      emitError(getOperation().getLoc())
+          << "expected loops over memory, without binade ops; run "
+             "binade-conversion-pipeline first (for a GPU "
+             "binade-gpu-conversion-pipeline)";
+      return signalPassFailure();
+    }
     splitIntegerCasts(getOperation());
     AttrTypeReplacer replacer;
     replacer.addReplacement([&](FloatType type) -> std::optional<Type> {

@@ -2,6 +2,7 @@
 
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/Kernels/Passes.h"
 
 namespace mlir::binade {
@@ -29,7 +30,7 @@ struct ExpandCompositesPass
   void runOnOperation() override {
     SmallVector<func::FuncOp> programs = getPrograms(getOperation());
     if (programs.empty()) {
-      getOperation().emitError("expected a function '@step' to expand");
+      emitMissingFunction(getOperation(), kStepName, "to expand");
       return signalPassFailure();
     }
     for (func::FuncOp program : programs)

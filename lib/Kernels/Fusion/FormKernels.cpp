@@ -2,6 +2,7 @@
 
 #include "Grouping.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Watch.h"
@@ -281,8 +282,7 @@ struct FormKernelsPass : impl::FormKernelsPassBase<FormKernelsPass> {
   void runOnOperation() override {
     SmallVector<func::FuncOp> programs = getPrograms(getOperation());
     if (programs.empty()) {
-      getOperation().emitError(
-          "expected a function '@step' to form kernels of");
+      emitMissingFunction(getOperation(), kStepName, "to form kernels of");
       return signalPassFailure();
     }
     // All programs share their kernels.

@@ -2,6 +2,7 @@
 
 #include "Ports.h"
 #include "../Fusion/Segments.h"
+#include "binade/IR/MissingFunction.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -137,7 +138,7 @@ static LogicalResult checkSavedNames(func::FuncOp step) {
 FailureOr<SmallVector<Program>> mlir::binade::findPrograms(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
-    return module.emitError("expected a function '@step' to plan");
+    return emitMissingFunction(module, kStepName, "to plan");
   FailureOr<DenseMap<PortKey, unsigned>> ofStep = indexArguments(step);
   if (failed(ofStep) || failed(checkSavedNames(step)))
     return failure();

@@ -3,6 +3,7 @@
 #include "../Materialize/StoreParameters.h"
 #include "binade/IR/DelayedScales.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Watch.h"
 #include "binade/Precision/Explain.h"
@@ -166,7 +167,7 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
                               std::vector<UnsuitableOp> *held) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
-    return module.emitError("expected a function '@step' to assign formats to");
+    return emitMissingFunction(module, kStepName, "to assign formats to");
   module->setAttr(kPolicyAttr, policy.source);
   if (policy.amaxHalfLife)
     module->setAttr(

@@ -7,6 +7,7 @@
 #include "StoreParameters.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/StoredNumbers.h"
 #include "binade/Precision/Biases.h"
 #include "binade/Precision/Passes.h"
@@ -203,8 +204,14 @@ struct MaterializePrecisionPass
     ModuleOp module = getOperation();
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     auto policy = module->getAttrOfType<PolicyAttr>(kPolicyAttr);
-    if (!step || !policy) {
-      module.emitError("expected '@step' and a policy; assign precision first");
+    if (!step) {
+      emitMissingFunction(module, kStepName, "with decisions");
+      return signalPassFailure();
+    }
+    if (!policy) {
+      emitError(module.getLoc())
+          << "expected a policy ('" << kPolicyAttr
+          << "' of the module); run binade-assign-pipeline first";
       return signalPassFailure();
     }
     FailureOr<Policy> read = readPolicy(policy);

@@ -3,6 +3,7 @@
 #include "../Materialize/QuantizeValues.h"
 #include "ChooseSaved.h"
 #include "binade/Container/Numbers.h"
+#include "binade/IR/MissingFunction.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/Rematerialize.h"
 #include "binade/Precision/Passes.h"
@@ -111,7 +112,7 @@ struct FitMemoryBudgetPass
     ModuleOp module = getOperation();
     auto step = module.lookupSymbol<func::FuncOp>(kStepName);
     if (!step) {
-      module.emitError("expected a function '@step' that saves values");
+      emitMissingFunction(module, kStepName, "that saves values");
       return signalPassFailure();
     }
     if (!::binade::parseBudget(budget, 1)) {
