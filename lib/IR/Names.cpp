@@ -1,6 +1,8 @@
 //===- Names.cpp - Names of ops and values in reports ---------------------===//
 
 #include "binade/IR/Names.h"
+#include "binade/Container/Printable.h"
+#include "binade/Container/Suggest.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 
@@ -11,6 +13,37 @@ StringRef mlir::binade::getNodeName(Operation *op) {
   if (auto name = op->getLoc()->findInstanceOf<NameLoc>())
     return name.getName();
   return "";
+}
+
+/// Returns the number of characters that both texts begin with.
+static size_t countCommon(StringRef a, StringRef b) {
+  size_t size = std::min(a.size(), b.size());
+  return std::mismatch(a.begin(), a.begin() + size, b.begin()).first -
+         a.begin();
+}
+
+std::string mlir::binade::suggestNames(StringRef glob,
+                                       ArrayRef<std::string> names) {
+  constexpr size_t kShown = 3;
+  if (llvm::all_of(names, [](StringRef name) { return name.empty(); }))
+    return "; the module has no node names: print it with "
+           "--mlir-print-debuginfo";
+  if (std::string near = ::binade::suggest(glob, names); !near.empty())
+    return near;
+  StringRef literal =
+      glob.take_until([](char c) { return StringRef("*?[{").contains(c); });
+  SmallVector<StringRef> shown;
+  for (StringRef name : names)
+    if (!name.empty() && !llvm::is_contained(shown, name))
+      shown.push_back(name);
+  llvm::stable_sort(shown, [&](StringRef a, StringRef b) {
+    return countCommon(a, literal) > countCommon(b, literal);
+  });
+  shown.truncate(std::min(shown.size(), kShown));
+  std::string text = "; names look like ";
+  for (auto [index, name] : llvm::enumerate(shown))
+    text += (index == 0 ? "'" : ", '") + ::binade::printable(name.str()) + "'";
+  return text + " (binade explain lists them)";
 }
 
 std::string mlir::binade::getEmbeddingNorm(StringRef table) {

@@ -180,9 +180,11 @@ struct ExplainCommand {
     std::vector<unsigned> nodes = select(*explanation, selected);
     updates = selectUpdates(*explanation, selected);
     if (nodes.empty() && updates.empty() && !glob.empty())
-      return model.getDiagnostics().fail(::binade::Error{
-          import.model, "no op or node is called " + ::binade::quote(glob),
-          ExitCode::Rejected});
+      return model.getDiagnostics().fail(
+          ::binade::Error{import.model,
+                          "no op or node is called " + ::binade::quote(glob) +
+                              suggestNames(glob, getNames(*explanation)),
+                          ExitCode::Rejected});
     if (int code = findFallbacks(model, *explanation))
       return code;
     FailureOr<std::vector<RuleCost>> rules = std::vector<RuleCost>();
@@ -200,6 +202,18 @@ struct ExplainCommand {
     } else
       print(*explanation, nodes, function);
     return ExitCode::Ok;
+  }
+
+  /// Returns the names that --op can match: those of nodes, then of ops.
+  static std::vector<std::string> getNames(const Explanation &explanation) {
+    llvm::SetVector<StringRef> names;
+    const PrecisionGraph &graph = explanation.getGraph();
+    for (const PrecisionNode &node : graph.getNodes())
+      if (StringRef name = getNodeName(node.op); !name.empty())
+        names.insert(name);
+    for (const PrecisionNode &node : graph.getNodes())
+      names.insert(node.op->getName().stripDialect());
+    return {names.begin(), names.end()};
   }
 
   /// Finds the fallbacks of the ops, if there may be any: for a GPU, or with
@@ -328,8 +342,7 @@ void addExplain(CLI::App &app, Run &run) {
       "  binade explain step.mlir --policy bf16-amp --format json");
   auto self = std::make_shared<ExplainCommand>();
   self->import.add(*command,
-                   "ONNX file, or a module (.mlir) of phase 'optimizer' or "
-                   "'assign'");
+                   "ONNX file, or a module (.mlir) of a phase up to 'assign'");
   self->step.add(*command);
   self->output.add(*command);
   command

@@ -196,7 +196,7 @@ struct CheckCommand {
                  << "\n decides  matches\n";
     for (const RuleMatches &matches : matchRules(graph))
       report(matches);
-    return ExitCode::Ok;
+    return failed(checkRules(graph)) ? ExitCode::Rejected : ExitCode::Ok;
   }
 };
 } // namespace
@@ -259,7 +259,9 @@ static void addCheck(CLI::App &app, Run &run) {
           "Policy: a name that 'binade list policies' prints, or a .yaml file")
       ->required()
       ->type_name("POLICY");
-  self->import.add(*command, "ONNX file", "--model");
+  self->import.add(*command,
+                   "ONNX file, or a module (.mlir) of a phase up to 'assign'",
+                   "--model");
   self->output.add(*command);
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

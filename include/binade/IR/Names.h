@@ -11,6 +11,11 @@ namespace mlir::binade {
 /// location has none.
 StringRef getNodeName(Operation *op);
 
+/// Returns the end of a message that nothing is called `glob`: the most similar
+/// of `names`, or else those that begin alike, or some of them. Says so if
+/// there are none.
+std::string suggestNames(StringRef glob, ArrayRef<std::string> names);
+
 /// Returns the name of the norm of a stable embedding: "token.norm" for the
 /// table "token.weight".
 std::string getEmbeddingNorm(StringRef table);

@@ -1,7 +1,6 @@
 //===- MatchRules.cpp - Which ops the rules of a policy match -------------===//
 
 #include "binade/Precision/MatchRules.h"
-#include "binade/Container/Suggest.h"
 #include "binade/IR/Names.h"
 
 using namespace mlir;
@@ -47,7 +46,8 @@ std::vector<RuleMatches> mlir::binade::matchRules(const PrecisionGraph &graph) {
   return rules;
 }
 
-/// Suggests the name in the model that is most similar to a selector's.
+/// Says which names there are in the model if it has none that a selector
+/// matches.
 static std::string suggestName(const PolicySelector &match,
                                const PrecisionGraph &graph) {
   if (match.name.text.empty())
@@ -57,8 +57,11 @@ static std::string suggestName(const PolicySelector &match,
     names.insert(getNodeName(node.op));
   for (const StorageNode &node : graph.getStorages())
     names.insert(getNodeName(node.op));
-  return ::binade::suggest(
-      match.name.text, std::vector<std::string>(names.begin(), names.end()));
+  if (llvm::any_of(names,
+                   [&](StringRef name) { return match.name.matches(name); }))
+    return "";
+  return suggestNames(match.name.text,
+                      std::vector<std::string>(names.begin(), names.end()));
 }
 
 LogicalResult mlir::binade::checkRules(const PrecisionGraph &graph) {
