@@ -48,6 +48,14 @@ std::string mlir::binade::joinNames(ArrayRef<StringLiteral> names) {
   return llvm::join(names.drop_back(), ", ") + " or " + names.back().str();
 }
 
+/// Whether operand `index` is the bias of a contraction, after its factors.
+static bool isBias(PrecisionOpInterface op, size_t index) {
+  constexpr size_t kFactors = 2;
+  return op.accumulates() && index == kFactors &&
+         op->getNumOperands() == kFactors + 1 &&
+         op.getOperandFormat(index) == FormatRole::Wide;
+}
+
 /// Checks which parts of a decision `op` can have.
 static LogicalResult verifyDecision(PrecisionOpInterface op,
                                     PrecisionAttr decision) {
@@ -81,7 +89,7 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
            << op->getNumOperands() << " operands, and a decision about "
            << operands.size();
   for (auto [index, format] : llvm::enumerate(operands))
-    if (isa<TypeAttr>(format) && op.getOperandFormat(index) != FormatRole::Wide)
+    if (isa<TypeAttr>(format) && !isBias(op, index))
       return op->emitOpError("rounds operand ")
              << index << " to 'compute'; only a bias has a format of its own, "
              << "got " << format;
