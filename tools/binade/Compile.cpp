@@ -31,8 +31,18 @@ struct CompileCommand {
       return model.getDiagnostics().fail(error);
     };
     for (const Result<void> &complete :
-         {import.complete(), step.complete(), checkPhases(model.isModule()),
-          completeAlarms()})
+         {import.complete(), step.complete(), checkNames()})
+      if (!complete)
+        return fail(complete.error());
+    // A module shows its phase.
+    bool isRead = model.isModule() && from.empty();
+    if (isRead) {
+      if (int code = model.read(import))
+        return code;
+      from = getName(model.getPhase()).str();
+    }
+    for (const Result<void> &complete :
+         {checkPhases(model.isModule()), completeAlarms()})
       if (!complete)
         return fail(complete.error());
     if (!record.empty())
@@ -40,12 +50,13 @@ struct CompileCommand {
     CompilerPhase last = *parsePhase(to);
     CompilerPhase first =
         from.empty() ? CompilerPhase::Import : *parsePhase(from);
-    if (int code = model.read(import, first))
+    if (int code = isRead ? ExitCode::Ok : model.read(import, first))
       return code;
     if (last <= CompilerPhase::Kernels) {
       if (failed(model.advance(last, step.options)))
         return ExitCode::Rejected;
-      Result<void> written = writeModule(out, model.getModule());
+      Result<void> written =
+          writeModule(out, model.getModule(), model.getDirectory());
       return written ? ExitCode::Ok : fail(written.error());
     }
     FailureOr<Bundle> bundle = model.compile(step.options);
@@ -62,7 +73,7 @@ struct CompileCommand {
     return written ? ExitCode::Ok : fail(written.error());
   }
 
-  Result<void> checkPhases(bool isModule) {
+  Result<void> checkNames() {
     for (const std::string &name : {from, to})
       if (!name.empty() && !parsePhase(name)) {
         std::vector<std::string> names;
@@ -72,9 +83,10 @@ struct CompileCommand {
                           ::binade::suggest(name, names))
             .withNote("there are " + llvm::join(names, ", "));
       }
-    if (isModule && from.empty())
-      return usageError(
-          "a module needs --from=PHASE, the last phase that ran on it");
+    return {};
+  }
+
+  Result<void> checkPhases(bool isModule) {
     if (!isModule && !from.empty())
       return usageError(
           "--from is for modules; an ONNX file starts with import");
@@ -135,7 +147,8 @@ void addCompile(CLI::App &app, Run &run) {
   command
       ->add_option("--from", self->from,
                    "For a module (.mlir): the last phase that ran on it, such "
-                   "as assign; see 'binade list phases'")
+                   "as assign; required for phases after 'optimizer'; see "
+                   "'binade list phases'")
       ->type_name("PHASE");
   command
       ->add_option("--to", self->to,

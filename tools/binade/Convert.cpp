@@ -36,6 +36,8 @@ struct ConvertCommand {
 Result<void> ConvertCommand::complete(MLIRContext &context) {
   if (auto known = checkPolicyName(conversion.policy); !known)
     return known;
+  if (Result<void> legal = refuseModule(model, "convert"); !legal)
+    return legal;
   Builder b(&context);
   for (llvm::StringRef text : ports) {
     auto [glob, type] = text.rsplit('=');

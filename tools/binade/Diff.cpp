@@ -181,7 +181,7 @@ void addDiff(CLI::App &app, Run &run) {
       "json\n"
       "The exit code is 1 if the policies differ on the model.");
   auto self = std::make_shared<DiffCommand>();
-  self->import.add(*command, "ONNX file, or a module (.mlir) of phase "
+  self->import.add(*command, "ONNX file, or a module (.mlir) of a phase up to "
                              "'optimizer'");
   self->output.add(*command);
   command

@@ -103,6 +103,8 @@ int ExportCommand::execute() {
   Diagnostics diagnostics(context, printable(run), format);
   if (Result<void> done = complete(diagnostics); !done)
     return diagnostics.fail(done.error());
+  if (Result<void> legal = refuseModule(model, "export"); !legal)
+    return diagnostics.fail(legal.error());
   Result<TrainedState> state = TrainedState::open(run, checkpoint);
   if (!state)
     return diagnostics.fail(state.error());

@@ -74,6 +74,9 @@ private:
 Result<void> FitCommand::complete() {
   if (Result<void> done = import.complete(); !done)
     return done;
+  if (llvm::StringRef(import.model).ends_with(".mlir"))
+    if (Result<void> legal = import.refuseAll("a module"); !legal)
+      return legal;
   std::optional<std::uint64_t> bytes = ::binade::parseBytes(memory);
   if (!bytes)
     return usageError("--memory expects a size such as 24GiB, got " +
@@ -310,7 +313,8 @@ void addFit(CLI::App &app, Run &run) {
       "--policy mine.yaml \\\n"
       "      --states f32 --states bf16 --optimizer sgd --format json");
   auto self = std::make_shared<FitCommand>();
-  self->import.add(*command, "ONNX file");
+  self->import.add(*command, "ONNX file, or a module (.mlir) that 'binade "
+                             "import' wrote");
   command
       ->add_option("--memory", self->memory,
                    "Memory that a training step may take, such as 24GiB, "

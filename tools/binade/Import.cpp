@@ -26,12 +26,14 @@ struct ImportCommand {
       return model.getDiagnostics().fail(
           usageError(::binade::printable(model.getPath()) +
                      " is a module: it is imported already"));
-    if (int code = model.read(import, CompilerPhase::Import))
+    if (int code = model.read(import))
       return code;
     model.getReport().print(llvm::errs());
     if (report)
       printImported(llvm::errs(), model.getModule());
-    if (Result<void> written = writeModule(out, model.getModule()); !written)
+    if (Result<void> written =
+            writeModule(out, model.getModule(), model.getDirectory());
+        !written)
       return model.getDiagnostics().fail(written.error());
     return ExitCode::Ok;
   }

@@ -174,7 +174,8 @@ void addInspect(CLI::App &app, Run &run) {
                   "  binade inspect model.onnx --budget 24MiB --ledger=saved");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command,
-                   "ONNX file, or a bundle that 'binade compile' wrote");
+                   "ONNX file, a module (.mlir) of a phase up to 'optimizer', "
+                   "or a bundle that 'binade compile' wrote");
   self->step.add(*command);
   self->output.add(*command);
   auto *json =

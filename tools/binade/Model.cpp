@@ -7,6 +7,7 @@
 #include "binade/Container/Magic.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/ParseModule.h"
+#include "binade/Pipelines/FindPhase.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include <chrono>
@@ -52,16 +53,33 @@ PhaseListener Model::getListener() const {
   };
 }
 
-int Model::read(const ImportArguments &arguments, CompilerPhase from) {
+/// Parses a module, which options of the import phase cannot change.
+int Model::parseModule(const ImportArguments &arguments) {
+  if (::binade::Result<void> legal = arguments.refuseAll("a module"); !legal)
+    return diagnostics.fail(legal.error());
+  auto parsed = parseModuleFile(path, context);
+  if (!parsed)
+    return diagnostics.fail(parsed.error());
+  module = std::move(*parsed);
+  return ExitCode::Ok;
+}
+
+int Model::read(const ImportArguments &arguments,
+                std::optional<CompilerPhase> from) {
   context.loadAllAvailableDialects();
   ::binade::Activity activity("file", path);
   auto start = std::chrono::steady_clock::now();
   if (isModule()) {
-    auto parsed = parseModuleFile(path, context);
-    if (!parsed)
-      return diagnostics.fail(parsed.error());
-    module = std::move(*parsed);
-    phase = from;
+    if (int code = parseModule(arguments))
+      return code;
+    if (!from)
+      from = findPhase(*module);
+    if (!from)
+      return diagnostics.fail(
+          usageError(::binade::printable(path) +
+                     " is IR: say after which phase it was written, such as "
+                     "--from=assign (binade list phases)"));
+    phase = *from;
   } else {
     auto imported = importModel(path, arguments.options, &context, &report);
     if (failed(imported))
@@ -82,25 +100,40 @@ LogicalResult Model::advance(CompilerPhase to, const CompileOptions &options) {
   return success();
 }
 
-int Model::readStep(ImportArguments &arguments, const CompileOptions &options) {
+int Model::readUpToOptimizer(ImportArguments &arguments,
+                             const StepArguments *step,
+                             const CompileOptions &options) {
   if (::binade::Result<void> complete = arguments.complete(); !complete)
     return diagnostics.fail(complete.error());
-  if (int code = read(arguments, isModule() ? CompilerPhase::Optimizer
-                                            : CompilerPhase::Import))
+  context.loadAllAvailableDialects();
+  if (isModule()) {
+    ::binade::Activity activity("file", path);
+    if (int code = parseModule(arguments))
+      return code;
+    phase = findPhase(*module).value_or(CompilerPhase::Optimizer);
+    if (::binade::Result<void> legal =
+            step ? step->refuseDone(phase) : ::binade::Result<void>();
+        !legal)
+      return diagnostics.fail(legal.error());
+  } else if (int code = read(arguments)) {
     return code;
+  }
   if (failed(advance(CompilerPhase::Optimizer, options)))
     return ExitCode::Rejected;
   if (getStep())
     return ExitCode::Ok;
-  module->emitError("expected a function '@step'");
+  module->emitError("expected a function '@forward', '@gradient' or '@step', "
+                    "such as 'binade import' or 'binade compile --to' writes");
   return ExitCode::Rejected;
+}
+
+int Model::readStep(ImportArguments &arguments, const CompileOptions &options) {
+  return readUpToOptimizer(arguments, nullptr, options);
 }
 
 int Model::readStep(ImportArguments &arguments, StepArguments &step) {
   ::binade::Result<void> legal = step.complete();
-  if (legal && isModule())
-    legal = step.refuseDone(CompilerPhase::Optimizer);
-  return legal ? readStep(arguments, step.options)
+  return legal ? readUpToOptimizer(arguments, &step, step.options)
                : diagnostics.fail(legal.error());
 }
 
@@ -139,7 +172,7 @@ std::variant<::binade::Program, int>
 Model::loadBundle(const ImportArguments &arguments, const StepArguments &step,
                   ::binade::LoadOptions options) {
   options.settings = step.settings.getSettings();
-  if (::binade::Result<void> legal = arguments.refuseAll(); !legal)
+  if (::binade::Result<void> legal = arguments.refuseAll("a bundle"); !legal)
     return diagnostics.fail(legal.error());
   if (::binade::Result<void> legal = step.refuseCompiled(); !legal) {
     ::binade::Error error = legal.takeError();
@@ -169,14 +202,25 @@ Model::load(ImportArguments &arguments, StepArguments &step,
        {arguments.complete(), step.complete()})
     if (!complete)
       return fail(complete.error());
-  if (isModule())
-    return fail(
-        usageError("a module has to be compiled first: binade compile " +
-                   ::binade::printable(path) + " --from=PHASE -o step.bnd"));
   if (isBundle())
     return loadBundle(arguments, step, std::move(options));
-  if (int code = read(arguments, CompilerPhase::Import))
+  if (isModule()) {
+    context.loadAllAvailableDialects();
+    if (int code = parseModule(arguments))
+      return code;
+    std::optional<CompilerPhase> found = findPhase(*module);
+    if (!found)
+      return fail(usageError(
+          ::binade::printable(path) +
+          " is IR of a phase after 'optimizer', or of none (binade list "
+          "phases); compile it first: binade compile " +
+          ::binade::printable(path) + " --from=PHASE -o step.bnd"));
+    phase = *found;
+    if (::binade::Result<void> legal = step.refuseDone(phase); !legal)
+      return fail(legal.error());
+  } else if (int code = read(arguments)) {
     return code;
+  }
   FailureOr<::binade::Bundle> bundle = compile(step.options);
   if (failed(bundle))
     return ExitCode::Rejected;

@@ -15,15 +15,17 @@ public:
   Model(std::string path, const OutputArguments &output);
 
   /// Reads an ONNX file or a module, as the file name's extension says. A
-  /// module is treated as the result of the phase `from`. Prints errors and
-  /// returns the exit code.
-  int read(const ImportArguments &arguments, mlir::binade::CompilerPhase from);
+  /// module is treated as the result of the phase `from`, or else of the phase
+  /// that it shows. Prints errors and returns the exit code.
+  int read(const ImportArguments &arguments,
+           std::optional<mlir::binade::CompilerPhase> from = std::nullopt);
   /// Runs the phases up to `to`.
   mlir::LogicalResult advance(mlir::binade::CompilerPhase to,
                               const mlir::binade::CompileOptions &options);
 
   /// Reads a model and runs the phases up to a training step without formats; a
-  /// module is treated as such a step. Prints errors and returns the exit code.
+  /// module with a step is treated as such a step. Prints errors and returns
+  /// the exit code.
   int readStep(ImportArguments &arguments, StepArguments &step);
   int readStep(ImportArguments &arguments,
                const mlir::binade::CompileOptions &options);
@@ -43,6 +45,8 @@ public:
                                           binade::LoadOptions options);
 
   mlir::ModuleOp getModule() { return *module; }
+  /// Returns the last phase that ran.
+  mlir::binade::CompilerPhase getPhase() const { return phase; }
   const Diagnostics &getDiagnostics() const { return diagnostics; }
   const mlir::binade::ImportReport &getReport() const { return report; }
   mlir::binade::PhaseListener getListener() const;
@@ -54,6 +58,9 @@ public:
   std::string getDirectory() const;
 
 private:
+  int parseModule(const ImportArguments &arguments);
+  int readUpToOptimizer(ImportArguments &arguments, const StepArguments *step,
+                        const mlir::binade::CompileOptions &options);
   std::variant<binade::Program, int>
   loadBundle(const ImportArguments &arguments, const StepArguments &step,
              binade::LoadOptions options);

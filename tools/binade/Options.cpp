@@ -101,6 +101,17 @@ std::string getCompiledAnswer(::binade::OnNonFinite answer) {
   return "skip";
 }
 
+Result<void> refuseModule(const std::string &model, llvm::StringRef command) {
+  if (!llvm::StringRef(model).ends_with(".mlir"))
+    return {};
+  return usageError("binade " + command.str() +
+                    " writes a changed copy of an ONNX file, and " +
+                    ::binade::printable(model) +
+                    " is a module: name the ONNX file that it was imported "
+                    "from" +
+                    (command == "export" ? " by --model" : ""));
+}
+
 Result<void> parseDims(const std::vector<std::string> &dims,
                        ImportOptions &options) {
   for (llvm::StringRef text : dims) {
@@ -127,8 +138,8 @@ static Result<void> refuse(const CLI::App &command, llvm::StringRef phase,
   return {};
 }
 
-Result<void> ImportArguments::refuseAll() const {
-  return refuse(*command, "import", "a bundle",
+Result<void> ImportArguments::refuseAll(llvm::StringRef what) const {
+  return refuse(*command, "import", what,
                 {"--dim", "--loss", "--loss-output", "--freeze", "--fold",
                  "--train", "--also-train", "--optimizer-model",
                  "--allow-links"});

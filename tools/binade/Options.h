@@ -20,6 +20,11 @@ binade::Result<void> checkStateFormats(llvm::StringRef text);
 /// reaction of training. A step that stops training skips the update first.
 std::string getCompiledAnswer(binade::OnNonFinite answer);
 
+/// Returns an error if `model` is a module, for a command that writes a changed
+/// copy of an ONNX file.
+binade::Result<void> refuseModule(const std::string &model,
+                                  llvm::StringRef command);
+
 /// Parses dimensions of the form NAME=N.
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);
@@ -40,8 +45,9 @@ struct ImportArguments {
            const std::string &option = "model");
   /// Parses `dims`.
   binade::Result<void> complete();
-  /// Rejects import options, for a bundle, whose model is imported already.
-  binade::Result<void> refuseAll() const;
+  /// Rejects import options for `what`, such as a bundle, whose model is
+  /// imported already.
+  binade::Result<void> refuseAll(llvm::StringRef what) const;
 
 private:
   CLI::App *command = nullptr;

@@ -5,6 +5,8 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/ParseModule.h"
+#include "binade/Pipelines/FindPhase.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include <algorithm>
 #include <bit>
@@ -28,17 +30,33 @@ Planner::Planner(std::string path, ImportOptions import, CompileOptions options)
   context.loadAllAvailableDialects();
 }
 
+/// Parses an imported module, whose dimensions are fixed.
+FailureOr<OwningOpRef<ModuleOp>> Planner::parse() {
+  auto parsed = parseModuleFile(path, context);
+  if (!parsed)
+    return emitError(getPartLoc(&context, ::binade::printable(path), ""))
+           << parsed.error().message;
+  if (findPhase(**parsed) != CompilerPhase::Import)
+    return emitError((*parsed)->getLoc())
+           << "expected a module that 'binade import' wrote";
+  return std::move(*parsed);
+}
+
 /// Imports the model; completes the given sizes with the model's own.
 FailureOr<OwningOpRef<ModuleOp>> Planner::load(Sizes &sizes) {
   ImportOptions own = import;
   for (const auto &[name, size] : sizes.dims)
     own.dims[name] = size;
   ImportReport report;
-  auto module = importModel(path, own, &context, &report);
+  auto module = StringRef(path).ends_with(".mlir")
+                    ? parse()
+                    : importModel(path, own, &context, &report);
   if (failed(module))
     return failure();
   sizes.dims = std::move(report.dims);
   auto forward = (*module)->lookupSymbol<func::FuncOp>(kForwardName);
+  if (!forward) // An imported backward pass has a fixed depth.
+    return module;
   for (const Stack &stack : findStacks(forward))
     if (auto [size, isNew] = sizes.depths.insert({stack.name, stack.depth});
         !isNew)

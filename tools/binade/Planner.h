@@ -39,6 +39,7 @@ public:
   binade::Result<binade::Plan> plan(const Variant &variant, const Sizes &sizes);
 
 private:
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parse();
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> load(Sizes &sizes);
   mlir::FailureOr<mlir::ModuleOp> getStep(const Sizes &sizes);
   mlir::FailureOr<binade::Plan> plan(mlir::ModuleOp step,

@@ -74,8 +74,8 @@ void addTrace(CLI::App &app, Run &run) {
                   "'binade shadow' and 'binade why-nan' run both commands and "
                   "print tables.");
   auto self = std::make_shared<TraceCommand>();
-  self->import.add(*command,
-                   "ONNX file, or a module (.mlir) of phase 'optimizer'");
+  self->import.add(*command, "ONNX file, or a module (.mlir) of a phase up to "
+                             "'optimizer'");
   self->step.add(*command);
   self->output.add(*command);
   command

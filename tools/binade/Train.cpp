@@ -166,7 +166,8 @@ void addTrain(CLI::App &app, Run &run) {
       "      --out watched --alarms all --on-alarm switch:bf16-amp");
   auto self = std::make_shared<TrainCommand>();
   self->import.add(*command,
-                   "ONNX file, or a bundle that 'binade compile' wrote");
+                   "ONNX file, a module (.mlir) of a phase up to 'optimizer', "
+                   "or a bundle that 'binade compile' wrote");
   self->step.add(*command);
   self->output.add(*command);
   ::binade::addDevice(*command, self->device);

@@ -135,12 +135,27 @@ static LogicalResult checkSavedNames(func::FuncOp step) {
   return success();
 }
 
+/// Checks that metrics, which are printed and recorded, are single numbers.
+static LogicalResult checkMetrics(func::FuncOp step) {
+  for (unsigned index = 0; index < step.getNumResults(); ++index) {
+    std::optional<Port> port = getResult(step, index);
+    auto type = dyn_cast<RankedTensorType>(step.getResultTypes()[index]);
+    if (port && port->role == Role::Metric && type &&
+        type.getNumElements() != 1)
+      return step.emitError("metric '")
+             << port->name << "' has type " << type
+             << ", expected one element; tensors have the role 'output'";
+  }
+  return success();
+}
+
 FailureOr<SmallVector<Program>> mlir::binade::findPrograms(ModuleOp module) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
   if (!step)
     return emitMissingFunction(module, kStepName, "to plan");
   FailureOr<DenseMap<PortKey, unsigned>> ofStep = indexArguments(step);
-  if (failed(ofStep) || failed(checkSavedNames(step)))
+  if (failed(ofStep) || failed(checkSavedNames(step)) ||
+      failed(checkMetrics(step)))
     return failure();
   SmallVector<Program> programs;
   for (func::FuncOp function : getPrograms(module)) {
