@@ -260,7 +260,7 @@ struct RecognizeAttention : OpRewritePattern<MatmulOp> {
     if (root.getTransposeRhs())
       value = swapAxes(b, value);
     auto attention = AttentionOp::create(b, query, key, value, APFloat(scale),
-                                         mask == Mask::Causal, PrecisionAttr());
+                                         mask == Mask::Causal);
     rewriter.replaceOp(root, attention.getY());
     return success();
   }
@@ -285,7 +285,7 @@ struct ShareKeys : OpRewritePattern<AttentionOp> {
     auto attention =
         AttentionOp::create(b, query, buildReshape(b, key->base, key->shape),
                             buildReshape(b, value->base, value->shape),
-                            op.getScale(), op.getCausal(), PrecisionAttr());
+                            op.getScale(), op.getCausal());
     SmallVector<Value> results;
     for (auto [own, old] : llvm::zip(attention.getResults(), op.getResults()))
       results.push_back(buildReshape(b, own, getTensor(old).getShape()));

@@ -73,7 +73,12 @@ void ExactAttention::buildFunction() {
       b, "head", b.getFunctionType(getTypes(arguments), getTypes(results)));
   b.setInsertionPointToStart(function.addEntryBlock());
   auto scale = b.getNamedAttr("scale", b.getF64FloatAttr(attention.scale));
-  SmallVector<NamedAttribute> attributes = {scale};
+  // One operand each, and none of biases, mask and random state.
+  SmallVector<int32_t> segments(arguments.size(), 1);
+  segments.append(3, 0);
+  SmallVector<NamedAttribute> attributes = {
+      scale,
+      b.getNamedAttr("operandSegmentSizes", b.getDenseI32ArrayAttr(segments))};
   if (attention.causal)
     attributes.push_back(b.getNamedAttr("causal", b.getUnitAttr()));
   TypeRange types = function.getResultTypes();

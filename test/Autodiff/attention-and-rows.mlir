@@ -76,3 +76,24 @@ func.func @forward(%x: tensor<4x8xf32> {binade.name = "x", binade.role = #binade
   %loss = binade.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// The gradient of attention with dropout draws the mask again, too. A trained bias gets a
+// gradient, a mask none.
+// CHECK-LABEL: func.func @gradient
+// CHECK:         %[[Y:.*]], %[[LSE:.*]] = binade.attention %arg0, %arg0, %arg0 biases(%arg1, %arg3) rng(%arg2) {ratio = 2.500000e-01 : f64, scale = 5.000000e-01 : f64, stream = 3 : i64}
+// CHECK:         %{{.*}}, %{{.*}}, %{{.*}}, %[[B:.*]]:2 = binade.attention_grad %{{.*}}, %arg0, %arg0, %arg0, %{{.*}}, %{{.*}} biases(%arg1, %arg3) rng(%arg2) {binade.phase = #binade.phase<backward>, ratio = 2.500000e-01 : f64, scale = 5.000000e-01 : f64, stream = 3 : i64}
+// CHECK:         return %{{.*}}, %{{.*}}, %[[B]]#0
+func.func @forward(%x: tensor<4x8xf32> {binade.name = "x", binade.role = #binade.role<parameter>},
+                   %b: tensor<4x4xf32> {binade.name = "b", binade.role = #binade.role<parameter>},
+                   %rng: tensor<2xi64> {binade.name = "rng", binade.role = #binade.role<rng>},
+                   %m: tensor<1x4xf32> {binade.name = "m", binade.role = #binade.role<batch>})
+    -> (tensor<f32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
+  %y, %lse = binade.attention %x, %x, %x biases(%b, %m) rng(%rng)
+      {ratio = 0.25 : f64, scale = 0.5 : f64, stream = 3 : i64}
+    : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x4xf32>, tensor<1x4xf32>,
+       tensor<2xi64>) -> (tensor<4x8xf32>, tensor<4xf32>)
+  %loss = binade.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -53,3 +53,45 @@ func.func @another_axis_is_shared(%a: tensor<2x3x5x8xf32>, %b: tensor<1x3x5x8xf3
   %r:2 = binade.attention %a, %b, %b {scale = 0.5 : f64} : (tensor<2x3x5x8xf32>, tensor<1x3x5x8xf32>, tensor<1x3x5x8xf32>) -> (tensor<2x3x5x8xf32>, tensor<2x3x5xf32>)
   return
 }
+
+// -----
+
+func.func @bias_of_other_keys(%a: tensor<2x5x8xf32>, %b: tensor<2x1x8xf32>) {
+  // expected-error@+2 {{expected biases and a mask that can be broadcast to [2, 5, 5], got 'tensor<2x1x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %a, %a biases(%b) {scale = 0.5 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x1x8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}
+
+// -----
+
+func.func @mask_of_other_rank(%a: tensor<2x5x8xf32>, %b: tensor<5xi1>) {
+  // expected-error@+2 {{expected biases and a mask that can be broadcast to [2, 5, 5], got 'tensor<5xi1>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %r:2 = binade.attention %a, %a, %a mask(%b) {scale = 0.5 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<5xi1>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}
+
+// -----
+
+func.func @negative_softcap(%a: tensor<2x5x8xf32>, %b: tensor<f32>) {
+  // expected-error@+1 {{expects a finite softcap of at least 0, got -1}}
+  %r:2 = binade.attention %a, %a, %a  {scale = 0.5 : f64, softcap = -1.0 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}
+
+// -----
+
+func.func @ratio_without_rng(%a: tensor<2x5x8xf32>, %b: tensor<f32>) {
+  // expected-error@+1 {{expects no ratio or stream without rng}}
+  %r:2 = binade.attention %a, %a, %a  {scale = 0.5 : f64, ratio = 0.1 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}
+
+// -----
+
+func.func @large_ratio(%a: tensor<2x5x8xf32>, %b: tensor<2xi64>) {
+  // expected-error@+1 {{expects a ratio in [0, 1], got 1.5}}
+  %r:2 = binade.attention %a, %a, %a rng(%b) {scale = 0.5 : f64, ratio = 1.5 : f64} : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2xi64>) -> (tensor<2x5x8xf32>, tensor<2x5xf32>)
+  return
+}

@@ -71,3 +71,29 @@ func.func @step(
   %y = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// Attention drops no probabilities. Its other settings stay.
+
+// CHECK-LABEL: func.func @step
+// CHECK:         binade.attention {{.*}} rng(
+// CHECK-LABEL: func.func @evaluate
+// CHECK-NOT:     rng
+// CHECK:         %[[Y:.*]], %{{.*}} = binade.attention %{{.*}}, %{{.*}}, %{{.*}} mask(%{{.*}}) {scale = 5.000000e-01 : f64, softcap = 2.000000e+00 : f64}
+// CHECK:         binade.reduce_mean %[[Y]]
+func.func @step(
+    %w: tensor<4x8xf32> {binade.role = #binade.role<parameter>, binade.name = "w",
+                         binade.init = dense<1.0> : tensor<4x8xf32>},
+    %rng: tensor<2xi64> {binade.role = #binade.role<rng>, binade.name = "rng"},
+    %mask: tensor<1x4xi1> {binade.role = #binade.role<batch>, binade.name = "mask"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"},
+        tensor<4x8xf32> {binade.role = #binade.role<parameter>, binade.name = "w"}) {
+  %y, %lse = binade.attention %w, %w, %w mask(%mask) rng(%rng)
+      {ratio = 0.5 : f64, scale = 0.5 : f64, softcap = 2.0 : f64, stream = 1 : i64}
+      : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<1x4xi1>, tensor<2xi64>)
+        -> (tensor<4x8xf32>, tensor<4xf32>)
+  %loss = binade.reduce_mean %y {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  %next = binade.sub %w, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %loss, %next : tensor<f32>, tensor<4x8xf32>
+}

@@ -73,6 +73,13 @@ LogicalResult inferReduction(std::optional<Location> location, Type type,
 LogicalResult verifyStream(Operation *op, int64_t stream);
 LogicalResult verifyDropout(Operation *op, const APFloat &ratio,
                             int64_t stream);
+/// Builds the `random_uniform` of the elements `index`, an i64 tensor.
+Value buildRandomValues(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
+                        Value index);
+/// Builds `x` in f32, with the elements scaled whose random value `uniform` is
+/// at least `ratio`, and the others replaced by 0.
+Value buildDropout(ImplicitLocOpBuilder &b, Value x, Value uniform,
+                   const APFloat &ratio);
 /// Builds a `random_uniform` of `shape`, with one value per element.
 Value buildRandomTensor(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
                         ArrayRef<int64_t> shape);

@@ -1,6 +1,7 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/QuantizedOperands.h"
@@ -36,20 +37,27 @@ std::optional<int64_t> AttentionGradOp::countMacs() {
 Schedule AttentionOp::getSchedule() { return Schedule::Library; }
 Schedule AttentionGradOp::getSchedule() { return Schedule::Library; }
 
+/// Returns the format of an operand after query, key and value, and after y and
+/// lse: biases are read in f32, masks and the generator's state as they are.
+static FormatRole getExtraFormat(Value x) {
+  FormatRole role = getDefaultFormatRole(x.getType());
+  return role == FormatRole::Chosen ? FormatRole::Wide : role;
+}
+
+FormatRole AttentionOp::getOperandFormat(unsigned index) {
+  return index < 3 ? FormatRole::Chosen : getExtraFormat(getOperand(index));
+}
+
 FormatRole AttentionOp::getResultFormat(unsigned index) {
   return index == 0 ? FormatRole::Chosen : FormatRole::Wide;
 }
 
 FormatRole AttentionGradOp::getOperandFormat(unsigned index) {
-  return index == 5 ? FormatRole::Wide : FormatRole::Chosen;
+  return index < 5 ? FormatRole::Chosen : getExtraFormat(getOperand(index));
 }
 
-/// Returns the number of heads that share each key.
-static int64_t countSharers(Value query, Value key) {
-  auto count = [](Value x) {
-    return ShapedType::getNumElements(getTensor(x).getShape().drop_back(2));
-  };
-  return count(query) / std::max<int64_t>(1, count(key));
+FormatRole AttentionGradOp::getResultFormat(unsigned index) {
+  return index < 3 ? FormatRole::Chosen : getExtraFormat(getResult(index));
 }
 
 /// Checks the constraints on the three operands of attention.
@@ -86,7 +94,77 @@ static LogicalResult verifyInputs(std::optional<Location> location,
                              "as keys, got ",
                              query.getDimSize(rank - 2), " and ",
                              key.getDimSize(rank - 2));
+  SmallVector<int64_t> scores(query.getShape());
+  scores.back() = key.getDimSize(rank - 2);
+  auto isBroadcast = [&](Value x) {
+    ArrayRef<int64_t> shape = getTensor(x).getShape();
+    return shape.size() == scores.size() &&
+           llvm::all_of(llvm::zip(shape, scores), [](auto sizes) {
+             auto [own, whole] = sizes;
+             return own == whole || own == 1;
+           });
+  };
+  SmallVector<Value> added(adaptor.getBiases());
+  if (Value mask = adaptor.getMask())
+    added.push_back(mask);
+  for (Value x : added)
+    if (!isBroadcast(x)) // C3
+      return emitOptionalError(
+          location, "expected biases and a mask that can be broadcast to [",
+          ArrayRef(scores), "], got ", x.getType());
   return success();
+}
+
+/// Checks the constraints on the attributes of attention.
+template <typename Op> static LogicalResult verifyExtras(Op op) {
+  double softcap = op.getSoftcap().convertToDouble();
+  if (!std::isfinite(softcap) || softcap < 0.0) // C4
+    return op.emitOpError("expects a finite softcap of at least 0, got ")
+           << formatNumber(softcap);
+  if (op.getRng())
+    return verifyDropout(op, op.getRatio(), op.getStream());
+  if (!op.getRatio().isZero() || op.getStream() != 0)
+    return op.emitOpError("expects no ratio or stream without rng");
+  return success();
+}
+
+LogicalResult AttentionOp::verify() { return verifyExtras(*this); }
+LogicalResult AttentionGradOp::verify() { return verifyExtras(*this); }
+
+void AttentionOp::build(OpBuilder &b, OperationState &state, Value query,
+                        Value key, Value value, const APFloat &scale,
+                        bool causal) {
+  build(b, state, query, key, value, ValueRange(), Value(), Value(), scale,
+        causal, APFloat(0.0), APFloat(double(-INFINITY)), false, false,
+        APFloat(0.0), 0, PrecisionAttr());
+}
+
+void AttentionOp::copyExtras(AttentionOp other) {
+  getBiasesMutable().assign(other.getBiases());
+  if (Value mask = other.getMask())
+    getMaskMutable().assign(mask);
+  if (Value rng = other.getRng())
+    getRngMutable().assign(rng);
+  setScale(other.getScale());
+  setCausal(other.getCausal());
+  setSoftcap(other.getSoftcap());
+  setFill(other.getFill());
+  setZeroHidden(other.getZeroHidden());
+  setZeroNan(other.getZeroNan());
+  setRatio(other.getRatio());
+  setStream(other.getStream());
+  setPrecisionAttr(other.getPrecisionAttr());
+}
+
+SmallVector<Value> AttentionOp::buildEvaluation(ImplicitLocOpBuilder &b,
+                                                function_ref<Value(Value)>) {
+  if (!getRng())
+    return llvm::to_vector_of<Value>(getResults());
+  auto evaluation = cast<AttentionOp>(b.clone(*getOperation()));
+  evaluation.getRngMutable().clear();
+  evaluation.setRatio(APFloat(0.0));
+  evaluation.setStream(0);
+  return llvm::to_vector_of<Value>(evaluation.getResults());
 }
 
 /// Returns the shape of the result, [..., N, E].
@@ -116,10 +194,14 @@ bool AttentionOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 
 SmallVector<Value> AttentionOp::buildAdjoint(ImplicitLocOpBuilder &b,
                                              ArrayRef<Value> cotangents) {
-  auto gradients = AttentionGradOp::create(b, cotangents.front(), getQuery(),
-                                           getKey(), getValue(), getY(),
-                                           getLse(), getScale(), getCausal());
-  return llvm::to_vector_of<Value>(gradients.getResults());
+  auto gradients = AttentionGradOp::create(
+      b, cotangents.front(), getQuery(), getKey(), getValue(), getY(), getLse(),
+      getBiases(), getMask(), getRng(), getScale(), getCausal(), getSoftcap(),
+      getFill(), getZeroHidden(), getZeroNan(), getRatio(), getStream(),
+      PrecisionAttr());
+  auto results = llvm::to_vector_of<Value>(gradients.getResults());
+  results.resize(getNumOperands());
+  return results;
 }
 
 LogicalResult AttentionGradOp::inferReturnTypes(
@@ -136,6 +218,7 @@ LogicalResult AttentionGradOp::inferReturnTypes(
     return failure();
   for (Value x : {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue()})
     types.push_back(x.getType());
+  llvm::append_range(types, adaptor.getBiases().getTypes());
   return success();
 }
 
@@ -157,9 +240,10 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
 
 /// Whether the target of `op` has a kernel for the whole op. `multiplied` are
 /// the operands of its contractions, `compute` is the format they must have.
-static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
+template <typename Op>
+static bool hasKernel(Op op, ValueRange multiplied, FloatType compute) {
   TargetAttr target = getTarget(op);
-  if (!hasKernelOf(target, compute))
+  if (!hasKernelOf(target, compute) || !op.isPlain())
     return false;
   auto isMultiplied = [&](Value x) {
     int64_t columns = getHeadSize(x);
@@ -178,8 +262,9 @@ static bool hasKernel(Operation *op, ValueRange multiplied, FloatType compute) {
 
 /// Returns the fallback of an attention that `hasKernel` rejects although the
 /// target has kernels for its compute format.
-static std::optional<Fallback>
-findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
+template <typename Op>
+static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
+                                          FloatType compute) {
   if (std::optional<Fallback> dequantized =
           findDequantized(op, op.getPrecisionAttr()))
     return dequantized;
@@ -187,6 +272,8 @@ findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
   std::string reason = "operands have different formats", nearest;
+  if (!op.isPlain())
+    reason = "the kernel has no mask operand, bias, soft cap or dropout";
   for (Value x : multiplied) {
     int64_t columns = getHeadSize(x),
             next = llvm::alignTo(columns, kHeadMultiple);
@@ -205,7 +292,7 @@ findPieces(PrecisionOpInterface op, ValueRange multiplied, FloatType compute) {
 }
 
 std::optional<Fallback> AttentionOp::findFallback() {
-  return findPieces(*this, getOperands(),
+  return findPieces(*this, {getQuery(), getKey(), getValue()},
                     getComputeFormat(*this, getValue().getType()));
 }
 
@@ -216,325 +303,12 @@ std::optional<Fallback> AttentionGradOp::findFallback() {
 
 bool AttentionOp::ignoresMasked() { return true; }
 
-//===----------------------------------------------------------------------===//
-// Decomposition into tiles of matmuls and row reductions
-//===----------------------------------------------------------------------===//
-
-/// The maximum number of scores in a tile on a CPU: 256 KiB, so that a few such
-/// matrices fit into a core's cache.
-static constexpr int64_t kMaxScores = 1 << 16;
-
-static int64_t getMostScores(Operation *op) {
-  TargetAttr target = getTarget(op);
-  return target ? target.getPiece() : kMaxScores;
+bool AttentionOp::hasWholeKernel() {
+  return hasKernel(*this, {getQuery(), getKey(), getValue()},
+                   getComputeFormat(*this, getValue().getType()));
 }
 
-/// Returns the largest divisor of `count` that is at most `limit`, at least 1.
-static int64_t getLargestDivisor(int64_t count, int64_t limit) {
-  for (int64_t size = std::max<int64_t>(1, std::min(count, limit));; --size)
-    if (count % size == 0)
-      return size;
-}
-
-/// Merges all but the last `kept` axes of `x`.
-static Value joinLeading(ImplicitLocOpBuilder &b, Value x, int64_t kept) {
-  ArrayRef<int64_t> shape = getTensor(x).getShape();
-  SmallVector<int64_t> joined = {
-      ShapedType::getNumElements(shape.drop_back(kept))};
-  llvm::append_range(joined, shape.take_back(kept));
-  return buildReshape(b, x, joined);
-}
-
-/// Builds the ops of `body` on [heads, N, ...] tensors for a few heads at a
-/// time, or, if the scores of one head are too many, for some queries of a
-/// head. The tensors `perQuery` have an axis of queries, `perHead` do not. The
-/// first `numPerQuery` results of `body` have the axis, too; the others are
-/// summed over the queries. `body` also gets the positions of the queries.
-using AttentionBody =
-    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange perQuery,
-                                    ValueRange perHead, Value positions)>;
-
-static SmallVector<Value> buildByQueries(ImplicitLocOpBuilder &b,
-                                         ValueRange perQuery,
-                                         ValueRange perHead, int64_t queries,
-                                         int64_t block, unsigned numPerQuery,
-                                         AttentionBody body) {
-  auto drop = [&](Value x) {
-    return buildReshape(b, x, getTensor(x).getShape().drop_front());
-  };
-  SmallVector<Value> sliced = llvm::map_to_vector(perQuery, drop);
-  SmallVector<Value> whole = llvm::map_to_vector(perHead, drop);
-  auto positions = RankedTensorType::get({queries}, b.getI32Type());
-  sliced.push_back(IotaOp::create(b, positions, b.getI64IntegerAttr(0)));
-  SmallVector<Value> results = buildTile(
-      b, {queries / block}, sliced, whole,
-      [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
-        ValueRange slices = pieces.take_front(sliced.size());
-        SmallVector<Value> values =
-            body(b, slices.drop_back(), pieces.drop_front(sliced.size()),
-                 slices.back());
-        TileYield yield;
-        for (auto [index, value] : llvm::enumerate(values))
-          (index < numPerQuery ? yield.joined : yield.added).push_back(value);
-        return yield;
-      });
-  for (Value &result : results) {
-    SmallVector<int64_t> shape = {1};
-    llvm::append_range(shape, getTensor(result).getShape());
-    result = buildReshape(b, result, shape);
-  }
-  return results;
-}
-
-static SmallVector<Value> buildByHeads(ImplicitLocOpBuilder &b,
-                                       ValueRange perQuery, ValueRange perHead,
-                                       int64_t most, unsigned numPerQuery,
-                                       AttentionBody body) {
-  int64_t heads = getTensor(perQuery.front()).getDimSize(0);
-  int64_t queries = getTensor(perQuery.front()).getDimSize(1);
-  int64_t keys = getTensor(perHead.front()).getDimSize(1);
-  auto fit = [most](int64_t scores) {
-    return most / std::max<int64_t>(scores, 1);
-  };
-  int64_t some = getLargestDivisor(heads, fit(queries * keys));
-  int64_t block = getLargestDivisor(queries, fit(keys));
-  SmallVector<Value> sliced(perQuery);
-  llvm::append_range(sliced, perHead);
-  auto build = [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
-    ValueRange ofQueries = pieces.take_front(perQuery.size());
-    ValueRange ofHeads = pieces.drop_front(perQuery.size());
-    return TileYield{some == 1 && block < queries
-                         ? buildByQueries(b, ofQueries, ofHeads, queries, block,
-                                          numPerQuery, body)
-                         : body(b, ofQueries, ofHeads, Value()),
-                     {}};
-  };
-  if (some == heads && (heads > 1 || block == queries))
-    return build(b, sliced).joined;
-  return buildTile(b, {heads / some}, sliced, {}, build);
-}
-
-/// Returns the number of elements of the first axis, usually samples, per tile.
-/// Slices and transposes that do not mix samples can then be tiled, too. On a
-/// CPU a tile is one sample, which one thread computes; if there are few
-/// samples, all are in one tile, and their heads are tiled instead. On other
-/// targets a tile uses the whole device.
-static int64_t countSamples(Operation *op, Value query, Value key) {
-  constexpr int64_t kManySamples = 8;
-  RankedTensorType type = getTensor(query);
-  int64_t samples = type.getDimSize(0);
-  if (type.getRank() < 4)
-    return samples;
-  if (!getTarget(op))
-    return samples < kManySamples ? samples : 1;
-  int64_t keys = getTensor(key).getDimSize(type.getRank() - 2);
-  int64_t scores =
-      ShapedType::getNumElements(type.getShape().drop_back()) * keys;
-  return getLargestDivisor(samples, getMostScores(op) * samples /
-                                        std::max<int64_t>(scores, 1));
-}
-
-/// Builds the ops of `body` for `samples` elements of the first axis at a time.
-static SmallVector<Value> buildBySamples(
-    ImplicitLocOpBuilder &b, ValueRange operands, int64_t samples,
-    function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> body) {
-  int64_t all = getTensor(operands.front()).getDimSize(0);
-  if (samples == all)
-    return body(b, operands);
-  return buildTile(b, {all / samples}, operands, {},
-                   [&](ImplicitLocOpBuilder &b, ValueRange pieces) {
-                     return TileYield{body(b, pieces), {}};
-                   });
-}
-
-/// Broadcasts `x`, whose axes are all but the last of `like`, to the shape of
-/// `like`.
-static Value broadcastRows(ImplicitLocOpBuilder &b, Value x, Value like) {
-  RankedTensorType type = getTensor(like);
-  return buildBroadcast(
-      b, x, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)),
-      type.getShape());
-}
-
-/// Builds scale * query key^T in f32, with -infinity where the causal mask
-/// hides a key. `positions` are those of the queries; if null, they count from
-/// 0.
-static Value buildScores(ImplicitLocOpBuilder &b, Value query, Value key,
-                         const APFloat &scale, bool causal, Value positions,
-                         PrecisionAttr precision) {
-  RankedTensorType q = getTensor(query);
-  int64_t rank = q.getRank();
-  SmallVector<int64_t> shape(q.getShape());
-  shape.back() = getTensor(key).getDimSize(rank - 2);
-  auto type = RankedTensorType::get(shape, b.getF32Type());
-  Value scores = MatmulOp::create(b, type, query, key, Value(),
-                                  /*transpose_lhs=*/false,
-                                  /*transpose_rhs=*/true, precision);
-  scores =
-      MulOp::create(b, scores, buildSplat(b, type, scale.convertToDouble()));
-  if (!causal)
-    return scores;
-  auto indices = RankedTensorType::get(shape, b.getI32Type());
-  Value row = positions
-                  ? broadcastRows(b, positions, scores)
-                  : IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 2));
-  Value column = IotaOp::create(b, indices, b.getI64IntegerAttr(rank - 1));
-  Value visible = CompareOp::create(b, column, row, Comparison::LessEqual);
-  return SelectOp::create(b, visible, scores, buildSplat(b, type, -INFINITY));
-}
-
-/// Returns {y, lse}.
-static SmallVector<Value> buildAttention(ImplicitLocOpBuilder &b, Value scores,
-                                         Value value, FloatType compute,
-                                         Type result, PrecisionAttr precision) {
-  int64_t last = getTensor(scores).getRank() - 1;
-  Value maximum = ReduceMaxOp::create(b, scores, last);
-  Value e = ExpOp::create(
-      b, SubOp::create(b, scores, broadcastRows(b, maximum, scores)));
-  Value total = ReduceSumOp::create(b, e, last);
-  Value share = ReciprocalOp::create(b, total);
-  Value p = MulOp::create(b, e, broadcastRows(b, share, e));
-  Value lse = AddOp::create(b, maximum, LogOp::create(b, total));
-  Value narrow = buildRounded(b, p, compute);
-  SmallVector<int64_t> shape(getTensor(scores).getShape());
-  shape.back() = getTensor(value).getShape().back();
-  Value y = MatmulOp::create(b, RankedTensorType::get(shape, result), narrow,
-                             value, Value(), false, false, precision);
-  return {y, lse};
-}
-
-/// Repeats keys or values for each head of `query`.
-static Value repeatShared(ImplicitLocOpBuilder &b, Value x, Value query) {
-  if (countSharers(query, x) == 1)
-    return x;
-  SmallVector<int64_t> shape(getTensor(query).getShape().drop_back(2));
-  int64_t rank = getTensor(x).getRank();
-  llvm::append_range(shape, getTensor(x).getShape().take_back(2));
-  return buildBroadcast(b, x, llvm::to_vector(llvm::seq<int64_t>(0, rank)),
-                        shape);
-}
-
-/// Splits the first axis of `part` into the leading axes of `shape`, of which
-/// `part` may contain only some elements of the first.
-static Value restoreAxes(ImplicitLocOpBuilder &b, Value part,
-                         ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> restored(shape);
-  int64_t joined = shape.size() - getTensor(part).getRank() + 1;
-  if (joined > 0)
-    restored.front() =
-        getTensor(part).getDimSize(0) /
-        ShapedType::getNumElements(ArrayRef(restored).slice(1, joined - 1));
-  return buildReshape(b, part, restored);
-}
-
-/// Sums f32 gradients of keys or values over the heads that share them.
-static Value sumShared(ImplicitLocOpBuilder &b, Value gradient) {
-  SmallVector<int64_t> shape(getTensor(gradient).getShape());
-  int64_t axis = shape.size() - 3;
-  shape[axis] = 1;
-  return buildReshape(b, ReduceSumOp::create(b, gradient, axis), shape);
-}
-
-FailureOr<SmallVector<Value>> AttentionOp::decompose(ImplicitLocOpBuilder &b) {
-  FloatType compute = getComputeFormat(*this, getValue().getType());
-  if (hasKernel(*this, getOperands(), compute))
-    return failure();
-  Type result = getElementTypeOrSelf(getY().getType());
-  PrecisionAttr precision = getMultiplied(getPrecisionAttr());
-  auto ofScores = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
-                      ValueRange perHead, Value positions) {
-    Value scores = buildScores(b, perQuery[0], perHead[0], getScale(),
-                               getCausal(), positions, precision);
-    return buildAttention(b, scores, perHead[1], compute, result, precision);
-  };
-  return buildBySamples(
-      b, getOperands(), countSamples(*this, getQuery(), getKey()),
-      [&](ImplicitLocOpBuilder &b, ValueRange operands) {
-        auto ofKeys = [&](Value x) {
-          return joinLeading(b, repeatShared(b, x, operands[0]), 2);
-        };
-        Value query = joinLeading(b, operands[0], 2), key = ofKeys(operands[1]),
-              value = ofKeys(operands[2]);
-        SmallVector<Value> parts =
-            buildByHeads(b, query, {key, value}, getMostScores(*this),
-                         /*numPerQuery=*/2, ofScores);
-        for (auto [part, whole] : llvm::zip(parts, getResults()))
-          part = restoreAxes(b, part, getTensor(whole).getShape());
-        return parts;
-      });
-}
-
-FailureOr<SmallVector<Value>>
-AttentionGradOp::decompose(ImplicitLocOpBuilder &b) {
-  FloatType compute = getComputeFormat(*this, getQuery().getType());
-  if (hasKernel(*this, {getGradient(), getQuery(), getKey(), getValue()},
-                compute))
-    return failure();
-  PrecisionAttr precision = getMultiplied(getPrecisionAttr());
-  int64_t sharers = countSharers(getQuery(), getKey());
-  auto product = [&](ImplicitLocOpBuilder &b, Value lhs, Value rhs,
-                     bool transposeLhs, bool transposeRhs, Type element) {
-    SmallVector<int64_t> shape(getTensor(lhs).getShape());
-    int64_t rank = shape.size();
-    shape[rank - 2] = getTensor(lhs).getDimSize(rank - (transposeLhs ? 1 : 2));
-    shape[rank - 1] = getTensor(rhs).getDimSize(rank - (transposeRhs ? 2 : 1));
-    return MatmulOp::create(b, RankedTensorType::get(shape, element), lhs, rhs,
-                            Value(), transposeLhs, transposeRhs, precision);
-  };
-  auto body = [&](ImplicitLocOpBuilder &b, ValueRange perQuery,
-                  ValueRange perHead, Value positions) -> SmallVector<Value> {
-    Value dy = perQuery[0], query = perQuery[1], y = perQuery[2];
-    Value key = perHead[0], value = perHead[1];
-    Value scores = buildScores(b, query, key, getScale(), getCausal(),
-                               positions, precision);
-    int64_t last = getTensor(scores).getRank() - 1;
-    Value p = ExpOp::create(
-        b, SubOp::create(b, scores, broadcastRows(b, perQuery[3], scores)));
-    // Partial gradients of keys, which are summed over tiles of queries or over
-    // heads, stay f32.
-    auto ofKeys = [&](Value whole) {
-      return positions || sharers > 1 ? Type(b.getF32Type())
-                                      : getElementTypeOrSelf(whole.getType());
-    };
-    Value dvalue = product(b, buildRounded(b, p, compute), dy, true, false,
-                           ofKeys(getDvalue()));
-    Value dp = product(b, dy, value, false, true, b.getF32Type());
-    Value inner =
-        ReduceSumOp::create(b,
-                            MulOp::create(b, buildCast(b, dy, b.getF32Type()),
-                                          buildCast(b, y, b.getF32Type())),
-                            last);
-    Value ds =
-        MulOp::create(b, p, SubOp::create(b, dp, broadcastRows(b, inner, dp)));
-    ds = MulOp::create(
-        b, ds, buildSplat(b, ds.getType(), getScale().convertToDouble()));
-    ds = buildRounded(b, ds, compute);
-    return {product(b, ds, key, false, false,
-                    getElementTypeOrSelf(getDquery().getType())),
-            product(b, ds, query, true, false, ofKeys(getDkey())), dvalue};
-  };
-  return buildBySamples(
-      b, getOperands(), countSamples(*this, getQuery(), getKey()),
-      [&](ImplicitLocOpBuilder &b, ValueRange operands) {
-        auto ofKeys = [&](Value x) {
-          return joinLeading(b, repeatShared(b, x, operands[1]), 2);
-        };
-        Value dy = joinLeading(b, operands[0], 2),
-              query = joinLeading(b, operands[1], 2), key = ofKeys(operands[2]),
-              value = ofKeys(operands[3]), y = joinLeading(b, operands[4], 2),
-              lse = joinLeading(b, operands[5], 1);
-        SmallVector<Value> parts =
-            buildByHeads(b, {dy, query, y, lse}, {key, value},
-                         getMostScores(*this), /*numPerQuery=*/1, body);
-        for (auto [part, whole] : llvm::zip(parts, getResults())) {
-          bool isShared = sharers > 1 && whole != getDquery();
-          SmallVector<int64_t> shape(getTensor(whole).getShape());
-          if (isShared)
-            shape[shape.size() - 3] = sharers;
-          part = restoreAxes(b, part, shape);
-          part = buildCast(b, isShared ? sumShared(b, part) : part,
-                           getElementTypeOrSelf(whole.getType()));
-        }
-        return parts;
-      });
+bool AttentionGradOp::hasWholeKernel() {
+  return hasKernel(*this, {getGradient(), getQuery(), getKey(), getValue()},
+                   getComputeFormat(*this, getQuery().getType()));
 }

@@ -49,23 +49,26 @@ Value mlir::binade::buildRngWord(ImplicitLocOpBuilder &b, Value rng,
   return buildReshape(b, one, {});
 }
 
-Value mlir::binade::buildRandomTensor(ImplicitLocOpBuilder &b, Value rng,
-                                      int64_t stream, ArrayRef<int64_t> shape) {
-  auto indices = RankedTensorType::get(shape, b.getI64Type());
+Value mlir::binade::buildRandomValues(ImplicitLocOpBuilder &b, Value rng,
+                                      int64_t stream, Value index) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(index.getType()).getShape();
   auto word = [&](int64_t which) {
     return buildBroadcast(b, buildRngWord(b, rng, which), {}, shape);
   };
-  return RandomUniformOp::create(
-      b, RankedTensorType::get(shape, b.getF32Type()),
-      IotaOp::create(b, indices, IntegerAttr()), word(0), word(1), stream);
+  return RandomUniformOp::create(b,
+                                 RankedTensorType::get(shape, b.getF32Type()),
+                                 index, word(0), word(1), stream);
 }
 
-FailureOr<SmallVector<Value>>
-mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
-                               const APFloat &ratio, int64_t stream,
-                               Type type) {
-  Value uniform = buildRandomTensor(b, rng, stream,
-                                    cast<RankedTensorType>(type).getShape());
+Value mlir::binade::buildRandomTensor(ImplicitLocOpBuilder &b, Value rng,
+                                      int64_t stream, ArrayRef<int64_t> shape) {
+  auto indices = RankedTensorType::get(shape, b.getI64Type());
+  return buildRandomValues(b, rng, stream,
+                           IotaOp::create(b, indices, IntegerAttr()));
+}
+
+Value mlir::binade::buildDropout(ImplicitLocOpBuilder &b, Value x,
+                                 Value uniform, const APFloat &ratio) {
   double p = ratio.convertToDouble();
   // An element is kept if its random value is at least the ratio. Random values
   // are multiples of 2^-24; the ratio, rounded up to one, is exact in f32.
@@ -77,8 +80,17 @@ mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
   // With a ratio of 1 no element is kept, and the factor must not be infinite.
   double factor = p < 1.0 ? 1.0 / (1.0 - p) : 0.0;
   Value scaled = MulOp::create(b, wide, buildSplat(b, wide.getType(), factor));
-  Value y =
-      SelectOp::create(b, kept, scaled, buildSplat(b, scaled.getType(), 0.0));
+  return SelectOp::create(b, kept, scaled,
+                          buildSplat(b, scaled.getType(), 0.0));
+}
+
+FailureOr<SmallVector<Value>>
+mlir::binade::decomposeDropout(ImplicitLocOpBuilder &b, Value x, Value rng,
+                               const APFloat &ratio, int64_t stream,
+                               Type type) {
+  Value uniform = buildRandomTensor(b, rng, stream,
+                                    cast<RankedTensorType>(type).getShape());
+  Value y = buildDropout(b, x, uniform, ratio);
   return SmallVector<Value>{buildCast(b, y, getElementTypeOrSelf(type))};
 }
 

@@ -270,8 +270,7 @@ void Attention::buildAllowed() {
 LogicalResult Attention::buildAttention() {
   Value y;
   if (isPlain()) {
-    y = AttentionOp::create(b, query, key, value, APFloat(scale), isCausal,
-                            PrecisionAttr())
+    y = AttentionOp::create(b, query, key, value, APFloat(scale), isCausal)
             .getY();
   } else {
     if (!(scale >= 0.0))

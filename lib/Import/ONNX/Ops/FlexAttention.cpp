@@ -65,8 +65,7 @@ LogicalResult mlir::binade::importer::importFlexAttention(Node &node) {
   }
   if (isPlain)
     return node.setResult(AttentionOp::create(b, query, key, value,
-                                              APFloat(scale), /*causal=*/false,
-                                              PrecisionAttr())
+                                              APFloat(scale), /*causal=*/false)
                               .getY());
   if (!(scale >= 0.0))
     return node.emitUnsupported()
