@@ -271,9 +271,13 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
   TargetAttr target = getTarget(op);
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
-  std::string reason = "operands have different formats", nearest;
+  std::string format = llvm::to_string(compute);
   if (!op.isPlain())
-    reason = "the kernel has no mask operand, bias, soft cap or dropout";
+    return Fallback{format, format,
+                    "the kernels have no mask operand, bias, soft cap or "
+                    "dropout",
+                    ""};
+  std::string reason = "operands have different formats", nearest;
   for (Value x : multiplied) {
     int64_t columns = getHeadSize(x),
             next = llvm::alignTo(columns, kHeadMultiple);
@@ -287,7 +291,6 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
                         .str(),
                     llvm::formatv("head size = {0}", next).str());
   }
-  std::string format = llvm::to_string(compute);
   return Fallback{format, format, reason, nearest};
 }
 
