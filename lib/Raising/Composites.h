@@ -81,6 +81,10 @@ bool dropFactor(SmallVectorImpl<Value> &factors, double number);
 Value takeFactor(SmallVectorImpl<Value> &factors,
                  function_ref<bool(Value)> accept);
 
+/// Returns the value that `condition` tests for NaN, and adds the ops of the
+/// test to `ops`; null for other conditions.
+Value getTestedForNaN(Value condition, SmallVectorImpl<Operation *> &ops);
+
 /// Returns the operand of a `broadcast` of a vector along all axes but the
 /// last; null for other values.
 Value getPerColumn(Value value);

@@ -1,122 +1,11 @@
 //===- RecognizeAttention.cpp - Recognition of attention ------------------===//
 
-#include "Composites.h"
+#include "AttentionScores.h"
 #include "binade/IR/Movement.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace mlir::binade;
-
-namespace {
-enum class Mask { None, Causal, Other };
-} // namespace
-
-static double getDouble(APFloat value) {
-  bool losesInfo;
-  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven,
-                &losesInfo);
-  return value.convertToDouble();
-}
-
-/// Whether adding `value` to a score makes its softmax exactly zero.
-static bool hides(double value) { return value <= -1e30; }
-
-/// Returns the constant of which `value` is a broadcast along leading axes, or
-/// which it is; null for other values.
-static DenseElementsAttr getConstant(Value value) {
-  if (auto broadcast = value.getDefiningOp<BroadcastOp>()) {
-    auto rank = cast<RankedTensorType>(value.getType()).getRank();
-    int64_t from = cast<RankedTensorType>(broadcast.getX().getType()).getRank();
-    if (!llvm::equal(broadcast.getAxes(),
-                     llvm::seq<int64_t>(rank - from, rank)))
-      return {};
-    value = broadcast.getX();
-  }
-  auto constant = value.getDefiningOp<ConstantOp>();
-  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
-                  : DenseElementsAttr();
-}
-
-/// Returns the kind of a mask for scores [..., queries, keys]. A position is
-/// visible, if the mask adds exactly 0, or hidden; a mask with other values is
-/// of kind Other.
-template <typename T>
-static Mask classify(DenseElementsAttr mask, int64_t queries, int64_t keys,
-                     function_ref<std::optional<bool>(const T &)> isVisible) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(mask.getType()).getShape();
-  bool isWhole = shape.size() >= 2 && shape.back() == keys &&
-                 shape[shape.size() - 2] == queries;
-  bool hidesNone = true, isCausal = isWhole && queries == keys;
-  int64_t query = 0, key = 0;
-  for (const T &value : mask.getValues<T>()) {
-    std::optional<bool> visible = isVisible(value);
-    if (!visible)
-      return Mask::Other;
-    hidesNone &= *visible;
-    isCausal &= *visible != (key > query);
-    if (!hidesNone && !isCausal)
-      return Mask::Other;
-    if (++key == keys) {
-      key = 0;
-      query = query + 1 == queries ? 0 : query + 1;
-    }
-  }
-  return hidesNone ? Mask::None : Mask::Causal;
-}
-
-/// Splits masked scores into the scores and the kind of mask.
-static std::pair<Value, Mask> takeMask(Composite &composite, Value value) {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
-  int64_t queries = shape[shape.size() - 2], keys = shape.back();
-  if (auto sum = composite.take<AddOp>(value)) {
-    bool isLeft = static_cast<bool>(getConstant(sum.getLhs()));
-    DenseElementsAttr mask = getConstant(isLeft ? sum.getLhs() : sum.getRhs());
-    if (!mask)
-      return {value, Mask::Other};
-    auto isVisible = [](double x) {
-      return x == 0     ? std::optional(true)
-             : hides(x) ? std::optional(false)
-                        : std::nullopt;
-    };
-    // Reading f32 elements directly is ten times as fast.
-    Mask kind =
-        mask.getElementType().isF32()
-            ? classify<float>(mask, queries, keys, isVisible)
-            : classify<APFloat>(mask, queries, keys, [&](const APFloat &x) {
-                return isVisible(getDouble(x));
-              });
-    return {isLeft ? sum.getRhs() : sum.getLhs(), kind};
-  }
-  if (auto select = composite.take<SelectOp>(value)) {
-    DenseElementsAttr condition = getConstant(select.getCondition());
-    std::optional<APFloat> lhs = getSplat(select.getLhs()),
-                           rhs = getSplat(select.getRhs());
-    bool hidesWhereTrue = lhs && !rhs;
-    std::optional<APFloat> hidden = hidesWhereTrue ? lhs : rhs;
-    if (!condition || !hidden || !hides(getDouble(*hidden)))
-      return {value, Mask::Other};
-    Mask kind = classify<bool>(condition, queries, keys, [&](bool holds) {
-      return std::optional(holds != hidesWhereTrue);
-    });
-    return {hidesWhereTrue ? select.getRhs() : select.getLhs(), kind};
-  }
-  return {value, Mask::None};
-}
-
-/// Splits `value` into a tensor and a constant factor, which may be 1.
-static std::pair<Value, double> takeScale(Composite &composite, Value value) {
-  if (auto product = value.getDefiningOp<MulOp>())
-    for (auto [factor, rest] : {std::pair(product.getLhs(), product.getRhs()),
-                                std::pair(product.getRhs(), product.getLhs())})
-      if (std::optional<APFloat> splat = getSplat(factor);
-          splat && composite.take<MulOp>(value))
-        return {rest, getDouble(*splat)};
-  if (auto quotient = value.getDefiningOp<DivOp>())
-    if (std::optional<APFloat> splat = getSplat(quotient.getRhs());
-        splat && composite.take<DivOp>(value))
-      return {quotient.getLhs(), 1.0 / getDouble(*splat)};
-  return {value, 1.0};
-}
 
 /// Swaps the last two axes of `value`; if it is a transpose, composes the
 /// permutations.
@@ -228,27 +117,29 @@ struct UnmergeProduct : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// Replaces softmax(scale q k^T + mask) v by `attention`.
+/// Replaces dropout(softmax(mask(cap(scale q k^T) + bias))) v by `attention`.
 struct RecognizeAttention : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(MatmulOp root,
                                 PatternRewriter &rewriter) const override {
     Composite composite(root);
-    auto softmax = composite.take<SoftmaxOp>(root.getLhs());
-    if (!softmax || root.getBias() || root.getTransposeLhs() ||
-        root.getPrecisionAttr())
+    if (root.getBias() || root.getTransposeLhs() || root.getPrecisionAttr())
       return failure();
-    auto [masked, mask] = takeMask(composite, softmax.getX());
-    if (mask == Mask::Other)
+    auto dropout = composite.take<DropoutOp>(root.getLhs());
+    Value weights = dropout ? dropout.getX() : root.getLhs();
+    auto hidden = takeHiddenRows(composite, weights);
+    auto softmax = hidden ? composite.takeShared<SoftmaxOp>(hidden.getRhs())
+                          : composite.take<SoftmaxOp>(weights);
+    AttentionScores scores;
+    if (!softmax || failed(scores.match(composite, softmax.getX())))
       return failure();
-    auto [scores, scale] = takeScale(composite, masked);
-    auto product = composite.take<MatmulOp>(scores);
-    if (!product || product.getBias())
+    auto product = composite.take<MatmulOp>(scores.product);
+    if (!product || product.getBias() || !composite.isClosed())
       return failure();
     auto [query, queryScale] = takeScale(composite, product.getLhs());
     auto [key, keyScale] = takeScale(composite, product.getRhs());
-    scale *= queryScale * keyScale;
+    double scale = scores.scale * queryScale * keyScale;
     if (!std::isfinite(scale))
       return failure();
     ImplicitLocOpBuilder b(composite.getLoc(), rewriter);
@@ -260,9 +151,31 @@ struct RecognizeAttention : OpRewritePattern<MatmulOp> {
     if (root.getTransposeRhs())
       value = swapAxes(b, value);
     auto attention = AttentionOp::create(b, query, key, value, APFloat(scale),
-                                         mask == Mask::Causal);
+                                         /*causal=*/false);
+    b.setInsertionPoint(attention);
+    scores.apply(b, attention);
+    attention.setZeroHidden(hidden != nullptr);
+    attention.setZeroNan(hidden != nullptr);
+    if (dropout) {
+      attention.getRngMutable().assign(dropout.getRng());
+      attention.setRatio(dropout.getRatio());
+      attention.setStream(dropout.getStream());
+    }
     rewriter.replaceOp(root, attention.getY());
     return success();
+  }
+
+private:
+  /// Adds isNaN(p) ? 0 : p to the composite, which replaces the probabilities p
+  /// of queries without visible keys; returns null if `value` is not that.
+  static SelectOp takeHiddenRows(Composite &composite, Value value) {
+    auto select = value.getDefiningOp<SelectOp>();
+    SmallVector<Operation *> test;
+    if (!select || !isSplat(select.getLhs(), 0.0) ||
+        getTestedForNaN(select.getCondition(), test) != select.getRhs() ||
+        !composite.take<SelectOp>(value) || !composite.takeAll(test))
+      return {};
+    return select;
   }
 };
 
@@ -286,6 +199,20 @@ struct ShareKeys : OpRewritePattern<AttentionOp> {
         AttentionOp::create(b, query, buildReshape(b, key->base, key->shape),
                             buildReshape(b, value->base, value->shape),
                             op.getScale(), op.getCausal());
+    b.setInsertionPoint(attention);
+    attention.copyExtras(op);
+    auto splitBroadcast = [&](OpOperand &operand) {
+      SmallVector<int64_t> shape(getTensor(operand.get()).getShape());
+      bool isShared = shape[key->axis] == 1;
+      shape[key->axis] = isShared ? 1 : shape[key->axis] / key->heads;
+      shape.insert(shape.begin() + key->axis + 1, isShared ? 1 : key->heads);
+      operand.set(buildReshape(b, operand.get(), shape));
+    };
+    for (OpOperand &bias : attention.getBiasesMutable())
+      splitBroadcast(bias);
+    for (OpOperand &mask : attention.getMaskMutable())
+      splitBroadcast(mask);
+    b.setInsertionPointAfter(attention);
     SmallVector<Value> results;
     for (auto [own, old] : llvm::zip(attention.getResults(), op.getResults()))
       results.push_back(buildReshape(b, own, getTensor(old).getShape()));

@@ -52,10 +52,13 @@ void mlir::binade::recognizeComposites(func::FuncOp function) {
   populateAttentionPatterns(patterns);
   populateNormalizationPatterns(patterns);
   populateSoftmaxPatterns(patterns);
-  populateHiddenRowPatterns(patterns);
   populateLossPatterns(patterns);
   populateLinearPatterns(patterns);
   rewrite(function, std::move(patterns));
+  // Attention includes the hidden rows of its softmax.
+  RewritePatternSet others(function.getContext());
+  populateHiddenRowPatterns(others);
+  rewrite(function, std::move(others));
 }
 
 void mlir::binade::recognizeLinear(func::FuncOp function) {

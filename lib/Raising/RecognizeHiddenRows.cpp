@@ -11,14 +11,16 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Returns the value that `condition` tests for NaN; null for other conditions.
-static Value getTestedForNaN(Value condition) {
+Value mlir::binade::getTestedForNaN(Value condition,
+                                    SmallVectorImpl<Operation *> &ops) {
   auto negation = condition.getDefiningOp<NotOp>();
   auto compare =
       negation ? negation.getX().getDefiningOp<CompareOp>() : CompareOp();
-  bool isTest = compare && compare.getComparison() == Comparison::Equal &&
-                compare.getLhs() == compare.getRhs();
-  return isTest ? compare.getLhs() : Value();
+  if (!compare || compare.getComparison() != Comparison::Equal ||
+      compare.getLhs() != compare.getRhs())
+    return {};
+  ops.append({negation, compare});
+  return compare.getLhs();
 }
 
 namespace {
@@ -29,9 +31,10 @@ struct RecognizeHiddenRows : OpRewritePattern<SelectOp> {
   LogicalResult matchAndRewrite(SelectOp root,
                                 PatternRewriter &rewriter) const override {
     auto softmax = root.getRhs().getDefiningOp<SoftmaxOp>();
+    SmallVector<Operation *> test;
     if (!softmax || softmax.getPrecisionAttr() || root.getPrecisionAttr() ||
         !isSplat(root.getLhs(), 0.0) ||
-        getTestedForNaN(root.getCondition()) != softmax.getY())
+        getTestedForNaN(root.getCondition(), test) != softmax.getY())
       return failure();
     rewriter.replaceOp(root, build(softmax, root, rewriter));
     return success();

@@ -18,9 +18,12 @@ def RecognizeCompositesPass
     - `gelu`: `x 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))` and `x 0.5 (1 +
       erf(x / sqrt(2)))`, with the factors in any order;
     - `silu`: `x sigmoid(x)`;
-    - `attention`: `softmax(scale q k^T + mask) v`, without a mask or with a constant
-      causal mask (-inf, or at most -1e30, at exactly the later positions); heads that read
-      copies of the same keys and values share these;
+    - `attention`: `dropout(softmax(mask(cap(scale q k^T) + biases))) v`, where each part may
+      be missing: a soft cap `c tanh(x / c)`; summands, such as masks and relative positions;
+      a selection between scores and a constant; and zeros instead of NaN after the softmax.
+      A constant mask of -inf, or of at most -1e30 if it is the only one, at exactly the
+      later positions becomes `causal`. Heads that read copies of the same keys and values
+      share these;
     - `layer_norm`: `(x - mean) / sqrt(variance + epsilon) scale + bias` over the last
       axes, with the sums and products in any order. A scale and a bias per channel, as in
       a group norm or an instance norm, stay separate ops after it;
