@@ -1,7 +1,8 @@
 //===- Attention.cpp - Import of Attention --------------------------------===//
 //
-// Plain and causal attention become `binade.attention`. Attention with masks,
-// windows, caches or soft caps is decomposed into matmuls and a softmax.
+// Attention becomes `binade.attention`, whose masks are those of the node,
+// windows and numbers of keys. If the node returns scores or probabilities, it
+// is decomposed into matmuls and a softmax.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,9 +71,11 @@ struct Attention {
 private:
   LogicalResult readOperands();
   LogicalResult readMask();
-  bool isPlain() const;
-  void buildAllowed();
-  Value broadcastMask(Value x, int64_t keys) const;
+  bool isSquare() const { return past == 0 && keys() == queries(); }
+  void buildAllowed(bool withCausal);
+  Value buildFused();
+  LogicalResult buildDecomposed(Value &y);
+  Value broadcastMask(Value x) const;
   int64_t queries() const { return typeOf(query).getDimSize(2); }
   int64_t keys() const { return typeOf(key).getDimSize(2); }
   LogicalResult reject() {
@@ -85,7 +88,7 @@ private:
   ImplicitLocOpBuilder &b;
   Value query, key, value;
   /// The bias that is added to scores, and where attention is allowed. Both
-  /// have the shape of scores; either may be null.
+  /// have rank 4 and can be broadcast to scores; either may be null.
   Value bias, allowed;
   /// The number of keys of the cache, before the first query.
   int64_t past = 0;
@@ -156,9 +159,9 @@ LogicalResult Attention::readOperands() {
 }
 
 /// Broadcasts `x` to [batch, heads, queries, keys] by numpy's rules.
-Value Attention::broadcastMask(Value x, int64_t keys) const {
+Value Attention::broadcastMask(Value x) const {
   ArrayRef<int64_t> q = typeOf(query).getShape();
-  return broadcastTo(b, x, {q[0], q[1], q[2], keys});
+  return broadcastTo(b, x, {q[0], q[1], q[2], keys()});
 }
 
 LogicalResult Attention::readMask() {
@@ -189,7 +192,9 @@ LogicalResult Attention::readMask() {
     mask = ConcatOp::create(b, type.clone(shape), ValueRange{mask, rest},
                             shape.size() - 1, PrecisionAttr());
   }
-  (isBool ? allowed : bias) = broadcastMask(mask, keys());
+  SmallVector<int64_t> wide(typeOf(mask).getShape());
+  wide.insert(wide.begin(), 4 - wide.size(), 1);
+  (isBool ? allowed : bias) = buildReshape(b, mask, wide);
   return success();
 }
 
@@ -226,15 +231,9 @@ LogicalResult Attention::readAttention() {
   return success();
 }
 
-bool Attention::isPlain() const {
-  return !bias && !allowed && !keyCounts && softcap == 0.0 && left < 0 &&
-         right < 0 && !wantsScores &&
-         (!isCausal || (past == 0 && keys() == queries()));
-}
-
 /// Restricts `allowed` to keys that exist and are in the window of their query.
-void Attention::buildAllowed() {
-  if (!keyCounts && !isCausal && left < 0 && right < 0)
+void Attention::buildAllowed(bool withCausal) {
+  if (!keyCounts && !withCausal && left < 0 && right < 0)
     return;
   SmallVector<int64_t> shape = {typeOf(query).getDimSize(0), 1, queries(),
                                 keys()};
@@ -257,65 +256,90 @@ void Attention::buildAllowed() {
   } else if (past != 0) {
     own = shift(own, past);
   }
-  if (isCausal)
+  if (withCausal)
     require(place, Comparison::LessEqual, own);
   if (left >= 0)
     require(place, Comparison::GreaterEqual, shift(own, -left));
   if (right >= 0)
     require(place, Comparison::LessEqual, shift(own, right));
-  found = broadcastMask(found, keys());
-  allowed = allowed ? Value(AndOp::create(b, allowed, found)) : found;
+  if (!allowed) {
+    allowed = found;
+    return;
+  }
+  for (auto [size, other] : llvm::zip(shape, typeOf(allowed).getShape()))
+    size = size == 1 ? other : size;
+  allowed = AndOp::create(b, broadcastTo(b, allowed, shape),
+                          broadcastTo(b, found, shape));
+}
+
+Value Attention::buildFused() {
+  bool ownCausal = isCausal && isSquare();
+  buildAllowed(isCausal && !ownCausal);
+  auto op =
+      AttentionOp::create(b, query, key, value, APFloat(scale), ownCausal);
+  op.setSoftcap(APFloat(softcap));
+  if (bias)
+    op.getBiasesMutable().assign(bias);
+  if (allowed)
+    op.getMaskMutable().assign(allowed);
+  // A query without any allowed key gets probabilities of 0 and no gradient.
+  op.setZeroHidden(bias || allowed);
+  return op.getY();
+}
+
+LogicalResult Attention::buildDecomposed(Value &y) {
+  if (!(scale >= 0.0))
+    return node.emitUnsupported()
+           << "expected a scale of at least 0, got " << scale;
+  buildAllowed(isCausal);
+  Value scores = buildScores(b, query, key, scale);
+  Arithmetic a(b, scores);
+  auto expose = [&](int64_t stage, Value x) {
+    if (stage == mode)
+      node.setOutput(kScores, buildCast(b, x, node.getElement(0)));
+  };
+  expose(0, scores);
+  if (softcap > 0.0)
+    scores = a.mul(TanhOp::create(b, a.div(scores, softcap)), softcap);
+  expose(1, scores);
+  Value zero = a.splat(0.0), none = a.splat(-INFINITY);
+  Value added;
+  if (bias) {
+    added = buildCast(b, broadcastMask(bias), a.type.getElementType());
+    scores = a.add(scores, added);
+  }
+  if (allowed) {
+    Value whole = broadcastMask(allowed);
+    scores = a.select(whole, scores, none);
+    added = a.select(whole, added ? added : zero, none);
+  }
+  expose(2, scores);
+  // A query without any allowed key gets probabilities of 0 and no gradient.
+  Value isEmpty;
+  if (added) {
+    Value largest = ReduceMaxOp::create(b, added, ArrayRef<int64_t>{3});
+    Value nothing = buildSplat(b, largest.getType(), -INFINITY);
+    isEmpty = buildBroadcast(
+        b, CompareOp::create(b, largest, nothing, Comparison::Equal), {0, 1, 2},
+        a.type.getShape());
+    scores = a.select(isEmpty, zero, scores);
+  }
+  Value weights = SoftmaxOp::create(b, scores, PrecisionAttr());
+  if (isEmpty)
+    weights = a.select(isEmpty, zero, weights);
+  weights = buildCast(b, weights, node.getElement(0));
+  expose(3, weights);
+  y = MatmulOp::create(b, weights, value, Value(), /*transpose_lhs=*/false,
+                       /*transpose_rhs=*/false, PrecisionAttr());
+  return success();
 }
 
 LogicalResult Attention::buildAttention() {
   Value y;
-  if (isPlain()) {
-    y = AttentionOp::create(b, query, key, value, APFloat(scale), isCausal)
-            .getY();
-  } else {
-    if (!(scale >= 0.0))
-      return node.emitUnsupported()
-             << "expected a scale of at least 0, got " << scale;
-    buildAllowed();
-    Value scores = buildScores(b, query, key, scale);
-    Arithmetic a(b, scores);
-    auto expose = [&](int64_t stage, Value x) {
-      if (stage == mode)
-        node.setOutput(kScores, buildCast(b, x, node.getElement(0)));
-    };
-    expose(0, scores);
-    if (softcap > 0.0)
-      scores = a.mul(TanhOp::create(b, a.div(scores, softcap)), softcap);
-    expose(1, scores);
-    Value zero = a.splat(0.0), none = a.splat(-INFINITY);
-    Value added;
-    if (bias) {
-      added = buildCast(b, bias, a.type.getElementType());
-      scores = a.add(scores, added);
-    }
-    if (allowed) {
-      scores = a.select(allowed, scores, none);
-      added = a.select(allowed, added ? added : zero, none);
-    }
-    expose(2, scores);
-    // A query without any allowed key gets probabilities of 0 and no gradient.
-    Value isEmpty;
-    if (added) {
-      Value largest = ReduceMaxOp::create(b, added, ArrayRef<int64_t>{3});
-      Value nothing = buildSplat(b, largest.getType(), -INFINITY);
-      isEmpty = buildBroadcast(
-          b, CompareOp::create(b, largest, nothing, Comparison::Equal),
-          {0, 1, 2}, a.type.getShape());
-      scores = a.select(isEmpty, zero, scores);
-    }
-    Value weights = SoftmaxOp::create(b, scores, PrecisionAttr());
-    if (isEmpty)
-      weights = a.select(isEmpty, zero, weights);
-    weights = buildCast(b, weights, node.getElement(0));
-    expose(3, weights);
-    y = MatmulOp::create(b, weights, value, Value(), /*transpose_lhs=*/false,
-                         /*transpose_rhs=*/false, PrecisionAttr());
-  }
+  if (!wantsScores)
+    y = buildFused();
+  else if (failed(buildDecomposed(y)))
+    return failure();
   return node.setResult(node.getRank(0) == 3 ? joinHeads(b, y) : y);
 }
 
