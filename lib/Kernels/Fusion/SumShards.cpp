@@ -13,6 +13,25 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
+/// The largest number of elements of a row that is added up at once.
+constexpr int64_t kLongRow = 16384;
+
+/// Returns the number of equal parts in which a row is added up: a kernel adds
+/// a long row in another order if it is the only one. Nothing divides a prime
+/// number.
+int64_t countParts(int64_t length) {
+  if (length <= kLongRow)
+    return 1;
+  int64_t least = llvm::divideCeil(length, kLongRow);
+  for (int64_t count = least; count < kLongRow; ++count)
+    if (length % count == 0)
+      return count;
+  for (int64_t count = 2; count < std::min(least, kLongRow); ++count)
+    if (length % count == 0)
+      return count;
+  return 1;
+}
+
 /// The sums of the rows that this process has, and those of all rows, of which
 /// `all` is a placeholder until the ports are added.
 struct RowSums {
@@ -97,9 +116,7 @@ private:
     int64_t rows = shape.empty() ? 1 : shape.front();
     int64_t length =
         cast<RankedTensorType>(x.getType()).getNumElements() / rows;
-    Value sums = length == 1 ? buildReshape(b, x, {rows})
-                             : Value(ReduceSumOp::create(
-                                   b, buildReshape(b, x, {rows, length}), {1}));
+    Value sums = sumRows(x, rows, length);
     Value all = whole ? exchange(sums, *whole) : sums;
     Value total = ReduceSumOp::create(b, all, ArrayRef<int64_t>{0});
     if (isMean) {
@@ -108,6 +125,18 @@ private:
     }
     reduction->erase();
     return total;
+  }
+
+  /// Returns the sum of each row.
+  Value sumRows(Value x, int64_t rows, int64_t length) {
+    if (length == 1)
+      return buildReshape(b, x, {rows});
+    int64_t parts = countParts(length);
+    Value sums = ReduceSumOp::create(
+        b, buildReshape(b, x, {rows * parts, length / parts}), {1});
+    if (parts == 1)
+      return sums;
+    return ReduceSumOp::create(b, buildReshape(b, sums, {rows, parts}), {1});
   }
 
   /// Returns the sums of all `whole` rows.

@@ -7,6 +7,7 @@ import torch
 from binade.errors import UsageError
 from binade.torch.devices import Device
 from binade.torch.norms import NormClipping
+from binade.torch.update import Scaling, Update
 from support import process_groups, sharded_steps
 
 CPU = Device(torch.device("cpu"))
@@ -114,6 +115,24 @@ def test_sums_of_rows_do_not_depend_on_other_rows(shape, dtype):
             assert torch.equal(found, sums[0][:rows]), (rows, threads)
     if expected is not None:
         torch.testing.assert_close(sums[0], expected, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("length", [1024, 16384, 100000, 99991 * 5])
+def test_norms_of_rules_do_not_depend_on_other_rows(length):
+    torch.manual_seed(0)
+    value, gradient = torch.randn(2, 4, length)
+    sums = {}
+    for rows in (4, 3, 2, 1):
+        update = Update(
+            {"0.0": value[:rows]}, CPU, masters={"0.0": "none"}, optimizer="lamb",
+            attributes={"0.0": "binade.shard = array<i64: 0, 8>"}, settings={"lr": 0.01},
+        )  # fmt: skip
+        given = {"0.0": gradient[:rows]}
+        update.sum_rows({"0.0": value[:rows]}, given, Scaling(ONE, torch.zeros(())))
+        for number, found in update.row_sums["0.0"].items():
+            expected = sums.setdefault(number, found.own)
+            assert torch.equal(found.own, expected[:rows]), (number, rows)
+    assert len(sums) == 2
 
 
 @pytest.mark.parametrize("clip", [-1.0, "1", True, float("nan")])
