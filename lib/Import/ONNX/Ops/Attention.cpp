@@ -71,7 +71,10 @@ struct Attention {
 private:
   LogicalResult readOperands();
   LogicalResult readMask();
-  bool isSquare() const { return past == 0 && keys() == queries(); }
+  /// Whether the causal mask counts both positions from the first one.
+  bool isOwnCausal() const {
+    return isCausal && past == 0 && !keyCounts && keys() == queries();
+  }
   void buildAllowed(bool withCausal);
   Value buildFused();
   LogicalResult buildDecomposed(Value &y);
@@ -273,10 +276,9 @@ void Attention::buildAllowed(bool withCausal) {
 }
 
 Value Attention::buildFused() {
-  bool ownCausal = isCausal && isSquare();
-  buildAllowed(isCausal && !ownCausal);
+  buildAllowed(isCausal && !isOwnCausal());
   auto op =
-      AttentionOp::create(b, query, key, value, APFloat(scale), ownCausal);
+      AttentionOp::create(b, query, key, value, APFloat(scale), isOwnCausal());
   op.setSoftcap(APFloat(softcap));
   if (bias)
     op.getBiasesMutable().assign(bias);
