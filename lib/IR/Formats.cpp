@@ -2,6 +2,7 @@
 
 #include "binade/IR/Formats.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/OneFormat.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -48,6 +49,11 @@ std::string mlir::binade::joinNames(ArrayRef<StringLiteral> names) {
   return llvm::join(names.drop_back(), ", ") + " or " + names.back().str();
 }
 
+bool mlir::binade::hasOneFormat(Operation *op) {
+  return isa<BroadcastOp, ConcatOp, GatherOp, PadOp, ReshapeOp, SliceOp,
+             TransposeOp>(op);
+}
+
 /// Whether operand `index` is the bias of a contraction, after its factors.
 static bool isBias(PrecisionOpInterface op, size_t index) {
   constexpr size_t kFactors = 2;
@@ -77,6 +83,14 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
     return op->emitOpError("expects a result in ")
            << joinNames(kComputedFloats) << ", got " << decision.getResult()
            << "; 'quantize' computes values of 8 bits, with scales";
+  FloatType stored = getStorageFormat(decision.getCompute());
+  if (hasOneFormat(op) && stored != decision.getResult())
+    return op->emitOpError("copies elements, in one format, got compute = ")
+           << decision.getCompute() << " and result = " << decision.getResult();
+  if (isa<JoinHalvesOp>(op) &&
+      !(stored.isBF16() && decision.getResult().isF32()))
+    return op->emitOpError("joins halves of an f32, so that a decision has "
+                           "compute = bf16 and result = f32");
   ArrayAttr operands = decision.getOperands();
   if (!operands)
     return success();

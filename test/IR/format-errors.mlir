@@ -79,6 +79,14 @@ func.func @sums_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // -----
 
+func.func @copies_in_two_formats(%a: tensor<4x4xf32>) -> tensor<16xf32> {
+  // expected-error@+1 {{'binade.reshape' op copies elements, in one format, got compute = 'bf16' and result = 'f32'}}
+  %r = binade.reshape %a {precision = #binade.precision<compute = bf16, result = f32>} : (tensor<4x4xf32>) -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
+
+// -----
+
 func.func @quantizes_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error@+1 {{'binade.relu' op quantizes no operands}}
   %r = binade.relu %a {precision = #binade.precision<compute = f16, result = f16, operands = [unit]>} : (tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -3,6 +3,7 @@
 #include "binade/Precision/Assigner.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/OneFormat.h"
 #include "binade/Precision/Biases.h"
 
 using namespace mlir;
@@ -91,6 +92,10 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   Formats formats;
   formats.compute = node.compute ? node.compute : choice.format;
   formats.result = node.result ? node.result : formats.compute;
+  // The order of a copy and of a rounding does not matter.
+  if (hasOneFormat(op) && getStorageFormat(formats.compute) != formats.result)
+    formats.compute = formats.result =
+        isNarrow(formats.compute) ? formats.compute : formats.result;
   // Sums are in f32 or wider unless a rule sets another format.
   if (op.accumulates())
     formats.accumulate =

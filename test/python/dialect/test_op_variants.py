@@ -22,7 +22,7 @@ from support.reference import run
 SAMPLE = ["add", "attention", "compare", "conv", "dequantize", "erf", "gather", "gather_grad",
           "layer_norm", "matmul", "reduce_max", "save", "scaled_matmul", "select"]  # fmt: skip
 FEW = ["f64", "f16", "f8E4M3FN", "f4E2M1FN", "tf32"]
-DECIDED = ["matmul", "relu", "save", "conv", "softmax"]
+DECIDED = ["gather", "matmul", "relu", "reshape", "save", "softmax"]
 # Words of LLVM and of C++ types, which users cannot act on.
 UNCLEAR = re.compile(
     r"bug|LLVM|::|Both operands|FPTrunc|ZExt|Invalid|is to be a|Binade_"
