@@ -21,7 +21,8 @@ using namespace binade;
 /// Runs `binade-<name>` from this program's directory or from PATH, as git
 /// does.
 static int runExternal(const CLI::App &app, char **argv) {
-  std::string name = "binade-" + std::string(argv[1]);
+  std::string word = argv[1], name = "binade-" + word;
+  argv[1] = name.data(); // The program's own name, which a run records.
   std::error_code ignored;
   auto here = std::filesystem::read_symlink("/proc/self/exe", ignored);
   std::string sibling = (here.parent_path() / name).string();
@@ -31,8 +32,8 @@ static int runExternal(const CLI::App &app, char **argv) {
   for (const CLI::App *command : app.get_subcommands(nullptr))
     known.push_back(command->get_name());
   std::cerr << render(Error{"binade",
-                            "no command is called " + quote(argv[1]) +
-                                suggest(argv[1], known),
+                            "no command is called " + quote(word) +
+                                suggest(word, known),
                             ExitCode::Usage}
                           .withNote("see 'binade --help'"))
             << "\n";
