@@ -409,11 +409,16 @@ Result<void> TrainArguments::initialize(Program &program) const {
   if (!file)
     return file.takeError();
   InitialNames matched = matchInitialNames(program, *file);
-  if (!initPartial && matched.hasWeights && !matched.missing.empty())
+  bool isRefused =
+      !initPartial && matched.hasWeights && !matched.missing.empty();
+  if (isRefused && !matched.hasMatches)
     return refuseMissing(program, *file, matched);
+  // Another shape is the better reason.
   Result<Restored> restored = program.restore(*file, matched.names);
   if (!restored)
     return restored.takeError();
+  if (isRefused)
+    return refuseMissing(program, *file, matched);
   if (Result<void> complete = requireValues(program, &restored->missing);
       !complete)
     return complete;

@@ -16,6 +16,7 @@ struct InitialNames {
   /// Parameters and buffers without a tensor, and tensors that are left over.
   std::vector<std::string> missing, unused;
   bool hasWeights = false; ///< Whether the file has others than states.
+  bool hasMatches = false; ///< Whether one of them is in the program.
 };
 
 /// Finds the tensors of `file` that are initial values of parameters and

@@ -98,6 +98,12 @@ public:
   void matchPrefix();
   void matchMetadata();
   void matchLast();
+  bool hasMatches() const {
+    return !found.names.empty() ||
+           std::ranges::any_of(tensors, [&](const auto &tensor) {
+             return file.find(tensor.first) != nullptr;
+           });
+  }
 
   InitialNames found;
 
@@ -194,6 +200,7 @@ InitialNames binade::matchInitialNames(const Program &program,
     matcher.matchMetadata();
     matcher.matchLast();
   }
+  matcher.found.hasMatches = matcher.hasMatches();
   return std::move(matcher.found);
 }
 
