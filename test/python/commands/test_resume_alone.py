@@ -136,7 +136,7 @@ def test_runs_without_a_command_are_refused(runs, stopped, tmp_path):
         assert len(metrics(stopped)) == STEPS // 3
 
 
-def test_a_replayed_step_goes_on(runs, whole, stopped, tmp_path):
+def test_a_replayed_step_can_be_resumed(runs, whole, stopped, tmp_path):
     replayed = tmp_path / "replayed"
     process = call("replay", stopped, "--step", 3, "--out", replayed)
     assert process.returncode == 0, process.stderr

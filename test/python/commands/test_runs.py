@@ -73,8 +73,8 @@ def test_the_table_lists_the_runs_of_a_folder(folder):
         assert row["seed"] == name[-1] and row["steps"] == str(STEPS)
         assert row["loss"] == f"{np.nanmean(column['loss'][-10:]):.4f}"
         assert row["eval_loss"] == f"{held[-1]:.4f}"
-        assert row["best"] == f"{held[best]:.4f} at {best + 1}"
-        assert row["ms/step"] == f"{np.median(column['ms'][STEPS // 10 :]):.3g}"
+        assert row["best"] == f"{held[best]:.4f} at {best}"
+        assert row["ms/step"] == f"{np.median(column['ms'][1 + STEPS // 10 :]):.3g}"
         assert float(row["MiB"]) == pytest.approx(
             about["arena_bytes"] / 2**20, rel=0.05
         )
@@ -181,11 +181,11 @@ def test_seeds_of_a_policy_share_a_curve(folder):
     own, plain = curves.make_curves(group_runs(read))
     assert (own.label, plain.label) == ("own (2 runs)", "fp32 (2 runs)")
     assert plain.color != own.color
-    both = np.array([[s["loss"] for s in read_metrics(r.path)] for r in plain.runs])
+    both = np.array([[s["loss"] for s in read_metrics(r.path)[1:]] for r in plain.runs])
     held = np.array(
         [[s["eval_loss"] for s in read_metrics(r.path)] for r in plain.runs]
     )
-    held = held[:, EVERY - 1 :: EVERY].astype(float)
+    held = held[:, ::EVERY].astype(float)
     # The moving average has 3 steps, one on each side.
     smooth = np.array([np.convolve(row, np.ones(3) / 3, "valid") for row in both])
     for series, rows, part in (
@@ -194,7 +194,7 @@ def test_seeds_of_a_policy_share_a_curve(folder):
         np.testing.assert_allclose(series.mean[part], rows.mean(0), rtol=1e-12)
         np.testing.assert_allclose(series.low[part], rows.min(0), rtol=1e-12)
         np.testing.assert_allclose(series.high[part], rows.max(0), rtol=1e-12)
-    assert list(plain.held_out.steps) == [20, 40, 60]
+    assert list(plain.held_out.steps) == [0, 20, 40, 60]
     # A single run is labeled by what differs from other runs.
     labels = [curve.label for curve in curves.make_curves(group_runs(read[:2]))]
     assert labels == ["own", "fp32"]

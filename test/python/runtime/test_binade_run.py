@@ -76,7 +76,7 @@ def test_binade_run_matches_binade_train(folder, tmp_path):
             text = done.stdout.replace(str(tmp_path / name), "")
             printed.setdefault(name, []).append(without_times(text))
         lines = (run / "metrics.jsonl").read_text().splitlines()
-        assert len(lines) == 10
+        assert len(lines) == 1 + 10  # Step 0 is an evaluation.
         keys = ("step", "loss", "grad_norm", "eval_loss")
         series[name] = [[json.loads(line)[key] for key in keys] for line in lines]
     assert printed["run"] == printed["train"]
@@ -84,7 +84,7 @@ def test_binade_run_matches_binade_train(folder, tmp_path):
     assert any("weight_decay=0.1" in line for line in printed["run"][0])
     assert any(line.startswith("eval_loss ") for line in printed["run"][1])
     assert series["run"] == series["train"]
-    assert series["run"][5][3] is not None
+    assert series["run"][6][3] is not None
     states = [
         (tmp_path / name / "run/final.safetensors").read_bytes() for name in printed
     ]
@@ -137,7 +137,7 @@ def test_examples_of_help(folder, tmp_path):
     done = binade_run("--help")
     assert done.returncode == 0 and not done.stderr
     found = examples(done.stdout.replace("binade-run", "binade run"))
-    assert len(found) == 2
+    assert len(found) == 3
     for command in found:
         words = shlex.split(command)
         assert words[:2] == ["binade", "run"]

@@ -12,8 +12,8 @@ from support.paths import BUILD
 from support.reference import binade
 
 STEPS = 4
-# Of a run, what --out DIR would destroy: the options of the run, the files that it leaves
-# behind, whether it can be resumed, and words of the error.
+# Of a run, what --out DIR would destroy: the options of the run, the files that are kept,
+# whether it can be resumed, and words of the error.
 RUNS = {
     "finished": ([], None, False, ["4 lines of metrics.jsonl", "final.safetensors"]),
     "saved": (["--save-every", 2], None, True, ["2 checkpoints", "final.safetensors"]),

@@ -97,6 +97,7 @@ TEST_F(TrainingTest, StateIsResumed) {
 TEST_F(TrainingTest, GradientsAreSavedUnscaled) {
   options.steps = 3;
   options.saveGradients = 2;
+  options.overwrite = true;
   Plan plan = regressionPlan();
   ASSERT_TRUE(trainPlan(plan));
   Descent expected = descend({{0, 1, 2, 3}, {4, 5, 6, 7}});
@@ -158,6 +159,7 @@ TEST_F(TrainingTest, LossScalingSkipsNonFiniteStepsByDefault) {
 }
 
 TEST_F(TrainingTest, OptionsThatContradictTheProgramAreRejected) {
+  options.overwrite = true;
   auto rejected = [&](bool skips, bool scales, OnNonFinite choice) {
     Plan plan = regressionPlan();
     plan.skipsNonFinite = skips;
