@@ -133,7 +133,7 @@ def train(
     process = binade(
         "train", model, "--data", tmp_path / "data.safetensors",
         "--order", "sequential", "--steps", steps, "--policy", policy,
-        "--optimizer", optimizer, "--lr", 0.5, "--out", tmp_path / "run", *more,
+        "--optimizer", optimizer, "--lr", 0.5, "--out", tmp_path / "run", "--overwrite", *more,
     )  # fmt: skip
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     final = tmp_path / "run" / "final.safetensors"
