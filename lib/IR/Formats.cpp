@@ -2,7 +2,6 @@
 
 #include "binade/IR/Formats.h"
 #include "binade/IR/Binade.h"
-#include "binade/IR/OneFormat.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -67,9 +66,10 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
                                     PrecisionAttr decision) {
   bool isSaved = isa<SaveOp>(op), sums = op.accumulates();
   if (decision.getAccumulate() && !sums)
-    return op->emitOpError("sums no products: only matmuls, convolutions and "
-                           "attention have an accumulation format, got "
-                           "accumulate = ")
+    return op->emitOpError(
+               "has no accumulation format: only matmuls, convolutions and "
+               "attention have an accumulation format, got "
+               "accumulate = ")
            << decision.getAccumulate();
   // Ops on f64 stay in f64.
   bool isDouble = llvm::all_of(op->getOperandTypes(), [](Type type) {

@@ -29,7 +29,8 @@ InFlightDiagnostic mlir::binade::emitMissingFunction(ModuleOp module,
     error << "; 'binade import' writes a module with '@" << kForwardName << "'";
   } else if (found > needed) {
     error << "; this module has '@" << found->first << "', which "
-          << found->second << " wrote from it: run the pass before";
+          << found->second << " wrote from it: run this pass before "
+          << found->second;
   } else {
     error << "; this module has '@" << found->first << "': run ";
     for (const auto *stage = found + 1; stage <= needed; ++stage)

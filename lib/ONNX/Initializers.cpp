@@ -51,7 +51,7 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
     tensor.range = model.getRawData(index);
     tensor.isBuffer = statistics.contains(tensor.name);
     tensor.isSetting = settings.contains(tensor.name);
-    tensor.isConstantOfModule = metadata.hasSignature && !isListed(tensor.name);
+    tensor.isNotParameter = metadata.hasSignature && !isListed(tensor.name);
     tensor.isTrained = tensor.isTrainable() &&
                        (metadata.trainable ? isListed(tensor.name)
                                            : isTrainedByDefault(proto));
@@ -115,7 +115,7 @@ Initializers::refuseGlob(StringRef text, StringRef flag,
               << ", which the forward pass updates";
       else if (tensor.isSetting)
         error << "a setting, such as the ratio of a dropout";
-      else if (tensor.isConstantOfModule)
+      else if (tensor.isNotParameter)
         error << "no parameter of the module";
       else
         error << tensor.type.getElementType();
@@ -374,10 +374,9 @@ void Initializers::warnOfAssumed() const {
                           "torch.onnx.export(..., dynamo=True) does";
   if (!computed.empty())
     warning.attachNote()
-        << ::binade::joinFirst(computed, kShown)
-        << " were computed from parameters during the export, so the module "
-           "does not have them; torch.onnx.export(..., "
-           "do_constant_folding=False, "
+        << "the exporter computed " << ::binade::joinFirst(computed, kShown)
+        << " from parameters, so the module has no tensors of these names; "
+           "torch.onnx.export(..., dynamo=False, do_constant_folding=False, "
            "training=torch.onnx.TrainingMode.TRAINING) keeps the parameters";
 }
 

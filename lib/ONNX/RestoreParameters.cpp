@@ -132,7 +132,8 @@ LogicalResult Restorer::restore(const CallNodes &group) {
         others.push_back(place);
     }
   }
-  if (missing.size() == others.size() + 1 &&
+  bool hasWeight = getTensors(group.call).size() > 1;
+  if (hasWeight && missing.size() == others.size() + 1 &&
       addZeroBias(group, missing.back()->target))
     missing.pop_back();
   if (missing.size() != others.size())
@@ -161,8 +162,9 @@ LogicalResult Restorer::restoreCalls() {
   return success();
 }
 
-/// Whether no node computes a value that a line of the traced program reads:
-/// the exporter's optimizer folded or removed the nodes that did.
+/// Whether a line of the traced program reads a parameter that the file lacks,
+/// or a value that no node computes: the exporter's optimizer folded or removed
+/// the nodes that did.
 bool Restorer::isOptimized() const {
   const ::onnx::GraphProto &graph = std::as_const(model).getGraph();
   llvm::StringSet<> known;

@@ -63,6 +63,7 @@ std::string ScriptRestorer::getWeightName(const NodeProto &node) const {
 
 LogicalResult ScriptRestorer::restoreWeights() {
   findBiases();
+  llvm::StringSet<> isRestored;
   for (int index = 0, end = editor.countNodes(); index < end; ++index) {
     const NodeProto &node = editor.getNode(index);
     if (node.op_type() != "MatMul" || node.input_size() != 2)
@@ -72,8 +73,11 @@ LogicalResult ScriptRestorer::restoreWeights() {
         !StringRef(editor.get(*read).name()).starts_with("onnx::"))
       continue;
     std::string name = getWeightName(node);
-    if (!name.empty() && failed(editor.readTransposed({index, 1}, name)))
+    // A name that is taken belongs to another tensor of the module.
+    if (!name.empty() && (!editor.find(name) || isRestored.contains(name)) &&
+        failed(editor.readTransposed({index, 1}, name)))
       return failure();
+    isRestored.insert(name);
   }
   return success();
 }

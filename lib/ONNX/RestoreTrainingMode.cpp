@@ -77,7 +77,8 @@ void mlir::binade::restoreTrainingMode(Model &model) {
         << "batch norm is in inference form: its running statistics do not "
            "change";
     warning->attachNote()
-        << "for training, export after model.train(), with optimize=False, or "
-           "with training=torch.onnx.TrainingMode.TRAINING and dynamo=False";
+        << "for training, export after model.train(): with dynamo=True and "
+           "optimize=False, or with dynamo=False and "
+           "training=torch.onnx.TrainingMode.TRAINING";
   }
 }

@@ -138,7 +138,7 @@ static bool isOfProduct(Value value) {
 }
 
 /// Whether each element of `bias` is 0 or minus infinity, selected by a mask.
-static bool isBoolean(Value bias) {
+static bool isZeroOrMinusInfinity(Value bias) {
   while (isa_and_nonnull<BroadcastOp, ReshapeOp>(bias.getDefiningOp()))
     bias = bias.getDefiningOp()->getOperand(0);
   auto select = bias.getDefiningOp<SelectOp>();
@@ -157,7 +157,7 @@ AttentionScores::takeTerm(Composite &composite, Value &value) const {
                                 std::pair(sum.getRhs(), sum.getLhs())})
       if (isOfProduct(scores) && composite.take<AddOp>(value)) {
         value = scores;
-        if (isBoolean(bias))
+        if (isZeroOrMinusInfinity(bias))
           return Term{Kind::Mask, bias, /*hidesWhereTrue=*/false, -INFINITY};
         return Term{Kind::Bias, bias};
       }
@@ -292,15 +292,15 @@ private:
 };
 } // namespace
 
-static SmallVector<int64_t> getLong(ArrayRef<int64_t> sizes) {
+static SmallVector<int64_t> getSizesAboveOne(ArrayRef<int64_t> sizes) {
   return llvm::to_vector(
       llvm::make_filter_range(sizes, [](int64_t size) { return size != 1; }));
 }
 
 /// Whether `reshape` only adds or removes axes of size 1.
 static bool changesOnlyUnits(ReshapeOp reshape) {
-  return getLong(getTensor(reshape.getX()).getShape()) ==
-         getLong(getTensor(reshape.getResult()).getShape());
+  return getSizesAboveOne(getTensor(reshape.getX()).getShape()) ==
+         getSizesAboveOne(getTensor(reshape.getResult()).getShape());
 }
 
 static bool isElementwise(Operation *op) {

@@ -93,7 +93,7 @@ static std::optional<Copied> findCopied(Value value) {
 namespace {
 /// Removes reshapes around a matmul: exporters merge batch and heads into one
 /// axis before a matmul, and split them afterwards.
-struct UnmergeProduct : OpRewritePattern<MatmulOp> {
+struct UnmergeMatmul : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(MatmulOp op,
@@ -223,6 +223,6 @@ struct ShareKeys : OpRewritePattern<AttentionOp> {
 } // namespace
 
 void mlir::binade::populateAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<UnmergeProduct, RecognizeAttention, ShareKeys>(
+  patterns.add<UnmergeMatmul, RecognizeAttention, ShareKeys>(
       patterns.getContext());
 }

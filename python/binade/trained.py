@@ -65,11 +65,17 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
     return word.astype(np.uint32).view(np.float32)
 
 
-def load(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
+def load(
+    module: torch.nn.Module, path: str | os.PathLike[str], *, strict: bool = True
+) -> None:
     """Sets a module's parameters and running statistics from `load_state`.
 
-    The module must have every tensor of the state, and the state must have every trained
-    parameter of the module, or one that it is tied to.
+    Args:
+      module: A module with every tensor of the state, in its shape.
+      path: The directory of a run, or a safetensors file.
+      strict: Whether the state must have every trained parameter of the module, or one
+        that it is tied to. Otherwise the others keep their values, as those on which the
+        loss does not depend, which exporters leave out.
 
     Raises:
       RejectedError: If they do not fit; the message lists what does not.
@@ -84,8 +90,8 @@ def load(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     given = {id(known[name]) for name in state if name in known}
     wrong = [f"the module has no '{name}'" for name in state if name not in known]
     for name, tensor in known.items():
-        if tensor.requires_grad and id(tensor) not in given:
-            wrong.append(f"the state lacks '{name}'")
+        if strict and tensor.requires_grad and id(tensor) not in given:
+            wrong.append(f"the state lacks '{name}' (strict=False keeps its value)")
         elif name in state and state[name].shape != tuple(tensor.shape):
             wrong.append(
                 f"'{name}' is {list(state[name].shape)}, "

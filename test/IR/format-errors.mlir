@@ -72,7 +72,7 @@ func.func @sums_in_fp8(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 func.func @sums_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  // expected-error@+1 {{'binade.relu' op sums no products: only matmuls, convolutions and attention have an accumulation format, got accumulate = 'f32'}}
+  // expected-error@+1 {{'binade.relu' op has no accumulation format: only matmuls, convolutions and attention have an accumulation format, got accumulate = 'f32'}}
   %r = binade.relu %a {precision = #binade.precision<compute = f16, accumulate = f32, result = f16>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r : tensor<4x4xf32>
 }

@@ -4,7 +4,7 @@
 // matmuls name the reason. Other attention is kept.
 
 // CHECK-LABEL: func.func @step
-// CHECK:         binade.matmul {{.*}}reason = "the kernels have no mask operand, bias, soft cap or dropout"
+// CHECK:         binade.matmul {{.*}}reason = "the attention kernels take no mask, bias, soft cap or dropout"
 // CHECK:         binade.select
 // CHECK:         binade.matmul
 // CHECK:         binade.attention %

@@ -15,6 +15,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Prints the number of tensors of each role, and the parameters by name.
 static void printArguments(raw_ostream &os, func::FuncOp function) {
   for (Role role : {Role::Parameter, Role::Buffer, Role::Rng, Role::Batch}) {
     SmallVector<Port> ports = getArguments(function, role);
@@ -25,6 +26,17 @@ static void printArguments(raw_ostream &os, func::FuncOp function) {
       elements += getNumElements(function.getArgument(port.index));
     os << stringifyRole(role) << ": " << ports.size() << " inputs, " << elements
        << " elements: ";
+    if (role == Role::Parameter) {
+      for (const Port &port : ports) {
+        auto type =
+            cast<RankedTensorType>(function.getArgument(port.index).getType());
+        os << "\n  " << ::binade::printable(port.name.str()) << " [";
+        llvm::interleaveComma(type.getShape(), os);
+        os << "]";
+      }
+      os << "\n";
+      continue;
+    }
     constexpr size_t kShown = 4;
     llvm::interleaveComma(
         ArrayRef(ports).take_front(kShown), os,

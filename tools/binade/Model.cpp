@@ -77,7 +77,7 @@ int Model::read(const ImportArguments &arguments,
     if (!from)
       return diagnostics.fail(
           usageError(::binade::printable(path) +
-                     " is IR: say after which phase it was written, such as "
+                     " is a module: name the phase that wrote it, such as "
                      "--from=assign (binade list phases)"));
     phase = *from;
   } else {

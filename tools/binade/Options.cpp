@@ -60,9 +60,9 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
   command
       .add_option("--train", options.train,
                   "Initializers to train, by name, such as 'encoder.*'; only "
-                  "these are trained. The default is what the file says: "
-                  "PyTorch's parameters, what metadata list or, without "
-                  "either, what is stored externally")
+                  "these are trained. By default, the parameters that the "
+                  "file's metadata or PyTorch's exporter list are trained "
+                  "or, without a list, initializers with external data")
       ->type_name("GLOB")
       ->allow_extra_args(false);
   command

@@ -112,8 +112,8 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
     return *code;
   auto &program = std::get<Program>(loaded);
   train.train.alarms = program.getPlan().alarms;
-  if (!model.isBundle())
-    printTrained(model.getReport().parameterNames, program.getPlan());
+  if (const auto &names = model.getReport().parameterNames; !names.empty())
+    printTrained(names, program.getPlan());
   if (model.isBundle()) {
     auto chosen = alarms.chooseOf(train.train.alarms, output);
     if (auto *code = std::get_if<int>(&chosen))
@@ -154,7 +154,8 @@ void addTrain(CLI::App &app, Run &run) {
       "\\\n"
       "      --optimizer adamw --lr 1e-3 --set weight_decay=0.01 --steps 1000 "
       "--out run\n"
-      "  binade train step.bnd --data train.safetensors --steps 100 --out tuned "
+      "  binade train step.bnd --data train.safetensors --steps 100 --out "
+      "tuned "
       "\\\n"
       "      --init run/final.safetensors --lr 3e-4\n"
       "  binade train step.bnd --data train.safetensors --steps 100 "

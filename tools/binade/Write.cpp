@@ -53,10 +53,11 @@ static void relocateWeights(ModuleOp module, const std::string &from,
   replacer.recursivelyReplaceElementsIn(module);
   if (!file.empty() && !isBelow)
     mlir::emitWarning(module.getLoc())
-        << ::binade::printable(path) << " refers to weights in '"
-        << ::binade::printable(file) << "', which are in "
-        << ::binade::printable(source)
-        << "; they are looked for next to the module or below: write it there";
+        << ::binade::printable(path) << " refers to weight file '"
+        << ::binade::printable(file) << "' in " << ::binade::printable(source)
+        << "; weights must be in the module's directory or below: write the "
+           "module to "
+        << ::binade::printable(source);
 }
 
 Result<void> writeModule(const std::string &path, ModuleOp module,

@@ -21,8 +21,7 @@ inline constexpr std::array<StringLiteral, 4> kSumFloats = {"f64", "f32",
 /// Formats of results and of what memory stores.
 inline constexpr std::array<StringLiteral, 3> kComputedFloats = {"f32", "bf16",
                                                                  "f16"};
-/// Formats that only quantized and saved values may have. No target supports
-/// MLIR's other float types.
+/// 8-bit formats. Only quantized and saved values may have them.
 inline constexpr std::array<StringLiteral, 7> kByteFloats = {
     "f8E4M3FN",   "f8E5M2",     "f8E4M3",       "f8E3M4",
     "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ"};
@@ -53,6 +52,10 @@ inline double getLargest(FloatType format) {
   return llvm::APFloat::getLargest(format.getFloatSemantics())
       .convertToDouble();
 }
+
+/// Whether `op` copies elements bit for bit, so that a decision has one format
+/// for its operands and results.
+bool hasOneFormat(Operation *op);
 
 } // namespace mlir::binade
 

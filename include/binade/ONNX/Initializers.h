@@ -26,12 +26,11 @@ public:
     bool isTrained = false;
     bool isFrozen = false;  ///< Not trained, but part of the state of a run.
     bool isSetting = false; ///< Read as an attribute, such as Dropout's ratio.
-    bool isConstantOfModule =
-        false; ///< No parameter, says PyTorch's signature.
+    bool isNotParameter = false; ///< PyTorch's exporter does not list it.
 
     bool isTrainable() const {
       return isa<FloatType>(type.getElementType()) && !isBuffer && !isSetting &&
-             !isConstantOfModule;
+             !isNotParameter;
     }
     /// A tensor without a value in the model cannot be a constant.
     bool isConstant() const {

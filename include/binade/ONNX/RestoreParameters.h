@@ -15,6 +15,7 @@ namespace mlir::binade {
 /// - A node that reads another parameter than the line of the traced program
 ///   that it computes gets a copy with the right name.
 /// - A transposed weight becomes a parameter and a Transpose node.
+/// - A bias of zeros, which the exporter removed, is added.
 /// - Batch norm that was traced in training mode gets `training_mode`.
 ///
 /// Without the traced program, as in files of the TorchScript exporter, names

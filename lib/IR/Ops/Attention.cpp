@@ -274,7 +274,7 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
   std::string format = llvm::to_string(compute);
   if (!op.isPlain())
     return Fallback{format, format,
-                    "the kernels have no mask operand, bias, soft cap or "
+                    "the attention kernels take no mask, bias, soft cap or "
                     "dropout",
                     ""};
   std::string reason = "operands have different formats", nearest;

@@ -2,8 +2,8 @@
 
 #include "binade/Precision/Assigner.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Formats.h"
 #include "binade/IR/Interface.h"
-#include "binade/IR/OneFormat.h"
 #include "binade/Precision/Biases.h"
 
 using namespace mlir;

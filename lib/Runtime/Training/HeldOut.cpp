@@ -97,13 +97,13 @@ Result<std::optional<double>> HeldOut::sumLosses(std::uint64_t sample,
   return std::optional(sum);
 }
 
-Result<void> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
+Result<bool> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
   if (!source || getRest() == 0)
-    return {};
+    return true;
   std::uint64_t batch = source->getBatch(), rest = getRest();
   usesRest = earlier == samples;
   if (usesRest || earlier == samples - rest || samples < batch)
-    return {};
+    return true;
   // The same parts as those of the rest, and what remains of a batch.
   Result<double> whole = evaluate(first, batch);
   if (!whole)
@@ -115,7 +115,7 @@ Result<void> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
     if (!part)
       return part.takeError();
     if (!*part)
-      return {};
+      return false;
     sum += **part;
   }
   // Sums in f32 in another order differ by far less, and losses that depend on
@@ -123,7 +123,7 @@ Result<void> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
   constexpr double kTolerance = 1e-4;
   double mean = sum / static_cast<double>(batch);
   usesRest = std::abs(mean - *whole) <= kTolerance * std::abs(*whole);
-  return {};
+  return true;
 }
 
 Result<std::optional<double>> HeldOut::evaluate() const {

@@ -24,14 +24,15 @@ public:
   /// if `earlier`, the number of samples that the run has evaluated, says so,
   /// or else if the loss of a batch is the mean over its samples. For this, the
   /// first batch is evaluated as a whole and in parts.
-  Result<void> chooseSamples(std::optional<std::uint64_t> earlier);
+  /// Returns whether it is decided: nothing is if the run is interrupted.
+  Result<bool> chooseSamples(std::optional<std::uint64_t> earlier);
   const Data *getData() const { return source; } ///< Null without samples.
   /// Returns a message about the number of samples and of those left out.
   std::string describe() const;
   /// Whether to evaluate after `step`.
   bool isDue(std::int64_t step) const;
 
-  /// Returns the mean loss of all batches, or nothing if interrupted.
+  /// Returns the mean loss of the evaluated samples, or nothing if interrupted.
   Result<std::optional<double>> evaluate() const;
 
 private:

@@ -404,8 +404,11 @@ Result<void> TrainingLoop::chooseHeldOut() {
   std::string key(kEvaluated);
   if (auto kept = manifest.run.find(key); kept != manifest.run.end())
     earlier = parseDecimal(kept->second);
-  if (Result<void> chosen = heldOut.chooseSamples(earlier); !chosen)
-    return chosen;
+  Result<bool> isDecided = heldOut.chooseSamples(earlier);
+  if (!isDecided)
+    return isDecided.takeError();
+  if (!*isDecided)
+    return {};
   manifest.run[key] = std::to_string(heldOut.getNumSamples());
   if (options.notify)
     options.notify(heldOut.describe());

@@ -52,11 +52,11 @@ class StepRunner:
     """A compiled update of parameters, and what happens around it in each step.
 
     Attributes:
-      numbers: The names of all parameters of the groups, which are two numbers.
-      names: Those of the parameters that are updated.
+      numbers: The names of all parameters: group and index in it, such as ``0.1``.
+      names: The names of the parameters that are updated.
       rows: The rows that this process has of these.
       device: Where the update runs.
-      update: The update.
+      update: The compiled program.
       agreement: With other processes; None if no parameter is sharded.
       skips: Whether a gradient that is not finite skips the step.
       gathering: Of parameters that their owners update.
@@ -65,7 +65,7 @@ class StepRunner:
       percentiles: Clips each gradient by the norms of earlier ones.
       clipped: The parameters of ``percentiles``.
       versions: Of each parameter after the last step; empty before the first.
-      written: The versions of what preserves lost updates, by name.
+      written: The versions of master weights, remainders and compensations, by name.
     """
 
     numbers: Mapping[torch.Tensor, str]

@@ -1,4 +1,4 @@
-"""Wrappers of modules, whose names of parts and parameters are not those of the user."""
+"""Wrappers of modules, and the names that they change."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 
-# The classes of wrappers, with their modules, which may not be imported, and the attribute
-# that has the wrapped module.
+# The module, the name and the attribute with the wrapped module of each class of wrappers.
+# Classes are looked up in sys.modules, because their modules may not have been imported.
 _WRAPPERS = (
     ("torch.nn.parallel.data_parallel", "DataParallel", "module"),
     ("torch.nn.parallel.distributed", "DistributedDataParallel", "module"),

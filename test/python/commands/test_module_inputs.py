@@ -182,7 +182,7 @@ def test_options_of_the_import_are_refused(folder, option):
 
 def test_modules_of_later_phases_are_refused(folder, tmp_path):
     where = folder / "assign.mlir"
-    refuse(2, f"{where} is IR: say after which phase it was written, such as --from=assign "
+    refuse(2, f"{where} is a module: name the phase that wrote it, such as --from=assign "
            "(binade list phases)", "compile", where, "-o", tmp_path / "x.bnd")  # fmt: skip
     refuse(2, "compile it first: binade compile", "train", where,
            *options(folder, "bf16-amp"), "--steps", 1, "--out", tmp_path / "run")  # fmt: skip

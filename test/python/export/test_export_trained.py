@@ -284,3 +284,18 @@ def test_load_names_tensors_that_do_not_fit(tmp_path):
         RejectedError, match=r"the module has no 'fc1.weight'.*lacks 'fc"
     ):
         trained.load(models.Dropping(), model.run)
+
+
+def test_load_keeps_what_the_state_lacks_if_asked(tmp_path):
+    model = Trained("mlp", tmp_path)
+    module = torch.nn.ModuleDict(copy.deepcopy(model.module)._modules)
+    module["unused"] = torch.nn.Linear(3, 2)
+    expected = {
+        f"unused.{k}": v.clone() for k, v in module["unused"].state_dict().items()
+    }
+    expected |= model.trained_module().state_dict()
+    with pytest.raises(RejectedError, match=r"lacks 'unused.weight' \(strict=False"):
+        trained.load(module, model.run)
+    trained.load(module, model.run, strict=False)
+    for name, value in module.state_dict().items():
+        torch.testing.assert_close(value, expected[name])

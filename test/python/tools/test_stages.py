@@ -14,7 +14,7 @@ PHASES = ["import", "autodiff", "optimizer", "assign", "materialize", "programs"
 OPTIONS = {"assign": "=policy=fp16-amp", "monitor": "=watch=gradient:absmax"}
 # What a refusal says: a pipeline to run, or that the pass is too late, or has nothing to do.
 CLEAR = re.compile(
-    r"run (binade-[a-z-]+-pipeline( and )?)+ first|run the pass before|has no embedding"
+    r"run (binade-[a-z-]+-pipeline( and )?)+ first|run this pass before|has no embedding"
 )
 
 
@@ -71,7 +71,7 @@ def test_passes_succeed_or_say_what_to_run_first(stages, passes):
         ("materialize", "optimizer", "expected a policy ('binade.policy' of the module); run "
          "binade-assign-pipeline first"),
         ("autodiff", "kernels", "'@forward' to differentiate; this module has '@step', which "
-         "binade-optimizer-pipeline wrote from it: run the pass before"),
+         "binade-optimizer-pipeline wrote from it: run this pass before binade-optimizer-pipeline"),
         ("conversion", "monitor", "expected kernels, functions with 'binade.kernel'; run "
          "binade-kernels-pipeline first"),
         ("target-cpu", "kernels", "expected loops over memory, without binade ops; run "

@@ -30,7 +30,7 @@ class Binade_AttentionLikeOp<string mnemonic, list<string> precisionMethods,
     /// probabilities not at all.
     bool isPlain() {
       return getBiases().empty() && !getMask() && !getRng() &&
-             getSoftcap().isZero();
+             getSoftcap().isZero() && !getZeroHidden() && !getZeroNan();
     }
     /// Whether the target of the module computes the op by one kernel.
     bool hasWholeKernel();
@@ -70,8 +70,9 @@ def Binade_AttentionOp : Binade_AttentionLikeOp<"attention",
     Matmuls multiply in the format of the operands and accumulate in f32. Scores, biases and
     softmax are f32. Probabilities are rounded to the format of the operands before the second
     matmul, after dropout, and the result is rounded once. A NaN in a query, in a key or in a
-    value makes the rows that it takes part in NaN. If an axis is empty, the result has no
-    elements or, without keys, is 0.
+    value makes the rows that it takes part in NaN, unless a mask hides the query or the key,
+    or `zero_nan` is set. If an axis is empty, the result has no elements or, without keys,
+    is 0.
 
     Constraints:
 
