@@ -14,7 +14,9 @@ static ArrayRef<int64_t> getShape(const TensorProto &tensor) {
 
 ParameterEditor::ParameterEditor(Model &model, TensorReader &reader)
     : model(model), reader(reader), names(model.getProto()),
-      numOriginalNodes(std::as_const(model).getGraph().node_size()) {
+      numOriginalNodes(std::as_const(model).getGraph().node_size()),
+      numOriginalInitializers(
+          std::as_const(model).getGraph().initializer_size()) {
   for (auto [index, tensor] :
        llvm::enumerate(std::as_const(model).getGraph().initializer()))
     initializers[tensor.name()] = static_cast<int>(index);
@@ -58,6 +60,44 @@ LogicalResult ParameterEditor::checkShape(NodeInput place, StringRef name,
 
 void ParameterEditor::addCopy(int index, StringRef name) {
   initializers[name] = model.copyInitializer(index, name);
+}
+
+LogicalResult ParameterEditor::readFirstHalf(NodeInput place, StringRef name) {
+  const TensorProto &source = get(*findRead(place));
+  Location loc = model.getLoc("initializer " + quote(source.name()));
+  FailureOr<std::vector<char>> bytes = reader.readBytes(loc, source);
+  if (failed(bytes))
+    return failure();
+  size_t half = bytes->size() / 2;
+  StringRef first(bytes->data(), half), second(bytes->data() + half, half);
+  if (source.dims_size() != 2 || source.dims(0) != 1 || source.dims(1) % 2 ||
+      !llvm::all_of(second, [](char byte) { return byte == 0; }))
+    return success();
+  std::string zeros = names.makeNew(name.str() + ".zeros");
+  std::string joined = names.makeNew(name.str() + ".joined");
+  for (auto [part, content] :
+       {std::pair(name.str(), first), std::pair(zeros, second)}) {
+    TensorProto tensor;
+    tensor.set_name(part);
+    tensor.set_data_type(source.data_type());
+    tensor.add_dims(1);
+    tensor.add_dims(source.dims(1) / 2);
+    tensor.set_raw_data(content.str());
+    initializers[part] = model.addInitializer(std::move(tensor));
+  }
+  auto &graph = *model.getProto().mutable_graph();
+  NodeProto &node = *graph.add_node();
+  node.set_op_type("Concat");
+  node.set_name(names.makeNew(getNode(place.node).name() + "_Concat"));
+  ::onnx::AttributeProto &axis = *node.add_attribute();
+  axis.set_name("axis");
+  axis.set_type(::onnx::AttributeProto::INT);
+  axis.set_i(1);
+  node.add_input(name.str());
+  node.add_input(zeros);
+  node.add_output(joined);
+  graph.mutable_node(place.node)->set_input(place.input, joined);
+  return success();
 }
 
 void ParameterEditor::addZeroInput(int node, StringRef name, int64_t size,
@@ -115,7 +155,7 @@ static std::string transpose(ArrayRef<char> bytes, int64_t rows,
   return result;
 }
 
-LogicalResult ParameterEditor::addTransposed(int index, StringRef name) {
+FailureOr<std::string> ParameterEditor::readTransposedBytes(int index) {
   const TensorProto &source = get(index);
   Location loc = model.getLoc("initializer " + quote(source.name()));
   FailureOr<std::vector<char>> bytes = reader.readBytes(loc, source);
@@ -123,12 +163,52 @@ LogicalResult ParameterEditor::addTransposed(int index, StringRef name) {
     return failure();
   int64_t rows = source.dims(0), columns = source.dims(1);
   size_t width = bytes->size() / std::max<int64_t>(rows * columns, 1);
+  return transpose(*bytes, rows, columns, width);
+}
+
+FailureOr<std::optional<int>> ParameterEditor::findTransposed(int index) {
+  const TensorProto &source = get(index);
+  std::optional<std::string> expected;
+  for (int other = 0; other < numOriginalInitializers; ++other) {
+    const TensorProto &tensor = get(other);
+    if (StringRef(tensor.name()).starts_with("onnx::") ||
+        tensor.data_type() != source.data_type() || tensor.dims_size() != 2 ||
+        tensor.dims(0) != source.dims(1) || tensor.dims(1) != source.dims(0))
+      continue;
+    if (!expected) {
+      FailureOr<std::string> bytes = readTransposedBytes(index);
+      if (failed(bytes))
+        return failure();
+      expected = std::move(*bytes);
+      size_t width = expected->size() /
+                     std::max<int64_t>(source.dims(0) * source.dims(1), 1);
+      bool isUniform = StringRef(*expected).drop_front(width) ==
+                       StringRef(*expected).drop_back(width);
+      if (isUniform)
+        return std::optional<int>();
+    }
+    FailureOr<std::vector<char>> bytes = reader.readBytes(
+        model.getLoc("initializer " + quote(tensor.name())), tensor);
+    if (failed(bytes))
+      return failure();
+    if (StringRef(bytes->data(), bytes->size()) == *expected)
+      return std::optional(other);
+  }
+  return std::optional<int>();
+}
+
+LogicalResult ParameterEditor::addTransposed(int index, StringRef name) {
+  const TensorProto &source = get(index);
+  FailureOr<std::string> bytes = readTransposedBytes(index);
+  if (failed(bytes))
+    return failure();
+  int64_t rows = source.dims(0), columns = source.dims(1);
   TensorProto added;
   added.set_name(name.str());
   added.set_data_type(source.data_type());
   added.add_dims(columns);
   added.add_dims(rows);
-  added.set_raw_data(transpose(*bytes, rows, columns, width));
+  added.set_raw_data(std::move(*bytes));
   initializers[name] = model.addInitializer(std::move(added));
   return success();
 }

@@ -34,8 +34,16 @@ public:
   /// Makes `place` read the transpose of the parameter `name`: a matrix that is
   /// the transpose of the initializer that `place` reads now.
   LogicalResult readTransposed(NodeInput place, StringRef name);
+  /// Returns the initializer of the file whose transpose has the elements of
+  /// the matrix `index`, or nothing. Fails if elements cannot be read. If all
+  /// elements of the matrix are equal, it may be a transpose by coincidence, so
+  /// nothing is returned.
+  FailureOr<std::optional<int>> findTransposed(int index);
   /// Adds the initializer `name` with the value of initializer `index`.
   void addCopy(int index, StringRef name);
+  /// If `place` reads a matrix [1, 2n] whose second half is zero, makes it read
+  /// the parameter `name`, a matrix [1, n] with the first half, and zeros.
+  LogicalResult readFirstHalf(NodeInput place, StringRef name);
   /// Adds the vector `name` of `size` zeros, with the type of `like`, as the
   /// last input of `node`.
   void addZeroInput(int node, StringRef name, int64_t size, int like);
@@ -46,6 +54,7 @@ public:
   void sortAddedNodes();
 
 private:
+  FailureOr<std::string> readTransposedBytes(int index);
   LogicalResult addTransposed(int index, StringRef name);
   LogicalResult checkShape(NodeInput place, StringRef name,
                            ArrayRef<int64_t> expected);
@@ -54,7 +63,7 @@ private:
   TensorReader &reader;
   UniqueNames names;
   llvm::StringMap<int> initializers;
-  int numOriginalNodes;
+  int numOriginalNodes, numOriginalInitializers;
   /// For each parameter, the value that is its transpose.
   llvm::StringMap<std::string> transposed;
 };

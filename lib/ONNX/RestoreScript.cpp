@@ -72,9 +72,15 @@ LogicalResult ScriptRestorer::restoreWeights() {
     if (!read || editor.get(*read).dims_size() != 2 ||
         !StringRef(editor.get(*read).name()).starts_with("onnx::"))
       continue;
-    std::string name = getWeightName(node);
-    // A name that is taken belongs to another tensor of the module.
-    if (!name.empty() && (!editor.find(name) || isRestored.contains(name)) &&
+    // The exporter stores the transpose of a weight that is tied to the table
+    // of an embedding next to the table.
+    FailureOr<std::optional<int>> tied = editor.findTransposed(*read);
+    if (failed(tied))
+      return failure();
+    std::string name = *tied ? editor.get(**tied).name() : getWeightName(node);
+    // Another name that is taken belongs to another tensor of the module.
+    bool isFree = *tied || !editor.find(name) || isRestored.contains(name);
+    if (!name.empty() && isFree &&
         failed(editor.readTransposed({index, 1}, name)))
       return failure();
     isRestored.insert(name);

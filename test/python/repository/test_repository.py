@@ -22,6 +22,8 @@ BINARY = {
     "docs/results/*.png": "pictures that pages show",
     "examples/*/*.onnx": "models of the examples",
     "examples/resnet/digits.npz": "data of an example",
+    "test/data/exports-*/*.onnx": "what other exporters write",
+    "test/data/exports-*/*.safetensors": "recorded values",
     "test/data/golden/*.safetensors": "recorded values",
     "test/data/torch-exports/*.safetensors": "recorded values",
     "test/data/torch-exports/*/*.onnx": "what PyTorch's exporters write",
