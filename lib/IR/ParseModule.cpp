@@ -84,6 +84,11 @@ static std::optional<Error> recognizeOther(StringRef text,
   auto head = std::as_bytes(std::span(text.data(), text.size()))
                   .first(std::min(text.size(), ::binade::kMagicBytes));
   std::string_view kind = ::binade::recognizeMagic(head);
+  if (kind.empty() && text.contains("stablehlo."))
+    return Error{where, "expected a module of Binade, this is a StableHLO "
+                        "module"}
+        .withNote("export the function to ONNX, for example with "
+                  "binade.jax.export");
   if (kind.empty())
     return std::nullopt;
   Error error{where,

@@ -9,6 +9,7 @@
 #include "mlir/IR/Location.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -116,6 +117,11 @@ LogicalResult Model::read() {
     return mlir::binade::emitError(getLoc(), error);
   };
   auto file = ::binade::openFile(path);
+  if (!file && llvm::sys::fs::exists(path + "/saved_model.pb"))
+    return fail(::binade::Error(file.error())
+                    .withNote("this is a TensorFlow SavedModel; export the "
+                              "model to ONNX, for a Keras model with "
+                              "binade.keras.export(model, path)"));
   if (!file)
     return fail(file.error());
   if (failed(checkSize(file->getSize())))

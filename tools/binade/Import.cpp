@@ -22,10 +22,14 @@ struct ImportCommand {
     Model model(import.model, output);
     if (Result<void> complete = import.complete(); !complete)
       return model.getDiagnostics().fail(complete.error());
-    if (model.isModule())
+    if (model.isModule()) {
+      // A module of another tool is not imported already.
+      if (Result<void> known = model.checkModule(); !known)
+        return model.getDiagnostics().fail(known.error());
       return model.getDiagnostics().fail(
           usageError(::binade::printable(model.getPath()) +
                      " is a module: it is imported already"));
+    }
     if (int code = model.read(import))
       return code;
     model.getReport().print(llvm::errs());

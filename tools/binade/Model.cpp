@@ -28,6 +28,14 @@ Model::Model(std::string path, const OutputArguments &output)
 
 bool Model::isModule() const { return StringRef(path).ends_with(".mlir"); }
 
+::binade::Result<void> Model::checkModule() {
+  context.loadAllAvailableDialects();
+  auto parsed = parseModuleFile(path, context);
+  if (!parsed)
+    return parsed.error();
+  return {};
+}
+
 bool Model::isBundle() const {
   std::array<std::byte, ::binade::kMagicBytes> head = {};
   auto file = ::binade::openFile(path);

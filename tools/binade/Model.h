@@ -51,6 +51,8 @@ public:
   const mlir::binade::ImportReport &getReport() const { return report; }
   mlir::binade::PhaseListener getListener() const;
   bool isModule() const;
+  /// Fails if the module cannot be parsed, such as one of another tool.
+  ::binade::Result<void> checkModule();
   /// Checks the first bytes of the file; returns false if it cannot be opened.
   bool isBundle() const;
   const std::string &getPath() const { return path; }
