@@ -4,7 +4,6 @@
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/Suggest.h"
 #include "binade/ONNX/Order.h"
-#include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 
 using namespace mlir;
@@ -19,8 +18,9 @@ void TensorGroup::add(RankedTensorType type) {
 
 Initializers::Initializers(const Model &model, const Metadata &metadata)
     : model(model), metadata(metadata),
-      isScript(!metadata.isVersioned && !metadata.trainable &&
-               isTorchScript(model.getProto())) {}
+      producer(metadata.isVersioned || metadata.trainable
+                   ? Producer::Other
+                   : getProducer(model.getProto())) {}
 
 LogicalResult Initializers::collect(const llvm::StringSet<> &used,
                                     const Dimensions &dimensions,
@@ -183,7 +183,12 @@ static bool isWeightInput(StringRef op, int input) {
          ((op == "Gemm" || op == "Conv" || op == "ConvTranspose") &&
           (input == 1 || input == 2)) ||
          ((op == "LSTM" || op == "GRU" || op == "RNN") && input >= 1 &&
-          input <= 3);
+          input <= 3) ||
+         ((op == "BatchNormalization" || op == "LayerNormalization" ||
+           op == "InstanceNormalization" || op == "GroupNormalization" ||
+           op == "RMSNormalization") &&
+          (input == 1 || input == 2)) ||
+         (op == "PRelu" && input == 1);
 }
 
 void Initializers::findUses(ArrayRef<unsigned> order) {
@@ -197,18 +202,70 @@ void Initializers::findUses(ArrayRef<unsigned> order) {
         settings.insert(name);
       if (isWeightInput(node.op_type(), input))
         weights.insert(name);
+      if (node.op_type() == "Gather" && input == 0)
+        tables.insert(name);
+      if (node.op_type() == "Add" || node.op_type() == "Mul")
+        operands.insert(name);
     }
+    findUsesInBodies(node);
+  }
+}
+
+/// Finds the weights that the body of a loop reads: by their own names, or as
+/// values that the loop passes on.
+void Initializers::findUsesInBodies(const ::onnx::NodeProto &loop) {
+  for (const auto &attribute : loop.attribute()) {
+    if (!attribute.has_g())
+      continue;
+    const ::onnx::GraphProto &body = attribute.g();
+    for (const auto &node : body.node()) {
+      for (auto [input, name] : llvm::enumerate(node.input())) {
+        if (isWeightInput(node.op_type(), input))
+          weights.insert(name);
+        if (node.op_type() == "Add" || node.op_type() == "Mul")
+          operands.insert(name);
+      }
+      findUsesInBodies(node);
+    }
+    if (loop.op_type() != "Loop" && loop.op_type() != "Scan")
+      continue;
+    int count = std::min(loop.input_size(), body.input_size());
+    for (int input = 0; input < count; ++input)
+      for (llvm::StringSet<> *uses : {&weights, &operands})
+        if (uses->contains(body.input(input).name()))
+          uses->insert(loop.input(input));
   }
 }
 
 bool Initializers::isTrainedByDefault(const TensorProto &proto) const {
   if (proto.data_location() == TensorProto::EXTERNAL)
     return true;
-  if (!isScript)
-    return false;
   StringRef name = proto.name();
-  bool isOfModule = !name.contains(':') && !name.contains('/');
-  return isOfModule || weights.contains(name);
+  switch (producer) {
+  case Producer::Other:
+    return false;
+  case Producer::TorchScript:
+    return (!name.contains(':') && !name.contains('/')) ||
+           weights.contains(name);
+  case Producer::TF2ONNX:
+    // "net/fc/MatMul/ReadVariableOp:0". Some variables are only reshaped:
+    // "net/norm/Reshape_1:0".
+    return name.contains("/ReadVariableOp") || weights.contains(name) ||
+           name.ends_with(".input") ||
+           (isVectorOperand(proto) && name.contains("/Reshape"));
+  case Producer::JAX2ONNX:
+    return weights.contains(name) || isVectorOperand(proto) ||
+           (tables.contains(name) && proto.dims_size() == 2);
+  }
+  llvm_unreachable("unknown producer");
+}
+
+/// Whether a tensor is added or multiplied, and has at most one axis that is
+/// longer than 1, like the scale and the offset of a norm.
+bool Initializers::isVectorOperand(const TensorProto &proto) const {
+  return operands.contains(proto.name()) && proto.dims_size() > 0 &&
+         llvm::count_if(proto.dims(), [](int64_t size) { return size != 1; }) <=
+             1;
 }
 
 LogicalResult Initializers::applyChoice(const InitializerChoice &choice) {
@@ -328,8 +385,12 @@ void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
     warning->attachNote() << "and " << count - kShown << " more initializers";
   warning->attachNote()
       << "exporters store parameters with equal initial values once; "
-         "torch.onnx.export(..., optimize=False) and binade.export store each "
-         "of them";
+      << (producer == Producer::TF2ONNX ? "binade.keras.export stores"
+          : producer == Producer::JAX2ONNX
+              ? "binade.jax.export stores"
+              : "torch.onnx.export(..., optimize=False) and binade.export "
+                "store")
+      << " each of them";
 }
 
 /// Exporters name parameters after attributes of modules, with dots, and store
@@ -354,24 +415,30 @@ void Initializers::warnOfUntrained() const {
 }
 
 void Initializers::warnOfAssumed() const {
-  if (!isScript)
+  if (producer == Producer::Other)
     return;
-  std::vector<std::string> trained, computed;
+  std::vector<std::string> trained, others, computed;
   for (const Tensor &tensor : tensors)
     if (tensor.isTrained) {
       trained.push_back(quote(tensor.name));
       if (tensor.name.starts_with("onnx::"))
         computed.push_back(trained.back());
+    } else if (tensor.isTrainable() && tensor.type.getRank() > 0) {
+      others.push_back(quote(tensor.name));
     }
-  if (trained.empty())
+  if (trained.empty() && others.empty())
     return;
   constexpr size_t kShown = 4;
   InFlightDiagnostic warning = mlir::emitWarning(model.getLoc());
   warning << "does not say which tensors are parameters; " << trained.size()
-          << " are trained: " << ::binade::joinFirst(trained, kShown);
-  warning.attachNote() << "--freeze GLOB leaves out buffers of the module, "
-                          "which the file does not distinguish; "
-                          "torch.onnx.export(..., dynamo=True) does";
+          << " are trained";
+  if (!trained.empty())
+    warning << ": " << ::binade::joinFirst(trained, kShown);
+  if (!others.empty() && producer != Producer::TorchScript)
+    warning.attachNote() << others.size() << " are not trained: "
+                         << ::binade::joinFirst(others, kShown);
+  for (StringRef advice : getAdvice(producer))
+    warning.attachNote() << advice;
   if (!computed.empty())
     warning.attachNote()
         << "the exporter computed " << ::binade::joinFirst(computed, kShown)

@@ -3,6 +3,7 @@
 #include "binade/ONNX/Metadata.h"
 #include "binade/Container/Json.h"
 #include "binade/IR/Binade.h"
+#include "binade/ONNX/Producer.h"
 #include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -214,9 +215,11 @@ static bool isFloat(int32_t type) {
          type == TensorProto::FLOAT16 || type == TensorProto::BFLOAT16;
 }
 
-/// Takes the facts that Binade's keys do not state from those that PyTorch's
+/// Takes the facts that Binade's keys do not state from those that the
 /// exporter wrote.
-static void addTorchFacts(const Model &model, Metadata &metadata) {
+static void addExporterFacts(const Model &model, Metadata &metadata) {
+  for (const std::string &layer : findFoldedNorms(model.getProto()))
+    metadata.absent.insert(layer);
   std::optional<TorchSignature> signature =
       TorchSignature::read(model.getGraph());
   if (!signature)
@@ -239,7 +242,7 @@ static void addTorchFacts(const Model &model, Metadata &metadata) {
 FailureOr<Metadata> mlir::binade::readMetadata(const Model &model) {
   FailureOr<Metadata> metadata = MetadataReader(model).read();
   if (succeeded(metadata) && !metadata->isVersioned && !metadata->trainable)
-    addTorchFacts(model, *metadata);
+    addExporterFacts(model, *metadata);
   return metadata;
 }
 

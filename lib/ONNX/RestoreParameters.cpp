@@ -5,6 +5,7 @@
 #include "RestoreScript.h"
 #include "RestoreTrainingMode.h"
 #include "binade/Container/JoinFirst.h"
+#include "binade/ONNX/Producer.h"
 #include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
@@ -224,6 +225,25 @@ LogicalResult Restorer::checkComplete(ArrayRef<std::string> allowed) const {
   return error;
 }
 
+/// tf2onnx stores the bias of a Keras LSTM, or simple RNN, as the bias of the
+/// input, and zeros as that of the state. Trained as one tensor, both would
+/// move with the same gradient.
+static LogicalResult restoreRecurrentBiases(ParameterEditor &editor) {
+  for (int index = 0, end = editor.countNodes(); index < end; ++index) {
+    const NodeProto &node = editor.getNode(index);
+    constexpr int kBias = 3;
+    bool hasOneBias = node.op_type() == "LSTM" || node.op_type() == "RNN";
+    if (!hasOneBias || node.input_size() <= kBias)
+      continue;
+    std::optional<int> bias = editor.findRead({index, kBias});
+    if (bias && failed(editor.readFirstHalf(
+                    {index, kBias}, editor.get(*bias).name() + ".input")))
+      return failure();
+  }
+  editor.sortAddedNodes();
+  return success();
+}
+
 LogicalResult mlir::binade::restoreParameters(Model &model,
                                               TensorReader &reader,
                                               ArrayRef<std::string> allowed) {
@@ -233,8 +253,14 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
       return success();
   std::optional<TorchSignature> signature =
       TorchSignature::read(std::as_const(model).getGraph());
-  if (!signature && !isTorchScript(model.getProto()))
-    return success();
+  Producer producer = getProducer(model.getProto());
+  if (producer == Producer::TF2ONNX) {
+    ParameterEditor editor(model, reader);
+    if (failed(restoreRecurrentBiases(editor)))
+      return failure();
+  }
+  if (!signature && producer != Producer::TorchScript)
+    return checkBatchNorm(model, allowed);
   ParameterEditor editor(model, reader);
   restoreTrainingMode(model);
   if (!signature) {

@@ -6,6 +6,7 @@
 #include "binade/ONNX/Dimensions.h"
 #include "binade/ONNX/InitializerChoice.h"
 #include "binade/ONNX/Metadata.h"
+#include "binade/ONNX/Producer.h"
 #include "binade/ONNX/Tensors.h"
 #include "llvm/Support/GlobPattern.h"
 #include <map>
@@ -87,15 +88,17 @@ private:
                         TensorGroup &unused);
   /// Finds running statistics, weights and settings by the nodes of `order`.
   void findUses(ArrayRef<unsigned> order);
+  void findUsesInBodies(const ::onnx::NodeProto &loop);
   /// Whether a tensor is trained if the metadata do not list what is. PyTorch's
   /// TorchScript exporter stores everything in the file: its initializers are
-  /// parameters and buffers, and tensors that it computed from them.
+  /// parameters and buffers, and tensors that it computed from them. In files
+  /// of tf2onnx and jax2onnx, the ops that read a tensor show what it is.
   bool isTrainedByDefault(const ::onnx::TensorProto &proto) const;
+  bool isVectorOperand(const ::onnx::TensorProto &proto) const;
   /// Fails if the metadata name a tensor that cannot be trained.
   LogicalResult checkTrainable() const;
   LogicalResult applyChoice(const InitializerChoice &choice);
-  /// Lists the trained tensors if a TorchScript file does not say what they
-  /// are.
+  /// Lists the trained tensors if the exporter does not say what they are.
   void warnOfAssumed() const;
   void warnOfUntrained() const;
   SmallVector<unsigned> findForward(ArrayRef<unsigned> order,
@@ -113,13 +116,15 @@ private:
 
   const Model &model;
   const Metadata &metadata;
-  /// Whether PyTorch wrote the file without saying what its parameters are.
-  bool isScript;
+  /// The exporter, if it does not say which tensors are parameters.
+  Producer producer;
   std::vector<Tensor> tensors;
   /// For each running statistic, the name of its BatchNormalization node.
   llvm::StringMap<std::string> statistics;
   llvm::StringSet<> unread;   ///< Initializers that no node reads.
   llvm::StringSet<> weights;  ///< Read as the weight or bias of a layer.
+  llvm::StringSet<> tables;   ///< Read as the table of an embedding.
+  llvm::StringSet<> operands; ///< Added or multiplied.
   llvm::StringSet<> settings; ///< Read as an attribute.
   /// The first parameter stored at a place; others at the same place are tied.
   llvm::DenseMap<Attribute, StringRef> stored;

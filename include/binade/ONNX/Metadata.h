@@ -29,7 +29,8 @@ struct Metadata {
   /// Whether `trainable` lists exactly the parameters of a module: other
   /// tensors are buffers and constants, which are never trained.
   bool hasSignature = false;
-  /// Parameters of an exported module that the file lacks.
+  /// Parameters of an exported module that the file lacks, or layers that have
+  /// such parameters.
   llvm::StringSet<> absent;
   /// Parameters that are not trained, but are part of the state of a run.
   llvm::StringSet<> frozen;
