@@ -12,6 +12,7 @@ an example for each library. This needs the package ``jax2onnx``.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -86,6 +87,11 @@ def export(
     variables.describe(model, variables.Roles(trainable=list(named)))
     variables.rename_outputs(model.graph, list(outputs))
     _name_nodes(model.graph, set(named))
+    if any(node.op_type == "BatchNormalization" for node in model.graph.node):
+        warnings.warn(
+            "batch norm is in inference form: its running statistics do not change",
+            stacklevel=2,
+        )
     variables.save(model, path)
     return model
 

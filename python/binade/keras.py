@@ -10,6 +10,7 @@ Names are the paths of variables, such as ``encoder/dense/kernel``. This needs t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import warnings
@@ -335,6 +336,14 @@ def _name_nodes(graph: onnx.GraphProto, layers: set[str]) -> None:
         base = re.sub(r"_\d+$", "", scope)
         return base if base in layers and scope not in layers else scope
 
+    taken: set[str] = set()
     for node in graph.node:
         *scopes, last = node.name.split("/")
-        node.name = "/".join([*map(name_scope, scopes), last])
+        base = name = "/".join([*map(name_scope, scopes), last])
+        # A layer may be called several times.
+        for count in itertools.count(1):
+            if name not in taken:
+                break
+            name = f"{base}_{count}"
+        taken.add(name)
+        node.name = name
