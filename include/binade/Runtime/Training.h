@@ -135,7 +135,8 @@ struct TrainSummary {
 };
 
 /// Returns an error if `options.out` contains results of a run that training
-/// would destroy. `train` checks it, too; a caller may do so before it compiles.
+/// would destroy. `train` checks it, too; a caller may do so before it
+/// compiles.
 Result<void> checkForEarlierRun(const TrainOptions &options);
 
 /// Trains an initialized program and calls `listener` after each step. Exit

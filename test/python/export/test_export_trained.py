@@ -290,9 +290,7 @@ def test_load_keeps_what_the_state_lacks_if_asked(tmp_path):
     model = Trained("mlp", tmp_path)
     module = torch.nn.ModuleDict(copy.deepcopy(model.module)._modules)
     module["unused"] = torch.nn.Linear(3, 2)
-    expected = {
-        f"unused.{k}": v.clone() for k, v in module["unused"].state_dict().items()
-    }
+    expected = copy.deepcopy(module["unused"].state_dict(prefix="unused."))
     expected |= model.trained_module().state_dict()
     with pytest.raises(RejectedError, match=r"lacks 'unused.weight' \(strict=False"):
         trained.load(module, model.run)
