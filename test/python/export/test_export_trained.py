@@ -288,9 +288,9 @@ def test_load_names_tensors_that_do_not_fit(tmp_path):
 
 def test_load_keeps_what_the_state_lacks_if_asked(tmp_path):
     model = Trained("mlp", tmp_path)
-    module = torch.nn.ModuleDict(copy.deepcopy(model.module)._modules)
-    module["unused"] = torch.nn.Linear(3, 2)
-    expected = copy.deepcopy(module["unused"].state_dict(prefix="unused."))
+    module = copy.deepcopy(model.module)
+    module.unused = torch.nn.Linear(3, 2)
+    expected = copy.deepcopy(module.unused.state_dict(prefix="unused."))
     expected |= model.trained_module().state_dict()
     with pytest.raises(RejectedError, match=r"lacks 'unused.weight' \(strict=False"):
         trained.load(module, model.run)
