@@ -166,6 +166,22 @@ FailureOr<std::string> ParameterEditor::readTransposedBytes(int index) {
   return transpose(*bytes, rows, columns, width);
 }
 
+FailureOr<bool> ParameterEditor::isUniform(int index) {
+  const TensorProto &tensor = get(index);
+  FailureOr<std::vector<char>> bytes = reader.readBytes(
+      model.getLoc("initializer " + quote(tensor.name())), tensor);
+  if (failed(bytes))
+    return failure();
+  int64_t count = 1;
+  for (int64_t size : tensor.dims())
+    count *= size;
+  if (count < 1)
+    return true;
+  StringRef text(bytes->data(), bytes->size());
+  size_t width = text.size() / count;
+  return text.drop_front(width) == text.drop_back(width);
+}
+
 FailureOr<std::optional<int>> ParameterEditor::findTransposed(int index) {
   const TensorProto &source = get(index);
   std::optional<std::string> expected;

@@ -39,6 +39,8 @@ public:
   /// elements of the matrix are equal, it may be a transpose by coincidence, so
   /// nothing is returned.
   FailureOr<std::optional<int>> findTransposed(int index);
+  /// Whether all elements of the initializer `index` are equal.
+  FailureOr<bool> isUniform(int index);
   /// Adds the initializer `name` with the value of initializer `index`.
   void addCopy(int index, StringRef name);
   /// If `place` reads a matrix [1, 2n] whose second half is zero, makes it read

@@ -225,6 +225,47 @@ LogicalResult Restorer::checkComplete(ArrayRef<std::string> allowed) const {
   return error;
 }
 
+/// Returns the layer "net/norm" of "net/norm_2/mul": TensorFlow numbers scopes.
+static StringRef getLayer(StringRef name) {
+  StringRef scopes = name.rsplit('/').first;
+  auto [layer, number] = scopes.rsplit('_');
+  return !number.empty() && llvm::all_of(number, llvm::isDigit) ? layer
+                                                                : scopes;
+}
+
+/// tf2onnx stores variables of different layers once if they have equal values,
+/// for example the scales of all norms of a new model. Names show which layer a
+/// node belongs to: "net/norm_1/Reshape:0" is read by "net/norm_1/mul".
+/// Variables whose elements differ are not equal by coincidence, but shared.
+static LogicalResult separateMergedLayers(ParameterEditor &editor) {
+  for (int index = 0, end = editor.countNodes(); index < end; ++index) {
+    const NodeProto &node = editor.getNode(index);
+    if ((node.op_type() != "Mul" && node.op_type() != "Add") ||
+        !StringRef(node.name()).contains('/'))
+      continue;
+    for (int input = 0; input < node.input_size(); ++input) {
+      std::optional<int> read = editor.findRead({index, input});
+      StringRef name = node.input(input);
+      size_t start = name.find("/ReadVariableOp") != StringRef::npos
+                         ? name.find("/ReadVariableOp")
+                         : name.size();
+      StringRef owner = name.take_front(start), rest = name.drop_front(start);
+      if (!read || (rest.empty() && !name.contains("/Reshape")) ||
+          getLayer(owner) == getLayer(node.name()))
+        continue;
+      FailureOr<bool> isUniform = editor.isUniform(*read);
+      if (failed(isUniform))
+        return failure();
+      std::string added = (StringRef(node.name()).rsplit('/').first + "/" +
+                           owner.rsplit('/').second + rest)
+                              .str();
+      if (*isUniform && failed(editor.readDirectly({index, input}, added)))
+        return failure();
+    }
+  }
+  return success();
+}
+
 /// tf2onnx stores the bias of a Keras LSTM, or simple RNN, as the bias of the
 /// input, and zeros as that of the state. Trained as one tensor, both would
 /// move with the same gradient.
@@ -256,7 +297,8 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
   Producer producer = getProducer(model.getProto());
   if (producer == Producer::TF2ONNX) {
     ParameterEditor editor(model, reader);
-    if (failed(restoreRecurrentBiases(editor)))
+    if (failed(separateMergedLayers(editor)) ||
+        failed(restoreRecurrentBiases(editor)))
       return failure();
   }
   if (!signature && producer != Producer::TorchScript)

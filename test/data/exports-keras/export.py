@@ -4,7 +4,8 @@
 
 writes for each model `<model>-keras.onnx` (`model.export(format="onnx")`, which calls
 tf2onnx), `<model>-binade.onnx` (`binade.keras.export`) and `<model>.safetensors`: the
-variables before and after three steps of SGD, the batch and the losses. The files in this
+variables before and after three steps of SGD, the batch and the losses;
+`fresh-keras.onnx` has the initial values of Keras, of which many are equal. The files in this
 directory are the output of Keras 3.15.1, TensorFlow 2.21.0 and tf2onnx 1.17.0.
 """
 
@@ -117,6 +118,9 @@ def train(name: str, model: keras.Model) -> dict[str, np.ndarray]:
 
 def main() -> None:
     directory = Path(sys.argv[1])
+    fresh = make_encoder()
+    fresh(np.zeros((2, 4), np.int32))
+    fresh.export(directory / "fresh-keras.onnx", format="onnx", verbose=False)
     for name, make in MODELS.items():
         model = make()
         set_values(model)

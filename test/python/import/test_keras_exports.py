@@ -106,3 +106,16 @@ def test_nodes_are_named_by_layers(path):
     result = binade("import", FILES / path, "--dim", f"{shape.dim[0].dim_param}=3")
     for layer in layers:
         assert f'"{layer}' in result.stdout, layer
+
+
+def test_equal_variables_of_tf2onnx_are_separated(tmp_path):
+    """In a new model, the norms have equal scales and offsets, stored once."""
+    known = load_values("exports-keras", "encoder")
+    path = FILES / "fresh-keras.onnx"
+    result = train(path, {"tokens": known["batch"]}, known["labels"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "trained as one parameter" not in result.stderr
+    state = trained.load_state(tmp_path / "run")
+    for name in ("Reshape:0", "Reshape_1:0"):
+        first, second = (state[f"encoder_1/{k}_1/{name}"] for k in ("first", "second"))
+        assert (first != second).any()
