@@ -324,6 +324,7 @@ def _restore_layers(
                 onnx.helper.make_attribute("momentum", float(layer.momentum))
             )
             node.attribute.append(onnx.helper.make_attribute("training_mode", 1))
+            node.output.extend(f"{name}/next" for name in node.input[3:5])
             buffers[node.input[3]] = {"kind": "running_mean"}
             buffers[node.input[4]] = {"kind": "running_variance", "unbiased": False}
     return buffers

@@ -87,7 +87,8 @@ def name_batch_axis(graph: onnx.GraphProto) -> None:
             shape[0].dim_param = "batch"
     del graph.value_info[:]
     for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
+        for size in value.type.tensor_type.shape.dim:
+            size.ClearField("dim_param")
 
 
 def save(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:

@@ -119,3 +119,10 @@ def test_equal_variables_of_tf2onnx_are_separated(tmp_path):
     for name in ("Reshape:0", "Reshape_1:0"):
         first, second = (state[f"encoder_1/{k}_1/{name}"] for k in ("first", "second"))
         assert (first != second).any()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FILES.glob("*.onnx")), ids=lambda path: path.stem
+)
+def test_files_are_valid(path):
+    onnx.checker.check_model(path, full_check=True)
