@@ -84,7 +84,13 @@ def test_families_train_as_in_pytorch(name, tmp_path):
     trained.load(back, run)
     train_in_pytorch(model, inputs, labels)
     for (key, expected), actual in zip(model.named_parameters(), back.parameters()):
-        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6, msg=key)
+        torch.testing.assert_close(
+            actual,
+            expected,
+            rtol=0,
+            atol=1e-6,
+            msg=lambda text, key=key: f"{key}: {text}",
+        )
     for (key, expected), actual in zip(model.named_buffers(), back.buffers()):
         if "running" in key:
             torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5, msg=key)

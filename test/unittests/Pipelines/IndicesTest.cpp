@@ -117,6 +117,7 @@ protected:
     options.steps = 1;
     options.order = ::binade::Order::Sequential;
     options.out = directory / "out";
+    options.overwrite = true;
     auto summary =
         ::binade::train(*program, *data, options, [&](auto &) { ++steps; });
     return summary ? "" : describe(summary.error());
