@@ -140,7 +140,8 @@ LogicalResult mlir::binade::verifyFormats(Operation *op) {
   if (failed(check("operand", op->getOperandTypes(), ofOperand)) ||
       failed(check("result", op->getResultTypes(), ofResult)))
     return failure();
-  if (wide && narrow)
+  // A save may store f64 values in another format, and the other way round.
+  if (wide && narrow && !isa<SaveOp>(op))
     return op->emitOpError("mixes f64 with ")
            << narrow << "; convert by 'binade.cast'";
   return success();

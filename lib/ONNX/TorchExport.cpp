@@ -87,14 +87,9 @@ const TorchTensor *TorchSignature::findPlaceholder(StringRef name) const {
 bool mlir::binade::isTorchScript(const ::onnx::ModelProto &model) {
   const ::onnx::GraphProto &graph = model.graph();
   return model.producer_name() == "pytorch" && !TorchSignature::read(graph) &&
-         (llvm::any_of(graph.node(),
-                       [](const ::onnx::NodeProto &node) {
-                         return StringRef(node.name()).starts_with("/");
-                       }) ||
-          llvm::none_of(
-              graph.initializer(), [](const ::onnx::TensorProto &tensor) {
-                return tensor.data_location() == ::onnx::TensorProto::EXTERNAL;
-              }));
+         llvm::any_of(graph.node(), [](const ::onnx::NodeProto &node) {
+           return StringRef(node.name()).starts_with("/");
+         });
 }
 
 //===----------------------------------------------------------------------===//

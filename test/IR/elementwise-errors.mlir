@@ -25,7 +25,7 @@ func.func @result_of_other_type(%a: tensor<4xf32>, %b: tensor<4xf32>) {
 // -----
 
 func.func @exp_of_integers(%a: tensor<4xi64>) {
-  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN) values, but got 'tensor<4xi64>'}}
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN) values, but got 'tensor<4xi64>'}}
   %r = binade.exp %a : (tensor<4xi64>) -> tensor<4xi64>
   return
 }
@@ -33,7 +33,7 @@ func.func @exp_of_integers(%a: tensor<4xi64>) {
 // -----
 
 func.func @angle_of_integers(%a: tensor<4xi64>) {
-  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN) values, but got 'tensor<4xi64>'}}
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN) values, but got 'tensor<4xi64>'}}
   %r = binade.sin %a : (tensor<4xi64>) -> tensor<4xi64>
   return
 }
@@ -73,7 +73,7 @@ func.func @comparison_result_not_bool(%a: tensor<4xf32>, %b: tensor<4xf32>) {
 // -----
 
 func.func @dynamic_shape(%a: tensor<?xf32>) {
-  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN) values, but got 'tensor<?xf32>'}}
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN) values, but got 'tensor<?xf32>'}}
   %r = binade.neg %a : (tensor<?xf32>) -> tensor<?xf32>
   return
 }
@@ -81,7 +81,7 @@ func.func @dynamic_shape(%a: tensor<?xf32>) {
 // -----
 
 func.func @sum_of_few_bits(%a: tensor<4xui4>) {
-  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN) or integer values, but got 'tensor<4xui4>'}}
+  // expected-error@+1 {{operand #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN) or integer values, but got 'tensor<4xui4>'}}
   %r = binade.add %a, %a : (tensor<4xui4>, tensor<4xui4>) -> tensor<4xui4>
   return
 }

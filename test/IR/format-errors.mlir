@@ -144,7 +144,7 @@ func.func @matmul_of_fp8(%a: tensor<4x4xf8E4M3FN>) -> tensor<4x4xf32> {
 // -----
 
 func.func @not_stored(%a: tensor<4xf32>) -> tensor<4xtf32> {
-  // expected-error@+1 {{result #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN)}}
+  // expected-error@+1 {{result #0 must be statically shaped tensor of floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN)}}
   %r = binade.cast %a : (tensor<4xf32>) -> tensor<4xtf32>
   return %r : tensor<4xtf32>
 }

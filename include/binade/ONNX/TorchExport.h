@@ -41,9 +41,8 @@ private:
   llvm::StringMap<size_t> targets, placeholders;
 };
 
-/// Whether PyTorch's TorchScript exporter wrote the model: PyTorch is the
-/// producer, there is no signature, and nodes are named like paths
-/// ("/encoder/fc/MatMul") or all tensors are stored in the file.
+/// Whether PyTorch's TorchScript exporter wrote the model, which records no
+/// signature and names nodes like paths: "/encoder/fc/MatMul".
 bool isTorchScript(const ::onnx::ModelProto &model);
 
 /// A line of the traced program, such as

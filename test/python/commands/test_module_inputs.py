@@ -252,4 +252,4 @@ def test_weights_are_found_from_the_folder_of_the_module(external, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     done = run("import", model, "-o", other / "m.mlir")
-    assert f"weights in 'weights.bin', which are in {external.resolve()}" in done.stderr
+    assert f"weight file 'weights.bin' in {external.resolve()}" in done.stderr

@@ -200,7 +200,7 @@ def test_unexpected_modules_and_bundles_are_refused(step, data, tmp_path):
         (["import", module, "-o", out], 2, "is a module"),
         (["import", step, "-o", out], 3, "got a safetensors file"),
         (["compile", step, "-o", out], 3, "got a safetensors file"),
-        (["compile", module, "-o", out], 2, "--from=PHASE"),
+        (["compile", module, "-o", out], 2, "--from=assign"),
         (["compile", module, "--from=import", "-o", out], 3, "'@forward'"),
         (
             ["compile", module, "--from=plan", "--to=kernels", "-o", out],

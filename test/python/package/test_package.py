@@ -78,7 +78,7 @@ def test_a_project_reads_files_without_mlir(consumer):
 
 
 def test_installed_tools_run(installed):
-    assert "Binade pass driver" in check_call(installed / "bin/binade-opt", "--help")
+    assert "Binade's pass driver" in check_call(installed / "bin/binade-opt", "--help")
     for name in ("binade/optimizers/adamw.mlir", "binade/policies/bf16-amp.yaml"):
         assert (installed / "share" / name).exists()
 

@@ -31,7 +31,7 @@ def train(model, out, *more, policy="fp8-delayed", steps=4, begin="--out"):
 
 def test_checkpoints_contain_amax_histories(model, tmp_path):
     whole = train(model, tmp_path / "whole")
-    train(model, tmp_path / "parts", steps=2)
+    train(model, tmp_path / "parts", "--save-every", 2, steps=2)
     assert train(model, tmp_path / "parts", begin="--resume") == whole
     ends = [
         (tmp_path / n / "final.safetensors").read_bytes() for n in ("whole", "parts")

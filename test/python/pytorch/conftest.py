@@ -1,7 +1,5 @@
 """Skips the test files of this folder without PyTorch or the built extension."""
 
-import importlib.util
-
 import pytest
 from support.paths import BUILD
 
@@ -19,15 +17,14 @@ EXPORT = (
 
 def find_absent(name):
     """Returns what a test file needs and is absent; None if nothing is."""
-    if importlib.util.find_spec("torch") is None:
+    try:
+        import torch
+    except ModuleNotFoundError:
         return "PyTorch is not installed"
     if name not in EXPORT and not any((BUILD / "python" / "binade").glob("_core*")):
         return "the extension is not built"
-    if name.startswith(DISTRIBUTED):
-        import torch
-
-        if not torch.distributed.is_available():
-            return "PyTorch was built without distributed"
+    if name.startswith(DISTRIBUTED) and not torch.distributed.is_available():
+        return "PyTorch was built without distributed"
     return None
 
 

@@ -28,6 +28,7 @@ OPENERS = {
     "lib/Runtime/Cuda/Driver.cpp": "libraries of the system",
     "lib/Runtime/Execution/KernelObject.cpp": "kernels of a bundle, from memory",
     "lib/Runtime/Contractions/OneDnn.cpp": "libraries of the system",
+    "lib/Runtime/Runs/EarlierRun.cpp": "metrics of an earlier run",
     "lib/Runtime/Runs/RunDirectory.cpp": "the lock of a run",
     "lib/Runtime/Runs/RunFile.cpp": "/proc",
     "lib/Runtime/Execution/ThreadCount.cpp": "/sys",

@@ -24,11 +24,11 @@ def SmallInteger
 // The formats of values: those that memory holds. Operands may be rounded to tf32, but it is
 // stored as f32 (`round_to`).
 defvar NarrowFloats = [F32, BF16, F16, F8E4M3FN, F8E5M2, F8E4M3, F8E3M4, F8E4M3FNUZ,
-                       F8E5M2FNUZ, F8E4M3B11FNUZ, F8E8M0FNU, F4E2M1FN];
+                       F8E5M2FNUZ, F8E4M3B11FNUZ, F8E8M0FNU, F6E2M3FN, F6E3M2FN, F4E2M1FN];
 def Float : AnyTypeOf<!listconcat([F64], NarrowFloats),
-                      "floating-point (f64, f32, bf16, f16, FP8 or f4E2M1FN)">;
+                      "floating-point (f64, f32, bf16, f16, FP8, FP6 or f4E2M1FN)">;
 def NarrowFloat : AnyTypeOf<NarrowFloats,
-                            "floating-point (f32, bf16, f16, FP8 or f4E2M1FN)">;
+                            "floating-point (f32, bf16, f16, FP8, FP6 or f4E2M1FN)">;
 // The formats of contractions and of what is computed from quantized values.
 def ComputedFloat : AnyTypeOf<[F32, BF16, F16], "f32, bf16 or f16">;
 
