@@ -345,7 +345,7 @@ SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
 /// PyTorch's exporter stores parameters with equal initial values once.
 /// `binade.export`, which marks its files by a version, stores each.
 void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
-  if (metadata.isVersioned || metadata.trainable)
+  if (metadata.isVersioned || metadata.hasSignature)
     return;
   llvm::StringMap<std::vector<std::string>> readers;
   for (unsigned index : forward) {

@@ -86,6 +86,11 @@ const TorchTensor *TorchSignature::findPlaceholder(StringRef name) const {
 
 bool mlir::binade::isTorchScript(const ::onnx::ModelProto &model) {
   const ::onnx::GraphProto &graph = model.graph();
+  // ONNX Runtime's training tools change such files, and list parameters.
+  if (llvm::any_of(model.opset_import(), [](const auto &set) {
+        return set.domain() == "com.microsoft";
+      }))
+    return false;
   return model.producer_name() == "pytorch" && !TorchSignature::read(graph) &&
          llvm::any_of(graph.node(), [](const ::onnx::NodeProto &node) {
            return StringRef(node.name()).starts_with("/");

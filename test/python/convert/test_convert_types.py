@@ -97,9 +97,10 @@ def find_wide(model, narrow):
     return found
 
 
-#: Inputs that stay in f32 next to narrow operands: constant sizes and positions, and the
-#: statistics of norms.
+#: Inputs that stay in f32 next to narrow operands: constant sizes and positions, the
+#: statistics of norms, and masks that are added to scores.
 STAYS = {
+    "Attention": {"attn_mask"},
     "BatchNormalization": {"scale", "B", "input_mean", "input_var", "mean", "var"},
     "Dropout": {"ratio"},
     "GridSample": {"grid"},

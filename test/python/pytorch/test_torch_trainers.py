@@ -93,7 +93,9 @@ def test_the_trainer_of_transformers(precision, way, monkeypatch, tmp_path):
             row["loss"] for row in trainer.state.log_history if "loss" in row
         ]
     assert len(losses[OURS]) == 6
-    assert losses[OURS] == pytest.approx(losses[THEIRS], rel=1e-5)
+    # In bf16, a difference in the last place of a parameter may change a rounding.
+    bound = 1e-4 if precision else 1e-5
+    assert losses[OURS] == pytest.approx(losses[THEIRS], rel=bound)
 
 
 class Optimizers:
