@@ -4,17 +4,15 @@ The files are from PyTorch 2.5, 2.9 and 2.14; the expected values are from PyTor
 (`test/data/torch-exports/export.py`).
 """
 
-import subprocess
-
 import numpy as np
 import pytest
-from binade import safetensors, trained
-from support.paths import BUILD
+from binade import trained
+from support import exported_models
+from support.exported_models import BINADE, DATA, binade, load_values
 
 onnx = pytest.importorskip("onnx")
 
-BINADE = BUILD / "bin" / "binade"
-FILES = BUILD.parent.parent / "test" / "data" / "torch-exports"
+FILES = DATA / "torch-exports"
 VERSIONS = ["2.5", "2.9", "2.14"]
 
 pytestmark = pytest.mark.skipif(not BINADE.exists(), reason="the tool is not built")
@@ -25,33 +23,17 @@ def exported(pattern):
 
 
 def values(name, prefix=None):
-    tensors = safetensors.load(
-        FILES / f"{name.split('/')[-1].split('-')[0]}.safetensors"
-    )
-    if prefix is None:
-        return tensors
-    return {
-        k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)
-    }
-
-
-def binade(*arguments):
-    command = [str(BINADE), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    module = name.split("/")[-1].split("-")[0]
+    return load_values("torch-exports", module, prefix)
 
 
 def train(name, folder, *options):
     """One step of SGD on the batch with which PyTorch trained."""
-    model = onnx.load(FILES / name)
     known = values(name)
-    batch = {model.graph.input[0].name: known["batch"], "labels": known["labels"]}
-    safetensors.save(folder / "data.safetensors", batch)
-    loss = f"cross_entropy({model.graph.output[0].name}, labels)"
-    return binade(
-        "train", FILES / name, "--loss", loss, "--data", folder / "data.safetensors",
-        "--optimizer", "sgd", "--lr", 0.1, "--steps", 1, "--order", "sequential",
-        "--out", folder / "run", *options,
-    )  # fmt: skip
+    batch = {onnx.load(FILES / name).graph.input[0].name: known["batch"]}
+    return exported_models.train(
+        FILES / name, batch, known["labels"], folder, *options, steps=1
+    )
 
 
 def check_step(name, folder, parameters, without=()):
@@ -207,5 +189,4 @@ def test_trained_models_are_exported_with_the_parameters_of_the_module(tmp_path)
     (logits,) = session.run(
         [graph.output[0].name], {graph.input[0].name: values(name)["batch"]}
     )
-    again = train(name, tmp_path, "--steps", 2, "--resume", tmp_path / "run")
-    assert logits.shape == (3, 5), again.stderr
+    assert logits.shape == (3, 5)

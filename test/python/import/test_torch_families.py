@@ -3,7 +3,6 @@ named by modules, and go back."""
 
 import copy
 import json
-import subprocess
 
 import pytest
 
@@ -13,21 +12,15 @@ pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs onnxscri
 
 import onnx  # noqa: E402
 from binade import safetensors, trained  # noqa: E402
+from support.exported_models import BINADE, binade  # noqa: E402
 from support.module_families import FAMILIES, make_family  # noqa: E402
-from support.paths import BUILD  # noqa: E402
 
-BINADE = BUILD / "bin" / "binade"
 STEPS, RATE = 3, 0.05
 
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.skipif(not BINADE.exists(), reason="the tool is not built"),
 ]
-
-
-def binade(*arguments):
-    command = [str(BINADE), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 def export(model, inputs, path):
