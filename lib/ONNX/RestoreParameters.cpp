@@ -63,6 +63,14 @@ Restorer::getTensors(const TorchCall &call) const {
   return tensors;
 }
 
+static int64_t getInt(const NodeProto &node, StringRef name,
+                      int64_t otherwise) {
+  for (const auto &attribute : node.attribute())
+    if (attribute.name() == name)
+      return attribute.i();
+  return otherwise;
+}
+
 /// Whether `place` reads a matrix that can only be the transposed weight of a
 /// linear layer.
 bool Restorer::isTransposedWeight(const TorchCall &call,
@@ -71,11 +79,8 @@ bool Restorer::isTransposedWeight(const TorchCall &call,
   const TensorProto &tensor = editor.get(*editor.findRead(place));
   return call.op == "linear.default" && place.input == 1 &&
          (node.op_type() == "MatMul" || node.op_type() == "Gemm") &&
-         llvm::none_of(node.attribute(),
-                       [](const auto &attribute) {
-                         return attribute.name() == "transB" && attribute.i();
-                       }) &&
-         tensor.dims_size() == 2 && !signature.findTarget(tensor.name());
+         getInt(node, "transB", 0) == 0 && tensor.dims_size() == 2 &&
+         !signature.findTarget(tensor.name());
 }
 
 /// The exporter removes biases that are zero. Returns whether `bias` was one,
@@ -83,12 +88,6 @@ bool Restorer::isTransposedWeight(const TorchCall &call,
 bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
   for (int index : group.nodes) {
     const NodeProto &node = editor.getNode(index);
-    auto getInt = [&](StringRef name, int64_t otherwise) {
-      for (const auto &attribute : node.attribute())
-        if (attribute.name() == name)
-          return static_cast<int64_t>(attribute.i());
-      return otherwise;
-    };
     if (node.input_size() != 2 || editor.find(bias))
       continue;
     std::optional<int> weight = editor.findRead({index, 1});
@@ -97,11 +96,11 @@ bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
     const TensorProto &tensor = editor.get(*weight);
     int64_t size;
     if (node.op_type() == "Gemm")
-      size = tensor.dims(getInt("transB", 0) ? 0 : 1);
+      size = tensor.dims(getInt(node, "transB", 0) ? 0 : 1);
     else if (node.op_type() == "Conv")
       size = tensor.dims(0);
     else if (node.op_type() == "ConvTranspose")
-      size = tensor.dims(1) * getInt("group", 1);
+      size = tensor.dims(1) * getInt(node, "group", 1);
     else
       continue;
     editor.addZeroInput(index, bias, size, *weight);
@@ -110,10 +109,11 @@ bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
   return false;
 }
 
-/// Pairs the tensors of the call that its nodes do not read with what they read
-/// instead.
+/// Restores the parameters of one call: pairs those that its nodes do not read
+/// with the initializers that the nodes read instead.
 LogicalResult Restorer::restore(const CallNodes &group) {
   SmallVector<const TorchTensor *> missing = getTensors(group.call);
+  bool hasWeight = missing.size() > 1;
   SmallVector<NodeInput> others;
   for (int index : group.nodes) {
     const NodeProto &node = editor.getNode(index);
@@ -133,7 +133,6 @@ LogicalResult Restorer::restore(const CallNodes &group) {
         others.push_back(place);
     }
   }
-  bool hasWeight = getTensors(group.call).size() > 1;
   if (hasWeight && missing.size() == others.size() + 1 &&
       addZeroBias(group, missing.back()->target))
     missing.pop_back();

@@ -7,11 +7,16 @@ using namespace mlir;
 using namespace mlir::binade;
 
 template <typename Proto>
-static StringRef findMetadata(const Proto &proto, StringRef key) {
+static StringRef findEntry(const Proto &proto, StringRef key) {
   for (const auto &entry : proto.metadata_props())
     if (StringRef(entry.key()) == key)
       return entry.value();
   return {};
+}
+
+StringRef mlir::binade::findMetadata(const ::onnx::NodeProto &node,
+                                     StringRef key) {
+  return findEntry(node, key);
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,7 +68,7 @@ void TorchSignature::parseRecords(StringRef text) {
 std::optional<TorchSignature>
 TorchSignature::read(const ::onnx::GraphProto &graph) {
   StringRef text =
-      findMetadata(graph, "pkg.torch.export.ExportedProgram.graph_signature");
+      findEntry(graph, "pkg.torch.export.ExportedProgram.graph_signature");
   if (text.empty())
     return std::nullopt;
   TorchSignature signature;

@@ -60,6 +60,9 @@ struct TorchCall {
   SmallVector<StringRef> getValues() const;
 };
 
+/// Returns the value of `key` in the metadata of `node`; empty without one.
+StringRef findMetadata(const ::onnx::NodeProto &node, StringRef key);
+
 /// Returns the line of the traced program that `node` computes, or computes a
 /// part of; its fields are empty if the metadata name none.
 TorchCall getTorchCall(const ::onnx::NodeProto &node);

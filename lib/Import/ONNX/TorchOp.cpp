@@ -8,15 +8,9 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
 
-static StringRef findMetadata(const Node &node, StringRef key) {
-  for (const auto &entry : node.getProto().metadata_props())
-    if (StringRef(entry.key()) == key)
-      return entry.value();
-  return {};
-}
-
 StringRef mlir::binade::importer::getTorchOp(const Node &node) {
-  if (StringRef given = findMetadata(node, "binade.function"); !given.empty())
+  if (StringRef given = findMetadata(node.getProto(), "binade.function");
+      !given.empty())
     return given;
   return getTorchCall(node.getProto()).op;
 }
@@ -24,7 +18,7 @@ StringRef mlir::binade::importer::getTorchOp(const Node &node) {
 bool mlir::binade::importer::isDetached(const Node &node) {
   return node.hasInput(0) &&
          isa<RankedTensorType>(node.getInput(0).getType()) &&
-         (!findMetadata(node, "binade.detached").empty() ||
+         (!findMetadata(node.getProto(), "binade.detached").empty() ||
           getTorchOp(node).starts_with("detach"));
 }
 
@@ -46,7 +40,7 @@ static std::optional<int64_t> readArgument(const Node &node) {
 FailureOr<std::optional<int64_t>>
 mlir::binade::importer::getPaddingIndex(const Node &node) {
   std::optional<int64_t> padding;
-  StringRef given = findMetadata(node, "binade.padding_idx");
+  StringRef given = findMetadata(node.getProto(), "binade.padding_idx");
   int64_t rows = node.getRank(0) > 0 ? node.getShape(0).front() : 0;
   if (given.empty()) {
     if (getTorchOp(node) == "embedding.default")
