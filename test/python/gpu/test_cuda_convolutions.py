@@ -1,5 +1,6 @@
 """Convolutions on a device: a small network trains as it does on the CPU."""
 
+import functools
 import json
 
 import numpy as np
@@ -75,6 +76,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@functools.cache
 def train(folder, target, policy, libraries=SIMULATED):
     bundle = folder / f"{target}-{policy}.bnd"
     out = folder / f"{target}-{policy}-{len(str(libraries))}"
