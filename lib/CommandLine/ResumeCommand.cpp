@@ -1,75 +1,17 @@
 //===- ResumeCommand.cpp - Resuming a run by its directory ----------------===//
 
 #include "binade/CommandLine/ResumeCommand.h"
+#include "binade/CommandLine/Arguments.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Json.h"
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <iostream>
-#include <unistd.h>
 
 using namespace binade;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-/// Options that the recorded command keeps for itself: where it wrote the run,
-/// when it ended, and what else it wrote.
-static constexpr std::string_view kOfOneCommand[] = {
-    "--out",    "--resume",  "--overwrite",  "--stop-after",
-    "--record", "--profile", "--save-inputs"};
-
-namespace {
-/// An option with its values, or a positional argument, whose option is null.
-struct Argument {
-  const CLI::Option *option;
-  Words words;  ///< As given on the command line.
-  Words values; ///< Without the name of the option.
-
-  bool isCalled(std::string_view name) const {
-    return option && option->check_name(std::string(name));
-  }
-};
-using Arguments = std::vector<Argument>;
-} // namespace
-
-static bool isOption(const std::string &word) {
-  return word.size() > 1 && word.starts_with("-");
-}
-
-/// Assigns words to options; returns nothing if an option is unknown or lacks
-/// its value.
-static std::optional<Arguments> divide(const CLI::App &command,
-                                       const Words &words) {
-  Arguments arguments;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!isOption(words[i])) {
-      arguments.push_back({nullptr, {words[i]}, {words[i]}});
-      continue;
-    }
-    std::size_t equals = words[i].find('=');
-    const CLI::Option *option =
-        command.get_option_no_throw(words[i].substr(0, equals));
-    if (!option)
-      return std::nullopt;
-    Argument &added = arguments.emplace_back(Argument{option, {words[i]}, {}});
-    if (option->get_items_expected_max() == 0)
-      continue;
-    if (equals != std::string::npos) {
-      added.values = {words[i].substr(equals + 1)};
-      continue;
-    }
-    if (i + 1 == words.size())
-      return std::nullopt;
-    do {
-      added.words.push_back(words[++i]);
-      added.values.push_back(words[i]);
-    } while (option->get_allow_extra_args() && i + 1 < words.size() &&
-             !isOption(words[i + 1]));
-  }
-  return arguments;
-}
 
 /// Returns the last invocation in `run`/run.json.
 static Result<nlohmann::json> readInvocation(const std::string &run) {
@@ -96,19 +38,6 @@ static Result<nlohmann::json> readInvocation(const std::string &run) {
   return Error{printable(path), "lists no command of 'binade train'"};
 }
 
-/// Joins words as a shell reads them.
-static std::string join(const Words &words) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
-                                      "OPQRSTUVWXYZ0123456789-_./:=,@+%";
-  std::string text;
-  for (const std::string &word : words) {
-    bool isPlain = !word.empty() && word.find_first_not_of(kPlain) == word.npos;
-    std::string shown = printable(word, /*limit=*/1000);
-    text += (text.empty() ? "" : " ") + (isPlain ? shown : "'" + shown + "'");
-  }
-  return text;
-}
-
 /// Returns the arguments of a recorded command after `prefix`, whose first word
 /// may be a path.
 static Result<Words> stripPrefix(const Words &command, const Words &prefix,
@@ -120,8 +49,8 @@ static Result<Words> stripPrefix(const Words &command, const Words &prefix,
     begin.front() = fs::path(begin.front()).filename().string();
   if (begin != prefix)
     return Error{printable(run),
-                 "was not trained by '" + join(prefix) + "' but by '" +
-                     join(begin) + "'",
+                 "was not trained by '" + joinWords(prefix) + "' but by '" +
+                     joinWords(begin) + "'",
                  ExitCode::Usage}
         .withNote("name the model and the options of the run");
   return Words(command.begin() + static_cast<std::ptrdiff_t>(prefix.size()),
@@ -140,7 +69,8 @@ static bool hasRelativePath(const Argument &argument) {
 }
 
 /// Returns the recorded arguments, changed by those that are given now.
-static Words merge(const Arguments &recorded, const Arguments &given) {
+static Words merge(const std::vector<Argument> &recorded,
+                   const std::vector<Argument> &given) {
   Words merged;
   auto append = [&](const Argument &argument) {
     merged.insert(merged.end(), argument.words.begin(), argument.words.end());
@@ -149,8 +79,7 @@ static Words merge(const Arguments &recorded, const Arguments &given) {
     return argument.option->get_items_expected_max() > 1;
   };
   for (const Argument &argument : recorded) {
-    bool isOwn = std::ranges::any_of(
-        kOfOneCommand, [&](auto name) { return argument.isCalled(name); });
+    bool isOwn = argument.option && concernsOneCommand(*argument.option);
     bool isReplaced = argument.option && !isRepeatable(argument) &&
                       std::ranges::any_of(given, [&](const Argument &other) {
                         return other.option == argument.option;
@@ -173,13 +102,13 @@ static Words merge(const Arguments &recorded, const Arguments &given) {
 /// Enters the directory of the recorded command, to which its paths are
 /// relative.
 static Result<void> enter(const std::string &directory,
-                          const Arguments &given) {
+                          const std::vector<Argument> &given) {
   std::error_code failure;
   if (fs::equivalent(directory, fs::current_path(failure), failure))
     return {};
   for (const Argument &argument : given)
     if (hasRelativePath(argument))
-      return usageError(join(argument.words) +
+      return usageError(joinWords(argument.words) +
                         ": expected an absolute path, because the run's "
                         "command ran in " +
                         quote(directory));
@@ -191,7 +120,7 @@ static Result<void> enter(const std::string &directory,
 
 Result<void> binade::resumeRecorded(const CLI::App &command,
                                     const Words &prefix, const Words &words) {
-  std::optional<Arguments> given = divide(command, words);
+  std::optional<std::vector<Argument>> given = divideArguments(command, words);
   if (!given)
     return {};
   auto resume = std::ranges::find_if(*given, [](const Argument &argument) {
@@ -211,10 +140,11 @@ Result<void> binade::resumeRecorded(const CLI::App &command,
   Result<Words> recorded = stripPrefix((*last)["command"], prefix, run);
   if (!recorded)
     return recorded.takeError();
-  std::optional<Arguments> arguments = divide(command, *recorded);
+  std::optional<std::vector<Argument>> arguments =
+      divideArguments(command, *recorded);
   if (!arguments)
     return Error{printable(run), "its command has options that are unknown: " +
-                                     join(*recorded)};
+                                     joinWords(*recorded)};
   std::string directory = (*last)["directory"];
   std::error_code unknown;
   fs::path before = fs::current_path(unknown);
@@ -226,11 +156,6 @@ Result<void> binade::resumeRecorded(const CLI::App &command,
   for (const std::string &word : merge(*arguments, *given))
     merged.push_back(word);
   merged.insert(merged.end(), {"--resume", run});
-  std::cout << "command: " << join(merged) << std::endl;
-  std::vector<char *> pointers;
-  for (std::string &word : merged)
-    pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  ::execv("/proc/self/exe", pointers.data());
-  return systemError("/proc/self/exe", "cannot execute", errno);
+  std::cout << "command: " << joinWords(merged) << std::endl;
+  return replaceProcess(std::move(merged));
 }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from binade import overrides, replay
+from binade import option_file, overrides, replay
 from binade.arguments import parse_count
 from binade.command import DIFFERENT, run_command
 from binade.criterion import parse_criterion
@@ -37,6 +37,9 @@ from binade.units import (
 from binade.version import add_version
 
 # --- The search -------------------------------------------------------------------------
+
+# Options of `binade train` that a bisection sets itself, or that its policy has.
+OWN = ("--resume", "--save-every", "--stop-after", "--states")
 
 
 class Search:
@@ -188,7 +191,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         allow_abbrev=False,
     )
     add_version(parser)
-    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--policy",
         required=True,
@@ -216,9 +219,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(arguments)
+    options, more = _parse(option_file.expand(arguments, OWN))
     criterion = parse_criterion(options.criterion)
-    for word in ("--resume", "--save-every", "--stop-after", "--states"):
+    for word in OWN:
         if any(w.partition("=")[0] == word for w in more):
             why = "states belong into the policy" if word == "--states" else "not here"
             raise UsageError(f"{word}: {why}")

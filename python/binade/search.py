@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from binade import overrides, replay
+from binade import option_file, overrides, replay
 from binade.arguments import parse_positive, split_names, split_numbers
 from binade.budget import parse_budget
 from binade.candidates import Space
@@ -22,7 +22,7 @@ from binade.halving import WHOLE, Candidate, Search, copy_given, plan_rungs
 from binade.proposals import Proposals
 from binade.run import NONE, format_mib
 from binade.runs import format_table
-from binade.sweep import add_page_option, check_words, load_page, save_page
+from binade.sweep import OWN, add_page_option, check_words, load_page, save_page
 from binade.version import add_version
 
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
@@ -138,7 +138,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         allow_abbrev=False,
     )
     add_version(parser)
-    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--budget", required=True, metavar="memory=LIMIT,time=LIMIT",
         help="limit of the memory or the time of a step, or of both: a size such as "
@@ -214,7 +214,7 @@ def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(arguments)
+    options, more = _parse(option_file.expand(arguments, OWN))
     limits = parse_budget(options.budget)
     _check(options, more)
     every = replay.find_value(more, "--eval-every")

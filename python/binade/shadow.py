@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from binade import overrides
+from binade import option_file, overrides
 from binade.arguments import parse_count
 from binade.command import run_command
 from binade.errors import RejectedError
@@ -25,6 +25,9 @@ from binade.run import read_run
 from binade.runs import format_table
 from binade.tracing import Step, capture_model, capture_run, trace
 from binade.version import add_version
+
+# Options of `binade train` that mean nothing for a single step.
+OWN = ("--steps", "--out", "--resume", "--save-inputs")
 
 PHASES = ("forward", "backward", "optimizer")
 # Keys by which entries can be ranked.
@@ -131,7 +134,7 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
                 "another"
             )
         return capture_run(run, step or len(run.steps), folder)
-    for word in ("--steps", "--out", "--resume", "--save-inputs"):
+    for word in OWN:
         if any(w.partition("=")[0] == word for w in more):
             raise RejectedError(f"{word}: not for a shadow; --step says which step")
     return capture_model([str(subject), *more], step or 1, folder)
@@ -199,7 +202,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 
 
 def _main(arguments: Sequence[str] | None) -> None:
-    options, more = _parse(arguments)
+    options, more = _parse(option_file.expand(arguments, OWN))
     with tempfile.TemporaryDirectory() as folder:
         if options.policy and not options.subject.is_dir():
             more += ["--policy", options.policy]

@@ -22,7 +22,7 @@ from types import ModuleType
 
 from tqdm import tqdm
 
-from binade import replay
+from binade import option_file, replay
 from binade.arguments import parse_positive, split_names, split_numbers
 from binade.command import DIFFERENT, NUMERIC, run_command
 from binade.errors import RejectedError, UsageError
@@ -229,7 +229,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         allow_abbrev=False,
     )
     add_version(parser)
-    parser.add_argument("model", metavar="MODEL", help="ONNX file")
+    parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--policies", required=True, type=split_names, metavar="P,Q,...",
         help="policies to train with: names of 'binade list policies', or .yaml "
@@ -266,7 +266,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(arguments)
+    options, more = _parse(option_file.expand(arguments, OWN))
     check_words(more, "the sweep")
     if not Path(options.model).exists():
         raise RejectedError(f"{options.model}: there is no such file")

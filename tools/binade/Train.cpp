@@ -3,6 +3,7 @@
 #include "Alarms.h"
 #include "Commands.h"
 #include "Model.h"
+#include "OptionFile.h"
 #include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/TrainArguments.h"
@@ -176,6 +177,7 @@ void addTrain(CLI::App &app, Run &run) {
   self->alarms.add(*command);
   command->callback([&run, self, command] {
     ::binade::requireRun(*command);
+    self->train.train.optionFile = printOptionFile(*command);
     run = [self] { return self->run(); };
   });
 }

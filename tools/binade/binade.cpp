@@ -2,6 +2,7 @@
 
 #include "Commands.h"
 #include "ExitCode.h"
+#include "OptionFile.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
@@ -82,6 +83,11 @@ int main(int argc, char **argv) {
   bool isWord = argc > 1 && argv[1][0] != '-';
   if (isWord && std::ranges::none_of(app.get_subcommands(nullptr), isOwn))
     return runExternal(app, argv);
+  if (isWord)
+    if (int code = expandOptionFile(app, *app.get_subcommand(argv[1]),
+                                    {argv + 2, argv + argc},
+                                    findDiagnosticFormat(argc, argv)))
+      return code;
   if (isWord && std::string_view(argv[1]) == "train")
     if (Result<void> done =
             resumeRecorded(*app.get_subcommand("train"), {"binade", "train"},

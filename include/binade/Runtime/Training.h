@@ -45,14 +45,17 @@ struct TrainOptions {
   std::vector<Schedule> schedules;
   Order order = Order::Shuffle;
   std::uint64_t seed = 0; ///< Seed of the sample order.
-  /// Directory for run.json, metrics.jsonl, events.out.tfevents.*, stats.jsonl
-  /// if the program computes statistics, alarms.jsonl if an alarm is raised,
-  /// checkpoints, final.safetensors and grads-*.safetensors. Created if it does
-  /// not exist. Only one process may use it at a time, and it may contain the
-  /// results of a run only with `resume` or `overwrite`.
+  /// Directory for run.json, run.yaml, metrics.jsonl, events.out.tfevents.*,
+  /// stats.jsonl if the program computes statistics, alarms.jsonl if an alarm
+  /// is raised, checkpoints, final.safetensors and grads-*.safetensors. Created
+  /// if it does not exist. Only one process may use it at a time, and it may
+  /// contain the results of a run only with `resume` or `overwrite`.
   std::string out;
   /// The input files that run.json lists, by their purpose.
   std::map<std::string, std::string> files;
+  /// The text of run.yaml, a file with the options of the command; empty for
+  /// none.
+  std::string optionFile;
   /// Resume from the newest complete checkpoint in `out`, or start at the first
   /// step if there is none. The following steps are bitwise the same as in an
   /// uninterrupted run.

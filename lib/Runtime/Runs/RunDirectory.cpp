@@ -87,7 +87,7 @@ void RunDirectory::removeTemporaries() const {
       if (isTemporaryName(name) &&
           std::ranges::any_of(
               std::array{"step-", "checkpoints.", "final.safetensors.",
-                         "run.json.", "grads-", "replaced-run."},
+                         "run.json.", "run.yaml.", "grads-", "replaced-run."},
               [&](const char *start) { return name.starts_with(start); }))
         found.push_back(entry.path());
     }

@@ -16,6 +16,7 @@
 #include "NumericGuard.h"
 #include "ScaleHistories.h"
 #include "StepRollback.h"
+#include "binade/Container/AtomicFile.h"
 #include "binade/Runtime/ScheduledSettings.h"
 #include <chrono>
 #include <filesystem>
@@ -329,7 +330,7 @@ Result<void> TrainingLoop::begin() {
   // Fail before the first step, not after the last one.
   std::error_code failure;
   for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
-                           "stats.jsonl", "alarms.jsonl"})
+                           "run.yaml", "stats.jsonl", "alarms.jsonl"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
@@ -369,6 +370,11 @@ Result<void> TrainingLoop::begin() {
                                           heldOut, options, manifest);
       !written)
     return written;
+  if (!options.optionFile.empty())
+    if (Result<void> written =
+            writeTextFile(path("run.yaml"), options.optionFile);
+        !written)
+      return written;
   Result<MetricsFile> metrics =
       MetricsFile::open(path("metrics.jsonl"), manifest.step, options.warn);
   if (!metrics)

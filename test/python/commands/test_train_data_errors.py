@@ -37,6 +37,7 @@ def test_valid_data_are_accepted(step, data, tmp_path):
         "lock",
         "metrics.jsonl",
         "run.json",
+        "run.yaml",
     }
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert sum(about["ledger"].values()) == about["arena_bytes"]
