@@ -74,6 +74,7 @@ TARGETS = {
     ),
     "policy": lambda: list_files("lib/Precision/Policies/*.yaml"),
     "safetensors": lambda: list_files("test/unittests/Container/Inputs/*.safetensors"),
+    "numpy": lambda: list_files("test/fuzz/Inputs/numpy/*"),
     "plan": lambda: list_files(),
 }
 

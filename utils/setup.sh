@@ -13,7 +13,7 @@ packages=(
   ccache ninja-build cmake git
   # Libraries.
   libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev libmuparser-dev
-  libdnnl-dev libboost-dev libgtest-dev libgmock-dev
+  libdnnl-dev libminizip-dev libboost-dev libgtest-dev libgmock-dev
   # Python.
   python3 python3-venv python3-dev
 )

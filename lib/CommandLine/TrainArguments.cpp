@@ -5,6 +5,7 @@
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/JoinFirst.h"
+#include "binade/Container/TensorFile.h"
 #include "binade/Runtime/InitialNames.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
@@ -70,9 +71,11 @@ CLI::Option *DataArguments::add(CLI::App &command) {
   CLI::Option *data =
       command
           .add_option("--data", options.path,
-                      "Data file: one tensor with all samples for each batch "
-                      "input, or streams that --window slices into samples")
-          ->type_name("FILE.safetensors");
+                      "Data: a .safetensors, .npz or .npy file, or a directory "
+                      "of .npy files, with one tensor with all samples for "
+                      "each batch input, or streams that --window slices into "
+                      "samples")
+          ->type_name("FILE");
   command
       .add_option("--window", windows,
                   "Inputs whose samples are slices of a stream: with "
@@ -89,7 +92,7 @@ CLI::Option *DataArguments::add(CLI::App &command) {
   command
       .add_option("--const", constants,
                   "Batch input with the same value in every step, read from a "
-                  "safetensors file")
+                  ".safetensors, .npz or .npy file")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   command
@@ -348,10 +351,18 @@ static void catchSignals() {
 std::map<std::string, std::string>
 TrainArguments::listFiles(const Program &program, const std::string &model,
                           const std::string &directory) const {
-  std::map<std::string, std::string> files = {{"model", model},
-                                              {"data", data.options.path}};
+  std::map<std::string, std::string> files = {{"model", model}};
+  auto add = [&](const std::string &purpose, const std::string &path) {
+    std::vector<std::string> parts = listTensorFiles(path);
+    for (const std::string &part : parts)
+      files[parts.size() == 1
+                ? purpose
+                : purpose + " " + std::filesystem::path(part).stem().string()] =
+          part;
+  };
+  add("data", data.options.path);
   if (!evalData.empty())
-    files["eval_data"] = evalData;
+    add("eval_data", evalData);
   for (std::size_t i = 0; i < injections.size(); ++i)
     files[nameInjection(i, injections[i].second)] = injections[i].first;
   if (!init.empty())

@@ -1,9 +1,12 @@
-//===- Containers.cpp - Fuzz safetensors, bundles and plans ---------------===//
+//===- Containers.cpp - Fuzz tensor files, bundles and plans --------------===//
 
 #include "Check.h"
 #include "Targets.h"
+#include "binade/Container/TensorFile.h"
 #include "binade/Plan/Bundle.h"
 #include "binade/Plan/PlanJson.h"
+
+#include <sys/mman.h>
 
 using namespace binade;
 
@@ -33,6 +36,25 @@ void fuzz::readSafetensors(Bytes bytes) {
   (void)take(readBundleSource(*file));
   for (const std::string &level : bundleLevels(*file))
     (void)take(readBundleKernels(*file, level));
+}
+
+void fuzz::readNumpy(Bytes bytes) {
+  Descriptor memory(::memfd_create("f.npz", MFD_CLOEXEC));
+  check(::write(memory.get(), bytes.data(), bytes.size()) ==
+            static_cast<ssize_t>(bytes.size()),
+        "the file can be written");
+  std::optional<TensorFile> file =
+      take(TensorFile::open("/proc/self/fd/" + std::to_string(memory.get())));
+  if (!file)
+    return;
+  constexpr std::uint64_t kMaxRatio = 1100;
+  for (const TensorInfo &tensor : file->getTensors()) {
+    check(file->find(tensor.name) != nullptr, "a tensor is found by its name");
+    check(tensor.bytes / kMaxRatio <= bytes.size(),
+          "a tensor has the bytes that the file contains");
+    std::vector<std::byte> data(tensor.bytes);
+    check(bool(file->read(tensor, 0, data)), "a tensor can be read");
+  }
 }
 
 void fuzz::readPlan(Bytes bytes) {

@@ -68,6 +68,7 @@ TEST_P(Regressions, ChangedBytes) {
 INSTANTIATE_TEST_SUITE_P(Fuzz, Regressions,
                          testing::Values(Target{"convert", fuzz::convertModel},
                                          Target{"module", fuzz::readModule},
+                                         Target{"numpy", fuzz::readNumpy},
                                          Target{"onnx", fuzz::readOnnx},
                                          Target{"plan", fuzz::readPlan},
                                          Target{"policy", fuzz::readPolicy},

@@ -27,6 +27,8 @@ void readModule(Bytes bytes);
 void readPolicy(Bytes bytes);
 /// Reads a safetensors file: a data set, a shard of a checkpoint, or a bundle.
 void readSafetensors(Bytes bytes);
+/// Reads an array of NumPy, or an archive of arrays.
+void readNumpy(Bytes bytes);
 /// Parses the JSON plan of a bundle without checking its hash.
 void readPlan(Bytes bytes);
 

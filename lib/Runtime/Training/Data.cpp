@@ -5,6 +5,7 @@
 #include "../Execution/Integers.h"
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/Printable.h"
+#include "binade/Container/TensorFile.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -28,7 +29,7 @@ struct Data::Implementation {
   };
 
   Implementation(const Program &program, const DataOptions &options,
-                 Safetensors file)
+                 TensorFile file)
       : program(&program), options(options), file(std::move(file)) {}
 
   Result<void> open();
@@ -37,7 +38,7 @@ struct Data::Implementation {
   Result<void> addConstant(const Tensor &input, const std::string &path);
   Result<void> addSource(const Tensor &input);
   Result<void> addWindow(const Tensor &input, const Window &window);
-  Result<void> checkType(const Safetensors &from, const TensorInfo &tensor,
+  Result<void> checkType(const TensorFile &from, const TensorInfo &tensor,
                          const Tensor &input) const;
   Result<void> countSamples();
   Result<void> checkRange(const Source &source) const;
@@ -56,7 +57,7 @@ struct Data::Implementation {
 
   const Program *program;
   DataOptions options;
-  Safetensors file;
+  TensorFile file;
   std::vector<Source> sources;
   std::vector<Constant> constants;
   std::uint64_t numSamples = 0, batch = 0;
@@ -76,7 +77,7 @@ const std::string &Data::getPath() const {
 }
 
 Result<Data> Data::open(const Program &program, const DataOptions &options) {
-  Result<Safetensors> file = Safetensors::open(options.path);
+  Result<TensorFile> file = TensorFile::open(options.path);
   if (!file)
     return file.takeError();
   auto made =
@@ -217,7 +218,7 @@ Error Data::Implementation::missing(const std::string &tensor,
                 "--const NAME=FILE gives one that never changes");
 }
 
-Result<void> Data::Implementation::checkType(const Safetensors &from,
+Result<void> Data::Implementation::checkType(const TensorFile &from,
                                              const TensorInfo &tensor,
                                              const Tensor &input) const {
   if (holdsAll(input.dtype, tensor.dtype) ||
@@ -242,7 +243,7 @@ static std::string explainUnrepresentable(const Unrepresentable &found,
 
 Result<void> Data::Implementation::addConstant(const Tensor &input,
                                                const std::string &path) {
-  Result<Safetensors> opened = Safetensors::open(path);
+  Result<TensorFile> opened = TensorFile::open(path);
   if (!opened)
     return opened.takeError();
   const TensorInfo *info = opened->find(input.name);
@@ -258,7 +259,7 @@ Result<void> Data::Implementation::addConstant(const Tensor &input,
   if (Result<void> fits = checkType(*opened, *info, input); !fits)
     return fits;
   std::vector<std::byte> bytes(info->bytes);
-  if (Result<void> done = opened->read(*info, bytes); !done)
+  if (Result<void> done = opened->read(*info, 0, bytes); !done)
     return done;
   if (!holdsAll(input.dtype, info->dtype))
     if (auto found = findUnrepresentable(info->dtype, bytes, input.dtype))
