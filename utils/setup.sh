@@ -21,7 +21,7 @@ packages=(
 usage() {
   cat <<END
 usage: utils/setup.sh [--with torch] [--with peers] [--with wheel] [--with browser]
-                      [--dry-run] [--help]
+                      [--with docs] [--dry-run] [--help]
 
 Installs the packages that are missing on Debian 12, and prints what it does:
   by apt   ${packages[*]}
@@ -36,6 +36,8 @@ Root or sudo is required only if an apt package is missing.
   --with wheel   also install python/requirements-wheel.txt, for utils/build_wheel.sh
   --with browser also install chromium, by apt, and python/requirements-browser.txt,
                  for the tests that open the page of a sweep
+  --with docs    also install python/requirements-docs.txt, for the documentation as a
+                 website: ninja -C build/release binade-site
   --dry-run      only print what is missing; the exit code is 1 if anything is
   --help         print this text and exit
 END
@@ -50,11 +52,11 @@ while (($#)); do
   case $1 in
   --with)
     case ${2:-} in
-    torch | peers | wheel) requirements+=("requirements-$2") ;;
+    torch | peers | wheel | docs) requirements+=("requirements-$2") ;;
     browser) packages+=(chromium) requirements+=(requirements-browser) ;;
     *)
       usage >&2
-      fail "--with takes 'torch', 'peers', 'wheel' or 'browser', got '${2:-}'"
+      fail "--with takes 'torch', 'peers', 'wheel', 'browser' or 'docs', got '${2:-}'"
       ;;
     esac
     shift

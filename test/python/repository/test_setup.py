@@ -83,4 +83,7 @@ def test_setup_without_root_and_sudo_prints_the_command(tmp_path):
 def test_setup_rejects_an_invalid_argument(tmp_path):
     status, output, _ = run_setup(tmp_path, "--with", "cuda")
     assert status == 1
-    assert "--with takes 'torch', 'peers', 'wheel' or 'browser', got 'cuda'" in output
+    assert (
+        "--with takes 'torch', 'peers', 'wheel', 'browser' or 'docs', got 'cuda'"
+        in output
+    )
