@@ -99,6 +99,20 @@ COLORS = {
 }  # fmt: skip
 
 
+# What the columns show. Hard batches come at the steps of `HARD`.
+TITLES = {
+    "natural": "natural: from initial weights;\nhard batches of usual magnitude",
+    "late-raw": "late-raw: after 12,000 steps;\nhard batches beyond the range of f16",
+    "memo-raw": "memo-raw: all captions memorised;\nhard batches beyond the range of f16",
+}
+HARD = (301, 310)
+ROWS = [
+    ("training loss", "mean of 10 steps"),
+    ("loss scale", "× marks a skipped step"),
+    ("tensors that lose", "1 % of their gradient or more"),
+]
+
+
 def draw(
     results: dict, columns: list[tuple[str, list[str]]], path: pathlib.Path
 ) -> None:
@@ -106,41 +120,70 @@ def draw(
     each regime, of the first seed."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.2 * len(columns), 6.4), layout="constrained")
+    figure = Figure(figsize=(1 + 3.6 * len(columns), 9), layout="constrained")
     axes = figure.subplots(3, len(columns), sharex="col", squeeze=False)
-    for (regime, policies), (loss, scale, flagged) in zip(columns, axes.T):
-        loss.set_title(regime, fontsize=10)
+    drawn = {}
+    for (regime, policies), panels in zip(columns, axes.T):
         for policy in policies:
-            run, color = results[regime][policy][0], COLORS[policy]
-            loss.semilogy(*zip(*run["loss"]), color=color, lw=1.2, label=policy)
-            if changes := run["log2 scale"]:
-                changes = [*changes, [run["steps"], changes[-1][1]]]
-                scale.step(*zip(*changes), where="post", color=color, lw=1.2)
-                marks = dict(color=color, ls="", marker="x", ms=3)
-                below = [
-                    min(c[1] for c in changes if c[0] <= s) for s in run["skipped"]
-                ]
-                scale.plot(run["skipped"], below, **marks)
-            shares = [[row[0], 100 * row[3]] for row in run["records"]]
-            flagged.plot(*zip(*shares), color=color, lw=1.2)
-        scale.set_ylim(-1, 24)
-        flagged.set_ylim(-3, 103)
-        flagged.set_xlabel("step")
-        loss.legend(fontsize=7)
-        for ax in (loss, scale, flagged):
-            ax.grid(alpha=0.3)
-            ax.tick_params(labelsize=8)
-    for ax, name in zip(axes[:, 0], (
-        "loss, mean of 10 steps", "log2 of the loss scale\n(x: skipped)",
-        "tensors that lose\n1 % and more, %",
-    )):  # fmt: skip
-        ax.set_ylabel(name, fontsize=9)
-    figure.savefig(path, dpi=75)
+            drawn[policy] = draw_run(panels, results[regime][policy][0], COLORS[policy])
+        label_column(panels, TITLES[regime])
+    for ax, (name, remark) in zip(axes[:, 0], ROWS):
+        ax.set_ylabel(f"{name}\n({remark})", fontsize=10)
+    figure.legend(drawn.values(), drawn, loc="outside lower center", ncols=len(drawn),
+                  frameon=False, fontsize=11)  # fmt: skip
+    save(figure, path)
+
+
+def draw_run(panels, run: dict, color: str):
+    """Draws a run into the three panels of a column; returns the line of its loss."""
+    loss, scale, flagged = panels
+    (line,) = loss.semilogy(*zip(*run["loss"]), color=color, lw=1.5)
+    if changes := run["log2 scale"]:
+        changes = [*changes, [run["steps"], changes[-1][1]]]
+        scale.step(*zip(*changes), where="post", color=color, lw=1.5)
+        below = [min(c[1] for c in changes if c[0] <= s) for s in run["skipped"]]
+        scale.plot(run["skipped"], below, color=color, ls="", marker="x", ms=4)
+    shares = [[row[0], 100 * row[3]] for row in run["records"]]
+    flagged.plot(*zip(*shares), color=color, lw=1.5)
+    return line
+
+
+def label_column(panels, title: str) -> None:
+    from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
+
+    loss, scale, flagged = panels
+    loss.set_title(title, fontsize=11)
+    low, high = loss.get_ylim()
+    # Powers of 10, and 2 and 5 between them where there is room.
+    subs = (1, 2, 5) if high < 100 * low else (1,)
+    loss.yaxis.set_major_locator(LogLocator(subs=subs, numticks=6))
+    loss.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    loss.yaxis.set_minor_formatter(NullFormatter())
+    scale.set_ylim(-1, 24.5)
+    scale.yaxis.set_major_locator(MultipleLocator(5))
+    scale.yaxis.set_major_formatter(lambda value, _: f"$2^{{{value:.0f}}}$")
+    flagged.set_ylim(-3, 103)
+    flagged.yaxis.set_major_formatter(lambda value, _: f"{value:.0f} %")
+    flagged.set_xlabel("training step", fontsize=10)
+    loss.annotate("hard batches", (HARD[0] - 8, 0.98), fontsize=9, color="#555555",
+                  xycoords=loss.get_xaxis_transform(), rotation=90, va="top", ha="right")  # fmt: skip
+    for ax in panels:
+        ax.axvspan(*HARD, color="#bbbbbb", lw=0, zorder=0)
+        ax.grid(alpha=0.3)
+
+
+def save(figure, path: pathlib.Path) -> None:
+    """Writes the picture with a palette, which a third of the bytes is enough for."""
+    from PIL import Image
+
+    figure.savefig(path, dpi=110)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def draw_all(results: dict, folder: pathlib.Path) -> None:
     both = [FP16, BF16]
-    draw(results, [(r, both) for r in ("natural", "late-raw", "memo-raw")],
-         folder / "underflow.png")  # fmt: skip
-    draw(results, [(r, [FP16, *list(COLORS)[2:]]) for r in ("late-raw", "memo-raw")],
+    draw(results, [(r, both) for r in TITLES], folder / "underflow.png")
+    remedies = [FP16, *list(COLORS)[2:]]
+    draw(results, [(r, remedies) for r in ("late-raw", "memo-raw")],
          folder / "underflow-remedies.png")  # fmt: skip
