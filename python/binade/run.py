@@ -50,6 +50,14 @@ class Run:
         held_out = self.series("eval_loss")
         return held_out[max(held_out)] if held_out else None
 
+    def get_final_loss(self, held_out: bool) -> float | None:
+        """Returns the last held-out loss, or ``loss``; None if the run ended with a loss that
+        is not finite."""
+        last = self.steps[-1] if self.steps else None
+        if last and last["loss"] is None and last.get("eval_loss") is None:
+            return None
+        return self.last_held_out if held_out else self.loss
+
     @property
     def milliseconds(self) -> float | None:
         """The median time of a step, without the warm-up."""

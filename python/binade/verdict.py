@@ -1,0 +1,270 @@
+"""Says in words which policy to take, and how each compares with the base.
+
+``binade runs compare`` and the pages of sweeps and searches print these sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from binade import replay
+from binade.paired import (
+    EQUAL,
+    HIGHER,
+    LOWER,
+    UNDECIDED,
+    UNKNOWN,
+    Comparison,
+    compare,
+    get_base,
+    recommend,
+)
+from binade.run import NONE, Run, format_mib
+
+# The machine was probably busy if medians of step times with one policy differ by this
+# factor.
+BUSY = 1.25
+# A policy is called slower than the base from this ratio on.
+SLOWER = 1.1
+
+
+# --- Losses -----------------------------------------------------------------------------
+
+
+def format_difference(value: float, sign: str = "+") -> str:
+    """Formats a difference of losses with four decimals, or with two significant digits if
+    it is smaller than these show."""
+    if value != 0 and abs(value) < 0.00095:
+        return format(value, f"{sign}.1e")
+    return format(value, f"{sign}.4f")
+
+
+def format_mean(one: Comparison) -> str:
+    """Formats the mean difference with its interval: ``+0.0021 ± 0.0050``."""
+    if one.mean is None or one.label == one.base:
+        return NONE
+    if one.margin is None:
+        return format_difference(one.mean)
+    margin = format_difference(one.margin, "")
+    mean = format_difference(one.mean) if "e" in margin else f"{one.mean:+.4f}"
+    return f"{mean} ± {margin}"
+
+
+def describe_loss(one: Comparison) -> str:
+    """Says in a few words how the loss compares with the base's."""
+    if one.failed:
+        runs = one.failed + one.finished
+        return "failed" if runs == 1 else f"{one.failed} of {runs} runs failed"
+    if one.label == one.base:
+        return "the base"
+    if one.mean is None:
+        return f"no seed in common with {one.base}"
+    if all(value == 0 for value in one.differences.values()):
+        return f"same loss as {one.base}"
+    return {
+        EQUAL: f"equals {one.base} within the noise of seeds",
+        HIGHER: f"higher loss than {one.base}",
+        LOWER: f"lower loss than {one.base}",
+        UNDECIDED: "undecided: needs more seeds",
+        UNKNOWN: "one seed: noise unknown",
+    }[one.verdict]
+
+
+def describe_noise(base: Comparison) -> str:
+    """Says how large the noise of seeds is, or that it is unknown."""
+    if base.noise is None:
+        return (
+            "One seed does not show how much chance changes a loss. Three or more seeds show "
+            "which differences are larger than that."
+        )
+    return (
+        f"Noise of seeds: the loss of {base.label} has a standard deviation of "
+        f"{format_difference(base.noise, '')} over {base.finished} seeds. Differences are means "
+        "over pairs of runs with the same seed, with 95 % intervals."
+    )
+
+
+# --- Times ------------------------------------------------------------------------------
+
+
+def describe_cost(one: Comparison) -> str:
+    """Says what the policy costs: ``0.62x the memory, 0.28x the time``."""
+    memory = f"{one.memory:.2f}x the memory"
+    return memory if one.time is None else f"{memory}, {one.time:.2f}x the time"
+
+
+def _list_own(run: Run) -> list[bool]:
+    """Returns for each contraction whether Binade's own code computed it, not a library."""
+    contractions = run.about["invocations"][-1].get("contractions", [])
+    return [one["by"].startswith("own") for one in contractions]
+
+
+def explain_time(run: Run, base: Run) -> list[str]:
+    """Returns the properties of a run that explain why its step is slower than the base's."""
+    reasons = []
+    last = run.about["invocations"][-1]
+    own, own_of_base = _list_own(run), _list_own(base)
+    if sum(own) > sum(own_of_base):
+        reasons.append(
+            f"Binade's own code computes {sum(own)} of {len(own)} contractions "
+            f"({sum(own_of_base)} with {base.about['policy']}), in f32 after conversions, because "
+            "on CPUs only those in f32 and bf16 go to oneDNN"
+        )
+    if budget := replay.find_value(last["command"], "--budget"):
+        reasons.append(f"--budget {budget} recomputes or quantizes saved values")
+    casts, casts_of_base = (sum(one.about["casts"].values()) for one in (run, base))
+    if casts > casts_of_base:
+        reasons.append(
+            f"it has {casts} casts between formats instead of {casts_of_base}"
+        )
+    return reasons
+
+
+def describe_slow(
+    found: Mapping[str, Comparison], groups: Mapping[str, Sequence[Run]]
+) -> list[str]:
+    """Says why policies are slower than the base, where the runs' records show it."""
+    by_reason: dict[str, list[str]] = {}
+    base = ""
+    for one in found.values():
+        base = one.base
+        if one.time is not None and one.time > SLOWER:
+            reasons = explain_time(groups[one.label][0], groups[base][0])
+            if reasons:
+                by_reason.setdefault("; ".join(reasons), []).append(one.label)
+    return [
+        f"Why {' and '.join(labels)} take{'s' * (len(labels) == 1)} more time than {base}: {reason}."
+        for reason, labels in by_reason.items()
+    ]
+
+
+def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Returns a warning if step times of runs with one policy differ much."""
+    worst, where = 1.0, ""
+    for label, runs in groups.items():
+        times = [time for run in runs if (time := run.milliseconds)]
+        if times and max(times) / min(times) > worst:
+            worst = max(times) / min(times)
+            where = f"{label}: {min(times):.3g} to {max(times):.3g} ms"
+    if worst < BUSY:
+        return []
+    return [
+        f"The machine was probably busy: step times of runs with the same policy differ up to "
+        f"{worst:.1f}-fold ({where}). Those of the fastest run count here."
+    ]
+
+
+# --- The verdict ------------------------------------------------------------------------
+
+
+def find_mismatch(runs: Sequence[Run]) -> str | None:
+    """Says why the losses of runs cannot be compared; None if they can."""
+
+    def describe_data(run: Run) -> tuple[str, ...]:
+        files = run.about["invocations"][-1]["files"]
+        return tuple(one["sha256"] for key, one in files.items() if "data" in key)
+
+    checks: dict[str, Callable[[Run], object]] = {
+        "models": lambda run: run.about["model"],
+        "data": describe_data,
+        "numbers of steps": lambda run: run.steps[-1]["step"] if run.steps else 0,
+    }
+    for name, get in checks.items():
+        if len({get(run) for run in runs}) > 1:
+            return f"the runs have different {name}"
+    return None
+
+
+def choose(found: Mapping[str, Comparison]) -> str | None:
+    """Returns the label of the policy to take; None if that is unknown."""
+    best = recommend(found)
+    if best:
+        return best.label
+    base = next(one for one in found.values() if one.label == one.base)
+    return base.label if base.noise is not None else None
+
+
+def describe_choice(found: Mapping[str, Comparison], chosen: str | None = None) -> str:
+    """Says which policy to take.
+
+    Args:
+      found: The result of ``compare``.
+      chosen: The label of a policy that was chosen by another criterion.
+    """
+    base = next(one for one in found.values() if one.label == one.base)
+    best = found[chosen] if chosen else recommend(found)
+    if best and best is not base:
+        seeds = len(best.differences)
+        why = "smallest loss within the budget; " if chosen else ""
+        return (
+            f"Take {best.label}: {why}{describe_loss(best)} ({format_mean(best)}, {seeds} "
+            f"seed{'s' * (seeds != 1)}), {describe_cost(best)}."
+        )
+    if len(found) == 1:
+        return f"{base.label} is the only policy here."
+    if base.noise is not None:
+        if best := recommend(found, [UNDECIDED]):
+            return (
+                f"Take {base.label}, or train with more seeds: they may show that {best.label} "
+                f"reaches its loss ({format_mean(best)}) with {describe_cost(best)}."
+            )
+        return (
+            f"Take {base.label}: no other policy reaches its loss, within the noise of seeds, "
+            "with a smaller product of memory and time."
+        )
+    return f"No verdict on losses. {describe_smallest(found)}"
+
+
+def describe_smallest(found: Mapping[str, Comparison]) -> str:
+    """Says which policies need the smallest memory and time."""
+    sizes = {one.label: one.bytes for one in found.values() if one.bytes > 0}
+    times = {one.label: one.milliseconds for one in found.values() if one.milliseconds}
+    least, fast = (min(of, key=of.__getitem__, default="") for of in (sizes, times))
+    parts = []
+    if len({*sizes.values()}) > 1:
+        parts.append(f"Smallest memory: {least} ({format_mib(sizes[least])} MiB).")
+    if fast:
+        parts.append(f"Fastest step: {fast} ({times[fast]:.3g} ms).")
+    return " ".join(parts)
+
+
+def describe(
+    groups: Mapping[str, Sequence[Run]],
+    failed: Mapping[str, int] | None = None,
+    chosen: str | None = None,
+) -> list[str]:
+    """Returns the sentences of a verdict, the most important one first.
+
+    Args:
+      groups: Runs that reached their last step, by label; they differ only in their seed.
+      failed: Numbers of runs that did not reach their last step, by label.
+      chosen: The label of a policy that was chosen by another criterion.
+    """
+    if problem := find_mismatch([run for runs in groups.values() for run in runs]):
+        return [f"No verdict: {problem}."]
+    found = compare(groups, get_base(groups), failed)
+    base = next(one for one in found.values() if one.label == one.base)
+    return [
+        describe_choice(found, chosen),
+        describe_noise(base),
+        *describe_slow(found, groups),
+        *describe_busy(groups),
+    ]
+
+
+HEAD = ["difference", "memory", "time", "loss", "seeds", "verdict"]
+
+
+def list_rows(found: Mapping[str, Comparison]) -> list[list[str]]:
+    """Returns a row for each policy, with the label and the columns of ``HEAD``."""
+    return [
+        [one.label, format_mean(one), _ratio(one.memory), _ratio(one.time),
+         NONE if one.loss is None else f"{one.loss:.4f}", str(one.finished),
+         describe_loss(one)]
+        for one in found.values()
+    ]  # fmt: skip
+
+
+def _ratio(value: float | None) -> str:
+    return NONE if value is None or math.isnan(value) else f"{value:.2f}x"

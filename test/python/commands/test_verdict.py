@@ -1,0 +1,178 @@
+"""Verdicts on policies follow from the losses, times and memory of their runs."""
+
+import numpy as np
+import pytest
+from binade import paired, verdict
+from binade.run import read_run
+from support.planted_runs import plant
+
+SEEDS = range(4)
+STEPS = 20
+RANDOM = np.random.default_rng(3)
+# Held-out losses of fp32, whose standard deviation is 0.1 * sqrt(5 / 3).
+BASE = np.array([2.9, 3.0, 3.1, 3.2])
+
+
+def group(path, policies):
+    """Plants runs; `policies` has their held-out losses and other properties by policy."""
+    return {
+        policy: [
+            read_run(
+                plant(
+                    path / policy / str(seed),
+                    policy,
+                    seed,
+                    [4.0] * STEPS,
+                    {STEPS: loss},
+                    **more,
+                )
+            )
+            for seed, loss in enumerate(losses)
+        ]
+        for policy, (losses, more) in policies.items()
+    }
+
+
+def compare(groups):
+    return paired.compare(groups, paired.get_base(groups))
+
+
+def test_differences_are_paired_by_seed(tmp_path):
+    others = BASE + RANDOM.normal(0.01, 0.02, 4)
+    groups = group(tmp_path, {"bf16-amp": (others[:3], {}), "fp32": (BASE, {})})
+    one = compare(groups)["bf16-amp"]
+    differences = others[:3] - BASE[:3]
+    assert one.base == "fp32" and sorted(one.differences) == [0, 1, 2]
+    assert one.mean == pytest.approx(differences.mean())
+    assert one.noise == pytest.approx(np.std(BASE, ddof=1))
+    # From a table of Student's t distribution: two-sided, 95 %, 2 degrees of freedom.
+    margin = 4.3027 * differences.std(ddof=1) / np.sqrt(3)
+    assert one.margin == pytest.approx(margin, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "freedom, expected", [(1, 12.7062), (2, 4.3027), (5, 2.5706), (9, 2.2622), (30, 2.0423)]
+)  # fmt: skip
+def test_quantiles_of_students_t(freedom, expected):
+    assert paired.get_quantile(freedom) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "differences, expected",
+    [
+        ([0.01, -0.01, 0.02, 0.0], "equals fp32 within the noise of seeds"),
+        ([0.3, 0.31, 0.29, 0.3], "higher loss than fp32"),
+        ([-0.3, -0.31, -0.29, -0.3], "lower loss than fp32"),
+        ([0.4, -0.4, 0.3, -0.2], "undecided: needs more seeds"),
+        ([0.0, 0.0, 0.0, 0.0], "same loss as fp32"),
+    ],
+)
+def test_a_difference_is_judged_by_the_noise(tmp_path, differences, expected):
+    groups = group(tmp_path, {"fp32": (BASE, {}), "own": (BASE + differences, {})})
+    assert verdict.describe_loss(compare(groups)["own"]) == expected
+
+
+def test_the_verdict_is_the_cheapest_policy_with_an_equal_loss(tmp_path):
+    small = np.array([0.01, -0.01, 0.02, 0.0])
+    groups = group(tmp_path, {
+        "fp32": (BASE, {"ms": 20, "mib": 100}),
+        "bf16-amp": (BASE + small, {"ms": 5.6, "mib": 60}),
+        "fast": (BASE + 0.3 + small, {"ms": 1, "mib": 10}),
+        "slow": (BASE - small, {"ms": 30, "mib": 50}),
+    })  # fmt: skip
+    first, noise, *_ = verdict.describe(groups)
+    margin = 3.1824 * small.std(ddof=1) / np.sqrt(4)
+    assert first == (
+        "Take bf16-amp: equals fp32 within the noise of seeds (+0.0050 ± "
+        f"{margin:.4f}, 4 seeds), 0.60x the memory, 0.28x the time."
+    )
+    assert f"standard deviation of {BASE.std(ddof=1):.4f} over 4 seeds" in noise
+    del groups["bf16-amp"]
+    assert verdict.describe(groups)[0].startswith("Take slow: equals fp32")
+    groups["slow"] = []
+    first = verdict.describe(groups, {"slow": 4})[0]
+    assert first.startswith("Take fp32: no other policy reaches its loss")
+
+
+def test_more_seeds_are_suggested_where_they_may_change_the_verdict(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE, {"ms": 20}),
+        "bf16-amp": (BASE + [0.4, -0.4, 0.3, -0.2], {"ms": 5}),
+    })  # fmt: skip
+    assert verdict.describe(groups)[0].startswith(
+        "Take fp32, or train with more seeds: they may show that bf16-amp reaches its loss "
+        "(+0.0250 ± "
+    )
+
+
+def test_one_seed_gives_no_verdict_on_losses(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE[:1], {"ms": 20, "mib": 100}),
+        "bf16-amp": (BASE[:1] - 1, {"ms": 30, "mib": 60}),
+    })  # fmt: skip
+    first, noise = verdict.describe(groups)[:2]
+    assert first == (
+        "No verdict on losses. Smallest memory: bf16-amp (60.0 MiB). Fastest step: fp32 (20 ms)."
+    )
+    assert noise.startswith("One seed does not show how much chance changes a loss.")
+
+
+def test_a_chosen_policy_is_recommended_for_its_loss(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE[:1], {"ms": 20, "mib": 100}),
+        "coat": (BASE[:1] + 0.5, {"ms": 36, "mib": 60}),
+    })  # fmt: skip
+    assert verdict.describe(groups, chosen="coat")[0] == (
+        "Take coat: smallest loss within the budget; one seed: noise unknown (+0.5000, 1 seed), "
+        "0.60x the memory, 1.80x the time."
+    )
+
+
+def test_a_slow_step_is_explained(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE, {"ms": 20, "by": ["brgemm:avx512_core"] * 6}),
+        "fp16-amp": (BASE, {"ms": 40, "by": ["own avx512"] * 4 + ["brgemm:avx512_core"] * 2}),
+        "casts": (BASE, {"ms": 30, "casts": 7, "by": ["brgemm:avx512_core"] * 6}),
+        "slow": (BASE, {"ms": 30, "by": ["brgemm:avx512_core"] * 6}),
+        "quick": (BASE, {"ms": 10, "casts": 7}),
+    })  # fmt: skip
+    _, _, *why = verdict.describe(groups)
+    assert why == [
+        "Why fp16-amp takes more time than fp32: Binade's own code computes 4 of 6 contractions "
+        "(0 with fp32), in f32 after conversions, because on CPUs only those in f32 and bf16 go "
+        "to oneDNN.",
+        "Why casts takes more time than fp32: it has 7 casts between formats instead of 0.",
+    ]
+
+
+def test_times_that_differ_hint_at_a_busy_machine(tmp_path):
+    groups = group(tmp_path, {"fp32": (BASE, {"ms": 100})})
+    assert verdict.describe_busy(groups) == []
+    groups["fp32"] += group(tmp_path / "busy", {"fp32": (BASE, {"ms": 281})})["fp32"]
+    (said,) = verdict.describe_busy(groups)
+    assert said.startswith("The machine was probably busy: ")
+    assert "2.8-fold (fp32: 100 to 281 ms)" in said
+    assert paired.get_milliseconds(groups["fp32"]) == 100
+
+
+@pytest.mark.parametrize("what", ["models", "data", "numbers of steps"])
+def test_runs_of_different_tasks_are_not_judged(tmp_path, what):
+    groups = group(tmp_path, {"fp32": (BASE, {}), "bf16-amp": (BASE, {})})
+    run = groups["bf16-amp"][0]
+    if what == "models":
+        run.about["model"] = "other"
+    elif what == "data":
+        run.about["invocations"][-1]["files"]["data"]["sha256"] = "1" * 64
+    else:
+        run.steps.pop()
+    assert verdict.describe(groups) == [f"No verdict: the runs have different {what}."]
+
+
+def test_a_run_that_ends_without_a_finite_loss_has_failed(tmp_path):
+    groups = group(tmp_path, {"fp32": (BASE, {}), "fp16": (BASE[:2], {})})
+    bad = plant(tmp_path / "bad", "fp16", 2, [4.0] * (STEPS - 1) + [None])
+    groups["fp16"].append(read_run(bad))
+    one = compare(groups)["fp16"]
+    assert (one.finished, one.failed) == (2, 1)
+    assert verdict.describe_loss(one) == "1 of 3 runs failed"
+    assert paired.recommend(compare(groups)) is None
