@@ -22,6 +22,9 @@ LAST_STEPS = 10
 WARM_UP = 0.1
 # Prefixes of keys whose differences only follow from differences in other keys.
 DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB", "file ")
+# A label names at most this number of settings; runs that differ in more are labeled by
+# their directories.
+MAX_NAMED = 2
 NONE = "-"
 
 
@@ -207,7 +210,8 @@ def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
 
 def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Groups runs that differ only in their seed; a label names the policy and the settings
-    in which the groups differ."""
+    in which the groups differ, or the directory of the first run if these are more than
+    ``MAX_NAMED``."""
     cells = [describe(run) for run in runs]
     keys = dict.fromkeys(key for run in cells for key in run)
     named = [
@@ -220,6 +224,7 @@ def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     hashes = {(run["policy"], run["policy hash"]) for run in cells}
     groups: dict[tuple, list[Run]] = {}
     labels: dict[tuple, str] = {}
+    parent = os.path.commonpath([run.path.resolve().parent for run in runs])
     for run, cell in zip(runs, cells):
         words = [
             cell["policy"],
@@ -227,10 +232,12 @@ def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
         ]
         if [name for name, _ in hashes].count(cell["policy"]) > 1:
             words[0] += f" {cell['policy hash'][:6]}"
+        if len(named) > MAX_NAMED:
+            words = [os.path.relpath(run.path.resolve(), parent)]
         # Derived keys separate groups too: they may differ where no named key does.
         group = tuple(cell.get(key) for key in keys if key != "seed")
         groups.setdefault(group, []).append(run)
-        labels[group] = ", ".join(words)
+        labels.setdefault(group, ", ".join(words))
     several_seeds = len({run["seed"] for run in cells}) > 1
     found: dict[str, list[Run]] = {}
     for group, members in groups.items():
@@ -243,3 +250,22 @@ def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
             label += f", {members[0].path}"
         found[label] = members
     return found
+
+
+def list_differences(groups: dict[str, list[Run]]) -> tuple[list[str], list[list[str]]]:
+    """Returns the head and the rows of a table of what differs: a column for each run, or for
+    each group of runs with several seeds, which then has all its values."""
+    runs = [run for members in groups.values() for run in members]
+    rows = find_differences(runs)
+    if len(groups) == 1 or len(groups) == len(runs):
+        return [str(run.path) for run in runs], [
+            [key, *row] for key, row in rows.items()
+        ]
+    labels = [label for label, members in groups.items() for _ in members]
+    merged = []
+    for key, row in rows.items():
+        values: dict[str, dict[str, None]] = {}
+        for label, value in zip(labels, row):
+            values.setdefault(label, {})[value] = None
+        merged.append([key, *(", ".join(of_label) for of_label in values.values())])
+    return list(groups), merged

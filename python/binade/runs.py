@@ -10,21 +10,28 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from binade import verdict
 from binade.command import run_command
 from binade.errors import RejectedError
+from binade.paired import compare, get_base
 from binade.run import (
     LAST_STEPS,
     NONE,
     Run,
-    find_differences,
     find_runs,
     format_mib,
     group_runs,
+    list_differences,
 )
 from binade.version import add_version
+
+
+# Width of sentences in a terminal.
+WIDTH = 100
 
 
 def _number(value: float | None, form: str) -> str:
@@ -92,11 +99,59 @@ def format_spread(groups: dict[str, list[Run]]) -> str:
     return format_table(rows)
 
 
-def format_differences(runs: Sequence[Run]) -> str:
-    rows = [[key, *row] for key, row in find_differences(runs).items()]
+def format_differences(groups: dict[str, list[Run]]) -> str:
+    head, rows = list_differences(groups)
     if not rows:
         return "the runs are made of the same"
-    return format_table([["", *(str(run.path) for run in runs)], *rows])
+    return format_table([["", *head], *rows])
+
+
+def format_verdict(groups: dict[str, list[Run]]) -> str:
+    """Formats the differences of losses from the base's, and which policy to take."""
+    sentences = [textwrap.fill(text, WIDTH) for text in verdict.describe(groups)]
+    runs = [run for members in groups.values() for run in members]
+    if verdict.find_mismatch(runs):
+        return "\n".join(sentences)
+    found = compare(groups, get_base(groups))
+    table = format_table([["", *verdict.HEAD], *verdict.list_rows(found)])
+    return "\n".join([table, "", *sentences])
+
+
+def drop_counts(groups: dict[str, list[Run]]) -> dict[str, list[Run]]:
+    """Removes the number of runs from labels, unless they become equal."""
+    short = [
+        label.removesuffix(f" ({len(runs)} runs)") for label, runs in groups.items()
+    ]
+    return dict(zip(short, groups.values())) if len({*short}) == len(groups) else groups
+
+
+def draw(groups: dict[str, list[Run]], out: Path) -> list[Path]:
+    """Draws loss curves to ``out.html`` and ``out.png``, or to `out` if it has such a suffix.
+
+    Raises:
+      RejectedError: If nothing can be drawn.
+      ModuleNotFoundError: If a package is not installed.
+    """
+    from binade import curves
+
+    runs = [run for members in groups.values() for run in members]
+    drawn = curves.make_curves(groups)
+    if not drawn:
+        raise RejectedError(f"{runs[0].path}: no step has a loss that can be drawn")
+    title = ", ".join(dict.fromkeys(run.about["model"] for run in runs))
+    paths = [out]
+    if out.suffix not in (".html", ".png"):
+        paths = [out.with_name(out.name + suffix) for suffix in (".html", ".png")]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        if path.suffix == ".png":
+            caption = verdict.describe(groups)[0] if len(groups) > 1 else ""
+            curves.write_png(drawn, title, caption, path)
+        else:
+            from binade import runs_page
+
+            path.write_text(runs_page.write_page(title, groups))
+    return paths
 
 
 # --- The command ----------------------------------------------------------------------
@@ -125,20 +180,21 @@ def _compare(arguments: Sequence[str]) -> None:
     )  # fmt: skip
     options = parser.parse_args(arguments)
     runs = find_runs(options.runs)
-    print(format_differences(runs), format_runs(runs), sep="\n\n")
     groups = group_runs(runs)
+    print(format_differences(groups), format_runs(runs), sep="\n\n")
     if len(groups) < len(runs):
         print("", format_spread(groups), sep="\n")
+    groups = drop_counts(groups)
+    if len(groups) > 1:
+        print("", format_verdict(groups), sep="\n")
     if options.out:
         try:
-            from binade import curves
-
-            paths = curves.draw(groups, options.out)
+            paths = draw(groups, options.out)
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             raise RejectedError(
-                f"{options.out}: pictures need the Python package '{package}', which "
-                "is not installed"
+                f"{options.out}: pictures need the Python package '{package}', which is not "
+                "installed"
             ) from error
         print(f"\ncurves: {' and '.join(map(str, paths))}")
 

@@ -8,7 +8,8 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
 SAVED = ["coat-group", "bf16"]
 KEPT = ["75%", "50%"]
+HEAD = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
 TOP = 10  # Number of sensitive layers that the report lists for each policy.
 
 
@@ -57,13 +59,30 @@ def rank(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def format_report(search: Search, ranked: Sequence[Candidate]) -> str:
     """Returns a table of all candidates, and the sensitive layers of each policy."""
-    head = ["candidate", "MiB", "ms/step", "steps", "above fp32", ""]
     others = [one for one in ranked if one is not search.base]
-    tables = [format_table([head, *map(_row, [search.base, *others])])]
+    tables = [format_table([HEAD, *map(_row, [search.base, *others])])]
     for policy, units in search.sensitive.items():
         names = [f"  {unit.label}" for unit in units[:TOP]]
         tables.append("\n".join([f"most sensitive under {policy}:", *names]))
     return "\n\n".join(tables) + "\n"
+
+
+def format_parts(
+    search: Search, ranked: Sequence[Candidate], best: Candidate | None
+) -> Iterator[str]:
+    """Yields the sections of the page about candidates and sensitive layers, as HTML."""
+    from binade import page
+
+    shown = [search.base, *(one for one in ranked if one is not search.base)]
+    rows = [[escape(cell) for cell in _row(one)] for one in shown]
+    chosen = shown.index(best) if best else None
+    yield "<h2>Candidates</h2><p>All candidates that were planned or trained"
+    yield ", with the chosen one in bold.</p>" if best else ".</p>"
+    yield page.format_table(HEAD, rows, 4, chosen)
+    for policy, units in search.sensitive.items():
+        names = "".join(f"<li>{escape(unit.label)}</li>" for unit in units[:TOP])
+        name = escape(Path(policy).stem)
+        yield f"<details><summary>Most sensitive layers under {name}</summary><ol>{names}</ol></details>"
 
 
 def write_policy(search: Search, best: Candidate, budget: str) -> Path:
@@ -93,7 +112,10 @@ def conclude(search: Search, options: argparse.Namespace, sweep_page: Any) -> in
     title = f"{os.path.basename(options.model)}: policies within {budget}"
     compared = [base, *(one for one in whole if one is not base)]
     outcomes = [outcome for one in compared for outcome in one.outcomes]
-    save_page(options, sweep_page.write_page(title, outcomes, {"Candidates": report}))
+    best = whole[0] if whole else None
+    label = best.outcomes[0].member.label if best else None
+    parts = format_parts(search, ranked, best)
+    save_page(options, sweep_page.write_page(title, outcomes, label, parts))
     if not whole:
         least = min((one.bytes for one in ranked), default=base.bytes)
         print(f"no candidate is within {budget} and trains to the end; the smallest memory "

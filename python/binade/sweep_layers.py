@@ -26,14 +26,17 @@ function draw(place) {
       x: line.step, y: line[statistic], name: label, legendgroup: label,
       showlegend: row === 0, mode: 'lines+markers', line: {color: ops.colors[label]},
       xaxis: row ? 'x2' : 'x', yaxis: row ? 'y2' : 'y'})));
-  const clear = 'rgba(0,0,0,0)', axis = {title: {text: 'training step'}};
+  const clear = 'rgba(0,0,0,0)',
+    step = () => ({title: {text: 'training step', standoff: 12}, automargin: true});
   Plotly.newPlot(place, traces, {
-    grid: {rows: 1, columns: 2, pattern: 'independent', xgap: 0.3}, height: 300, margin: {t: 20, b: 45},
-    legend: {orientation: 'h', y: -0.3},
-    paper_bgcolor: clear, plot_bgcolor: clear, xaxis: axis, xaxis2: axis,
-    yaxis: {title: {text: ops.statistics[0]}, rangemode: 'tozero'},
+    grid: {rows: slim.matches ? 2 : 1, columns: slim.matches ? 1 : 2, pattern: 'independent',
+           xgap: 0.3, ygap: 0.4},
+    height: slim.matches ? 520 : 300, margin: {t: 20, b: 45, l: 70, r: 10},
+    legend: {orientation: 'h', yref: 'container', y: 0, yanchor: 'bottom'},
+    paper_bgcolor: clear, plot_bgcolor: clear, xaxis: step(), xaxis2: step(),
+    yaxis: {title: {text: ops.statistics[0]}, rangemode: 'tozero', exponentformat: 'power'},
     yaxis2: {title: {text: ops.statistics[1]}, tickformat: '~p', rangemode: 'tozero'},
-  }, {displaylogo: false, responsive: true}).then(paint);
+  }, {displaylogo: false, responsive: true}).then(paintOne);
 }
 for (const place of document.querySelectorAll('.series'))
   place.closest('details').addEventListener('toggle', () => {
@@ -133,7 +136,7 @@ def _list_formats(reports: Mapping[str, dict], lines: Lines) -> Iterable[list[st
             else ""
         )
         row = [
-            f"<details><summary>{escape(name)}</summary>"
+            f"<details><summary>{page.format_name(name)}</summary>"
             f'<div class="more">{why}{place}</div></details>',
             kind,
         ]
@@ -166,9 +169,10 @@ def format_layers(
     lines = collect_outputs(runs)
     yield "<h2>Formats</h2>"
     yield (
-        "<p>Formats in the forward pass: those to which an op quantizes its operands, if it does, "
-        "and the one that it computes in; narrower formats are darker. Open an op to see the rules "
-        "that decided its formats, forward and backward, and statistics of its results.</p>"
+        "<p>Formats of forward ops, as operands → compute; stronger color means fewer bits: "
+        '<span class="bits32">32</span> <span class="bits16">16</span> '
+        '<span class="bits8">8</span> <span class="bits4">4</span>. Open an op for the rules that '
+        "decided, forward and backward, and the range of its results.</p>"
     )
     head = ["op", "kind", *map(escape, reports)]
     yield page.format_table(head, _list_formats(reports, lines), 0)

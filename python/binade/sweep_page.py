@@ -1,13 +1,14 @@
 """The page of a sweep.
 
-It shows loss curves over steps with bands over seeds, loss against memory and time, the
-share of gradient elements that f16 would round to 0, the format of each op, and the command
-of each run.
+It says which policy to take, and shows the differences between policies, what they cost, loss
+curves with bands over seeds, the share of gradient elements that f16 would round to 0, the
+format of each op, and the command of each run.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -15,15 +16,25 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from binade import curves, page
+from binade import curves, figures, page, runs_page, verdict
 from binade import sweep_layers as layers
+from binade.paired import Comparison, compare, get_base
 from binade.run import NONE, Run, format_mib, read_statistics
 from binade.sweep import UNDERFLOW, Outcome, show_policy
 
-NO_TABLES: Mapping[str, str] = {}
 # The maximum height of a figure in pixels. Layers whose names do not fit show them under
 # the pointer.
 TALLEST = 900
+# Names of the key's bias in attention, alone or packed with those of query and value.
+KEY_BIAS = re.compile(
+    r"(in_proj|qkv|c_attn|\bkey|k_proj|\bwk)\w*[./_]?.*bias", re.IGNORECASE
+)
+KEY_BIAS_NOTE = (
+    "The gradient of the key's bias in attention is 0 in exact arithmetic, because it adds the "
+    "same to all scores of a query, which softmax ignores. Only rounding errors of it are computed, "
+    "so nothing is lost where f16 rounds them to 0. In a bias packed for query, key and value, this "
+    "is a third of the elements."
+)
 
 
 # --- Numbers ----------------------------------------------------------------------------
@@ -37,13 +48,6 @@ def group_outcomes(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
     return groups
 
 
-def get_base(groups: Mapping[str, list[Outcome]]) -> str:
-    """Returns the label that others are compared with: the first one with policy fp32, or
-    the first of all."""
-    wide = [key for key, of in groups.items() if of[0].member.policy == "fp32"]
-    return (wide or list(groups))[0]
-
-
 def find_gap(outcome: Outcome, base: Sequence[Outcome]) -> float | None:
     """Returns an outcome's loss minus that of the base with the same seed."""
     for other in base:
@@ -51,11 +55,6 @@ def find_gap(outcome: Outcome, base: Sequence[Outcome]) -> float | None:
             if outcome.loss is not None and other.loss is not None:
                 return outcome.loss - other.loss
     return None
-
-
-def get_mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
 
 
 def find_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -85,34 +84,34 @@ def collect_underflow(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
 # --- Figures ----------------------------------------------------------------------------
 
 
-def _draw_costs(groups: Mapping[str, list[Outcome]], base: str) -> go.Figure:
+def _draw_costs(
+    found: Mapping[str, Comparison], colors: Mapping[str, str], base: str
+) -> go.Figure:
     figure = make_subplots(1, 2, shared_yaxes=True, horizontal_spacing=0.05)
     points: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
-    for index, (label, members) in enumerate(groups.items()):
-        gap = get_mean(find_gap(one, groups[base]) for one in members)
-        runs = [one.run for one in members if one.run and one.error is None]
-        if gap is None or not runs:
+    for index, (label, one) in enumerate(found.items()):
+        if one.mean is None:
             continue
-        sizes = {1: runs[0].about["arena_bytes"] / 2**20,
-                 2: get_mean(run.milliseconds for run in runs) or 0.0}  # fmt: skip
-        for column, size in sizes.items():
-            points[column].append((size, gap))
+        for column, size in {1: one.bytes / 2**20, 2: one.milliseconds or 0.0}.items():
+            points[column].append((size, one.mean))
             figure.add_scatter(
-                x=[size], y=[gap], name=label, mode="markers", legendgroup=label,
+                x=[size], y=[one.mean], name=label, mode="markers", legendgroup=label,
                 showlegend=column == 1, row=1, col=column,
-                marker={"size": 13, "color": curves.COLORS[index % len(curves.COLORS)],
+                marker={"size": 13, "color": colors[label],
                         "symbol": index // len(curves.COLORS)},
             )  # fmt: skip
     for column, all_points in points.items():
         front = find_front(all_points)
         figure.add_scatter(
             x=[x for x, _ in front], y=[y for _, y in front], mode="lines", row=1,
-            col=column, line={"dash": "dot", "color": "#888", "shape": "hv"},
+            col=column, line={"dash": "dot", "color": figures.ZERO, "shape": "hv"},
             name="none is better in both", showlegend=column == 1,
         )  # fmt: skip
     figure.update_xaxes(title="MiB", row=1, col=1)
     figure.update_xaxes(title="ms per step", row=1, col=2)
-    figure.update_yaxes(title=f"loss above {base}", row=1, col=1)
+    figure.update_xaxes(**figures.PLAIN)
+    figure.update_yaxes(**figures.PLAIN)
+    figure.update_yaxes(title=f"loss minus {base}'s", row=1, col=1)
     return figure
 
 
@@ -122,7 +121,8 @@ def _draw_underflow(shares: Mapping[str, Mapping[int, float]]) -> go.Figure:
     numbers = [[shares[layer].get(step) for step in steps] for layer in layers]
     figure = go.Figure(go.Heatmap(
         x=steps, y=layers, z=numbers, zmin=0, zmax=1, colorscale="Viridis",
-        colorbar={"title": "share", "tickformat": ".0%"},
+        colorbar={"tickformat": ".0%", "orientation": "h", "y": 1, "yanchor": "bottom",
+                  "thickness": 10, "title": {"text": "rounded to 0", "side": "top"}},
         hovertemplate="%{y}<br>step %{x}: %{z:.2%}<extra></extra>",
     ))  # fmt: skip
     figure.update_yaxes(autorange="reversed", automargin=True)
@@ -162,69 +162,99 @@ def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[
 # --- The page ---------------------------------------------------------------------------
 
 
+def _format_underflow(runs: Mapping[str, Sequence[Run]]) -> Iterable[str]:
+    """Yields the section about gradients in f16, including its heading."""
+    shares = {label: collect_underflow(of_label) for label, of_label in runs.items()}
+    yield "<h2>What f16 would lose</h2>"
+    yield "<p>Share of each gradient's nonzero elements that f16 would round to 0.</p>"
+    if any(
+        KEY_BIAS.search(layer) for of_label in shares.values() for layer in of_label
+    ):
+        yield f"<p>{KEY_BIAS_NOTE}</p>"
+    for number, (label, of_label) in enumerate(shares.items()):
+        about = (
+            f"share of each gradient that f16 would round to 0, by step, under {label}"
+        )
+        height = min(170 + 16 * len(of_label), TALLEST)
+        yield (
+            f"<details{'' if number else ' open'}><summary>{escape(label)}</summary>"
+            f"{page.format_figure(_draw_underflow(of_label), about, height)}</details>"
+        )
+
+
+def _format_policies(outcomes: Sequence[Outcome], base: str) -> Iterable[str]:
+    """Yields the section of differences between policies, including its heading."""
+    yield "<h2>Policies</h2>"
+    named = {one.member.label: one.member.policy for one in outcomes}
+    before = show_policy(named[base]).splitlines()
+    for policy in dict.fromkeys(named.values()):
+        lines = difflib.unified_diff(
+            before, show_policy(policy).splitlines(), base, policy, lineterm=""
+        )
+        text = "\n".join(lines) or "the base"
+        yield (
+            f"<details><summary>{escape(policy)}</summary>"
+            f'<pre tabindex="0">{escape(text)}</pre></details>'
+        )
+
+
 def write_page(
-    heading: str, outcomes: Sequence[Outcome], tables: Mapping[str, str] = NO_TABLES
-) -> str:
+    heading: str, outcomes: Sequence[Outcome], chosen: str | None = None,
+    parts_of_search: Iterable[str] = (),
+) -> str:  # fmt: skip
     """Returns the page as HTML.
 
     Args:
       heading: What the page is about.
       outcomes: The outcomes of all members; at least one has a run.
-      tables: Preformatted texts for the top of the page, by their headings.
+      chosen: The label of the policy that a search chose.
+      parts_of_search: HTML that follows the differences.
     """
     groups = group_outcomes(outcomes)
-    base = get_base(groups)
     runs = {
         label: [one.run for one in members if one.run]
         for label, members in groups.items()
         if any(one.run for one in members)
     }
+    ended = {
+        label: [one.run for one in members if one.run and one.error is None]
+        for label, members in groups.items()
+    }
+    failed = {
+        label: len(groups[label]) - len(of_label) for label, of_label in ended.items()
+    }
+    base = get_base(ended if any(ended.values()) else runs)
+    found = compare(ended, base, failed)
+    colors = dict(zip(groups, curves.COLORS * len(groups)))
     parts = [f"<h1>{escape(heading)}</h1>"]
-    for name, text in tables.items():
-        parts.append(f'<h2>{escape(name)}</h2><pre tabindex="0">{escape(text)}</pre>')
-    parts.append(
-        f"<p>{len(outcomes)} runs; losses are held-out ones where measured, otherwise "
-        f"means of the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>"
-    )
+    if any(ended.values()):
+        parts.append(page.format_verdict(verdict.describe(ended, failed, chosen)))
+    parts += [
+        "<h2>Differences</h2>",
+        f"<p>{len(outcomes)} runs; losses are held-out ones where measured, otherwise means of "
+        f"the last batches. The base is <b>{escape(base)}</b> with the same seed.</p>",
+        *runs_page.format_comparisons(found, colors, chosen or verdict.choose(found)),
+    ]
+    parts += parts_of_search
+    parts += ["<h2>What it costs</h2>",
+              page.format_figure(_draw_costs(found, colors, base),
+                                 "loss above the base against memory and time", 400)]  # fmt: skip
+    drawn = curves.make_curves(runs)
+    if drawn:
+        of_base = [curve for curve in drawn if curve.label == base]
+        parts += runs_page.format_curves(drawn, (of_base or drawn)[0])
     head = [
         "policy",
         "seed",
         "loss",
-        f"above {escape(base)}",
+        f"minus {escape(base)}",
         "ms/step",
         "MiB",
         "skipped",
         "",
     ]
     parts += ["<h2>Runs</h2>", page.format_table(head, _list_runs(groups, base), 6)]
-    drawn = curves.make_curves(runs)
-    if drawn:
-        figure = curves.make_figure(drawn, "")
-        parts += [
-            "<h2>Losses</h2>",
-            page.format_figure(figure, "losses over steps", 560),
-        ]
-    parts += ["<h2>What it costs</h2>",
-              page.format_figure(_draw_costs(groups, base),
-                             "loss above the base against memory and time", 380)]  # fmt: skip
-    parts += ["<h2>What f16 would lose</h2>", "<p>Elements of a gradient that f16 makes 0, of "
-              "those that are not 0.</p>"]  # fmt: skip
-    for number, (label, of_label) in enumerate(runs.items()):
-        shares = collect_underflow(of_label)
-        figure = _draw_underflow(shares)
-        about = f"share of each gradient that f16 makes 0, by step, under {label}"
-        parts.append(
-            f"<details{'' if number else ' open'}><summary>{escape(label)}</summary>"
-            f"{page.format_figure(figure, about, min(140 + 16 * len(shares), TALLEST))}</details>"
-        )
-    parts += list(layers.format_layers(groups, runs))
-    parts.append("<h2>Policies</h2>")
-    before = show_policy(groups[base][0].member.policy).splitlines()
-    for policy in dict.fromkeys(one.member.policy for one in outcomes):
-        lines = difflib.unified_diff(
-            before, show_policy(policy).splitlines(), base, policy, lineterm=""
-        )
-        text = "\n".join(lines) or "the base"
-        parts.append(f"<details><summary>{escape(policy)}</summary>"
-                     f"<pre tabindex=\"0\">{escape(text)}</pre></details>")  # fmt: skip
+    parts += _format_underflow(runs)
+    parts += layers.format_layers(groups, runs)
+    parts += _format_policies(outcomes, base)
     return page.write_page(heading, parts, layers.SCRIPT)

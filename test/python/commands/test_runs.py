@@ -129,8 +129,14 @@ def test_compare_lists_only_differences(folder, tmp_path):
 
 def test_compare_shows_the_spread_over_seeds(folder):
     text = runs("compare", "all", cwd=folder.path)
-    table = parse_table(text.split("\n\n")[-1])
+    differences, _, _, spread, verdict, _ = text.split("\n\n")
+    # A column for each policy, with the values of all its runs.
+    assert parse_table(differences)["seed"] == {
+        "fp32 (2 runs)": "0, 1", "own (2 runs)": "0, 1"
+    }  # fmt: skip
+    table = parse_table(spread)
     assert list(table) == ["fp32 (2 runs)", "own (2 runs)"]
+    assert list(parse_table(verdict)) == ["fp32", "own"]
     for name in ("fp32", "own"):
         metrics = [read_metrics(folder.path / f"all/{name}-{seed}") for seed in (0, 1)]
         losses = [

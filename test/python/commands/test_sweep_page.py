@@ -1,14 +1,12 @@
 """The page of a sweep works in a browser: offline, by keyboard, in dark mode and in print."""
 
-import re
-
 import numpy as np
 import pytest
+from support.browser import NARROW, WIDE, Opened, check_layout, launch, luminance
 from support.paths import BUILD
 from support.reference import binade
 from support.traced_models import F32, TWO_LAYERS, options, write
 
-api = pytest.importorskip("playwright.sync_api", reason="utils/setup.sh --with browser")
 pytest.importorskip("onnx")
 pytestmark = pytest.mark.skipif(
     not (BUILD / "bin/binade-sweep").exists(), reason="the tools are not built"
@@ -36,33 +34,8 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    import shutil
-
-    program = shutil.which("chromium")
-    if not program:
-        pytest.skip("no chromium: utils/setup.sh --with browser")
-    with api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with launch() as browser:
         yield browser
-        browser.close()
-
-
-class Opened:
-    """An open page, with its errors and network requests."""
-
-    def __init__(self, browser, report, **how):
-        self.page = browser.new_page(viewport={"width": 1200, "height": 900}, **how)
-        self.errors, self.requests = [], []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda said: self.errors.append(said.text))
-        self.uri = report.resolve().as_uri()
-        self.page.goto(self.uri)
-        self.page.wait_for_selector(".js-plotly-plot .main-svg")
-
-    def style(self, selector, name):
-        element = self.page.locator(selector).first
-        return element.evaluate(f"e => getComputedStyle(e).{name}")
 
 
 @pytest.fixture
@@ -70,15 +43,13 @@ def opened(browser, report, request):
     """Opens the page with the browser options `request.param`."""
     found = Opened(browser, report, **getattr(request, "param", {}))
     yield found
-    found.page.close()
-    assert found.errors == []
-    assert found.requests == [found.uri]
+    found.close()
 
 
 def test_figures_are_drawn(opened):
     page = opened.page
-    # Figures of losses and costs, and a heat map for each policy.
-    assert page.locator(".js-plotly-plot").count() == 2 + len(POLICIES)
+    # Differences, costs, differences over steps, losses, and a heat map for each policy.
+    assert page.locator(".js-plotly-plot").count() == 4 + len(POLICIES)
     assert page.locator(".hm").count() == len(POLICIES)
     assert page.locator("meta[http-equiv=Content-Security-Policy]").count() == 1
 
@@ -126,15 +97,6 @@ def test_the_table_of_formats_shows_quantized_operands(opened):
     assert cell.evaluate("e => getComputedStyle(e).backgroundColor") != CLEAR
 
 
-def luminance(color):
-    """Returns the relative luminance of WCAG 2; `color` is rgb(R, G, B)."""
-    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
-    linear = [
-        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
-    ]
-    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
-
-
 @pytest.mark.parametrize(
     "opened, is_dark",
     [({"color_scheme": "light"}, False), ({"color_scheme": "dark"}, True)],
@@ -143,11 +105,52 @@ def luminance(color):
 def test_contrast_suffices_in_both_color_schemes(opened, is_dark):
     paper = luminance(opened.style("body", "backgroundColor"))
     assert (paper < 0.1) == is_dark
-    for selector, name in [("body", "color"), (".xtick text", "fill"), ("th", "color"),
-                           (".legendtext", "fill")]:  # fmt: skip
-        ink = luminance(opened.style(selector, name))
-        light, dark = max(ink, paper), min(ink, paper)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, selector  # WCAG 2, level AA.
+    for selector, name in (("body, th, td, .verdict p", "color"),
+                           (".xtick text, .ytick text, .legendtext", "fill")):  # fmt: skip
+        assert opened.contrast(selector, name) >= 4.5  # WCAG 2, level AA.
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_everything_is_within_the_window(browser, report, viewport, scheme):
+    opened = Opened(browser, report, viewport, color_scheme=scheme)
+    check_layout(opened, 0.3)  # Two plots of costs share the width.
+    opened.close()
+
+
+@pytest.mark.parametrize("opened", [{"viewport": NARROW}], indirect=True)
+def test_hidden_columns_are_hinted_and_headers_stay(opened):
+    page = opened.page
+    table = page.locator(".scroll", has=page.locator("text=copy command"))
+    hint = table.locator("xpath=preceding-sibling::p[1]")
+    assert "scroll the table sideways" in hint.inner_text() and hint.is_visible()
+    first = table.locator("tbody th").first
+    before = first.bounding_box()["x"]
+    table.evaluate("e => e.scrollLeft = 200")
+    assert first.bounding_box()["x"] == before
+    # The header row stays at the top of a table that is taller than the window.
+    formats = page.locator(".scroll", has=page.locator("th:text-is('kind')")).last
+    formats.evaluate("e => { e.style.maxHeight = '100px'; e.scrollTop = 60; }")
+    top = formats.bounding_box()["y"]
+    assert formats.locator("thead th").first.bounding_box()["y"] == pytest.approx(
+        top, abs=1
+    )
+
+
+def test_the_verdict_comes_first(opened):
+    page = opened.page
+    first = page.locator(".verdict p").first
+    assert first.inner_text().startswith(("Take ", "No verdict"))
+    assert first.bounding_box()["y"] < 200
+    headings = page.locator("h2").all_inner_texts()
+    wanted = [
+        "Differences",
+        "What it costs",
+        "Difference from fp32 over steps",
+        "Losses",
+        "Runs",
+    ]
+    assert headings[: len(wanted)] == wanted
 
 
 def test_printing_opens_all_details(opened):
