@@ -8,7 +8,6 @@ format of each op, and the command of each run.
 from __future__ import annotations
 
 import difflib
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -25,15 +24,13 @@ from binade.sweep import UNDERFLOW, Outcome, show_policy
 # The maximum height of a figure in pixels. Layers whose names do not fit show them under
 # the pointer.
 TALLEST = 900
-# Names of the key's bias in attention, alone or packed with those of query and value.
-KEY_BIAS = re.compile(
-    r"(in_proj|qkv|c_attn|\bkey|k_proj|\bwk)\w*[./_]?.*bias", re.IGNORECASE
-)
-KEY_BIAS_NOTE = (
-    "The gradient of the key's bias in attention is 0 in exact arithmetic, because it adds the "
-    "same to all scores of a query, which softmax ignores. Only rounding errors of it are computed, "
-    "so nothing is lost where f16 rounds them to 0. In a bias packed for query, key and value, this "
-    "is a third of the elements."
+# The note appears if f16 would round more than this share of a bias's gradient to 0.
+NOTED = 0.01
+NOTE = (
+    "The gradient of some biases is 0 in exact arithmetic: those of keys in attention, which add "
+    "the same to all scores of a query, so that softmax ignores them (a third of a bias packed for "
+    "query, key and value), and those before a batch norm, which subtracts them again. Only "
+    "rounding errors of such gradients are computed, so nothing is lost where f16 makes them 0."
 )
 
 
@@ -167,10 +164,14 @@ def _format_underflow(runs: Mapping[str, Sequence[Run]]) -> Iterable[str]:
     shares = {label: collect_underflow(of_label) for label, of_label in runs.items()}
     yield "<h2>What f16 would lose</h2>"
     yield "<p>Share of each gradient's nonzero elements that f16 would round to 0.</p>"
-    if any(
-        KEY_BIAS.search(layer) for of_label in shares.values() for layer in of_label
-    ):
-        yield f"<p>{KEY_BIAS_NOTE}</p>"
+    of_biases = (
+        by_step.values()
+        for of_label in shares.values()
+        for layer, by_step in of_label.items()
+        if "bias" in layer.lower()
+    )
+    if any(max(of_steps) > NOTED for of_steps in of_biases):
+        yield f"<p>{NOTE}</p>"
     for number, (label, of_label) in enumerate(shares.items()):
         about = (
             f"share of each gradient that f16 would round to 0, by step, under {label}"
