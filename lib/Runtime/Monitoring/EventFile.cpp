@@ -229,6 +229,14 @@ static Message makeHistogram(std::span<const std::int64_t> counts) {
   return histogram;
 }
 
+/// Returns the tag of a statistic. TensorBoard groups cards by the text before
+/// the first slash and sorts the groups, so these follow `eval` and `train`.
+static std::string makeTag(const Observed &one) {
+  std::string tag = "values-";
+  tag.append(one.kind).append("-").append(one.statistic);
+  return tag.append("/").append(one.layer);
+}
+
 Result<void> EventFile::write(const StepMetrics &metrics,
                               std::span<const Observed> observed,
                               std::span<const Alarm> alarms) {
@@ -247,13 +255,14 @@ Result<void> EventFile::write(const StepMetrics &metrics,
   add("eval/loss", metrics.evalLoss);
   for (const Observed &one : observed)
     if (one.exponents.empty())
-      add(one.tag, one.number);
+      add(makeTag(one), one.number);
     else
       summary.add(kValue, Message()
-                              .add(kTag, one.tag)
+                              .add(kTag, makeTag(one))
                               .add(kHistogram, makeHistogram(one.exponents)));
   for (const Alarm &alarm : alarms)
-    add("alarm/" + alarm.rule + (alarm.where.empty() ? "" : "/" + alarm.where),
+    add("train-alarm/" + alarm.rule +
+            (alarm.where.empty() ? "" : "/" + alarm.where),
         alarm.value);
   appendRecord(pending,
                makeEvent().add(kStep, metrics.step).add(kSummary, summary));

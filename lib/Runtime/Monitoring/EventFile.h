@@ -25,8 +25,9 @@ public:
   /// Flushes pending events, so that none are lost after an error.
   ~EventFile() { (void)flush(); }
 
-  /// Writes an event with the metrics, the statistics `observed` under their
-  /// tags, and the values of `alarms` under `alarm/rule/where`.
+  /// Writes an event with the metrics, the values of `alarms` under
+  /// `train-alarm/rule/where`, and the statistics `observed` under
+  /// `values-kind-statistic/layer`.
   Result<void> write(const StepMetrics &metrics,
                      std::span<const Observed> observed = {},
                      std::span<const Alarm> alarms = {});

@@ -116,8 +116,8 @@ static std::vector<Observed> observe(const std::vector<Value> &values) {
     for (const RecordedStatistic &one : value.statistics) {
       std::string_view statistic = one.name;
       statistic.remove_prefix(value.kind.size() + value.layer.size() + 2);
-      observed.push_back({one.name, value.kind, value.layer, statistic,
-                          one.number, one.exponents});
+      observed.push_back(
+          {value.kind, value.layer, statistic, one.number, one.exponents});
     }
   return observed;
 }

@@ -12,12 +12,11 @@ StatisticsRecorder::StatisticsRecorder(const Program &program) {
   for (const Port &port : program.getPlan().ports) {
     if (port.every == 0) // Not a statistic.
       continue;
-    std::string_view tag = port.name;
-    std::size_t first = tag.find('/'), last = tag.rfind('/');
-    Entry entry{{tag,
-                 tag.substr(0, first),
-                 tag.substr(first + 1, last - first - 1),
-                 tag.substr(last + 1),
+    std::string_view name = port.name; // `kind/layer/statistic`.
+    std::size_t first = name.find('/'), last = name.rfind('/');
+    Entry entry{{name.substr(0, first),
+                 name.substr(first + 1, last - first - 1),
+                 name.substr(last + 1),
                  NAN,
                  {}},
                 port.every,

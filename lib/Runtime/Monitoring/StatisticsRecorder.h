@@ -11,7 +11,6 @@ namespace binade {
 
 /// The value of a statistic in a step.
 struct Observed {
-  std::string_view tag; ///< The port's name, `kind/layer/statistic`.
   std::string_view kind, layer, statistic;
   double number = 0; ///< NaN for a histogram, or without a value.
   /// For a histogram: how many elements have each biased f32 exponent.

@@ -56,7 +56,7 @@ def test_an_alarm_is_printed_and_recorded(folder, tmp_path):
     )
     events = accumulators.EventAccumulator(str(tmp_path / "run"))
     events.Reload()
-    found = [(e.step, e.value) for e in events.Scalars("alarm/scale-collapse")]
+    found = [(e.step, e.value) for e in events.Scalars("train-alarm/scale-collapse")]
     assert found == [(COLLAPSE, 13)]
 
 

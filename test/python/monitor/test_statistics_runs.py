@@ -150,11 +150,11 @@ def test_tensorboard_reads_statistics(run):
     )
     events = accumulators.EventAccumulator(str(run))
     events.Reload()
-    scalars = {e.step: e.value for e in events.Scalars("weight/weight/norm")}
+    scalars = {e.step: e.value for e in events.Scalars("values-weight-norm/weight")}
     expected = values(run, "weight", "weight", "norm")
     assert scalars == {step: F32(value) for step, value in expected.items()}
     counts = values(run, "weight", "weight", "exponents")
-    for event in events.Histograms("weight/weight/exponents"):
+    for event in events.Histograms("values-weight-exponents/weight"):
         histogram = event.histogram_value
         pairs = zip(histogram.bucket_limit, histogram.bucket)
         found = {str(int(limit) - 1): int(n) for limit, n in pairs if n}
@@ -162,6 +162,25 @@ def test_tensorboard_reads_statistics(run):
         exponents = np.floor(np.log2(np.abs(weights(run)[event.step - 1])))
         keys, numbers = np.unique(exponents, return_counts=True)
         assert found == {str(int(k)): n for k, n in zip(keys, numbers)}
+
+
+def test_tensorboard_shows_losses_before_groups_of_statistics(run):
+    """TensorBoard groups tags by the text before the first slash, and sorts the groups."""
+    accumulators = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    events = accumulators.EventAccumulator(str(run))
+    events.Reload()
+    tags = events.Tags()
+    groups = sorted({t.split("/")[0] for t in (*tags["scalars"], *tags["histograms"])})
+    # A group for each statistic of each kind, however many layers there are.
+    recorded = {
+        f"values-{line['kind']}-{name}"
+        for line in read_statistics(run)
+        for name in line.keys() - {"step", "kind", "layer"}
+    }
+    assert groups == ["train", *sorted(recorded)]
+    assert "train/loss" in tags["scalars"]
 
 
 def test_an_incomplete_line_is_ignored(folder, tmp_path):

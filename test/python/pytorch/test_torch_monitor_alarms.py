@@ -164,6 +164,6 @@ def test_events_for_tensorboard(tmp_path):
     events = accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     assert [one.step for one in events.Scalars("train/loss")] == [1, 2, 3]
-    found = events.Scalars("weight/0.weight/norm")[-1].value
+    found = events.Scalars("values-weight-norm/0.weight")[-1].value
     assert found == pytest.approx(expected)
-    assert "weight/0.weight/exponents" in events.Tags()["histograms"]
+    assert "values-weight-exponents/0.weight" in events.Tags()["histograms"]
