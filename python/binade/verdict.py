@@ -25,8 +25,8 @@ from binade.run import NONE, Run, format_mib
 # The machine was probably busy if medians of step times with one policy differ by this
 # factor.
 BUSY = 1.25
-# A policy is called slower than the base from this ratio on.
-SLOWER = 1.1
+# A policy is called slower than the base from this ratio on, and not faster from the other.
+SLOWER, NOT_FASTER = 1.1, 0.95
 
 
 # --- Losses -----------------------------------------------------------------------------
@@ -95,9 +95,12 @@ def describe_cost(one: Comparison) -> str:
 
 
 def _list_own(run: Run) -> list[bool]:
-    """Returns for each contraction whether Binade's own code computed it, not a library."""
+    """Returns for each contraction of a step whether Binade's own code computed it, not a
+    library."""
     contractions = run.about["invocations"][-1].get("contractions", [])
-    return [one["by"].startswith("own") for one in contractions]
+    return [
+        one["by"].startswith("own") for one in contractions if one["program"] == "step"
+    ]
 
 
 def explain_time(run: Run, base: Run) -> list[str]:
@@ -124,18 +127,19 @@ def explain_time(run: Run, base: Run) -> list[str]:
 def describe_slow(
     found: Mapping[str, Comparison], groups: Mapping[str, Sequence[Run]]
 ) -> list[str]:
-    """Says why policies are slower than the base, where the runs' records show it."""
-    by_reason: dict[str, list[str]] = {}
-    base = ""
+    """Says why policies are slower than the base, or not faster, where the runs' records show
+    it."""
+    labels: dict[tuple[str, str], list[str]] = {}
     for one in found.values():
-        base = one.base
-        if one.time is not None and one.time > SLOWER:
-            reasons = explain_time(groups[one.label][0], groups[base][0])
-            if reasons:
-                by_reason.setdefault("; ".join(reasons), []).append(one.label)
+        if one.label == one.base or one.time is None or one.time < NOT_FASTER:
+            continue
+        if reasons := explain_time(groups[one.label][0], groups[one.base][0]):
+            speed = "slower" if one.time > SLOWER else "not faster"
+            key = f"{speed} than {one.base}", "; ".join(reasons)
+            labels.setdefault(key, []).append(one.label)
     return [
-        f"Why {' and '.join(labels)} take{'s' * (len(labels) == 1)} more time than {base}: {reason}."
-        for reason, labels in by_reason.items()
+        f"Why {' and '.join(of)} {'is' if len(of) == 1 else 'are'} {speed}: {reason}."
+        for (speed, reason), of in labels.items()
     ]
 
 
