@@ -150,7 +150,7 @@ def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
         times = [time for run in runs if (time := run.milliseconds)]
         if times and max(times) / min(times) > worst:
             worst = max(times) / min(times)
-            where = f"{label}: {min(times):.3g} to {max(times):.3g} ms"
+            where = f"{label}: {_number(min(times))} to {_number(max(times))} ms"
     if worst < BUSY:
         return []
     return [
@@ -229,7 +229,7 @@ def describe_smallest(found: Mapping[str, Comparison]) -> str:
     if len({*sizes.values()}) > 1:
         parts.append(f"Smallest memory: {least} ({format_mib(sizes[least])} MiB).")
     if fast:
-        parts.append(f"Fastest step: {fast} ({times[fast]:.3g} ms).")
+        parts.append(f"Fastest step: {fast} ({_number(times[fast])} ms).")
     return " ".join(parts)
 
 
@@ -268,6 +268,11 @@ def list_rows(found: Mapping[str, Comparison]) -> list[list[str]]:
          describe_loss(one)]
         for one in found.values()
     ]  # fmt: skip
+
+
+def _number(value: float) -> str:
+    """Formats a number with three significant digits, or as an integer."""
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _ratio(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -116,6 +117,12 @@ def test_the_result_is_the_best_candidate_within_the_budget(searched, folder):
     assert last["eval_loss"] == held_out(out, f"{best}.0")[STEPS]
     page = (out / "report.html").read_text()
     assert "<h2>Candidates</h2>" in page and best in page
+    # The verdict and the marked rows are about the best candidate.
+    assert (
+        f"<p>Take {best}: smallest loss within the budget; " in page or best == "fp32"
+    )
+    marked = re.findall(r'<tr class="chosen"><th scope="row">(.*?)</th>', page)
+    assert marked == [best, best]
 
 
 def test_candidates_over_the_budget_are_not_trained(folder, tmp_path):

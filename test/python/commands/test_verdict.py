@@ -148,10 +148,10 @@ def test_a_slow_step_is_explained(tmp_path):
 def test_times_that_differ_hint_at_a_busy_machine(tmp_path):
     groups = group(tmp_path, {"fp32": (BASE, {"ms": 100})})
     assert verdict.describe_busy(groups) == []
-    groups["fp32"] += group(tmp_path / "busy", {"fp32": (BASE, {"ms": 281})})["fp32"]
+    groups["fp32"] += group(tmp_path / "busy", {"fp32": (BASE, {"ms": 2810})})["fp32"]
     (said,) = verdict.describe_busy(groups)
     assert said.startswith("The machine was probably busy: ")
-    assert "2.8-fold (fp32: 100 to 281 ms)" in said
+    assert "28.1-fold (fp32: 100 to 2810 ms)" in said
     assert paired.get_milliseconds(groups["fp32"]) == 100
 
 
