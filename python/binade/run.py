@@ -200,6 +200,11 @@ def format_mib(size: float) -> str:
     return f"{mib:.1f}" if mib >= 1 else f"{mib:.2g}"
 
 
+def format_time(milliseconds: float) -> str:
+    """Formats a time with three significant digits, or as an integer."""
+    return format(milliseconds, ".3g" if milliseconds < 100 else ".0f")
+
+
 def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns the keys whose values differ between the runs, with the value of each run."""
     cells = [describe(run) for run in runs]

@@ -23,6 +23,7 @@ from binade.run import (
     NONE,
     Run,
     find_runs,
+    format_time,
     format_mib,
     group_runs,
     list_differences,
@@ -39,7 +40,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _milliseconds(value: float | None) -> str:
-    return _number(value, ".0f" if value and value >= 100 else ".3g")
+    return NONE if value is None else format_time(value)
 
 
 def summarize(run: Run) -> dict[str, str]:

@@ -21,7 +21,7 @@ from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError, UsageError
 from binade.halving import WHOLE, Candidate, Search, copy_given, plan_rungs
 from binade.proposals import Proposals
-from binade.run import NONE, format_mib
+from binade.run import NONE, format_mib, format_time
 from binade.runs import format_table
 from binade.sweep import OWN, add_page_option, check_words, load_page, save_page
 from binade.version import add_version
@@ -44,7 +44,7 @@ def _mib(size: float) -> str:
 def _row(one: Candidate) -> list[str]:
     gap = NONE if one.gap is None else f"{one.gap:+.4f}"
     time = one.milliseconds
-    return [one.name, _mib(one.bytes), NONE if time is None else f"{time:.3g}",
+    return [one.name, _mib(one.bytes), NONE if time is None else format_time(time),
             str(one.steps), gap, one.verdict]  # fmt: skip
 
 

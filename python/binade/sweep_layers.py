@@ -89,8 +89,9 @@ def _show(formats: Sequence[str]) -> str:
 
 
 def _list_quantized(op: dict) -> list[str]:
-    """Returns the formats to which an op quantizes its operands."""
-    return [operand for operand in op.get("operands", []) if operand]
+    """Returns the formats to which an op quantizes its operands. A bias that is rounded to
+    the format of the result is not quantized."""
+    return [one for one in op.get("operands", []) if one and one != op["format"]]
 
 
 def _describe(op: dict) -> str:

@@ -18,7 +18,7 @@ from plotly.subplots import make_subplots
 from binade import curves, figures, page, runs_page, verdict
 from binade import sweep_layers as layers
 from binade.paired import Comparison, compare, get_base
-from binade.run import NONE, Run, format_mib, read_statistics
+from binade.run import NONE, Run, format_mib, format_time, read_statistics
 from binade.sweep import UNDERFLOW, Outcome, show_policy
 
 # The maximum height of a figure in pixels. Layers whose names do not fit show them under
@@ -146,7 +146,8 @@ def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[
                    _number(find_gap(one, groups[base]), "+.4f")]  # fmt: skip
             if one.run:
                 skipped = sum(step["skipped"] for step in one.run.steps)
-                row += [_number(one.run.milliseconds, ".3g"),
+                time = one.run.milliseconds
+                row += [NONE if time is None else format_time(time),
                         format_mib(one.run.about["arena_bytes"]), str(skipped)]  # fmt: skip
             else:
                 row += [NONE] * 3

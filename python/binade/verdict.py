@@ -20,7 +20,7 @@ from binade.paired import (
     get_base,
     recommend,
 )
-from binade.run import NONE, Run, format_mib
+from binade.run import NONE, Run, format_mib, format_time
 
 # The machine was probably busy if medians of step times with one policy differ by this
 # factor.
@@ -150,7 +150,9 @@ def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
         times = [time for run in runs if (time := run.milliseconds)]
         if times and max(times) / min(times) > worst:
             worst = max(times) / min(times)
-            where = f"{label}: {_number(min(times))} to {_number(max(times))} ms"
+            where = (
+                f"{label}: {format_time(min(times))} to {format_time(max(times))} ms"
+            )
     if worst < BUSY:
         return []
     return [
@@ -229,7 +231,7 @@ def describe_smallest(found: Mapping[str, Comparison]) -> str:
     if len({*sizes.values()}) > 1:
         parts.append(f"Smallest memory: {least} ({format_mib(sizes[least])} MiB).")
     if fast:
-        parts.append(f"Fastest step: {fast} ({_number(times[fast])} ms).")
+        parts.append(f"Fastest step: {fast} ({format_time(times[fast])} ms).")
     return " ".join(parts)
 
 
@@ -268,11 +270,6 @@ def list_rows(found: Mapping[str, Comparison]) -> list[list[str]]:
          describe_loss(one)]
         for one in found.values()
     ]  # fmt: skip
-
-
-def _number(value: float) -> str:
-    """Formats a number with three significant digits, or as an integer."""
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _ratio(value: float | None) -> str:

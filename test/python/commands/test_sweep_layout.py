@@ -62,6 +62,7 @@ def test_sentences_explain_the_measurements(report):
     assert "(tf32: 73 to 175 ms)" in verdict
     assert "Why fp16-amp is slower than fp32: Binade&#x27;s own code" in verdict
     assert "The gradient of some biases is 0 in exact arithmetic: those of keys" in text
+    assert ">e4m3 → bf16<" in text and "bf16 → bf16" not in text
     # Wide values are not shaded; the narrower a format, the stronger the color.
     shares = [text.index(f".bits{bits} {{ --share") for bits in (16, 8, 4)]
     assert shares == sorted(shares)

@@ -46,8 +46,9 @@ def explain(words):
     quantized = [format, format] if format.startswith(("f8", "f4")) else []
     return {
         "ops": [
+            # The last operand is a bias in the format of the result.
             {"name": name, "op": "matmul", "class": "allow", "phase": phase,
-             "format": "bf16" if quantized else format, "operands": quantized,
+             "format": "bf16" if quantized else format, "operands": [*quantized, "bf16"] if quantized else [],
              "rule": "class allow"}
             for name in LAYERS for phase in ("forward", "backward")
         ],
