@@ -26,7 +26,7 @@ DARK_COLORS = ("#4ea8de", "#ff8c42", "#2fcf9f", "#e3a0c6", "#f2b632", "#a5dbff",
 # The training loss is averaged over a window of this share of the run's steps.
 SMOOTHED = 0.05
 # Width of a legend's label and of a caption in the picture, in characters.
-LABEL, CAPTION = 60, 110
+LABEL, CAPTION = 60, 116
 
 
 @dataclass
@@ -125,7 +125,7 @@ def get_extra_width(index: int, count: int) -> float:
 
 
 def write_png(curves: Sequence[Curve], title: str, caption: str, path: Path) -> None:
-    """Draws the curves; `caption` is a sentence about them."""
+    """Draws the curves; each line of `caption` is a sentence about them."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -140,7 +140,9 @@ def write_png(curves: Sequence[Curve], title: str, caption: str, path: Path) -> 
         entries.append(
             Line2D([], [], color="#555555", lw=1, marker="o", label="held out")
         )
-    lines = textwrap.wrap(caption, CAPTION)
+    lines = [
+        line for text in caption.splitlines() for line in textwrap.wrap(text, CAPTION)
+    ]
     columns = max(
         1, min(4, 130 // max(len(str(one.get_label())) + 8 for one in entries))
     )

@@ -146,8 +146,8 @@ def draw(groups: dict[str, list[Run]], out: Path) -> list[Path]:
     out.parent.mkdir(parents=True, exist_ok=True)
     for path in paths:
         if path.suffix == ".png":
-            caption = verdict.describe(groups)[0] if len(groups) > 1 else ""
-            curves.write_png(drawn, title, caption, path)
+            sentences = verdict.describe(groups) if len(groups) > 1 else []
+            curves.write_png(drawn, title, "\n".join(sentences), path)
         else:
             from binade import runs_page
 
