@@ -183,8 +183,13 @@ def describe(run: Run) -> dict[str, str]:
     for key in ("seed", "batch", "batches", "order", "samples", "eval_samples"):
         cells[key.replace("_", " ")] = str(about[key])
     cells |= {f"dim {key}": str(value) for key, value in about["dims"].items()}
-    cells |= {key: f"{value:g}" for key, value in about["settings"].items()}
-    cells |= {f"schedule of {key}": text for key, text in about["schedules"].items()}
+    cells |= {
+        name_setting(key): f"{value:g}" for key, value in about["settings"].items()
+    }
+    cells |= {
+        f"schedule of {name_setting(key)}": text
+        for key, text in about["schedules"].items()
+    }
     cells |= {f"ops in {key}": str(value) for key, value in about["ops"].items()}
     cells |= {f"casts to {key}": str(value) for key, value in about["casts"].items()}
     cells["MiB"] = format_mib(about["arena_bytes"])
@@ -193,6 +198,12 @@ def describe(run: Run) -> dict[str, str]:
     }
     cells |= {f"file {key}": f["sha256"][:12] for key, f in last["files"].items()}
     return cells | {key: str(value) for key, value in last["machine"].items()}
+
+
+def name_setting(key: str) -> str:
+    """Returns the name of a setting as text: ``lr of group 1`` for ``lr@1``."""
+    name, _, group = key.partition("@")
+    return f"{name} of group {group}" if group else name
 
 
 def format_mib(size: float) -> str:

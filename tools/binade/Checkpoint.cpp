@@ -85,7 +85,7 @@ static void print(const std::string &path, const Manifest &manifest) {
   print("skipped in a row", std::to_string(manifest.skippedInRow));
   for (const auto *part : {&manifest.run, &manifest.machine})
     for (const auto &[key, value] : *part)
-      print(printable(key), printable(value));
+      print(::binade::describeProperty(key), printable(value));
   for (const Shard &shard : manifest.shards)
     print(printable(shard.file),
           formatBytes(shard.bytes) + ", " + printable(shard.sha256));

@@ -37,6 +37,10 @@ struct Manifest {
   std::vector<Shard> shards;
 };
 
+/// Returns the key of a property of a run as text: `setting lr of group 1` for
+/// `setting lr@1`.
+std::string describeProperty(std::string_view key);
+
 /// Returns the folder with the checkpoints of the run in `directory`.
 std::string getCheckpointFolder(const std::string &directory);
 /// Returns the name of a checkpoint, such as `step-000120`.

@@ -21,8 +21,16 @@ struct Setting {
 /// the group's number.
 std::vector<Setting> getSettings(const Plan &plan);
 
-/// Returns `getSettings` as text: `lr=0.001, beta1=0.9`.
+/// Returns a hyper-parameter's name as text: `lr`, or `lr of group 1` for
+/// `lr@1`.
+std::string describeSetting(std::string_view name);
+
+/// Returns `getSettings` as text, with the values of groups that differ from
+/// the common ones: `lr=0.001, weight_decay=0.01; group 1: weight_decay=0`.
 std::string describeSettings(const Plan &plan);
+
+/// Adds a note that lists the settings of the plan and how to name them.
+Error addSettings(Error error, const Plan &plan);
 
 /// Returns why `value` is out of range for a hyper-parameter; empty if it is
 /// not.

@@ -119,7 +119,7 @@ compare(const Properties &kept, const Properties &current) {
     auto was = kept.find(key), is = current.find(key);
     if (was != kept.end() && is != current.end() && was->second == is->second)
       continue;
-    rows.push_back({printable(key),
+    rows.push_back({describeProperty(key),
                     was == kept.end() ? "none" : abbreviate(was->second),
                     is == current.end() ? "none" : abbreviate(is->second)});
   }

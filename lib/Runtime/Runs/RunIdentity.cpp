@@ -11,6 +11,13 @@ std::map<std::string, std::string> binade::identifyProgram(const Plan &plan) {
           {"policy hash", plan.policyHash}};
 }
 
+std::string binade::describeProperty(std::string_view key) {
+  for (std::string_view kind : {"setting ", "schedule "})
+    if (key.starts_with(kind))
+      return std::string(kind) + describeSetting(key.substr(kind.size()));
+  return printable(key);
+}
+
 std::string binade::nameInjection(std::size_t index, std::int64_t step) {
   return "injection " + std::to_string(index + 1) + " at step " +
          std::to_string(step);

@@ -39,12 +39,12 @@ ScheduledSettings::create(const Program &program,
     std::vector<std::string> names;
     for (const Setting &setting : known)
       names.push_back(setting.name);
-    return Error{"--schedule",
-                 "the compiled step has no hyper-parameter " +
-                     quote(schedule.getName()) +
-                     suggest(schedule.getName(), names),
-                 ExitCode::Usage}
-        .withNote("it has " + describeSettings(program.getPlan()));
+    return addSettings({"--schedule",
+                        "the compiled step has no hyper-parameter " +
+                            quote(schedule.getName()) +
+                            suggest(schedule.getName(), names),
+                        ExitCode::Usage},
+                       program.getPlan());
   }
   ScheduledSettings made;
   made.steps = steps;

@@ -3,6 +3,7 @@
 #include "binade/Runtime/Settings.h"
 #include "binade/Container/Suggest.h"
 #include <algorithm>
+#include <map>
 
 using namespace binade;
 using namespace binade::plan;
@@ -20,17 +21,54 @@ std::vector<Setting> binade::getSettings(const Plan &plan) {
   return settings;
 }
 
+/// Splits `lr@1` into the setting and the group, which is empty for settings
+/// that are common to all other parameters.
+static std::pair<std::string_view, std::string_view>
+splitName(std::string_view name) {
+  std::size_t at = name.find('@');
+  return {name.substr(0, at), at == name.npos ? "" : name.substr(at + 1)};
+}
+
+std::string binade::describeSetting(std::string_view name) {
+  auto [setting, group] = splitName(name);
+  std::string text = printable(setting);
+  return group.empty() ? text : text + " of group " + printable(group);
+}
+
 std::string binade::describeSettings(const Plan &plan) {
   std::string text;
-  for (const Setting &setting : getSettings(plan))
-    text += (text.empty() ? "" : ", ") + printable(setting.name) + "=" +
-            formatNumber(setting.value);
+  std::map<std::string_view, double> common;
+  const std::vector<Setting> settings = getSettings(plan);
+  std::string_view last;
+  for (const Setting &setting : settings) {
+    auto [name, group] = splitName(setting.name);
+    if (group.empty())
+      common[name] = setting.value;
+    else if (auto found = common.find(name);
+             found != common.end() && found->second == setting.value)
+      continue;
+    if (group != last)
+      text += "; group " + printable(group) + ": ";
+    else if (!text.empty())
+      text += ", ";
+    last = group;
+    text += printable(name) + "=" + formatNumber(setting.value);
+  }
   return text.empty() ? "none" : text;
+}
+
+Error binade::addSettings(Error error, const Plan &plan) {
+  error = std::move(error).withNote("it has " + describeSettings(plan));
+  for (const Setting &setting : getSettings(plan))
+    if (setting.name.find('@') != std::string::npos)
+      return std::move(error).withNote(quote(setting.name) + " names the " +
+                                       describeSetting(setting.name));
+  return error;
 }
 
 std::string binade::explainViolation(const Port &hyper, double value) {
   return hyper.range.value_or(NumberRange())
-      .explainViolation(hyper.name, value);
+      .explainViolation(describeSetting(hyper.name), value);
 }
 
 /// Returns the hyper-parameters of `compiled` that a setting `name` changes.
@@ -65,10 +103,10 @@ Result<void> binade::applySettings(Plan &plan,
       std::vector<std::string> known;
       for (const Setting &other : compiled)
         known.push_back(other.name);
-      return Error{where, "the compiled step has no hyper-parameter " +
-                              quote(setting.name) +
-                              suggest(setting.name, known)}
-          .withNote("it has " + describeSettings(plan));
+      return addSettings({where, "the compiled step has no hyper-parameter " +
+                                     quote(setting.name) +
+                                     suggest(setting.name, known)},
+                         plan);
     }
     for (Port &port : plan.ports) {
       if (port.role != Role::Hyper ||

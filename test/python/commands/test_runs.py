@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from binade import curves
-from binade.run import group_runs, read_run
+from binade.run import group_runs, name_setting, read_run
 from support.paths import BUILD, ROOT
 from support.reference import binade, safetensors
 from support.run_folders import (
@@ -85,6 +85,10 @@ def test_the_table_lists_the_runs_of_a_folder(folder):
     assert list(parse_table(runs("own-1", "./own-1/", cwd=folder.path / "all"))) == [
         "own-1"
     ]
+
+
+def test_settings_of_groups_have_names():
+    assert [name_setting(key) for key in ("lr", "lr@1")] == ["lr", "lr of group 1"]
 
 
 def test_compare_lists_only_differences(folder, tmp_path):

@@ -90,7 +90,7 @@ INVALID = {
     "negative": (["--lr", "-1"], 3, ["lr must be at least 0, got -1"]),
     "nan": (["--lr", "nan"], 2, ["--lr", "must be finite"]),
     "set nan": (["--set", "lr=nan"], 3, ["lr must be finite"]),
-    "bound": (["--set", "beta1@1=1"], 3, ["beta1@1 must be below 1, got 1"]),
+    "bound": (["--set", "beta1@1=1"], 3, ["beta1 of group 1 must be below 1, got 1"]),
     "form": (["--set", "form=row"], 2, ["--set form=row belongs to phase 'optimizer'"]),
     "no form": (["--set", "form="], 2, ["--set expects KEY=VALUE"]),
     "text": (["--set", "lr=fast"], 2, ["--set expects KEY=VALUE"]),
@@ -131,8 +131,8 @@ def test_inspect_shows_settings(folder):
     assert process.returncode == 0, process.stderr
     settings = process.stdout.splitlines()[1]
     assert settings == (
-        "settings lr=0.001, beta1=0.9, beta2=0.9, eps=1e-08, weight_decay=0.01, "
-        "lr@1=0.001, beta1@1=0.5, beta2@1=0.9, eps@1=1e-08, weight_decay@1=0"
+        "settings lr=0.001, beta1=0.9, beta2=0.9, eps=1e-08, weight_decay=0.01; "
+        "group 1: beta1=0.5, weight_decay=0"
     )
 
 

@@ -33,7 +33,23 @@ static std::string apply(const std::vector<Setting> &settings) {
   Plan plan = makePlan();
   if (Result<void> done = applySettings(plan, settings, "b"); !done)
     return std::to_string(done.error().exitCode) + " " + render(done.error());
-  return describeSettings(plan);
+  std::string text;
+  for (const Setting &setting : getSettings(plan))
+    text += (text.empty() ? "" : ", ") + setting.name + "=" +
+            formatNumber(setting.value);
+  return text;
+}
+
+TEST(Settings, GroupsAreDescribedByTheirDifferences) {
+  Plan plan = makePlan();
+  EXPECT_EQ(describeSettings(plan),
+            "lr=0.1, decay=0.5; group 1: decay=0; group 2: lr=0.2");
+  ASSERT_TRUE(applySettings(plan, {{"decay", 0}, {"decay@2", 1}}, "b"));
+  EXPECT_EQ(describeSettings(plan),
+            "lr=0.1, decay=0; group 2: lr=0.2, decay=1");
+  EXPECT_EQ(describeSettings(Plan()), "none");
+  EXPECT_EQ(describeSetting("lr"), "lr");
+  EXPECT_EQ(describeSetting("lr@12"), "lr of group 12");
 }
 
 TEST(Settings, GroupsWithTheCommonValueFollowIt) {
@@ -52,13 +68,14 @@ TEST(Settings, GroupsWithTheCommonValueFollowIt) {
 }
 
 TEST(Settings, UnknownNamesAndValuesAreRefused) {
-  EXPECT_EQ(apply({{"dekay", 1}}),
-            "3 b: error: the compiled step has no hyper-parameter 'dekay'; did "
-            "you mean 'decay'?\nb: note: it has lr=0.1, decay=0.5, lr@1=0.1, "
-            "decay@1=0, lr@2=0.2, decay@2=0.5");
+  EXPECT_EQ(
+      apply({{"dekay", 1}}),
+      "3 b: error: the compiled step has no hyper-parameter 'dekay'; did "
+      "you mean 'decay'?\nb: note: it has lr=0.1, decay=0.5; group 1: "
+      "decay=0; group 2: lr=0.2\nb: note: 'lr@1' names the lr of group 1");
   EXPECT_EQ(apply({{"lr@3", 1}}).substr(0, 2), "3 ");
   EXPECT_EQ(apply({{"lr@1", -1}}),
-            "3 b: error: lr@1 must be at least 0, got -1");
+            "3 b: error: lr of group 1 must be at least 0, got -1");
   EXPECT_EQ(apply({{"lr", 0.0 / 0.0}}).substr(0, 34),
             "3 b: error: lr must be finite, got");
 }
