@@ -8,10 +8,12 @@
 
 namespace binade {
 
-/// Prints step, loss, the last held-out loss, loss scale, skipped steps, steps
-/// per second and the remaining time. On a terminal one line is rewritten at
-/// most ten times a second; elsewhere a line is added every two seconds. The
-/// first and the last step are always shown. Times are those of the metrics.
+/// Prints step, loss, the last held-out loss, learning rate, norm of the
+/// gradients, loss scale, skipped steps, steps per second and the remaining
+/// time; values that a step does not have are left out. On a terminal one line
+/// is rewritten at most ten times a second; elsewhere a line is added every two
+/// seconds. The first and the last step are always shown. Times are those of
+/// the metrics.
 class Progress {
 public:
   Progress(std::ostream &out, bool isTerminal, std::int64_t steps)

@@ -25,14 +25,16 @@ std::string Progress::format(const StepMetrics &metrics) const {
       "step " + std::to_string(metrics.step) + "/" + std::to_string(steps);
   std::snprintf(text, sizeof(text), "  loss %.5g", metrics.loss);
   line += text;
-  if (evalLoss) {
-    std::snprintf(text, sizeof(text), "  eval %.5g", *evalLoss);
+  auto add = [&](const char *pattern, const std::optional<double> &value) {
+    if (!value)
+      return;
+    std::snprintf(text, sizeof(text), pattern, *value);
     line += text;
-  }
-  if (metrics.lossScale) {
-    std::snprintf(text, sizeof(text), "  scale %g", *metrics.lossScale);
-    line += text;
-  }
+  };
+  add("  eval %.5g", evalLoss);
+  add("  lr %.3g", metrics.learningRate);
+  add("  grad_norm %.3g", metrics.gradNorm);
+  add("  scale %g", metrics.lossScale);
   line += "  skipped " + std::to_string(skipped);
   std::snprintf(text, sizeof(text), "  %.3g steps/s", 1000 / recent);
   line += text;
@@ -56,7 +58,8 @@ void Progress::show(const StepMetrics &metrics) {
     return;
   shown = elapsed;
   if (isTerminal)
-    out << "\r" << format(metrics) << "\033[K" << std::flush;
+    // Without line wrap, a line that is too long stays one line.
+    out << "\r\033[?7l" << format(metrics) << "\033[K\033[?7h" << std::flush;
   else
     out << format(metrics) << std::endl;
   lineIsOpen = isTerminal;

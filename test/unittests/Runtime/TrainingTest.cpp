@@ -230,6 +230,10 @@ static std::string showProgress(bool isTerminal, std::int64_t steps,
     metrics.skipped = step == 2;
     if (step > 1)
       metrics.lossScale = 65536;
+    if (step == 3) {
+      metrics.learningRate = 1e-4;
+      metrics.gradNorm = 1.23456;
+    }
     progress.show(metrics);
   }
   progress.finish();
@@ -239,11 +243,12 @@ static std::string showProgress(bool isTerminal, std::int64_t steps,
 TEST(Progress, RewritesOneLineOnATerminal) {
   std::string text = showProgress(true, 3, 500);
   EXPECT_EQ(text,
-            "\rstep 1/3  loss 2.5  skipped 0  2 steps/s  ETA 0:01\x1b[K"
-            "\rstep 2/3  loss 2.5  scale 65536  skipped 1  2 steps/s  ETA "
-            "0:01\x1b[K"
-            "\rstep 3/3  loss 2.5  scale 65536  skipped 1  2 steps/s  ETA "
-            "0:00\x1b[K\n");
+            "\r\x1b[?7lstep 1/3  loss 2.5  skipped 0  2 steps/s  ETA "
+            "0:01\x1b[K\x1b[?7h"
+            "\r\x1b[?7lstep 2/3  loss 2.5  scale 65536  skipped 1  2 steps/s  "
+            "ETA 0:01\x1b[K\x1b[?7h"
+            "\r\x1b[?7lstep 3/3  loss 2.5  lr 0.0001  grad_norm 1.23  scale "
+            "65536  skipped 1  2 steps/s  ETA 0:00\x1b[K\x1b[?7h\n");
 }
 
 TEST(Progress, PrintsLinesAtIntervalsWithoutATerminal) {
