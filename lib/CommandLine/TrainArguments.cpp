@@ -152,6 +152,7 @@ void TrainArguments::addRun(CLI::App &command) {
                   "Number of steps to train, counted from the start of the run")
       ->required()
       ->check(integer<std::int64_t>());
+  schedule.add(command);
   auto *out = command
                   .add_option("--out", train.out,
                               "Directory of the run, to write metrics, "
@@ -193,13 +194,6 @@ void TrainArguments::addRun(CLI::App &command) {
           "Stop after step N and save a checkpoint, although --steps is larger")
       ->type_name("N")
       ->check(integer<std::int64_t>(1));
-  command
-      .add_option("--schedule", schedules,
-                  "Hyper-parameter as a function of the step, such as 'lr=base "
-                  "* warmup(step, 100) * cosine(step - 100, steps - 100)'; "
-                  "lr=@FILE reads the expression from a file")
-      ->type_name("NAME=EXPR")
-      ->allow_extra_args(false);
   command
       .add_option("--seed", train.seed,
                   "Seed of random initial values, dropout and the order of "
@@ -308,12 +302,8 @@ Result<void> TrainArguments::complete() {
                         quote(text));
     injections.emplace_back(text.substr(0, at), *step);
   }
-  for (const std::string &text : schedules) {
-    Result<Schedule> schedule = Schedule::parse(text);
-    if (!schedule)
-      return schedule.takeError();
-    train.schedules.push_back(*std::move(schedule));
-  }
+  if (Result<void> done = schedule.complete(train); !done)
+    return done;
   train.order = order == "shuffle" ? Order::Shuffle : Order::Sequential;
   if (!onNonFinite.empty())
     train.onNonFinite = parseOnNonFinite(onNonFinite);
@@ -493,6 +483,7 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     heldOut = *std::move(openedToo);
     train.evalData = &*heldOut;
   }
+  train.notify = [](std::string_view text) { std::cout << text << std::endl; };
   std::vector<Data> others;
   others.reserve(injections.size());
   train.injections.clear();
@@ -520,12 +511,12 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   train.files = listFiles(program, model, directory);
   printHeading(std::cout, program);
   printLedger(std::cout, program);
+  printSchedules(train);
   catchSignals();
   train.interrupted = [] { return signalSeen ? 128 + signalSeen : 0; };
   train.warn = [](std::string_view text) {
     std::cerr << "binade: warning: " << text << "\n";
   };
-  train.notify = [](std::string_view text) { std::cout << text << std::endl; };
   program.setProfiling(!profile.empty());
   Progress progress(std::cout, isatty(STDOUT_FILENO), train.steps);
   Result<TrainSummary> summary =

@@ -17,6 +17,7 @@ from binade.alarms import Alarm, Watch
 from binade.batches import as_batches, fill
 from binade.errors import AlarmError, UsageError
 from binade.metrics import Metrics, read_statistic
+from binade.options import Schedules
 from binade.ports import Ports, Settings
 
 _LOG = logging.getLogger("binade")
@@ -46,13 +47,15 @@ class TrainStep:
         compiled: _core.Compiled | None = None,
         words: Sequence[str] = (),
         on_alarm: str = "",
-        schedules: Sequence[str] = (),
-        steps: int = 0,
+        schedules: Schedules | None = None,
     ) -> None:
         self._program = program
         self._compiled = compiled
         self._watch = Watch(program, words, on_alarm)
-        self._schedules = _core.choose_schedules(program, list(schedules), steps)
+        chosen = schedules or Schedules()
+        self._schedules = _core.choose_schedules(
+            program, chosen.texts, chosen.warmup, chosen.steps
+        )
         self._periods = program.periods()
         self.statistics: dict[str, float | dict[int, int]] = {}
         self.alarms: list[Alarm] = []

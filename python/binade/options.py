@@ -5,12 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from binade import _core, policies
 from binade.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """Schedules of hyper-parameters, as the command line takes them."""
+
+    texts: list[str] = field(default_factory=list)  # Values of --schedule.
+    warmup: str = "0"  # The value of --warmup.
+    steps: int = 0  # The number of steps; 0 if it is unknown.
 
 
 def has_option(owner: object, name: str) -> bool:
@@ -112,22 +122,32 @@ def _as_assignments(values: Mapping[str, float | str] | None) -> list[str]:
     return [f"{name}={value}" for name, value in (values or {}).items()]
 
 
-def as_schedules(schedule: object, steps: object) -> list[str]:
-    """Returns the values of ``--schedule`` from a dictionary of expressions.
+def as_schedules(schedule: object, warmup: object, steps: object) -> Schedules:
+    """Returns the schedules of a step from the arguments of ``compile``.
 
     Raises:
-      UsageError: If it is not such a dictionary, or ``steps`` is not a positive integer.
+      UsageError: If `schedule` is neither a string nor a dictionary of strings, `warmup`
+        neither a count nor a string, or `steps` no positive integer.
     """
-    texts = as_mapping(
-        schedule,
-        "a schedule is a dictionary of expressions, such as "
-        "{'lr': 'base * warmup(step, 100)'}",
-    )
+    if isinstance(schedule, str):
+        texts = [schedule]
+    else:
+        given = as_mapping(
+            schedule,
+            "a schedule is a name, such as 'cosine', or a dictionary of names and "
+            "expressions, such as {'lr': 'base * cosine(step, steps)'}",
+        )
+        texts = [f"{name}={text}" for name, text in given.items()]
+    if isinstance(warmup, bool) or not isinstance(warmup, (int, np.integer, str)):
+        raise UsageError(
+            f"warmup is a number of steps or a percentage such as '5%', got {warmup!r}"
+        )
     if steps is not None and (
         isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1
     ):
         raise UsageError(f"steps is a whole number from 1 on, got {steps!r}")
-    return [f"{name}={text}" for name, text in texts.items()]
+    count = 0 if steps is None else int(steps)  # type: ignore[call-overload]
+    return Schedules(texts, str(warmup), count)
 
 
 def check_seed(seed: object) -> None:

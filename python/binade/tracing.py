@@ -27,7 +27,8 @@ OF_TRAINING = (
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
     "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",
     "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
-    "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--window",
+    "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--warmup",
+    "--window",
 )  # fmt: skip
 # Such options without a value.
 FLAGS_OF_TRAINING = ("--init-partial", "--overwrite")

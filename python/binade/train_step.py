@@ -34,7 +34,8 @@ def compile(  # noqa: A001 (what it does)
     alarms: str | Sequence[str] = (),
     on_alarm: str = "",
     stats: str | Sequence[str] = (),
-    schedule: Mapping[str, str] | None = None,
+    schedule: str | Mapping[str, str] | None = None,
+    warmup: int | str = 0,
     steps: int | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -63,9 +64,13 @@ def compile(  # noqa: A001 (what it does)
       on_alarm: ``"warn"``, or ``"stop"``: an alarm raises AlarmError after the step.
       stats: Statistics of the step's values, such as ``"gradient:norm,zeros@every=10"``
         (docs/Monitoring.md); after each call they are in ``TrainStep.statistics``.
-      schedule: Expressions that set hyper-parameters before each call, such as
+      schedule: The schedule of the learning rate: a name of ``binade list schedules`` with
+        parameters, such as ``"cosine:min_lr=1e-5"``. Or schedules of hyper-parameters,
+        each a name or an expression that is evaluated before each call, such as
         ``{"lr": "base * cosine(step, steps)"}`` (docs/Training.md), or ``"@FILE"``.
-      steps: The total number of calls: ``steps`` in the expressions of `schedule`.
+      warmup: The number of calls over which the learning rate rises linearly from 0, or a
+        percentage of `steps` such as ``"5%"``.
+      steps: The total number of calls, on which most schedules depend.
       device: The device to run on: ``"auto"``, ``"cpu"`` or ``"cuda:0"``.
       seed: The seed of dropout, and of weights for which the model has rules.
       threads: The number of CPU threads; 0 for one per core.
@@ -88,7 +93,7 @@ def compile(  # noqa: A001 (what it does)
     check_seed(seed)
     given |= {"alarms": as_words(alarms), "on_alarm": on_alarm}
     given |= {"stats": as_texts(stats, "stats")}
-    schedules = as_schedules(schedule, steps)
+    schedules = as_schedules(schedule, warmup, steps)
     with make_options(policy, threads, given) as (import_options, compile_options):
         set_dims(import_options, dims)
         begin = time.perf_counter()
@@ -97,7 +102,7 @@ def compile(  # noqa: A001 (what it does)
         )
         _LOG.info("%s: compiled in %.2f s", path, time.perf_counter() - begin)
     program = compiled.load(device, threads, seed, {})
-    return TrainStep(program, compiled, schedules=schedules, steps=steps or 0)
+    return TrainStep(program, compiled, schedules=schedules)
 
 
 def load(
@@ -106,7 +111,8 @@ def load(
     settings: Mapping[str, float] | None = None,
     alarms: str | Sequence[str] = (),
     on_alarm: str = "",
-    schedule: Mapping[str, str] | None = None,
+    schedule: str | Mapping[str, str] | None = None,
+    warmup: int | str = 0,
     steps: int | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -122,6 +128,7 @@ def load(
         ``"all"``, or names; or ``"off"``. By default all rules of the bundle.
       on_alarm: As for ``compile``; by default the bundle's.
       schedule: As for ``compile``.
+      warmup: As for ``compile``.
       steps: As for ``compile``.
       device: As for ``compile``; the bundle must be compiled for it.
       seed: As for ``compile``.
@@ -131,7 +138,7 @@ def load(
     """
     check_action(on_alarm)
     check_seed(seed)
-    schedules = as_schedules(schedule, steps)
+    schedules = as_schedules(schedule, warmup, steps)
     program = _core.load_program(
         os.fspath(path),
         device,
@@ -140,4 +147,4 @@ def load(
         dict(settings or {}),
         fail_on_nonfinite,
     )
-    return TrainStep(program, None, as_words(alarms), on_alarm, schedules, steps or 0)
+    return TrainStep(program, None, as_words(alarms), on_alarm, schedules)

@@ -23,22 +23,21 @@ struct StepSchedules {
 };
 } // namespace
 
-/// Parses schedules. `texts` are values of `--schedule`; `steps` is the total
-/// number of steps, or 0 if that is unknown.
+/// Parses schedules. `texts` are values of `--schedule`, `warmup` is one of
+/// `--warmup` or empty; `steps` is the total number of steps, or 0 if that is
+/// unknown.
 static StepSchedules choose(const Program &program,
                             const std::vector<std::string> &texts,
-                            std::int64_t steps) {
-  std::vector<Schedule> schedules;
-  for (const std::string &text : texts) {
-    schedules.push_back(take(Schedule::parse(text)));
-    const Schedule &schedule = schedules.back();
+                            const std::string &warmup, std::int64_t steps) {
+  std::vector<Schedule> schedules = take(parseSchedules(texts, warmup));
+  for (const Schedule &schedule : schedules)
     if (schedule.usesSteps() && steps == 0)
       throw Failure(Error{"schedule " + quote(schedule.getName()),
                           "the expression reads 'steps', the number of steps, "
-                          "which is not set",
+                          "which is not set: " +
+                              schedule.getExpression(),
                           ExitCode::Usage}
                         .withNote("set it with the argument steps=N"));
-  }
   ScheduledSettings settings =
       take(ScheduledSettings::create(program, schedules, steps));
   return {std::move(schedules), std::move(settings)};
@@ -50,6 +49,6 @@ void python::addStepSchedules(nb::module_ &module) {
         check(schedules.settings.apply(done));
       });
   // Schedules write to the program's memory, so it has to outlive them.
-  module.def("choose_schedules", &choose, "program"_a, "texts"_a, "steps"_a,
-             nb::keep_alive<0, 1>());
+  module.def("choose_schedules", &choose, "program"_a, "texts"_a, "warmup"_a,
+             "steps"_a, nb::keep_alive<0, 1>());
 }

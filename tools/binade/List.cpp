@@ -13,6 +13,7 @@
 #include "binade/Pipelines/Target.h"
 #include "binade/Precision/StateFormats.h"
 #include "binade/Runtime/Library.h"
+#include "binade/Runtime/NamedSchedules.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -123,6 +124,23 @@ static void listPhases() {
     llvm::outs() << llvm::formatv("{0,-12} {1}\n", phase.name, phase.summary);
 }
 
+/// Lists named schedules with their parameters and expressions.
+static void listSchedules() {
+  auto print = [](StringRef what, const Twine &text) {
+    llvm::outs() << "  " << llvm::left_justify(what, 12) << text << "\n";
+  };
+  for (const ::binade::NamedSchedule &schedule :
+       ::binade::listNamedSchedules()) {
+    llvm::outs() << llvm::left_justify(schedule.name, 12) << schedule.summary
+                 << "\n";
+    print("parameters",
+          schedule.parameters.empty() ? "none" : schedule.parameters);
+    print("lr", schedule.expression);
+    print("--warmup W", schedule.withWarmup);
+    print("equals", schedule.equals);
+  }
+}
+
 static void listTargets() {
   for (const TargetKind &kind : getTargetKinds())
     kind.print(llvm::outs());
@@ -131,11 +149,12 @@ static void listTargets() {
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "list",
-      "List the policies, optimizers, formats, statistics, alarms, compiler "
-      "phases, targets or devices that Binade has");
+      "List the policies, optimizers, schedules, formats, statistics, alarms, "
+      "compiler phases, targets or devices that Binade has");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"
+                  "  binade list schedules\n"
                   "  binade list formats\n"
                   "  binade list stats\n"
                   "  binade list alarms\n"
@@ -145,14 +164,16 @@ void addList(CLI::App &app, Run &run) {
   auto what = std::make_shared<std::string>();
   command->add_option("what", *what, "What to list, one of these words")
       ->required()
-      ->check(oneOf({"policies", "optimizers", "formats", "stats", "alarms",
-                     "phases", "targets", "devices"}));
+      ->check(oneOf({"policies", "optimizers", "schedules", "formats", "stats",
+                     "alarms", "phases", "targets", "devices"}));
   command->callback([&run, what] {
     run = [what] {
       if (*what == "policies")
         listPolicies();
       else if (*what == "optimizers")
         listOptimizers();
+      else if (*what == "schedules")
+        listSchedules();
       else if (*what == "formats")
         listFormats();
       else if (*what == "stats")

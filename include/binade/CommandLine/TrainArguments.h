@@ -5,6 +5,7 @@
 #ifndef BINADE_COMMANDLINE_TRAINARGUMENTS_H
 #define BINADE_COMMANDLINE_TRAINARGUMENTS_H
 
+#include "binade/CommandLine/ScheduleArguments.h"
 #include "binade/Runtime/Settings.h"
 #include "binade/Runtime/Training.h"
 #include <CLI/CLI.hpp>
@@ -66,7 +67,8 @@ private:
   std::string evalData;
   std::string init, order = "shuffle", onNonFinite, record, resume, profile;
   bool initPartial = false;
-  std::vector<std::string> schedules, injected;
+  ScheduleArguments schedule;
+  std::vector<std::string> injected;
   /// Files of --inject with the first step of each.
   std::vector<std::pair<std::string, std::int64_t>> injections;
   std::optional<std::uint64_t> initSeed;

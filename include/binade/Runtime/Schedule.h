@@ -6,6 +6,8 @@
 #include "binade/Container/Error.h"
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 namespace binade {
 
@@ -24,13 +26,17 @@ namespace binade {
 ///   piecewise(t, v, t1, v1, ...)          v, from t1 on v1, ...
 ///   interpolate(t, t0, v0, t1, v1, ...)   linear interpolation between points
 /// Outside of the given range of `t` these functions keep the value of the
-/// nearer end.
+/// nearer end. ceil(x) rounds up.
 class Schedule {
 public:
   /// Parses `NAME=EXPRESSION`, or `NAME=@FILE` with the expression in a file,
-  /// whose lines may end in a comment after `#`. Errors give the position in
-  /// the expression; their exit code is 2, or 3 for a file.
-  static Result<Schedule> parse(std::string_view text);
+  /// whose lines may end in a comment after `#`. The expression may be a named
+  /// schedule (see NamedSchedules.h), which without `NAME=` is that of `lr`.
+  /// `warmup` is the number of steps of a linear warm-up, as an expression, if
+  /// NAME is the learning rate; empty for none. Errors give the position in the
+  /// expression; their exit code is 2, or 3 for a file.
+  static Result<Schedule> parse(std::string_view text,
+                                std::string_view warmup = "");
 
   const std::string &getName() const { return name; }
   const std::string &getExpression() const { return expression; }
@@ -45,10 +51,16 @@ public:
 private:
   struct Parser;
   explicit Schedule(std::unique_ptr<Parser> parser);
+  std::optional<Error> setExpression(std::string text);
 
   std::string name, expression;
   std::unique_ptr<Parser> parser;
 };
+
+/// Parses the values of `--schedule`, and `warmup`, the value of `--warmup`,
+/// which may be empty. A warm-up without a schedule of `lr` is one of its own.
+Result<std::vector<Schedule>> parseSchedules(std::span<const std::string> texts,
+                                             std::string_view warmup);
 
 } // namespace binade
 

@@ -2,12 +2,16 @@
 
 #include "binade/Runtime/Schedule.h"
 #include "binade/Container/ExternalFile.h"
+#include "binade/Runtime/NamedSchedules.h"
 #include <algorithm>
 #include <cmath>
 #include <muParser.h>
 #include <numbers>
 
 using namespace binade;
+
+/// The hyper-parameter that named schedules and warm-up are for.
+static constexpr std::string_view kRate = "lr";
 
 //===----------------------------------------------------------------------===//
 // Functions
@@ -17,13 +21,18 @@ static double warmup(double t, double n) {
   return std::clamp((t + 1) / n, 0.0, 1.0);
 }
 
-static double linear(double t, double n) {
-  return 1 - std::clamp(t / n, 0.0, 1.0);
+/// Returns t / n in [0, 1]: 0 before the start, for any `n`.
+static double progress(double t, double n) {
+  return t <= 0 ? 0 : std::clamp(t / n, 0.0, 1.0);
 }
 
+static double linear(double t, double n) { return 1 - progress(t, n); }
+
 static double cosine(double t, double n) {
-  return 0.5 * (1 + std::cos(std::numbers::pi * std::clamp(t / n, 0.0, 1.0)));
+  return 0.5 * (1 + std::cos(std::numbers::pi * progress(t, n)));
 }
+
+static double ceiling(double x) { return std::ceil(x); }
 
 static double cycle(double t, double n, double factor) {
   t = std::max(t, 0.0);
@@ -93,6 +102,7 @@ struct Schedule::Parser {
     parser.DefineFun("cycle", cycle);
     parser.DefineFun("piecewise", piecewise);
     parser.DefineFun("interpolate", interpolate);
+    parser.DefineFun("ceil", ceiling);
   }
 
   double base = 1, step = 0, steps = 1;
@@ -134,45 +144,113 @@ static Result<std::string> readExpression(const std::string &path) {
   return joined;
 }
 
-Result<Schedule> Schedule::parse(std::string_view text) {
-  std::size_t equals = text.find('=');
-  std::string_view name = trim(text.substr(0, equals));
-  std::string_view value =
-      equals == text.npos ? "" : trim(text.substr(equals + 1));
-  if (name.empty() || value.empty())
-    return Error{"--schedule",
-                 "expected NAME=EXPRESSION or NAME=@FILE, got " + quote(text),
-                 ExitCode::Usage};
-  Error error{"--schedule " + printable(name), "", ExitCode::Usage};
-  Schedule schedule(std::make_unique<Parser>());
-  schedule.name = name;
-  schedule.expression = value;
-  if (value.starts_with('@')) {
-    std::string path(trim(value.substr(1)));
-    Result<std::string> expression = readExpression(path);
-    if (!expression)
-      return expression.takeError();
-    schedule.expression = *std::move(expression);
-    error.where = printable(path);
-    error.exitCode = ExitCode::Rejected;
-  }
+/// Sets and parses the expression; returns what is wrong with it.
+std::optional<Error> Schedule::setExpression(std::string text) {
+  expression = std::move(text);
+  Error error;
   try {
-    mu::Parser &parser = schedule.parser->parser;
-    parser.SetExpr(schedule.expression);
+    mu::Parser &expressions = parser->parser;
+    expressions.SetExpr(expression);
     int results = 0;
-    parser.Eval(results);
+    expressions.Eval(results);
     if (results == 1)
-      return schedule;
+      return std::nullopt;
     error.message = std::to_string(results) + " expressions, expected one";
   } catch (const mu::ParserError &problem) {
     error.message = printable(problem.GetMsg());
     if (auto place = static_cast<std::size_t>(problem.GetPos());
-        place <= schedule.expression.size())
+        place <= expression.size())
       error = std::move(error).withNote(
-          "at " + quote(schedule.expression.substr(place)) + " of " +
-          quote(schedule.expression));
+          "at " + quote(expression.substr(place)) + " of " + quote(expression));
   }
   return error;
+}
+
+/// Whether `name` is the learning rate, of all parameters or of a group.
+static bool isRate(std::string_view name) {
+  return name == kRate ||
+         (name.starts_with(kRate) && name[kRate.size()] == '@');
+}
+
+Result<Schedule> Schedule::parse(std::string_view text,
+                                 std::string_view warmup) {
+  std::size_t equals = text.find('=');
+  std::string_view name = trim(text.substr(0, equals));
+  std::string_view value =
+      equals == text.npos ? "" : trim(text.substr(equals + 1));
+  // The name of a hyper-parameter has no ':'.
+  if (std::string_view whole = trim(text); looksLikeNamedSchedule(whole)) {
+    if (!isNamedSchedule(whole))
+      return expandNamedSchedule(whole, warmup).takeError();
+    name = kRate;
+    value = whole;
+  }
+  if (name.empty() || value.empty())
+    return Error{"--schedule",
+                 "expected NAME=EXPRESSION, NAME=@FILE or the name of a "
+                 "schedule, got " +
+                     quote(text),
+                 ExitCode::Usage}
+        .withNote("'binade list schedules' explains " + joinScheduleNames());
+  if (!isRate(name))
+    warmup = "";
+  Schedule schedule(std::make_unique<Parser>());
+  schedule.name = name;
+  bool isNamed = isNamedSchedule(value);
+  std::string where = "--schedule " + printable(name);
+  int exitCode = ExitCode::Usage;
+  Result<std::string> expression = std::string(value);
+  if (isNamed) {
+    expression = expandNamedSchedule(value, warmup);
+  } else if (value.starts_with('@')) {
+    std::string path(trim(value.substr(1)));
+    expression = readExpression(path);
+    where = printable(path);
+    exitCode = ExitCode::Rejected;
+  }
+  if (!expression)
+    return expression.takeError();
+  if (std::optional<Error> error =
+          schedule.setExpression(*std::move(expression))) {
+    // The misspelled name of a schedule is not an expression.
+    if (looksLikeNamedSchedule(value))
+      return expandNamedSchedule(value, warmup).takeError();
+    error->where = where;
+    error->exitCode = exitCode;
+    return *std::move(error);
+  }
+  if (!isNamed && !warmup.empty())
+    (void)schedule.setExpression(makeWarmupFactor(warmup) + " * (" +
+                                 schedule.expression + ")");
+  return schedule;
+}
+
+Result<std::vector<Schedule>>
+binade::parseSchedules(std::span<const std::string> texts,
+                       std::string_view warmup) {
+  Result<std::string> steps = std::string();
+  if (!warmup.empty())
+    steps = parseStepCount("--warmup", warmup);
+  if (!steps)
+    return steps.takeError();
+  std::vector<Schedule> schedules;
+  auto add = [&](std::string_view text) -> Result<void> {
+    Result<Schedule> schedule = Schedule::parse(text, *steps);
+    if (!schedule)
+      return schedule.takeError();
+    schedules.push_back(*std::move(schedule));
+    return {};
+  };
+  for (const std::string &text : texts)
+    if (Result<void> added = add(text); !added)
+      return added.takeError();
+  bool hasRate = std::ranges::any_of(schedules, [](const Schedule &schedule) {
+    return schedule.getName() == kRate;
+  });
+  if (!steps->empty() && !hasRate)
+    if (Result<void> added = add("constant"); !added)
+      return added.takeError();
+  return schedules;
 }
 
 bool Schedule::usesSteps() const {

@@ -84,6 +84,31 @@ def test_a_schedule_equals_that_of_pytorch(tmp_path):
     assert other.settings["lr"] == pytest.approx(rates[4], rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "schedule", ["cosine:min_lr=0.01", {"lr": "cosine:min_lr=0.01"}]
+)
+@pytest.mark.parametrize("warmup", [3, "30%"])
+def test_a_schedule_by_name(schedule, warmup, tmp_path):
+    step, batch = capture(schedule=schedule, warmup=warmup, steps=10)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.25)
+    theirs = torch.optim.lr_scheduler.SequentialLR(
+        optimizer,
+        [
+            torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: done / 3),
+            torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7, eta_min=0.01),
+        ],
+        [3],
+    )
+    step.write(tmp_path / "s.bnd")
+    other = binade.load(tmp_path / "s.bnd", schedule=schedule, warmup=warmup, steps=10)
+    for _ in range(10):
+        step(batch), other(batch)
+        rate = optimizer.param_groups[0]["lr"]
+        assert step.settings["lr"] == pytest.approx(rate, rel=1e-12)
+        assert other.settings["lr"] == pytest.approx(rate, rel=1e-12)
+        optimizer.step(), theirs.step()
+
+
 def test_groups_keep_their_own_base():
     groups = {"*.bias": {"lr": 1.0}}
     step, batch = capture(groups=groups, schedule={"lr": "base / (step + 1)"})
@@ -108,7 +133,12 @@ def test_an_expression_in_a_file(tmp_path):
     ({"schedule": {"lr": "base * cosine(step, steps)"}}, r"reads 'steps'.*\n.*steps=N"),
     ({"schedule": {"lr": "1 - step"}, "steps": 9}, "for step 3, lr must be at least 0"),
     ({"schedule": {"lr": ""}}, "NAME=EXPRESSION"),
-    ({"schedule": ["lr=1"]}, "a schedule is a dictionary"),
+    ({"schedule": ["lr=1"]}, "a schedule is a name, such as 'cosine', or a dictionary"),
+    ({"schedule": "cosin"}, "no schedule is called 'cosin'; did you mean 'cosine'"),
+    ({"schedule": "cosine"}, r"reads 'steps'.*base \* cosine.*\n.*steps=N"),
+    ({"warmup": "5%"}, r"reads 'steps'"),
+    ({"warmup": 0.05}, "warmup is a number of steps or a percentage such as '5%'"),
+    ({"warmup": "5 steps"}, "--warmup: error: expected a number of steps"),
     ({"steps": 1.5}, "steps is a whole number from 1 on"),
 ])  # fmt: skip
 def test_invalid_schedules(options, words):

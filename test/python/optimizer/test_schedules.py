@@ -9,23 +9,12 @@ import json
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.reference import binade, safetensors
+from support.reference import safetensors
+from support.schedule_runs import LR, STEPS, Files, read_metrics
 
 torch = pytest.importorskip("torch")
-onnx = pytest.importorskip("onnx")
 
 from torch.optim import lr_scheduler
-
-STEPS, LR = 16, 0.25
-GRAPH = """
-<ir_version: 10, opset_import: ["" : 18]>
-g (float[1, 1] x) => (float loss) <float[1, 1] a = {2.0}, float[1, 1] b = {2.0}> {
-  c = Mul(x, a)
-  d = Mul(x, b)
-  e = Add(c, d)
-  loss = ReduceMean <keepdims = 0> (e)
-}
-"""
 
 
 def warm(optimizer):
@@ -84,31 +73,13 @@ SCHEDULES = {
 }
 
 
-class Files:
-    def __init__(self, folder):
-        self.folder = folder
-        model = onnx.parser.parse_model(GRAPH)
-        model.metadata_props.add(key="binade.trainable", value='["a", "b"]')
-        onnx.save(model, folder / "model.onnx")
-        self.data = folder / "data.safetensors"
-        safetensors.save(self.data, {"x": np.ones((STEPS, 1), np.float32)})
-
-    def train(self, out, *more, steps=STEPS, begin=("--out",), data=None):
-        return binade(
-            "train", self.folder / "model.onnx", "--data", data or self.data,
-            "--order", "sequential", "--optimizer", "sgd", "--lr", LR,
-            "--steps", steps, *more, *begin, out,
-        )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("schedules"))
 
 
 def read_losses(out):
-    lines = (out / "metrics.jsonl").read_text().splitlines()
-    return [json.loads(line)["loss"] for line in lines]
+    return read_metrics(out, "loss")
 
 
 def train_with_pytorch(make_scheduler, rates=(LR, LR)):
@@ -223,7 +194,7 @@ def test_a_resumed_run_continues_its_schedule(files, tmp_path):
 @pytest.mark.parametrize(
     ("schedule", "words"),
     [
-        ("base", ["--schedule", "NAME=EXPRESSION"]),
+        ("base * 2", ["--schedule", "NAME=EXPRESSION", "constant, linear, cosine"]),
         ("lr=", ["NAME=EXPRESSION"]),
         ("lrr=base", ["no hyper-parameter 'lrr'", "'lr'", "it has lr=0.25"]),
         ("lr=base * wamup(step, 3)", ["--schedule lr", "wamup", "'wamup(step, 3)'"]),

@@ -201,7 +201,7 @@ def test_the_stable_embedding():
     {"accumulate": 0}, {"accumulate": -1}, {"accumulate": 2.5}, {"clip": -1.0},
     {"clip": "1"}, {"threads": -1}, {"strict": "no"}, {"freeze": 3}, {"budget": 24},
     {"budget": "much"}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
-    {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr=1"},
+    {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr"}, {"warmup": "x"},
     {"alarms": "no-such-alarm"}, {"alarms": 3}, {"on_alarm": 3}, {"on_alarm": "ring"},
 ])  # fmt: skip
 def test_invalid_values_of_options_are_rejected(options):
@@ -224,7 +224,7 @@ def optimize(module=None, rule="SGD", **options):
     "device", "dims", "directory", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "on_alarm", "optimizer",
     "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
-    "stats", "steps", "strict", "target", "train",
+    "stats", "steps", "strict", "target", "train", "warmup",
 ])  # fmt: skip
 def test_an_optimizer_rejects_options_of_whole_steps(name):
     with pytest.raises(UsageError, match=f"an optimizer has no option '{name}': "):

@@ -1,0 +1,27 @@
+//===- ScheduleArguments.h - Schedules of a run -----------------*- C++ -*-===//
+
+#ifndef BINADE_COMMANDLINE_SCHEDULEARGUMENTS_H
+#define BINADE_COMMANDLINE_SCHEDULEARGUMENTS_H
+
+#include "binade/Runtime/Training.h"
+#include <CLI/CLI.hpp>
+
+namespace binade {
+
+/// The options --schedule and --warmup.
+struct ScheduleArguments {
+  void add(CLI::App &command);
+  /// Parses the schedules.
+  Result<void> complete(TrainOptions &options) const;
+
+private:
+  std::vector<std::string> schedules;
+  std::string warmup;
+};
+
+/// Prints the expression of each schedule.
+void printSchedules(const TrainOptions &options);
+
+} // namespace binade
+
+#endif // BINADE_COMMANDLINE_SCHEDULEARGUMENTS_H

@@ -1,0 +1,41 @@
+//===- ScheduleArguments.cpp - Schedules of a run -------------------------===//
+
+#include "binade/CommandLine/ScheduleArguments.h"
+#include "binade/Runtime/NamedSchedules.h"
+#include "binade/Runtime/Settings.h"
+#include <iostream>
+
+using namespace binade;
+
+void ScheduleArguments::add(CLI::App &command) {
+  command
+      .add_option("--schedule", schedules,
+                  "Schedule of the learning rate by name, with parameters: " +
+                      joinScheduleNames() +
+                      ", such as cosine or cosine:min_lr=1e-5 ('binade list "
+                      "schedules'); or a hyper-parameter as a function of the "
+                      "step, such as 'lr=base * cosine(step, steps)'; lr=@FILE "
+                      "reads the expression from a file")
+      ->type_name("[NAME=]SCHEDULE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--warmup", warmup,
+                  "Raise the learning rate linearly from 0 over the first N "
+                  "steps, or over P% of all steps, before its schedule; "
+                  "without a schedule it stays constant after that")
+      ->type_name("N|P%");
+}
+
+Result<void> ScheduleArguments::complete(TrainOptions &options) const {
+  Result<std::vector<Schedule>> parsed = parseSchedules(schedules, warmup);
+  if (!parsed)
+    return parsed.takeError();
+  options.schedules = *std::move(parsed);
+  return {};
+}
+
+void binade::printSchedules(const TrainOptions &options) {
+  for (const Schedule &schedule : options.schedules)
+    std::cout << "schedule: " << describeSetting(schedule.getName()) << " = "
+              << printable(schedule.getExpression()) << "\n";
+}
