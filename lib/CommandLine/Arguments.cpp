@@ -51,6 +51,10 @@ bool binade::concernsOneCommand(const CLI::Option &option) {
       kNames, [&](const char *name) { return option.check_name(name); });
 }
 
+bool binade::excludes(const CLI::Option &one, const CLI::Option &other) {
+  return one.get_excludes().contains(const_cast<CLI::Option *>(&other));
+}
+
 std::string binade::joinWords(const std::vector<std::string> &words) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
                                       "OPQRSTUVWXYZ0123456789-_./:=,@+%";

@@ -80,10 +80,12 @@ static Words merge(const std::vector<Argument> &recorded,
   };
   for (const Argument &argument : recorded) {
     bool isOwn = argument.option && concernsOneCommand(*argument.option);
-    bool isReplaced = argument.option && !isRepeatable(argument) &&
-                      std::ranges::any_of(given, [&](const Argument &other) {
-                        return other.option == argument.option;
-                      });
+    bool isReplaced =
+        argument.option && !isRepeatable(argument) &&
+        std::ranges::any_of(given, [&](const Argument &other) {
+          return other.option && (other.option == argument.option ||
+                                  excludes(*argument.option, *other.option));
+        });
     if (!isOwn && !isReplaced)
       append(argument);
   }

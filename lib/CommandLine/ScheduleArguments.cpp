@@ -1,13 +1,28 @@
-//===- ScheduleArguments.cpp - Schedules of a run -------------------------===//
+//===- ScheduleArguments.cpp - Length and schedules of a run --------------===//
 
 #include "binade/CommandLine/ScheduleArguments.h"
+#include "binade/CommandLine/CommandLine.h"
 #include "binade/Runtime/NamedSchedules.h"
 #include "binade/Runtime/Settings.h"
 #include <iostream>
 
 using namespace binade;
 
-void ScheduleArguments::add(CLI::App &command) {
+void ScheduleArguments::add(CLI::App &command, TrainOptions &options) {
+  auto *steps = command
+                    .add_option("--steps", options.steps,
+                                "Number of steps to train, counted from the "
+                                "start of the run")
+                    ->type_name("N")
+                    ->check(integer<std::int64_t>());
+  command
+      .add_option("--epochs", options.epochs,
+                  "Instead of --steps: number of passes over the samples of "
+                  "--data that are not held out, counted from the start of the "
+                  "run")
+      ->type_name("N")
+      ->check(integer<std::int64_t>(1))
+      ->excludes(steps);
   command
       .add_option("--schedule", schedules,
                   "Schedule of the learning rate by name, with parameters: " +
@@ -32,6 +47,11 @@ Result<void> ScheduleArguments::complete(TrainOptions &options) const {
     return parsed.takeError();
   options.schedules = *std::move(parsed);
   return {};
+}
+
+void binade::requireLength(const CLI::App &command) {
+  if (command.count("--steps") + command.count("--epochs") == 0)
+    throw CLI::RequiredError("--steps or --epochs");
 }
 
 void binade::printSchedules(const TrainOptions &options) {

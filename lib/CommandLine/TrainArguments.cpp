@@ -6,6 +6,7 @@
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/TensorFile.h"
+#include "binade/Runtime/Epochs.h"
 #include "binade/Runtime/InitialNames.h"
 #include "binade/Runtime/Progress.h"
 #include <csignal>
@@ -147,12 +148,7 @@ void TrainArguments::addEvaluation(CLI::App &command) {
 }
 
 void TrainArguments::addRun(CLI::App &command) {
-  command
-      .add_option("--steps", train.steps,
-                  "Number of steps to train, counted from the start of the run")
-      ->required()
-      ->check(integer<std::int64_t>());
-  schedule.add(command);
+  schedule.add(command, train);
   auto *out = command
                   .add_option("--out", train.out,
                               "Directory of the run, to write metrics, "
@@ -252,6 +248,7 @@ void TrainArguments::addRun(CLI::App &command) {
 }
 
 void binade::requireRun(const CLI::App &command) {
+  requireLength(command);
   if (command.count("--out") + command.count("--resume") == 0)
     throw CLI::RequiredError("--out");
 }
@@ -484,6 +481,9 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
     train.evalData = &*heldOut;
   }
   train.notify = [](std::string_view text) { std::cout << text << std::endl; };
+  if (train.epochs > 0)
+    if (Result<void> done = countSteps(program, *opened, train); !done)
+      return done.takeError();
   std::vector<Data> others;
   others.reserve(injections.size());
   train.injections.clear();

@@ -229,12 +229,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     if shown.returncode:
         end_as(shown)
     given = replay.find_value(more, "--steps")
-    steps = [
-        "--steps",
-        given or str(criterion.step),
-        "--stop-after",
-        str(criterion.step),
-    ]
+    steps = ["--stop-after", str(criterion.step)]
+    if replay.find_value(more, "--epochs") is None:
+        steps += ["--steps", given or str(criterion.step)]
     words = [options.model, *replay.without(more, ["--steps"])]
     trials = Trials(words, options.policy, steps, criterion, options.out,
                     options.max_runs, shown.stdout)  # fmt: skip

@@ -27,7 +27,7 @@ from binade.tracing import Step, capture_model, capture_run, trace
 from binade.version import add_version
 
 # Options of `binade train` that mean nothing for a single step.
-OWN = ("--steps", "--out", "--resume", "--save-inputs")
+OWN = ("--steps", "--epochs", "--out", "--resume", "--save-inputs")
 
 PHASES = ("forward", "backward", "optimizer")
 # Keys by which entries can be ranked.

@@ -23,7 +23,7 @@ from binade.run import Run
 
 # Options of `binade train` that do not change what a step computes. Each has a value.
 OF_TRAINING = (
-    "--alarms", "--batch", "--const", "--data", "--device", "--eval-data",
+    "--alarms", "--batch", "--const", "--data", "--device", "--epochs", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
     "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",
     "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",

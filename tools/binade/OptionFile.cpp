@@ -130,14 +130,9 @@ static LogicalResult readEntries(YamlReader &reader, const CLI::App &app,
 /// Whether `given` has the option, or one that excludes it.
 static bool isReplaced(const CLI::Option &option,
                        const std::vector<Argument> &given) {
-  auto excludes = [](const CLI::Option &one, const CLI::Option &other) {
-    return llvm::any_of(one.get_excludes(),
-                        [&](auto *excluded) { return excluded == &other; });
-  };
   return llvm::any_of(given, [&](const Argument &argument) {
-    const CLI::Option *other = argument.option;
-    return other && (other == &option || excludes(option, *other) ||
-                     excludes(*other, option));
+    return argument.option && (argument.option == &option ||
+                               ::binade::excludes(option, *argument.option));
   });
 }
 

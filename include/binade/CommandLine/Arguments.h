@@ -28,6 +28,9 @@ divideArguments(const CLI::App &command, const std::vector<std::string> &words);
 /// option: where the run is written, when it ends, and what else is written.
 bool concernsOneCommand(const CLI::Option &option);
 
+/// Whether the options cannot be combined, such as --steps and --epochs.
+bool excludes(const CLI::Option &one, const CLI::Option &other);
+
 /// Joins words as a shell reads them.
 std::string joinWords(const std::vector<std::string> &words);
 

@@ -1,4 +1,4 @@
-//===- ScheduleArguments.h - Schedules of a run -----------------*- C++ -*-===//
+//===- ScheduleArguments.h - Length and schedules of a run ------*- C++ -*-===//
 
 #ifndef BINADE_COMMANDLINE_SCHEDULEARGUMENTS_H
 #define BINADE_COMMANDLINE_SCHEDULEARGUMENTS_H
@@ -8,9 +8,9 @@
 
 namespace binade {
 
-/// The options --schedule and --warmup.
+/// The options --steps, --epochs, --schedule and --warmup.
 struct ScheduleArguments {
-  void add(CLI::App &command);
+  void add(CLI::App &command, TrainOptions &options);
   /// Parses the schedules.
   Result<void> complete(TrainOptions &options) const;
 
@@ -18,6 +18,9 @@ private:
   std::vector<std::string> schedules;
   std::string warmup;
 };
+
+/// Throws an error of CLI11 unless --steps or --epochs is given.
+void requireLength(const CLI::App &command);
 
 /// Prints the expression of each schedule.
 void printSchedules(const TrainOptions &options);

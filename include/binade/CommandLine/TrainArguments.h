@@ -74,7 +74,8 @@ private:
   std::optional<std::uint64_t> initSeed;
 };
 
-/// Throws an error of CLI11 unless --out or --resume is given.
+/// Throws an error of CLI11 unless --out or --resume, and --steps or --epochs
+/// is given.
 void requireRun(const CLI::App &command);
 
 } // namespace binade

@@ -41,6 +41,9 @@ std::string nameInjection(std::size_t index, std::int64_t step);
 /// The options of a run.
 struct TrainOptions {
   std::int64_t steps = 0;
+  /// The number of epochs from which `countSteps` computes `steps`; 0 if the
+  /// user sets `steps`.
+  std::int64_t epochs = 0;
   /// Schedules of hyper-parameters, evaluated before each step.
   std::vector<Schedule> schedules;
   Order order = Order::Shuffle;

@@ -178,13 +178,14 @@ static std::optional<Error> refuse(const std::string &checkpoint, Manifest kept,
   bool isLonger = kept.formatVersion == current.formatVersion &&
                   differOnlyInSteps(kept.run, current.run);
   Error error{printable(checkpoint),
-              isLonger ? "the schedule depends on --steps, which has changed"
+              isLonger ? "the schedule depends on --steps (or --epochs), which "
+                         "has changed"
                        : "belongs to another run"};
   error.notes = tabulate(std::move(rows));
   if (isLonger)
     error = std::move(error).withNote(
-        "the --steps of the checkpoint resumes the run; a schedule with a "
-        "number instead of 'steps' allows another --steps");
+        "the number of steps of the checkpoint resumes the run; a schedule "
+        "that contains neither 'steps' nor percentages allows others");
   if (isConvertible)
     error = std::move(error).withNote(
         "the policy or the format of states differs: 'binade ckpt convert " +

@@ -447,7 +447,7 @@ void TrainingLoop::warnOfRepeats() const {
 
 Result<void> TrainingLoop::resume(Manifest restored) {
   if (restored.step > options.steps)
-    return Error{"--steps",
+    return Error{options.epochs > 0 ? "--epochs" : "--steps",
                  "the run has done " + std::to_string(restored.step) +
                      " steps, more than " + std::to_string(options.steps),
                  ExitCode::Usage};
