@@ -32,6 +32,9 @@ constexpr double kClipEpsilon = 1e-6;
 /// What a run does with gradients that are not finite.
 constexpr StringLiteral kSkip = "skip", kContinue = "continue";
 
+/// Which parameters have weight decay.
+constexpr StringLiteral kAll = "all", kMatrices = "matrices";
+
 class StepBuilder {
 public:
   StepBuilder(func::FuncOp function, double clip, StringRef onNonfinite)
@@ -283,14 +286,20 @@ struct AppendOptimizerPass
     if (!(clip >= 0.0))
       return module.emitError("clip must be at least 0, got ")
              << formatNumber(clip);
+    if (decay != kAll && decay != kMatrices)
+      return module.emitError("decay must be all or matrices, got '")
+             << decay << "'";
 
     FailureOr<SmallVector<TrainedParameter>> trained = getTrained(function);
     if (failed(trained))
       return failure();
     SmallVector<TrainedParameter> &parameters = *trained;
-    StringRef variant;
+    SettingTexts texts = {.variant = "",
+                          .common = llvm::to_vector(settings),
+                          .groups = llvm::to_vector(groups),
+                          .decaysOnlyMatrices = decay == kMatrices};
     FailureOr<SmallVector<OptimizerOp>> chosen =
-        chooseRules(function, parameters, variant);
+        chooseRules(function, parameters, texts.variant);
     if (failed(chosen))
       return failure();
     SmallVector<OptimizerOp> rules = *chosen;
@@ -306,8 +315,7 @@ struct AppendOptimizerPass
         if (failed(capUpdates(one)))
           return failure();
     FailureOr<SmallVector<Group>> sorted =
-        readSettings(rules, variant, llvm::to_vector(settings),
-                     llvm::to_vector(groups), parameters, module.getLoc());
+        readSettings(rules, texts, parameters, module.getLoc());
     if (failed(sorted))
       return failure();
     warnOfRates(function, sorted->front().rule);
@@ -351,7 +359,10 @@ struct AppendOptimizerPass
                << "parameter '" << port.name << "' is " << element
                << ", and updates are computed in f32: export the model in f32 "
                   "(module.float() in PyTorch), or freeze the parameter";
-      parameters.push_back({port.name, getParameterKind(parameter)});
+      parameters.push_back(
+          {.name = port.name,
+           .kind = getParameterKind(parameter),
+           .isMatrix = cast<ShapedType>(parameter.getType()).getRank() >= 2});
     }
     if (!parameters.empty())
       return parameters;

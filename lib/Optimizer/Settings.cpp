@@ -11,11 +11,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// The setting of the weight decay.
+static constexpr StringLiteral kDecay = "weight_decay";
+
 namespace {
 /// The settings of a parameter.
 struct Choice {
   SmallVector<HyperValues> values; ///< Of each rule.
   std::string form;
+  bool setsDecay = false; ///< Whether its group sets the weight decay.
 };
 
 class SettingsReader {
@@ -41,12 +45,15 @@ public:
     return success();
   }
 
-  FailureOr<SmallVector<Group>> sort(ArrayRef<std::string> groups,
+  FailureOr<SmallVector<Group>> sort(const SettingTexts &texts,
                                      ArrayRef<TrainedParameter> parameters) {
+    common.setsDecay = false;
     SmallVector<Choice> chosen(parameters.size(), common);
-    for (StringRef text : groups)
+    for (StringRef text : texts.groups)
       if (failed(readGroup(text, parameters, chosen)))
         return failure();
+    if (texts.decaysOnlyMatrices && failed(decayMatrices(parameters, chosen)))
+      return failure();
     SmallVector<Group> result = {
         Group{rules.front(), common.values.front(), {}}};
     for (auto [parameter, choice] : llvm::zip(parameters, chosen)) {
@@ -132,6 +139,35 @@ private:
            << (parameters.empty() ? "" : parameters.front().name) << "'";
   }
 
+  /// Sets the weight decay of parameters that are not matrices to 0, unless
+  /// their group sets it. Warns if no parameter decays.
+  LogicalResult decayMatrices(ArrayRef<TrainedParameter> parameters,
+                              MutableArrayRef<Choice> chosen) {
+    bool isKnown = false, decays = false;
+    for (auto [index, rule] : llvm::enumerate(rules))
+      for (auto [place, setting] :
+           llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>())) {
+        if (setting.getName() != kDecay)
+          continue;
+        isKnown = true;
+        for (auto [parameter, own] : llvm::zip(parameters, chosen)) {
+          double &value = own.values[index][place];
+          if (!parameter.isMatrix && !own.setsDecay)
+            value = 0;
+          decays |= value != 0;
+        }
+      }
+    StringRef name = rules.front().getSymName();
+    if (!isKnown)
+      return emitError(location, "decay=matrices: optimizer '")
+             << name << "' has no setting '" << kDecay << "'";
+    if (!decays)
+      emitWarning(location, "decay=matrices has no effect: '")
+          << kDecay << "' of optimizer '" << name
+          << "' is 0; a setting such as " << kDecay << "=0.01 changes it";
+    return success();
+  }
+
   LogicalResult applyForm(StringRef form, Choice &choice) {
     std::vector<std::string> forms = getForms();
     if (llvm::is_contained(forms, form)) {
@@ -177,6 +213,7 @@ private:
         if (!problem.empty())
           return emitError(location) << problem;
         choice.values[index][place] = value;
+        choice.setsDecay |= setting.getName() == kDecay;
         if (index == 0)
           share(setting.getName(), value, choice);
         return success();
@@ -230,11 +267,10 @@ mlir::binade::emitUnsupportedKind(Location location, OptimizerOp rule,
 }
 
 FailureOr<SmallVector<Group>> mlir::binade::readSettings(
-    ArrayRef<OptimizerOp> rules, StringRef variant,
-    ArrayRef<std::string> settings, ArrayRef<std::string> groups,
+    ArrayRef<OptimizerOp> rules, const SettingTexts &texts,
     ArrayRef<TrainedParameter> parameters, Location location) {
   SettingsReader reader(rules, location);
-  if (failed(reader.readCommon(variant, settings)))
+  if (failed(reader.readCommon(texts.variant, texts.common)))
     return failure();
-  return reader.sort(groups, parameters);
+  return reader.sort(texts, parameters);
 }

@@ -19,6 +19,7 @@ struct TrainedParameter {
   std::string form = {};
   /// The rule that was imported with the graph, or null.
   OptimizerOp rule = {};
+  bool isMatrix = false; ///< Whether it has two or more axes.
 };
 
 /// Emits an error that `rule` does not update parameters of this kind.
@@ -32,15 +33,23 @@ struct Group {
   SmallVector<TrainedParameter> parameters;
 };
 
-/// Reads `variant` (a name or empty), `settings` (key=value) and `groups`
-/// (GLOB:key=value;...), and sorts `parameters` into groups with one rule and
-/// equal values. The second of `rules`, if there is one, is for the kinds of
+/// The user's settings, as text.
+struct SettingTexts {
+  StringRef variant;               ///< A name, or empty.
+  SmallVector<std::string> common; ///< Each `key=value`.
+  SmallVector<std::string> groups; ///< Each `GLOB:key=value;...`.
+  /// Whether the weight decay of parameters that are not matrices is 0, unless
+  /// the last group that matches sets it.
+  bool decaysOnlyMatrices = false;
+};
+
+/// Reads `texts`, and sorts `parameters` into groups with one rule and equal
+/// values. The second of `rules`, if there is one, is for the kinds of
 /// parameters that the first does not update, unless parameters have rules of
-/// their own. The group of the first rule with the values outside of `groups`
+/// their own. The group of the first rule with the values outside of groups
 /// comes first, if some parameter belongs to it. Emits errors at `location`.
 FailureOr<SmallVector<Group>>
-readSettings(ArrayRef<OptimizerOp> rules, StringRef variant,
-             ArrayRef<std::string> settings, ArrayRef<std::string> groups,
+readSettings(ArrayRef<OptimizerOp> rules, const SettingTexts &texts,
              ArrayRef<TrainedParameter> parameters, Location location);
 
 } // namespace mlir::binade

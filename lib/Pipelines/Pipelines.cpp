@@ -29,6 +29,7 @@ static void addOptimizer(OpPassManager &pm, const CompileOptions &options) {
   append.optimizer = options.optimizer;
   append.settings.assign(options.settings.begin(), options.settings.end());
   append.groups.assign(options.groups.begin(), options.groups.end());
+  append.decay = options.decay;
   append.clip = options.clip;
   append.onNonfinite = options.onNonfinite;
   append.keepGradients = options.keepGradients;

@@ -74,6 +74,10 @@ struct OptimizerPipelineOptions
       *this, "group",
       llvm::cl::desc("hyper-parameters of the parameters whose names match, "
                      "each as GLOB:KEY=VALUE;KEY=VALUE")};
+  Option<std::string> decay{
+      *this, "decay",
+      llvm::cl::desc("which parameters have weight decay: all, or matrices"),
+      llvm::cl::init("all")};
   Option<double> clip{
       *this, "clip",
       llvm::cl::desc("largest global norm of the gradients; 0 for no clipping"),
@@ -175,6 +179,7 @@ void mlir::binade::registerPipelines() {
         options.optimizer = parsed.optimizer;
         options.settings.assign(parsed.settings.begin(), parsed.settings.end());
         options.groups.assign(parsed.groups.begin(), parsed.groups.end());
+        options.decay = parsed.decay;
         options.clip = parsed.clip;
       });
   registerWith<AssignPipelineOptions>(

@@ -195,6 +195,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("optimizer", &CompileOptions::optimizer)
       .def_rw("settings", &CompileOptions::settings)
       .def_rw("groups", &CompileOptions::groups)
+      .def_rw("decay", &CompileOptions::decay)
       .def_rw("clip", &CompileOptions::clip)
       .def_rw("accumulate", &CompileOptions::batches)
       .def_rw("accumulate_in_momentum", &CompileOptions::accumulateInMomentum)

@@ -203,6 +203,13 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("GLOB:KEY=VALUE,...")
       ->allow_extra_args(false);
   command
+      .add_option("--decay", options.decay,
+                  "Parameters with weight decay: all, or only matrices (two or "
+                  "more axes), so none for biases and norms; a --group that "
+                  "sets weight_decay overrides this")
+      ->check(oneOf({"all", "matrices"}))
+      ->capture_default_str();
+  command
       .add_option("--clip", options.clip,
                   "Scale the gradients down if their global L2 norm is larger "
                   "than this; 0 for no clipping")
@@ -347,9 +354,9 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Optimizer)
-    if (Result<void> ok =
-            refuse(*command, "optimizer", what,
-                   {"--optimizer", "--lr", "--set", "--group", "--clip"});
+    if (Result<void> ok = refuse(
+            *command, "optimizer", what,
+            {"--optimizer", "--lr", "--set", "--group", "--decay", "--clip"});
         !ok)
       return ok;
   if (from >= CompilerPhase::Assign)
@@ -379,7 +386,7 @@ Result<void> StepArguments::refuseCompiled() const {
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "optimizer", "a bundle",
-                               {"--optimizer", "--group", "--clip"});
+                               {"--optimizer", "--group", "--decay", "--clip"});
       !ok)
     return ok;
   for (llvm::StringRef text : settings.texts)

@@ -118,7 +118,9 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     it has none. `settings` sets hyper-parameters of all parameters, `group` those of
     parameters whose names match a glob; the last match wins, and a glob that matches no
     parameter is an error. `form=NAME` in either selects the rule's function
-    `.prepare.NAME` (see `binade.optimizer`).
+    `.prepare.NAME` (see `binade.optimizer`). With `decay=matrices`, `weight_decay` is 0
+    for parameters with fewer than two axes, such as biases and the weights of norms; a
+    group that sets `weight_decay` overrides this.
 
     `on-nonfinite` says what a step does whose gradients contain NaN or infinity. `skip`:
     parameters, states and step count keep their values. `continue`: the update is applied,
@@ -214,6 +216,9 @@ def AppendOptimizerPass : Pass<"binade-append-optimizer", "::mlir::ModuleOp"> {
     ListOption<"groups", "group", "std::string",
                "Hyper-parameters of the parameters whose names match a glob, "
                "as GLOB:KEY=VALUE;KEY=VALUE.">,
+    Option<"decay", "decay", "std::string", /*default=*/"\"all\"",
+           "Which parameters have weight decay: all, or matrices (two or more "
+           "axes).">,
     Option<"clip", "clip", "double", /*default=*/"0.0",
            "Largest global norm of the gradients; larger ones are scaled down. "
            "0 means no limit.">,

@@ -36,6 +36,8 @@ struct CompileOptions {
   std::string optimizer;
   /// Settings as key=value, and of groups as GLOB:key=value;key=value.
   std::vector<std::string> settings, groups;
+  /// Which parameters have weight decay: all or matrices.
+  std::string decay = "all";
   /// The maximum global gradient norm; 0 for no limit.
   double clip = 0.0;
   /// The number of batches whose gradients one update averages.

@@ -24,6 +24,7 @@ _ELSEWHERE = {
     "accumulate": "call step() once for several calls of backward(), which add their "
     "gradients up; divide the loss for their mean",
     "accumulate_in_momentum": "capture has it; here backward() adds gradients up",
+    "decay": "settings of some parameters are those of a group in 'params'",
     "groups": "settings of some parameters are those of a group in 'params'",
     "optimizer": "the rule is the argument 'rule', or the class",
     "settings": "they are arguments: lr=1e-3, weight_decay=0.1",

@@ -202,6 +202,7 @@ def test_the_stable_embedding():
     {"clip": "1"}, {"threads": -1}, {"strict": "no"}, {"freeze": 3}, {"budget": 24},
     {"budget": "much"}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
     {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr"}, {"warmup": "x"},
+    {"decay": "norms"},
     {"alarms": "no-such-alarm"}, {"alarms": 3}, {"on_alarm": 3}, {"on_alarm": "ring"},
 ])  # fmt: skip
 def test_invalid_values_of_options_are_rejected(options):
@@ -220,7 +221,7 @@ def optimize(module=None, rule="SGD", **options):
 
 
 @pytest.mark.parametrize("name", [
-    "accumulate", "accumulate_in_momentum", "alarms", "allow_links", "budget",
+    "accumulate", "accumulate_in_momentum", "alarms", "allow_links", "budget", "decay",
     "device", "dims", "directory", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "on_alarm", "optimizer",
     "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
