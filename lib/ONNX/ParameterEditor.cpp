@@ -182,14 +182,29 @@ FailureOr<bool> ParameterEditor::isUniform(int index) {
   return text.drop_front(width) == text.drop_back(width);
 }
 
+static bool haveTransposedTypes(const TensorProto &a, const TensorProto &b) {
+  return a.data_type() == b.data_type() && a.dims_size() == 2 &&
+         b.dims_size() == 2 && a.dims(0) == b.dims(1) && a.dims(1) == b.dims(0);
+}
+
+FailureOr<bool> ParameterEditor::isTranspose(int index, int other) {
+  if (!haveTransposedTypes(get(index), get(other)))
+    return false;
+  FailureOr<std::string> expected = readTransposedBytes(index);
+  FailureOr<std::vector<char>> bytes = reader.readBytes(
+      model.getLoc("initializer " + quote(get(other).name())), get(other));
+  if (failed(expected) || failed(bytes))
+    return failure();
+  return StringRef(bytes->data(), bytes->size()) == *expected;
+}
+
 FailureOr<std::optional<int>> ParameterEditor::findTransposed(int index) {
   const TensorProto &source = get(index);
   std::optional<std::string> expected;
   for (int other = 0; other < numOriginalInitializers; ++other) {
     const TensorProto &tensor = get(other);
     if (StringRef(tensor.name()).starts_with("onnx::") ||
-        tensor.data_type() != source.data_type() || tensor.dims_size() != 2 ||
-        tensor.dims(0) != source.dims(1) || tensor.dims(1) != source.dims(0))
+        !haveTransposedTypes(source, tensor))
       continue;
     if (!expected) {
       FailureOr<std::string> bytes = readTransposedBytes(index);

@@ -39,6 +39,9 @@ public:
   /// elements of the matrix are equal, it may be a transpose by coincidence, so
   /// nothing is returned.
   FailureOr<std::optional<int>> findTransposed(int index);
+  /// Whether initializer `index` is a matrix whose transpose has the shape and
+  /// the elements of initializer `other`.
+  FailureOr<bool> isTranspose(int index, int other);
   /// Whether all elements of the initializer `index` are equal.
   FailureOr<bool> isUniform(int index);
   /// Adds the initializer `name` with the value of initializer `index`.

@@ -17,32 +17,34 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 
 namespace {
-/// The nodes that compute one line of the traced program.
-struct CallNodes {
-  TorchCall call;
-  SmallVector<int> nodes;
-};
-
 /// Restores the parameters of a file with a signature.
 class Restorer {
 public:
   Restorer(Model &model, const TorchSignature &signature,
-           ParameterEditor &editor)
-      : model(model), signature(signature), editor(editor) {}
+           ParameterEditor &editor, ArrayRef<std::string> allowed)
+      : model(model), signature(signature), editor(editor),
+        folded(readFoldedValues(std::as_const(model).getGraph())),
+        allowed(allowed) {}
 
   LogicalResult restoreCalls();
-  LogicalResult checkComplete(ArrayRef<std::string> allowed) const;
+  LogicalResult restoreTransposes();
+  LogicalResult checkComplete() const;
+  LogicalResult checkFolded() const;
 
 private:
   bool isOptimized() const;
+  bool isAllowed(StringRef parameter) const;
   SmallVector<const TorchTensor *> getTensors(const TorchCall &call) const;
   bool isTransposedWeight(const TorchCall &call, NodeInput place) const;
-  bool addZeroBias(const CallNodes &group, StringRef bias);
-  LogicalResult restore(const CallNodes &group);
+  bool addZeroBias(const TorchCallNodes &group, StringRef bias);
+  LogicalResult restore(const TorchCallNodes &group);
 
   Model &model;
   const TorchSignature &signature;
   ParameterEditor &editor;
+  FoldedValues folded;
+  /// Globs of parameters that may be missing.
+  ArrayRef<std::string> allowed;
 };
 } // namespace
 
@@ -85,7 +87,7 @@ bool Restorer::isTransposedWeight(const TorchCall &call,
 
 /// The exporter removes biases that are zero. Returns whether `bias` was one,
 /// and adds it again.
-bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
+bool Restorer::addZeroBias(const TorchCallNodes &group, StringRef bias) {
   for (int index : group.nodes) {
     const NodeProto &node = editor.getNode(index);
     if (node.input_size() != 2 || editor.find(bias))
@@ -111,7 +113,7 @@ bool Restorer::addZeroBias(const CallNodes &group, StringRef bias) {
 
 /// Restores the parameters of one call: pairs those that its nodes do not read
 /// with the initializers that the nodes read instead.
-LogicalResult Restorer::restore(const CallNodes &group) {
+LogicalResult Restorer::restore(const TorchCallNodes &group) {
   SmallVector<const TorchTensor *> missing = getTensors(group.call);
   bool hasWeight = missing.size() > 1;
   SmallVector<NodeInput> others;
@@ -147,18 +149,33 @@ LogicalResult Restorer::restore(const CallNodes &group) {
 }
 
 LogicalResult Restorer::restoreCalls() {
-  llvm::MapVector<StringRef, CallNodes> groups;
-  for (int index = 0; index < editor.countNodes(); ++index) {
-    TorchCall call = getTorchCall(editor.getNode(index));
-    if (call.result.empty())
-      continue;
-    CallNodes &group = groups[call.result];
-    group.call = call;
-    group.nodes.push_back(index);
-  }
-  for (const auto &entry : groups)
-    if (failed(restore(entry.second)))
+  for (const TorchCallNodes &group :
+       groupTorchCalls(std::as_const(model).getGraph()))
+    if (failed(restore(group)))
       return failure();
+  return success();
+}
+
+/// Makes nodes that read the transpose of a parameter, which the exporter
+/// computed, read the parameter: `x @ embedding.weight.T`.
+LogicalResult Restorer::restoreTransposes() {
+  for (int index = 0, end = editor.countNodes(); index < end; ++index)
+    for (int input = 0; input < editor.getNode(index).input_size(); ++input) {
+      std::string name = editor.getNode(index).input(input);
+      auto found = folded.find(name);
+      std::optional<int> read = editor.find(name);
+      if (!read || found == folded.end() || found->second.size() != 1)
+        continue;
+      StringRef origin = found->second.front();
+      const TorchTensor *tensor = signature.findTarget(origin);
+      std::optional<int> parameter = editor.find(origin);
+      if (!tensor || !tensor->isParameter || !parameter)
+        continue;
+      FailureOr<bool> isTranspose = editor.isTranspose(*read, *parameter);
+      if (failed(isTranspose) || (*isTranspose && failed(editor.readTransposed(
+                                                      {index, input}, origin))))
+        return failure();
+    }
   return success();
 }
 
@@ -182,21 +199,23 @@ bool Restorer::isOptimized() const {
   });
 }
 
-LogicalResult Restorer::checkComplete(ArrayRef<std::string> allowed) const {
-  SmallVector<llvm::GlobPattern> patterns;
-  for (const std::string &text : allowed)
-    if (auto pattern = llvm::GlobPattern::create(text))
-      patterns.push_back(std::move(*pattern));
-    else
-      llvm::consumeError(pattern.takeError());
+bool Restorer::isAllowed(StringRef parameter) const {
+  return llvm::any_of(allowed, [&](const std::string &text) {
+    llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
+    if (pattern)
+      return pattern->match(parameter);
+    llvm::consumeError(pattern.takeError());
+    return false;
+  });
+}
+
+LogicalResult Restorer::checkComplete() const {
   std::vector<std::string> missing;
   size_t count = 0;
   for (const TorchTensor &tensor : signature.getTensors()) {
     count += tensor.isParameter;
     if (tensor.isParameter && !editor.find(tensor.target) &&
-        llvm::none_of(patterns, [&](const llvm::GlobPattern &pattern) {
-          return pattern.match(tensor.target);
-        }))
+        !isAllowed(tensor.target))
       missing.push_back(quote(tensor.target));
   }
   if (missing.empty())
@@ -221,6 +240,43 @@ LogicalResult Restorer::checkComplete(ArrayRef<std::string> allowed) const {
          "with others; torch.onnx.export(..., optimize=False) "
          "and python -m binade.export keep them";
   error.attachNote() << "--freeze NAME accepts that a parameter is missing";
+  return error;
+}
+
+/// Fails if a node reads a value that the exporter computed from a parameter,
+/// as in `alpha * x + (1 - alpha) * y`: such a value does not change while the
+/// parameter is trained.
+LogicalResult Restorer::checkFolded() const {
+  llvm::MapVector<StringRef, StringRef> constants;
+  for (const NodeProto &node : std::as_const(model).getGraph().node())
+    for (const std::string &name : node.input()) {
+      std::optional<int> read = editor.find(name);
+      auto found = folded.find(name);
+      if (!read || found == folded.end() ||
+          !isa_and_present<FloatType>(getElementType(
+              model.getContext(), editor.get(*read).data_type())))
+        continue;
+      for (StringRef origin : found->second) {
+        const TorchTensor *tensor = signature.findTarget(origin);
+        if (tensor && tensor->isParameter && !isAllowed(origin))
+          constants.try_emplace(origin, found->first());
+      }
+    }
+  if (constants.empty())
+    return success();
+  std::vector<std::string> pairs;
+  for (auto [parameter, constant] : constants)
+    pairs.push_back(quote(parameter) + " in " + quote(constant));
+  constexpr size_t kShown = 4;
+  InFlightDiagnostic error = model.emitError();
+  error << "the file has constants that the exporter computed from "
+           "parameters: "
+        << ::binade::joinFirst(pairs, kShown);
+  error.attachNote()
+      << "constants do not change while the parameters are trained; "
+         "torch.onnx.export(..., optimize=False) and python -m binade.export "
+         "keep the computation";
+  error.attachNote() << "--freeze NAME keeps a parameter as it is";
   return error;
 }
 
@@ -309,9 +365,10 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
     editor.sortAddedNodes();
     return restored;
   }
-  Restorer restorer(model, *signature, editor);
-  if (failed(restorer.restoreCalls()))
+  Restorer restorer(model, *signature, editor, allowed);
+  if (failed(restorer.restoreCalls()) || failed(restorer.restoreTransposes()))
     return failure();
   editor.sortAddedNodes();
-  return restorer.checkComplete(allowed);
+  return success(succeeded(restorer.checkComplete()) &&
+                 succeeded(restorer.checkFolded()));
 }

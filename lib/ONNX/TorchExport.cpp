@@ -89,6 +89,20 @@ const TorchTensor *TorchSignature::findPlaceholder(StringRef name) const {
   return found == placeholders.end() ? nullptr : &tensors[found->second];
 }
 
+FoldedValues mlir::binade::readFoldedValues(const ::onnx::GraphProto &graph) {
+  FoldedValues folded;
+  for (const auto &value : graph.value_info()) {
+    // A list of names, as Python prints it: ['fc.weight', 'val_3'].
+    StringRef names =
+        findEntry(value, "pkg.onnxscript.optimizer.folded_from").trim("[]");
+    for (StringRef name : llvm::split(names, ", "))
+      if (!name.empty())
+        folded[value.name()].push_back(
+            name.trim(name.starts_with("\"") ? '"' : '\''));
+  }
+  return folded;
+}
+
 bool mlir::binade::isTorchScript(const ::onnx::ModelProto &model) {
   const ::onnx::GraphProto &graph = model.graph();
   // ONNX Runtime's training tools change such files, and list parameters.
@@ -117,6 +131,22 @@ TorchCall mlir::binade::getTorchCall(const ::onnx::NodeProto &node) {
     call.op = target;
   call.arguments = rest.take_front(rest.rfind("), kwargs = "));
   return call;
+}
+
+std::vector<TorchCallNodes>
+mlir::binade::groupTorchCalls(const ::onnx::GraphProto &graph) {
+  std::vector<TorchCallNodes> groups;
+  llvm::StringMap<size_t> indices;
+  for (auto [index, node] : llvm::enumerate(graph.node())) {
+    TorchCall call = getTorchCall(node);
+    if (call.result.empty())
+      continue;
+    auto [entry, isNew] = indices.try_emplace(call.result, groups.size());
+    if (isNew)
+      groups.push_back({call, {}});
+    groups[entry->second].nodes.push_back(static_cast<int>(index));
+  }
+  return groups;
 }
 
 SmallVector<StringRef> TorchCall::split() const {

@@ -22,7 +22,8 @@ namespace mlir::binade {
 /// come from the exporter's Identity nodes and from the names of nodes.
 ///
 /// If parameters of the module are still missing, because they were folded into
-/// constants, this fails with an error that lists them and says how to export;
+/// constants, or if nodes read constants that were computed from parameters,
+/// this fails with an error that lists the parameters and says how to export;
 /// except for those that match a glob in `allowed`.
 LogicalResult restoreParameters(Model &model, TensorReader &reader,
                                 ArrayRef<std::string> allowed);

@@ -41,6 +41,14 @@ private:
   llvm::StringMap<size_t> targets, placeholders;
 };
 
+/// For each initializer that the exporter's optimizer computed from others, the
+/// names of those.
+using FoldedValues = llvm::StringMap<SmallVector<StringRef>>;
+
+/// Returns what the exporter's optimizer recorded in `graph` about the
+/// expressions that it folded into constants.
+FoldedValues readFoldedValues(const ::onnx::GraphProto &graph);
+
 /// Whether PyTorch's TorchScript exporter wrote the model, which records no
 /// signature and names nodes like paths: "/encoder/fc/MatMul".
 bool isTorchScript(const ::onnx::ModelProto &model);
@@ -66,6 +74,16 @@ StringRef findMetadata(const ::onnx::NodeProto &node, StringRef key);
 /// Returns the line of the traced program that `node` computes, or computes a
 /// part of; its fields are empty if the metadata name none.
 TorchCall getTorchCall(const ::onnx::NodeProto &node);
+
+/// The nodes that compute one line of the traced program.
+struct TorchCallNodes {
+  TorchCall call;
+  SmallVector<int> nodes; ///< Indices, in order.
+};
+
+/// Returns the lines of the traced program that nodes of `graph` compute, in
+/// the order of their first nodes.
+std::vector<TorchCallNodes> groupTorchCalls(const ::onnx::GraphProto &graph);
 
 /// Returns the path of the module that `node` belongs to, such as
 /// "encoder.layers.1.linear1", from the metadata of `torch.onnx.export` or from
