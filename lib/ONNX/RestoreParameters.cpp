@@ -2,6 +2,7 @@
 
 #include "binade/ONNX/RestoreParameters.h"
 #include "ParameterEditor.h"
+#include "RestoreRemoved.h"
 #include "RestoreScript.h"
 #include "RestoreTrainingMode.h"
 #include "binade/Container/JoinFirst.h"
@@ -358,6 +359,8 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
   }
   if (!signature && producer != Producer::TorchScript)
     return checkBatchNorm(model, allowed);
+  if (signature && failed(restoreRemoved(model, *signature)))
+    return failure();
   ParameterEditor editor(model, reader);
   restoreTrainingMode(model);
   if (!signature) {

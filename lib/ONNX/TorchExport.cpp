@@ -126,6 +126,7 @@ TorchCall mlir::binade::getTorchCall(const ::onnx::NodeProto &node) {
     return {};
   TorchCall call;
   call.result = line.split(' ').first;
+  line.split("[num_users=").second.consumeInteger(10, call.users);
   auto [target, rest] = line.split("[target=").second.split("](args = (");
   if (target.consume_front("torch.ops.aten."))
     call.op = target;

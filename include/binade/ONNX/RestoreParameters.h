@@ -17,6 +17,8 @@ namespace mlir::binade {
 /// - A transposed weight becomes a parameter and a Transpose node.
 /// - A bias of zeros, which the exporter removed, is added.
 /// - Batch norm that was traced in training mode gets `training_mode`.
+/// - Identity nodes of `detach()`, which the exporter removed, are added;
+///   dropouts that it merged are an error.
 ///
 /// Without the traced program, as in files of the TorchScript exporter, names
 /// come from the exporter's Identity nodes and from the names of nodes.

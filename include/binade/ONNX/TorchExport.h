@@ -61,6 +61,7 @@ struct TorchCall {
   StringRef result;    ///< "e"
   StringRef op;        ///< "embedding.default"; empty unless it is an ATen op.
   StringRef arguments; ///< "%p_weight, %tokens, 1"
+  unsigned users = 0;  ///< Number of lines that read the result.
 
   /// Returns the arguments, split at the commas that are not in brackets.
   SmallVector<StringRef> split() const;
