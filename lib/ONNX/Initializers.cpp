@@ -417,15 +417,20 @@ void Initializers::warnOfUntrained() const {
 void Initializers::warnOfAssumed() const {
   if (producer == Producer::Other)
     return;
-  std::vector<std::string> trained, others, computed;
-  for (const Tensor &tensor : tensors)
+  std::vector<std::string> trained, others, computed, folded;
+  for (const Tensor &tensor : tensors) {
+    bool isComputed = tensor.name.starts_with("onnx::");
     if (tensor.isTrained) {
       trained.push_back(quote(tensor.name));
-      if (tensor.name.starts_with("onnx::"))
+      if (isComputed)
         computed.push_back(trained.back());
-    } else if (tensor.isTrainable() && tensor.type.getRank() > 0) {
-      others.push_back(quote(tensor.name));
+    } else if (tensor.isTrainable()) {
+      if (tensor.type.getRank() > 0)
+        others.push_back(quote(tensor.name));
+      if (isComputed)
+        folded.push_back(quote(tensor.name));
     }
+  }
   if (trained.empty() && others.empty())
     return;
   constexpr size_t kShown = 4;
@@ -439,12 +444,20 @@ void Initializers::warnOfAssumed() const {
                          << ::binade::joinFirst(others, kShown);
   for (StringRef advice : getAdvice(producer))
     warning.attachNote() << advice;
+  constexpr llvm::StringLiteral kRemedy =
+      "torch.onnx.export(..., dynamo=False, do_constant_folding=False, "
+      "training=torch.onnx.TrainingMode.TRAINING) keeps the ";
   if (!computed.empty())
     warning.attachNote()
         << "the exporter computed " << ::binade::joinFirst(computed, kShown)
         << " from parameters, so the module has no tensors of these names; "
-           "torch.onnx.export(..., dynamo=False, do_constant_folding=False, "
-           "training=torch.onnx.TrainingMode.TRAINING) keeps the parameters";
+        << kRemedy << "parameters";
+  if (!folded.empty())
+    warning.attachNote()
+        << "the exporter computed " << ::binade::joinFirst(folded, kShown)
+        << ", which are not trained, although it may have done so from "
+           "parameters, such as those of group norm; "
+        << kRemedy << "computation";
 }
 
 LogicalResult Initializers::checkFinite(TensorReader &reader) const {

@@ -72,3 +72,16 @@ def test_constants_of_frozen_parameters_are_accepted(tmp_path):
 def test_unoptimized_files_have_no_such_constants(tmp_path):
     model, batch = export(Gated, tmp_path / "m.onnx", optimize=False)
     check_training(model, batch, tmp_path / "m.onnx", tmp_path)
+
+
+def test_constants_of_torchscript_files_are_reported(tmp_path):
+    """Such a file does not say from what the exporter computed a constant."""
+    _, batch = export(Gated, tmp_path / "m.onnx", dynamo=False, input_names=["tokens"])
+    labels = np.zeros((3, 4), np.int64)
+    done = train(tmp_path / "m.onnx", {"tokens": batch.numpy()}, labels, tmp_path)
+    assert done.returncode == 0, done.stderr
+    note = next(
+        line for line in done.stderr.splitlines() if "which are not trained" in line
+    )
+    assert note.count("'onnx::Mul_") == 2
+    assert "do_constant_folding=False" in note
