@@ -126,6 +126,49 @@ static bool hasUnknownOption(const CLI::App &app) {
                      [](auto &word) { return word.starts_with("-"); });
 }
 
+static constexpr std::string_view kConversion = "Could not convert: ";
+
+/// Returns the option that a message of CLI11 begins with, or null.
+static const CLI::Option *findOption(const CLI::App &command,
+                                     std::string_view message) {
+  if (message.starts_with(kConversion))
+    message.remove_prefix(kConversion.size());
+  std::string name(message.substr(0, message.find_first_of(": ")));
+  return name.empty() ? nullptr : command.get_option_no_throw(name);
+}
+
+/// Returns the message of CLI11 in the words of Binade.
+static std::string describe(const CLI::App &command,
+                            const CLI::ParseError &error) {
+  std::string message = error.what();
+  const CLI::Option *option = findOption(command, message);
+  auto hasCode = [&](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  if (hasCode(CLI::ExitCodes::RequiredError) &&
+      message == "A subcommand is required")
+    return "expected a command";
+  if (!option)
+    return message;
+  std::string name = option->get_name();
+  if (hasCode(CLI::ExitCodes::ExcludesError))
+    return name + " cannot be used with " +
+           message.substr(message.rfind(' ') + 1);
+  bool isMismatch = hasCode(CLI::ExitCodes::ArgumentMismatch);
+  bool isFlag = option->get_items_expected_max() == 0;
+  if (isFlag && (isMismatch || hasCode(CLI::ExitCodes::ConversionError)))
+    return name + " takes no value";
+  if (message.starts_with(kConversion))
+    return name + ": expected a number, got " +
+           quote(message.substr(message.find(" = ") + 3));
+  if (!isMismatch)
+    return message;
+  return option->count() > 1
+             ? name + " is given " + std::to_string(option->count()) +
+                   " times, expected once"
+             : name + " needs a value: " + option->get_type_name();
+}
+
 DiagnosticFormat binade::findDiagnosticFormat(int argc, char **argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view word = argv[i];
@@ -139,7 +182,7 @@ int binade::reportUsage(const CLI::App &app, const CLI::ParseError &error,
                         int argc, char **argv) {
   const CLI::App &command = findCommand(app);
   std::vector<std::string> extras = command.remaining();
-  std::string message = error.what();
+  std::string message = describe(command, error);
   auto hasCode = [&](CLI::ExitCodes code) {
     return error.get_exit_code() == static_cast<int>(code);
   };

@@ -15,6 +15,9 @@ protected:
     CLI::App *train = addCommand(app, "train", "");
     train->add_option("model", model)->required();
     train->add_option("--steps", steps)->check(integer<int>(1));
+    train->add_option("--rate", rate);
+    auto *out = train->add_option("--out", this->out)->type_name("RUN");
+    train->add_flag("--resume", resumes)->excludes(out);
     addDiagnosticFormat(*train, format);
     CLI::App *policy = addCommand(app, "policy", "");
     policy->require_subcommand(1);
@@ -40,8 +43,10 @@ protected:
   }
 
   CLI::App app{"", "binade"};
-  std::string model, error;
+  std::string model, out, error;
   int steps = 0;
+  double rate = 0;
+  bool resumes = false;
   DiagnosticFormat format = DiagnosticFormat::Text;
 };
 
@@ -72,6 +77,33 @@ TEST_F(Usage, AMisspelledOptionPrecedesAMissingArgument) {
             "mean '--steps'?\nbinade: note: see 'binade train --help'\n");
 }
 
+TEST_F(Usage, AMissingCommandIsNamed) {
+  EXPECT_EQ(parse({}), ExitCode::Usage);
+  EXPECT_EQ(error, "binade: error: expected a command\n"
+                   "binade: note: see 'binade --help'\n");
+}
+
+TEST_F(Usage, ARepeatedOptionIsCounted) {
+  EXPECT_EQ(parse({"train", "m", "--out", "a", "--out", "b"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: --out is given 2 times, expected once\n"),
+            std::string::npos);
+}
+
+TEST_F(Usage, AMissingValueIsDescribed) {
+  EXPECT_EQ(parse({"train", "m", "--out"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: --out needs a value: RUN\n"), std::string::npos);
+}
+
+TEST_F(Usage, AFlagTakesNoValue) {
+  EXPECT_EQ(parse({"train", "m", "--resume=run"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: --resume takes no value\n"), std::string::npos);
+}
+
+TEST_F(Usage, OptionsThatExcludeEachOtherAreNamed) {
+  EXPECT_EQ(parse({"train", "m", "--out", "a", "--resume"}), ExitCode::Usage);
+  EXPECT_NE(error.find("cannot be used with --"), std::string::npos);
+}
+
 TEST_F(Usage, AnArgumentTooManyIsNamed) {
   EXPECT_EQ(parse({"train", "m.onnx", "n.onnx"}), ExitCode::Usage);
   EXPECT_NE(error.find("error: unexpected argument 'n.onnx'\n"),
@@ -82,6 +114,13 @@ TEST_F(Usage, AWrongValueIsReportedWithItsOption) {
   EXPECT_EQ(parse({"train", "m.onnx", "--steps", "0"}), ExitCode::Usage);
   EXPECT_NE(error.find("--steps: expected an integer, 1 or more, got '0'"),
             std::string::npos);
+}
+
+TEST_F(Usage, AWordInsteadOfANumberIsReportedWithItsOption) {
+  EXPECT_EQ(parse({"train", "m", "--rate", "high"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: --rate: expected a number, got 'high'\n"),
+            std::string::npos)
+      << error;
 }
 
 TEST_F(Usage, ControlCharactersAreNotPrinted) {
