@@ -134,8 +134,13 @@ Result<int> Eval::check(const NamedTensors &values, const Outputs &reference) {
 
 Result<int> Eval::run() {
   auto parsed = parseModuleFile(options.module, context);
-  if (!parsed)
-    return parsed.takeError();
+  if (!parsed) {
+    if (StringRef(options.module).ends_with(".mlir"))
+      return parsed.takeError();
+    return parsed.takeError().withNote(
+        "binade eval runs a function of a module (.mlir); 'binade train "
+        "--eval-data' evaluates a model on data");
+  }
   module = std::move(*parsed);
   diagnostics.emplace(&context);
   evaluation.directory = llvm::sys::path::parent_path(options.module).str();

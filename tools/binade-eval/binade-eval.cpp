@@ -3,6 +3,8 @@
 #include "Eval.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/Definition.h"
+#include "binade/CommandLine/HelpText.h"
 #include <iostream>
 
 using namespace binade;
@@ -13,11 +15,14 @@ int main(int argc, char **argv) {
   DiagnosticFormat format = DiagnosticFormat::Text;
   CLI::App app("Runs a function of a module on given tensors.", "binade eval");
   app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addDefinition(app);
+  setHelpFormat(app);
   app.footer("Examples:\n"
              "  binade eval module.mlir --inputs x.safetensors\n"
              "  binade eval module.mlir --function f --inputs x.safetensors "
              "--backend cpu \\\n"
-             "      --check --out y.safetensors");
+             "      --check --out y.safetensors\n"
+             "'binade train --eval-data' evaluates a model on data.");
   app.add_option("module", options.module, "Module of binade ops (.mlir)")
       ->required();
   app.add_option("--function", options.function,

@@ -28,7 +28,7 @@ void TuneCommand::add(CLI::App &app) {
       "Examples:\n"
       "  binade-run tune step.bnd -o tuned.bnd\n"
       "  binade-run tune step.bnd -o step.bnd --device cuda:1\n"
-      "docs/ExitCodes.md lists the exit codes.");
+      "'binade-run help exit-codes' prints the exit codes.");
 }
 
 /// Rewrites the paths of external files, which are relative to the bundle

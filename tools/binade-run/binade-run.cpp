@@ -3,10 +3,13 @@
 #include "Tune.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/Definition.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
+#include "binade/CommandLine/HelpText.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/ResumeCommand.h"
 #include "binade/CommandLine/TrainArguments.h"
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -75,7 +78,7 @@ void RunCommand::add(CLI::App &app) {
       "\\\n"
       "      --save-every 20 --resume survivor\n"
       "  binade-run --resume survivor --steps 200\n"
-      "docs/ExitCodes.md lists the exit codes.");
+      "'binade-run help exit-codes' prints the exit codes.");
 }
 
 Result<int> RunCommand::run() {
@@ -102,8 +105,11 @@ Result<int> RunCommand::run() {
 template <typename Command>
 static int parseAndRun(CLI::App &app, int argc, char **argv) {
   app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addDefinition(app);
+  setHelpFormat(app);
   Command command;
   command.add(app);
+  groupOptions(app);
   if (Result<void> done = command.resume(app, {argv + 1, argv + argc}); !done) {
     std::cerr << render(done.error(), findDiagnosticFormat(argc, argv)) << "\n";
     return done.error().exitCode;
@@ -126,6 +132,17 @@ static int parseAndRun(CLI::App &app, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   reportCrashes("binade-run", argc, argv);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string>{"help", "exit-codes"}) {
+    printExitCodes(std::cout);
+    return ExitCode::Ok;
+  }
+  // `help COMMAND` is `COMMAND --help`.
+  static char help[] = "--help";
+  if (!words.empty() && words.front() == "help") {
+    std::rotate(argv + 1, argv + 2, argv + argc);
+    argv[argc - 1] = help;
+  }
   // Not a subcommand: `tune` needs none of the options that training requires.
   if (argc > 1 && std::string_view(argv[1]) == "tune") {
     CLI::App app("Selects the fastest matmul algorithms of a GPU.",

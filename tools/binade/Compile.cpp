@@ -130,8 +130,8 @@ struct CompileCommand {
 void addCompile(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "compile",
-      "Compile a model to a bundle that contains a training step, or stop "
-      "after a phase of the compiler");
+      "Compile a model to a bundle that contains a training step. With --to, "
+      "stop after a phase of the compiler");
   command->footer(
       "Examples:\n"
       "  binade compile model.onnx --policy bf16-amp -o step.bnd\n"

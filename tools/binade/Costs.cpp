@@ -195,7 +195,7 @@ struct CostsCommand {
 void addCosts(CLI::App &app, Run &run) {
   CLI::App *command = app.add_subcommand(
       "costs",
-      "List cost tables of number formats, or measure one on this machine, for "
+      "List the cost tables of number formats, or measure one. They are for "
       "policies that choose the cheapest formats ('cut: { costs: FILE }')");
   command->footer("Examples:\n"
                   "  binade costs\n"

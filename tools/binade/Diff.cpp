@@ -173,7 +173,7 @@ void addDiff(CLI::App &app, Run &run) {
   CLI::App *command =
       ::binade::addCommand(app, "diff",
                            "Print the ops whose formats differ between two "
-                           "policies, and which rules decided");
+                           "policies. Also prints which rules decided");
   command->footer(
       "Examples:\n"
       "  binade diff model.onnx --policy bf16-amp --policy grappler-bf16\n"

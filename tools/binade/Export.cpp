@@ -134,11 +134,13 @@ int ExportCommand::execute() {
 
 void addExport(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "export", "Write a trained model as an ONNX file");
+      app, "export", "Write the trained weights of a run into its ONNX model");
   command->footer(
       "The new file is the imported model with the trained weights and running "
       "statistics.\n"
       "By default it is for inference: without dropout, loss and labels.\n"
+      "The other direction, from a PyTorch model to an ONNX file to train, is "
+      "'binade from-torch'.\n"
       "Examples:\n"
       "  binade export run -o trained.onnx\n"
       "  binade export run --keep-loss -o judged.onnx\n"

@@ -149,8 +149,7 @@ static void listTargets() {
 void addList(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "list",
-      "List the policies, optimizers, schedules, formats, statistics, alarms, "
-      "compiler phases, targets or devices that Binade has");
+      "List policies, optimizers, formats, statistics, targets and others");
   command->footer("Examples:\n"
                   "  binade list policies\n"
                   "  binade list optimizers\n"

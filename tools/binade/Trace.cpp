@@ -63,8 +63,7 @@ struct TraceCommand {
 void addTrace(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "trace",
-      "Execute one training step op by op and write statistics of each result, "
-      "to find numerical errors");
+      "Compute one training step op by op, with statistics of each result");
   command->footer("Examples:\n"
                   "  binade train model.onnx --data train.safetensors --policy "
                   "fp16-amp --steps 3 \\\n"

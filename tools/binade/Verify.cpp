@@ -211,8 +211,9 @@ int VerifyCommand::run() {
 void addVerify(CLI::App &app, Run &run) {
   CLI::App *command =
       ::binade::addCommand(app, "verify",
-                           "Run the kernels and library calls of a bundle one "
-                           "by one and compare their results with the CPU's");
+                           "Compare the results of a bundle's kernels with the "
+                           "CPU's. Runs its kernels and library calls one by "
+                           "one");
   command->footer(
       "Examples:\n"
       "  binade verify gpu.bnd --device simulator\n"

@@ -3,9 +3,12 @@
 #include "Commands.h"
 #include "ExitCode.h"
 #include "OptionFile.h"
+#include "Overview.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/Definition.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
+#include "binade/CommandLine/HelpText.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/ResumeCommand.h"
 #include "binade/Container/Error.h"
@@ -19,26 +22,53 @@
 
 using namespace binade;
 
-/// Runs `binade-<name>` from this program's directory or from PATH, as git
-/// does.
-static int runExternal(const CLI::App &app, char **argv) {
-  std::string word = argv[1], name = "binade-" + word;
-  argv[1] = name.data(); // The program's own name, which a run records.
-  std::error_code ignored;
-  auto here = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  std::string sibling = (here.parent_path() / name).string();
-  execv(sibling.c_str(), argv + 1);
-  execvp(name.c_str(), argv + 1);
+/// Reports a command that does not exist, and returns the exit code.
+static int reportUnknown(const CLI::App &app, const std::string &word) {
   std::vector<std::string> known;
   for (const CLI::App *command : app.get_subcommands(nullptr))
     known.push_back(command->get_name());
-  std::cerr << render(Error{"binade",
-                            "no command is called " + quote(word) +
-                                suggest(word, known),
-                            ExitCode::Usage}
-                          .withNote("see 'binade --help'"))
-            << "\n";
+  Error error = {"binade",
+                 "no command is called " + quote(word) + suggest(word, known),
+                 ExitCode::Usage};
+  if (isProgram(word))
+    error.message = "'binade " + word + "' needs the program 'binade-" + word +
+                    "', which is neither in the directory of this program "
+                    "nor on PATH";
+  std::cerr << render(std::move(error).withNote("see 'binade --help'")) << "\n";
   return ExitCode::Usage;
+}
+
+/// Runs `binade-<name>` from this program's directory or from PATH, as git
+/// does. `words` are the name and the arguments.
+static int runExternal(const CLI::App &app, std::vector<std::string> words) {
+  std::string word = words.front(), name = "binade-" + word;
+  words.front() = name; // The program's own name, which a run records.
+  std::vector<char *> pointers;
+  for (std::string &argument : words)
+    pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::error_code ignored;
+  auto here = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  std::string sibling = (here.parent_path() / name).string();
+  execv(sibling.c_str(), pointers.data());
+  execvp(name.c_str(), pointers.data());
+  return reportUnknown(app, word);
+}
+
+/// Adds `binade help`, which `expandHelp` replaces before parsing.
+static void addHelp(CLI::App &app) {
+  addCommand(app, "help", "Print the help of a command, or the exit codes");
+}
+
+/// Replaces `help COMMAND...` by `COMMAND... --help`.
+static std::vector<std::string> expandHelp(std::vector<std::string> words) {
+  if (words.empty() || words.front() != "help")
+    return words;
+  words.erase(words.begin());
+  // `binade help --help` is the help of `binade`, too.
+  if (words.empty() || words.back() != "--help")
+    words.push_back("--help");
+  return words;
 }
 
 int main(int argc, char **argv) {
@@ -48,57 +78,58 @@ int main(int argc, char **argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("Compiles and trains neural networks in low precision, and "
-               "explains the format of each value.",
+               "explains the\nformat of each value.",
                "binade");
   app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addDefinition(app);
+  setHelpFormat(app);
   app.require_subcommand(1);
   std::function<int()> run;
   for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
                     addCheckpoint, addAlarms, addFit, addInspect, addExplain,
                     addDiff, addPolicy, addCosts, addVerify, addTrace, addList})
     add(app, run);
+  addHelp(app);
+  groupOptions(app);
+  addPrograms(app);
   app.footer(
       "Examples:\n"
       "  binade train model.onnx --data train.safetensors --steps 100 --out "
       "run\n"
-      "  binade compile --help\n"
-      "  binade eval --help\n"
+      "  binade help train\n"
       "  binade why-nan --help\n"
-      "More commands, each a program 'binade-NAME' in the same directory or on "
-      "PATH:\n"
-      "  bisect   find the decisions of a policy that break a run\n"
-      "  eval     run a function of a module on given tensors\n"
-      "  replay   recompute a step of a run, bit by bit\n"
-      "  run      train from a bundle without a compiler\n"
-      "  runs     list and compare runs\n"
-      "  search   search for the best policy within a memory or time budget\n"
-      "  shadow   rank the ops of a step by their numerical error\n"
-      "  sweep    train under several policies and compare them\n"
-      "  why-nan  find the first value of a step that is not finite\n"
-      "docs/ExitCodes.md lists the exit codes.");
+      "'binade help exit-codes' prints the exit codes.\n"
+      "Other programs called 'binade-NAME' on PATH are commands, too.");
 
-  auto isOwn = [&](const CLI::App *command) {
-    return command->get_name() == argv[1];
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string>{"help", "exit-codes"}) {
+    printExitCodes(std::cout);
+    return ExitCode::Ok;
+  }
+  words = expandHelp(std::move(words));
+  auto isCalled = [&](const CLI::App *command) {
+    return command->get_name() == words.front();
   };
-  bool isWord = argc > 1 && argv[1][0] != '-';
-  if (isWord && std::ranges::none_of(app.get_subcommands(nullptr), isOwn))
-    return runExternal(app, argv);
+  bool isWord = !words.empty() && !words.front().starts_with("-");
+  if (isWord && (isProgram(words.front()) ||
+                 std::ranges::none_of(app.get_subcommands(nullptr), isCalled)))
+    return runExternal(app, words);
   if (isWord)
-    if (int code = expandOptionFile(app, *app.get_subcommand(argv[1]),
-                                    {argv + 2, argv + argc},
+    if (int code = expandOptionFile(app, *app.get_subcommand(words.front()),
+                                    {words.begin() + 1, words.end()},
                                     findDiagnosticFormat(argc, argv)))
       return code;
-  if (isWord && std::string_view(argv[1]) == "train")
+  if (isWord && words.front() == "train")
     if (Result<void> done =
             resumeRecorded(*app.get_subcommand("train"), {"binade", "train"},
-                           {argv + 2, argv + argc});
+                           {words.begin() + 1, words.end()});
         !done) {
       std::cerr << render(done.error(), findDiagnosticFormat(argc, argv))
                 << "\n";
       return done.error().exitCode;
     }
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError &error) {
     return error.get_exit_code() == 0 ? app.exit(error)
                                       : reportUsage(app, error, argc, argv);
