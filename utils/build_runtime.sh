@@ -82,7 +82,7 @@ for file in "${files[@]}"; do
 done
 cuda=$(sed -n 's/.*kOldestCuda = \([0-9]*\);.*/\1/p' "$root/lib/Runtime/Cuda/Driver.h")
 cat >"$made/NEEDS.txt" <<END
-Binade's runtime $("$made/bin/binade-run" --version | sed 's/binade //'): bin/binade-run --help
+Binade's runtime $("$made/bin/binade-run" --version | sed -n 's/^binade //p'): bin/binade-run --help
 Copy this folder to any place. The machine needs
   processor   x86-64 with AVX2 and FMA (x86-64-v3)
   glibc       $(newest GLIBC "${files[@]}") or newer

@@ -5,8 +5,9 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
-void mlir::binade::setVersionPrinter() {
-  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &os) {
-    os << "binade " BINADE_VERSION "\nLLVM " LLVM_VERSION_STRING "\n";
+void mlir::binade::setVersionPrinter(
+    std::string (*describe)(const std::string &llvm)) {
+  llvm::cl::SetVersionPrinter([describe](llvm::raw_ostream &os) {
+    os << describe("LLVM " LLVM_VERSION_STRING "\n") << "\n";
   });
 }

@@ -5,6 +5,8 @@
 #include "binade/CommandLine/CrashReport.h"
 #include "binade/CommandLine/Definition.h"
 #include "binade/CommandLine/HelpText.h"
+#include "binade/CommandLine/Version.h"
+#include "llvm/Config/llvm-config.h"
 #include <iostream>
 
 using namespace binade;
@@ -14,7 +16,7 @@ int main(int argc, char **argv) {
   EvalOptions options;
   DiagnosticFormat format = DiagnosticFormat::Text;
   CLI::App app("Runs a function of a module on given tensors.", "binade eval");
-  app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addVersion(app, "LLVM " LLVM_VERSION_STRING "\n");
   addDefinition(app);
   setHelpFormat(app);
   app.footer("Examples:\n"

@@ -1,6 +1,7 @@
 //===- binade-opt.cpp - run passes on training graphs ---------------------===//
 
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/Version.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Pipelines/Pipelines.h"
 #include "binade/Pipelines/Version.h"
@@ -79,7 +80,8 @@ static void hideOpsOfErrors() {
 
 int main(int argc, char **argv) {
   ::binade::reportCrashes("binade-opt", argc, argv);
-  setVersionPrinter();
+  ::binade::replaceShortVersion(argc, argv);
+  setVersionPrinter(::binade::describeVersion);
   hideForeignOptions();
   hideOpsOfErrors();
   llvm::InitLLVM init(argc, argv);

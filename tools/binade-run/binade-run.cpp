@@ -9,6 +9,7 @@
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/ResumeCommand.h"
 #include "binade/CommandLine/TrainArguments.h"
+#include "binade/CommandLine/Version.h"
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -104,7 +105,7 @@ Result<int> RunCommand::run() {
 
 template <typename Command>
 static int parseAndRun(CLI::App &app, int argc, char **argv) {
-  app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addVersion(app);
   addDefinition(app);
   setHelpFormat(app);
   Command command;

@@ -2,6 +2,7 @@
 
 #include "Translations.h"
 #include "binade/CommandLine/CrashReport.h"
+#include "binade/CommandLine/Version.h"
 #include "binade/Export/WriteOnnx.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
@@ -101,7 +102,8 @@ static OwningOpRef<Operation *> importFile(llvm::SourceMgr &sources,
 
 int main(int argc, char **argv) {
   ::binade::reportCrashes("binade-translate", argc, argv);
-  setVersionPrinter();
+  ::binade::replaceShortVersion(argc, argv);
+  setVersionPrinter(::binade::describeVersion);
   ImportFlags flags;
   TranslateToMLIRRegistration registration(
       "import-onnx", "import an ONNX file as a module",

@@ -11,8 +11,10 @@
 #include "binade/CommandLine/HelpText.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/CommandLine/ResumeCommand.h"
+#include "binade/CommandLine/Version.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
+#include "llvm/Config/llvm-config.h"
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -80,7 +82,7 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles and trains neural networks in low precision, and "
                "explains the\nformat of each value.",
                "binade");
-  app.set_version_flag("--version", "binade " BINADE_VERSION);
+  addVersion(app, "LLVM " LLVM_VERSION_STRING "\n");
   addDefinition(app);
   setHelpFormat(app);
   app.require_subcommand(1);
@@ -98,6 +100,7 @@ int main(int argc, char **argv) {
       "run\n"
       "  binade help train\n"
       "  binade why-nan --help\n"
+      "'binade --version' prints the versions of Binade and its libraries.\n"
       "'binade help exit-codes' prints the exit codes.\n"
       "Other programs called 'binade-NAME' on PATH are commands, too.");
 

@@ -29,6 +29,11 @@ std::optional<Contraction> parseContraction(std::string_view text);
 /// oneDNN.
 std::string oneDnnVersion();
 
+/// Returns the version of cuBLASLt that was found ("12.9.1"), and of cuDNN;
+/// empty without the library.
+std::string cublasLtVersion();
+std::string cudnnVersion();
+
 struct LibraryUse {
   std::uint64_t scratchBytes = 0;
   /// Name for reports: `onednn brg:avx512_core_bf16`, `own avx512`.

@@ -2,6 +2,7 @@
 
 #include "CublasLt.h"
 #include "SharedLibrary.h"
+#include "binade/Runtime/Library.h"
 
 using namespace binade;
 using namespace binade::cuda;
@@ -20,10 +21,24 @@ Error CublasLt::describe(int status, std::string_view call) const {
              : error;
 }
 
-std::string CublasLt::formatVersion() const {
+static constexpr const char *kNames[] = {"libcublasLt.so.13",
+                                         "libcublasLt.so.12"};
+static constexpr const char *kPackage =
+    "the CUDA toolkit, and as the Python package nvidia-cublas";
+
+std::string CublasLt::formatVersion(std::size_t version) {
   return std::to_string(version / 10000) + "." +
          std::to_string(version % 10000 / 100) + "." +
          std::to_string(version % 100);
+}
+
+std::string binade::cublasLtVersion() {
+  Result<SharedLibrary> file =
+      SharedLibrary::open("cuBLASLt", kNames, kPackage);
+  std::size_t (*getVersion)() = nullptr;
+  if (file)
+    file->find(getVersion, "cublasLtGetVersion");
+  return getVersion ? CublasLt::formatVersion(getVersion()) : "";
 }
 
 std::string CublasLt::identify() const {
@@ -31,22 +46,19 @@ std::string CublasLt::identify() const {
 }
 
 Result<std::shared_ptr<CublasLt>> CublasLt::open(Device &device) {
-  static constexpr const char *names[] = {"libcublasLt.so.13",
-                                          "libcublasLt.so.12"};
   // The newest version may be too new for the driver.
-  for (const char *name : names) {
+  for (const char *name : kNames) {
     auto opened = open(device, std::span(&name, 1));
     if (opened || device.hasFailed())
       return opened;
   }
-  return open(device, names);
+  return open(device, kNames);
 }
 
 Result<std::shared_ptr<CublasLt>>
 CublasLt::open(Device &device, std::span<const char *const> libraries) {
-  Result<SharedLibrary> file = SharedLibrary::open(
-      "cuBLASLt", libraries,
-      "the CUDA toolkit, and as the Python package nvidia-cublas");
+  Result<SharedLibrary> file =
+      SharedLibrary::open("cuBLASLt", libraries, kPackage);
   if (!file)
     return file.takeError();
   std::shared_ptr<CublasLt> library(new CublasLt(device));

@@ -36,7 +36,8 @@ public:
   /// Returns the version, such as 120901 for 12.9.1.
   std::size_t getVersion() const { return version; }
   /// Returns the version as text, such as "12.9.1".
-  std::string formatVersion() const;
+  std::string formatVersion() const { return formatVersion(version); }
+  static std::string formatVersion(std::size_t version);
   /// Returns the key of this device and library for recorded algorithms, such
   /// as "NVIDIA H200, cublaslt 12.9.1".
   std::string identify() const;

@@ -2,6 +2,7 @@
 
 #include "Cudnn.h"
 #include "SharedLibrary.h"
+#include "binade/Runtime/Library.h"
 
 using namespace binade;
 using namespace binade::cuda;
@@ -20,7 +21,16 @@ Error Cudnn::describe(int status, std::string_view call) const {
                                          : error;
 }
 
-std::string Cudnn::formatVersion() const {
+/// Opens the newest library that exists.
+static Result<SharedLibrary> openLibrary() {
+  static constexpr const char *names[] = {"libcudnn.so.9", "libcudnn.so.8"};
+  return SharedLibrary::open(
+      "cuDNN", names,
+      "NVIDIA's package cudnn, and as the Python package "
+      "nvidia-cudnn-cu13");
+}
+
+std::string Cudnn::formatVersion(std::size_t version) {
   // Until version 8, the major version was counted in thousands.
   std::size_t major = version < 10000 ? 1000 : 10000;
   return std::to_string(version / major) + "." +
@@ -28,12 +38,16 @@ std::string Cudnn::formatVersion() const {
          std::to_string(version % 100);
 }
 
+std::string binade::cudnnVersion() {
+  Result<SharedLibrary> file = openLibrary();
+  std::size_t (*getVersion)() = nullptr;
+  if (file)
+    file->find(getVersion, "cudnnGetVersion");
+  return getVersion ? Cudnn::formatVersion(getVersion()) : "";
+}
+
 Result<std::shared_ptr<Cudnn>> Cudnn::open(Device &device) {
-  static constexpr const char *names[] = {"libcudnn.so.9", "libcudnn.so.8"};
-  Result<SharedLibrary> file =
-      SharedLibrary::open("cuDNN", names,
-                          "NVIDIA's package cudnn, and as the Python package "
-                          "nvidia-cudnn-cu13");
+  Result<SharedLibrary> file = openLibrary();
   if (!file)
     return file.takeError();
   std::shared_ptr<Cudnn> library(new Cudnn(device));

@@ -35,7 +35,8 @@ public:
   /// Returns the version, such as 92400 for 9.24.0.
   std::size_t getVersion() const { return version; }
   /// Returns the version as text, such as "9.24.0".
-  std::string formatVersion() const;
+  std::string formatVersion() const { return formatVersion(version); }
+  static std::string formatVersion(std::size_t version);
 
 private:
   friend class CudnnAttention;
