@@ -8,7 +8,6 @@ by delta debugging.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,9 @@ from binade import option_file, overrides, replay
 from binade.arguments import parse_count
 from binade.command import DIFFERENT, run_command
 from binade.criterion import parse_criterion
+from binade.definitions import list_train_options
 from binade.errors import RejectedError, UsageError
+from binade.parser import Parser
 from binade.run import read_run
 from binade.runs import format_table
 from binade.tracing import end_as, run_program, trace_run
@@ -34,7 +35,6 @@ from binade.units import (
     make_groups,
     make_units,
 )
-from binade.version import add_version
 
 # --- The search -------------------------------------------------------------------------
 
@@ -175,9 +175,11 @@ def _search(trials: Trials, search: Search) -> int:
 # --- The command ------------------------------------------------------------------------
 
 
-def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade bisect``."""
+    parser = Parser(
         "binade bisect",
+        other_options=list_train_options,
         description="Find which format decisions of a policy make training fail, and write a "
         "policy\nwithout them.",
         epilog="Example:\n"
@@ -187,10 +189,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
         "The same command continues an interrupted bisection.\n"
         "The exit code is 1 if no policy meets the criterion, or --max-runs was reached.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--policy",
@@ -215,11 +214,11 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="maximum number of runs to train before this command stops; 0 for no "
         "limit (default: 0)",
     )  # fmt: skip
-    return parser.parse_known_args(arguments)
+    return parser
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(option_file.expand(arguments, OWN))
+    options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     criterion = parse_criterion(options.criterion)
     for word in OWN:
         if any(w.partition("=")[0] == word for w in more):

@@ -8,7 +8,6 @@ training converts them to the types of the model's inputs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import zipfile
@@ -23,7 +22,7 @@ from binade import safetensors
 from binade.command import load_object, run_command
 from binade.errors import RejectedError, reading
 from binade.initial import philox
-from binade.version import add_version
+from binade.parser import Parser
 
 VOCABULARY_KEY = "binade.vocabulary"
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
@@ -318,8 +317,9 @@ def _write(
     return list(parts)
 
 
-def _main(arguments: Sequence[str] | None) -> None:
-    common = argparse.ArgumentParser(add_help=False)
+def make_parser() -> Parser:
+    """Returns the parser of ``binade data``."""
+    common = Parser(add_help=False)
     common.add_argument(
         "--out",
         required=True,
@@ -334,7 +334,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         help="fraction of the data to write to FILE.held-out.safetensors instead, "
         "such as 0.1 (default: 0)",
     )
-    seeded = argparse.ArgumentParser(add_help=False)
+    seeded = Parser(add_help=False)
     seeded.add_argument(
         "--seed",
         type=int,
@@ -342,17 +342,15 @@ def _main(arguments: Sequence[str] | None) -> None:
         help="seed that selects the held-out samples (default: 0)",
     )
 
-    parser = argparse.ArgumentParser(
-        prog="python -m binade.data",
+    parser = Parser(
+        prog="binade data",
         description="Write a data file for 'binade train --data'.",
         epilog="Examples:\n"
-        "  python -m binade.data text corpus.txt --out train.safetensors --split 0.1\n"
-        "  python -m binade.data npz arrays.npz --out train.safetensors\n"
-        "  python -m binade.data dataset package.module:make_dataset --names x,labels "
+        "  binade data text corpus.txt --out train.safetensors --split 0.1\n"
+        "  binade data npz arrays.npz --out train.safetensors\n"
+        "  binade data dataset package.module:make_dataset --names x,labels "
         "--out train.safetensors",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_version(parser)
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
     npz = kinds.add_parser(
         "npz",
@@ -395,7 +393,11 @@ def _main(arguments: Sequence[str] | None) -> None:
         help="for samples that are tuples: "
         "the name of each part, which is the model's input",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    options = make_parser().parse_args(arguments)
 
     if options.kind == "npz":
         convert_npz(
@@ -422,5 +424,10 @@ def _main(arguments: Sequence[str] | None) -> None:
         )
 
 
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade data", _main)
+
+
 if __name__ == "__main__":
-    raise SystemExit(run_command("binade.data", _main))
+    raise SystemExit(main())

@@ -1,13 +1,12 @@
 """Draws initial weights from rules, with the same values as ``binade train``.
 
 docs/Import.md, "Metadata", defines the rules and the generator. As a command,
-``python -m binade.initial MODEL.onnx --seed 0 --out init.safetensors`` writes the
+``binade initial MODEL.onnx --seed 0 --out init.safetensors`` writes the
 values of every tensor for which the model carries a rule.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -20,7 +19,7 @@ import numpy as np
 from binade import safetensors
 from binade.command import run_command
 from binade.errors import RejectedError, reading
-from binade.version import add_version
+from binade.parser import Parser
 
 INIT_KEY = "binade.init"
 
@@ -183,16 +182,14 @@ def _stream(name: str, blocks: int, seed: int) -> np.ndarray:
     return philox(counter, (seed & 0xFFFFFFFF, seed >> 32))
 
 
-def _main(arguments: Sequence[str] | None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m binade.initial",
+def make_parser() -> Parser:
+    """Returns the parser of ``binade initial``."""
+    parser = Parser(
+        prog="binade initial",
         description="Draw the initial weights of a model that was exported with "
         "'--init rules', and write them to a file.",
-        epilog="Example:\n"
-        "  python -m binade.initial model.onnx --out weights.safetensors",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Example:\n  binade initial model.onnx --out weights.safetensors",
     )
-    add_version(parser)
     parser.add_argument("model", help="ONNX file exported with --init rules")
     parser.add_argument(
         "--seed",
@@ -201,6 +198,11 @@ def _main(arguments: Sequence[str] | None) -> None:
         help="seed of the random weights, from 0 to 2^64-1 (default: 0)",
     )
     parser.add_argument("--out", required=True, help="safetensors file to write")
+    return parser
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if not 0 <= options.seed < 2**64:
         parser.error(f"--seed must be an unsigned 64-bit number, got {options.seed}")
@@ -210,5 +212,10 @@ def _main(arguments: Sequence[str] | None) -> None:
     print(f"{options.out}: {len(values)} tensors, {count} elements")
 
 
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    return run_command("binade initial", _main)
+
+
 if __name__ == "__main__":
-    raise SystemExit(run_command("binade.initial", _main))
+    raise SystemExit(main())

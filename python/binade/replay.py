@@ -7,7 +7,6 @@ additional statistics.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -20,8 +19,8 @@ from pathlib import Path
 from binade import safetensors
 from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError
+from binade.parser import Parser
 from binade.run import Run, read_run
-from binade.version import add_version
 
 # Options of the run's command that a replay drops, most of them about what the run writes
 # and when. Each has a value.
@@ -176,8 +175,9 @@ def replay(path: Path, step: int, out: Path, more: Sequence[str]) -> int:
     return 0
 
 
-def _main(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade replay``."""
+    parser = Parser(
         "binade replay",
         description="Recompute a step of a run, bitwise identical to the original, "
         "for example\nwith more statistics.",
@@ -185,9 +185,7 @@ def _main(arguments: Sequence[str] | None) -> int:
         "  binade replay run --step 3000 --stats '*:absmax,nonfinite' --out again\n"
         "The step is recomputed from the newest checkpoint before it.\n"
         "The exit code is 1 if a result differs from the run's.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
         "--step",
@@ -205,7 +203,11 @@ def _main(arguments: Sequence[str] | None) -> int:
         "--out", type=Path, required=True, metavar="DIR",
         help="directory to create for the recomputed run",
     )  # fmt: skip
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    options = make_parser().parse_args(arguments)
     more = [word for text in options.stats for word in ("--stats", text)]
     return replay(options.run, options.step, options.out, more)
 

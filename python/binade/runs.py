@@ -7,7 +7,6 @@ need plotly and matplotlib.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from binade import verdict
 from binade.command import run_command
 from binade.errors import RejectedError
 from binade.paired import compare, get_base
+from binade.parser import Parser
 from binade.run import (
     LAST_STEPS,
     NONE,
@@ -28,7 +28,6 @@ from binade.run import (
     group_runs,
     list_differences,
 )
-from binade.version import add_version
 
 
 # Width of sentences in a terminal.
@@ -158,15 +157,14 @@ def draw(groups: dict[str, list[Run]], out: Path) -> list[Path]:
 # --- The command ----------------------------------------------------------------------
 
 
-def _compare(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
+def make_compare_parser() -> Parser:
+    """Returns the parser of ``binade runs compare``."""
+    parser = Parser(
         "binade runs compare",
         description="Print the options and results that differ between runs, and draw "
         "their loss curves.",
         epilog="Example:\n  binade runs compare run again -o curves.html",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_version(parser)
     parser.add_argument(
         "runs",
         nargs="+",
@@ -179,7 +177,11 @@ def _compare(arguments: Sequence[str]) -> None:
         help="draw the loss curves to NAME.html and NAME.png, or to one file if NAME "
         "ends in .html or .png",
     )  # fmt: skip
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _compare(arguments: Sequence[str]) -> None:
+    options = make_compare_parser().parse_args(arguments)
     runs = find_runs(options.runs)
     groups = group_runs(runs)
     print(format_differences(groups), format_runs(runs), sep="\n\n")
@@ -200,21 +202,29 @@ def _compare(arguments: Sequence[str]) -> None:
         print(f"\ncurves: {' and '.join(map(str, paths))}")
 
 
-def _list(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
+# Subcommands that the parser does not know, because directories may have any name.
+SUBCOMMANDS = {"compare": make_compare_parser}
+
+
+def make_parser() -> Parser:
+    """Returns the parser of ``binade runs``."""
+    parser = Parser(
         "binade runs",
         description="List the runs in directories, with their results.",
         epilog="Example:\n  binade runs run again\n"
         "'binade runs compare RUN...' prints the options that differ between runs and "
         "draws\ntheir loss curves; see 'binade runs compare --help'.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_version(parser)
     parser.add_argument(
         "directories", nargs="*", type=Path, default=[Path()], metavar="DIR",
         help="directory of a run, or of several runs (default: the working directory)",
     )  # fmt: skip
-    print(format_runs(find_runs(parser.parse_args(arguments).directories)))
+    return parser
+
+
+def _list(arguments: Sequence[str]) -> None:
+    options = make_parser().parse_args(arguments)
+    print(format_runs(find_runs(options.directories)))
 
 
 def _main(arguments: Sequence[str] | None = None) -> None:

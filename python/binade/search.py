@@ -18,13 +18,14 @@ from binade.arguments import parse_positive, split_names, split_numbers
 from binade.budget import parse_budget
 from binade.candidates import Space
 from binade.command import DIFFERENT, run_command
+from binade.definitions import list_train_options
 from binade.errors import RejectedError, UsageError
 from binade.halving import WHOLE, Candidate, Search, copy_given, plan_rungs
+from binade.parser import Parser
 from binade.proposals import Proposals
 from binade.run import NONE, format_mib, format_time
 from binade.runs import format_table
 from binade.sweep import OWN, add_page_option, check_words, load_page, save_page
-from binade.version import add_version
 
 POLICIES = ["bf16-amp", "fp16-amp", "fp8-current", "coat"]
 STATES = ["dyn8", "e4m3x"]
@@ -144,9 +145,11 @@ class Progress:
 # --- The command ------------------------------------------------------------------------
 
 
-def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade search``."""
+    parser = Parser(
         "binade search",
+        other_options=list_train_options,
         description="Search for the policy with the lowest held-out loss within a budget of "
         "memory or time.",
         epilog="Example:\n"
@@ -156,10 +159,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
         "The same command continues an interrupted search.\n"
         "The exit code is 1 if no trained candidate is within the budget.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--budget", required=True, metavar="memory=LIMIT,time=LIMIT",
@@ -216,7 +216,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="seeds with which each candidate is trained (default: 0)",
     )  # fmt: skip
     add_page_option(parser)
-    return parser.parse_known_args(arguments)
+    return parser
 
 
 def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
@@ -236,7 +236,7 @@ def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(option_file.expand(arguments, OWN))
+    options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     limits = parse_budget(options.budget)
     _check(options, more)
     every = replay.find_value(more, "--eval-every")

@@ -20,11 +20,12 @@ from typing import Any
 from binade import option_file, overrides
 from binade.arguments import parse_count
 from binade.command import run_command
+from binade.definitions import list_train_options
 from binade.errors import RejectedError
+from binade.parser import Parser
 from binade.run import read_run
 from binade.runs import format_table
 from binade.tracing import Step, capture_model, capture_run, trace
-from binade.version import add_version
 
 # Options of `binade train` that mean nothing for a single step.
 OWN = ("--steps", "--epochs", "--out", "--resume", "--save-inputs")
@@ -140,9 +141,11 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
     return capture_model([str(subject), *more], step or 1, folder)
 
 
-def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade shadow``."""
+    parser = Parser(
         "binade shadow",
+        other_options=list_train_options,
         description="Compute a training step with the policy's formats and in f64, and\n"
         "rank the ops by the error that their formats introduce.",
         epilog="Examples:\n"
@@ -151,10 +154,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "  binade shadow model.onnx --data train.safetensors --policy fp16-amp "
         "--phase backward\n"
         "For a model, the options of 'binade train' are accepted, too.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    add_version(parser)
     parser.add_argument(
         "subject",
         type=Path,
@@ -195,6 +195,11 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     parser.add_argument(
         "--json", action="store_true", help="print the whole report as JSON"
     )
+    return parser
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    parser = make_parser()
     options, more = parser.parse_known_args(arguments)
     if options.step is not None and options.step < 1:
         parser.error(f"--step {options.step}: steps count from 1")

@@ -25,11 +25,12 @@ from tqdm import tqdm
 from binade import option_file, replay
 from binade.arguments import parse_positive, split_names, split_numbers
 from binade.command import DIFFERENT, NUMERIC, run_command
+from binade.definitions import list_train_options
 from binade.errors import RejectedError, UsageError
+from binade.parser import Parser
 from binade.run import Run, read_run
 from binade.tracing import run_program
 from binade.trainings import train
-from binade.version import add_version
 
 # The number of steps of a run for which the page shows statistics of layers.
 COLUMNS = 20
@@ -214,9 +215,11 @@ def describe(outcome: Outcome) -> str:
 # --- The command ------------------------------------------------------------------------
 
 
-def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade sweep``."""
+    parser = Parser(
         "binade sweep",
+        other_options=list_train_options,
         description="Train a model under several policies, and compare them on one page.",
         epilog="Example:\n"
         "  binade sweep model.onnx --data train.safetensors --eval-fraction 0.1 "
@@ -225,10 +228,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         "Options of 'binade train', such as --data and --optimizer, apply to each run.\n"
         "The same command continues an interrupted sweep.\n"
         "The exit code is 1 if a run failed; the page shows its error and the other runs.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    add_version(parser)
     parser.add_argument("model", metavar="MODEL", help="ONNX file, or a run.yaml")
     parser.add_argument(
         "--policies", required=True, type=split_names, metavar="P,Q,...",
@@ -262,11 +262,11 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
         help="number of runs at the same time (default: 1, because parallel runs "
         "distort the times per step)",
     )  # fmt: skip
-    return parser.parse_known_args(arguments)
+    return parser
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    options, more = _parse(option_file.expand(arguments, OWN))
+    options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     check_words(more, "the sweep")
     if not Path(options.model).exists():
         raise RejectedError(f"{options.model}: there is no such file")

@@ -7,7 +7,6 @@ and each version is tried on the same step, until the step is finite.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -21,9 +20,9 @@ from binade import overrides
 from binade.command import run_command
 from binade.errors import RejectedError
 from binade.overrides import Rule
+from binade.parser import Parser
 from binade.run import Run, read_run
 from binade.tracing import Step, capture_run, name_op, trace
-from binade.version import add_version
 
 # The search ends without a policy when it has added this many rules.
 MOST_RULES = 12
@@ -231,8 +230,9 @@ def explain(run: Run, number: int, bad: Sequence[int], out: Path | None,
 # --- The command ------------------------------------------------------------------------
 
 
-def _main(arguments: Sequence[str] | None) -> None:
-    parser = argparse.ArgumentParser(
+def make_parser() -> Parser:
+    """Returns the parser of ``binade why-nan``."""
+    parser = Parser(
         "binade why-nan",
         description="Find the first value in a step of a run that is not finite.\n"
         "Prints the op that computes it, its operands, its format, the rule that chose\n"
@@ -241,9 +241,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         "  binade why-nan run\n"
         "  binade why-nan run --step 3000 -o fixed.yaml\n"
         "The step is recomputed from the newest checkpoint before it.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_version(parser)
     parser.add_argument("run", type=Path, metavar="RUN", help="directory of the run")
     parser.add_argument(
         "--step", type=int, metavar="K",
@@ -258,6 +256,11 @@ def _main(arguments: Sequence[str] | None) -> None:
         metavar="FILE.yaml",
         help="policy file to write, with a rule that avoids the problem",
     )
+    return parser
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.out and options.out.suffix != ".yaml":
         parser.error(f"-o {options.out}: a policy's file ends in .yaml")

@@ -1,0 +1,108 @@
+"""The parser of the commands that are written in Python."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+from binade.version import add_version
+
+
+def suggest(word: str, names: Iterable[str]) -> str:
+    """Returns ``; did you mean 'NAME'?`` with the name that is most like `word`, or an empty
+    string if none is. Upper and lower case do not matter."""
+    known = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.7)
+    return f"; did you mean '{known[near[0]]}'?" if near else ""
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is an option, not a value such as ``-`` or ``-1``."""
+    return word.startswith("--") or (word[:1] == "-" and word[1:2].isalpha())
+
+
+def _name(word: str) -> str:
+    """Returns the name of an option, which a value may follow: ``--out=run``, ``-orun``."""
+    return word.partition("=")[0] if word.startswith("--") else word[:2]
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports errors as the compiled programs do: in one line, unknown options first, with
+    the nearest name. Options cannot be abbreviated."""
+
+    def __init__(
+        self,
+        *args: Any,
+        other_options: Callable[[], Iterable[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Takes the arguments of ``argparse.ArgumentParser``.
+
+        Args:
+          other_options: Returns the options that this command passes on to another one.
+        """
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+        self._other_options = other_options
+        if self.add_help:
+            add_version(self)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        self._check_options([_name(w) for w in self._own_words(words) if _is_option(w)])
+        return super().parse_known_args(words, namespace)
+
+    def _check_options(self, given: Sequence[str]) -> None:
+        """Reports the first unknown option, or a repeated one that takes one value."""
+        known = self._option_string_actions
+        unknown = [name for name in given if name not in known]
+        others = list(self._other_options() if unknown and self._other_options else [])
+        for name in unknown:
+            if name not in others:
+                near = suggest(name, [*known, *others])
+                self.error(f"no option is called '{name}'{near}")
+        actions = [known[name] for name in given if name in known]
+        for action in actions:
+            count = actions.count(action)
+            if count > 1 and isinstance(action, argparse._StoreAction):
+                name = action.option_strings[-1]
+                self.error(f"{name} is given {count} times, expected once")
+
+    def _own_words(self, words: Sequence[str]) -> Sequence[str]:
+        """Returns the words before ``--``, and before a subcommand, which parses the
+        others."""
+
+        def ends(word: str) -> bool:
+            return word == "--" or (self._subparsers is not None and word[:1] != "-")
+
+        return words[: next((i for i, word in enumerate(words) if ends(word)), None)]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(
+                action,
+                f"expected one of {', '.join(names)}, got '{value}'"
+                + suggest(str(value), names),
+            )
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the message and exits with code 2."""
+        text = message.removeprefix("argument ")
+        missing = text.removeprefix("the following arguments are required: ")
+        if missing != text:
+            verb = "are" if ", " in missing else "is"
+            text = f"{missing} {verb} required"
+        extra = text.removeprefix("unrecognized arguments: ")
+        if extra != text:
+            text = f"unexpected argument '{extra.partition(' ')[0]}'"
+        print(
+            f"{self.prog}: error: {text}\n{self.prog}: note: see '{self.prog} --help'",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
