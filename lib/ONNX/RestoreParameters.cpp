@@ -239,7 +239,7 @@ LogicalResult Restorer::checkComplete() const {
   error.attachNote()
       << "the exporter folded them into constants or merged them "
          "with others; torch.onnx.export(..., optimize=False) "
-         "and python -m binade.export keep them";
+         "and binade from-torch keep them";
   error.attachNote() << "--freeze NAME accepts that a parameter is missing";
   return error;
 }

@@ -1,6 +1,6 @@
 """Exports a PyTorch model, its loss and an example batch to ONNX for training.
 
-``python -m binade.export pkg.mod:make_model --batch pkg.mod:make_batch`` writes
+``binade from-torch pkg.mod:make_model --batch pkg.mod:make_batch`` writes
 ``model.onnx`` and its weights to the same directory. The graph computes the scalar
 ``loss`` and the model's outputs; parameters keep their PyTorch names; nothing that
 depends on a parameter is constant-folded. docs/Import.md describes the metadata.
@@ -23,12 +23,11 @@ import onnx
 
 import torch
 from binade import axes, gradients, marks, safetensors, simplify, translate
-from binade.command import load_object, run_command
+from binade.command import load_object
 from binade.errors import RejectedError
 from binade.initial import INIT_KEY
 from binade.record import InitialRules
 from binade.step import MODEL_PREFIX, Step
-from binade.version import add_version
 
 _OLDEST_OPSET = 18
 
@@ -295,71 +294,8 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
     )
 
 
-def _main(arguments: Sequence[str] | None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m binade.export",
-        description="Export a PyTorch model, its loss and an example batch to ONNX.",
-        epilog="Example:\n"
-        "  python -m binade.export package.module:make_model "
-        "--batch package.module:make_batch --loss package.module:loss --output model.onnx",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_version(parser)
-    parser.add_argument(
-        "model",
-        metavar="pkg.mod:make_model",
-        help="function that returns the torch.nn.Module",
-    )
-    parser.add_argument(
-        "--batch",
-        required=True,
-        metavar="pkg.mod:make_batch",
-        help="function that returns an example batch: a dict of tensors by input name",
-    )
-    parser.add_argument(
-        "--loss",
-        metavar="pkg.mod:loss_fn",
-        help="loss function; its first argument is the model's prediction, the others "
-        "are batch entries of their names (default: the model itself returns the loss)",
-    )
-    parser.add_argument(
-        "--output",
-        default="model.onnx",
-        metavar="FILE.onnx",
-        help="ONNX file to write (default: model.onnx); weights are written to the "
-        "same directory",
-    )
-    parser.add_argument(
-        "--dims",
-        action="append",
-        default=[],
-        metavar="INPUT=AXIS,AXIS",
-        help="names of an input's axes, such as x=batch, for sizes that are chosen at "
-        "compilation ('binade train --dim batch=64'; by default the sizes of the "
-        "example batch); an axis with an empty name keeps its size; repeatable",
-    )
-    parser.add_argument(
-        "--opset",
-        type=int,
-        default=20,
-        help="version of the ONNX operator set (default: 20)",
-    )
-    parser.add_argument(
-        "--init",
-        default="values",
-        metavar="FROM",
-        help="where initial weights are from: values: the module's (default); rules: "
-        "the file stores no weights but the random distribution of each; or a "
-        "safetensors file",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        help="seed for torch.manual_seed before the model is constructed (default: 0)",
-    )
-    options = parser.parse_args(arguments)
-
+def export_named(options: argparse.Namespace) -> None:
+    """Exports what the options of ``binade from-torch`` name, and prints a summary."""
     make_model, make_batch = load_object(options.model), load_object(options.batch)
     loss = load_object(options.loss) if options.loss else None
     torch.manual_seed(options.seed)
@@ -370,7 +306,7 @@ def _main(arguments: Sequence[str] | None) -> None:
     if isinstance(model, torch.nn.Module):
         if not model.training:
             print(
-                "binade.export: note: the model is in evaluation mode: no dropout, "
+                "binade from-torch: note: the model is in evaluation mode: no dropout, "
                 "batch norm with its running statistics",
                 file=sys.stderr,
             )
@@ -389,7 +325,7 @@ def _main(arguments: Sequence[str] | None) -> None:
     unused = [name for name, _ in model.named_parameters() if name not in present]
     if unused:
         print(
-            "binade.export: note: left out, for the loss does not depend on them: "
+            "binade from-torch: note: left out, for the loss does not depend on them: "
             + ", ".join(unused),
             file=sys.stderr,
         )
@@ -422,4 +358,6 @@ def _load_values(model: torch.nn.Module, path: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run_command("binade.export", _main))
+    from binade.from_torch import main
+
+    raise SystemExit(main())

@@ -81,7 +81,7 @@ def test_the_committed_files_are_what_the_exporter_writes(name, tmp_path, monkey
     pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
     if not torch.__version__.startswith("2.13."):
         pytest.skip(f"files were made with PyTorch 2.13, this is {torch.__version__}")
-    from binade import export
+    from binade import from_torch
     from binade.command import run_command
 
     monkeypatch.syspath_prepend(str(EXAMPLE))
@@ -91,7 +91,7 @@ def test_the_committed_files_are_what_the_exporter_writes(name, tmp_path, monkey
         "--loss", "model:cross_entropy", "--init", "rules",
         "--output", str(tmp_path / "m.onnx"),
     ]  # fmt: skip
-    assert run_command("binade.export", export._main, arguments) == 0
+    assert run_command("binade from-torch", from_torch._main, arguments) == 0
     assert (tmp_path / "m.onnx").read_bytes() == (EXAMPLE / f"{name}.onnx").read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Exports with rules for initial values, the command `python -m binade.export`, and rejected
+"""Exports with rules for initial values, the command `binade from-torch`, and rejected
 models and options."""
 
 import copy
@@ -10,7 +10,7 @@ import torch
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs onnxscript")
 
-from binade import export, initial, safetensors
+from binade import export, from_torch, initial, safetensors
 from binade.command import REJECTED, run_command
 from binade.errors import RejectedError
 from binade.record import InitialRules
@@ -73,7 +73,7 @@ def test_weights_without_a_rule_are_named():
 
 def command(tmp_path, *arguments):
     fixed = ["--output", str(tmp_path / "m.onnx"), *arguments]
-    return run_command("binade.export", export._main, fixed)
+    return run_command("binade from-torch", from_torch._main, fixed)
 
 
 def test_the_command_loads_values_and_is_repeatable(tmp_path, capsys):
