@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import sysconfig
 from typing import NoReturn
+
+from binade.errors import RejectedError
 
 NATIVE = pathlib.Path(__file__).parent / "native"
 
@@ -34,13 +37,37 @@ def binade_run() -> NoReturn:
     _become("binade-run")
 
 
+def main() -> int:
+    """Replaces the process by ``binade``, for ``python -m binade``.
+
+    Returns:
+      The exit code, if there is no such program.
+    """
+    if (NATIVE / "bin" / "binade").exists():
+        binade()
+    folder = os.environ.get("BINADE_PROGRAMS", "")
+    try:
+        os.execvp(os.path.join(folder, "binade"), ["binade", *sys.argv[1:]])
+    except OSError:
+        place = folder or "PATH"
+        print(
+            f"python -m binade: error: there is no program 'binade' in {place}; "
+            "BINADE_PROGRAMS names the directory that has it",
+            file=sys.stderr,
+        )
+    return RejectedError.exit_code
+
+
 def _become(name: str) -> NoReturn:
     use_own_programs()
     # `binade runs` and `binade replay` are scripts of the package, which pip installs
-    # to the same directory as this script.
-    scripts = os.path.dirname(os.path.abspath(sys.argv[0]))
+    # to the same directory as this script, or as this Python.
+    scripts = [
+        os.path.dirname(os.path.abspath(sys.argv[0])),
+        sysconfig.get_path("scripts"),
+    ]
     os.environ["PATH"] = os.pathsep.join(
-        [scripts, *filter(None, [os.environ.get("PATH")])]
+        [*scripts, *filter(None, [os.environ.get("PATH")])]
     )
     os.environ["BINADE_PROGRAMS"] = str(NATIVE / "bin")
     os.execv(NATIVE / "bin" / name, [name, *sys.argv[1:]])
