@@ -193,8 +193,8 @@ struct CostsCommand {
 } // namespace
 
 void addCosts(CLI::App &app, Run &run) {
-  CLI::App *command = app.add_subcommand(
-      "costs",
+  CLI::App *command = ::binade::addCommand(
+      app, "costs",
       "List the cost tables of number formats, or measure one. They are for "
       "policies that choose the cheapest formats ('cut: { costs: FILE }')");
   command->footer("Examples:\n"

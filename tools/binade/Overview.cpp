@@ -64,6 +64,7 @@ static const std::vector<Group> &getGroups() {
         {"lsp-server", "Serve editors that show modules"}}},
       {"Other",
        {{"list"},
+        {"completion", "Print completions for bash, zsh or fish"},
         {"help"}}},
   };
   return groups;
