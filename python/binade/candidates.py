@@ -5,7 +5,7 @@ the share of layers that stay in f32. The most sensitive layers stay in f32 firs
 whose ops introduce the largest errors, which ``binade shadow`` measures.
 
 The share of saved tensors that are kept, and not recomputed in the backward pass, is an
-option of ``binade train`` (``--budget``) and not part of a policy.
+option of ``binade train`` (``--activation-memory``) and not part of a policy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Choice:
     policy: str  # A name, or the path of a file.
     states: str = OWN  # A format.
     saved: str = OWN  # A format.
-    kept: str = OWN  # Share of saved values: ``--budget`` of ``binade train``.
+    kept: str = OWN  # ``--activation-memory`` of ``binade train``.
     wide: float = 0.0  # One of WIDE.
 
     @property
@@ -52,7 +52,7 @@ class Choice:
     @property
     def words(self) -> list[str]:
         """Options of training in addition to the policy."""
-        return ["--budget", self.kept] if self.kept != OWN else []
+        return ["--activation-memory", self.kept] if self.kept != OWN else []
 
     def rules(self, sensitive: Sequence[Unit]) -> list[Rule]:
         """Returns the rules to add to the policy; `sensitive` are its layers by falling

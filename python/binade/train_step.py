@@ -75,8 +75,9 @@ def compile(  # noqa: A001 (what it does)
       seed: The seed of dropout, and of weights for which the model has rules.
       threads: The number of CPU threads; 0 for one per core.
       directory: The directory of the external weights of a model that is not a path.
-      options: Options of ``binade compile``: ``clip``, ``decay``, ``accumulate``, ``budget``,
-        ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``, ``strict``, ``save_kernels``,
+      options: Options of ``binade compile``: ``clip``, ``decay``, ``accumulate``,
+        ``activation_memory``, ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``,
+        ``strict``, ``save_kernels``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
         ``accumulate_in_momentum``, ``allow_links``, ``fail_on_nonfinite``.
 

@@ -191,7 +191,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("policy", &CompileOptions::policy)
       .def_rw("ranges", &CompileOptions::ranges)
       .def_rw("states", &CompileOptions::states)
-      .def_rw("budget", &CompileOptions::budget)
+      .def_rw("activation_memory", &CompileOptions::budget)
       .def_rw("optimizer", &CompileOptions::optimizer)
       .def_rw("settings", &CompileOptions::settings)
       .def_rw("groups", &CompileOptions::groups)

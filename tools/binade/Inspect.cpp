@@ -163,15 +163,16 @@ int InspectCommand::listSaved(Model &model) {
 void addInspect(CLI::App &app, Run &run) {
   CLI::App *command =
       ::binade::addCommand(app, "inspect",
-                           "Print the memory, kernels, launches and memory "
-                           "traffic of a training step");
-  command->footer("Examples:\n"
-                  "  binade inspect step.bnd\n"
-                  "  binade inspect model.onnx --policy bf16-amp\n"
-                  "  binade inspect step.bnd --json\n"
-                  "  binade inspect step.bnd --policy-text\n"
-                  "  binade inspect model.onnx --policy coat --ledger=paper\n"
-                  "  binade inspect model.onnx --budget 24MiB --ledger=saved");
+                           "Print the memory, kernels and memory traffic of a "
+                           "training step");
+  command->footer(
+      "Examples:\n"
+      "  binade inspect step.bnd\n"
+      "  binade inspect model.onnx --policy bf16-amp\n"
+      "  binade inspect step.bnd --json\n"
+      "  binade inspect step.bnd --policy-text\n"
+      "  binade inspect model.onnx --policy coat --ledger=paper\n"
+      "  binade inspect model.onnx --activation-memory 24MiB --ledger=saved");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command,
                    "ONNX file, a module (.mlir) of a phase up to 'optimizer', "

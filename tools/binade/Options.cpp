@@ -181,7 +181,7 @@ void StepArguments::add(CLI::App &command) {
       ->type_name("KIND[/GLOB]:STATISTIC,...[@every=N]")
       ->allow_extra_args(false);
   command
-      .add_option("--budget", options.budget,
+      .add_option("--activation-memory", options.budget,
                   "Memory limit of the values saved for the backward pass, "
                   "such as 24MiB, or 60% of their size without a limit; values "
                   "are recomputed, then quantized, until the rest fits")
@@ -315,9 +315,10 @@ Result<void> StepArguments::complete() {
     if (Result<void> known = checkTarget(options.target); !known)
       return known;
   if (!options.budget.empty() && !::binade::parseBudget(options.budget, 1))
-    return usageError("--budget expects a size such as 24MiB or a part such as "
-                      "60%, got " +
-                      ::binade::quote(options.budget));
+    return usageError(
+        "--activation-memory expects a size such as 24MiB or a part such as "
+        "60%, got " +
+        ::binade::quote(options.budget));
   for (const std::string &text : options.states)
     if (Result<void> known = checkStateFormats(text); !known)
       return known;
@@ -365,7 +366,8 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
         !ok)
       return ok;
   if (from >= CompilerPhase::Materialize)
-    if (Result<void> ok = refuse(*command, "materialize", what, {"--budget"});
+    if (Result<void> ok =
+            refuse(*command, "materialize", what, {"--activation-memory"});
         !ok)
       return ok;
   if (from >= CompilerPhase::Monitor)
@@ -395,7 +397,7 @@ Result<void> StepArguments::refuseCompiled() const {
                         " belongs to phase 'optimizer', which is done in a "
                         "bundle");
   if (Result<void> ok =
-          refuse(*command, "materialize", "a bundle", {"--budget"});
+          refuse(*command, "materialize", "a bundle", {"--activation-memory"});
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "programs", "a bundle",

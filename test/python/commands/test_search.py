@@ -196,9 +196,12 @@ def test_rematerialization_frees_saved_values(tmp_path):
     losses = held_out(tmp_path / "out", f"{found}.0")
     assert losses == held_out(tmp_path / "out", "fp32.0") and len(losses) > 1
     command = process.stdout.splitlines()[-1]
-    assert "--budget 75% --steps" in command
-    assert "\n# with --budget 75%.\n" in (tmp_path / "out/best.yaml").read_text()
-    again = plan(tmp_path, tmp_path / "out/best.yaml", "--budget", "75%")
+    assert "--activation-memory 75% --steps" in command
+    assert (
+        "\n# with --activation-memory 75%.\n"
+        in (tmp_path / "out/best.yaml").read_text()
+    )
+    again = plan(tmp_path, tmp_path / "out/best.yaml", "--activation-memory", "75%")
     assert again <= budget < plan(tmp_path, tmp_path / "out/best.yaml")
 
 

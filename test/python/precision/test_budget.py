@@ -1,4 +1,4 @@
-"""`--budget` limits the memory of values saved for backward: it recomputes values, which
+"""`--activation-memory` limits the memory of values saved for backward: it recomputes values, which
 changes no bit, before it quantizes any."""
 
 import json
@@ -58,7 +58,7 @@ def test_saved_values_fit_the_budget_and_the_plan_agrees(policy, percents, tmp_p
     assert {value["choice"] for value in whole} == {"keep"}
     assert count(whole) == count(whole, "bytes_as_is")
     for percent in percents:
-        values = choose(MINI, "--policy", policy, "--budget", f"{percent}%")
+        values = choose(MINI, "--policy", policy, "--activation-memory", f"{percent}%")
         assert len(values) >= len(whole)
         assert count(values, "bytes_as_is") == count(whole)
         assert count(whole) * percent / 100 >= count(values)
@@ -67,7 +67,12 @@ def test_saved_values_fit_the_budget_and_the_plan_agrees(policy, percents, tmp_p
         smallest = min(value["bytes_as_is"] - value["bytes"] for value in changed)
         assert count(values) + smallest > count(whole) * percent / 100
         bundle = compile_bundle(
-            MINI, tmp_path, "--policy", policy, "--budget", str(count(values))
+            MINI,
+            tmp_path,
+            "--policy",
+            policy,
+            "--activation-memory",
+            str(count(values)),
         )
         assert measure(bundle) == pytest.approx(count(values), rel=0.001)
 
@@ -76,9 +81,9 @@ def test_saved_values_fit_the_budget_and_the_plan_agrees(policy, percents, tmp_p
 @pytest.mark.parametrize("flags", [(), ("--accumulate", "2")])
 def test_rematerialized_values_have_the_same_bits(policy, flags, tmp_path):
     flags = ("--policy", policy, *flags)
-    choices = [v["choice"] for v in choose(MINI, *flags, "--budget", "85%")]
+    choices = [v["choice"] for v in choose(MINI, *flags, "--activation-memory", "85%")]
     assert "recompute" in choices and "quantize" not in choices
-    steps, final, log = train(tmp_path, *flags, "--budget", "85%")
+    steps, final, log = train(tmp_path, *flags, "--activation-memory", "85%")
     assert "recomputed" in log
     assert (steps, final) == train(tmp_path, *flags)[:2]
 
@@ -123,11 +128,11 @@ class Net:
 
 def test_quantized_values_are_saved_quantized(tmp_path):
     net = Net(tmp_path)
-    values = choose(net.path, "--budget", "70%")
+    values = choose(net.path, "--activation-memory", "70%")
     [quantized] = [value for value in values if value["choice"] == "quantize"]
     # Of two values whose errors reach other gradients, the one that is read last.
     assert quantized["value"].startswith("matmul") and "96x48" in quantized["type"]
-    bundle = compile_bundle(net.path, tmp_path, "--budget", "70%")
+    bundle = compile_bundle(net.path, tmp_path, "--activation-memory", "70%")
     batch = {"x": net.x, "labels": net.labels}
     a = net.x @ net.values["up"]
     codes, scales = keep(a.reshape(-1, 16))
@@ -157,20 +162,23 @@ def refuse(*flags, code):
 
 @pytest.mark.parametrize("text", ["0", "-5%", "101%", "60 %%", "many", "5XB", "1e30"])
 def test_invalid_memory_budgets(text):
-    error = refuse(MINI, "--budget", text, code=2)
-    assert "--budget expects a size such as 24MiB or a part such as 60%" in error
+    error = refuse(MINI, "--activation-memory", text, code=2)
+    assert (
+        "--activation-memory expects a size such as 24MiB or a part such as 60%"
+        in error
+    )
     assert text in error
 
 
 def test_a_budget_that_is_too_small_is_an_error():
-    error = refuse(MINI, "--policy", "bf16-amp", "--budget", "1MiB", code=3)
+    error = refuse(MINI, "--policy", "bf16-amp", "--activation-memory", "1MiB", code=3)
     assert "a budget of 1.0 MiB is too small" in error
     assert "at least" in error and "the largest value that must stay as it is" in error
 
 
 def test_the_budget_of_a_bundle_cannot_be_changed(tmp_path):
     bundle = compile_bundle(MINI, tmp_path)
-    error = refuse(bundle.path, "--budget", "60%", code=2)
-    assert "--budget belongs to phase 'materialize'" in error
+    error = refuse(bundle.path, "--activation-memory", "60%", code=2)
+    assert "--activation-memory belongs to phase 'materialize'" in error
     error = refuse(bundle.path, "--ledger=saved", code=2)
     assert "which a bundle has no more" in error

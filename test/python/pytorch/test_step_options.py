@@ -176,11 +176,11 @@ def test_nonfinite_weights_budgets_targets_and_strict():
         capture(module, fail_on_nonfinite=True)
     module = make_wide()
     whole = capture(module, stats="saved:absmax")
-    less = capture(module, stats="saved:absmax", budget="70%")
+    less = capture(module, stats="saved:absmax", activation_memory="70%")
     assert whole(make_batch()).loss == less(make_batch()).loss
     assert whole.plan() != less.plan()
     with pytest.raises(RejectedError):
-        capture(budget="1B")
+        capture(activation_memory="1B")
     with pytest.raises(RejectedError, match="sm_1"):
         capture(target="cuda:sm_1")
     with pytest.raises(RejectedError):
@@ -199,8 +199,8 @@ def test_the_stable_embedding():
 
 @pytest.mark.parametrize("options", [
     {"accumulate": 0}, {"accumulate": -1}, {"accumulate": 2.5}, {"clip": -1.0},
-    {"clip": "1"}, {"threads": -1}, {"strict": "no"}, {"freeze": 3}, {"budget": 24},
-    {"budget": "much"}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
+    {"clip": "1"}, {"threads": -1}, {"strict": "no"}, {"freeze": 3}, {"activation_memory": 24},
+    {"activation_memory": "much"}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
     {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr"}, {"warmup": "x"},
     {"decay": "norms"},
     {"alarms": "no-such-alarm"}, {"alarms": 3}, {"on_alarm": 3}, {"on_alarm": "ring"},
@@ -221,7 +221,7 @@ def optimize(module=None, rule="SGD", **options):
 
 
 @pytest.mark.parametrize("name", [
-    "accumulate", "accumulate_in_momentum", "alarms", "allow_links", "budget", "decay",
+    "accumulate", "accumulate_in_momentum", "activation_memory", "alarms", "allow_links", "decay",
     "device", "dims", "directory", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "on_alarm", "optimizer",
     "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
