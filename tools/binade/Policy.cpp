@@ -8,6 +8,7 @@
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/Pipelines/AlarmRules.h"
+#include "binade/Precision/Assigner.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
@@ -196,7 +197,10 @@ struct CheckCommand {
                  << "\n decides  matches\n";
     for (const RuleMatches &matches : matchRules(graph))
       report(matches);
-    return failed(checkRules(graph)) ? ExitCode::Rejected : ExitCode::Ok;
+    // What training would refuse, which includes rules that match nothing.
+    return failed(assignPrecision(model.getModule(), *loaded))
+               ? ExitCode::Rejected
+               : ExitCode::Ok;
   }
 };
 } // namespace
