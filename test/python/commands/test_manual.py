@@ -1,0 +1,79 @@
+"""The man pages describe every command and option, and are valid roff."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from support.paths import BUILD
+
+SHARE = BUILD / "tools/binade-python/share"
+PAGES = sorted((SHARE / "man/man1").glob("*.1"))
+pytestmark = pytest.mark.skipif(not PAGES, reason="the man pages are not built")
+
+
+def render(page):
+    """The text of a page in lines of 78 characters, which groff formats."""
+    done = subprocess.run(
+        ["groff", "-man", "-Tascii", "-P-cbou", "-ww", "-rLL=78n", page],
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def definition():
+    done = subprocess.run([BUILD / "bin/binade", "--print-definition"],
+                          capture_output=True, text=True, check=True, timeout=600)  # fmt: skip
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
+def test_pages_describe_all_options(definition):
+    for command in definition["commands"]:
+        text = " ".join(render(SHARE / f"man/man1/binade-{command['name']}.1").split())
+        assert f"binade-{command['name']} - " in text
+        for option in (*command["options"], *command["arguments"]):
+            for name in option["names"] or [option["value"]]:
+                assert name in text, (command["name"], name)
+        # Examples are printed as they are.
+        for line in command["footer"].splitlines():
+            assert " ".join(line.split()) in text
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
+def test_the_overview_names_all_commands(definition):
+    text = render(SHARE / "man/man1/binade.1")
+    for command in definition["commands"]:
+        assert f"binade-{command['name']}(1)" in text
+    for title in (
+        "TRAIN",
+        "CHOOSE A PRECISION",
+        "FIND WHAT WENT WRONG",
+        "ONNX",
+        "COMPILER",
+    ):
+        assert f"\n{title}\n" in text
+    text = render(SHARE / "man/man1/binade-data.1")
+    assert "binade data npz" in text and "--split" in text
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc")
+def test_pages_are_valid():
+    for page in PAGES:
+        done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", page],
+                              capture_output=True, text=True, timeout=600)  # fmt: skip
+        lines = [
+            line for line in done.stdout.splitlines() if "missing date" not in line
+        ]
+        assert lines == []
+
+
+def test_completions_are_written_next_to_the_pages():
+    for path, text in {
+        "bash-completion/completions/binade": "complete -o bashdefault",
+        "zsh/site-functions/_binade": "#compdef binade",
+        "fish/vendor_completions.d/binade.fish": "complete -c binade",
+    }.items():
+        assert text in (SHARE / path).read_text()
