@@ -83,6 +83,15 @@ def test_the_schema_accepts_the_presets(schema, path):
     schema.validate(yaml.safe_load(path.read_text()))
 
 
+def test_the_checklist_names_every_key(schema):
+    """docs/howto/add-a-policy.md describes the keys of a file, a rule and a `match`."""
+    page = (ROOT / "docs/howto/add-a-policy.md").read_text()
+    top = schema.schema["properties"]
+    rule = top["rules"]["items"]["properties"]
+    keys = {*top, *rule, *rule["match"]["properties"]}
+    assert keys <= set(re.findall(r"`(\w+)`", page))
+
+
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_schema_and_reader_accept(schema, tmp_path, case):
     (tmp_path / "mine.yaml").write_text(ACCEPTED[case])
