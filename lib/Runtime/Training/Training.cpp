@@ -14,6 +14,7 @@
 #include "BatchFeed.h"
 #include "HeldOut.h"
 #include "NumericGuard.h"
+#include "SavedTensors.h"
 #include "ScaleHistories.h"
 #include "StepRollback.h"
 #include "binade/Container/AtomicFile.h"
@@ -78,7 +79,6 @@ private:
   Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
                                        std::span<const Observed> observed);
   Result<void> save();
-  Result<void> saveGradients(const StepMetrics &metrics) const;
   Result<void> saveInputs(std::int64_t step) const;
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
@@ -234,31 +234,6 @@ Result<void> TrainingLoop::evaluateStart(TrainSummary &summary) {
   return eventFile->write(metrics, {}, {});
 }
 
-/// Writes the gradients as the update reads them, before clipping: in f32,
-/// unscaled, averaged over the batches.
-Result<void> TrainingLoop::saveGradients(const StepMetrics &metrics) const {
-  auto batches = static_cast<double>(program.getPlan().batches);
-  auto inverse =
-      static_cast<float>(1.0 / (metrics.lossScale.value_or(1.0) * batches));
-  std::vector<Tensor> gradients = program.read(Role::Gradient);
-  std::vector<std::vector<float>> values;
-  std::vector<TensorBytes> stored;
-  for (const Tensor &tensor : gradients) {
-    std::vector<float> &unscaled = values.emplace_back();
-    for (float value : tensor.as<float>())
-      unscaled.push_back(value * inverse);
-    stored.push_back({std::string(tensor.name),
-                      DType::F32,
-                      {tensor.shape.begin(), tensor.shape.end()},
-                      std::as_bytes(std::span(unscaled))});
-  }
-  char name[64];
-  std::snprintf(name, sizeof(name), "grads-%06lld.safetensors",
-                static_cast<long long>(metrics.step));
-  return writeSafetensors(path(name), stored,
-                          {{"step", std::to_string(metrics.step)}});
-}
-
 /// Writes the inputs of the step if it is the last one.
 Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
   bool isLast = step == (options.stopAfter > 0
@@ -266,25 +241,15 @@ Result<void> TrainingLoop::saveInputs(std::int64_t step) const {
                              : options.steps);
   if (options.saveInputs.empty() || !isLast)
     return {};
-  std::vector<TensorBytes> stored;
-  for (Role role :
-       {Role::Parameter, Role::Buffer, Role::State, Role::Scaler, Role::Rng,
-        Role::Step, Role::Accumulator, Role::Batch, Role::Hyper})
-    for (const Tensor &tensor : program.read(role))
-      stored.push_back(
-          {std::string(name(role)) + "/" + std::string(tensor.name),
-           tensor.dtype,
-           {tensor.shape.begin(), tensor.shape.end()},
-           tensor.bytes});
-  return writeSafetensors(options.saveInputs, stored,
-                          {{"step", std::to_string(step)}});
+  return binade::saveInputs(options.saveInputs, program, step);
 }
 
 /// Writes metrics, statistics and alarms of a step. Evaluates the held-out loss
 /// after reading the results, because evaluation overwrites their memory.
 Result<void> TrainingLoop::observe(StepMetrics &metrics) {
   if (metrics.step <= options.saveGradients)
-    if (Result<void> written = saveGradients(metrics); !written)
+    if (Result<void> written = saveGradients(options.out, program, metrics);
+        !written)
       return written;
   if (recorder)
     recorder->add(metrics);
