@@ -2,6 +2,7 @@
 
 #include "binade/CommandLine/TrainArguments.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/EvaluationArguments.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/JoinFirst.h"
@@ -145,6 +146,7 @@ void TrainArguments::addEvaluation(CLI::App &command) {
                   "after the last step")
       ->type_name("N")
       ->check(integer<std::int64_t>());
+  addEvaluationGoals(command, train);
 }
 
 void TrainArguments::addRun(CLI::App &command) {
@@ -285,8 +287,10 @@ Result<void> TrainArguments::complete() {
                       "checkpoints do not contain the ranges of earlier steps");
   if (Result<void> done = data.complete(); !done)
     return done;
-  if (train.evalEvery > 0 && evalData.empty() && train.evalFraction == 0)
+  if (train.evalEvery > 0 && !hasHeldOut())
     return usageError("--eval-every needs --eval-data or --eval-fraction");
+  if (Result<void> done = completeEvaluationGoals(train, hasHeldOut()); !done)
+    return done;
   for (const std::string &text : injected) {
     std::size_t at = text.rfind('@');
     std::optional<std::uint64_t> step =
@@ -441,12 +445,6 @@ Result<void> TrainArguments::writeProfile(Program &program) const {
   return program.writeTrace(profile, measured);
 }
 
-static std::string format(double number) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.4f", number);
-  return text;
-}
-
 /// Prints which function reads the final state if it has FP8 tensors, which
 /// safetensors.numpy cannot read.
 static void printReaderNote(const Program &program, const std::string &out) {
@@ -527,19 +525,15 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
   wasAlarmed = summary && summary->isAlarmed;
   if (wasAlarmed && train.alarms.action == OnAlarm::Switch)
     return summary->exitCode; // The caller resumes under another policy.
-  if (summary && summary->evalLoss)
-    std::cout << "eval_loss " << format(*summary->evalLoss) << " after step "
-              << summary->evalStep << "\n";
-  if (summary && summary->steps < train.steps)
-    std::cout << "stopped after step " << summary->steps << "; '" << commandName
-              << " --resume " << printable(train.out) << "' resumes the run\n";
+  if (summary) {
+    printReaderNote(program, train.out);
+    printEvaluations(std::cout, train, *summary, commandName);
+  }
   if (wasAlarmed && !train.alarms.policy.empty())
     std::cout << "the policy asks to resume under "
               << printable(train.alarms.policy)
               << ", which needs another bundle: 'binade ckpt convert' converts "
                  "the checkpoint for a bundle of that policy\n";
-  if (summary)
-    printReaderNote(program, train.out);
   Result<void> profiled = writeProfile(program);
   if (!summary)
     return summary.takeError();

@@ -83,6 +83,10 @@ static void print(const std::string &path, const Manifest &manifest) {
   print("step", std::to_string(manifest.step));
   print("skipped", std::to_string(manifest.skipped));
   print("skipped in a row", std::to_string(manifest.skippedInRow));
+  if (const auto &lowest = manifest.evaluations.lowest)
+    print("lowest eval_loss", ::binade::formatNumber(lowest->value) +
+                                  " after step " +
+                                  std::to_string(lowest->step));
   for (const auto *part : {&manifest.run, &manifest.machine})
     for (const auto &[key, value] : *part)
       print(::binade::describeProperty(key), printable(value));

@@ -54,6 +54,10 @@ struct TrainArguments {
   Result<int> run(Program &program, const std::string &model,
                   const std::string &directory);
 
+  bool hasHeldOut() const {
+    return !evalData.empty() || train.evalFraction > 0;
+  }
+
 private:
   void addEvaluation(CLI::App &command);
   void addRun(CLI::App &command);

@@ -8,6 +8,7 @@
 #define BINADE_RUNTIME_CHECKPOINT_H
 
 #include "binade/Container/Safetensors.h"
+#include "binade/Runtime/EvaluationHistory.h"
 
 namespace binade {
 
@@ -29,6 +30,7 @@ struct Manifest {
   std::int64_t step = 0;
   std::int64_t skipped = 0;      ///< How many of these steps were skipped.
   std::int64_t skippedInRow = 0; ///< Consecutive skipped steps at the end.
+  EvaluationHistory evaluations;
   /// Properties that a run needs to have in common with the checkpoint to
   /// resume from it: computation, data, settings.
   std::map<std::string, std::string> run;

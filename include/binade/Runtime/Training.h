@@ -8,6 +8,7 @@
 
 #include "binade/Runtime/Alarms.h"
 #include "binade/Runtime/Data.h"
+#include "binade/Runtime/EvaluationHistory.h"
 #include "binade/Runtime/SampleOrder.h"
 #include "binade/Runtime/Schedule.h"
 
@@ -50,9 +51,10 @@ struct TrainOptions {
   std::uint64_t seed = 0; ///< Seed of the sample order.
   /// Directory for run.json, run.yaml, metrics.jsonl, events.out.tfevents.*,
   /// stats.jsonl if the program computes statistics, alarms.jsonl if an alarm
-  /// is raised, checkpoints, final.safetensors and grads-*.safetensors. Created
-  /// if it does not exist. Only one process may use it at a time, and it may
-  /// contain the results of a run only with `resume` or `overwrite`.
+  /// is raised, checkpoints, final.safetensors, best.safetensors with
+  /// `keepBest`, and grads-*.safetensors. Created if it does not exist. Only
+  /// one process may use it at a time, and it may contain the results of a run
+  /// only with `resume` or `overwrite`.
   std::string out;
   /// The input files that run.json lists, by their purpose.
   std::map<std::string, std::string> files;
@@ -75,6 +77,14 @@ struct TrainOptions {
   /// Steps between evaluations; 0 to evaluate only before the first and after
   /// the last step.
   std::int64_t evalEvery = 0;
+  /// Consecutive evaluations without improvement that end training; 0 for no
+  /// limit. A loss improves if it is lower than the one that improved last by
+  /// more than `minDelta`.
+  std::int64_t patience = 0;
+  double minDelta = 0;
+  /// Keep the checkpoint with the lowest held-out loss, and copy its state to
+  /// best.safetensors.
+  bool keepBest = false;
   /// Steps between checkpoints; 0 to write one only if the run ends before its
   /// last step.
   std::int64_t saveEvery = 0;
@@ -132,6 +142,8 @@ struct TrainSummary {
   double lastLoss = 0;
   std::optional<double> evalLoss; ///< The last held-out loss.
   std::int64_t evalStep = 0;      ///< The step after which it was evaluated.
+  EvaluationHistory evaluations;
+  bool isStalled = false; ///< Whether `patience` ended training.
   double milliseconds = 0;
   std::uint32_t epochs = 0; ///< Epochs started.
   bool isAlarmed = false;   ///< Whether an alarm ended training.

@@ -237,33 +237,54 @@ static std::string makeTag(const Observed &one) {
   return tag.append("/").append(one.layer);
 }
 
+static void addScalar(Message &summary, std::string_view tag,
+                      std::optional<double> value) {
+  if (value)
+    summary.add(kValue, tag, static_cast<float>(*value));
+}
+
+static void addEvaluation(Message &summary, const StepMetrics &metrics) {
+  addScalar(summary, "eval/loss", metrics.evalLoss);
+}
+
+Result<void> EventFile::writeEvaluation(const StepMetrics &metrics) {
+  Message summary;
+  addEvaluation(summary, metrics);
+  appendRecord(pending,
+               makeEvent().add(kStep, metrics.step).add(kSummary, summary));
+  return flush();
+}
+
+void EventFile::add(std::int64_t step, std::string_view tag, double value) {
+  Message summary;
+  addScalar(summary, tag, value);
+  appendRecord(pending, makeEvent().add(kStep, step).add(kSummary, summary));
+}
+
 Result<void> EventFile::write(const StepMetrics &metrics,
                               std::span<const Observed> observed,
                               std::span<const Alarm> alarms) {
   Message summary;
-  auto add = [&](std::string_view tag, std::optional<double> value) {
-    if (value)
-      summary.add(kValue, tag, static_cast<float>(*value));
-  };
   if (metrics.step > 0) {
-    add("train/loss", metrics.loss);
-    add("train/grad_norm", metrics.gradNorm);
-    add("train/loss_scale", metrics.lossScale);
-    add("train/lr", metrics.learningRate);
-    add("train/skipped", metrics.skipped ? 1.0 : 0.0);
+    addScalar(summary, "train/loss", metrics.loss);
+    addScalar(summary, "train/grad_norm", metrics.gradNorm);
+    addScalar(summary, "train/loss_scale", metrics.lossScale);
+    addScalar(summary, "train/lr", metrics.learningRate);
+    addScalar(summary, "train/skipped", metrics.skipped ? 1.0 : 0.0);
   }
-  add("eval/loss", metrics.evalLoss);
+  addEvaluation(summary, metrics);
   for (const Observed &one : observed)
     if (one.exponents.empty())
-      add(makeTag(one), one.number);
+      addScalar(summary, makeTag(one), one.number);
     else
       summary.add(kValue, Message()
                               .add(kTag, makeTag(one))
                               .add(kHistogram, makeHistogram(one.exponents)));
   for (const Alarm &alarm : alarms)
-    add("train-alarm/" + alarm.rule +
-            (alarm.where.empty() ? "" : "/" + alarm.where),
-        alarm.value);
+    addScalar(summary,
+              "train-alarm/" + alarm.rule +
+                  (alarm.where.empty() ? "" : "/" + alarm.where),
+              alarm.value);
   appendRecord(pending,
                makeEvent().add(kStep, metrics.step).add(kSummary, summary));
   if (Clock::now() - flushed < std::chrono::seconds(1))

@@ -31,6 +31,10 @@ public:
   Result<void> write(const StepMetrics &metrics,
                      std::span<const Observed> observed = {},
                      std::span<const Alarm> alarms = {});
+  /// Writes an event with only the held-out metrics.
+  Result<void> writeEvaluation(const StepMetrics &metrics);
+  /// Adds an event with one scalar, which is written with later ones.
+  void add(std::int64_t step, std::string_view tag, double value);
   Result<void> flush();
   /// Syncs all events to disk.
   Result<void> sync();

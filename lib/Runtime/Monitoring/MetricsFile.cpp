@@ -6,9 +6,31 @@
 
 using namespace binade;
 
+/// Reads a line that `MetricsFile::write` wrote.
+static StepMetrics parse(const nlohmann::json &line) {
+  auto get = [&](const char *name) {
+    nlohmann::json value = line.value(name, nlohmann::json());
+    return value.is_number() ? std::optional(value.get<double>())
+                             : std::nullopt;
+  };
+  StepMetrics metrics;
+  metrics.step = line.at("step");
+  metrics.loss = get("loss").value_or(NAN);
+  metrics.gradNorm = get("grad_norm");
+  metrics.lossScale = get("loss_scale");
+  metrics.learningRate = get("lr");
+  metrics.skipped = line.value("skipped", nlohmann::json()) == true;
+  metrics.milliseconds = get("ms").value_or(0);
+  return metrics;
+}
+
 Result<MetricsFile> MetricsFile::open(const std::string &path,
-                                      std::int64_t step, const Notify &warn) {
+                                      std::int64_t step, const Notify &warn,
+                                      bool isPending) {
   std::int64_t lines = 0;
+  StepMetrics pending;
+  pending.step = step;
+  pending.loss = NAN;
   bool isFirst = true;
   auto stays = [&](const nlohmann::json &object) {
     nlohmann::json number = object.value("step", nlohmann::json());
@@ -18,7 +40,9 @@ Result<MetricsFile> MetricsFile::open(const std::string &path,
     if (lines == step || number != lines + 1)
       return false;
     ++lines;
-    return true;
+    if (isPending && lines == step)
+      pending = parse(object);
+    return !isPending || lines < step;
   };
   Result<AppendFile> appended = AppendFile::open(path, stays);
   if (!appended)
@@ -26,7 +50,7 @@ Result<MetricsFile> MetricsFile::open(const std::string &path,
   if (lines < step && warn)
     warn(printable(path) + " lacks lines of the steps from " +
          std::to_string(lines + 1) + " to " + std::to_string(step));
-  return MetricsFile(*std::move(appended));
+  return MetricsFile(*std::move(appended), pending);
 }
 
 static nlohmann::ordered_json number(std::optional<double> value) {
@@ -36,13 +60,12 @@ static nlohmann::ordered_json number(std::optional<double> value) {
 }
 
 Result<void> MetricsFile::write(const StepMetrics &metrics) {
-  nlohmann::ordered_json object = {
-      {"step", metrics.step},
-      {"loss", number(metrics.loss)},
-      {"grad_norm", number(metrics.gradNorm)},
-      {"loss_scale", number(metrics.lossScale)},
-      {"lr", number(metrics.learningRate)},
-      {"eval_loss", number(metrics.evalLoss)},
+  nlohmann::ordered_json object = {{"step", metrics.step},
+                                   {"loss", number(metrics.loss)},
+                                   {"grad_norm", number(metrics.gradNorm)},
+                                   {"loss_scale", number(metrics.lossScale)},
+                                   {"lr", number(metrics.learningRate)},
+                                   {"eval_loss", number(metrics.evalLoss)},
       {"skipped", metrics.skipped},
       {"ms", std::round(metrics.milliseconds * 1e3) / 1e3}};
   return file.write(object.dump() + "\n");

@@ -15,17 +15,22 @@ namespace binade {
 class MetricsFile {
 public:
   /// Removes the lines after `step` from an existing file. Warns if lines up to
-  /// `step` are missing.
+  /// `step` are missing. If the evaluation after `step` is pending, also
+  /// removes the line of `step`, to be written again.
   static Result<MetricsFile> open(const std::string &path, std::int64_t step,
-                                  const Notify &warn);
+                                  const Notify &warn, bool isPending = false);
+  /// Returns the metrics of the step whose evaluation is pending.
+  const StepMetrics &getPending() const { return pending; }
   Result<void> write(const StepMetrics &metrics);
   /// Syncs all lines to disk.
   Result<void> sync() { return file.sync(); }
 
 private:
-  explicit MetricsFile(AppendFile file) : file(std::move(file)) {}
+  MetricsFile(AppendFile file, const StepMetrics &pending)
+      : file(std::move(file)), pending(pending) {}
 
   AppendFile file;
+  StepMetrics pending;
 };
 
 } // namespace binade

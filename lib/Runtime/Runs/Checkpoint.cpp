@@ -51,6 +51,16 @@ static std::string hashContents(const json &object) {
   return sha256(object.dump());
 }
 
+static json write(const std::optional<EvaluationHistory::Loss> &loss) {
+  return loss ? json{{"loss", loss->value}, {"step", loss->step}} : json();
+}
+
+static std::optional<EvaluationHistory::Loss> parseLoss(const json &object) {
+  if (object.is_null())
+    return std::nullopt;
+  return EvaluationHistory::Loss{object.at("loss"), object.at("step")};
+}
+
 std::string binade::writeManifest(const Manifest &manifest) {
   json object = {{"format", kFormat},
                  {"format_version", manifest.formatVersion},
@@ -60,6 +70,12 @@ std::string binade::writeManifest(const Manifest &manifest) {
                  {"run", manifest.run},
                  {"machine", manifest.machine},
                  {"shards", json::array()}};
+  if (const EvaluationHistory &seen = manifest.evaluations;
+      seen != EvaluationHistory())
+    object["evaluations"] = {{"lowest", write(seen.lowest)},
+                             {"improved", write(seen.improved)},
+                             {"stalled", seen.stalled},
+                             {"pending", seen.isPending}};
   for (const Shard &shard : manifest.shards)
     object["shards"].push_back({{"file", shard.file},
                                 {"bytes", shard.bytes},
@@ -78,6 +94,10 @@ static Manifest parseContents(const json &object) {
   manifest.step = object.at("step");
   manifest.skipped = object.at("skipped");
   manifest.skippedInRow = object.at("skipped_in_row");
+  if (auto seen = object.find("evaluations"); seen != object.end())
+    manifest.evaluations = {parseLoss(seen->at("lowest")),
+                            parseLoss(seen->at("improved")),
+                            seen->at("stalled"), seen->at("pending")};
   manifest.run = object.at("run");
   manifest.machine = object.at("machine");
   for (const json &shard : object.at("shards"))

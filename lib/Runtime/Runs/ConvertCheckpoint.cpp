@@ -10,6 +10,7 @@
 #include "binade/Runtime/TrainedState.h"
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 using namespace binade;
@@ -286,6 +287,7 @@ Result<Converted> binade::convertCheckpoint(const std::string &from,
       convertInto(*program, *checkpoint, requantize, converted);
   if (!manifest)
     return manifest.takeError();
+  manifest->evaluations = {}; // Of the run that it was saved in.
   Result<RunDirectory> run = RunDirectory::open(directory);
   if (!run)
     return run.takeError();
@@ -319,7 +321,12 @@ Result<Converted> binade::switchRun(Program &program,
   if (!manifest)
     return manifest.takeError();
   converted.to = *checkpoint;
-  if (Result<void> saved = run->save(program, *manifest, {keep}, {}); !saved)
+  RunDirectory::Kept kept = {keep, {}};
+  std::error_code unknown;
+  const auto &lowest = manifest->evaluations.lowest;
+  if (lowest && std::filesystem::exists(run->getPath(kBest), unknown))
+    kept.steps.insert(lowest->step);
+  if (Result<void> saved = run->save(program, *manifest, kept, {}); !saved)
     return saved.takeError();
   return converted;
 }

@@ -22,8 +22,8 @@ static constexpr std::string_view kMetrics = "metrics.jsonl",
 /// Whether a training run writes a file or directory with this name.
 static bool isOfRun(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "run.json",     "run.yaml", kMetrics,    "stats.jsonl",
-      "alarms.jsonl", kFinal,     kCheckpoints};
+      "run.json",     "run.yaml", kMetrics, "stats.jsonl",
+      "alarms.jsonl", kFinal,     kBest,    kCheckpoints};
   bool isEvents =
       name.starts_with("events.out.tfevents.") && name.ends_with(".binade");
   bool isGradients =

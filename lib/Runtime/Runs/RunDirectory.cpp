@@ -4,6 +4,7 @@
 #include "EarlierRun.h"
 #include "RunIdentity.h"
 #include "binade/Container/AtomicDirectory.h"
+#include "binade/Container/AtomicFile.h"
 #include "binade/Container/Sha256.h"
 #include <algorithm>
 #include <array>
@@ -87,7 +88,8 @@ void RunDirectory::removeTemporaries() const {
       if (isTemporaryName(name) &&
           std::ranges::any_of(
               std::array{"step-", "checkpoints.", "final.safetensors.",
-                         "run.json.", "run.yaml.", "grads-", "replaced-run."},
+                         "best.safetensors.", "run.json.", "run.yaml.",
+                         "grads-", "replaced-run."},
               [&](const char *start) { return name.starts_with(start); }))
         found.push_back(entry.path());
     }
@@ -282,7 +284,7 @@ Result<void> RunDirectory::write(const Program &program,
 }
 
 Result<void> RunDirectory::save(const Program &program, Manifest manifest,
-                                Kept kept, const Notify &warn) const {
+                                const Kept &kept, const Notify &warn) const {
   std::int64_t step = manifest.step;
   if (Result<void> written = write(program, std::move(manifest)); !written) {
     Error error = written.takeError();
@@ -296,9 +298,35 @@ Result<void> RunDirectory::save(const Program &program, Manifest manifest,
   return {};
 }
 
+Result<bool> RunDirectory::copyBest(std::int64_t step) const {
+  std::string state = getCheckpointFolder(path) + "/" +
+                      getCheckpointName(step) + "/" + kStateShard.data();
+  std::error_code unknown;
+  if (!fs::exists(state, unknown))
+    return false;
+  Result<ExternalFile> source = openFile(state);
+  if (!source)
+    return source.takeError();
+  Result<AtomicFile> copy = AtomicFile::create(getPath(kBest));
+  if (!copy)
+    return copy.takeError();
+  constexpr std::uint64_t kChunk = 1 << 22;
+  std::vector<std::byte> chunk(std::min(kChunk, source->getSize()));
+  for (std::uint64_t at = 0; at < source->getSize(); at += chunk.size()) {
+    chunk.resize(std::min(kChunk, source->getSize() - at));
+    if (Result<void> read = readRange(*source, at, chunk); !read)
+      return read.takeError();
+    if (Result<void> written = copy->write(at, chunk); !written)
+      return written.takeError();
+  }
+  if (Result<void> done = copy->commit(); !done)
+    return done.takeError();
+  return true;
+}
+
 /// Keeps checkpoints of later steps: they were found damaged when the run
 /// resumed from an earlier one, and are replaced when it reaches their steps.
-void RunDirectory::prune(std::int64_t step, Kept kept,
+void RunDirectory::prune(std::int64_t step, const Kept &kept,
                          const Notify &warn) const {
   auto found = listCheckpoints(path);
   if (!found)
@@ -308,7 +336,7 @@ void RunDirectory::prune(std::int64_t step, Kept kept,
   for (const auto &[number, checkpoint] : *found) {
     if (surplus-- <= 0)
       break;
-    if (number == kept.step)
+    if (kept.steps.contains(number))
       continue;
     Result<void> removed = removeDirectory(checkpoint);
     if (!removed && warn)

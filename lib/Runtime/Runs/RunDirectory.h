@@ -6,8 +6,12 @@
 #include "binade/Container/Descriptor.h"
 #include "binade/Runtime/Checkpoint.h"
 #include "binade/Runtime/Program.h"
+#include <set>
 
 namespace binade {
+
+/// The file with the state whose held-out loss is the lowest of a run.
+inline constexpr std::string_view kBest = "best.safetensors";
 
 /// The directory of a run, locked against other processes while this object
 /// exists. The system releases the lock when the process ends or is killed.
@@ -32,21 +36,25 @@ public:
   Result<std::optional<Manifest>>
   restore(Program &program, const Manifest &current, const Notify &warn) const;
 
-  /// The checkpoints to keep: the `newest` newest ones and that of `step`.
+  /// The checkpoints to keep: the `newest` newest ones and those of `steps`.
   struct Kept {
-    std::int64_t newest = 1, step = 0;
+    std::int64_t newest = 1;
+    std::set<std::int64_t> steps;
   };
   /// Writes a checkpoint with the state of `program`, then removes those up to
   /// its step that are not `kept`. Only warns if a removal fails.
-  Result<void> save(const Program &program, Manifest manifest, Kept kept,
+  Result<void> save(const Program &program, Manifest manifest, const Kept &kept,
                     const Notify &warn) const;
+  /// Copies the state of the checkpoint of `step` to `kBest`. Returns false if
+  /// there is no such checkpoint.
+  Result<bool> copyBest(std::int64_t step) const;
 
 private:
   RunDirectory(std::string path, Descriptor lock)
       : path(std::move(path)), lock(std::move(lock)) {}
   void removeTemporaries() const;
   Result<void> write(const Program &program, Manifest manifest) const;
-  void prune(std::int64_t step, Kept kept, const Notify &warn) const;
+  void prune(std::int64_t step, const Kept &kept, const Notify &warn) const;
 
   std::string path;
   Descriptor lock;

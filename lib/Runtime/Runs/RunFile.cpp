@@ -175,7 +175,12 @@ static Json describeRun(const Plan &plan, const Data &data,
           {"ledger", std::move(ledger)}};
 }
 
-Result<void> binade::writeRunFile(const std::string &path,
+static Result<void> write(const std::string &path, const Json &object) {
+  return writeTextFile(
+      path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Result<Json> binade::writeRunFile(const std::string &path,
                                   const Program &program, const Data &data,
                                   const HeldOut &heldOut,
                                   const TrainOptions &options,
@@ -189,6 +194,20 @@ Result<void> binade::writeRunFile(const std::string &path,
   invocations = options.resume ? readInvocations(path, options.warn)
                                : Json(Json::array());
   invocations.push_back(*std::move(invocation));
-  return writeTextFile(
-      path, object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (Result<void> written = write(path, object); !written)
+    return written.takeError();
+  return object;
+}
+
+Result<void> binade::writeOutcome(const std::string &path, Json described,
+                                  const TrainSummary &summary) {
+  const auto &lowest = summary.evaluations.lowest;
+  if (!lowest)
+    return {};
+  described["invocations"].back()["outcome"] = {
+      {"steps", summary.steps},
+      {"stopped_early", summary.isStalled},
+      {"best_step", lowest->step},
+      {"best_eval_loss", lowest->value}};
+  return write(path, described);
 }

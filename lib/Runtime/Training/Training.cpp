@@ -75,10 +75,17 @@ private:
   void warnOfRepeats() const;
   Result<void> evaluate(StepMetrics &metrics) const;
   Result<void> evaluateStart(TrainSummary &summary);
+  Result<void> evaluatePending(TrainSummary &summary);
+  Result<void> addEvaluation(const StepMetrics &metrics, TrainSummary &summary);
+  bool isStalled() const {
+    return options.patience > 0 &&
+           manifest.evaluations.stalled >= options.patience;
+  }
   Result<void> observe(StepMetrics &metrics);
   Result<std::vector<Alarm>> watchStep(const StepMetrics &metrics,
                                        std::span<const Observed> observed);
   Result<void> save();
+  Result<void> restoreBest() const;
   Result<void> saveInputs(std::int64_t step) const;
   std::string path(const std::string &name) const {
     return options.out + "/" + name;
@@ -102,6 +109,7 @@ private:
   /// Step of the newest checkpoint with finite weights, which is kept.
   std::int64_t finiteStep = 0;
   std::optional<RunDirectory> directory;
+  nlohmann::ordered_json description; ///< The contents of run.json.
   std::optional<MetricsFile> metricsFile;
   std::optional<EventFile> eventFile;
   std::optional<StatisticsFile> statisticsFile;
@@ -223,7 +231,6 @@ Result<void> TrainingLoop::evaluateStart(TrainSummary &summary) {
   if (Result<void> evaluated = evaluate(metrics);
       !evaluated || !metrics.evalLoss)
     return evaluated;
-  summary.evalLoss = metrics.evalLoss;
   char text[64];
   std::snprintf(text, sizeof(text), "eval_loss %.4f before the first step",
                 *metrics.evalLoss);
@@ -231,7 +238,42 @@ Result<void> TrainingLoop::evaluateStart(TrainSummary &summary) {
     options.notify(text);
   if (Result<void> written = metricsFile->write(metrics); !written)
     return written;
-  return eventFile->write(metrics, {}, {});
+  if (Result<void> written = eventFile->write(metrics, {}, {}); !written)
+    return written;
+  manifest.evaluations = {}; // A resumed run repeats the evaluation.
+  return addEvaluation(metrics, summary);
+}
+
+/// Makes up for the evaluation that was interrupted before the run was resumed.
+Result<void> TrainingLoop::evaluatePending(TrainSummary &summary) {
+  StepMetrics metrics = metricsFile->getPending();
+  if (Result<void> evaluated = evaluate(metrics); !evaluated)
+    return evaluated;
+  if (Result<void> written = metricsFile->write(metrics);
+      !written || !metrics.evalLoss)
+    return written;
+  if (Result<void> written = eventFile->writeEvaluation(metrics); !written)
+    return written;
+  return addEvaluation(metrics, summary);
+}
+
+/// Adds the held-out loss after the step of the manifest to the history. Saves
+/// a checkpoint and its copy if it is the best so far.
+Result<void> TrainingLoop::addEvaluation(const StepMetrics &metrics,
+                                         TrainSummary &summary) {
+  summary.evalLoss = metrics.evalLoss;
+  summary.evalStep = metrics.step;
+  bool isBest = manifest.evaluations.add({*metrics.evalLoss, metrics.step},
+                                         options.minDelta);
+  if (options.patience > 0)
+    eventFile->add(metrics.step, "eval/stalled",
+                   static_cast<double>(manifest.evaluations.stalled));
+  if (!isBest || !options.keepBest)
+    return {};
+  if (Result<void> saved = save(); !saved)
+    return saved;
+  Result<bool> copied = directory->copyBest(metrics.step);
+  return copied ? Result<void>() : copied.takeError();
 }
 
 /// Writes the inputs of the step if it is the last one.
@@ -294,8 +336,9 @@ TrainingLoop::watchStep(const StepMetrics &metrics,
 Result<void> TrainingLoop::begin() {
   // Fail before the first step, not after the last one.
   std::error_code failure;
-  for (const char *name : {"final.safetensors", "metrics.jsonl", "run.json",
-                           "run.yaml", "stats.jsonl", "alarms.jsonl"})
+  for (const char *name :
+       {"final.safetensors", "best.safetensors", "metrics.jsonl", "run.json",
+        "run.yaml", "stats.jsonl", "alarms.jsonl"})
     if (std::filesystem::is_directory(path(name), failure))
       return Error{printable(path(name)), "cannot write: it is a directory",
                    ExitCode::IO};
@@ -331,17 +374,19 @@ Result<void> TrainingLoop::begin() {
   }
   if (Result<void> chosen = chooseHeldOut(); !chosen)
     return chosen;
-  if (Result<void> written = writeRunFile(path("run.json"), program, data,
-                                          heldOut, options, manifest);
-      !written)
-    return written;
+  auto described =
+      writeRunFile(path("run.json"), program, data, heldOut, options, manifest);
+  if (!described)
+    return described.takeError();
+  description = *std::move(described);
   if (!options.optionFile.empty())
     if (Result<void> written =
             writeTextFile(path("run.yaml"), options.optionFile);
         !written)
       return written;
   Result<MetricsFile> metrics =
-      MetricsFile::open(path("metrics.jsonl"), manifest.step, options.warn);
+      MetricsFile::open(path("metrics.jsonl"), manifest.step, options.warn,
+                        manifest.evaluations.isPending);
   if (!metrics)
     return metrics.takeError();
   metricsFile = *std::move(metrics);
@@ -350,8 +395,13 @@ Result<void> TrainingLoop::begin() {
   if (!ofValues)
     return ofValues.takeError();
   statisticsFile = *std::move(ofValues);
-  if (Result<void> looked = replayAlarms(); !looked)
-    return looked;
+  Result<AlarmFile> alarms =
+      AlarmFile::open(path("alarms.jsonl"), manifest.step);
+  if (!alarms)
+    return alarms.takeError();
+  alarmFile = *std::move(alarms);
+  if (Result<void> restored = restoreBest(); !restored)
+    return restored;
   if (Result<void> removed = earlier->remove(); !removed) {
     if (earlier->canRestore())
       return removed;
@@ -419,6 +469,8 @@ Result<void> TrainingLoop::resume(Manifest restored) {
   manifest.step = savedStep = finiteStep = restored.step;
   manifest.skipped = restored.skipped;
   manifest.skippedInRow = restored.skippedInRow;
+  manifest.evaluations = restored.evaluations;
+  manifest.evaluations.isPending &= heldOut.getData() != nullptr;
   if (auto kept = restored.run.extract(std::string(kEvaluated)))
     manifest.run.insert(std::move(kept));
   feed.skip(
@@ -428,14 +480,25 @@ Result<void> TrainingLoop::resume(Manifest restored) {
   return {};
 }
 
+/// Copies the best state again, in case that the process ended before, or that
+/// it is that of a later step, which the run repeats.
+Result<void> TrainingLoop::restoreBest() const {
+  const auto &lowest = manifest.evaluations.lowest;
+  if (!options.keepBest || !lowest)
+    return {};
+  Result<bool> copied = directory->copyBest(lowest->step);
+  if (!copied)
+    return copied.takeError();
+  if (!*copied && options.warn)
+    options.warn("the state of step " + std::to_string(lowest->step) +
+                 ", which has the lowest eval_loss, was not kept: "
+                 "best.safetensors is written at the next lower one");
+  return {};
+}
+
 /// Replays the completed steps to the alarm rules. If an alarm of the last one
 /// was to switch the policy, and the process ended before, it does so now.
 Result<void> TrainingLoop::replayAlarms() {
-  Result<AlarmFile> opened =
-      AlarmFile::open(path("alarms.jsonl"), manifest.step);
-  if (!opened)
-    return opened.takeError();
-  alarmFile = *std::move(opened);
   if (options.alarms.rules.empty() || manifest.step == 0)
     return {};
   auto alarms = watch.observe(options.out, manifest.step);
@@ -459,8 +522,10 @@ Result<void> TrainingLoop::save() {
   savedStep = manifest.step;
   if (guard.checkWeights(manifest.step))
     finiteStep = manifest.step;
-  return directory->save(program, manifest, {options.keep, finiteStep},
-                         options.warn);
+  RunDirectory::Kept kept = {options.keep, {finiteStep}};
+  if (options.keepBest && manifest.evaluations.lowest)
+    kept.steps.insert(manifest.evaluations.lowest->step);
+  return directory->save(program, manifest, kept, options.warn);
 }
 
 bool TrainingLoop::isTimeUp() const {
@@ -478,11 +543,17 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   if (manifest.step == 0 && heldOut.getData())
     if (Result<void> evaluated = evaluateStart(summary); !evaluated)
       return evaluated.takeError();
+  if (manifest.evaluations.isPending)
+    if (Result<void> evaluated = evaluatePending(summary); !evaluated)
+      return evaluated.takeError();
+  if (Result<void> looked = replayAlarms(); !looked)
+    return looked.takeError();
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
     bool isEnough = options.stopAfter > 0 && manifest.step >= options.stopAfter;
-    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() || isAlarmed)
+    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() ||
+        isAlarmed || isStalled())
       break;
     std::int64_t step = manifest.step + 1;
     Result<std::optional<StepMetrics>> done = runStep(step);
@@ -499,16 +570,17 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     manifest.skipped += metrics->skipped;
     manifest.skippedInRow = metrics->skipped ? manifest.skippedInRow + 1 : 0;
     summary.lastLoss = metrics->loss;
-    if (metrics->evalLoss) {
-      summary.evalLoss = metrics->evalLoss;
-      summary.evalStep = step;
-    }
     summary.milliseconds += metrics->milliseconds;
     summary.epochs = feed.getEpoch() + 1;
     if (std::optional<Error> error = guard.judge(
             *metrics, manifest.skippedInRow, feed, path("final.safetensors")))
       return *std::move(error);
-    if (options.saveEvery > 0 && step % options.saveEvery == 0)
+    manifest.evaluations.isPending = heldOut.isDue(step) && !metrics->evalLoss;
+    if (metrics->evalLoss)
+      if (Result<void> added = addEvaluation(*metrics, summary); !added)
+        return added.takeError();
+    if (options.saveEvery > 0 && step % options.saveEvery == 0 &&
+        step > savedStep)
       if (Result<void> saved = save(); !saved)
         return saved.takeError();
   }
@@ -522,14 +594,20 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
     summary.exitCode = ExitCode::NumericGuard;
   summary.steps = manifest.step;
   summary.skipped = manifest.skipped;
-  // With --save-every, or if the run stopped early, it may be resumed later.
-  bool isWanted = options.saveEvery > 0 || manifest.step < options.steps;
+  summary.evaluations = manifest.evaluations;
+  summary.isStalled = isStalled() && !isDone;
+  // With checkpoints, or if the run stopped early, it may be resumed later.
+  bool isWanted = options.saveEvery > 0 || options.keepBest ||
+                  manifest.step < options.steps;
   if (isWanted && manifest.step > savedStep)
     if (Result<void> saved = save(); !saved)
       return saved.takeError();
   std::string final = path("final.safetensors");
   if (Result<void> saved = program.save(final); !saved)
     return saved.takeError();
+  if (auto written = writeOutcome(path("run.json"), description, summary);
+      !written)
+    return written.takeError();
   if (!guard.conclude(manifest.step, final) && summary.exitCode == ExitCode::Ok)
     summary.exitCode = ExitCode::NumericGuard;
   return summary;
