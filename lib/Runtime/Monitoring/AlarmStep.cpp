@@ -35,6 +35,7 @@ static std::string withoutFormat(std::string_view statistic) {
 AlarmStep::AlarmStep(const StepMetrics &of, std::span<const Observed> observed)
     : step(of.step) {
   metrics = {{"loss", of.loss},
+             {"eval_loss", of.evalLoss.value_or(NAN)},
              {"grad_norm", of.gradNorm.value_or(NAN)},
              {"loss_scale", of.lossScale.value_or(NAN)},
              {"lr", of.learningRate.value_or(NAN)},
@@ -68,7 +69,8 @@ static double getNumber(const nlohmann::json &value) {
 }
 
 AlarmStep::AlarmStep(const nlohmann::json &line) : step(line.at("step")) {
-  for (const char *name : {"loss", "grad_norm", "loss_scale", "lr", "skipped"})
+  for (const char *name :
+       {"loss", "eval_loss", "grad_norm", "loss_scale", "lr", "skipped"})
     metrics[name] = getNumber(line.value(name, nlohmann::json()));
 }
 

@@ -105,7 +105,8 @@ static std::optional<Request> parseRequest(const std::string &text) {
 }
 
 static const std::set<std::string> kMetrics = {
-    "loss", "grad_norm", "loss_scale", "lr", "skipped", "step", "calm"};
+    "loss", "eval_loss", "grad_norm", "loss_scale",
+    "lr",   "skipped",   "step",      "calm"};
 static const std::set<std::string> kOfWindow = {
     "value", "level", "n",     "count", "total",
     "falls", "idle",  "usual", "slope", "t"};

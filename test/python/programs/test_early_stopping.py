@@ -230,3 +230,18 @@ def test_a_best_state_that_was_not_kept(runs, losses, tmp_path):
     again = train(runs, "--resume", run, "--keep-best", steps=best + 4)
     assert f"the state of step {best}, which has the lowest eval_loss" in again.stderr
     assert not (run / "best.safetensors").exists()
+
+
+def test_an_alarm_may_read_the_held_out_loss(runs, losses, tmp_path):
+    """The series has an entry for each evaluation."""
+    rule = {"name": "overfitting", "about": "the held-out loss rises", "value": "eval_loss",
+            "window": 1000, "when": f"n == {len(losses) - 2} && value < usual",
+            "says": "eval_loss is {value}"}  # fmt: skip
+    path = tmp_path / "rule.yaml"
+    path.write_text(json.dumps([rule]))
+    process = train(runs, "--out", tmp_path / "run", "--alarms", path)
+    # Step 0 is not a step of training.
+    step = sorted(losses)[len(losses) - 2]
+    line = f"step {step}: alarm overfitting: eval_loss is {losses[step]:.4g}"
+    assert line in process.stderr
+    assert line in binade("alarms", tmp_path / "run", "--alarms", path).stdout
