@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _MASTER = "master/"
 
 
-def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def load_state(
+    path: str | os.PathLike[str], *, best: bool = False
+) -> dict[str, np.ndarray]:
     """Reads parameters and buffers of a run, of a checkpoint's ``state.safetensors``, or of
     any safetensors file.
 
@@ -32,10 +34,21 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
     Args:
       path: The directory of a run (its ``final.safetensors``) or a safetensors file.
+      best: Whether to read the run's ``best.safetensors`` instead, the state with the
+        lowest ``eval_loss``.
+
+    Raises:
+      RejectedError: If the run has kept no best state.
     """
     path = os.fspath(path)
-    if os.path.isdir(path):
-        path = os.path.join(path, "final.safetensors")
+    if best or os.path.isdir(path):
+        run = path
+        path = os.path.join(run, "best.safetensors" if best else "final.safetensors")
+        if best and not os.path.exists(path):
+            raise RejectedError(
+                f"{run}: has no best.safetensors, which 'binade train' writes with "
+                "--keep-best or --patience"
+            )
     metadata = safetensors.read_header(path).metadata
     tensors = safetensors.load(path)
     state = {
@@ -66,7 +79,11 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
 
 
 def load(
-    module: torch.nn.Module, path: str | os.PathLike[str], *, strict: bool = True
+    module: torch.nn.Module,
+    path: str | os.PathLike[str],
+    *,
+    strict: bool = True,
+    best: bool = False,
 ) -> None:
     """Sets a module's parameters and running statistics from `load_state`.
 
@@ -76,13 +93,14 @@ def load(
       strict: Whether the state must have every trained parameter of the module, or one
         that it is tied to. Otherwise the others keep their values, as those on which the
         loss does not depend, which exporters leave out.
+      best: Whether to load the run's ``best.safetensors``, as in `load_state`.
 
     Raises:
       RejectedError: If they do not fit; the message lists what does not.
     """
     import torch
 
-    state = load_state(path)
+    state = load_state(path, best=best)
     known = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),

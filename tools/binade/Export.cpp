@@ -27,6 +27,7 @@ using ::binade::TrainedState;
 namespace {
 struct ExportCommand {
   std::string run, checkpoint, model, out, weights = "auto";
+  bool usesBest = false;
   ExportOptions options;
   ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
 
@@ -105,6 +106,8 @@ int ExportCommand::execute() {
     return diagnostics.fail(done.error());
   if (Result<void> legal = refuseModule(model, "export"); !legal)
     return diagnostics.fail(legal.error());
+  if (usesBest)
+    checkpoint = run + "/best.safetensors";
   Result<TrainedState> state = TrainedState::open(run, checkpoint);
   if (!state)
     return diagnostics.fail(state.error());
@@ -143,6 +146,7 @@ void addExport(CLI::App &app, Run &run) {
       "'binade from-torch'.\n"
       "Examples:\n"
       "  binade export run -o trained.onnx\n"
+      "  binade export stopped --best -o best.onnx\n"
       "  binade export run --keep-loss -o judged.onnx\n"
       "  binade export run/final.safetensors --model model.onnx --training \\\n"
       "      --weights inside -o again.onnx");
@@ -153,11 +157,16 @@ void addExport(CLI::App &app, Run &run) {
           "Directory of a run, or a file such as RUN/final.safetensors")
       ->required()
       ->type_name("RUN");
+  auto *best = command->add_flag(
+      "--best", self->usesBest,
+      "Export the state with the lowest eval_loss, RUN/best.safetensors, "
+      "instead of the final one");
   command
       ->add_option("--checkpoint", self->checkpoint,
                    "Checkpoint of the run to export instead of the final "
                    "state, by step, such as 100, or by path")
-      ->type_name("STEP|PATH");
+      ->type_name("STEP|PATH")
+      ->excludes(best);
   command
       ->add_option("--model", self->model,
                    "ONNX file that was trained; required only if run.json does "

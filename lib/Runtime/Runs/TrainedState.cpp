@@ -2,6 +2,7 @@
 
 #include "binade/Runtime/TrainedState.h"
 #include "ParameterStorage.h"
+#include "RunDirectory.h"
 #include "binade/Container/FloatConversion.h"
 #include "binade/Runtime/Checkpoint.h"
 #include <algorithm>
@@ -97,6 +98,9 @@ Result<TrainedState> TrainedState::open(const std::string &path,
                       " reads its newest checkpoint");
       place = file;
     }
+    if (fs::path(place).filename() == kBest && !exists(place))
+      return Error{printable(place), "does not exist"}.withNote(
+          "'binade train' writes it with --keep-best or --patience");
     Result<Safetensors> file = Safetensors::open(place);
     if (!file)
       return file.takeError();
