@@ -69,9 +69,12 @@ static std::string describeStall(const TrainOptions &options,
 void binade::printEvaluations(std::ostream &out, const TrainOptions &options,
                               const TrainSummary &summary,
                               std::string_view command) {
-  if (summary.evalLoss)
-    out << "eval_loss " << format(*summary.evalLoss) << " after step "
-        << summary.evalStep << "\n";
+  if (summary.evalLoss) {
+    out << "eval_loss " << format(*summary.evalLoss);
+    for (const EvaluationMetric &metric : summary.evalMetrics)
+      out << ", " << metric.name << " " << format(metric.value);
+    out << " after step " << summary.evalStep << "\n";
+  }
   if (const auto &lowest = summary.evaluations.lowest;
       options.keepBest && lowest)
     out << "best: eval_loss " << format(lowest->value) << " after step "

@@ -89,6 +89,11 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
       pm.addPass(createAccumulateGradientsPass({options.batches}));
     pm.addPass(createExtractEvaluationPass());
     pm.addPass(createHashComputationPass());
+    if (!options.metrics.empty()) {
+      AddEvaluationMetricsPassOptions add;
+      add.metrics.assign(options.metrics.begin(), options.metrics.end());
+      pm.addPass(createAddEvaluationMetricsPass(std::move(add)));
+    }
     break;
   }
   case CompilerPhase::Monitor: {

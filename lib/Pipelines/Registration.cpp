@@ -116,6 +116,10 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
       *this, "in-momentum",
       llvm::cl::desc(
           "accumulate the gradients of the batches in the optimizer states")};
+  ListOption<std::string> metrics{
+      *this, "metrics",
+      llvm::cl::desc("metrics of held-out samples that '@evaluate' computes "
+                     "next to the loss: accuracy, topK, perplexity")};
 };
 
 struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
@@ -199,6 +203,7 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const ProgramsPipelineOptions &parsed) {
         options.batches = parsed.batches;
         options.accumulateInMomentum = parsed.inMomentum;
+        options.metrics.assign(parsed.metrics.begin(), parsed.metrics.end());
       });
   registerWith<KernelsPipelineOptions>(
       CompilerPhase::Kernels,

@@ -5,6 +5,7 @@
 
 #include "Validate.h"
 #include "ViewBounds.h"
+#include "binade/Container/EvaluationMetrics.h"
 #include "binade/Container/Printable.h"
 #include <algorithm>
 #include <cmath>
@@ -206,7 +207,8 @@ static std::string_view expectedForm(const Port &port, const Buffer &buffer) {
   case Role::Hyper:
     return buffer.dtype == DType::F64 && elements == 1 ? "" : "one F64";
   case Role::Metric:
-    if ((port.name == kEvalLoss || port.name == kBatchLoss) &&
+    if ((port.name == kEvalLoss || port.name == kBatchLoss ||
+         isEvaluationResult(port.name)) &&
         (buffer.dtype != DType::F32 || elements != 1))
       return "one F32";
     return elements == 1 ? "" : "one element";

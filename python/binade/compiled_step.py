@@ -190,10 +190,23 @@ class TrainStep:
         Raises:
           UsageError: If the step has no loss, or the batch is wrong as for a call.
         """
+        self._prepare_evaluation(batch)
+        return self._program.evaluate()
+
+    def evaluate_metrics(self, batch: Mapping[str, object]) -> dict[str, float]:
+        """Returns the loss of a batch in evaluation mode as ``loss``, and the metrics that
+        the option ``metric`` requested by name, such as ``accuracy``.
+
+        Raises:
+          UsageError: As for `evaluate`.
+        """
+        self._prepare_evaluation(batch)
+        return self._program.evaluate_metrics()
+
+    def _prepare_evaluation(self, batch: Mapping[str, object]) -> None:
         if not self._program.has_evaluation():
             raise UsageError("the step has no loss to evaluate")
         fill(self.batch, batch)
-        return self._program.evaluate()
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes parameters, buffers, states and counters to a safetensors file."""

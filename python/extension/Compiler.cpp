@@ -209,6 +209,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("alarms", &CompileOptions::alarms)
       .def_rw("on_alarm", &CompileOptions::onAlarm)
       .def_rw("stats", &CompileOptions::watch)
+      .def_rw("metric", &CompileOptions::metrics)
       .def_rw("threads", &CompileOptions::threads);
 }
 

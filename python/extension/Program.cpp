@@ -3,6 +3,7 @@
 #include "Failure.h"
 #include "Modules.h"
 #include "binade/Plan/PlanJson.h"
+#include "binade/Runtime/Evaluation.h"
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -175,6 +176,16 @@ void python::addProgram(nb::module_ &module) {
              double loss = take(program.evaluate());
              check(program.checkIndices());
              return loss;
+           })
+      .def("evaluate_metrics",
+           [](Program &program) {
+             nb::gil_scoped_release release;
+             Evaluation found = take(evaluateBatch(program));
+             check(program.checkIndices());
+             std::map<std::string, double> metrics = {{"loss", found.loss}};
+             for (const EvaluationMetric &metric : found.metrics)
+               metrics[metric.name] = metric.value;
+             return metrics;
            })
       .def("has_evaluation", &Program::hasEvaluation)
       .def("batches",

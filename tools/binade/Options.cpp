@@ -2,6 +2,7 @@
 
 #include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/Container/EvaluationMetrics.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Container/Suggest.h"
 #include "binade/Monitor/Requests.h"
@@ -180,6 +181,7 @@ void StepArguments::add(CLI::App &command) {
           "'weight/*attn*:norm,lost@every=100' or '*:underflow(f16)@every=10'")
       ->type_name("KIND[/GLOB]:STATISTIC,...[@every=N]")
       ->allow_extra_args(false);
+  addMetric(command, options.metrics);
   command
       .add_option("--activation-memory", options.budget,
                   "Memory limit of the values saved for the backward pass, "
@@ -242,6 +244,25 @@ void StepArguments::add(CLI::App &command) {
           "Threads of library calls such as matmuls; 0 for one per core")
       ->check(integer<unsigned>(0, ::binade::plan::kMaxThreads))
       ->capture_default_str();
+}
+
+static std::string checkMetric(const std::string &name) {
+  if (::binade::isEvaluationMetric(name))
+    return "";
+  std::vector<std::string> known = {"accuracy", "top5", "perplexity"};
+  return "expected accuracy, topK such as top5, or perplexity, got " +
+         ::binade::quote(name) + ::binade::suggest(name, known);
+}
+
+void addMetric(CLI::App &command, std::vector<std::string> &metrics) {
+  command
+      .add_option("--metric", metrics,
+                  "Metric of held-out samples next to the loss: accuracy, topK "
+                  "such as top5, or perplexity; the loss has to be a "
+                  "cross-entropy")
+      ->type_name("NAME")
+      ->check(CLI::Validator(checkMetric, ""))
+      ->allow_extra_args(false);
 }
 
 static ::binade::Error noName(const std::string &name, llvm::StringRef suffix,
@@ -379,7 +400,7 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
       !ok)
     return ok;
   return refuse(*command, "programs", what,
-                {"--accumulate", "--accumulate-in-momentum"});
+                {"--accumulate", "--accumulate-in-momentum", "--metric"});
 }
 
 Result<void> StepArguments::refuseCompiled() const {
@@ -400,8 +421,9 @@ Result<void> StepArguments::refuseCompiled() const {
           refuse(*command, "materialize", "a bundle", {"--activation-memory"});
       !ok)
     return ok;
-  if (Result<void> ok = refuse(*command, "programs", "a bundle",
-                               {"--accumulate", "--accumulate-in-momentum"});
+  if (Result<void> ok =
+          refuse(*command, "programs", "a bundle",
+                 {"--accumulate", "--accumulate-in-momentum", "--metric"});
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "monitor", "a bundle", {"--stats"});

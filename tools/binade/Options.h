@@ -25,6 +25,9 @@ std::string getCompiledAnswer(binade::OnNonFinite answer);
 binade::Result<void> refuseModule(const std::string &model,
                                   llvm::StringRef command);
 
+/// Adds --metric.
+void addMetric(CLI::App &command, std::vector<std::string> &metrics);
+
 /// Parses dimensions of the form NAME=N.
 binade::Result<void> parseDims(const std::vector<std::string> &dims,
                                mlir::binade::ImportOptions &options);

@@ -67,6 +67,8 @@ int TrainCommand::complete() {
   if (Result<void> complete = alarms.complete(step.options); !complete)
     return fail(complete.error());
   next = alarms.findNextPolicy(step.options);
+  if (!step.options.metrics.empty() && !train.hasHeldOut())
+    return fail(usageError("--metric needs --eval-data or --eval-fraction"));
   const ::binade::TrainOptions &options = train.train;
   if (!next.empty() && !options.recordRanges.empty())
     return fail(usageError("--record cannot continue under another policy, as "
@@ -166,6 +168,10 @@ void addTrain(CLI::App &app, Run &run) {
       "--save-every 20 \\\n"
       "      --resume survivor\n"
       "  binade train --resume survivor --steps 200\n"
+      "  binade train model.onnx --data train.safetensors --eval-fraction 0.1 "
+      "\\\n"
+      "      --eval-every 50 --metric accuracy --patience 5 --steps 1000 --out "
+      "stopped\n"
       "  binade train model.onnx --data train.safetensors --policy fp16-amp "
       "--steps 1000 \\\n"
       "      --out watched --alarms all --on-alarm switch:bf16-amp");

@@ -3,7 +3,7 @@
 #ifndef BINADE_IR_LABELS_H
 #define BINADE_IR_LABELS_H
 
-#include <cstdint>
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include <limits>
 
 namespace mlir::binade {
@@ -12,6 +12,11 @@ namespace mlir::binade {
 /// which is not a label.
 inline constexpr std::int64_t kIgnoreNothing =
     std::numeric_limits<std::int64_t>::min();
+
+/// Builds a tensor that says for each label whether it counts: whether it is
+/// not `ignoreIndex`.
+Value buildLabelCounts(ImplicitLocOpBuilder &b, Value labels,
+                       int64_t ignoreIndex);
 
 } // namespace mlir::binade
 

@@ -58,6 +58,9 @@ struct CompileOptions {
   /// Formats of optimizer states, which override the policy: FORMAT or
   /// GLOB:FORMAT.
   std::vector<std::string> states;
+  /// The metrics of held-out samples: "accuracy", "topK", "perplexity", or
+  /// "labels" for only the number of labels, if the loss has labels.
+  std::vector<std::string> metrics;
   /// Statistics to record of the step's values, such as "amax|zeros"; empty for
   /// none.
   std::string statistics;

@@ -359,6 +359,81 @@ def ExtractEvaluationPass
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def AddEvaluationMetricsPass
+    : Pass<"binade-add-evaluation-metrics", "::mlir::ModuleOp"> {
+  let summary = "Add metrics of a classifier to the evaluation";
+  let description = [{
+    The loss alone does not say how often a classifier is right. Metrics of a data set
+    follow from sums over each batch, which need the logits and labels of the loss.
+
+    The pass adds results to `@evaluate` from which the runtime computes the requested
+    `metrics`. They are about the labels that the loss does not ignore:
+
+    - `eval_labels`, their number, and `eval_entropy`, the sum of their cross-entropies, for
+      every request. `labels` requests only these, and nothing if the loss is not a
+      cross-entropy.
+    - `eval_topK`, how many of them are among the K classes with the largest logits, for
+      `topK`, and with K = 1 for `accuracy`. Of equal logits, that of the class with the
+      smaller number counts as larger. A label whose logit is NaN is not counted, and a NaN
+      counts as larger than all other logits.
+    - `eval_perplexity`, the exponential of the mean cross-entropy, for `perplexity`.
+
+    Numbers of labels are exact for less than 2^24 labels per batch. A metric other than
+    `labels` is an error unless the loss contains exactly one cross-entropy.
+
+    Example:
+
+    ```mlir
+    // Before: --binade-add-evaluation-metrics=metrics=perplexity
+    func.func @evaluate(
+        %x: tensor<4x3xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+        %y: tensor<4xi64> {binade.name = "y", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "eval_loss", binade.role = #binade.role<metric>}) {
+      %losses, %maximum, %logarithm = binade.cross_entropy %x, %y {ignore_index = -100}
+          : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+      %loss = binade.reduce_mean %losses {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      return %loss : tensor<f32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func @evaluate(
+        %x: tensor<4x3xf32> {binade.name = "x", binade.role = #binade.role<batch>},
+        %y: tensor<4xi64> {binade.name = "y", binade.role = #binade.role<batch>})
+        -> (tensor<f32> {binade.name = "eval_loss", binade.role = #binade.role<metric>},
+            tensor<f32> {binade.name = "eval_labels", binade.role = #binade.role<metric>},
+            tensor<f32> {binade.name = "eval_entropy", binade.role = #binade.role<metric>},
+            tensor<f32> {binade.name = "eval_perplexity", binade.role = #binade.role<metric>}) {
+      %losses, %maximum, %logarithm = binade.cross_entropy %x, %y {ignore_index = -100}
+          : (tensor<4x3xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+      %0 = binade.reduce_mean %losses {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %1 = binade.constant dense<-100> : tensor<4xi64>
+      %2 = binade.compare %y, %1 {comparison = #binade.comparison<equal>}
+          : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi1>
+      %3 = binade.not %2 : (tensor<4xi1>) -> tensor<4xi1>
+      %4 = binade.cast %3 : (tensor<4xi1>) -> tensor<4xf32>
+      %5 = binade.reduce_sum %4 {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %6 = binade.reduce_sum %losses {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+      %7 = binade.div %6, %5 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      %8 = binade.exp %7 : (tensor<f32>) -> tensor<f32>
+      return %0, %5, %6, %8 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+    }
+    ```
+
+    Requires: `@evaluate`, with composite ops. Run after `binade-hash-computation`: metrics
+    do not change the hash, so that a run may be resumed with others.
+
+    Preserves: all other functions.
+  }];
+  let options = [
+    ListOption<"metrics", "metrics", "std::string",
+               "Metrics to compute: 'accuracy', 'topK', such as 'top5', 'perplexity' or "
+               "'labels'.">,
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def HashComputationPass
     : Pass<"binade-hash-computation", "::mlir::ModuleOp"> {
   let summary = "Attach a hash of the computation to the module";

@@ -8,6 +8,7 @@
 
 #include "binade/Runtime/Alarms.h"
 #include "binade/Runtime/Data.h"
+#include "binade/Runtime/Evaluation.h"
 #include "binade/Runtime/EvaluationHistory.h"
 #include "binade/Runtime/SampleOrder.h"
 #include "binade/Runtime/Schedule.h"
@@ -128,6 +129,7 @@ struct StepMetrics {
   bool skipped = false;               ///< Whether the update was skipped.
   double milliseconds = 0;            ///< Time to read the batches and compute.
   std::optional<double> evalLoss;     ///< Held-out loss after the step.
+  std::vector<EvaluationMetric> evalMetrics;
   double evalMilliseconds = 0;
 };
 
@@ -141,7 +143,8 @@ struct TrainSummary {
   std::int64_t steps = 0, skipped = 0;
   double lastLoss = 0;
   std::optional<double> evalLoss; ///< The last held-out loss.
-  std::int64_t evalStep = 0;      ///< The step after which it was evaluated.
+  std::vector<EvaluationMetric> evalMetrics;
+  std::int64_t evalStep = 0; ///< The step after which it was evaluated.
   EvaluationHistory evaluations;
   bool isStalled = false; ///< Whether `patience` ended training.
   double milliseconds = 0;

@@ -145,9 +145,8 @@ LogicalResult LabelWeightOp::inferReturnTypes(MLIRContext *context,
 // Decompositions
 //===----------------------------------------------------------------------===//
 
-/// Builds a tensor that says for each label whether it counts.
-static Value buildCounts(ImplicitLocOpBuilder &b, Value labels,
-                         int64_t ignoreIndex) {
+Value mlir::binade::buildLabelCounts(ImplicitLocOpBuilder &b, Value labels,
+                                     int64_t ignoreIndex) {
   if (!getIgnored(ignoreIndex))
     return buildSplat(
         b, cast<RankedTensorType>(labels.getType()).clone(b.getI1Type()), 1.0);
@@ -184,9 +183,10 @@ CrossEntropyOp::decompose(ImplicitLocOpBuilder &b) {
   Value picked = ReduceSumOp::create(
       b, SelectOp::create(b, hits, x, buildSplat(b, type, 0.0)), 1);
   Value below = SubOp::create(b, picked, maximum);
-  Value losses = SelectOp::create(b, buildCounts(b, labels, getIgnoreIndex()),
-                                  SubOp::create(b, logarithm, below),
-                                  buildSplat(b, logarithm.getType(), 0.0));
+  Value losses =
+      SelectOp::create(b, buildLabelCounts(b, labels, getIgnoreIndex()),
+                       SubOp::create(b, logarithm, below),
+                       buildSplat(b, logarithm.getType(), 0.0));
   return SmallVector<Value>{losses, maximum, logarithm};
 }
 
@@ -201,7 +201,7 @@ CrossEntropyGradOp::decompose(ImplicitLocOpBuilder &b) {
   Value p = ExpOp::create(b, SubOp::create(b, below, spread(getLogarithm())));
   Value hits = buildHits(b, getLabels(), type.getShape());
   Value less = SubOp::create(b, p, buildSplat(b, type, 1.0));
-  Value counts = buildCounts(b, getLabels(), getIgnoreIndex());
+  Value counts = buildLabelCounts(b, getLabels(), getIgnoreIndex());
   Value weight = SelectOp::create(b, counts, getGradient(),
                                   buildSplat(b, getGradient().getType(), 0.0));
   Value dx =
@@ -214,7 +214,7 @@ CrossEntropyGradOp::decompose(ImplicitLocOpBuilder &b) {
 
 FailureOr<SmallVector<Value>>
 LabelWeightOp::decompose(ImplicitLocOpBuilder &b) {
-  Value counts = buildCounts(b, getLabels(), getIgnoreIndex());
+  Value counts = buildLabelCounts(b, getLabels(), getIgnoreIndex());
   Value number = buildCast(b, counts, b.getF32Type());
   Value total = ReduceSumOp::create(b, number, int64_t(0));
   return SmallVector<Value>{

@@ -2,6 +2,7 @@
 
 #include "Ports.h"
 #include "../Fusion/Segments.h"
+#include "binade/Container/EvaluationMetrics.h"
 #include "binade/IR/MissingFunction.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -79,25 +80,27 @@ findShared(func::FuncOp function, func::FuncOp step,
 }
 
 /// Checks the results of a program other than `step`: the only new one is the
-/// metric with the program's name for its loss.
+/// metric with the program's name for its loss, and in an evaluation the
+/// results for other metrics.
 static LogicalResult checkMetric(const Program &program, func::FuncOp step) {
   func::FuncOp function = program.function;
   bool evaluates = function.getName() == kEvaluationName;
   StringRef metric = evaluates ? plan::kEvalLoss : plan::kBatchLoss;
-  unsigned metrics = 0;
+  unsigned metrics = 0, others = 0;
   for (unsigned index = 0; index < function.getNumResults(); ++index) {
     std::optional<Port> port = getResult(function, index);
-    if (program.replaced[index] && !evaluates)
+    if (program.replaced[index] && !evaluates) {
+      ++others;
       continue;
-    metrics +=
-        port && port->role == Role::Metric && port->name == metric &&
-        function.getResultTypes()[index] ==
-            RankedTensorType::get({}, Float32Type::get(function.getContext()));
+    }
+    if (!port || port->role != Role::Metric ||
+        function.getResultTypes()[index] !=
+            RankedTensorType::get({}, Float32Type::get(function.getContext())))
+      continue;
+    metrics += port->name == metric;
+    others += evaluates && ::binade::isEvaluationResult(port->name) &&
+              !findResult(step, Role::Metric, port->name);
   }
-  unsigned others =
-      evaluates ? 0 : llvm::count_if(program.replaced, [](auto argument) {
-        return argument.has_value();
-      });
   if (metrics != 1 || others + metrics != function.getNumResults())
     return function.emitError("expected one result")
            << (evaluates ? "" : " that replaces no argument") << ", metric '"

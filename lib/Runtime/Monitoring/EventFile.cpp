@@ -245,6 +245,8 @@ static void addScalar(Message &summary, std::string_view tag,
 
 static void addEvaluation(Message &summary, const StepMetrics &metrics) {
   addScalar(summary, "eval/loss", metrics.evalLoss);
+  for (const EvaluationMetric &metric : metrics.evalMetrics)
+    addScalar(summary, "eval/" + metric.name, metric.value);
 }
 
 Result<void> EventFile::writeEvaluation(const StepMetrics &metrics) {

@@ -10,7 +10,8 @@
 namespace binade {
 
 /// Writes metrics for TensorBoard: the scalars `train/loss`, `train/grad_norm`,
-/// `train/loss_scale`, `train/lr`, `train/skipped` and `eval/loss`, if known.
+/// `train/loss_scale`, `train/lr`, `train/skipped`, `eval/loss` and other
+/// metrics of held-out samples, if known.
 /// Each process writes its own file `events.out.tfevents.*`, whose name sorts
 /// after those of earlier processes. Complete events are written about once a
 /// second.

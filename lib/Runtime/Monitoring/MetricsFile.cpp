@@ -65,8 +65,10 @@ Result<void> MetricsFile::write(const StepMetrics &metrics) {
                                    {"grad_norm", number(metrics.gradNorm)},
                                    {"loss_scale", number(metrics.lossScale)},
                                    {"lr", number(metrics.learningRate)},
-                                   {"eval_loss", number(metrics.evalLoss)},
-      {"skipped", metrics.skipped},
-      {"ms", std::round(metrics.milliseconds * 1e3) / 1e3}};
+                                   {"eval_loss", number(metrics.evalLoss)}};
+  for (const EvaluationMetric &metric : metrics.evalMetrics)
+    object["eval_" + metric.name] = number(metric.value);
+  object["skipped"] = metrics.skipped;
+  object["ms"] = std::round(metrics.milliseconds * 1e3) / 1e3;
   return file.write(object.dump() + "\n");
 }

@@ -54,22 +54,24 @@ bool HeldOut::isDue(std::int64_t step) const {
 // Evaluation
 //===----------------------------------------------------------------------===//
 
-Result<double> HeldOut::evaluate(std::uint64_t sample,
-                                 std::uint64_t count) const {
+Result<void> HeldOut::evaluate(std::uint64_t sample, std::uint64_t count,
+                               EvaluationSums &sums) const {
   std::vector<std::uint64_t> batch(source->getBatch());
   for (std::uint64_t i = 0; i < batch.size(); ++i)
     batch[i] = sample + i % count;
   if (Result<void> filled = source->fill(batch); !filled)
-    return filled.takeError();
+    return filled;
   Result<double> loss = program->evaluate();
   if (!loss)
-    return loss;
+    return loss.takeError();
   if (auto launch = program->findIndexFault())
     return Error{source->getPath(),
                  "the batch of samples from " + std::to_string(sample) +
                      " leads to an index or label that is out of range, in " +
                      quote(*launch)};
-  return loss;
+  sums.add(*loss, count,
+           static_cast<double>(count) / static_cast<double>(batch.size()));
+  return {};
 }
 
 /// Returns the largest divisor of `batch` that is at most `count`.
@@ -80,21 +82,18 @@ static std::uint64_t findDivisor(std::uint64_t batch, std::uint64_t count) {
   return divisor;
 }
 
-Result<std::optional<double>> HeldOut::sumLosses(std::uint64_t sample,
-                                                 std::uint64_t count) const {
-  double sum = 0;
+Result<bool> HeldOut::evaluateRest(std::uint64_t sample, std::uint64_t count,
+                                   EvaluationSums &sums) const {
   while (count > 0) {
-    if (options->interrupted && options->interrupted() != ExitCode::Ok)
-      return std::optional<double>();
+    if (isInterrupted())
+      return false;
     std::uint64_t part = findDivisor(source->getBatch(), count);
-    Result<double> loss = evaluate(sample, part);
-    if (!loss)
-      return loss.takeError();
-    sum += *loss * static_cast<double>(part);
+    if (Result<void> done = evaluate(sample, part, sums); !done)
+      return done.takeError();
     sample += part;
     count -= part;
   }
-  return std::optional(sum);
+  return true;
 }
 
 Result<bool> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
@@ -105,45 +104,62 @@ Result<bool> HeldOut::chooseSamples(std::optional<std::uint64_t> earlier) {
   if (usesRest || earlier == samples - rest || samples < batch)
     return true;
   // The same parts as those of the rest, and what remains of a batch.
-  Result<double> whole = evaluate(first, batch);
-  if (!whole)
-    return whole.takeError();
-  double sum = 0;
+  EvaluationSums whole(*program), parts(*program);
+  if (Result<void> done = evaluate(first, batch, whole); !done)
+    return done.takeError();
   for (auto [begin, count] :
        {std::pair(first, rest), std::pair(first + rest, batch - rest)}) {
-    Result<std::optional<double>> part = sumLosses(begin, count);
-    if (!part)
-      return part.takeError();
-    if (!*part)
-      return false;
-    sum += **part;
+    Result<bool> done = evaluateRest(begin, count, parts);
+    if (!done || !*done)
+      return done;
   }
   // Sums in f32 in another order differ by far less, and losses that depend on
   // the batch in another way by more.
   constexpr double kTolerance = 1e-4;
-  double mean = sum / static_cast<double>(batch);
-  usesRest = std::abs(mean - *whole) <= kTolerance * std::abs(*whole);
+  usesRest = std::abs(parts.getLoss() - whole.getLoss()) <=
+             kTolerance * std::abs(whole.getLoss());
   return true;
 }
 
-Result<std::optional<double>> HeldOut::evaluate() const {
+Result<std::optional<Evaluation>> HeldOut::evaluate() const {
   std::uint64_t batch = source->getBatch();
-  double sum = 0;
+  EvaluationSums sums(*program);
   std::uint64_t end = first + samples - getRest();
   for (std::uint64_t sample = first; sample < end; sample += batch) {
-    if (options->interrupted && options->interrupted() != ExitCode::Ok)
-      return std::optional<double>();
-    Result<double> loss = evaluate(sample, batch);
-    if (!loss)
-      return loss.takeError();
-    sum += *loss;
+    if (isInterrupted())
+      return std::optional<Evaluation>();
+    if (Result<void> done = evaluate(sample, batch, sums); !done)
+      return done.takeError();
   }
-  sum *= static_cast<double>(batch);
   if (usesRest) {
-    Result<std::optional<double>> rest = sumLosses(end, getRest());
-    if (!rest || !*rest)
-      return rest;
-    sum += **rest;
+    Result<bool> done = evaluateRest(end, getRest(), sums);
+    if (!done)
+      return done.takeError();
+    if (!*done)
+      return std::optional<Evaluation>();
   }
-  return std::optional(sum / static_cast<double>(getNumSamples()));
+  return std::optional(sums.getResults());
+}
+
+Result<std::optional<DataEvaluation>>
+binade::evaluate(Program &program, const Data &data,
+                 const std::function<int()> &interrupted) {
+  TrainOptions options;
+  options.evalData = &data;
+  options.interrupted = interrupted;
+  Result<HeldOut> heldOut = HeldOut::create(program, data, options);
+  if (!heldOut)
+    return heldOut.takeError();
+  Result<bool> isDecided = heldOut->chooseSamples(std::nullopt);
+  if (!isDecided)
+    return isDecided.takeError();
+  Result<std::optional<Evaluation>> results =
+      *isDecided ? heldOut->evaluate() : std::optional<Evaluation>();
+  if (!results)
+    return results.takeError();
+  if (!*results)
+    return std::optional<DataEvaluation>();
+  std::uint64_t count = heldOut->getNumSamples();
+  return std::optional(DataEvaluation{**std::move(results), count,
+                                      data.getNumSamples() - count});
 }

@@ -3,6 +3,7 @@
 #ifndef BINADE_LIB_RUNTIME_TRAINING_HELDOUT_H
 #define BINADE_LIB_RUNTIME_TRAINING_HELDOUT_H
 
+#include "EvaluationSums.h"
 #include "binade/Runtime/Training.h"
 
 namespace binade {
@@ -32,21 +33,27 @@ public:
   /// Whether to evaluate after `step`.
   bool isDue(std::int64_t step) const;
 
-  /// Returns the mean loss of the evaluated samples, or nothing if interrupted.
-  Result<std::optional<double>> evaluate() const;
+  /// Returns the mean loss and the metrics of the evaluated samples, or nothing
+  /// if interrupted.
+  Result<std::optional<Evaluation>> evaluate() const;
 
 private:
   HeldOut(Program &program, const TrainOptions &options)
       : program(&program), options(&options) {}
 
   std::uint64_t getRest() const { return samples % source->getBatch(); }
-  /// Returns the loss of `count` samples from `sample` on, which are repeated
-  /// to fill a batch. `count` divides the size of a batch.
-  Result<double> evaluate(std::uint64_t sample, std::uint64_t count) const;
-  /// Returns the sum of the losses of `count` samples, which do not fill a
-  /// batch, or nothing if interrupted.
-  Result<std::optional<double>> sumLosses(std::uint64_t sample,
-                                          std::uint64_t count) const;
+  bool isInterrupted() const {
+    return options->interrupted && options->interrupted() != ExitCode::Ok;
+  }
+  /// Evaluates `count` samples from `sample` on, which are repeated to fill a
+  /// batch, and adds the results to `sums`. `count` divides the size of a
+  /// batch.
+  Result<void> evaluate(std::uint64_t sample, std::uint64_t count,
+                        EvaluationSums &sums) const;
+  /// Evaluates `count` samples, which do not fill a batch. Returns whether it
+  /// was not interrupted.
+  Result<bool> evaluateRest(std::uint64_t sample, std::uint64_t count,
+                            EvaluationSums &sums) const;
 
   Program *program;
   const TrainOptions *options;

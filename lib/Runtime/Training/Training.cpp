@@ -213,10 +213,13 @@ Result<std::optional<StepMetrics>> TrainingLoop::runStep(std::int64_t step) {
 
 Result<void> TrainingLoop::evaluate(StepMetrics &metrics) const {
   auto start = std::chrono::steady_clock::now();
-  Result<std::optional<double>> loss = heldOut.evaluate();
-  if (!loss)
-    return loss.takeError();
-  metrics.evalLoss = *loss;
+  Result<std::optional<Evaluation>> evaluated = heldOut.evaluate();
+  if (!evaluated)
+    return evaluated.takeError();
+  if (*evaluated) {
+    metrics.evalLoss = (*evaluated)->loss;
+    metrics.evalMetrics = (*evaluated)->metrics;
+  }
   std::chrono::duration<double, std::milli> elapsed =
       std::chrono::steady_clock::now() - start;
   metrics.evalMilliseconds = elapsed.count();
@@ -262,6 +265,7 @@ Result<void> TrainingLoop::evaluatePending(TrainSummary &summary) {
 Result<void> TrainingLoop::addEvaluation(const StepMetrics &metrics,
                                          TrainSummary &summary) {
   summary.evalLoss = metrics.evalLoss;
+  summary.evalMetrics = metrics.evalMetrics;
   summary.evalStep = metrics.step;
   bool isBest = manifest.evaluations.add({*metrics.evalLoss, metrics.step},
                                          options.minDelta);
