@@ -18,8 +18,7 @@ static Result<nlohmann::json> readInvocation(const std::string &run) {
   std::string path = run + "/run.json";
   Result<ExternalFile> file = openFile(path);
   if (!file)
-    return file.takeError().withNote(
-        "without a model, --resume continues a run whose command is there");
+    return file.takeError().withNote("the command that trained a run is there");
   Result<std::string> text = readText(*file, JsonLimits().bytes);
   if (!text)
     return text.takeError();
@@ -55,6 +54,17 @@ static Result<Words> stripPrefix(const Words &command, const Words &prefix,
         .withNote("name the model and the options of the run");
   return Words(command.begin() + static_cast<std::ptrdiff_t>(prefix.size()),
                command.end());
+}
+
+Result<RecordedCommand> binade::readRecordedCommand(const std::string &run,
+                                                    const Words &prefix) {
+  Result<nlohmann::json> last = readInvocation(run);
+  if (!last)
+    return last.takeError();
+  Result<Words> words = stripPrefix((*last)["command"], prefix, run);
+  if (!words)
+    return words.takeError();
+  return RecordedCommand{*std::move(words), (*last)["directory"]};
 }
 
 /// Whether a value of the argument is a relative path, as far as its help says
@@ -136,21 +146,17 @@ Result<void> binade::resumeRecorded(const CLI::App &command,
   if (resume == given->end() || hasModel || asksForHelp)
     return {};
   std::string run = resume->values.front();
-  Result<nlohmann::json> last = readInvocation(run);
-  if (!last)
-    return last.takeError();
-  Result<Words> recorded = stripPrefix((*last)["command"], prefix, run);
+  Result<RecordedCommand> recorded = readRecordedCommand(run, prefix);
   if (!recorded)
     return recorded.takeError();
   std::optional<std::vector<Argument>> arguments =
-      divideArguments(command, *recorded);
+      divideArguments(command, recorded->words);
   if (!arguments)
     return Error{printable(run), "its command has options that are unknown: " +
-                                     joinWords(*recorded)};
-  std::string directory = (*last)["directory"];
+                                     joinWords(recorded->words)};
   std::error_code unknown;
   fs::path before = fs::current_path(unknown);
-  if (Result<void> entered = enter(directory, *given); !entered)
+  if (Result<void> entered = enter(recorded->directory, *given); !entered)
     return entered;
   if (fs::current_path(unknown) != before)
     run = (before / run).string();

@@ -17,6 +17,7 @@ void addConvert(CLI::App &app, Run &run);
 void addCosts(CLI::App &app, Run &run);
 void addTrace(CLI::App &app, Run &run);
 void addTrain(CLI::App &app, Run &run);
+void addEvaluate(CLI::App &app, Run &run);
 void addExplain(CLI::App &app, Run &run);
 void addExport(CLI::App &app, Run &run);
 void addDiff(CLI::App &app, Run &run);

@@ -87,9 +87,10 @@ int main(int argc, char **argv) {
   setHelpFormat(app);
   app.require_subcommand(1);
   std::function<int()> run;
-  for (auto *add : {addImport, addCompile, addConvert, addTrain, addExport,
-                    addCheckpoint, addAlarms, addFit, addInspect, addExplain,
-                    addDiff, addPolicy, addCosts, addVerify, addTrace, addList})
+  for (auto *add :
+       {addImport, addCompile, addConvert, addTrain, addEvaluate, addExport,
+        addCheckpoint, addAlarms, addFit, addInspect, addExplain, addDiff,
+        addPolicy, addCosts, addVerify, addTrace, addList})
     add(app, run);
   addHelp(app);
   groupOptions(app);

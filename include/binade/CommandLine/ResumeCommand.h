@@ -8,6 +8,19 @@
 
 namespace binade {
 
+/// The arguments of the last command that trained a run, and the directory that
+/// its paths are relative to.
+struct RecordedCommand {
+  std::vector<std::string> words;
+  std::string directory;
+};
+
+/// Reads the last command that `run`/run.json lists. An error unless it begins
+/// with `prefix`, which is left out.
+Result<RecordedCommand>
+readRecordedCommand(const std::string &run,
+                    const std::vector<std::string> &prefix);
+
 /// If `words` have --resume RUN, but no model, replaces this process by one
 /// that runs the last command that RUN/run.json lists, with --resume RUN, in
 /// that command's directory. `words` are the arguments of `command`, which

@@ -54,6 +54,7 @@ struct TrainArguments {
   Result<int> run(Program &program, const std::string &model,
                   const std::string &directory);
 
+  const DataOptions &getData() const { return data.options; }
   bool hasHeldOut() const {
     return !evalData.empty() || train.evalFraction > 0;
   }

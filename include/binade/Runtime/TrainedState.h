@@ -33,6 +33,9 @@ public:
   /// Returns the path of the file or checkpoint, for messages.
   const std::string &getPath() const { return path; }
 
+  /// Returns the files, of which a checkpoint may have several.
+  const std::vector<Safetensors> &getFiles() const { return files; }
+
   /// Returns the values in `dtype`, which is the tensor's type, F32, F16 or
   /// BF16.
   Result<std::vector<std::byte>> read(std::string_view name, DType dtype) const;

@@ -15,7 +15,9 @@ from support.reference import safetensors
 onnx = pytest.importorskip("onnx")
 
 BINADE = BUILD / "bin" / "binade"
-COMMANDS = ["import", "compile", "train", "export", "inspect", "policy", "list", "eval"]
+COMMANDS = [
+    "import", "compile", "train", "evaluate", "export", "inspect", "policy", "list", "eval",
+]  # fmt: skip
 # The symbolic model needs a loss; the static model computes its loss.
 GRAPH = """
 <ir_version: 9, opset_import: ["" : 20]>
@@ -61,6 +63,7 @@ def folder(tmp_path):
     x = np.random.default_rng(1).standard_normal((16, 2), np.float32)
     data = {"x": x, "labels": np.arange(16) % 3}
     safetensors.save(tmp_path / "train.safetensors", data)
+    safetensors.save(tmp_path / "test.safetensors", data)
     safetensors.save(tmp_path / "x.safetensors", {"x": np.float32([1, 2])})
     (tmp_path / "module.mlir").write_text(MODULE)
     return tmp_path
@@ -70,7 +73,8 @@ def run(command, folder):
     """Runs an example with few steps, on a model that fits its options."""
     is_symbolic = "--dim" in command
     save(SYMBOLIC if is_symbolic else STATIC, folder / "model.onnx")
-    words = shlex.split(re.sub(r"--steps \d+", "--steps 3", command))
+    command = re.sub(r"--steps \d+", "--steps 3", command)
+    words = shlex.split(command.replace("--eval-fraction 0.1", "--eval-fraction 0.5"))
     assert pathlib.Path(words[0]).name == "binade"
     done = subprocess.run(
         [BINADE, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=600
