@@ -5,6 +5,7 @@
 
 #include "binade/Plan/Plan.h"
 #include <algorithm>
+#include <cmath>
 
 using namespace binade;
 using namespace binade::plan;
@@ -106,6 +107,15 @@ std::vector<std::int64_t> Attention::getKeyBatch() const {
   return sizes;
 }
 
+bool AttentionExtras::areNone() const {
+  return biases.empty() && !mask && !dropout && softcap == 0 && !zeroHidden &&
+         !zeroNan;
+}
+
+bool AttentionExtras::haveExactStatistic() const {
+  return biases.empty() && (!mask || std::isinf(fill));
+}
+
 std::vector<Operand> Attention::listOperands() const {
   OperandList list(batch);
   auto addOfKeys = [&, own = getKeyBatch()](std::string name, Operand::Use use,
@@ -127,6 +137,14 @@ std::vector<Operand> Attention::listOperands() const {
     addOfKeys("dkey", Operand::Write, gradients->dkey, depth);
     addOfKeys("dvalue", Operand::Write, gradients->dvalue, width);
   }
+  for (std::size_t i = 0; i < extras.biases.size(); ++i)
+    list.add("bias " + std::to_string(i), Operand::Read, extras.biases[i],
+             {queries, keys});
+  if (extras.mask)
+    list.add("mask", Operand::Read, *extras.mask, {queries, keys});
+  if (extras.dropout)
+    list.operands.push_back(
+        {"random state", Operand::Read, extras.dropout->state, {2}});
   list.addMemory(scratch, libraryScratch);
   return list.operands;
 }

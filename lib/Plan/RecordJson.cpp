@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RecordJson.h"
+#include <cmath>
 
 using namespace binade;
 using namespace binade::plan;
@@ -258,6 +259,37 @@ static void read(Fields &fields, Convolution &c) {
   c.deviceKernel = fields.optionalText("device_kernel");
 }
 
+static void write(json &object, const AttentionExtras &extras) {
+  if (!extras.biases.empty())
+    object["biases"] = write(extras.biases);
+  writeOptional(object, "mask", extras.mask);
+  if (const auto &dropout = extras.dropout)
+    object["dropout"] = {{"state", write(dropout->state)},
+                         {"ratio", dropout->ratio},
+                         {"stream", dropout->stream}};
+  if (extras.softcap != 0)
+    object["softcap"] = extras.softcap;
+  if (std::isfinite(extras.fill)) // Otherwise -infinity.
+    object["fill"] = extras.fill;
+  writeFlag(object, "zero_hidden", extras.zeroHidden);
+  writeFlag(object, "zero_nan", extras.zeroNan);
+}
+
+static void read(Fields &fields, AttentionExtras &extras) {
+  extras.biases = readViews(fields, "biases");
+  extras.mask = readOptionalView(fields, "mask");
+  if (const json *object = fields.find("dropout")) {
+    Fields inner = fields.inner(*object, "dropout");
+    extras.dropout = {readView(inner, "state"), inner.number("ratio"),
+                      inner.integer("stream")};
+    inner.finish();
+  }
+  extras.softcap = fields.optionalNumber("softcap").value_or(extras.softcap);
+  extras.fill = fields.optionalNumber("fill").value_or(extras.fill);
+  extras.zeroHidden = fields.flag("zero_hidden");
+  extras.zeroNan = fields.flag("zero_nan");
+}
+
 static json write(const Attention &a) {
   json object = {{"query", write(a.query)}, {"key", write(a.key)},
                  {"value", write(a.value)}, {"y", write(a.y)},
@@ -272,6 +304,7 @@ static json write(const Attention &a) {
                            {"dvalue", write(a.gradients->dvalue)}};
   writeFlag(object, "causal", a.causal);
   writeFlag(object, "grouped", a.grouped);
+  write(object, a.extras);
   writeOptional(object, "scratch", a.scratch);
   writeOptional(object, "library_scratch", a.libraryScratch);
   writeText(object, "device_kernel", a.deviceKernel);
@@ -298,6 +331,7 @@ static void read(Fields &fields, Attention &a) {
   a.scale = fields.number("scale");
   a.causal = fields.flag("causal");
   a.grouped = fields.flag("grouped");
+  read(fields, a.extras);
   a.scratch = readOptionalView(fields, "scratch");
   a.libraryScratch = readOptionalView(fields, "library_scratch");
   a.deviceKernel = fields.optionalText("device_kernel");

@@ -10,6 +10,7 @@
 #include "binade/Container/Printable.h"
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -42,6 +43,7 @@ private:
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Attention &attention);
+  Result<void> check(const AttentionExtras &extras);
   /// Checks a tensor of attention; `multiplied` is the type of operands.
   Result<void> check(const Operand &operand, DType multiplied);
   Result<void> check(const Copy &copy);
@@ -321,11 +323,28 @@ Result<void> RecordValidator::check(const Attention &a) {
     products.insert(products.end(), {a.queries, a.keys, columns});
     BINADE_CHECK(checkWork(products));
   }
+  BINADE_CHECK(check(a.extras));
   std::vector<Operand> operands = a.listOperands();
   BINADE_CHECK(checkOperands(operands));
   for (const Operand &operand : operands)
     if (operand.isTensor())
       BINADE_CHECK(check(operand, typeOf(a.query)));
+  return {};
+}
+
+Result<void> RecordValidator::check(const AttentionExtras &extras) {
+  if (!std::isfinite(extras.softcap) || extras.softcap < 0)
+    return fail("a soft cap of " + std::to_string(extras.softcap) +
+                ", expected a finite number of at least 0");
+  if (!extras.dropout)
+    return {};
+  if (!(extras.dropout->ratio >= 0 && extras.dropout->ratio <= 1))
+    return fail("dropout with ratio " + std::to_string(extras.dropout->ratio) +
+                ", expected a number in [0, 1]");
+  if (extras.dropout->stream < 0 || extras.dropout->stream > UINT32_MAX)
+    return fail("dropout with stream " +
+                std::to_string(extras.dropout->stream) +
+                ", expected a number of 32 bits");
   return {};
 }
 
@@ -337,8 +356,14 @@ Result<void> RecordValidator::check(const Operand &tensor, DType multiplied) {
   };
   if (tensor.name == "lse")
     return type == DType::F32 ? Result<void>() : expect("F32");
+  if (tensor.name == "mask")
+    return type == DType::BOOL ? Result<void>() : expect("BOOL");
+  if (tensor.name == "random state")
+    return type == DType::I64 ? Result<void>() : expect("I64");
   if (!isContractionType(type))
     return expect("F32, BF16 or F16");
+  if (tensor.name.starts_with("bias "))
+    return {};
   bool isMultiplied = !tensor.isWritten() && tensor.name != "y";
   if (isMultiplied && type != multiplied)
     return expect(name(multiplied));

@@ -15,6 +15,7 @@
 #include "Exponentials.h"
 #include "Families.h"
 #include "Random.h"
+#include "binade/Reference/FirstHead.h"
 #include "binade/Reference/FloatFormat.h"
 #include <cfloat>
 #include <cmath>
@@ -50,6 +51,8 @@ struct Head {
       mask = &e[op.getMask()];
     if (op.getRng())
       rng = e[op.getRng()].getIntegers();
+    if (auto first = op->template getAttrOfType<IntegerAttr>(kFirstHeadAttr))
+      firstHead = first.getInt();
     FloatFormat format = getFormat(op, query);
     // A factor that both sides round may differ by two roundings.
     if (format.getRoundoff() > e.getRoundoff()) {
@@ -150,7 +153,7 @@ struct Head {
   double getDropFactor(int64_t i, int64_t j) const {
     if (rng.empty())
       return 1.0;
-    int64_t index = (head * queries + i) * keys + j;
+    int64_t index = ((firstHead + head) * queries + i) * keys + j;
     return drawUniform(index, rng[0], rng[1], stream).front() < ratio
                ? 0.0
                : 1.0 / (1.0 - ratio);
@@ -161,6 +164,9 @@ struct Head {
   bool hasExactStatistic() const {
     return biases.empty() && (!mask || std::isinf(fill));
   }
+  /// Whether an implementation may compute them from `lse` all the same,
+  /// because it is small enough.
+  static bool isSmall(double lse) { return std::fabs(lse) <= 64.0; }
   /// Returns the error of the exponents in a row whose largest score is
   /// `largest`.
   double getExponentError(double largest) const {
@@ -195,7 +201,7 @@ struct Head {
   double computeError = 0.0;
   /// The absolute error of such values that are subnormal, likewise.
   double underflow = 0.0;
-  int64_t head = 0;
+  int64_t firstHead = 0, head = 0;
   /// Scores, their errors, and the hyperbolic tangents of the soft cap.
   std::vector<double> scores, errors, tangents, tangentErrors;
 };
@@ -280,6 +286,8 @@ static Probability getProbability(const Head &h, const Exponentials &sum,
   } else {
     result.p = std::exp(score - sum.max) / sum.total;
     result.error = sum.max - score + h.errors[j] + sum.error + 8.0;
+    if (Head::isSmall(lse))
+      result.error += std::fabs(score) + 2.0 * std::fabs(lse);
   }
   result.factor = h.getDropFactor(i, j);
   // The factor and the product are both rounded.
@@ -287,6 +295,8 @@ static Probability getProbability(const Head &h, const Exponentials &sum,
     result.error += 2.0;
   bool isZero = h.zeroNaN && std::isnan(result.p);
   result.weight = isZero ? 0.0 : result.p * result.factor;
+  if (isZero)
+    result.error = 0.0;
   return result;
 }
 

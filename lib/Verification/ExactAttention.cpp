@@ -3,13 +3,16 @@
 #include "ExactSums.h"
 #include "binade/Container/Philox.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/Reference/FirstHead.h"
 #include "binade/Target/CUDA.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include <cmath>
+#include <cstring>
 
 using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
+using ::binade::DType;
 using ::binade::Result;
 
 namespace {
@@ -28,15 +31,24 @@ private:
   /// Returns the shape of a tensor for one head, or for the heads that share
   /// key and value.
   ArrayRef<int64_t> getShape(size_t index) const {
-    return ArrayRef(tensors[index].sizes)
-        .drop_front(attention.batch.size() - attention.grouped);
+    ArrayRef<int64_t> sizes = tensors[index].sizes;
+    return isState(index)
+               ? sizes
+               : sizes.drop_front(attention.batch.size() - attention.grouped);
   }
   RankedTensorType getType(size_t index) {
-    return RankedTensorType::get(
-        getShape(index),
-        getElementType(b.getContext(), execution.accesses[index].dtype));
+    DType dtype = execution.accesses[index].dtype;
+    Type element = getElementType(b.getContext(), dtype);
+    if (dtype == DType::BOOL || dtype == DType::I64)
+      element = b.getIntegerType(dtype == DType::BOOL ? 1 : 64);
+    return RankedTensorType::get(getShape(index), element);
+  }
+  /// Whether a tensor is the state of the generator, which all heads share.
+  bool isState(size_t index) const {
+    return execution.accesses[index].dtype == DType::I64;
   }
   void buildFunction();
+  SmallVector<NamedAttribute> listAttributes();
   /// Returns the index in access `index` of element `number` of a head.
   int64_t findElement(size_t index, int64_t head, int64_t number) const;
   TensorRef read(size_t index, int64_t head, const std::vector<Bytes> &from);
@@ -48,6 +60,7 @@ private:
   std::vector<plan::Operand> tensors;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
+  Operation *op = nullptr;                ///< The attention of the function.
   SmallVector<size_t> arguments, results; ///< Indices in `tensors`.
 };
 } // namespace
@@ -63,6 +76,10 @@ void ExactAttention::buildFunction() {
   for (auto [index, tensor] : llvm::enumerate(tensors))
     if (tensor.isWritten())
       results.push_back(index);
+  size_t tensorsOfOp = attention.gradients ? 9 : 5;
+  for (size_t index = tensorsOfOp; index < tensors.size(); ++index)
+    if (tensors[index].isTensor())
+      arguments.push_back(index);
   auto getTypes = [&](ArrayRef<size_t> which) {
     return llvm::map_to_vector(which,
                                [&](size_t i) -> Type { return getType(i); });
@@ -72,22 +89,41 @@ void ExactAttention::buildFunction() {
   function = func::FuncOp::create(
       b, "head", b.getFunctionType(getTypes(arguments), getTypes(results)));
   b.setInsertionPointToStart(function.addEntryBlock());
-  auto scale = b.getNamedAttr("scale", b.getF64FloatAttr(attention.scale));
-  // One operand each, and none of biases, mask and random state.
-  SmallVector<int32_t> segments(arguments.size(), 1);
-  segments.append(3, 0);
-  SmallVector<NamedAttribute> attributes = {
-      scale,
-      b.getNamedAttr("operandSegmentSizes", b.getDenseI32ArrayAttr(segments))};
-  if (attention.causal)
-    attributes.push_back(b.getNamedAttr("causal", b.getUnitAttr()));
-  TypeRange types = function.getResultTypes();
+  SmallVector<Type> types(function.getResultTypes());
   ValueRange values = function.getArguments();
-  Operation *op =
-      attention.gradients
-          ? AttentionGradOp::create(b, types, values, attributes).getOperation()
-          : AttentionOp::create(b, types, values, attributes).getOperation();
-  func::ReturnOp::create(b, op->getResults());
+  SmallVector<NamedAttribute> attributes = listAttributes();
+  if (attention.gradients) {
+    for (Value bias : values.slice(6, attention.extras.biases.size()))
+      types.push_back(bias.getType());
+    op = AttentionGradOp::create(b, types, values, attributes);
+  } else {
+    op = AttentionOp::create(b, types, values, attributes);
+  }
+  func::ReturnOp::create(b, op->getResults().take_front(results.size()));
+}
+
+SmallVector<NamedAttribute> ExactAttention::listAttributes() {
+  const plan::AttentionExtras &extras = attention.extras;
+  // One of each operand, then biases, mask and random state.
+  SmallVector<int32_t> segments(attention.gradients ? 6 : 3, 1);
+  segments.push_back(static_cast<int32_t>(extras.biases.size()));
+  segments.push_back(extras.mask.has_value());
+  segments.push_back(extras.dropout.has_value());
+  SmallVector<NamedAttribute> attributes = {
+      b.getNamedAttr("scale", b.getF64FloatAttr(attention.scale)),
+      b.getNamedAttr("operandSegmentSizes", b.getDenseI32ArrayAttr(segments)),
+      b.getNamedAttr("softcap", b.getF64FloatAttr(extras.softcap)),
+      b.getNamedAttr("fill", b.getF64FloatAttr(extras.fill))};
+  if (const auto &dropout = extras.dropout)
+    attributes.append(
+        {b.getNamedAttr("ratio", b.getF64FloatAttr(dropout->ratio)),
+         b.getNamedAttr("stream", b.getI64IntegerAttr(dropout->stream))});
+  for (auto [name, isSet] : {std::pair("causal", attention.causal),
+                             std::pair("zero_hidden", extras.zeroHidden),
+                             std::pair("zero_nan", extras.zeroNan)})
+    if (isSet)
+      attributes.push_back(b.getNamedAttr(name, b.getUnitAttr()));
+  return attributes;
 }
 
 int64_t ExactAttention::findElement(size_t index, int64_t head,
@@ -106,9 +142,19 @@ int64_t ExactAttention::findElement(size_t index, int64_t head,
 TensorRef ExactAttention::read(size_t index, int64_t head,
                                const std::vector<Bytes> &from) {
   Tensor tensor(getType(index));
-  for (int64_t i = 0; i < tensor.getNumElements(); ++i)
-    tensor[i] = readElement(execution.accesses[index].dtype, from[index],
-                            findElement(index, head, i));
+  if (isState(index)) {
+    std::memcpy(tensor.getIntegers().data(), from[index].data(),
+                tensor.getNumElements() * sizeof(int64_t));
+    return std::make_shared<const Tensor>(std::move(tensor));
+  }
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    double element = readElement(execution.accesses[index].dtype, from[index],
+                                 findElement(index, head, i));
+    if (tensor.isFloat())
+      tensor[i] = element;
+    else
+      tensor.getIntegers()[i] = element != 0;
+  }
   return std::make_shared<const Tensor>(std::move(tensor));
 }
 
@@ -120,6 +166,8 @@ Result<void> ExactAttention::judgeHead(int64_t head, Judgement &judgement) {
     areFinite &= llvm::all_of(inputs[name]->getFloats(),
                               [](double x) { return std::isfinite(x); });
   }
+  int64_t sharers = attention.grouped ? attention.batch.back() : 1;
+  op->setAttr(kFirstHeadAttr, b.getI64IntegerAttr(head * sharers));
   EvaluationOptions options;
   options.bounds = true;
   DiagnosticCollector diagnostics(b.getContext());

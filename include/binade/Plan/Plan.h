@@ -13,6 +13,7 @@
 #include "binade/Container/Numbers.h"
 #include "binade/Plan/AlarmSettings.h"
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -336,9 +337,41 @@ struct Convolution {
 };
 inline constexpr std::size_t kMaxSpatialAxes = 3;
 
+/// What changes the scores and probabilities of attention, in this order:
+///   s = softcap * tanh(s / softcap), unless `softcap` is 0;
+///   s = s + (sum of `biases`);
+///   s = fill where `mask` is false.
+/// With `dropout`, p[b.., i, j] is 0 if the random value of its index among all
+/// scores is below `ratio`, and otherwise divided by 1 - ratio. Biases, which
+/// are F32, BF16 or F16, and `mask`, which is BOOL, have strides of the batch
+/// axes, queries and keys, 0 along the axes along which they are broadcast.
+struct AttentionExtras {
+  struct Dropout {
+    View state; ///< Seed and step, two I64.
+    double ratio = 0;
+    std::int64_t stream = 0; ///< 32 bits.
+  };
+  std::vector<View> biases;
+  std::optional<View> mask;
+  std::optional<Dropout> dropout;
+  double softcap = 0;
+  double fill = -std::numeric_limits<double>::infinity();
+  /// Whether probabilities are 0, and `lse` is -infinity, for queries whose
+  /// scores are all -infinity.
+  bool zeroHidden = false;
+  bool zeroNan = false; ///< Whether probabilities that are NaN become 0.
+
+  /// Whether there are none.
+  bool areNone() const;
+  /// Whether `exp(s - lse)` is exact enough for gradients. A bias or a fill may
+  /// be a huge number that is all that a row consists of: then the sum of
+  /// exponentials is computed again.
+  bool haveExactStatistic() const;
+};
+
 /// Scaled dot-product attention that does not store the scores:
 ///   s[b.., i, j] = scale * sum over l of query[b.., i, l] * key[b.., j, l],
-///   -infinity where `causal` and j > i;
+///   changed as `extras` say, and -infinity where `causal` and j > i;
 ///   lse[b.., i]  = log(sum over j of exp(s[b.., i, j]));
 ///   p[b.., i, j] = round(exp(s[b.., i, j] - lse[b.., i]));
 ///   y[b.., i, e] = round(sum over j of p[b.., i, j] * value[b.., j, e]);
@@ -359,6 +392,7 @@ struct Attention {
     View dy, dquery, dkey, dvalue;
   };
   std::optional<Gradients> gradients;
+  AttentionExtras extras = {};
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t queries = 1, keys = 1;
   std::int64_t depth = 1; ///< Columns of query and key.
@@ -374,8 +408,8 @@ struct Attention {
 
   /// The batch axes of key, value and their gradients.
   std::vector<std::int64_t> getKeyBatch() const;
-  /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue and
-  /// scratch memory if present.
+  /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue, biases,
+  /// mask, the generator's state and scratch memory if present.
   std::vector<Operand> listOperands() const;
 };
 

@@ -127,16 +127,55 @@ static plan::View getRows(Value value, const PlaceOf &place) {
   return view;
 }
 
+/// Biases, masks and the state of the generator are read as they are.
 bool mlir::binade::hasStrides(OpOperand &operand) {
-  if (auto gradients = dyn_cast<AttentionGradOp>(operand.getOwner()))
-    return operand.get() != gradients.getLse();
-  return isa<AttentionOp>(operand.getOwner());
+  unsigned number = operand.getOperandNumber();
+  if (isa<AttentionGradOp>(operand.getOwner()))
+    return number < 5;
+  return isa<AttentionOp>(operand.getOwner()) && number < 3;
 }
 
 bool mlir::binade::hasStrides(OpResult result) {
   if (auto attention = dyn_cast<AttentionOp>(result.getOwner()))
     return result != attention.getLse();
-  return isa<AttentionGradOp>(result.getOwner());
+  return isa<AttentionGradOp>(result.getOwner()) &&
+         result.getResultNumber() < 3;
+}
+
+/// Returns the place of a bias or a mask, which is broadcast along its axes of
+/// size 1.
+static plan::View getBroadcast(Value value, const PlaceOf &place) {
+  plan::View view = place(value);
+  view.strides = getStrides(getShape(value));
+  for (auto [stride, size] : llvm::zip(view.strides, getShape(value)))
+    if (size == 1)
+      stride = 0;
+  return view;
+}
+
+template <typename Op>
+static plan::AttentionExtras buildExtras(Op op, const PlaceOf &place) {
+  plan::AttentionExtras extras;
+  for (Value bias : op.getBiases())
+    extras.biases.push_back(getBroadcast(bias, place));
+  if (Value mask = op.getMask())
+    extras.mask = getBroadcast(mask, place);
+  if (Value rng = op.getRng()) {
+    plan::View state = place(rng);
+    state.strides = {1};
+    extras.dropout = {state, op.getRatio().convertToDouble(),
+                      static_cast<int64_t>(op.getStream())};
+  }
+  extras.softcap = op.getSoftcap().convertToDouble();
+  extras.fill = static_cast<float>(op.getFill().convertToDouble());
+  extras.zeroHidden = op.getZeroHidden();
+  extras.zeroNan = op.getZeroNan();
+  return extras;
+}
+
+bool mlir::binade::isOmitted(OpResult result) {
+  return isa<AttentionGradOp>(result.getOwner()) &&
+         result.getResultNumber() >= 3 && result.use_empty();
 }
 
 /// Returns an attention or its gradients.
@@ -158,6 +197,7 @@ static plan::Attention build(Op op, const PlaceOf &place) {
   attention.width = value.back();
   attention.scale = op.getScale().convertToDouble();
   attention.causal = op.getCausal();
+  attention.extras = buildExtras(op, place);
   return attention;
 }
 

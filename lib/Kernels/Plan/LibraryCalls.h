@@ -20,6 +20,10 @@ buildLibraryCall(Operation *op,
 bool hasStrides(OpOperand &operand);
 bool hasStrides(OpResult result);
 
+/// Whether the record of the result's op does not write it, so that it needs no
+/// memory: gradients of biases that nothing reads, such as of masks.
+bool isOmitted(OpResult result);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_KERNELS_PLAN_LIBRARYCALLS_H

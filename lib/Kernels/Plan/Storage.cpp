@@ -2,6 +2,7 @@
 
 #include "Storage.h"
 #include "../Layout/Strides.h"
+#include "LibraryCalls.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -203,7 +204,9 @@ void StorageMap::placeResults(Operation *op) {
       if (!isNew)
         aliases[constant.getResult()] = first->second;
     }
-    for (Value result : op->getResults()) {
+    for (OpResult result : op->getResults()) {
+      if (isOmitted(result))
+        continue;
       Value whole = findWrittenPlace(result)->base;
       if (aliases.contains(result) || storageOf.contains(result))
         continue;

@@ -5,6 +5,7 @@
 
 #include "../Execution/Operation.h"
 #include "binade/Container/FloatConversion.h"
+#include "binade/Container/Philox.h"
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -37,7 +38,10 @@ public:
   Operand(const View &view, std::size_t batchAxes, const Memory &memory)
       : address(memory.addressOf(view)), dtype(memory.typeOf(view)),
         batch(view.strides.begin(), view.strides.begin() + batchAxes),
-        rowStride(view.strides[batchAxes]) {}
+        rowStride(view.strides[batchAxes]) {
+    if (view.strides.size() > batchAxes + 1)
+      columnStride = view.strides[batchAxes + 1];
+  }
 
   /// Makes all heads of the last batch axis use the same elements.
   void share() { batch.back() = 0; }
@@ -61,7 +65,7 @@ public:
 private:
   std::byte *find(std::span<const std::int64_t> head, std::int64_t row,
                   std::int64_t column) const {
-    std::int64_t element = row * rowStride + column;
+    std::int64_t element = row * rowStride + column * columnStride;
     for (std::size_t axis = 0; axis < batch.size(); ++axis)
       element += head[axis] * batch[axis];
     return base + element * static_cast<std::int64_t>(byteSize(dtype));
@@ -72,6 +76,8 @@ private:
       std::memcpy(&value, at, sizeof value);
       return value;
     }
+    if (dtype == DType::BOOL)
+      return std::to_integer<int>(*at) != 0 ? 1.0f : 0.0f;
     std::uint16_t bits;
     std::memcpy(&bits, at, sizeof bits);
     return dtype == DType::BF16 ? bf16ToFloat(bits) : f16ToFloat(bits);
@@ -89,7 +95,7 @@ private:
   Address address;
   DType dtype;
   std::vector<std::int64_t> batch; ///< Strides of the batch axes.
-  std::int64_t rowStride;
+  std::int64_t rowStride, columnStride = 1;
   std::byte *base = nullptr;
 };
 
@@ -97,17 +103,29 @@ class AttentionOperation : public Operation {
 public:
   AttentionOperation(const Attention &attention, const Memory &memory)
       : a(attention), scale(static_cast<float>(attention.scale)) {
+    std::size_t tensors = a.gradients ? 9 : 5;
     for (const plan::Operand &tensor : a.listOperands())
-      if (tensor.isTensor())
+      if (operands.size() < tensors)
         operands.emplace_back(tensor.view, a.batch.size(), memory);
+    for (const View &bias : a.extras.biases)
+      biases.emplace_back(bias, a.batch.size(), memory);
+    if (a.extras.mask)
+      mask.emplace(*a.extras.mask, a.batch.size(), memory);
+    if (a.extras.dropout)
+      state = memory.addressOf(a.extras.dropout->state);
     for (Which which : {Key, Value, Dkey, Dvalue})
       if (a.grouped && which < operands.size())
         operands[which].share();
   }
 
   void run(const ExecutionContext &context) override {
-    for (Operand &operand : operands)
-      operand.startAt(context.iteration);
+    for (std::vector<Operand> *list : {&operands, &biases})
+      for (Operand &operand : *list)
+        operand.startAt(context.iteration);
+    if (mask)
+      mask->startAt(context.iteration);
+    if (state)
+      std::memcpy(random.data(), state->at(context.iteration), sizeof random);
     std::int64_t groups = 1, heads = a.grouped ? a.batch.back() : 1;
     for (std::int64_t size : a.batch)
       groups *= size;
@@ -117,7 +135,7 @@ public:
           if (a.gradients)
             return computeGradients(number * heads, heads);
           for (std::int64_t head = 0; head < heads; ++head)
-            compute(split(number * heads + head));
+            compute(number * heads + head);
         });
   }
   std::string getImplementation() const override { return "own"; }
@@ -164,38 +182,136 @@ private:
     return a.causal ? query + 1 : a.keys;
   }
 
-  void compute(Head head) const;
+  /// The sum of biases, and where the mask is false, of a head.
+  struct Extras {
+    std::optional<Matrix> bias, mask;
+    std::int64_t head; ///< Its number.
+  };
+  Extras readExtras(std::int64_t number) const;
+  struct Score {
+    float score, tangent = 0;
+    bool isMasked = false;
+  };
+  /// Returns the score of a query and a key with the product `product`.
+  Score finish(float product, const Extras &extras, std::int64_t i,
+               std::int64_t j) const;
+  /// Returns the factor of a probability: 1 without dropout, and 0 where it is
+  /// dropped.
+  float drop(const Extras &extras, std::int64_t i, std::int64_t j) const;
+  /// The largest score of a row and the sum of exponentials relative to it.
+  struct Statistic {
+    float maximum, total;
+    bool isHidden; ///< Whether all probabilities are 0.
+    float getProbability(float score) const {
+      return isHidden ? 0 : std::exp(score - maximum) / total;
+    }
+  };
+  Statistic reduce(std::span<const Score> row) const;
+
+  void compute(std::int64_t number) const;
   /// Computes the gradients of `count` heads that share key and value.
   void computeGradients(std::int64_t first, std::int64_t count) const;
-  void addGradients(Head head, Matrix &dkey, Matrix &dvalue) const;
+  void addGradients(std::int64_t number, Matrix &dkey, Matrix &dvalue) const;
 
   Attention a;
   float scale;
-  std::vector<Operand> operands;
+  std::vector<Operand> operands, biases;
+  std::optional<Operand> mask;
+  std::optional<Address> state;
+  std::array<std::uint64_t, 2> random = {}; ///< Seed and step.
 };
 } // namespace
 
-void AttentionOperation::compute(Head head) const {
+AttentionOperation::Extras
+AttentionOperation::readExtras(std::int64_t number) const {
+  Extras extras{{}, {}, number};
+  std::vector<std::int64_t> head = split(number);
+  for (const Operand &bias : biases) {
+    Matrix own(a.queries, a.keys);
+    bias.read(head, own);
+    for (std::size_t i = 0; extras.bias && i < own.elements.size(); ++i)
+      own.elements[i] += extras.bias->elements[i];
+    extras.bias = std::move(own);
+  }
+  if (mask)
+    mask->read(head, extras.mask.emplace(a.queries, a.keys));
+  return extras;
+}
+
+AttentionOperation::Score AttentionOperation::finish(float product,
+                                                     const Extras &extras,
+                                                     std::int64_t i,
+                                                     std::int64_t j) const {
+  Score result{scale * product};
+  if (auto softcap = static_cast<float>(a.extras.softcap); softcap > 0) {
+    result.tangent = std::tanh(result.score / softcap);
+    result.score = softcap * result.tangent;
+  }
+  if (extras.bias)
+    result.score += (*extras.bias)[i][j];
+  result.isMasked = extras.mask && (*extras.mask)[i][j] == 0;
+  if (result.isMasked)
+    result.score = static_cast<float>(a.extras.fill);
+  return result;
+}
+
+float AttentionOperation::drop(const Extras &extras, std::int64_t i,
+                               std::int64_t j) const {
+  const auto &dropout = a.extras.dropout;
+  if (!dropout)
+    return 1;
+  auto index =
+      static_cast<std::uint64_t>((extras.head * a.queries + i) * a.keys + j);
+  PhiloxCounter counter{static_cast<std::uint32_t>(index),
+                        static_cast<std::uint32_t>(index >> 32),
+                        static_cast<std::uint32_t>(dropout->stream),
+                        static_cast<std::uint32_t>(random[1])};
+  float value = philoxUniform(philox(counter, philoxKey(random[0])).front());
+  return value < dropout->ratio ? 0
+                                : static_cast<float>(1 / (1 - dropout->ratio));
+}
+
+AttentionOperation::Statistic
+AttentionOperation::reduce(std::span<const Score> row) const {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  float maximum = kNone, total = 0;
+  for (const Score &own : row)
+    maximum =
+        std::isnan(own.score) || own.score > maximum ? own.score : maximum;
+  for (const Score &own : row)
+    total += std::exp(own.score - maximum);
+  return {maximum, total, a.extras.zeroHidden && maximum == kNone};
+}
+
+void AttentionOperation::compute(std::int64_t number) const {
+  std::vector<std::int64_t> head = split(number);
   Matrix query = read(Query, head, a.queries, a.depth),
          key = read(Key, head, a.keys, a.depth),
          value = read(Value, head, a.keys, a.width);
+  Extras extras = readExtras(number);
   Matrix y(a.queries, a.width), lse(a.queries, 1);
-  std::vector<float> scores(static_cast<std::size_t>(a.keys));
+  std::vector<Score> scores(static_cast<std::size_t>(a.keys));
   for (std::int64_t i = 0; i < a.queries; ++i) {
-    std::span<float> row(scores.data(),
+    std::span<Score> row(scores.data(),
                          static_cast<std::size_t>(countVisible(i)));
-    float maximum = -std::numeric_limits<float>::infinity(), total = 0;
     for (std::size_t j = 0; j < row.size(); ++j) {
       auto other = static_cast<std::int64_t>(j);
-      row[j] = scale * multiply(query[i], key[other], a.depth);
-      maximum = std::isnan(row[j]) || row[j] > maximum ? row[j] : maximum;
+      row[j] =
+          finish(multiply(query[i], key[other], a.depth), extras, i, other);
     }
-    for (float score : row)
-      total += std::exp(score - maximum);
-    *lse[i] = maximum + std::log(total);
-    for (std::size_t j = 0; j < row.size(); ++j)
-      add(round(std::exp(row[j] - *lse[i])),
-          value[static_cast<std::int64_t>(j)], y[i], a.width);
+    Statistic statistic = reduce(row);
+    *lse[i] = statistic.isHidden
+                  ? statistic.maximum
+                  : statistic.maximum + std::log(statistic.total);
+    if (a.extras.haveExactStatistic())
+      statistic = {*lse[i], 1, statistic.isHidden};
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      auto other = static_cast<std::int64_t>(j);
+      float p = statistic.getProbability(row[j].score);
+      if (a.extras.zeroNan && std::isnan(p))
+        p = 0;
+      add(round(p * drop(extras, i, other)), value[other], y[i], a.width);
+    }
   }
   operands[Y].write(head, y);
   operands[Lse].write(head, lse);
@@ -205,28 +321,45 @@ void AttentionOperation::computeGradients(std::int64_t first,
                                           std::int64_t count) const {
   Matrix dkey(a.keys, a.depth), dvalue(a.keys, a.width);
   for (std::int64_t head = 0; head < count; ++head)
-    addGradients(split(first + head), dkey, dvalue);
+    addGradients(first + head, dkey, dvalue);
   operands[Dkey].write(split(first), dkey);
   operands[Dvalue].write(split(first), dvalue);
 }
 
-void AttentionOperation::addGradients(Head head, Matrix &dkey,
+void AttentionOperation::addGradients(std::int64_t number, Matrix &dkey,
                                       Matrix &dvalue) const {
+  std::vector<std::int64_t> head = split(number);
   Matrix query = read(Query, head, a.queries, a.depth),
          key = read(Key, head, a.keys, a.depth),
          value = read(Value, head, a.keys, a.width),
          y = read(Y, head, a.queries, a.width),
          lse = read(Lse, head, a.queries, 1),
          dy = read(Dy, head, a.queries, a.width);
+  Extras extras = readExtras(number);
   Matrix dquery(a.queries, a.depth);
+  std::vector<Score> scores(static_cast<std::size_t>(a.keys));
   for (std::int64_t i = 0; i < a.queries; ++i) {
+    std::span<Score> row(scores.data(),
+                         static_cast<std::size_t>(countVisible(i)));
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      auto other = static_cast<std::int64_t>(j);
+      row[j] =
+          finish(multiply(query[i], key[other], a.depth), extras, i, other);
+    }
+    Statistic statistic = reduce(row);
+    if (a.extras.haveExactStatistic())
+      statistic = {*lse[i], 1, statistic.isHidden};
     float inner = multiply(dy[i], y[i], a.width);
-    for (std::int64_t j = 0; j < countVisible(i); ++j) {
-      float score = scale * multiply(query[i], key[j], a.depth);
-      float p = std::exp(score - *lse[i]);
-      float dp = multiply(dy[i], value[j], a.width);
-      float ds = round(scale * (p * (dp - inner)));
-      add(round(p), dy[i], dvalue[j], a.width);
+    for (std::size_t number = 0; number < row.size(); ++number) {
+      auto j = static_cast<std::int64_t>(number);
+      const Score &own = row[number];
+      float p = statistic.getProbability(own.score);
+      float factor = drop(extras, i, j);
+      float dp = factor * multiply(dy[i], value[j], a.width);
+      float slope = scale * (1 - own.tangent * own.tangent);
+      float ds = own.isMasked ? 0 : round(slope * (p * (dp - inner)));
+      float weight = a.extras.zeroNan && std::isnan(p) ? 0 : p * factor;
+      add(round(weight), dy[i], dvalue[j], a.width);
       add(ds, key[j], dquery[i], a.depth);
       add(ds, query[i], dkey[j], a.depth);
     }

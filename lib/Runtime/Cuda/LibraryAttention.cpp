@@ -220,5 +220,9 @@ Result<LibraryAttention> AttentionLowering::lower() {
 
 Result<LibraryAttention> cuda::toLibrary(const plan::Attention &attention,
                                          const StreamSetup &setup) {
+  if (!attention.extras.areNone())
+    return Error{setup.where,
+                 "the graphs for cuDNN have no mask, bias, soft cap or dropout",
+                 ExitCode::Device};
   return AttentionLowering(attention, setup).lower();
 }

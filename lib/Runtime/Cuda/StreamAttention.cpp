@@ -108,7 +108,8 @@ MadeOperation createAttention(const plan::Record &record,
                               const StreamSetup &setup) {
   const auto &attention = std::get<plan::Attention>(record.body);
   // The plan reserves no workspace where the compiler did not choose cuDNN: the
-  // bundle's kernels are as fast, or a part would need too much.
+  // bundle's kernels are as fast, a part would need too much, or the graph has
+  // no such mask, bias or dropout.
   bool hasNoWorkspace =
       !attention.libraryScratch && !attention.deviceKernel.empty();
   if (!setup.cudnn || (hasNoWorkspace && !setup.prefersLibraries))
