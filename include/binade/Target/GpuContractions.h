@@ -9,7 +9,9 @@
 #define BINADE_TARGET_GPUCONTRACTIONS_H
 
 #include "binade/Container/DType.h"
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -84,6 +86,10 @@ struct GpuConvolution {
 /// key, value and dy: BF16 or F16. Numbers of columns are multiples of 16, and
 /// columns are contiguous.
 struct GpuAttention {
+  /// The largest magnitude of `lse` with which exp(score - lse) is exact enough
+  /// for gradients. Biases, or a finite fill, may give larger ones.
+  static constexpr double kMaxExactStatistic = 64;
+
   /// An operand or a result. Strides are in elements: of the batch axes, and
   /// from row to row.
   struct Tensor {
@@ -91,8 +97,38 @@ struct GpuAttention {
     std::vector<int64_t> batch;
     int64_t rows = 1;
     int64_t alignment = 1; ///< Of the address, in bytes.
+    int64_t columns = 1;   ///< Not 1 only for biases and masks.
 
     bool operator==(const Tensor &) const = default;
+  };
+  struct Dropout {
+    double ratio = 0;
+    int64_t stream = 0;
+
+    bool operator==(const Dropout &) const = default;
+  };
+  /// What changes scores and probabilities, as in the plan. Biases and mask
+  /// have a row per query and a column per key, and strides of 0 along the axes
+  /// along which they are broadcast. `fill` is at most 0.
+  struct Extras {
+    std::vector<Tensor> biases;
+    std::optional<Tensor> mask;
+    std::optional<Dropout> dropout;
+    double softcap = 0, fill = -std::numeric_limits<double>::infinity();
+    bool zeroHidden = false, zeroNan = false;
+
+    /// Whether scores are not only scaled products, but for the causal mask.
+    bool changeScores() const {
+      return softcap != 0 || !biases.empty() || mask;
+    }
+    /// Whether `exp(score - lse)` is exact enough for gradients, as in the
+    /// plan.
+    bool haveExactStatistic() const {
+      return biases.empty() && (!mask || std::isinf(fill));
+    }
+    /// Whether a thread has more values per score than plain attention.
+    bool needRegisters() const { return changeScores() || dropout; }
+    bool operator==(const Extras &) const = default;
   };
   ::binade::DType format = ::binade::DType::BF16;
   std::vector<int64_t> batch;
@@ -103,8 +139,10 @@ struct GpuAttention {
   /// their gradients; the strides of these along the axis are 0.
   bool grouped = false;
   /// query, key, value, y and lse; for gradients also dy, dquery, dkey and
-  /// dvalue.
+  /// dvalue. Biases, mask and the state of the generator follow as arguments of
+  /// the kernel.
   std::vector<Tensor> tensors;
+  Extras extras;
 
   bool areGradients() const { return tensors.size() > 5; }
   bool operator==(const GpuAttention &) const = default;

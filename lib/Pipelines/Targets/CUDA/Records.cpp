@@ -87,6 +87,31 @@ static GpuConvolution getConvolution(const Plan &plan,
   return c;
 }
 
+static GpuAttention::Extras getExtras(const Plan &plan,
+                                      const plan::AttentionExtras &extras) {
+  auto getTensor = [&](const plan::View &view) {
+    GpuAttention::Tensor tensor;
+    tensor.dtype = plan.buffers[view.buffer].dtype;
+    tensor.batch.assign(view.strides.begin(), view.strides.end() - 2);
+    tensor.rows = view.strides[view.strides.size() - 2];
+    tensor.columns = view.strides.back();
+    tensor.alignment = plan::findAlignment(plan.buffers, view);
+    return tensor;
+  };
+  GpuAttention::Extras own;
+  for (const plan::View &bias : extras.biases)
+    own.biases.push_back(getTensor(bias));
+  if (extras.mask)
+    own.mask = getTensor(*extras.mask);
+  if (extras.dropout)
+    own.dropout = {extras.dropout->ratio, extras.dropout->stream};
+  own.softcap = extras.softcap;
+  own.fill = extras.fill;
+  own.zeroHidden = extras.zeroHidden;
+  own.zeroNan = extras.zeroNan;
+  return own;
+}
+
 static GpuAttention getAttention(const Plan &plan,
                                  const plan::Attention &attention) {
   GpuAttention a;
@@ -99,10 +124,10 @@ static GpuAttention getAttention(const Plan &plan,
   a.scale = attention.scale;
   a.causal = attention.causal;
   a.grouped = attention.grouped;
-  size_t axes = attention.batch.size();
-  for (const plan::Operand &tensor : attention.listOperands()) {
-    if (!tensor.isTensor())
-      continue;
+  a.extras = getExtras(plan, attention.extras);
+  size_t axes = attention.batch.size(), count = attention.gradients ? 9 : 5;
+  std::vector<plan::Operand> operands = attention.listOperands();
+  for (const plan::Operand &tensor : ArrayRef(operands).take_front(count)) {
     const plan::View &view = tensor.view;
     auto rows = view.strides.begin() + axes;
     GpuAttention::Tensor &own = a.tensors.emplace_back();
@@ -208,6 +233,8 @@ mlir::binade::queryLibraryScratch(const plan::Record &record, const Plan &plan,
     uint64_t partial = kParts * sizeof(float) * countResults(record, plan);
     return {std::min(kMax, partial)};
   }
+  if (!attention->extras.areNone()) // cuDNN is not asked.
+    return {};
   if (!attention->gradients)
     return {kForward};
   return costs ? listGradientBytes(*attention, *costs)

@@ -45,6 +45,9 @@ AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
   std::tie(group, member) = at.divide(matrices.lane, kSharers);
   for (const Operand &operand : operands)
     starts.push_back(findStart(at, batch, getBlockBatch(), operand.batch));
+  head = batch;
+  if (attention.extras.dropout)
+    loadRandomState();
 }
 
 SmallVector<int64_t> AttentionBlock::getBlockBatch() const {
@@ -69,7 +72,7 @@ int64_t AttentionBlock::countColumns(Which which) const {
   case Lse:
     return 1;
   case Factors:
-    return kFactors;
+    return countFactors(attention);
   }
   llvm_unreachable("all tensors are handled");
 }
@@ -95,6 +98,7 @@ void AttentionBlock::describeOperands() {
     operand.terms = {{countColumns(which), 1}};
     llvm::append_range(operand.batch, tensor.batch);
   }
+  describeExtras();
   if (!attention.areGradients())
     return;
   Operand &all = operands.emplace_back(); // f32, each factor contiguous.
@@ -105,7 +109,38 @@ void AttentionBlock::describeOperands() {
     all.batch[axis] = stride;
     stride *= attention.batch[axis];
   }
-  all.terms = {{kFactors, stride}};
+  all.terms = {{countFactors(attention), stride}};
+}
+
+void AttentionBlock::describeExtras() {
+  auto add = [&](const GpuAttention::Tensor &tensor) {
+    Operand &operand = operands.emplace_back();
+    operand.dtype = tensor.dtype;
+    operand.alignment = tensor.alignment;
+    operand.entries = {{attention.queries, tensor.rows}};
+    operand.terms = {{attention.keys, tensor.columns}};
+    llvm::append_range(operand.batch, tensor.batch);
+  };
+  for (const GpuAttention::Tensor &bias : attention.extras.biases)
+    add(bias);
+  if (attention.extras.mask)
+    add(*attention.extras.mask);
+  if (!attention.extras.dropout)
+    return;
+  Operand &state = operands.emplace_back();
+  state.dtype = ::binade::DType::I64;
+  state.entries = {{2, 1}};
+  state.terms = {{1, 1}};
+  state.batch.resize(attention.batch.size());
+}
+
+/// Returns the type of an element in memory.
+static Type getStoredType(MLIRContext *context, ::binade::DType dtype) {
+  if (dtype == ::binade::DType::BOOL)
+    return IntegerType::get(context, 8);
+  if (dtype == ::binade::DType::I64)
+    return IntegerType::get(context, 64);
+  return getElementType(context, dtype);
 }
 
 void AttentionBlock::createKernel(StringRef name) {
@@ -113,7 +148,7 @@ void AttentionBlock::createKernel(StringRef name) {
   for (const Operand &operand : operands)
     types.push_back(
         MemRefType::get({operand.countElements(attention.batch)},
-                        getElementType(b.getContext(), operand.dtype)));
+                        getStoredType(b.getContext(), operand.dtype)));
   int64_t blocks = tiles * llvm::product_of(getBlockBatch());
   kernel = binade::createKernel(b, name, types, blocks, kThreads);
   llvm::append_range(memory, kernel.getArguments());
@@ -122,7 +157,8 @@ void AttentionBlock::createKernel(StringRef name) {
 
 Gather AttentionBlock::gather(Which which) const {
   int64_t columns = countColumns(which);
-  return Gather(at, operands[which], memory[which], starts[which],
+  size_t index = indexOf(which);
+  return Gather(at, operands[index], memory[index], starts[index],
                 getRows(which), {columns, columns});
 }
 
@@ -146,11 +182,15 @@ AttentionBlock::forEachHead(ValueRange start,
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> firstHeads = starts;
+  Value firstHead = head;
+  head =
+      at.add(at.scale(batch, attention.batch.back()), loop.getInductionVar());
   for (auto [start, operand] : llvm::zip(starts, operands))
     start =
         at.add(start, at.scale(loop.getInductionVar(), operand.batch.back()));
   scf::YieldOp::create(b, body(loop.getRegionIterArgs()));
   starts = firstHeads;
+  head = firstHead;
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 

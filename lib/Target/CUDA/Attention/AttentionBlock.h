@@ -31,11 +31,17 @@ public:
                            kMatmulRows = WarpMma::kRows,
                            kBelow = WarpMma::kSide;
 
-  /// Indices of `GpuAttention::tensors`; for gradients, the workspace follows.
+  /// Indices of `GpuAttention::tensors`. For gradients, `Factors` is the
+  /// workspace, the last argument of the kernel.
   enum Which { Query, Key, Values, Y, Lse, Dy, Dquery, Dkey, Dvalue, Factors };
   /// The columns of `Factors`, which are what the exponents and the gradients
-  /// of a query's scores have in common: -lse log2(e), -scale sum(dy y).
-  enum Factor { Exponent, Inner, kFactors };
+  /// of a query's scores have in common: -lse log2(e), -scale sum(dy y). Of
+  /// scores that are changed, exponents are (score - Reference) log2(e) +
+  /// Exponent.
+  enum Factor { Exponent, Inner, Reference };
+  static int64_t countFactors(const GpuAttention &attention) {
+    return attention.extras.changeScores() ? 3 : 2;
+  }
 
   /// How a kernel divides its work.
   struct Shape {
@@ -84,6 +90,29 @@ public:
   Value isAny(ArrayRef<Value> conditions) const;
   /// Rounds scores to the left operand of a matmul.
   Value round(Value scores) const;
+
+  //===--------------------------------------------------------------------===//
+  // Masks, biases, soft caps and dropout
+  //===--------------------------------------------------------------------===//
+
+  /// Scores of a set and a chunk of the current tile.
+  struct Scores {
+    Value scores;
+    Value tangents; ///< Hyperbolic tangents of the soft cap; null without one.
+    Value visible;  ///< Null without a mask.
+  };
+  /// Returns the scores of products, without the causal mask.
+  Scores finishScores(Value products, int64_t set, int64_t chunk) const;
+  /// Sets what dropout drops to 0. What it keeps is not yet multiplied by
+  /// `getKeptFactor`. Returns `x` without dropout.
+  Value drop(Value x, Value kept) const;
+  /// Draws which probabilities are kept; null without dropout.
+  Value drawKept(int64_t set, int64_t chunk) const;
+  /// Returns the factor of kept probabilities; 1 without dropout.
+  double getKeptFactor() const;
+  /// Whether the magnitude of a row of the block is larger than `limit`, for
+  /// all warps. Rows that are NaN or -infinity do not count.
+  Value isAnyRowBeyond(Which which, double limit) const;
 
   //===--------------------------------------------------------------------===//
   // Rows
@@ -150,6 +179,15 @@ public:
 
 private:
   void describeOperands();
+  void describeExtras();
+  size_t indexOf(Which which) const {
+    return which == Factors ? operands.size() - 1 : which;
+  }
+  /// Returns the argument of the bias `number`; after the last bias, of the
+  /// mask.
+  size_t indexOfBias(size_t number) const {
+    return attention.tensors.size() + number;
+  }
   /// Returns the batch axes of the blocks.
   SmallVector<int64_t> getBlockBatch() const;
   void createKernel(StringRef name);
@@ -158,6 +196,21 @@ private:
   Gather gather(Which which) const;
   int64_t countOwnRows() const { return kWarps * kMatmulRows * shape.sets; }
   Value findOwnRow(int64_t set) const;
+  /// Returns the first column of the thread in the current tile.
+  Value findColumn() const;
+  /// Loads the elements of a bias or the mask that are broadcast to the scores.
+  /// Those of scores that do not exist are anything.
+  Value loadScores(size_t index, int64_t set, int64_t chunk) const;
+  /// Sets scores of queries that do not exist to -infinity. Those of keys are
+  /// set by `mask`.
+  Value hideQueries(Value scores, int64_t chunk) const;
+  /// Returns the indices among all scores of all heads, as two words.
+  std::pair<Value, Value> countScores(int64_t set, int64_t chunk) const;
+  /// Returns a number for each score: `base` plus that of its offset from the
+  /// first one, in rows and columns.
+  Value offsetScores(Value base, int64_t set, int64_t chunk,
+                     function_ref<int64_t(int64_t, int64_t)> offset) const;
+  void loadRandomState();
   /// Returns the place of the warp's first row in the current tile.
   Value compareWithTile() const;
 
@@ -189,12 +242,15 @@ private:
   int64_t tileRows;          ///< Rows of a tile of the other side.
   int64_t tiles, otherTiles; ///< Tiles per head.
   Type format;
-  SmallVector<Operand, 10> operands;
+  SmallVector<Operand, 10> operands; ///< By argument of the kernel.
   gpu::GPUFuncOp kernel;
   SmallVector<Value> memory; ///< Memory of the operands.
   SmallVector<Value> starts; ///< Start of the head in each operand.
   WarpMma matrices;
   Value thread, batch, tile, firstRow, warp, group, member;
+  Value head;                ///< Of the queries, among those of all samples.
+  std::array<Value, 2> seed; ///< Words of the generator's seed.
+  Value step;                ///< Low word of the generator's step.
   /// Tiles of key or query, and of value or dy, in shared memory.
   std::array<SharedTile, 2> tilesOf;
   Value factors;        ///< Factors of the queries of a tile, twice.

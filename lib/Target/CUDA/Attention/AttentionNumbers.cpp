@@ -49,7 +49,8 @@ Value AttentionBlock::broadcastRows(Value two) const {
 
 Value AttentionBlock::broadcastColumns(Factor factor, int64_t chunk) const {
   auto pair = VectorType::get({2}, b.getF32Type());
-  Value own = at.add(at.scale(stage, kFactors * tileRows), at.scale(member, 2));
+  Value own = at.add(at.scale(stage, countFactors(attention) * tileRows),
+                     at.scale(member, 2));
   auto load = [&](int64_t column) -> Value {
     return vector::LoadOp::create(b, pair, factors,
                                   at.add(own, factor * tileRows + column));

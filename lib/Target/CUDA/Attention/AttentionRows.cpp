@@ -38,7 +38,7 @@ void AttentionBlock::allocate() {
   for (SharedTile &tile : tilesOf)
     tile.memory = all;
   if (!shape.hasQueries)
-    factors = add(2 * kFactors * tileRows, b.getF32Type());
+    factors = add(2 * countFactors(attention) * tileRows, b.getF32Type());
 }
 
 /// Starts to copy `width` elements, or zeros if they do not exist.
@@ -96,17 +96,21 @@ void AttentionBlock::copyRows(Which which, Value first, int64_t rows,
 }
 
 void AttentionBlock::copyFactors(Value first, Value number) const {
-  OpBuilder::InsertionGuard guard(b);
-  if (Value exists = at.isBelow(thread, kFactors * tileRows, kThreads)) {
-    auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
-    b.setInsertionPoint(branch.thenYield());
+  int64_t count = countFactors(attention) * tileRows;
+  for (int64_t i = 0; i < count; i += kThreads) {
+    OpBuilder::InsertionGuard guard(b);
+    Value own = i == 0 ? thread : at.add(thread, i);
+    if (Value exists = at.isBelow(own, count, i + kThreads)) {
+      auto branch = scf::IfOp::create(b, exists, /*withElseRegion=*/false);
+      b.setInsertionPoint(branch.thenYield());
+    }
+    Gather from = gather(Factors);
+    auto [factor, row] = at.divide(own, tileRows);
+    Value place = at.add(at.scale(number, count), own);
+    copyElements(
+        from.find(from.findEntry(at.add(first, row)), from.findTerm(factor)),
+        memory[indexOf(Factors)], factors, place, 1);
   }
-  Gather from = gather(Factors);
-  auto [factor, row] = at.divide(thread, tileRows);
-  Value place = at.add(at.scale(number, kFactors * tileRows), thread);
-  copyElements(
-      from.find(from.findEntry(at.add(first, row)), from.findTerm(factor)),
-      memory[Factors], factors, place, 1);
 }
 
 void AttentionBlock::copyTile(ArrayRef<Which> others, Value number) const {

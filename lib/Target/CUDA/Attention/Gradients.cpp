@@ -3,11 +3,14 @@
 // Two kernels recompute the scores, so that one thread computes each sum: one
 // kernel iterates over the keys for its queries, the other one over the queries
 // for its keys. Without atomic additions, every run computes the same bits.
+// Both draw dropout again.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Gradients.h"
-#include "AttentionBlock.h"
+#include "OnlineSoftmax.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include <numbers>
 
 using namespace mlir;
@@ -15,27 +18,74 @@ using namespace mlir::binade;
 using enum AttentionBlock::Which;
 
 namespace {
-/// Probabilities and score gradients of a chunk.
+/// The factors of the queries, per row or broadcast to the scores.
+struct QueryFactors {
+  Value exponent, inner;
+  Value reference; ///< Null if scores are plain.
+
+  template <typename Broadcast> QueryFactors map(Broadcast broadcast) const {
+    return {broadcast(exponent), broadcast(inner),
+            reference ? broadcast(reference) : Value()};
+  }
+};
+
+/// The weights of values and the gradients of products of a chunk.
 struct Chunk {
-  Value p, ds; ///< f32
+  Value weights, ds; ///< f32
 };
 } // namespace
 
-/// `exponent` and `inner` are the factors of the queries, broadcast to the
-/// scores.
-static Chunk computeChunk(AttentionBlock &block, Value scores, Value dp,
-                          Value exponent, Value inner, int64_t chunk,
+/// `products` are those of query and key, `dp` those of dy and value. Weights
+/// are not yet multiplied by the factor of dropout.
+static Chunk computeChunk(AttentionBlock &block, Value products, Value dp,
+                          const QueryFactors &factors, int64_t chunk,
                           bool isMasked) {
+  const GpuAttention::Extras &extras = block.attention.extras;
+  ImplicitLocOpBuilder &b = block.b;
   double scale = block.attention.scale;
   auto splat = [&](double value) {
     return block.splat(value, AttentionBlock::kScores);
   };
-  Value exponents =
-      block.fma(scores, splat(scale * std::numbers::log2e), exponent);
+  AttentionBlock::Scores scores;
+  Value exponents;
+  if (extras.changeScores()) {
+    scores = block.finishScores(products, /*set=*/0, chunk);
+    exponents = block.fma(block.subtract(scores.scores, factors.reference),
+                          splat(std::numbers::log2e), factors.exponent);
+  } else {
+    exponents = block.fma(products, splat(scale * std::numbers::log2e),
+                          factors.exponent);
+  }
   if (isMasked)
     exponents = block.mask(exponents, /*set=*/0, chunk);
-  Value p = block.exp2(exponents);
-  return {p, block.multiply(p, block.fma(dp, splat(scale), inner))};
+  Value p = block.exp2(exponents), weights = p;
+  if (extras.zeroNan)
+    weights = arith::SelectOp::create(
+        b, arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, p, p), p,
+        splat(0));
+  Value kept = block.drawKept(/*set=*/0, chunk);
+  weights = block.drop(weights, kept);
+  dp = block.drop(dp, kept);
+  Value ds = block.multiply(
+      p, block.fma(dp, splat(scale * block.getKeptFactor()), factors.inner));
+  if (scores.tangents) {
+    Value square = block.multiply(scores.tangents, scores.tangents);
+    ds = block.multiply(ds, block.subtract(splat(1), square));
+  }
+  if (scores.visible)
+    ds = arith::SelectOp::create(b, scores.visible, ds, splat(0));
+  return {weights, ds};
+}
+
+/// Returns `lse`, or 0 where it is -infinity, so that the exponents of
+/// -infinity stay -infinity and probabilities are 0.
+static Value replaceHidden(AttentionBlock &block, Value lse) {
+  if (!block.attention.extras.zeroHidden)
+    return lse;
+  ImplicitLocOpBuilder &b = block.b;
+  Value isHidden = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, lse,
+                                         block.splat(-INFINITY, 2));
+  return arith::SelectOp::create(b, isHidden, block.splat(0, 2), lse);
 }
 
 /// Returns -lse log2(e) of the thread's rows. log2(e) has two parts, so that
@@ -43,32 +93,91 @@ static Chunk computeChunk(AttentionBlock &block, Value scores, Value dp,
 static Value computeExponent(AttentionBlock &block) {
   constexpr float kHigh = std::numbers::log2e_v<float>;
   constexpr double kLow = std::numbers::log2e - kHigh;
-  Value lse = block.loadRows(Lse, /*set=*/0);
+  Value lse = replaceHidden(block, block.loadRows(Lse, /*set=*/0));
   return block.fma(lse, block.splat(-kHigh, 2), block.scale(lse, -kLow));
+}
+
+/// Computes the sums of exponentials of the block's queries again, relative to
+/// their references: the exponent is -log2 of the sum.
+static QueryFactors sumExponentials(AttentionBlock &block, ValueRange query) {
+  ImplicitLocOpBuilder &b = block.b;
+  OnlineSoftmax softmax(block, query);
+  Softmax result(block.forEachTile({Key}, softmax.start(),
+                                   [&](ValueRange before, bool isMasked) {
+                                     Softmax state(before, /*sets=*/1);
+                                     softmax.visit(state, isMasked);
+                                     return state.pack();
+                                   }),
+                 /*sets=*/1);
+  Value total = block.sumLanes(result.totals.front());
+  Value exponent =
+      block.scale(math::LogOp::create(b, total), -std::numbers::log2e);
+  if (block.attention.extras.zeroHidden) {
+    Value isHidden = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, total,
+                                           block.splat(0, 2));
+    exponent =
+        arith::SelectOp::create(b, isHidden, block.splat(0, 2), exponent);
+  }
+  return {exponent, Value(), result.references.front()};
+}
+
+/// Returns the factors of the thread's rows, without `inner`. Exponents of
+/// changed scores are relative to `lse`, or, if it may not be exact enough for
+/// a query of the block, to the sum of exponentials.
+static QueryFactors computeFactors(AttentionBlock &block, ValueRange query) {
+  const GpuAttention::Extras &extras = block.attention.extras;
+  ImplicitLocOpBuilder &b = block.b;
+  if (!extras.changeScores())
+    return {computeExponent(block), Value(), Value()};
+  Value zero = block.splat(0, 2),
+        lse = replaceHidden(block, block.loadRows(Lse, /*set=*/0));
+  if (extras.haveExactStatistic())
+    return {zero, Value(), lse};
+  auto branch = scf::IfOp::create(
+      b, TypeRange{zero.getType(), zero.getType()},
+      block.isAnyRowBeyond(Lse, GpuAttention::kMaxExactStatistic),
+      /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, ValueRange{zero, lse});
+    b.setInsertionPointToStart(branch.thenBlock());
+    QueryFactors again = sumExponentials(block, query);
+    scf::YieldOp::create(b, ValueRange{again.exponent, again.reference});
+  }
+  return {branch.getResult(0), Value(), branch.getResult(1)};
+}
+
+/// Returns the blocks that a multiprocessor should hold, `most` for narrow
+/// heads of plain attention.
+static int32_t countBlocks(const GpuAttention &attention, int32_t most) {
+  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
+  return areNarrow ? most - attention.extras.needRegisters() : 2;
 }
 
 void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
                                      const GpuAttention &attention,
                                      StringRef name) {
   OpBuilder::InsertionGuard outside(b);
-  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
-  AttentionBlock block(b, attention, name,
-                       {.hasQueries = true, .blocks = areNarrow ? 4 : 2});
+  AttentionBlock block(
+      b, attention, name,
+      {.hasQueries = true, .blocks = countBlocks(attention, /*most=*/4)});
   SmallVector<Value> query = block.loadOwn(Query), dy = block.loadOwn(Dy);
-  Value exponent = computeExponent(block),
-        inner = block.scale(block.multiplyOwn(Dy, Y, 0), -attention.scale);
-  block.storeRows(Factors, 0, exponent, AttentionBlock::Exponent);
-  block.storeRows(Factors, 0, inner, AttentionBlock::Inner);
-  exponent = block.broadcastRows(exponent);
-  inner = block.broadcastRows(inner);
+  QueryFactors factors = computeFactors(block, query);
+  factors.inner = block.scale(block.multiplyOwn(Dy, Y, 0), -attention.scale);
+  block.storeRows(Factors, 0, factors.exponent, AttentionBlock::Exponent);
+  block.storeRows(Factors, 0, factors.inner, AttentionBlock::Inner);
+  if (factors.reference)
+    block.storeRows(Factors, 0, factors.reference, AttentionBlock::Reference);
+  factors = factors.map([&](Value rows) { return block.broadcastRows(rows); });
   auto step = [&](ValueRange before, bool isMasked) {
     SmallVector<Value> dquery(before);
     for (int64_t chunk = 0; chunk < block.countChunks(); ++chunk)
       dquery = block.unlessHidden(chunk, isMasked, dquery, [&] {
         Chunk own =
             computeChunk(block, block.multiplyRows(query, Key, chunk).front(),
-                         block.multiplyRows(dy, Values, chunk).front(),
-                         exponent, inner, chunk, isMasked);
+                         block.multiplyRows(dy, Values, chunk).front(), factors,
+                         chunk, isMasked);
         SmallVector<Value> sums = dquery;
         block.addRows(block.round(own.ds), Key, chunk, sums);
         return sums;
@@ -81,13 +190,25 @@ void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
   block.finish();
 }
 
+/// Returns the factors of the queries of a chunk of the current tile.
+static QueryFactors loadFactors(AttentionBlock &block, int64_t chunk) {
+  auto load = [&](AttentionBlock::Factor factor) {
+    return block.broadcastColumns(factor, chunk);
+  };
+  QueryFactors factors{load(AttentionBlock::Exponent),
+                       load(AttentionBlock::Inner), Value()};
+  if (block.attention.extras.changeScores())
+    factors.reference = load(AttentionBlock::Reference);
+  return factors;
+}
+
 void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
                                     const GpuAttention &attention,
                                     StringRef name) {
   OpBuilder::InsertionGuard outside(b);
-  bool areNarrow = std::max(attention.depth, attention.width) <= 64;
-  AttentionBlock block(b, attention, name,
-                       {.hasQueries = false, .blocks = areNarrow ? 3 : 2});
+  AttentionBlock block(
+      b, attention, name,
+      {.hasQueries = false, .blocks = countBlocks(attention, /*most=*/3)});
   SmallVector<Value> key = block.loadOwn(Key), value = block.loadOwn(Values);
   SmallVector<Value> start = block.startSums(attention.depth, 1);
   size_t depthSums = start.size();
@@ -96,14 +217,12 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
     SmallVector<Value> all(before);
     for (int64_t chunk = 0; chunk < block.countChunks(); ++chunk)
       all = block.unlessHidden(chunk, isMasked, all, [&] {
-        Chunk own = computeChunk(
-            block, block.multiplyRows(key, Query, chunk).front(),
-            block.multiplyRows(value, Dy, chunk).front(),
-            block.broadcastColumns(AttentionBlock::Exponent, chunk),
-            block.broadcastColumns(AttentionBlock::Inner, chunk), chunk,
-            isMasked);
+        Value products = block.multiplyRows(key, Query, chunk).front(),
+              dp = block.multiplyRows(value, Dy, chunk).front();
+        Chunk own = computeChunk(block, products, dp, loadFactors(block, chunk),
+                                 chunk, isMasked);
         SmallVector<Value> sums = all;
-        block.addRows(block.round(own.p), Dy, chunk,
+        block.addRows(block.round(own.weights), Dy, chunk,
                       MutableArrayRef(sums).drop_front(depthSums));
         block.addRows(block.round(own.ds), Query, chunk,
                       MutableArrayRef(sums).take_front(depthSums));
@@ -114,6 +233,12 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
   SmallVector<Value> sums = block.forEachHead(start, [&](ValueRange before) {
     return block.forEachTile({Query, Dy}, before, step);
   });
+  if (attention.extras.dropout) {
+    Value factor = arith::ConstantOp::create(
+        b, b.getF32FloatAttr(static_cast<float>(block.getKeptFactor())));
+    for (Value &sum : MutableArrayRef(sums).drop_front(depthSums))
+      sum = block.multiply(sum, factor);
+  }
   block.storeSums(Dkey, ArrayRef(sums).take_front(depthSums));
   block.storeSums(Dvalue, ArrayRef(sums).drop_front(depthSums));
   block.finish();
