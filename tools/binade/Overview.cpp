@@ -24,6 +24,7 @@ static const std::vector<Group> &getGroups() {
   static const std::vector<Group> groups = {
       {"Train",
        {{"train"},
+        {"evaluate"},
         {"run", "Train a compiled bundle without a compiler or LLVM"},
         {"runs", "List runs, compare them and draw their loss curves"},
         {"ckpt"},
