@@ -30,11 +30,15 @@ static constexpr Kind kinds[] = {
     {0, "PK\x03\x04"sv,
      "a zip archive (a PyTorch checkpoint, a TorchScript or torch.export "
      "program, and an .npz file are such)",
-     "export a model to ONNX, or convert tensors to safetensors, with Python"},
+     "'binade from-torch' writes a PyTorch module as ONNX, 'binade data npz' "
+     "an "
+     ".npz file as safetensors, and safetensors.torch.save_file a state_dict"},
     {0, "\x80\x02"sv, "a Python pickle",
-     "convert its tensors to safetensors with Python"},
+     "safetensors.torch.save_file(torch.load(FILE), OUT) writes its tensors as "
+     "safetensors"},
     {0, "\x80\x04"sv, "a Python pickle",
-     "convert its tensors to safetensors with Python"},
+     "safetensors.torch.save_file(torch.load(FILE), OUT) writes its tensors as "
+     "safetensors"},
     {0, "\x93NUMPY"sv, "a NumPy array", ""},
     {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file, such as a Keras model",
      "export a model to ONNX with binade.keras.export(model, path), or convert "

@@ -400,18 +400,24 @@ void Initializers::warnOfUntrained() const {
     return tensor.isConstant() && tensor.isTrainable() &&
            tensor.type.getRank() > 0 && tensor.name.contains('.');
   };
-  size_t count = llvm::count_if(tensors, isMeant);
+  std::vector<std::string> meant;
+  for (const Tensor &tensor : tensors)
+    if (isMeant(tensor))
+      meant.push_back(quote(tensor.name));
   bool trainsOthers =
       llvm::any_of(tensors, [](const Tensor &one) { return one.isTrained; });
-  if (count == 0 || !trainsOthers)
+  if (meant.empty() || !trainsOthers)
     return;
   InFlightDiagnostic warning =
       mlir::emitWarning(getLoc(llvm::find_if(tensors, isMeant)->name));
   warning << "is not trained";
-  if (count > 1)
-    warning << ", the first of " << count << " that the model holds";
-  warning << ": without metadata 'binade.trainable' only initializers with "
-             "external data are trained; --also-train '*' trains all";
+  constexpr size_t kShown = 4;
+  if (meant.size() > 1)
+    warning << ", nor " << (meant.size() == 2 ? "is " : "are ")
+            << ::binade::joinFirst(std::span(meant).subspan(1), kShown);
+  warning << ": stored inside the model file, while without metadata "
+             "'binade.trainable' only initializers with external data are "
+             "trained; --also-train '*' trains all";
 }
 
 void Initializers::warnOfAssumed() const {

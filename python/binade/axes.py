@@ -35,7 +35,10 @@ def sizes(
         shape = list(batch[name].shape)
         if len(names) != len(shape):
             raise RejectedError(
-                f"dims of '{name}' name {len(names)} axes, its shape is {shape}"
+                f"dims of '{name}' name {len(names)} axes, its shape is {shape}: name one "
+                f"per axis, an empty name for a fixed size, as in '{name}=batch"
+                + "," * (len(shape) - 1)
+                + "'"
             )
         for axis, size in zip(names, shape):
             if not axis:

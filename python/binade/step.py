@@ -42,14 +42,14 @@ class Step(torch.nn.Module):
             wanted = _parameters(self.loss.function, batch, "the loss", first=1)
         unused = [name for name in batch if name not in (*taken, *wanted)]
         if unused:
-            nor = (
-                "forward, without a loss,"
+            rest = (
+                "; if the loss takes it, give the loss (--loss pkg.mod:fn)"
                 if self.loss is None
-                else "forward or the loss"
+                else ", and neither does the loss"
             )
             raise RejectedError(
-                f"expected that the model's {nor} has a parameter '{unused[0]}', which "
-                "the batch holds"
+                f"the batch has '{unused[0]}', which the model's forward() does not take"
+                + rest
             )
         prediction = self.model(**{name: batch[name] for name in taken})
         if self.loss is None:

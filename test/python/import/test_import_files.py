@@ -161,9 +161,10 @@ def test_embedded_initializers_that_are_not_trained_are_reported(tmp_path):
 
     both = warnings({"w": "fc.weight", "b": "fc.bias", "c": "out.bias"})
     assert (
-        "m.onnx:initializer 'fc.bias': warning: is not trained, the first of 2 that the "
-        "model holds: without metadata 'binade.trainable' only initializers with "
-        "external data are trained; --also-train '*' trains all\n" in both
+        "m.onnx:initializer 'fc.bias': warning: is not trained, nor is 'out.bias': stored "
+        "inside the model file, while without metadata 'binade.trainable' only "
+        "initializers with external data are trained; --also-train '*' trains all\n"
+        in both
     )
     assert "'fc.bias': warning: is not trained: " in warnings({"b": "fc.bias"})
     assert warnings({}) == ""
