@@ -15,7 +15,7 @@ namespace {
 struct ImportCommand {
   ImportArguments import;
   OutputArguments output;
-  std::string out = "-";
+  std::optional<std::string> out;
   bool report = false;
 
   int run() {
@@ -35,8 +35,10 @@ struct ImportCommand {
     model.getReport().print(llvm::errs());
     if (report)
       printImported(llvm::errs(), model.getModule());
-    if (Result<void> written =
-            writeModule(out, model.getModule(), model.getDirectory());
+    if (report && !out)
+      return ExitCode::Ok;
+    if (Result<void> written = writeModule(out.value_or("-"), model.getModule(),
+                                           model.getDirectory());
         !written)
       return model.getDiagnostics().fail(written.error());
     return ExitCode::Ok;
@@ -49,6 +51,7 @@ void addImport(CLI::App &app, Run &run) {
       app, "import", "Import an ONNX file as an MLIR module");
   command->footer("Examples:\n"
                   "  binade import model.onnx -o model.mlir\n"
+                  "  binade import model.onnx --report -o model.mlir\n"
                   "  binade import model.onnx --dim batch=8 "
                   "--loss 'cross_entropy(logits, labels)' \\\n"
                   "      -o model.mlir\n"
@@ -59,10 +62,11 @@ void addImport(CLI::App &app, Run &run) {
   self->output.add(*command);
   command->add_flag("--report", self->report,
                     "Print the forward, backward and optimizer parts, inputs "
-                    "and updates that were recognized in the graph");
-  command
-      ->add_option("-o,--output", self->out,
-                   "File to write the module (.mlir) to; - for standard output")
-      ->capture_default_str();
+                    "and updates that were recognized in the graph; without "
+                    "-o, only this is printed");
+  command->add_option(
+      "-o,--output", self->out,
+      "File to write the module (.mlir) to; - for standard output, the default "
+      "without --report");
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

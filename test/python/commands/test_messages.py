@@ -142,6 +142,16 @@ def test_a_shared_parameter_is_warned_about_once(folder):
         assert process.stderr.count("warning: is read by") == 1
 
 
+def test_a_report_is_not_followed_by_the_module(folder):
+    model = shared(folder, trainable=["g", "b", "w"])
+    reported = binade("import", model, "--report")
+    assert reported.returncode == 0, reported.stderr
+    assert "parameters: 3 tensors" in reported.stderr
+    assert reported.stdout == ""
+    assert binade("import", model, "--report", "-o", "-").stdout.count("module {") == 1
+    assert binade("import", model).stdout.count("module {") == 1
+
+
 def test_many_shared_parameters_are_counted(folder):
     weights = {f"w{i}": draw(3) for i in range(9)}
     body = ["p0 = MatMul(x, w)"]

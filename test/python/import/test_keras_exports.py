@@ -88,7 +88,7 @@ def test_freezing_the_layer_accepts_folded_batch_norm(tmp_path):
 
 
 def test_dropout_of_our_export_is_random(tmp_path):
-    result = binade("import", FILES / "dropout-binade.onnx", "--report",
+    result = binade("import", FILES / "dropout-binade.onnx",
                     "--dim", "batch=3")  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "dropout" in result.stdout
