@@ -29,6 +29,7 @@ from binade.definitions import list_train_options
 from binade.errors import RejectedError, UsageError
 from binade.parser import Parser
 from binade.run import Run, read_run
+from binade.runs import format_verdict
 from binade.tracing import run_program
 from binade.trainings import train
 
@@ -154,6 +155,7 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
     bar = tqdm(total=len(members) * steps, unit=" steps", smoothing=0.1,
                disable=not sys.stderr.isatty())  # fmt: skip
     lock = threading.Lock()
+    errors: set[str] = set()
 
     def run(member: Member) -> Outcome:
         last = 0
@@ -169,8 +171,10 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
         )
         progress(steps)
         outcome = read_outcome(member, code)
-        bar.write(f"{member.label}, seed {member.seed}: {describe(outcome)}",
-                  file=sys.stdout)  # fmt: skip
+        with lock:
+            text = "the same error" if outcome.error in errors else describe(outcome)
+            errors.update([outcome.error] if outcome.error else [])
+        bar.write(f"{member.label}, seed {member.seed}: {text}", file=sys.stdout)
         sys.stdout.flush()
         return outcome
 
@@ -281,6 +285,12 @@ def _main(arguments: Sequence[str] | None) -> int:
         raise RejectedError(f"no run ended: {outcomes[0].error}")
     labels = {outcome.member.label for outcome in outcomes}
     heading = f"{Path(options.model).name}: {len(labels)} policies compared"
+    groups: dict[str, list[Run]] = {}
+    for outcome in outcomes:
+        if outcome.run is not None and outcome.error is None:
+            groups.setdefault(outcome.member.label, []).append(outcome.run)
+    if len(groups) > 1:
+        print("", format_verdict(groups), "", sep="\n")
     save_page(options, sweep_page.write_page(heading, outcomes))
     return DIFFERENT if any(outcome.error is not None for outcome in outcomes) else 0
 

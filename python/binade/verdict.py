@@ -115,7 +115,9 @@ def explain_time(run: Run, base: Run) -> list[str]:
             "on CPUs only those in f32 and bf16 go to oneDNN"
         )
     if budget := replay.find_value(last["command"], "--activation-memory"):
-        reasons.append(f"--activation-memory {budget} recomputes or quantizes saved values")
+        reasons.append(
+            f"--activation-memory {budget} recomputes or quantizes saved values"
+        )
     casts, casts_of_base = (sum(one.about["casts"].values()) for one in (run, base))
     if casts > casts_of_base:
         reasons.append(

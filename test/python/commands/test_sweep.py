@@ -71,6 +71,13 @@ def test_the_page_shows_the_results_of_the_runs(swept):
     assert losses["fp32", "0"] != losses["bf16-amp", "0"]
 
 
+def test_the_terminal_shows_the_verdict_of_the_page(swept, folder):
+    printed = sweep(folder, swept, "--seeds", "0,1", "--jobs", 2).stdout
+    page = html.unescape((swept / "report.html").read_text())
+    choice = re.search(r"\b(Take (?:fp32|bf16-amp)[^<]*?\.)(?=[ <])", page)[1]
+    assert choice in " ".join(printed.split())
+
+
 def test_a_command_from_the_page_repeats_its_run(swept, folder):
     page = (swept / "report.html").read_text()
     commands = re.findall(r'data-copy="(.*?)"', page)
@@ -129,8 +136,12 @@ def test_a_failed_policy_has_a_row(folder, tmp_path):
     assert rows[1][0] == "bad" and rows[1][2] == "-"
     assert "exit code 3" in rows[1][-1] and "nothing" in rows[1][-1]
     nothing = binade("sweep", folder / "model.onnx", *options(folder, "", 0.01)[:-2],
-                     "--policies", policies[1], "--steps", 2, "--out", tmp_path / "no")  # fmt: skip
+                     "--policies", policies[1], "--seeds", "0,1", "--steps", 2,
+                     "--out", tmp_path / "no")  # fmt: skip
     assert nothing.returncode == 3 and "no run ended" in nothing.stderr
+    lines = nothing.stdout.splitlines()
+    assert "exit code 3" in lines[0] and len(lines) == 2
+    assert all(line.endswith(": the same error") for line in lines[1:])
     assert not (tmp_path / "no/report.html").exists()
 
 
