@@ -213,3 +213,26 @@ def test_policies_are_data(tmp_path):
     assert ours["matmul", "backward"] == "bf16"
     mine.write(tmp_path / "mine.yaml")
     assert formats(tmp_path / "mine.yaml") == ours
+
+
+def test_metrics_of_a_batch(tmp_path):
+    """The scores are the input, because the trained shift is 0 at the start."""
+    graph = """<ir_version: 9, opset_import: ["" : 20]>
+    net (float[4, 3] x, int64[4] y) => (float loss) <float[3] shift = {0, 0, 0}> {
+      p = Add(x, shift)
+      loss = SoftmaxCrossEntropyLoss(p, y)
+    }"""
+    model = onnx.parser.parse_model(graph)
+    model.metadata_props.add(key="binade.trainable", value='["shift"]')
+    onnx.save(model, tmp_path / "net.onnx")
+    step = binade.compile(tmp_path / "net.onnx", metric=["accuracy", "perplexity"])
+    x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    y = np.array([x[0].argmax(), x[1].argmax(), x[2].argmin(), x[3].argmax()])
+    logs = x - np.log(np.exp(x).sum(1, keepdims=True))
+    loss = -logs[np.arange(4), y].mean()
+    found = step.evaluate_metrics({"x": x, "y": y})
+    assert found == pytest.approx(
+        {"loss": loss, "accuracy": 0.75, "perplexity": np.exp(loss)}, rel=1e-5
+    )
+    with pytest.raises(binade.errors.RejectedError, match="expected metric 'accuracy'"):
+        binade.compile(tmp_path / "net.onnx", metric="f1")
