@@ -238,12 +238,30 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
   return target && llvm::is_contained(target.getAttention(), compute);
 }
 
+/// Returns why the kernels do not compute the mask or the biases of `op`; empty
+/// if they do.
+template <typename Op> static std::string findUnsupportedExtra(Op op) {
+  if (op.isPlain())
+    return "";
+  // Kernels compute exp(fill) for queries that do not exist.
+  double fill = op.getFill().convertToDouble();
+  if (op.getMask() && !(fill <= 0.0))
+    return llvm::formatv("the attention kernels fill masked scores with at "
+                         "most 0, not with {0}",
+                         formatNumber(fill));
+  if constexpr (std::is_same_v<Op, AttentionGradOp>)
+    if (!llvm::all_of(op.getDbiases(),
+                      [](Value bias) { return bias.use_empty(); }))
+      return "the attention kernels compute no gradients of biases";
+  return "";
+}
+
 /// Whether the target of `op` has a kernel for the whole op. `multiplied` are
 /// the operands of its contractions, `compute` is the format they must have.
 template <typename Op>
 static bool hasKernel(Op op, ValueRange multiplied, FloatType compute) {
   TargetAttr target = getTarget(op);
-  if (!hasKernelOf(target, compute) || !op.isPlain())
+  if (!hasKernelOf(target, compute) || !findUnsupportedExtra(op).empty())
     return false;
   auto isMultiplied = [&](Value x) {
     int64_t columns = getHeadSize(x);
@@ -254,9 +272,13 @@ static bool hasKernel(Op op, ValueRange multiplied, FloatType compute) {
     Type element = getElementTypeOrSelf(type);
     return element.isF32() || element.isF16() || element.isBF16();
   };
+  // A mask is boolean, and the state of the generator has two integers.
+  auto isSupported = [&](Type type) {
+    return isNumber(type) || getElementTypeOrSelf(type).isInteger();
+  };
   return llvm::all_of(multiplied, isMultiplied) &&
          llvm::none_of(op->getOperandTypes(), hasNoElements) &&
-         llvm::all_of(op->getOperandTypes(), isNumber) &&
+         llvm::all_of(op->getOperandTypes(), isSupported) &&
          llvm::all_of(op->getResultTypes(), isNumber);
 }
 
@@ -272,11 +294,8 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
   std::string format = llvm::to_string(compute);
-  if (!op.isPlain())
-    return Fallback{format, format,
-                    "the attention kernels take no mask, bias, soft cap or "
-                    "dropout",
-                    ""};
+  if (std::string extra = findUnsupportedExtra(op); !extra.empty())
+    return Fallback{format, format, extra, ""};
   std::string reason = "operands have different formats", nearest;
   for (Value x : multiplied) {
     int64_t columns = getHeadSize(x),
