@@ -11,23 +11,22 @@ using namespace binade;
 void binade::addEvaluationGoals(CLI::App &command, TrainOptions &options) {
   command
       .add_option("--patience", options.patience,
-                  "Stop early, with exit code 0, after N consecutive "
-                  "evaluations in which eval_loss has not improved, and keep "
-                  "the best state as --keep-best does; 0 (default) for no "
-                  "limit")
+                  "Stop training, with exit code 0, after N consecutive "
+                  "evaluations without an improvement of eval_loss; implies "
+                  "--keep-best; 0 (default) never stops early")
       ->type_name("N")
       ->check(integer<std::int64_t>());
   command
       .add_option("--min-delta", options.minDelta,
-                  "With --patience: eval_loss improves if it is lower than the "
-                  "one that improved last by more than D")
+                  "With --patience: count eval_loss as improved only if it is "
+                  "more than D below the last improvement")
       ->type_name("D")
       ->check(number({.min = 0}))
       ->capture_default_str();
   command.add_flag("--keep-best", options.keepBest,
-                   "Keep the checkpoint with the lowest eval_loss in addition "
-                   "to those of --keep, and copy its state to "
-                   "RUN/best.safetensors; implied by --patience");
+                   "Copy the state with the lowest eval_loss to "
+                   "RUN/best.safetensors, and keep its checkpoint in addition "
+                   "to those of --keep; implied by --patience");
 }
 
 Result<void> binade::completeEvaluationGoals(TrainOptions &options,

@@ -17,9 +17,9 @@ void ScheduleArguments::add(CLI::App &command, TrainOptions &options) {
                     ->check(integer<std::int64_t>());
   command
       .add_option("--epochs", options.epochs,
-                  "Instead of --steps: number of passes over the samples of "
-                  "--data that are not held out, counted from the start of the "
-                  "run")
+                  "Number of passes over the training samples (those of "
+                  "--data that are not held out), counted from the start of "
+                  "the run; instead of --steps")
       ->type_name("N")
       ->check(integer<std::int64_t>(1))
       ->excludes(steps);
@@ -35,9 +35,9 @@ void ScheduleArguments::add(CLI::App &command, TrainOptions &options) {
       ->allow_extra_args(false);
   command
       .add_option("--warmup", warmup,
-                  "Raise the learning rate linearly from 0 over the first N "
-                  "steps, or over P% of all steps, before its schedule; "
-                  "without a schedule it stays constant after that")
+                  "Increase the learning rate linearly from 0 over the first "
+                  "N steps, or P% of all steps; then follow the schedule, or "
+                  "stay constant without one")
       ->type_name("N|P%");
 }
 

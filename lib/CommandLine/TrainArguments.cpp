@@ -132,7 +132,7 @@ void TrainArguments::addEvaluation(CLI::App &command) {
                                "Held-out data in the format of --data; their "
                                "mean loss is reported as eval_loss, computed "
                                "without dropout and with running statistics")
-                   ->type_name("FILE.safetensors");
+                   ->type_name("FILE");
   command
       .add_option("--eval-fraction", train.evalFraction,
                   "Instead of --eval-data: hold out the last samples of "
@@ -143,7 +143,7 @@ void TrainArguments::addEvaluation(CLI::App &command) {
   command
       .add_option("--eval-every", train.evalEvery,
                   "Steps between evaluations; 0 (default) to evaluate only "
-                  "after the last step")
+                  "before the first and after the last step")
       ->type_name("N")
       ->check(integer<std::int64_t>());
   addEvaluationGoals(command, train);
@@ -162,9 +162,9 @@ void TrainArguments::addRun(CLI::App &command) {
       "can start");
   command
       .add_option("--resume", resume,
-                  "Instead of --out: resume this run from its newest "
-                  "checkpoint, or start it if it has none; without a model, "
-                  "with the command in its run.json")
+                  "Resume this run from its newest checkpoint, or start it "
+                  "if it has none; instead of --out. Without a model, the "
+                  "command in the run's run.json is used")
       ->type_name("RUN")
       ->excludes(out)
       ->excludes(overwrite);
@@ -268,7 +268,7 @@ void TrainArguments::add(CLI::App &command) {
           "--inject", injected,
           "Replace the batches of step N and the following ones by the batches "
           "of this file, in order; the file has the format of --data")
-      ->type_name("FILE.safetensors@N")
+      ->type_name("FILE@N")
       ->allow_extra_args(false);
   addEvaluation(command);
   addRun(command);
@@ -279,7 +279,7 @@ Result<void> TrainArguments::complete() {
   if (train.resume)
     train.out = resume;
   if (train.out.empty())
-    return usageError("--out names no directory");
+    return usageError("--out needs the name of a directory");
   if (Result<void> checked = checkForEarlierRun(train); !checked)
     return checked;
   if (train.resume && !record.empty())
@@ -298,7 +298,7 @@ Result<void> TrainArguments::complete() {
                         : parseDecimal(std::string_view(text).substr(at + 1));
     constexpr std::uint64_t kMax = std::numeric_limits<std::int32_t>::max();
     if (at == 0 || !step || *step == 0 || *step > kMax)
-      return usageError("--inject expects FILE@N with the number of a step, "
+      return usageError("--inject expects FILE@N, where N is a step from 1 on, "
                         "got " +
                         quote(text));
     injections.emplace_back(text.substr(0, at), *step);

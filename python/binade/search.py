@@ -228,11 +228,13 @@ def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
             "--eval-fraction"
         )
     if len({Path(policy).stem for policy in options.policies}) < len(options.policies):
-        raise UsageError("--policies: two have the same name, or one is there twice")
+        raise UsageError(
+            "--policies: two policies have the same name, or one is listed twice"
+        )
     if options.factor < 2:
         raise UsageError("--factor: expected a number from 2 on, got '1'")
     if not Path(options.model).exists():
-        raise RejectedError(f"{options.model}: there is no such file")
+        raise RejectedError(f"{options.model}: does not exist")
 
 
 def _main(arguments: Sequence[str] | None) -> int:

@@ -49,7 +49,14 @@ OWN = (
     "--resume",
     "--save-every",
     "--stop-after",
+    "--epochs",
 )
+# What to give instead.
+HINTS = {
+    "--policy": "; use --policies",
+    "--seed": "; use --seeds",
+    "--epochs": ", which trains a number of --steps",
+}
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,9 @@ def list_members(
         members.append(Member(policy, state, seed, path, tuple(own)))
     names = [member.path for member in members]
     if len(set(names)) < len(names):
-        raise UsageError("--policies: two have the same name, or one is there twice")
+        raise UsageError(
+            "--policies: two policies have the same name, or one is listed twice"
+        )
     return members
 
 
@@ -185,8 +194,9 @@ def run_members(members: Sequence[Member], steps: int, jobs: int) -> list[Outcom
 def check_words(words: Iterable[str], who: str) -> None:
     """Raises a UsageError for options of ``binade train`` that `who` sets itself."""
     for word in words:
-        if word.partition("=")[0] in OWN:
-            raise UsageError(f"{word}: {who} says that itself")
+        option = word.partition("=")[0]
+        if option in OWN:
+            raise UsageError(f"{word}: set by {who}{HINTS.get(option, '')}")
 
 
 @cache
@@ -273,7 +283,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     check_words(more, "the sweep")
     if not Path(options.model).exists():
-        raise RejectedError(f"{options.model}: there is no such file")
+        raise RejectedError(f"{options.model}: does not exist")
     if options.jobs > 1 and replay.find_value(more, "--threads") is None:
         threads = max(1, (os.cpu_count() or 1) // options.jobs)
         more += ["--threads", str(threads)]
@@ -282,7 +292,7 @@ def _main(arguments: Sequence[str] | None) -> int:
                            [options.model, *more], options.out)  # fmt: skip
     outcomes = run_members(members, options.steps, options.jobs)
     if not any(outcome.run for outcome in outcomes):
-        raise RejectedError(f"no run ended: {outcomes[0].error}")
+        raise RejectedError(f"no run finished: {outcomes[0].error}")
     labels = {outcome.member.label for outcome in outcomes}
     heading = f"{Path(options.model).name}: {len(labels)} policies compared"
     groups: dict[str, list[Run]] = {}

@@ -51,7 +51,7 @@ def train(
     if ended is not None:
         if ended["words"] != list(words) or ended["policy"] != policy:
             raise RejectedError(
-                f"{path}: trained by another command, or another policy of that name: "
+                f"{path}: contains a run of another command, or of another policy with this name: "
                 f"{' '.join(ended['words'])}; name another directory, or remove it"
             )
         if ended["code"] != 0 or ended["until"] >= (until or steps):

@@ -67,7 +67,7 @@ def describe_loss(one: Comparison) -> str:
         HIGHER: f"higher loss than {one.base}",
         LOWER: f"lower loss than {one.base}",
         UNDECIDED: "undecided: needs more seeds",
-        UNKNOWN: "one seed: noise unknown",
+        UNKNOWN: "one seed: no verdict",
     }[one.verdict]
 
 
@@ -75,13 +75,13 @@ def describe_noise(base: Comparison) -> str:
     """Says how large the noise of seeds is, or that it is unknown."""
     if base.noise is None:
         return (
-            "One seed does not show how much chance changes a loss. Three or more seeds show "
-            "which differences are larger than that."
+            "One seed does not show how much the loss varies by chance. Train with three or more "
+            "seeds to see which differences are larger than this variation."
         )
     return (
         f"Noise of seeds: the loss of {base.label} has a standard deviation of "
         f"{format_difference(base.noise, '')} over {base.finished} seeds. Differences are means "
-        "over pairs of runs with the same seed, with 95 % intervals."
+        "over pairs of runs with the same seed, with 95 % confidence intervals."
     )
 
 
@@ -110,9 +110,9 @@ def explain_time(run: Run, base: Run) -> list[str]:
     own, own_of_base = _list_own(run), _list_own(base)
     if sum(own) > sum(own_of_base):
         reasons.append(
-            f"Binade's own code computes {sum(own)} of {len(own)} contractions "
-            f"({sum(own_of_base)} with {base.about['policy']}), in f32 after conversions, because "
-            "on CPUs only those in f32 and bf16 go to oneDNN"
+            f"{sum(own)} of {len(own)} contractions ({base.about['policy']}: {sum(own_of_base)}) run "
+            "in Binade's own f32 code after conversions, because on CPUs oneDNN computes only those "
+            "in f32 and bf16"
         )
     if budget := replay.find_value(last["command"], "--activation-memory"):
         reasons.append(
@@ -159,7 +159,7 @@ def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
         return []
     return [
         f"The machine was probably busy: step times of runs with the same policy differ up to "
-        f"{worst:.1f}-fold ({where}). Those of the fastest run count here."
+        f"{worst:.1f}-fold ({where}). The times shown are those of the fastest run."
     ]
 
 
@@ -204,7 +204,7 @@ def describe_choice(found: Mapping[str, Comparison], chosen: str | None = None) 
     best = found[chosen] if chosen else recommend(found)
     if best and best is not base:
         seeds = len(best.differences)
-        why = "smallest loss within the budget; " if chosen else ""
+        why = "lowest loss within the budget; " if chosen else ""
         return (
             f"Take {best.label}: {why}{describe_loss(best)} ({format_mean(best)}, {seeds} "
             f"seed{'s' * (seeds != 1)}), {describe_cost(best)}."

@@ -170,10 +170,10 @@ struct DiffCommand {
 } // namespace
 
 void addDiff(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "diff",
-                           "Print the ops whose formats differ between two "
-                           "policies. Also prints which rules decided");
+  CLI::App *command = ::binade::addCommand(
+      app, "diff",
+      "Compare two policies: ops with different formats, and "
+      "the rules that chose them");
   command->footer(
       "Examples:\n"
       "  binade diff model.onnx --policy bf16-amp --policy grappler-bf16\n"

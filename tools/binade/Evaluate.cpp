@@ -107,8 +107,8 @@ Result<void> TrainedBy::read(const std::string &run) {
   try {
     command.parse(reversed); // CLI11 takes the words from the end.
   } catch (const CLI::ParseError &error) {
-    return Error{printable(run),
-                 "its command cannot be read: " + printable(error.what())};
+    return Error{printable(run), "the command in run.json cannot be parsed: " +
+                                     printable(error.what())};
   }
   return {};
 }
@@ -332,10 +332,11 @@ int EvaluateCommand::execute() {
 
 void addEvaluate(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
-      app, "evaluate", "Compute the loss and metrics of a run on other data");
+      app, "evaluate",
+      "Compute the loss and metrics of a run or bundle on a data file");
   command->footer(
-      "The run's command says how the model is compiled. Dropout is off, and "
-      "batch norm uses\nrunning statistics.\n"
+      "The model is compiled with the options of the run. Dropout is off, and "
+      "batch norm\nuses running statistics.\n"
       "Examples:\n"
       "  binade evaluate run --data test.safetensors --metric accuracy\n"
       "  binade evaluate stopped --best --data test.safetensors --format json\n"

@@ -330,10 +330,10 @@ struct ExplainCommand {
 } // namespace
 
 void addExplain(CLI::App &app, Run &run) {
-  CLI::App *command =
-      ::binade::addCommand(app, "explain",
-                           "Print which rule chose the format of each op. Also "
-                           "prints what would change it");
+  CLI::App *command = ::binade::addCommand(
+      app, "explain",
+      "Show which rule chose the format of each op, and what "
+      "would change it");
   command->footer(
       "Examples:\n"
       "  binade explain model.onnx --policy bf16-amp\n"

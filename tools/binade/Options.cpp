@@ -206,9 +206,9 @@ void StepArguments::add(CLI::App &command) {
       ->allow_extra_args(false);
   command
       .add_option("--decay", options.decay,
-                  "Parameters with weight decay: all, or only matrices (two or "
-                  "more axes), so none for biases and norms; a --group that "
-                  "sets weight_decay overrides this")
+                  "Which parameters have weight decay: all, or matrices (two "
+                  "or more axes), which exempts biases and norms; a --group "
+                  "that sets weight_decay overrides this")
       ->check(oneOf({"all", "matrices"}))
       ->capture_default_str();
   command
@@ -257,9 +257,9 @@ static std::string checkMetric(const std::string &name) {
 void addMetric(CLI::App &command, std::vector<std::string> &metrics) {
   command
       .add_option("--metric", metrics,
-                  "Metric of held-out samples next to the loss: accuracy, topK "
-                  "such as top5, or perplexity; the loss has to be a "
-                  "cross-entropy")
+                  "Metric to compute in evaluations in addition to the loss: "
+                  "accuracy, topK (such as top5) or perplexity; the loss has "
+                  "to be a cross-entropy")
       ->type_name("NAME")
       ->check(CLI::Validator(checkMetric, ""))
       ->allow_extra_args(false);

@@ -131,13 +131,13 @@ static const std::vector<Entry> &getEntries() {
   };
   static const std::vector<Entry> entries = {
       {"constant",
-       "always the base value",
+       "the base value",
        "transformers' get_constant_schedule and "
        "get_constant_schedule_with_warmup",
        {},
        expandConstant},
       {"linear",
-       "a line from the base value to the minimum",
+       "linear decay from the base value to the minimum",
        "transformers' get_linear_schedule_with_warmup; PyTorch's LinearLR with "
        "start_factor=1",
        {minimum("0"), ratio},

@@ -80,6 +80,6 @@ def test_two_injections_at_one_step_are_recorded(folder, tmp_path):
 @pytest.mark.parametrize("text", ["others", "@3", "others@0", "others@x"])
 def test_invalid_injections_are_rejected(folder, tmp_path, text):
     process = train(folder, "x", "--inject", text, "--out", tmp_path / "run", code=2)
-    assert f"--inject expects FILE@N with the number of a step, got '{text}'" in (
+    assert f"--inject expects FILE@N, where N is a step from 1 on, got '{text}'" in (
         process.stderr
     )

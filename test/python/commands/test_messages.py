@@ -209,7 +209,7 @@ def test_injections_after_the_last_step_cause_a_warning(folder):
 
 
 @pytest.mark.parametrize("words, name", [
-    (["train", "m.onnx", "--epochs", "3"], "'--epochs'"),
+    (["train", "m.onnx", "--epoch", "3"], "'--epoch'; did you mean '--epochs'?"),
     (["train", "--hlep"], "'--hlep'; did you mean '--help'?"),
     (["train", "m.onnx", "--dat", "d", "--steps", "1", "--out", "x"],
      "'--dat'; did you mean '--data'?"),

@@ -118,9 +118,7 @@ def test_the_result_is_the_best_candidate_within_the_budget(searched, folder):
     page = (out / "report.html").read_text()
     assert "<h2>Candidates</h2>" in page and best in page
     # The verdict and the marked rows are about the best candidate.
-    assert (
-        f"<p>Take {best}: smallest loss within the budget; " in page or best == "fp32"
-    )
+    assert f"<p>Take {best}: lowest loss within the budget; " in page or best == "fp32"
     marked = re.findall(r'<tr class="chosen"><th scope="row">(.*?)</th>', page)
     assert marked == [best, best]
 
@@ -242,7 +240,7 @@ def test_a_search_resumes(searched, folder):
 
 def test_invalid_options_are_errors(folder, tmp_path):
     process = search(folder, "memory=70%", tmp_path / "out", "--policy", "fp32", code=2)
-    assert "--policy: the search says that itself" in process.stderr
+    assert "--policy: set by the search" in process.stderr
     process = search(folder, "memory=70%", tmp_path / "out", "--factor", 1, code=2)
     assert "--factor: expected a number from 2 on" in process.stderr
     process = search(
@@ -253,7 +251,7 @@ def test_invalid_options_are_errors(folder, tmp_path):
         "coat,my/coat.yaml",
         code=2,
     )
-    assert "--policies: two have the same name" in process.stderr
+    assert "--policies: two policies have the same name" in process.stderr
     process = search(
         folder, "memory=70", tmp_path / "out", "--policies", "fp99", code=3
     )

@@ -105,7 +105,7 @@ def test_finished_runs_are_not_repeated(swept, folder):
     words = options(folder, "", 0.02)[:-2]
     other = binade("sweep", folder / "model.onnx", *words, "--policies", "fp32", "--steps",
                    STEPS, "--out", swept)  # fmt: skip
-    assert other.returncode == 3 and "trained by another command" in other.stderr
+    assert other.returncode == 3 and "contains a run of another command" in other.stderr
 
 
 def test_a_run_stopped_by_a_non_finite_loss_is_a_failure(folder, tmp_path):
@@ -138,7 +138,7 @@ def test_a_failed_policy_has_a_row(folder, tmp_path):
     nothing = binade("sweep", folder / "model.onnx", *options(folder, "", 0.01)[:-2],
                      "--policies", policies[1], "--seeds", "0,1", "--steps", 2,
                      "--out", tmp_path / "no")  # fmt: skip
-    assert nothing.returncode == 3 and "no run ended" in nothing.stderr
+    assert nothing.returncode == 3 and "no run finished" in nothing.stderr
     lines = nothing.stdout.splitlines()
     assert "exit code 3" in lines[0] and len(lines) == 2
     assert all(line.endswith(": the same error") for line in lines[1:])
@@ -149,9 +149,9 @@ def test_a_failed_policy_has_a_row(folder, tmp_path):
     "words, said",
     [
         (["--policies", "fp32,"], "names with commas between"),
-        (["--policies", "fp32,fp32"], "two have the same name"),
+        (["--policies", "fp32,fp32"], "two policies have the same name"),
         (["--policies", "fp32", "--seeds", "x"], "numbers with commas between"),
-        (["--policies", "fp32", "--seed", "1"], "the sweep says that itself"),
+        (["--policies", "fp32", "--seed", "1"], "set by the sweep"),
         (["--policies", "fp32", "--jobs", "0"], "a number from 1 on"),
     ],
 )

@@ -114,7 +114,7 @@ def test_one_seed_gives_no_verdict_on_losses(tmp_path):
     assert first == (
         "No verdict on losses. Smallest memory: bf16-amp (60.0 MiB). Fastest step: fp32 (20 ms)."
     )
-    assert noise.startswith("One seed does not show how much chance changes a loss.")
+    assert noise.startswith("One seed does not show how much the loss varies by ")
 
 
 def test_a_chosen_policy_is_recommended_for_its_loss(tmp_path):
@@ -123,7 +123,7 @@ def test_a_chosen_policy_is_recommended_for_its_loss(tmp_path):
         "coat": (BASE[:1] + 0.5, {"ms": 36, "mib": 60}),
     })  # fmt: skip
     assert verdict.describe(groups, chosen="coat")[0] == (
-        "Take coat: smallest loss within the budget; one seed: noise unknown (+0.5000, 1 seed), "
+        "Take coat: lowest loss within the budget; one seed: no verdict (+0.5000, 1 seed), "
         "0.60x the memory, 1.80x the time."
     )
 
@@ -138,9 +138,8 @@ def test_a_slow_step_is_explained(tmp_path):
     })  # fmt: skip
     _, _, *why = verdict.describe(groups)
     assert why == [
-        "Why fp16-amp is slower than fp32: Binade's own code computes 4 of 6 contractions "
-        "(0 with fp32), in f32 after conversions, because on CPUs only those in f32 and bf16 go "
-        "to oneDNN.",
+        "Why fp16-amp is slower than fp32: 4 of 6 contractions (fp32: 0) run in Binade's own f32 "
+        "code after conversions, because on CPUs oneDNN computes only those in f32 and bf16.",
         "Why casts is not faster than fp32: it has 7 casts between formats instead of 0.",
     ]
 
