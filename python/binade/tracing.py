@@ -25,13 +25,13 @@ from binade.run import Run
 OF_TRAINING = (
     "--alarms", "--batch", "--const", "--data", "--device", "--epochs", "--eval-data",
     "--eval-every", "--eval-fraction", "--init", "--init-seed", "--inject", "--keep",
-    "--max-seconds", "--max-skipped", "--on-alarm", "--order", "--out",
-    "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
+    "--max-seconds", "--max-skipped", "--min-delta", "--on-alarm", "--order", "--out",
+    "--patience", "--profile", "--record", "--resume", "--save-every", "--save-grads", "--save-inputs",
     "--schedule", "--seed", "--steps", "--stop-after", "--stride", "--warmup",
     "--window",
 )  # fmt: skip
 # Such options without a value.
-FLAGS_OF_TRAINING = ("--init-partial", "--overwrite")
+FLAGS_OF_TRAINING = ("--init-partial", "--keep-best", "--overwrite")
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,8 @@ def describe_noise(base: Comparison) -> str:
     """Says how large the noise of seeds is, or that it is unknown."""
     if base.noise is None:
         return (
-            "One seed does not show how much the loss varies by chance. Train with three or more "
-            "seeds to see which differences are larger than this variation."
+            "One seed does not show how much the loss varies between seeds. Train with three or more "
+            "to see which differences are larger than this variation."
         )
     return (
         f"Noise of seeds: the loss of {base.label} has a standard deviation of "

@@ -160,7 +160,7 @@ def test_batches_of_several_epochs_fill_steps(runs, tmp_path):
     ("words", "texts"),
     [
         ([], ["--steps or --epochs is required"]),
-        (["--epochs", 2, "--steps", 3], ["--steps excludes --epochs"]),
+        (["--epochs", 2, "--steps", 3], ["--steps cannot be used with --epochs"]),
         (["--epochs", 0], ["--epochs", "0"]),
         (["--epochs", 1.5], ["--epochs", "1.5"]),
         (["--epochs", 2**62], ["--epochs: error: too many"]),

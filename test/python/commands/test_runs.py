@@ -219,7 +219,7 @@ def test_folders_without_runs_are_errors(folder, tmp_path):
             text = runs(*command, path, code=3)
             assert text.startswith(f"binade runs: error: {path}: ")
             assert "expected run.json" in text
-    assert "usage" in runs("compare", code=2)
+    assert "RUN is required" in runs("compare", code=2)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_one_seed_gives_no_verdict_on_losses(tmp_path):
     assert first == (
         "No verdict on losses. Smallest memory: bf16-amp (60.0 MiB). Fastest step: fp32 (20 ms)."
     )
-    assert noise.startswith("One seed does not show how much the loss varies by ")
+    assert noise.startswith("One seed does not show how much the loss varies between ")
 
 
 def test_a_chosen_policy_is_recommended_for_its_loss(tmp_path):

@@ -13,8 +13,12 @@ FILES = {
         "binade.keras.export",
     ),
     "m.h5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file", "binade.keras.export"),
-    "m.pt": (ZIP + b"\x0e\0\0\0m/data.pkl", "a zip archive", "export a model to ONNX"),
-    "m.pt2": (ZIP + b"\x17\0\0\0m/weights", "torch.export program", "to ONNX"),
+    "m.pt": (ZIP + b"\x0e\0\0\0m/data.pkl", "a zip archive", "'binade from-torch'"),
+    "m.pt2": (
+        ZIP + b"\x17\0\0\0m/weights",
+        "torch.export program",
+        "'binade from-torch'",
+    ),
     "m.tflite": (
         b"\x1c\0\0\0TFL3" + bytes(40),
         "a TensorFlow Lite model",

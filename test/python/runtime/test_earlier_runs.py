@@ -24,7 +24,7 @@ RUNS = {
                   ["a run: gradients of 1 step"]),
 }  # fmt: skip
 
-FRESH = ["events", "final.safetensors", "metrics.jsonl", "run.json"]
+FRESH = ["events", "final.safetensors", "metrics.jsonl", "run.json", "run.yaml"]
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ DAMAGE = {
     "dtype": [":tensor 'a': ", "unknown element type 'F33'", "known types: F64"],
     "unknown key": [":tensor 'a': ", "unknown key 'x'"],
     "metadata": ["'__metadata__' to be a string"], "not UTF-8": ["header byte 3"],
-    "pickle": ["a zip archive (a PyTorch checkpoint", "convert tensors"],
+    "pickle": ["a zip archive (a PyTorch checkpoint", "safetensors.torch.save_file"],
     "pointer": ["a Git LFS pointer", "git lfs pull"],
 }  # fmt: skip
 
