@@ -164,9 +164,11 @@ endfunction()
 # binade_embed(<library> <variable> <file>...)
 #
 # Compiles data files into <library> as `<variable>()`, a list of
-# (file name, text): what users read and copy is what the compiler reads.
+# (file name, text): what users read and copy is what the compiler reads. The
+# function is in the namespace mlir::binade, unless <variable> names another.
 function(binade_embed library variable)
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/${variable}.cpp)
+  string(REGEX REPLACE ".*:" "" name ${variable})
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   add_custom_command(OUTPUT ${output}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/utils/embed.py
             ${variable} ${output} ${ARGN}

@@ -2,6 +2,9 @@
 """Writes data files as string literals to a C++ file.
 
 usage: embed.py NAME OUT FILE...
+
+NAME is that of the function that returns them, such as `getRuleFiles`, which is in the namespace
+`mlir::binade`; code without MLIR names another one: `binade::getPages`.
 """
 
 import pathlib
@@ -17,13 +20,14 @@ def literal(text: str) -> str:
 
 
 def main() -> None:
-    name, out, *files = sys.argv[1:]
+    qualified, out, *files = sys.argv[1:]
+    namespace, _, name = qualified.rpartition("::")
     rows = []
     for file in sorted(map(pathlib.Path, files)):
         rows.append(f'    {{"{file.name}", {literal(file.read_text())}}},')
     pathlib.Path(out).write_text(
         "#include <string_view>\n#include <utility>\n#include <vector>\n"
-        "namespace mlir::binade {\n"
+        f"namespace {namespace or 'mlir::binade'} {{\n"
         f"const std::vector<std::pair<std::string_view, std::string_view>> &{name}();\n"
         f"const std::vector<std::pair<std::string_view, std::string_view>> &{name}() {{\n"
         "  static const std::vector<std::pair<std::string_view, std::string_view>>\n"

@@ -183,7 +183,7 @@ def test_a_run_that_switched_its_policy(runs, data, tmp_path):
     ("options", "code", "message"),
     [
         (["--metric", "f1"], 2, "or perplexity, got 'f1'"),
-        (["--best", "--checkpoint", 8], 2, "--best excludes --checkpoint"),
+        (["--best", "--checkpoint", 8], 2, "--best cannot be used with --checkpoint"),
         (["--checkpoint", 3], 3, "has no checkpoint of step 3"),
         (["--init", "x"], 2, "--init is for a bundle"),
     ],

@@ -35,6 +35,7 @@ STATIC = GRAPH.format(
 SYMBOLIC = GRAPH.format(
     inputs="float[batch, 2] x", outputs="float[batch, 3] logits", loss=""
 )
+LOGITS = GRAPH.format(inputs="float[8, 2] x", outputs="float[8, 3] logits", loss="")
 # `binade eval --help` uses this file.
 MODULE = """
 func.func @f(%x: tensor<2xf32> {binade.name = "x"}) -> tensor<2xf32> {
@@ -64,6 +65,7 @@ def folder(tmp_path):
     data = {"x": x, "labels": np.arange(16) % 3}
     safetensors.save(tmp_path / "train.safetensors", data)
     safetensors.save(tmp_path / "test.safetensors", data)
+    np.savez(tmp_path / "train.npz", **data)
     safetensors.save(tmp_path / "x.safetensors", {"x": np.float32([1, 2])})
     (tmp_path / "module.mlir").write_text(MODULE)
     return tmp_path
@@ -71,8 +73,8 @@ def folder(tmp_path):
 
 def run(command, folder):
     """Runs an example with few steps, on a model that fits its options."""
-    is_symbolic = "--dim" in command
-    save(SYMBOLIC if is_symbolic else STATIC, folder / "model.onnx")
+    text = SYMBOLIC if "--dim" in command else LOGITS if "--loss" in command else STATIC
+    save(text, folder / "model.onnx")
     command = re.sub(r"--steps \d+", "--steps 3", command)
     words = shlex.split(command.replace("--eval-fraction 0.1", "--eval-fraction 0.5"))
     assert pathlib.Path(words[0]).name == "binade"

@@ -118,7 +118,12 @@ def test_the_command_loads_values_and_is_repeatable(tmp_path, capsys):
         ("support.export_models:MLP", "MLP", "mean", "must map input names to tensors"),
         ("support.export_models:MLP", "wrong_batch", "cross_entropy", "'extra'"),
         ("support.export_models:MLP", "vectors", "no_reduction", "tensor of shape [5]"),
-        ("support.export_models:MLP", "vectors", "mean", "the batch has 'labels', which"),
+        (
+            "support.export_models:MLP",
+            "vectors",
+            "mean",
+            "the batch has 'labels', which",
+        ),
     ],
 )
 def test_wrong_input_is_rejected(tmp_path, capsys, model, batch, loss, message):
