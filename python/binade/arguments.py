@@ -1,8 +1,9 @@
-"""Parsers for option values that several commands share."""
+"""Parsers for option values that several commands share, and for commands that runs record."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 
 def split_names(text: str) -> list[str]:
@@ -37,3 +38,14 @@ def parse_positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number from 1 on, got '{text}'")
     return int(text)
+
+
+def find_value(words: Sequence[str], option: str) -> str | None:
+    """Returns the last value that a command has for an option, or None."""
+    found = None
+    for word, follows in zip(words, [*words[1:], ""]):
+        if word == option:
+            found = follows
+        elif word.startswith(option + "="):
+            found = word.partition("=")[2]
+    return found

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from binade import option_file, overrides, replay
-from binade.arguments import parse_count
+from binade.arguments import find_value, parse_count
 from binade.command import DIFFERENT, run_command
 from binade.criterion import parse_criterion
 from binade.definitions import list_train_options
@@ -227,9 +227,9 @@ def _main(arguments: Sequence[str] | None) -> int:
     shown = run_program(["binade", "policy", "show", options.policy], ".")
     if shown.returncode:
         end_as(shown)
-    given = replay.find_value(more, "--steps")
+    given = find_value(more, "--steps")
     steps = ["--stop-after", str(criterion.step)]
-    if replay.find_value(more, "--epochs") is None:
+    if find_value(more, "--epochs") is None:
         steps += ["--steps", given or str(criterion.step)]
     words = [options.model, *replay.without(more, ["--steps"])]
     trials = Trials(words, options.policy, steps, criterion, options.out,

@@ -87,6 +87,7 @@ def _footer(text: str) -> list[str]:
 def _page(name: str, summary: str, body: Iterable[str]) -> str:
     lines = [
         f'.TH {name.upper()} 1 "" "Binade {__version__}" "Binade"',
+        ".ad l",  # No warnings where a line cannot be justified.
         ".SH NAME",
         f"{_escape(name)} \\- {_escape(summary[:1].lower() + summary[1:])}",
         *body,

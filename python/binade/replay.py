@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from binade import safetensors
+from binade.arguments import find_value
 from binade.command import DIFFERENT, run_command
 from binade.errors import RejectedError
 from binade.parser import Parser
@@ -47,17 +48,6 @@ def without(
         elif not equals:
             next(rest, None)
     return kept
-
-
-def find_value(words: Sequence[str], option: str) -> str | None:
-    """Returns the last value that a command has for an option, or None."""
-    found = None
-    for word, follows in zip(words, [*words[1:], ""]):
-        if word == option:
-            found = follows
-        elif word.startswith(option + "="):
-            found = word.partition("=")[2]
-    return found
 
 
 def _find_start(run: Path, step: int) -> Path | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from binade import option_file, overrides, replay
-from binade.arguments import parse_positive, split_names, split_numbers
+from binade.arguments import find_value, parse_positive, split_names, split_numbers
 from binade.budget import parse_budget
 from binade.candidates import Space
 from binade.command import DIFFERENT, run_command
@@ -222,7 +222,7 @@ def make_parser() -> Parser:
 def _check(options: argparse.Namespace, words: Sequence[str]) -> None:
     check_words(words, "the search")
     held_out = ("--eval-data", "--eval-fraction")
-    if all(replay.find_value(words, option) is None for option in held_out):
+    if all(find_value(words, option) is None for option in held_out):
         raise UsageError(
             "candidates are compared by their held-out loss: it takes --eval-data or "
             "--eval-fraction"
@@ -241,7 +241,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     limits = parse_budget(options.budget)
     _check(options, more)
-    every = replay.find_value(more, "--eval-every")
+    every = find_value(more, "--eval-every")
     rungs = plan_rungs(options.steps, options.rungs, options.factor,
                        int(every) if every and every.isdigit() else 0)  # fmt: skip
     if not every:

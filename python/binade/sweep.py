@@ -22,8 +22,8 @@ from types import ModuleType
 
 from tqdm import tqdm
 
-from binade import option_file, replay
-from binade.arguments import parse_positive, split_names, split_numbers
+from binade import option_file
+from binade.arguments import find_value, parse_positive, split_names, split_numbers
 from binade.command import DIFFERENT, NUMERIC, run_command
 from binade.definitions import list_train_options
 from binade.errors import RejectedError, UsageError
@@ -284,7 +284,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     check_words(more, "the sweep")
     if not Path(options.model).exists():
         raise RejectedError(f"{options.model}: does not exist")
-    if options.jobs > 1 and replay.find_value(more, "--threads") is None:
+    if options.jobs > 1 and find_value(more, "--threads") is None:
         threads = max(1, (os.cpu_count() or 1) // options.jobs)
         more += ["--threads", str(threads)]
     sweep_page = load_page()

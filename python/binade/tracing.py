@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from binade import replay
+from binade.arguments import find_value
 from binade.command import NUMERIC
 from binade.errors import RejectedError
 from binade.run import Run
@@ -45,7 +46,7 @@ class Step:
 
     @property
     def policy(self) -> str:
-        return replay.find_value(self.words, "--policy") or "fp32"
+        return find_value(self.words, "--policy") or "fp32"
 
 
 def find_program(name: str) -> str:

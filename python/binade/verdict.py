@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from binade import replay
+from binade.arguments import find_value
 from binade.paired import (
     EQUAL,
     HIGHER,
@@ -114,7 +114,7 @@ def explain_time(run: Run, base: Run) -> list[str]:
             "in Binade's own f32 code after conversions, because on CPUs oneDNN computes only those "
             "in f32 and bf16"
         )
-    if budget := replay.find_value(last["command"], "--activation-memory"):
+    if budget := find_value(last["command"], "--activation-memory"):
         reasons.append(
             f"--activation-memory {budget} recomputes or quantizes saved values"
         )

@@ -172,8 +172,8 @@ struct DiffCommand {
 void addDiff(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "diff",
-      "Compare two policies: ops with different formats, and "
-      "the rules that chose them");
+      "Compare formats of two policies, and the rules that chose "
+      "them");
   command->footer(
       "Examples:\n"
       "  binade diff model.onnx --policy bf16-amp --policy grappler-bf16\n"

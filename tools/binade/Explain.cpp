@@ -332,8 +332,8 @@ struct ExplainCommand {
 void addExplain(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "explain",
-      "Show which rule chose the format of each op, and what "
-      "would change it");
+      "Show which rule chose each op's format and what would "
+      "change it");
   command->footer(
       "Examples:\n"
       "  binade explain model.onnx --policy bf16-amp\n"

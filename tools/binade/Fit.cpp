@@ -304,8 +304,8 @@ void FitCommand::printJson(const std::vector<Row> &rows) const {
 void addFit(CLI::App &app, Run &run) {
   CLI::App *command = ::binade::addCommand(
       app, "fit",
-      "Find the largest batch, context and depth that fit into memory, for "
-      "each policy and format of optimizer states");
+      "Find the largest batch, context and depth that fit into memory. Prints "
+      "one answer for each policy and format of optimizer states");
   command->footer(
       "Examples:\n"
       "  binade fit model.onnx --memory 24GiB --dim batch=8\n"

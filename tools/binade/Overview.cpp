@@ -29,8 +29,7 @@ static const std::vector<Group> &getGroups() {
         {"runs", "List runs, compare them and draw their loss curves"},
         {"ckpt"},
         {"data", "Write a data file from arrays, text or a PyTorch data set"},
-        {"initial", "Draw initial weights by the rules in a model "
-                    "('from-torch --init rules')"}}},
+        {"initial", "Draw initial weights by the rules in a model"}}},
       {"Choose a precision",
        {{"policy"},
         {"explain"},

@@ -125,7 +125,7 @@ def test_a_changed_policy_is_refused(folder, tmp_path):
     sweep(folder, tmp_path / "out", policies=[str(policy)])
     policy.write_text("name: mine\nextends: bf16-amp\n")
     process = sweep(folder, tmp_path / "out", policies=[str(policy)], code=3)
-    assert "another policy of that name" in process.stderr
+    assert "another policy with this name" in process.stderr
 
 
 def test_a_failed_policy_has_a_row(folder, tmp_path):
