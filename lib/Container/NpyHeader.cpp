@@ -113,8 +113,8 @@ private:
 };
 } // namespace
 
-/// Returns the element type that NumPy calls `type`. ml_dtypes' types are
-/// written by their size alone, except for those that NumPy knows by name.
+/// Returns the element type that NumPy calls `type`; nothing for bf16 and FP8
+/// of ml_dtypes, of which numpy.save writes only the size.
 static std::optional<DType> findType(std::string_view type) {
   struct Named {
     std::string_view name;

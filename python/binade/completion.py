@@ -6,7 +6,7 @@ They are generated from the definitions of all commands (binade.definitions).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from binade.command import run_command
@@ -94,14 +94,12 @@ complete -o bashdefault -o default -F _binade binade
 
 def format_bash(places: Sequence[Place]) -> str:
     """Returns completions for bash. Where no word matches, bash completes files."""
-    values, words = [], []
+    values = [
+        f'  {names}) words="$({listed})" ;;' if listed else f"  {names}) words=FILES ;;"
+        for names, listed in _list_options_with_values(places)
+    ]
+    words = []
     for place in places:
-        for option in place.options:
-            if option.value:
-                names = "|".join(f'"{place.words} {name}"' for name in option.names)
-                listed = _list_values(option)
-                found = f'"$({listed})"' if listed else "FILES"
-                values.append(f"  {names}) words={found} ;;")
         known = [command.name for command in place.commands]
         known += [name for option in place.options for name in option.names]
         words.append(f'    "{place.words}") words="{" ".join(known)}" ;;')
@@ -110,6 +108,16 @@ def format_bash(places: Sequence[Place]) -> str:
         values="\n".join(values),
         words="\n".join(words),
     )
+
+
+def _list_options_with_values(places: Iterable[Place]) -> Iterator[tuple[str, str]]:
+    """Yields the pattern of a shell's ``case`` that matches the words before a value, and the
+    command that lists the values; the command is empty where these are files."""
+    for place in places:
+        for option in place.options:
+            if option.value:
+                names = "|".join(f'"{place.words} {name}"' for name in option.names)
+                yield names, _list_values(option)
 
 
 def _join_places(places: Iterable[Place], separator: str) -> str:
@@ -151,14 +159,12 @@ fi
 
 def format_zsh(places: Sequence[Place]) -> str:
     """Returns completions for zsh, with descriptions."""
-    values, words = [], []
+    values = [
+        f"  {names}) {f'compadd -- $({listed})' if listed else '_files'}; return ;;"
+        for names, listed in _list_options_with_values(places)
+    ]
+    words = []
     for place in places:
-        for option in place.options:
-            if option.value:
-                names = "|".join(f'"{place.words} {name}"' for name in option.names)
-                listed = _list_values(option)
-                what = f"compadd -- $({listed})" if listed else "_files"
-                values.append(f"  {names}) {what}; return ;;")
         entries = [(command.name, command.summary) for command in place.commands]
         entries += [
             (name, _first_line(option.help))
