@@ -87,7 +87,7 @@ def draw_comparisons(
     found: Mapping[str, Comparison], colors: Mapping[str, str]
 ) -> go.Figure:
     """Returns the mean difference of each policy from the base with its interval, and the
-    difference for each seed; a grey band shows the noise of seeds."""
+    difference for each seed; a grey band shows seed noise."""
     figure = go.Figure()
     others = [
         one for one in found.values() if one.mean is not None and one.label != one.base

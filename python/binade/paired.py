@@ -2,7 +2,7 @@
 
 The difference of two policies is measured with the same seed, so that both runs have the
 same initial values and batches. Its mean over seeds has a 95 % interval, by Student's t. The
-noise of seeds is the standard deviation of the base's loss over seeds. A policy equals the
+Seed noise is the standard deviation of the base's loss over seeds. A policy equals the
 base within that noise if the interval of its difference is within [-noise, noise].
 """
 

@@ -238,7 +238,7 @@ def write_page(
         *runs_page.format_comparisons(found, colors, chosen or verdict.choose(found)),
     ]
     parts += parts_of_search
-    parts += ["<h2>What it costs</h2>",
+    parts += ["<h2>Loss against memory and time</h2>",
               page.format_figure(_draw_costs(found, colors, base),
                                  "loss above the base against memory and time", 400)]  # fmt: skip
     drawn = curves.make_curves(runs)

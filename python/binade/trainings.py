@@ -52,7 +52,7 @@ def train(
         if ended["words"] != list(words) or ended["policy"] != policy:
             raise RejectedError(
                 f"{path}: contains a run of another command, or of another policy with this name: "
-                f"{' '.join(ended['words'])}; name another directory, or remove it"
+                f"{' '.join(ended['words'])}; write to another directory, or remove this one"
             )
         if ended["code"] != 0 or ended["until"] >= (until or steps):
             return int(ended["code"])

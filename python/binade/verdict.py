@@ -63,7 +63,7 @@ def describe_loss(one: Comparison) -> str:
     if all(value == 0 for value in one.differences.values()):
         return f"same loss as {one.base}"
     return {
-        EQUAL: f"equals {one.base} within the noise of seeds",
+        EQUAL: f"equals {one.base} within seed noise",
         HIGHER: f"higher loss than {one.base}",
         LOWER: f"lower loss than {one.base}",
         UNDECIDED: "undecided: needs more seeds",
@@ -72,14 +72,14 @@ def describe_loss(one: Comparison) -> str:
 
 
 def describe_noise(base: Comparison) -> str:
-    """Says how large the noise of seeds is, or that it is unknown."""
+    """Says how large seed noise is, or that it is unknown."""
     if base.noise is None:
         return (
             "One seed does not show how much the loss varies between seeds. Train with three or more "
             "to see which differences are larger than this variation."
         )
     return (
-        f"Noise of seeds: the loss of {base.label} has a standard deviation of "
+        f"Seed noise: the loss of {base.label} has a standard deviation of "
         f"{format_difference(base.noise, '')} over {base.finished} seeds. Differences are means "
         "over pairs of runs with the same seed, with 95 % confidence intervals."
     )
@@ -140,7 +140,7 @@ def describe_slow(
             key = f"{speed} than {one.base}", "; ".join(reasons)
             labels.setdefault(key, []).append(one.label)
     return [
-        f"Why {' and '.join(of)} {'is' if len(of) == 1 else 'are'} {speed}: {reason}."
+        f"{' and '.join(of)} {'is' if len(of) == 1 else 'are'} {speed}: {reason}."
         for (speed, reason), of in labels.items()
     ]
 
@@ -218,7 +218,7 @@ def describe_choice(found: Mapping[str, Comparison], chosen: str | None = None) 
                 f"reaches its loss ({format_mean(best)}) with {describe_cost(best)}."
             )
         return (
-            f"Take {base.label}: no other policy reaches its loss, within the noise of seeds, "
+            f"Take {base.label}: no other policy reaches its loss, within seed noise, "
             "with a smaller product of memory and time."
         )
     return f"No verdict on losses. {describe_smallest(found)}"

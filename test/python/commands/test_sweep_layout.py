@@ -58,9 +58,9 @@ def test_an_opened_row_is_within_the_window(opened):
 def test_sentences_explain_the_measurements(report):
     text = report.read_text()
     verdict = text[text.index('class="verdict"') : text.index("<h2>Differences</h2>")]
-    assert "Noise of seeds: the loss of fp32 has a standard deviation of " in verdict
+    assert "Seed noise: the loss of fp32 has a standard deviation of " in verdict
     assert "(tf32: 73 to 175 ms)" in verdict
-    assert "Why fp16-amp is slower than fp32: " in verdict
+    assert "fp16-amp is slower than fp32: " in verdict
     assert "run in Binade&#x27;s own f32 code after conversions" in verdict
     assert "The gradient of some biases is 0 in exact arithmetic: those of keys" in text
     assert ">e4m3 → bf16<" in text and "bf16 → bf16" not in text

@@ -145,7 +145,7 @@ def test_the_verdict_comes_first(opened):
     headings = page.locator("h2").all_inner_texts()
     wanted = [
         "Differences",
-        "What it costs",
+        "Loss against memory and time",
         "Difference from fp32 over steps",
         "Losses",
         "Runs",

@@ -60,7 +60,7 @@ def test_quantiles_of_students_t(freedom, expected):
 @pytest.mark.parametrize(
     "differences, expected",
     [
-        ([0.01, -0.01, 0.02, 0.0], "equals fp32 within the noise of seeds"),
+        ([0.01, -0.01, 0.02, 0.0], "equals fp32 within seed noise"),
         ([0.3, 0.31, 0.29, 0.3], "higher loss than fp32"),
         ([-0.3, -0.31, -0.29, -0.3], "lower loss than fp32"),
         ([0.4, -0.4, 0.3, -0.2], "undecided: needs more seeds"),
@@ -83,7 +83,7 @@ def test_the_verdict_is_the_cheapest_policy_with_an_equal_loss(tmp_path):
     first, noise, *_ = verdict.describe(groups)
     margin = 3.1824 * small.std(ddof=1) / np.sqrt(4)
     assert first == (
-        "Take bf16-amp: equals fp32 within the noise of seeds (+0.0050 ± "
+        "Take bf16-amp: equals fp32 within seed noise (+0.0050 ± "
         f"{margin:.4f}, 4 seeds), 0.60x the memory, 0.28x the time."
     )
     assert f"standard deviation of {BASE.std(ddof=1):.4f} over 4 seeds" in noise
@@ -138,9 +138,9 @@ def test_a_slow_step_is_explained(tmp_path):
     })  # fmt: skip
     _, _, *why = verdict.describe(groups)
     assert why == [
-        "Why fp16-amp is slower than fp32: 4 of 6 contractions (fp32: 0) run in Binade's own f32 "
+        "fp16-amp is slower than fp32: 4 of 6 contractions (fp32: 0) run in Binade's own f32 "
         "code after conversions, because on CPUs oneDNN computes only those in f32 and bf16.",
-        "Why casts is not faster than fp32: it has 7 casts between formats instead of 0.",
+        "casts is not faster than fp32: it has 7 casts between formats instead of 0.",
     ]
 
 
