@@ -84,6 +84,7 @@ std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
     return stop(metrics, finalPath);
   if (options.maxSkipped > 0 && skippedInRow >= options.maxSkipped)
     return stopSkipping(metrics, skippedInRow, feed, finalPath);
+  observeApplied(metrics);
   warnOfStep(metrics);
   return std::nullopt;
 }
@@ -157,6 +158,29 @@ Error NumericGuard::stop(const StepMetrics &metrics,
       "and continues; 'binade why-nan' finds the op");
 }
 
+void NumericGuard::observeApplied(const StepMetrics &metrics) {
+  if (metrics.skipped || !std::isfinite(metrics.loss))
+    return;
+  last = {metrics.step, metrics.loss};
+  if (!lowest || metrics.loss < lowest->loss)
+    lowest = last;
+}
+
+/// Says that the loss rose before the skipped steps, so that the updates are
+/// the likely cause, not the formats.
+std::optional<std::string> NumericGuard::explainDivergence() const {
+  constexpr double kRise = 2;
+  if (!lowest || last->loss <= std::max(lowest->loss, 0.0) * kRise)
+    return std::nullopt;
+  auto format = [](const Applied &applied) {
+    return formatLoss(applied.loss) + " at step " +
+           std::to_string(applied.step);
+  };
+  return "the training diverged before: the loss rose from " + format(*lowest) +
+         " to " + format(*last) +
+         "; a smaller --lr, a --warmup or a --clip may help";
+}
+
 /// Executes the step again, up to the first non-finite value, for the message.
 Error NumericGuard::stopSkipping(const StepMetrics &metrics,
                                  std::int64_t skippedInRow,
@@ -179,6 +203,8 @@ Error NumericGuard::stopSkipping(const StepMetrics &metrics,
   kept.restore();
   if (Result<void> saved = program.save(finalPath); !saved)
     return saved.takeError();
+  if (auto diverged = explainDivergence())
+    error = std::move(error).withNote(*diverged);
   if (overflow)
     error = std::move(error)
                 .withNote(describe(*overflow))

@@ -47,6 +47,8 @@ private:
   Error stopSkipping(const StepMetrics &metrics, std::int64_t skippedInRow,
                      const BatchFeed &feed, const std::string &finalPath);
   void warnOfStep(const StepMetrics &metrics);
+  void observeApplied(const StepMetrics &metrics);
+  std::optional<std::string> explainDivergence() const;
   bool hasScaler() const {
     return program.find(plan::Role::Scaler, "scale").has_value();
   }
@@ -57,7 +59,14 @@ private:
   /// The first batch of the current step whose loss is not finite.
   std::optional<NonFiniteLoss> badLoss;
   std::int64_t badLosses = 0; ///< Steps of the run with such a batch.
-  bool wasNonFinite = false;  ///< Whether the previous step was not finite.
+  struct Applied {
+    std::int64_t step;
+    double loss;
+  };
+  /// The applied step with the lowest loss of the run, and the last applied
+  /// one.
+  std::optional<Applied> lowest, last;
+  bool wasNonFinite = false; ///< Whether the previous step was not finite.
   bool hasWarnedWeights = false;
   StateCopy kept; ///< The state before the current step.
   bool wasInfeasible = false;
