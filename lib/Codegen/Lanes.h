@@ -16,6 +16,10 @@
 
 namespace mlir::binade {
 
+/// The bits of an f32 but its sign, and the width of its fraction.
+inline constexpr int32_t kMagnitude = 0x7fffffff;
+inline constexpr int32_t kFractionBits = 23;
+
 /// Base of the three kinds of lanes: a value, and the builder that creates ops
 /// on it.
 struct Lanes {

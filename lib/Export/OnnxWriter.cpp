@@ -140,7 +140,7 @@ const std::string &OnnxWriter::addInt(int64_t value) {
 }
 
 /// Returns the bytes of all elements; those of a splat are repeated.
-static std::string getBytes(DenseElementsAttr elements) {
+static std::string getRawData(DenseElementsAttr elements) {
   std::string bytes;
   if (elements.getElementType().isInteger(1)) {
     for (bool flag : elements.getValues<bool>())
@@ -171,7 +171,7 @@ LogicalResult OnnxWriter::addTensor(Location loc, const std::string &name,
   for (int64_t size : type.getShape())
     tensor.add_dims(size);
   if (auto elements = dyn_cast<DenseElementsAttr>(value)) {
-    tensor.set_raw_data(getBytes(elements));
+    tensor.set_raw_data(getRawData(elements));
     return success();
   }
   auto external = cast<ExternalAttr>(value);

@@ -19,10 +19,10 @@ using ::onnx::TensorProto;
 
 namespace {
 /// Restores the parameters of a file with a signature.
-class Restorer {
+class ParameterRestorer {
 public:
-  Restorer(Model &model, const TorchSignature &signature,
-           ParameterEditor &editor, ArrayRef<std::string> allowed)
+  ParameterRestorer(Model &model, const TorchSignature &signature,
+                    ParameterEditor &editor, ArrayRef<std::string> allowed)
       : model(model), signature(signature), editor(editor),
         folded(readFoldedValues(std::as_const(model).getGraph())),
         allowed(allowed) {}
@@ -52,7 +52,7 @@ private:
 /// Returns the tensors of the module that `call` reads, in the order in which
 /// ONNX's ops take them.
 SmallVector<const TorchTensor *>
-Restorer::getTensors(const TorchCall &call) const {
+ParameterRestorer::getTensors(const TorchCall &call) const {
   SmallVector<const TorchTensor *> tensors;
   for (StringRef value : call.getValues())
     if (const TorchTensor *tensor = signature.findPlaceholder(value))
@@ -76,8 +76,8 @@ static int64_t getInt(const NodeProto &node, StringRef name,
 
 /// Whether `place` reads a matrix that can only be the transposed weight of a
 /// linear layer.
-bool Restorer::isTransposedWeight(const TorchCall &call,
-                                  NodeInput place) const {
+bool ParameterRestorer::isTransposedWeight(const TorchCall &call,
+                                           NodeInput place) const {
   const NodeProto &node = editor.getNode(place.node);
   const TensorProto &tensor = editor.get(*editor.findRead(place));
   return call.op == "linear.default" && place.input == 1 &&
@@ -88,7 +88,8 @@ bool Restorer::isTransposedWeight(const TorchCall &call,
 
 /// The exporter removes biases that are zero. Returns whether `bias` was one,
 /// and adds it again.
-bool Restorer::addZeroBias(const TorchCallNodes &group, StringRef bias) {
+bool ParameterRestorer::addZeroBias(const TorchCallNodes &group,
+                                    StringRef bias) {
   for (int index : group.nodes) {
     const NodeProto &node = editor.getNode(index);
     if (node.input_size() != 2 || editor.find(bias))
@@ -114,7 +115,7 @@ bool Restorer::addZeroBias(const TorchCallNodes &group, StringRef bias) {
 
 /// Restores the parameters of one call: pairs those that its nodes do not read
 /// with the initializers that the nodes read instead.
-LogicalResult Restorer::restore(const TorchCallNodes &group) {
+LogicalResult ParameterRestorer::restore(const TorchCallNodes &group) {
   SmallVector<const TorchTensor *> missing = getTensors(group.call);
   bool hasWeight = missing.size() > 1;
   SmallVector<NodeInput> others;
@@ -149,7 +150,7 @@ LogicalResult Restorer::restore(const TorchCallNodes &group) {
   return success();
 }
 
-LogicalResult Restorer::restoreCalls() {
+LogicalResult ParameterRestorer::restoreCalls() {
   for (const TorchCallNodes &group :
        groupTorchCalls(std::as_const(model).getGraph()))
     if (failed(restore(group)))
@@ -159,7 +160,7 @@ LogicalResult Restorer::restoreCalls() {
 
 /// Makes nodes that read the transpose of a parameter, which the exporter
 /// computed, read the parameter: `x @ embedding.weight.T`.
-LogicalResult Restorer::restoreTransposes() {
+LogicalResult ParameterRestorer::restoreTransposes() {
   for (int index = 0, end = editor.countNodes(); index < end; ++index)
     for (int input = 0; input < editor.getNode(index).input_size(); ++input) {
       std::string name = editor.getNode(index).input(input);
@@ -183,7 +184,7 @@ LogicalResult Restorer::restoreTransposes() {
 /// Whether a line of the traced program reads a parameter that the file lacks,
 /// or a value that no node computes: the exporter's optimizer folded or removed
 /// the nodes that did.
-bool Restorer::isOptimized() const {
+bool ParameterRestorer::isOptimized() const {
   const ::onnx::GraphProto &graph = std::as_const(model).getGraph();
   llvm::StringSet<> known;
   for (const auto &input : graph.input())
@@ -200,7 +201,7 @@ bool Restorer::isOptimized() const {
   });
 }
 
-bool Restorer::isAllowed(StringRef parameter) const {
+bool ParameterRestorer::isAllowed(StringRef parameter) const {
   return llvm::any_of(allowed, [&](const std::string &text) {
     llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
     if (pattern)
@@ -210,7 +211,7 @@ bool Restorer::isAllowed(StringRef parameter) const {
   });
 }
 
-LogicalResult Restorer::checkComplete() const {
+LogicalResult ParameterRestorer::checkComplete() const {
   std::vector<std::string> missing;
   size_t count = 0;
   for (const TorchTensor &tensor : signature.getTensors()) {
@@ -247,7 +248,7 @@ LogicalResult Restorer::checkComplete() const {
 /// Fails if a node reads a value that the exporter computed from a parameter,
 /// as in `alpha * x + (1 - alpha) * y`: such a value does not change while the
 /// parameter is trained.
-LogicalResult Restorer::checkFolded() const {
+LogicalResult ParameterRestorer::checkFolded() const {
   llvm::MapVector<StringRef, StringRef> constants;
   for (const NodeProto &node : std::as_const(model).getGraph().node())
     for (const std::string &name : node.input()) {
@@ -368,7 +369,7 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
     editor.sortAddedNodes();
     return restored;
   }
-  Restorer restorer(model, *signature, editor, allowed);
+  ParameterRestorer restorer(model, *signature, editor, allowed);
   if (failed(restorer.restoreCalls()) || failed(restorer.restoreTransposes()))
     return failure();
   editor.sortAddedNodes();

@@ -11,9 +11,9 @@ using namespace mlir::binade;
 using ::onnx::NodeProto;
 
 namespace {
-class Restorer {
+class RemovedRestorer {
 public:
-  Restorer(Model &model, const TorchSignature &signature);
+  RemovedRestorer(Model &model, const TorchSignature &signature);
 
   LogicalResult run();
 
@@ -62,7 +62,7 @@ static StringRef getFunction(StringRef value) {
                                                                 : value;
 }
 
-Restorer::Restorer(Model &model, const TorchSignature &signature)
+RemovedRestorer::RemovedRestorer(Model &model, const TorchSignature &signature)
     : model(model), graph(std::as_const(model).getGraph()),
       signature(signature), names(model.getProto()),
       groups(groupTorchCalls(graph)) {
@@ -94,20 +94,20 @@ Restorer::Restorer(Model &model, const TorchSignature &signature)
 }
 
 /// Whether the line that computes `value` has no nodes in the file.
-bool Restorer::isRemoved(StringRef value) const {
+bool RemovedRestorer::isRemoved(StringRef value) const {
   return !computed.contains(value) && !constants.contains(value) &&
          !signature.findPlaceholder(value);
 }
 
 /// Whether `value` is the result of a `detach()` without a node.
-bool Restorer::isRemovedDetach(StringRef value) const {
+bool RemovedRestorer::isRemovedDetach(StringRef value) const {
   return isRemoved(value) && getFunction(value) == "detach";
 }
 
 /// Whether `value` cannot be the operand of a removed line of the same function
 /// that returned it unchanged, such as a view of a view: the function is not of
 /// this kind, or all lines that read `value` have nodes.
-bool Restorer::hasNoCopies(StringRef value) const {
+bool RemovedRestorer::hasNoCopies(StringRef value) const {
   constexpr StringRef kCopying[] = {
       "view",  "_unsafe_view", "reshape",   "expand",  "clone",   "alias",
       "slice", "_to_copy",     "transpose", "permute", "squeeze", "getitem",
@@ -120,8 +120,8 @@ bool Restorer::hasNoCopies(StringRef value) const {
 
 /// Returns the inputs of the nodes of `group` that nodes of other lines, or the
 /// batch, compute.
-SmallVector<Restorer::Input>
-Restorer::getInputs(const TorchCallNodes &group) const {
+SmallVector<RemovedRestorer::Input>
+RemovedRestorer::getInputs(const TorchCallNodes &group) const {
   llvm::StringSet<> own;
   for (int index : group.nodes)
     for (const std::string &output : graph.node(index).output())
@@ -134,7 +134,7 @@ Restorer::getInputs(const TorchCallNodes &group) const {
   return inputs;
 }
 
-LogicalResult Restorer::restore(const TorchCallNodes &group) {
+LogicalResult RemovedRestorer::restore(const TorchCallNodes &group) {
   SmallVector<StringRef> values;
   for (StringRef value : group.call.getValues())
     if (!constants.contains(value) && !signature.findPlaceholder(value))
@@ -148,9 +148,9 @@ LogicalResult Restorer::restore(const TorchCallNodes &group) {
 
 /// Fails if a node reads an unsafe value where its line reads another result of
 /// the same function, which is not in the file.
-LogicalResult Restorer::checkMerged(const TorchCallNodes &group,
-                                    ArrayRef<StringRef> values,
-                                    ArrayRef<Input> inputs) const {
+LogicalResult RemovedRestorer::checkMerged(const TorchCallNodes &group,
+                                           ArrayRef<StringRef> values,
+                                           ArrayRef<Input> inputs) const {
   SmallVector<StringRef> known;
   for (StringRef value : values)
     if (!isRemoved(value))
@@ -179,9 +179,9 @@ LogicalResult Restorer::checkMerged(const TorchCallNodes &group,
   return success();
 }
 
-LogicalResult Restorer::restoreDetached(const TorchCallNodes &group,
-                                        ArrayRef<StringRef> values,
-                                        ArrayRef<Input> inputs) {
+LogicalResult RemovedRestorer::restoreDetached(const TorchCallNodes &group,
+                                               ArrayRef<StringRef> values,
+                                               ArrayRef<Input> inputs) {
   if (llvm::none_of(values, [&](StringRef v) { return isRemovedDetach(v); }))
     return success();
   // A value that is in the file is read under its name.
@@ -206,7 +206,7 @@ LogicalResult Restorer::restoreDetached(const TorchCallNodes &group,
   return success();
 }
 
-void Restorer::detach(const Input &input) {
+void RemovedRestorer::detach(const Input &input) {
   NodeProto &reader =
       *model.getProto().mutable_graph()->mutable_node(input.node);
   NodeProto identity;
@@ -227,7 +227,7 @@ void Restorer::detach(const Input &input) {
 }
 
 /// Inserts each added node before the node that reads it.
-void Restorer::insertAdded() {
+void RemovedRestorer::insertAdded() {
   auto &nodes = *model.getProto().mutable_graph()->mutable_node();
   std::vector<NodeProto *> old(nodes.size());
   nodes.ExtractSubrange(0, nodes.size(), old.data());
@@ -239,7 +239,7 @@ void Restorer::insertAdded() {
   }
 }
 
-LogicalResult Restorer::run() {
+LogicalResult RemovedRestorer::run() {
   for (const TorchCallNodes &group : groups)
     if (failed(restore(group)))
       return failure();
@@ -250,5 +250,5 @@ LogicalResult Restorer::run() {
 
 LogicalResult mlir::binade::restoreRemoved(Model &model,
                                            const TorchSignature &signature) {
-  return Restorer(model, signature).run();
+  return RemovedRestorer(model, signature).run();
 }

@@ -1,6 +1,7 @@
 //===- AttentionScores.cpp - Scores of attention --------------------------===//
 
 #include "AttentionScores.h"
+#include "Dataflow.h"
 #include "binade/IR/Movement.h"
 
 using namespace mlir;
@@ -303,11 +304,6 @@ static bool changesOnlyUnits(ReshapeOp reshape) {
          getSizesAboveOne(getTensor(reshape.getResult()).getShape());
 }
 
-static bool isElementwise(Operation *op) {
-  return isa<ElementwiseOpInterface>(op) && op->getNumOperands() > 0 &&
-         op->getNumResults() == 1;
-}
-
 /// Returns the shape of `x` with size 1 for such axes.
 SmallVector<int64_t> Narrower::getShape(Value x, unsigned depth) {
   ArrayRef<int64_t> whole = getTensor(x).getShape();
@@ -337,7 +333,7 @@ SmallVector<int64_t> Narrower::getShape(Value x, unsigned depth) {
         own = sizes[next++];
     return shape;
   }
-  if (!isElementwise(op))
+  if (!isElementwise(op) || op->getNumOperands() == 0)
     return llvm::to_vector(whole);
   for (Value operand : op->getOperands())
     for (auto [own, size] : llvm::zip(shape, getShape(operand, depth + 1)))

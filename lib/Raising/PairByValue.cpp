@@ -11,11 +11,11 @@ using namespace mlir::binade;
 
 /// How much equal gradients may differ, relative to their norm: f32 roundings
 /// in another order.
-static constexpr double kTolerance = 1e-3;
+static constexpr double kPairTolerance = 1e-3;
 
 static bool areSame(const Tensor &found, const Tensor &own) {
   return getDistance(found.getFloats(), own.getFloats()) <=
-         kTolerance * getNorm(own.getFloats());
+         kPairTolerance * getNorm(own.getFloats());
 }
 
 Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
@@ -61,7 +61,8 @@ Pairs mlir::binade::pairByValue(func::FuncOp function, unsigned loss,
   for (unsigned result : results) {
     std::optional<unsigned> &found = pairs.places.emplace_back();
     const Tensor &tensor = getTensor(result);
-    if (getNorm(tensor.getFloats()) <= kTolerance * kTolerance * largest)
+    if (getNorm(tensor.getFloats()) <=
+        kPairTolerance * kPairTolerance * largest)
       continue;
     for (auto [place, argument] : llvm::enumerate(arguments))
       if (!found && !taken.test(place) &&

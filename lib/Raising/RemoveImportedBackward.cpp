@@ -15,7 +15,7 @@ namespace mlir::binade {
 
 /// How much equal gradients may differ, relative to their norm: a few constants
 /// are rounded to f32 on one side only.
-static constexpr double kTolerance = 0x1p-22;
+static constexpr double kRoundingTolerance = 0x1p-22;
 
 /// Smaller gradients, relative to the largest, count as 0: they are rounding
 /// errors of f64.
@@ -114,7 +114,7 @@ private:
         return "autodiff has no gradient of '" + name + "'";
       double norm = getNorm(get(own->index)),
              distance = getDistance(get(index), get(own->index));
-      if (!(distance <= kTolerance * norm + kZeroTolerance * largest))
+      if (!(distance <= kRoundingTolerance * norm + kZeroTolerance * largest))
         return llvm::formatv("its gradient of '{0}' differs from autodiff's by "
                              "{1:e1}, whose norm is {2:e1}",
                              name, distance, norm);

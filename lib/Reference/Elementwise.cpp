@@ -1,6 +1,7 @@
 //===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 
 #include "Families.h"
+#include "Formula.h"
 #include "Storage.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
@@ -77,13 +78,6 @@ static bool isUnsigned(Operation *op) {
 static bool isBelow(Operation *op, int64_t x, int64_t y) {
   return isUnsigned(op) ? static_cast<uint64_t>(x) < static_cast<uint64_t>(y)
                         : x < y;
-}
-
-/// Returns NaN if either side is NaN; 0 is greater than -0.
-static double maximum(double x, double y) {
-  if (std::isnan(x) || std::isnan(y))
-    return NAN;
-  return x == y ? (std::signbit(x) ? y : x) : std::fmax(x, y);
 }
 
 /// Rounds toward 0; a division by 0 gives 0, and overflow wraps around.
@@ -195,9 +189,9 @@ void mlir::binade::addElementwise(Reference &reference) {
   reference.add<MaxOp>(maximum, exact, [](MaxOp op, int64_t x, int64_t y) {
     return isBelow(op, x, y) ? y : x;
   });
-  reference.add<MinOp>(
-      [](double x, double y) { return -maximum(-x, -y); }, exact,
-      [](MinOp op, int64_t x, int64_t y) { return isBelow(op, y, x) ? y : x; });
+  reference.add<MinOp>(minimum, exact, [](MinOp op, int64_t x, int64_t y) {
+    return isBelow(op, y, x) ? y : x;
+  });
 
   // Comparison, logic, selection.
   reference.add<CompareOp>(evaluateCompare);

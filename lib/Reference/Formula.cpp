@@ -29,12 +29,13 @@ struct Row {
 };
 } // namespace
 
-static double maximum(double x, double y) {
+double mlir::binade::maximum(double x, double y) {
   if (std::isnan(x) || std::isnan(y))
     return NAN;
   return x == y ? (std::signbit(x) ? y : x) : std::fmax(x, y);
 }
-static double minimum(double x, double y) { return -maximum(-x, -y); }
+
+double mlir::binade::minimum(double x, double y) { return -maximum(-x, -y); }
 
 static Row exactly(Unary function) { return {function, nullptr, true}; }
 static Row exactly(Binary function) { return {nullptr, function, true}; }

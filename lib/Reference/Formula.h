@@ -8,6 +8,11 @@
 
 namespace mlir::binade {
 
+/// The larger value, and the smaller one: NaN if either is NaN, and 0 is
+/// greater than -0.
+double maximum(double x, double y);
+double minimum(double x, double y);
+
 /// A function of `arith` and `math` ops on scalars, such as an optimizer's
 /// rule. Every op is evaluated in f64 and rounded to the format of its result,
 /// in order.

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Returns the f32 with upper half `high` and lower half `low`.
-static float join(uint16_t high, uint16_t low) {
+static float joinHalves(uint16_t high, uint16_t low) {
   return llvm::bit_cast<float>(uint32_t(high) << 16 | low);
 }
 
@@ -23,10 +23,10 @@ float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,
     return static_cast<float>((*companion)[index]);
   case Master::SplitRound: {
     auto low = static_cast<int16_t>(companion->getIntegers()[index]);
-    return join(getHigh(p) - (low < 0 ? 1 : 0), low);
+    return joinHalves(getHigh(p) - (low < 0 ? 1 : 0), low);
   }
   case Master::SplitTrunc:
-    return join(getHigh(p), companion->getIntegers()[index]);
+    return joinHalves(getHigh(p), companion->getIntegers()[index]);
   default:
     return p;
   }
@@ -37,9 +37,9 @@ void StoredParameter::start(float value, int64_t index, Tensor *parameter,
   auto low = static_cast<int16_t>(getLow(value));
   double rounded = format.round(value);
   if (master == Master::SplitTrunc)
-    rounded = join(getHigh(value), 0);
+    rounded = joinHalves(getHigh(value), 0);
   if (master == Master::SplitRound)
-    rounded = join(getHigh(value) + (low < 0 ? 1 : 0), 0);
+    rounded = joinHalves(getHigh(value) + (low < 0 ? 1 : 0), 0);
   if (parameter)
     (*parameter)[index] = rounded;
   if (!companion)

@@ -22,9 +22,9 @@ struct ChosenAlarms {
 };
 } // namespace
 
-static ChosenAlarms choose(const Program &program,
-                           const std::vector<std::string> &words,
-                           const std::string &action) {
+static ChosenAlarms chooseStepAlarms(const Program &program,
+                                     const std::vector<std::string> &words,
+                                     const std::string &action) {
   AlarmSettings settings =
       take(chooseAlarms(program.getPlan().alarms, words, action));
   StepAlarms watch(program, settings.rules);
@@ -78,6 +78,6 @@ void python::addStepAlarms(nb::module_ &module) {
       .def("observe", &observe, "program"_a, "step"_a, "scale"_a.none(),
            "loss"_a);
   // The rules read the program's memory, so it has to outlive them.
-  module.def("choose_alarms", &choose, "program"_a, "words"_a, "action"_a,
-             nb::keep_alive<0, 1>());
+  module.def("choose_alarms", &chooseStepAlarms, "program"_a, "words"_a,
+             "action"_a, nb::keep_alive<0, 1>());
 }

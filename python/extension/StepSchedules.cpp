@@ -26,9 +26,10 @@ struct StepSchedules {
 /// Parses schedules. `texts` are values of `--schedule`, `warmup` is one of
 /// `--warmup` or empty; `steps` is the total number of steps, or 0 if that is
 /// unknown.
-static StepSchedules choose(const Program &program,
-                            const std::vector<std::string> &texts,
-                            const std::string &warmup, std::int64_t steps) {
+static StepSchedules chooseSchedules(const Program &program,
+                                     const std::vector<std::string> &texts,
+                                     const std::string &warmup,
+                                     std::int64_t steps) {
   std::vector<Schedule> schedules = take(parseSchedules(texts, warmup));
   for (const Schedule &schedule : schedules)
     if (schedule.usesSteps() && steps == 0)
@@ -49,6 +50,6 @@ void python::addStepSchedules(nb::module_ &module) {
         check(schedules.settings.apply(done));
       });
   // Schedules write to the program's memory, so it has to outlive them.
-  module.def("choose_schedules", &choose, "program"_a, "texts"_a, "warmup"_a,
-             "steps"_a, nb::keep_alive<0, 1>());
+  module.def("choose_schedules", &chooseSchedules, "program"_a, "texts"_a,
+             "warmup"_a, "steps"_a, nb::keep_alive<0, 1>());
 }

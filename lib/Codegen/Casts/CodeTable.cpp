@@ -17,7 +17,7 @@ using namespace mlir::binade;
 /// Low bits in which the magnitudes of a cell differ: the cell is given by
 /// sign, exponent and 7 bits of fraction.
 static constexpr unsigned kInside = 16;
-static constexpr int32_t kMagnitude = 0x7fffffff, kPlaces = 0xffff;
+static constexpr int32_t kPlaces = 0xffff;
 
 static int32_t bitsOf(float x) { return llvm::bit_cast<int32_t>(x); }
 

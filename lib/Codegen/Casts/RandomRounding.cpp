@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr unsigned kFraction = 23;
-static constexpr int kMinExponent = -126;
+static constexpr int kFloatMinExponent = -126;
 
 /// Rounds the magnitudes that are normal in the format: all have the same
 /// number of bits to cut off.
@@ -36,8 +35,8 @@ FloatLanes mlir::binade::roundRandomly(FloatLanes x, FloatType format,
   unsigned fraction = APFloat::semanticsPrecision(semantics) - 1;
   IntLanes magnitude = x.bits() & 0x7fffffff;
   FloatLanes rounded =
-      floatFromBits(roundNormal(magnitude, kFraction - fraction, random));
-  if (minExponent > kMinExponent) {
+      floatFromBits(roundNormal(magnitude, kFractionBits - fraction, random));
+  if (minExponent > kFloatMinExponent) {
     double step = std::ldexp(1.0, minExponent - int(fraction));
     FloatLanes number = floatFromBits(magnitude);
     rounded = select(number < std::ldexp(1.0, minExponent),

@@ -12,7 +12,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::expansion;
 
-static constexpr unsigned kFraction = 23;
 static constexpr uint64_t kFractionMask = 0x007fffff,
                           kExponentMask = 0x7f800000, kExponentField = 0xff,
                           kOne = 0x3f800000;
@@ -32,8 +31,8 @@ static Log2 splitLog2(FloatLanes x, FloatOperand less,
                       ArrayRef<double> coefficients) {
   IntLanes bits = x.bits();
   // 2^23 + the exponent, as f32.
-  FloatLanes counted = floatFromBits(((bits >> kFraction) & kExponentField) |
-                                     uint64_t(0x4b000000));
+  FloatLanes counted = floatFromBits(
+      ((bits >> kFractionBits) & kExponentField) | uint64_t(0x4b000000));
   FloatLanes whole = counted - (kCount + kBias);
   FloatLanes m = floatFromBits((bits & kFractionMask) | kOne);
   FloatLanes d = m - 1.5;
@@ -48,7 +47,7 @@ static FloatLanes raiseTwo(FloatLanes x, ArrayRef<double> coefficients) {
   FloatLanes shifted = bounded + (kRound + kBias);
   FloatLanes r = bounded - (shifted - (kRound + kBias));
   FloatLanes q = polynomial(r, coefficients);
-  return fma(q, r, 1.0) * floatFromBits(shifted.bits() << kFraction);
+  return fma(q, r, 1.0) * floatFromBits(shifted.bits() << kFractionBits);
 }
 
 /// Returns log2(x) of a normal x > 0; NaN if x is not finite.
@@ -79,9 +78,9 @@ struct Centre {
   }
   static FloatLanes findUnit(FloatLanes centre) {
     IntLanes exponent = centre.bits() & kExponentMask;
-    constexpr uint64_t kMax = uint64_t(253) << kFraction;
+    constexpr uint64_t kMax = uint64_t(253) << kFractionBits;
     exponent = exponent.with<arith::MinUIOp>(exponent.constant(kMax));
-    constexpr uint64_t kTurn = uint64_t(254) << kFraction;
+    constexpr uint64_t kTurn = uint64_t(254) << kFractionBits;
     return floatFromBits(exponent.constant(kTurn) - exponent);
   }
   FloatLanes unit, log;

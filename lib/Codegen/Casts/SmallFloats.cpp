@@ -53,7 +53,7 @@ struct SmallFormat {
 };
 } // namespace
 
-static constexpr unsigned kFraction = 23, kBias = 127;
+static constexpr unsigned kExponentBias = 127;
 static constexpr uint64_t kQuietNaN = 0x7fc00000;
 
 static uint64_t bitsOf(double number) {
@@ -63,9 +63,10 @@ static uint64_t bitsOf(double number) {
 /// Rounds magnitudes that are normal in the format. The bits that are cut off,
 /// and the last bit kept, decide whether adding less than a half carries.
 static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
-  unsigned cut = kFraction - format.fraction;
+  unsigned cut = kFractionBits - format.fraction;
   // In the format, the smallest exponent has an exponent field of 1.
-  uint64_t rebias = uint64_t(kBias + format.minExponent - 1) << kFraction;
+  uint64_t rebias = uint64_t(kExponentBias + format.minExponent - 1)
+                    << kFractionBits;
   uint64_t half = (uint64_t(1) << (cut - 1)) - 1;
   auto added = static_cast<uint32_t>(half - rebias);
   return (magnitude + ((magnitude >> cut) & 1) + added) >> cut;
@@ -76,7 +77,7 @@ static IntLanes roundNormal(IntLanes magnitude, const SmallFormat &format) {
 static IntLanes roundSubnormal(FloatLanes magnitude,
                                const SmallFormat &format) {
   double step = std::ldexp(1.0, format.minExponent - int(format.fraction));
-  double anchor = std::ldexp(step, kFraction);
+  double anchor = std::ldexp(step, kFractionBits);
   return (magnitude + anchor).bits() - bitsOf(anchor);
 }
 
@@ -165,12 +166,13 @@ FloatLanes mlir::binade::expandDecode(IntLanes code, FloatType type) {
   ImplicitLocOpBuilder &b = *code.builder;
   unsigned shift = kHalfFraction - format.fraction;
   if (!format.hasInf && format.largest << shift >= kHalfInf) {
-    unsigned up = kFraction - format.fraction;
+    unsigned up = kFractionBits - format.fraction;
     IntLanes wide = code.resize(32);
     IntLanes bits = ((wide & format.getMagnitude()) << up) |
                     ((wide & format.getSign()) << (32 - format.width));
-    FloatLanes number = floatFromBits(bits) *
-                        std::ldexp(1.0, format.minExponent + int(kBias) - 1);
+    FloatLanes number =
+        floatFromBits(bits) *
+        std::ldexp(1.0, format.minExponent + int(kExponentBias) - 1);
     return decodeSpecial(number, code, format);
   }
   IntLanes half = code;
@@ -198,7 +200,7 @@ FloatLanes mlir::binade::decodePower(IntLanes field) {
   auto is = [&](uint64_t number) {
     return field.compare(arith::CmpIPredicate::eq, field.constant(number));
   };
-  IntLanes bits = field << kFraction;
+  IntLanes bits = field << kFractionBits;
   bits = select(is(0), bits.constant(0x00400000), bits);
   return floatFromBits(select(is(255), bits.constant(kQuietNaN), bits));
 }

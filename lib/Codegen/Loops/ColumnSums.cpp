@@ -10,18 +10,18 @@ using namespace mlir::binade;
 
 /// Threads of `<symbol>.finish`, and how many of them are along the columns: a
 /// few, so that each adds few of the partial results.
-static constexpr int64_t kThreads = 512, kAcross = 8, kMaxLanes = 4;
+static constexpr int64_t kThreads = 512, kThreadsAcross = 8, kMaxLanes = 4;
 /// How many partial results such a thread loads before it adds them.
 static constexpr int64_t kPartialsInFlight = 4;
 /// Minimum rows per thread, so that few partial results remain.
-static constexpr int64_t kRowsOfThread = 8;
+static constexpr int64_t kRowsOfSum = 8;
 
 ColumnSums::ColumnSums(ArrayRef<Reduction> reductions, int64_t rows,
                        int64_t columns, int64_t rowsAtATime)
     : reductions(reductions), columns(columns),
       rowsPerBlock(
           llvm::alignTo(std::max<int64_t>(llvm::divideCeil(rows, kMaxItems),
-                                          rowsAtATime * kRowsOfThread),
+                                          rowsAtATime * kRowsOfSum),
                         rowsAtATime)),
       blocks(llvm::divideCeil(rows, rowsPerBlock)) {}
 
@@ -47,8 +47,8 @@ void ColumnSums::store(Emitter &e, unsigned index, Value partial,
 GpuShape mlir::binade::getFinishShape(const GpuShape &shape, int64_t columns) {
   GpuShape finish = shape;
   finish.threads = kThreads;
-  finish.team = kAcross;
-  finish.down = kThreads / kAcross;
+  finish.team = kThreadsAcross;
+  finish.down = kThreads / kThreadsAcross;
   finish.lanes = std::gcd(kMaxLanes, columns);
   return finish;
 }

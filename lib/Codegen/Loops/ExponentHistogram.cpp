@@ -1,6 +1,7 @@
 //===- ExponentHistogram.cpp - Histogram of exponents on CPUs -------------===//
 
 #include "ExponentHistogram.h"
+#include "../Lanes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -10,7 +11,6 @@ using namespace mlir::binade;
 /// Bytes per vector, and maximum vectors per chunk, which fit into registers.
 static constexpr int64_t kBytes = 64, kMaxVectors = 16;
 static constexpr int64_t kExponents = StatisticsOp::kExponents;
-static constexpr int32_t kMantissaBits = 23;
 
 ExponentHistogram::ExponentHistogram(Emitter &e, int64_t most)
     : e(e), b(e.builder()),
@@ -28,7 +28,7 @@ static Value constantLanes(ImplicitLocOpBuilder &b, Type like, int64_t value) {
 void ExponentHistogram::keep(Value magnitudes, Value place) const {
   auto words = cast<VectorType>(magnitudes.getType());
   Value exponents = arith::ShRUIOp::create(
-      b, magnitudes, constantLanes(b, words, kMantissaBits));
+      b, magnitudes, constantLanes(b, words, kFractionBits));
   Value narrow =
       arith::TruncIOp::create(b, words.clone(b.getI8Type()), exponents);
   storeBytes(narrow, place);

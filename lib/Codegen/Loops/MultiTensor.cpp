@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Lanes.h"
 #include "Reduction.h"
 #include "Schedules.h"
 #include "StateGroups.h"
@@ -163,7 +164,7 @@ private:
 /// A block's partial result: the sum of squares (f64) at byte 0, and the
 /// largest magnitude (bits of f32) at byte 8.
 constexpr int64_t kPartialBytes = 16;
-constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+constexpr int32_t kInfinityBits = 0x7f800000;
 
 /// Emits the multi-tensor kernel that computes statistics of gradients.
 class StatisticsKernel {
@@ -278,7 +279,7 @@ private:
     totals = combineThreads(e, totals[0], totals[1]);
     Value found = arith::CmpIOp::create(
         b, arith::CmpIPredicate::uge, totals[1],
-        getConstant(b, b.getI32Type(), b.getI32IntegerAttr(kInfinity)));
+        getConstant(b, b.getI32Type(), b.getI32IntegerAttr(kInfinityBits)));
     e.define(op.getSquares(), Offset(), totals[0]);
     e.define(op.getFoundInf(), Offset(), found);
     for (auto [index, result] : llvm::enumerate(source.getResults()))

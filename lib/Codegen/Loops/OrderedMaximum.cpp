@@ -8,13 +8,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "OrderedMaximum.h"
+#include "../Lanes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr int32_t kMagnitude = 0x7fffffff, kNaNs = 0x7fffff;
+static constexpr int32_t kNaNs = 0x7fffff;
 
 static Value constantLike(ImplicitLocOpBuilder &b, Value like, int32_t value) {
   TypedAttr word = b.getI32IntegerAttr(value);

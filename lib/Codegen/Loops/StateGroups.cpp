@@ -8,7 +8,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr int64_t kMagnitude = 0x7fffffff;
 /// Elements per block: enough that the scales of a whole vector of groups are
 /// chosen at once, and few enough for the L1 cache.
 static constexpr int64_t kMinBlock = 2048;

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Lanes.h"
 #include "ExponentHistogram.h"
 #include "Schedules.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,8 +16,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
-constexpr int64_t kMantissaBits = 23;
+constexpr int32_t kInfinityBits = 0x7f800000;
 
 /// Operations on i32, scalars or vectors.
 class Words {
@@ -74,7 +74,8 @@ const Word kWords[] = {
      [](ImplicitLocOpBuilder &b, Value x) {
        Words words(b);
        return words.count(
-           words.compare(arith::CmpIPredicate::uge, x, kInfinity), x.getType());
+           words.compare(arith::CmpIPredicate::uge, x, kInfinityBits),
+           x.getType());
      },
      true},
 };
@@ -250,7 +251,7 @@ private:
     ImplicitLocOpBuilder &b = e.builder();
     Type words = magnitudes.getType();
     Value exponents = arith::ShRUIOp::create(
-        b, magnitudes, Words(b).constant(words, kMantissaBits));
+        b, magnitudes, Words(b).constant(words, kFractionBits));
     Value one = Words(b).constant(b.getI32Type(), 1);
     int64_t lanes = cast<VectorType>(words).getDimSize(0);
     for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -280,7 +281,7 @@ private:
     // Without a nonzero magnitude, the smallest one is infinity.
     if (word->member == Statistic::Smallest)
       total = arith::MinUIOp::create(
-          b, total, Words(b).constant(b.getI32Type(), kInfinity));
+          b, total, Words(b).constant(b.getI32Type(), kInfinityBits));
     if (!word->isCount)
       total = arith::BitcastOp::create(b, b.getF32Type(), total);
     auto store = [&, result = result] {

@@ -7,8 +7,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr uint64_t kMagnitude = 0x7fffffff;
-
 /// Returns the number of vectors per thread in a span. A thread chooses the
 /// scale of one group, so that a span needs several groups to choose their
 /// scales in parallel, and more of them if this takes logarithms.

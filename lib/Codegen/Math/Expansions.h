@@ -10,8 +10,14 @@
 #define BINADE_LIB_CODEGEN_MATH_EXPANSIONS_H
 
 #include "../Lanes.h"
+#include <limits>
 
 namespace mlir::binade {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+/// log2(e), rounded to f32.
+inline constexpr double kLog2E = 0x1.715476p+0;
 
 FloatLanes expandExp(FloatLanes x);
 FloatLanes expandExp2(FloatLanes x);

@@ -13,7 +13,6 @@ using namespace mlir::binade;
 // bits of the sum. Adding the exponent bias at the same time saves an addition.
 static constexpr double kRound = 0x1.8p23;
 
-static constexpr double kLog2E = 0x1.715476p+0;
 // ln 2 in two parts; n times the first is exact for |n| < 2^9.
 static constexpr double kLn2High = 0x1.62e400p-1;
 static constexpr double kLn2Low = 0x1.7f7d1cp-20;

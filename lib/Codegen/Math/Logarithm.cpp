@@ -6,25 +6,19 @@
 
 #include "Expansions.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 static constexpr double kLn2 = 0x1.62e430p-1;
-// log2(e) in two parts.
-static constexpr double kLog2E = 0x1.715476p+0;
+// log2(e) - kLog2E.
 static constexpr double kLog2ELow = 0x1.4ae0c0p-26;
 
 // Subtracting the bit pattern of 2/3 from that of x leaves n in the exponent
 // field; adding 2/3 back to the other bits gives 2/3 <= x 2^-n < 4/3.
 static constexpr uint64_t kTwoThirds = 0x3f2aaaab;
 static constexpr uint64_t kThreeQuarters = 0x3f400000;
-static constexpr uint64_t kExponent = 0xff800000;
-static constexpr uint64_t kFraction = 0x007fffff;
+static constexpr uint64_t kExponentMask = 0xff800000;
+static constexpr uint64_t kFractionMask = 0x007fffff;
 
 SplitLog mlir::binade::splitLog(FloatLanes x) {
   BoolLanes subnormal = x < 0x1p-126;
@@ -32,7 +26,7 @@ SplitLog mlir::binade::splitLog(FloatLanes x) {
   FloatLanes correction = select(subnormal, -23.0, x.constant(0.0));
   IntLanes offset = normal.bits() - kTwoThirds;
   FloatLanes n = toFloat(offset.shiftSigned(23)) + correction;
-  FloatLanes m = floatFromBits((offset & kFraction) + kTwoThirds);
+  FloatLanes m = floatFromBits((offset & kFractionMask) + kTwoThirds);
   return {n, m - 1.0};
 }
 
@@ -71,7 +65,7 @@ FloatLanes mlir::binade::expandLog1p(FloatLanes x) {
   // n is taken from the rounded sum 1 + x = 2^n (1 + f), -1/4 <= f < 1/2, and f
   // from x itself as x 2^-n + (2^-n - 1). 2^-n is computed from 2^(2-n), which
   // is normal for every n.
-  IntLanes exponent = ((x + 1.0).bits() - kThreeQuarters) & kExponent;
+  IntLanes exponent = ((x + 1.0).bits() - kThreeQuarters) & kExponentMask;
   FloatLanes scaled = floatFromBits(x.bits() - exponent);
   FloatLanes power = floatFromBits(exponent.constant(0x40800000) - exponent);
   FloatLanes f = scaled + fma(power, 0.25, -1.0);

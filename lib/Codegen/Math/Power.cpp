@@ -6,17 +6,12 @@
 
 #include "Expansions.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // Adding this f64 rounds to an integer, which is then in the low bits of the
 // sum, together with the exponent bias of f64.
-static constexpr double kRound = 0x1.8p52 + 1023;
+static constexpr double kRoundToBiased = 0x1.8p52 + 1023;
 
 FloatLanes mlir::binade::expandRsqrt(FloatLanes x) {
   return x.constant(1.0) / x.apply<math::SqrtOp>();
@@ -41,8 +36,8 @@ static FloatLanes log2InF64(FloatLanes x) {
 /// underflows.
 static FloatLanes exp2FromF64(FloatLanes x) {
   FloatLanes bounded = atLeast(atMost(x, 200.0), -200.0);
-  FloatLanes shifted = bounded + kRound;
-  FloatLanes r = bounded - (shifted - kRound);
+  FloatLanes shifted = bounded + kRoundToBiased;
+  FloatLanes r = bounded - (shifted - kRoundToBiased);
   FloatLanes q = polynomial(r, {0x1.62e42ff0e1a04p-1, 0x1.ebfbe0778b992p-3,
                                 0x1.c6b08ac054a04p-5, 0x1.3b29f398bc914p-7,
                                 0x1.5d8a860cd1a62p-10, 0x1.445c87fce1aa5p-13,

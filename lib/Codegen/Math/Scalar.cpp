@@ -9,18 +9,13 @@
 #include "DoubleFloat.h"
 #include "Expansions.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr double kInfinity = std::numeric_limits<double>::infinity();
-static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // ln 2 in two parts: multiples of the first by integers up to 2^11 are exact.
-static constexpr double kLn2 = 0x1.62e42fefa38p-1;
-static constexpr double kLn2Low = 0x1.ef35793c7673p-45;
-static constexpr double kLog2E = 0x1.71547652b82fep+0;
+static constexpr double kDoubleLn2 = 0x1.62e42fefa38p-1;
+static constexpr double kDoubleLn2Low = 0x1.ef35793c7673p-45;
+static constexpr double kDoubleLog2E = 0x1.71547652b82fep+0;
 
 /// Returns log x for finite x > 0.
 static DoubleFloat log(FloatLanes x) {
@@ -48,7 +43,7 @@ static DoubleFloat log(FloatLanes x) {
   sum = DoubleFloat::constant(m, 1.0) + z * sum;
   DoubleFloat logM = s * sum;
   logM = {logM.high * 2.0, logM.low * 2.0};
-  return addSmaller(n * kLn2, n * kLn2Low) + logM;
+  return addSmaller(n * kDoubleLn2, n * kDoubleLn2Low) + logM;
 }
 
 /// Returns e^x, with Inf and 0 beyond the range of f64. x must not be NaN.
@@ -56,10 +51,11 @@ static FloatLanes exp(DoubleFloat x) {
   FloatLanes whole = atLeast(atMost(x.high, 720.0), -760.0);
   FloatLanes rest = select(whole == x.high, x.low, x.low.constant(0.0));
   constexpr double kRound = 0x1.8p52;
-  FloatLanes shifted = fma(whole, kLog2E, kRound);
+  FloatLanes shifted = fma(whole, kDoubleLog2E, kRound);
   FloatLanes n = shifted - kRound;
   // |r| is at most ln 2 / 2.
-  DoubleFloat r = addExactly(fma(n, -kLn2, whole), fma(n, -kLn2Low, rest));
+  DoubleFloat r =
+      addExactly(fma(n, -kDoubleLn2, whole), fma(n, -kDoubleLn2Low, rest));
 
   FloatLanes tail = polynomial(
       r.high,

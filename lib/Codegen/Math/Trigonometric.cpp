@@ -17,7 +17,7 @@ static constexpr double kTurnParts[] = {
     0x1.dc0db62p-118, 0x1.2b32788p-147, 0x1.c820ff0p-177};
 
 // Adding this f64 rounds to an integer, which is then in the low bits.
-static constexpr double kRound = 0x1.8p52;
+static constexpr double kRoundDouble = 0x1.8p52;
 
 namespace {
 /// x = 2 pi (quarter / 4 + r) modulo whole turns, |r| <= 1/8. Only the low two
@@ -38,8 +38,8 @@ static Angle reduce(FloatLanes x) {
   FloatLanes sum = parts[0];
   for (FloatLanes part : llvm::drop_begin(parts))
     sum = sum + part;
-  FloatLanes shifted = fma(sum, 4.0, kRound);
-  FloatLanes quarter = shifted - kRound;
+  FloatLanes shifted = fma(sum, 4.0, kRoundDouble);
+  FloatLanes quarter = shifted - kRoundDouble;
   // After subtracting the quarter from the largest part, the parts cancel down
   // to r without a relevant rounding error.
   FloatLanes r = fma(quarter, -0.25, parts[0]);

@@ -73,7 +73,7 @@ static Value resize(ImplicitLocOpBuilder &b, Value x, ArrayRef<int64_t> sizes) {
 }
 
 /// Returns the sizes of the last two axes, 1 for a missing axis.
-static std::pair<int64_t, int64_t> getMatrix(ArrayRef<int64_t> shape) {
+static std::pair<int64_t, int64_t> getLastTwoSizes(ArrayRef<int64_t> shape) {
   size_t rank = shape.size();
   return {rank > 1 ? shape[rank - 2] : 1, rank > 0 ? shape[rank - 1] : 1};
 }
@@ -85,7 +85,7 @@ static QuantizedAttr fitGroups(QuantizedAttr format, ArrayRef<int64_t> shape) {
   auto fit = [&](size_t axis, int64_t length) {
     extent[axis] = std::min(extent[axis], std::max<int64_t>(length, 1));
   };
-  auto [rows, columns] = getMatrix(shape);
+  auto [rows, columns] = getLastTwoSizes(shape);
   if (format.getGranularity() == Granularity::PerGroup) {
     fit(0, ShapedType::getNumElements(shape));
   } else if (format.getGranularity() == Granularity::PerBlock) {
@@ -113,7 +113,8 @@ static Value arrangeRows(ImplicitLocOpBuilder &b, Value x,
     return buildReshape(b, x, {groups, size});
   }
   case Granularity::PerBlock: {
-    int64_t size = format.getExtent()[1], columns = getMatrix(shape).second;
+    int64_t size = format.getExtent()[1],
+            columns = getLastTwoSizes(shape).second;
     if (format.getExtent()[0] != 1)
       return {};
     int64_t rows = ShapedType::getNumElements(shape) / columns;
@@ -131,7 +132,7 @@ static Value restoreShape(ImplicitLocOpBuilder &b, Value codes,
   int64_t count = ShapedType::getNumElements(shape);
   int64_t padded = cast<RankedTensorType>(codes.getType()).getNumElements();
   if (format.getGranularity() == Granularity::PerBlock) {
-    int64_t columns = getMatrix(shape).second, rows = count / columns;
+    int64_t columns = getLastTwoSizes(shape).second, rows = count / columns;
     codes = buildReshape(b, codes, {rows, padded / rows});
     codes = resize(b, codes, {columns});
   } else if (padded != count) {
@@ -147,7 +148,7 @@ static Value arrangeBlocks(ImplicitLocOpBuilder &b, Value x,
                            QuantizedAttr format) {
   if (format.getGranularity() != Granularity::PerBlock)
     return x;
-  auto [rows, columns] = getMatrix(::getShape(x));
+  auto [rows, columns] = getLastTwoSizes(::getShape(x));
   int64_t high = format.getExtent()[0], wide = format.getExtent()[1];
   int64_t down = llvm::divideCeil(rows, high);
   int64_t across = llvm::divideCeil(columns, wide);

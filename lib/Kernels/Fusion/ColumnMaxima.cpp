@@ -7,18 +7,6 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-static constexpr StringLiteral kAxes = "axes";
-
-static Schedule getSchedule(Operation *op) {
-  auto kernelOp = dyn_cast<KernelOpInterface>(op);
-  return kernelOp ? kernelOp.getSchedule() : Schedule::Library;
-}
-
-static bool isElementwise(Operation *op) {
-  return isa<ElementwiseOpInterface>(op) &&
-         getSchedule(op) == Schedule::Elementwise;
-}
-
 /// Calls `visit` for the values of as many elements as `value` that kernels
 /// compute it from, and for `value`. Stops where `visit` returns false.
 static void walkSources(Value value, llvm::function_ref<bool(Value)> visit) {
@@ -27,7 +15,7 @@ static void walkSources(Value value, llvm::function_ref<bool(Value)> visit) {
   for (size_t next = 0; next < pending.size(); ++next) {
     Value source = pending[next];
     Operation *producer = source.getDefiningOp();
-    if (!visit(source) || !producer || !isElementwise(producer))
+    if (!visit(source) || !producer || !isElementwiseKernel(producer))
       continue;
     for (Value operand : producer->getOperands())
       if (getNumElements(operand) == getNumElements(value))
@@ -64,7 +52,7 @@ static bool hasColumnSums(Value value) {
     for (Operation *user : source.getUsers()) {
       // Kernels compute widening casts themselves.
       Operation *reader =
-          isRecomputed(user) && isElementwise(user) && user->hasOneUse()
+          isRecomputed(user) && isElementwiseKernel(user) && user->hasOneUse()
               ? *user->getUsers().begin()
               : user;
       found |= getSchedule(reader) == Schedule::ColumnReduction &&

@@ -1,5 +1,6 @@
 //===- ExpandComposites.cpp - Decompose ops into calls and kernels --------===//
 
+#include "PhaseKeeper.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/MissingFunction.h"
@@ -10,21 +11,6 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Copies the phase of the op that is replaced to the ops that replace it, and
-/// its fallback to those that are library calls.
-struct PhaseKeeper : OpBuilder::Listener {
-  Phase phase = Phase::Forward;
-  std::optional<Fallback> fallback;
-
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    if (!op->hasTrait<OpTrait::ConstantLike>())
-      setPhase(op, phase);
-    auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    if (fallback && kernelOp && kernelOp.getSchedule() == Schedule::Library)
-      setFallback(op, *fallback);
-  }
-};
-
 struct ExpandCompositesPass
     : impl::ExpandCompositesPassBase<ExpandCompositesPass> {
   void runOnOperation() override {

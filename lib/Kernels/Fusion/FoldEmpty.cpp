@@ -1,5 +1,6 @@
 //===- FoldEmpty.cpp - Remove ops on tensors without elements -------------===//
 
+#include "PhaseKeeper.h"
 #include "binade/IR/Interface.h"
 #include "binade/Kernels/Passes.h"
 #include "llvm/ADT/BitVector.h"
@@ -9,15 +10,6 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 namespace {
-/// Copies the phase of the op that is replaced to the ops that replace it.
-struct PhaseKeeper : OpBuilder::Listener {
-  Phase phase = Phase::Forward;
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    if (!op->hasTrait<OpTrait::ConstantLike>())
-      setPhase(op, phase);
-  }
-};
-
 /// Replaces ops on empty tensors by ops without them.
 class Folder {
 public:

@@ -15,7 +15,7 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 /// Elements of the vector for which the IR of a multi-tensor kernel is written.
-static constexpr int64_t kVector = 16;
+static constexpr int64_t kMultiTensorVector = 16;
 
 std::string getKernelKey(func::FuncOp kernel) {
   std::string key;
@@ -144,7 +144,9 @@ private:
 
     Type getType(Value value) const {
       auto type = cast<RankedTensorType>(value.getType());
-      return isMultiTensor && type.getRank() > 0 ? type.clone({kVector}) : type;
+      return isMultiTensor && type.getRank() > 0
+                 ? type.clone({kMultiTensorVector})
+                 : type;
     }
 
     void finish(ValueRange results, Schedule schedule) {

@@ -17,24 +17,15 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_FUSEMOVEMENTINTOKERNELSPASS
 #include "binade/Kernels/Passes.h.inc"
 
-/// Elements of the widest vector that a kernel loads: they must be contiguous.
-static constexpr int64_t kVector = 8;
 /// Maximum number of ops that several kernels recompute.
 static constexpr size_t kMaxRecomputed = 16;
-/// Values that are smaller than the result by this factor stay in a cache.
-static constexpr int64_t kCached = 16;
-
-static Schedule getSchedule(Operation *op) {
-  auto kernelOp = dyn_cast<KernelOpInterface>(op);
-  return kernelOp ? kernelOp.getSchedule() : Schedule::Library;
-}
 
 /// Whether kernels can read through `op` without losing contiguous vectors.
 static bool isReadThrough(Operation *op) {
   if (getSchedule(op) != Schedule::Permute)
     return false;
   int64_t run = cast<KernelOpInterface>(op).getRunLength();
-  return run > 0 && run % kVector == 0;
+  return run > 0 && run % kWidestVector == 0;
 }
 
 /// Whether `op` is a view of elements that are in the memory of its operand in
@@ -54,11 +45,6 @@ static bool isViewOfRecomputed(Operation *op) {
 
 static void mark(Operation *op) {
   op->setAttr(kRecomputedAttr, UnitAttr::get(op->getContext()));
-}
-
-static bool isElementwise(Operation *op) {
-  return isa<ElementwiseOpInterface>(op) &&
-         getSchedule(op) == Schedule::Elementwise;
 }
 
 namespace {
@@ -134,7 +120,7 @@ public:
   /// Marks all of them but movements, which have other readers to check.
   void markElementwise() {
     for (Operation *op : ops)
-      if ((isElementwise(op) || isPlainView(op)) && !isRecomputed(op))
+      if ((isElementwiseKernel(op) || isPlainView(op)) && !isRecomputed(op))
         mark(op);
   }
 
@@ -145,7 +131,7 @@ private:
     auto isInside = [&](Operation *user) { return ops.contains(user); };
     return op->getBlock() == movement->getBlock() &&
            getPhase(op) == getPhase(movement) && !findEvery(op) &&
-           (isElementwise(op) || isReadThrough(op) || isPlainView(op)) &&
+           (isElementwiseKernel(op) || isReadThrough(op) || isPlainView(op)) &&
            llvm::all_of(op->getUsers(), isInside);
   }
 

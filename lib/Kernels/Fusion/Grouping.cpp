@@ -24,6 +24,16 @@ using namespace mlir::binade;
 /// Maximum number of transposed copies per kernel: each takes shared memory.
 static constexpr int64_t kMaxTransposedCopies = 4;
 
+Schedule mlir::binade::getSchedule(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp ? kernelOp.getSchedule() : Schedule::Library;
+}
+
+bool mlir::binade::isElementwiseKernel(Operation *op) {
+  return isa_and_present<ElementwiseOpInterface>(op) &&
+         getSchedule(op) == Schedule::Elementwise;
+}
+
 static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }

@@ -34,6 +34,22 @@ struct FusionGroup {
 /// linear time in the number of ops.
 std::vector<FusionGroup> groupOps(Block &body);
 
+/// The attribute with the axes of a reduction.
+inline constexpr StringLiteral kAxes = "axes";
+
+/// Values that are smaller than a kernel's result by this factor stay in a
+/// cache.
+inline constexpr int64_t kCached = 16;
+
+/// Elements of the widest vector that a kernel loads; they must be contiguous.
+inline constexpr int64_t kWidestVector = 8;
+
+/// Returns the loop structure of `op`: that of a library call if it has none.
+Schedule getSchedule(Operation *op);
+
+/// Whether `op`, if any, computes each element from one of each operand.
+bool isElementwiseKernel(Operation *op);
+
 /// Whether kernels recompute `op` instead of loading its result.
 bool isRecomputed(Operation *op);
 

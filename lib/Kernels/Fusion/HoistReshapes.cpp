@@ -18,16 +18,8 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_HOISTRESHAPESPASS
 #include "binade/Kernels/Passes.h.inc"
 
-static constexpr StringLiteral kAxes = "axes";
-
 static ArrayRef<int64_t> getShape(Value value) {
   return getTensor(value).getShape();
-}
-
-static bool isElementwise(Operation *op) {
-  auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);
-  return isa_and_present<ElementwiseOpInterface>(op) && kernelOp &&
-         kernelOp.getSchedule() == Schedule::Elementwise;
 }
 
 /// Whether `op` is part of a generated kernel.
@@ -148,7 +140,7 @@ private:
       return mark(buildBroadcast(
           b, broadcast.getX(),
           *moveAxes(broadcast.getAxes(), getShape(value), shape), shape));
-    if (isElementwise(producer) && isRecomputed(producer))
+    if (isElementwiseKernel(producer) && isRecomputed(producer))
       return clone(producer);
     if (ReshapeOp known = findReshape(value))
       return known;
@@ -182,7 +174,7 @@ private:
                    llvm::all_of(producer->getUsers(), [&](Operation *user) {
                      return user == reader;
                    });
-    return isElementwise(producer) && isAlone && canMove(producer);
+    return isElementwiseKernel(producer) && isAlone && canMove(producer);
   }
 
   Value mark(Value value) {
@@ -208,7 +200,7 @@ static void readThroughReshape(Operation *op) {
   Value x = op->getOperand(0);
   SmallVector<Operation *> casts;
   for (Operation *producer = x.getDefiningOp();
-       isElementwise(producer) && isRecomputed(producer) &&
+       isElementwiseKernel(producer) && isRecomputed(producer) &&
        producer->getNumOperands() == 1;
        producer = x.getDefiningOp()) {
     casts.push_back(producer);
@@ -245,7 +237,7 @@ private:
       readThroughReshape(&op);
     reduceMaximaByColumns(block);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isElementwise(&op) && !isRecomputed(&op))
+      if (isElementwiseKernel(&op) && !isRecomputed(&op))
         hoistAbove(&op);
   }
 

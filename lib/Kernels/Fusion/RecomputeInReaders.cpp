@@ -20,9 +20,7 @@ namespace mlir::binade {
 #include "binade/Kernels/Passes.h.inc"
 
 /// Maximum number of ops that a reader computes again.
-static constexpr size_t kMaxRecomputed = 8;
-/// Values that are smaller than the result by this factor stay in a cache.
-static constexpr int64_t kCached = 16;
+static constexpr size_t kMaxRecomputedInReader = 8;
 
 static bool hasSchedule(Operation *op, ArrayRef<Schedule> schedules) {
   auto kernelOp = dyn_cast<KernelOpInterface>(op);
@@ -113,7 +111,7 @@ public:
 
   /// Whether `readers` move fewer bytes with it.
   bool pays(ArrayRef<const FusionGroup *> readers) const {
-    if (!again || made.size() > kMaxRecomputed)
+    if (!again || made.size() > kMaxRecomputedInReader)
       return false;
     auto stored = static_cast<int64_t>(getByteSize(value.getType()));
     int64_t loaded = 0;

@@ -15,9 +15,6 @@ static constexpr int64_t kShared = 4;
 /// thread has registers for these.
 static constexpr int64_t kMinColumns = 32, kMaxColumns = 4096;
 static constexpr int64_t kMaxColumnSums = 2;
-/// Elements of the widest vector, which an elementwise kernel that reduces
-/// columns should still be able to load.
-static constexpr int64_t kVector = 8;
 
 SiblingGroups::SiblingGroups(
     ArrayRef<FusionGroup> groups,
@@ -207,7 +204,8 @@ bool SiblingGroups::canShareElements(unsigned into, unsigned columns) const {
           return !(reduced == ofRows);
         }))
       return false;
-  } else if (!isElementwiseWithColumns(group) || shape.back() % kVector != 0) {
+  } else if (!isElementwiseWithColumns(group) ||
+             shape.back() % kWidestVector != 0) {
     return false;
   }
   Operation *op = other.ops.front();

@@ -19,7 +19,6 @@ namespace mlir::binade {
 #define GEN_PASS_DEF_SPLITREDUCTIONSPASS
 #include "binade/Kernels/Passes.h.inc"
 
-static constexpr StringLiteral kAxes = "axes";
 /// Bounds of the length of a row, which a block of threads reduces.
 static constexpr int64_t kMinColumns = 256, kMaxColumns = 4096;
 

@@ -11,7 +11,7 @@
 #include <cassert>
 
 using namespace mlir::binade;
-using Choice = std::vector<unsigned>;
+using FormatChoice = std::vector<unsigned>;
 
 void FormatCosts::reserve(unsigned nodes, unsigned numValues) {
   prices.reserve(size_t(nodes) * formats);
@@ -33,7 +33,7 @@ void FormatCosts::addValue(std::optional<unsigned> producer, unsigned format,
   casts.insert(casts.end(), priced.begin(), priced.end());
 }
 
-Cost FormatCosts::evaluate(const Choice &choice) const {
+Cost FormatCosts::evaluate(const FormatChoice &choice) const {
   Cost sum = 0;
   for (unsigned node = 0; node < getNumNodes(); ++node)
     sum += getPrice(node, choice[node]);
@@ -53,7 +53,7 @@ Cost FormatCosts::evaluate(const Choice &choice) const {
 /// that must not have it.
 class FormatCosts::Move {
 public:
-  Move(const FormatCosts &costs, const Choice &choice, unsigned format)
+  Move(const FormatCosts &costs, const FormatChoice &choice, unsigned format)
       : costs(costs), choice(choice), format(format), movers(choice.size()) {
     for (unsigned node = 0; node < choice.size(); ++node) {
       Cost taken = costs.getPrice(node, format);
@@ -70,9 +70,9 @@ public:
     }
   }
 
-  Choice solve() const {
+  FormatChoice solve() const {
     std::vector<bool> taken = cut.solve();
-    Choice moved = choice;
+    FormatChoice moved = choice;
     for (unsigned node = 0; node < moved.size(); ++node)
       if (movers[node] && taken[*movers[node]])
         moved[node] = format;
@@ -173,7 +173,7 @@ private:
   }
 
   const FormatCosts &costs;
-  const Choice &choice;
+  const FormatChoice &choice;
   unsigned format;
   MinimumCut cut;
   /// The network's node for each node that may take the format.
@@ -182,9 +182,9 @@ private:
   std::vector<unsigned> readers;
 };
 
-Choice FormatCosts::minimize() const {
+FormatChoice FormatCosts::minimize() const {
   // Each node starts in its first format that is not forbidden.
-  Choice best(getNumNodes());
+  FormatChoice best(getNumNodes());
   for (unsigned node = 0; node < best.size(); ++node)
     while (best[node] + 1 < formats && getPrice(node, best[node]) >= kForbidden)
       ++best[node];
@@ -194,7 +194,7 @@ Choice FormatCosts::minimize() const {
   for (bool improved = true; improved;) {
     improved = false;
     for (unsigned format = 0; format < chosen; ++format) {
-      Choice moved = Move(*this, best, format).solve();
+      FormatChoice moved = Move(*this, best, format).solve();
       Cost less = evaluate(moved);
       if (less >= cost)
         continue;

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::binade;
 using Node = YamlReader::Node;
 
-static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 /// An exclusive lower bound: numbers above its negative are not negative.
 static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 
@@ -17,7 +17,7 @@ static constexpr double kTiny = std::numeric_limits<double>::denorm_min();
 // Costs
 //===----------------------------------------------------------------------===//
 
-static YamlSchema<double> rate() { return yamlNumber(0, kInfinity); }
+static YamlSchema<double> rate() { return yamlNumber(0, kUnlimited); }
 
 static YamlSchema<FormatRates> ratesSchema() {
   auto check = [](YamlReader &reader, Node &node, FormatRates &rates) {
@@ -112,7 +112,7 @@ YamlSchema<CutSettings> mlir::binade::yamlCut() {
        yamlKey("penalty",
                "Seconds added to the cost of each infer op in the format, for "
                "its rounding errors",
-               &CutFormat::penalty, yamlNumber(-kTiny, kInfinity))},
+               &CutFormat::penalty, yamlNumber(-kTiny, kUnlimited))},
       [](YamlReader &reader, Node &node, CutFormat &format) {
         return format.format ? success()
                              : reader.error(node, "expected a 'format'");
@@ -130,6 +130,6 @@ YamlSchema<CutSettings> mlir::binade::yamlCut() {
            &CutSettings::formats, yamlList(std::move(format))),
        yamlKey("memory",
                "Cost in seconds of a GiB that is saved for the backward pass",
-               &CutSettings::memory, yamlNumber(-kTiny, kInfinity))},
+               &CutSettings::memory, yamlNumber(-kTiny, kUnlimited))},
       rememberPlace);
 }

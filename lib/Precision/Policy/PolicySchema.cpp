@@ -24,7 +24,7 @@ static std::string getKey(const PolicyRule &rule) {
 
 /// Rejects two rules with equal selectors and different settings, because the
 /// last one would hide the other.
-static LogicalResult checkRules(YamlReader &, Node &, Policy &policy) {
+static LogicalResult checkPolicyRules(YamlReader &, Node &, Policy &policy) {
   llvm::StringMap<const PolicyRule *> known;
   for (const PolicyRule &rule : policy.rules) {
     const PolicyRule *other =
@@ -250,7 +250,7 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",
                &Policy::statistics, yamlList(yamlString())),
        alarmsKey(), onAlarmKey()},
-      checkRules);
+      checkPolicyRules);
   return form;
 }
 

@@ -102,11 +102,6 @@ int binade_program_load_bound(const char *path, const char *device,
   });
 }
 
-/// Returns the exit code of a call that may fail.
-static int finish(Result<void> done) {
-  return done ? +ExitCode::Ok : fail(done.error());
-}
-
 int binade_program_bind(binade_program *program, size_t index, void *memory) {
   return guard([&] { return finish(program->program.bind(index, memory)); });
 }

@@ -21,6 +21,11 @@ namespace binade::capi {
 int fail(const Error &error);
 int usage(std::string message);
 
+/// Returns the exit code of a call that may fail.
+inline int finish(const Result<void> &done) {
+  return done ? +ExitCode::Ok : fail(done.error());
+}
+
 /// Returns the exit code of `body`; converts exceptions into errors.
 template <typename Body> int guard(Body body) {
   try {

@@ -6,10 +6,6 @@
 using namespace binade;
 using namespace binade::capi;
 
-static int finish(const Result<void> &done) {
-  return done ? +ExitCode::Ok : fail(done.error());
-}
-
 int binade_program_set_profiling(binade_program *program, int on) {
   return guard([&] {
     program->program.setProfiling(on != 0);

@@ -17,13 +17,13 @@ using namespace binade::plan;
 
 namespace {
 /// An operand of the matmul, with its batch strides.
-struct Operand {
+struct MatmulOperand {
   Address address;
   DType dtype;
   std::vector<std::int64_t> batch; ///< Strides of the batch axes.
   std::int64_t rowStride, columnStride;
 
-  Operand(const View &view, const Memory &memory)
+  MatmulOperand(const View &view, const Memory &memory)
       : address(memory.addressOf(view)), dtype(memory.typeOf(view)),
         batch(view.strides.begin(), view.strides.end() - 2),
         rowStride(view.strides.end()[-2]),
@@ -58,7 +58,7 @@ private:
   void runPrivately(const ExecutionContext &context);
   void runShared(const ExecutionContext &context);
 
-  Operand lhs, rhs, out;
+  MatmulOperand lhs, rhs, out;
   std::optional<Address> lhsScale, rhsScale, bias;
   std::optional<ScaleBlock> block;
   /// Strides of the scales from block to block: along rows (or columns), and

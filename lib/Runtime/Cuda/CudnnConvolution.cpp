@@ -9,7 +9,7 @@ using namespace binade::cuda;
 using plan::Convolution;
 
 /// Returns cuDNN's constant for a type; nothing if it is not supported.
-static std::optional<int> toLibrary(DType type) {
+static std::optional<int> toCudnnType(DType type) {
   switch (type) {
   case DType::F32:
     return cudnn::type::F32;
@@ -100,7 +100,7 @@ Result<void>
 CudnnConvolution::describeProblem(const ConvolutionProblem &problem) {
   const cudnn::Table &functions = library->functions;
   const Convolution &c = *problem.record;
-  std::optional<int> type = toLibrary(problem.x);
+  std::optional<int> type = toCudnnType(problem.x);
   if (!type || problem.weight != problem.x || problem.y != problem.x)
     return refuse(*library, "of " + std::string(name(problem.x)) + ", " +
                                 std::string(name(problem.weight)) + " and " +

@@ -88,8 +88,8 @@ private:
   LibraryScratch scratch;
 };
 
-MadeOperation createWithLibrary(const plan::Record &record,
-                                const StreamSetup &setup) {
+MadeOperation createLibraryAttention(const plan::Record &record,
+                                     const StreamSetup &setup) {
   const auto &attention = std::get<plan::Attention>(record.body);
   Result<LibraryAttention> library = toLibrary(attention, setup);
   if (!library)
@@ -114,7 +114,7 @@ MadeOperation createAttention(const plan::Record &record,
       !attention.libraryScratch && !attention.deviceKernel.empty();
   if (!setup.cudnn || (hasNoWorkspace && !setup.prefersLibraries))
     return createKernels(record, setup);
-  return fallBackToKernels(createWithLibrary(record, setup), record,
+  return fallBackToKernels(createLibraryAttention(record, setup), record,
                            attention.deviceKernel, setup);
 }
 } // namespace binade::cuda

@@ -42,8 +42,8 @@ private:
   LibraryScratch scratch;
 };
 
-MadeOperation createWithLibrary(const plan::Record &record,
-                                const StreamSetup &setup) {
+MadeOperation createLibraryConvolution(const plan::Record &record,
+                                       const StreamSetup &setup) {
   const auto &convolution = std::get<plan::Convolution>(record.body);
   ConvolutionProblem problem;
   problem.record = &convolution;
@@ -66,7 +66,7 @@ MadeOperation createConvolution(const plan::Record &record,
   if (!setup.cudnn)
     return createKernels(record, setup);
   return fallBackToKernels(
-      createWithLibrary(record, setup), record,
+      createLibraryConvolution(record, setup), record,
       std::get<plan::Convolution>(record.body).deviceKernel, setup);
 }
 } // namespace binade::cuda

@@ -69,7 +69,7 @@ void TraceWriter::addNames(const Plan &plan) {
 }
 
 void TraceWriter::addRuns() {
-  std::array<std::int64_t, kNumRecordLists> numbers = {};
+  std::array<std::int64_t, kRecordLists.size()> numbers = {};
   for (const Profiler::Run &run : profiler.getRuns()) {
     std::int64_t number = ++numbers[static_cast<std::size_t>(run.list)];
     std::string_view list = name(run.list);

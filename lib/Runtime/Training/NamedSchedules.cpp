@@ -254,7 +254,7 @@ static Result<std::string> readValue(const std::string &where,
   return formatNumber(value);
 }
 
-static std::string describe(const Entry &entry) {
+static std::string describeParameters(const Entry &entry) {
   std::string text;
   for (const Parameter &parameter : entry.parameters)
     text += (text.empty() ? "" : ",") + std::string(parameter.name) + "=" +
@@ -278,8 +278,9 @@ static Result<const Parameter *> findParameter(const std::string &where,
               equals == assignment.npos
                   ? "expected KEY=VALUE after ':', got " + quote(assignment)
                   : "has no parameter " + quote(key) + suggest(key, names))
-      .withNote(names.empty() ? "it has no parameters"
-                              : "its parameters are " + describe(entry));
+      .withNote(names.empty()
+                    ? "it has no parameters"
+                    : "its parameters are " + describeParameters(entry));
 }
 
 /// Reads the parameters `KEY=VALUE,...` of a schedule.
@@ -333,7 +334,7 @@ Result<std::string> binade::expandNamedSchedule(std::string_view text,
 std::vector<NamedSchedule> binade::listNamedSchedules() {
   std::vector<NamedSchedule> list;
   for (const Entry &entry : getEntries())
-    list.push_back({entry.name, entry.summary, describe(entry),
+    list.push_back({entry.name, entry.summary, describeParameters(entry),
                     *expandNamedSchedule(entry.name, ""),
                     *expandNamedSchedule(entry.name, "W"), entry.equals});
   return list;

@@ -10,15 +10,12 @@
 #include "../OpTable.h"
 #include "Arithmetic.h"
 #include "Indexing.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Traits.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
-
-static RankedTensorType typeOf(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
 
 Value mlir::binade::importer::splitHeads(Node &node, unsigned index,
                                          int64_t heads) {
@@ -29,7 +26,7 @@ Value mlir::binade::importer::splitHeads(Node &node, unsigned index,
 }
 
 Value mlir::binade::importer::joinHeads(ImplicitLocOpBuilder &b, Value x) {
-  ArrayRef<int64_t> shape = typeOf(x).getShape();
+  ArrayRef<int64_t> shape = getTensor(x).getShape();
   int64_t width = shape[1] * shape[3];
   return buildReshape(b, buildTranspose(b, x, {0, 2, 1, 3}),
                       {shape[0], shape[2], width});
@@ -37,7 +34,7 @@ Value mlir::binade::importer::joinHeads(ImplicitLocOpBuilder &b, Value x) {
 
 Value mlir::binade::importer::repeatHeads(ImplicitLocOpBuilder &b, Value x,
                                           int64_t heads) {
-  SmallVector<int64_t> shape(typeOf(x).getShape());
+  SmallVector<int64_t> shape(getTensor(x).getShape());
   int64_t own = shape[1];
   if (own == heads)
     return x;
@@ -55,7 +52,7 @@ Value mlir::binade::importer::buildScores(ImplicitLocOpBuilder &b, Value query,
   Value scores = MatmulOp::create(b, scaled(query), scaled(key), Value(),
                                   /*transpose_lhs=*/false,
                                   /*transpose_rhs=*/true, PrecisionAttr());
-  if (typeOf(scores).getElementTypeBitWidth() < 32)
+  if (getTensor(scores).getElementTypeBitWidth() < 32)
     scores = buildCast(b, scores, b.getF32Type());
   return scores;
 }
@@ -79,8 +76,8 @@ private:
   Value buildFused();
   LogicalResult buildDecomposed(Value &y);
   Value broadcastMask(Value x) const;
-  int64_t queries() const { return typeOf(query).getDimSize(2); }
-  int64_t keys() const { return typeOf(key).getDimSize(2); }
+  int64_t queries() const { return getTensor(query).getDimSize(2); }
+  int64_t keys() const { return getTensor(key).getDimSize(2); }
   LogicalResult reject() {
     return node.emitError()
            << "cannot attend with queries " << node.getType(0) << ", keys "
@@ -104,7 +101,12 @@ private:
 };
 } // namespace
 
-enum : unsigned { kMask = 3, kPastKey = 4, kPastValue = 5, kLengths = 6 };
+enum : unsigned {
+  kAttentionMask = 3,
+  kPastKey = 4,
+  kPastValue = 5,
+  kLengths = 6
+};
 enum : unsigned { kPresentKey = 1, kPresentValue = 2, kScores = 3 };
 
 LogicalResult Attention::readOperands() {
@@ -132,7 +134,7 @@ LogicalResult Attention::readOperands() {
     past = node.getRank(kPastKey) == 4 ? node.getShape(kPastKey)[2] : 0;
     for (auto [side, index] :
          {std::pair(&key, kPastKey), std::pair(&value, kPastValue)}) {
-      RankedTensorType type = typeOf(*side);
+      RankedTensorType type = getTensor(*side);
       SmallVector<int64_t> shape(type.getShape()), joined = shape;
       shape[2] = past;
       joined[2] += past;
@@ -147,8 +149,9 @@ LogicalResult Attention::readOperands() {
   }
   node.setOutput(kPresentKey, key);
   node.setOutput(kPresentValue, value);
-  ArrayRef<int64_t> q = typeOf(query).getShape(), k = typeOf(key).getShape(),
-                    v = typeOf(value).getShape();
+  ArrayRef<int64_t> q = getTensor(query).getShape(),
+                    k = getTensor(key).getShape(),
+                    v = getTensor(value).getShape();
   if (k[0] != q[0] || v.take_front(3) != k.take_front(3) || k[3] != q[3])
     return reject();
   if (q[1] == k[1])
@@ -163,17 +166,17 @@ LogicalResult Attention::readOperands() {
 
 /// Broadcasts `x` to [batch, heads, queries, keys] by numpy's rules.
 Value Attention::broadcastMask(Value x) const {
-  ArrayRef<int64_t> q = typeOf(query).getShape();
+  ArrayRef<int64_t> q = getTensor(query).getShape();
   return broadcastTo(b, x, {q[0], q[1], q[2], keys()});
 }
 
 LogicalResult Attention::readMask() {
-  if (!node.hasInput(kMask))
+  if (!node.hasInput(kAttentionMask))
     return success();
-  RankedTensorType type = node.getType(kMask);
+  RankedTensorType type = node.getType(kAttentionMask);
   bool isBool = type.getElementType().isInteger(1);
   SmallVector<int64_t> shape(type.getShape());
-  ArrayRef<int64_t> q = typeOf(query).getShape();
+  ArrayRef<int64_t> q = getTensor(query).getShape();
   SmallVector<int64_t> scores = {q[0], q[1], q[2], keys()}, common;
   int64_t given = shape.empty() ? 1 : shape.back();
   // Keys beyond those of a shorter mask are masked.
@@ -187,7 +190,7 @@ LogicalResult Attention::readMask() {
     return node.emitError()
            << "expected a mask of bool or of " << node.getElement(0)
            << " for scores [" << ArrayRef(scores) << "], got " << type;
-  Value mask = node.getInput(kMask);
+  Value mask = node.getInput(kAttentionMask);
   if (isShort) {
     shape.back() = keys() - given;
     Value rest = buildSplat(b, type.clone(shape), isBool ? 0.0 : -INFINITY);
@@ -195,7 +198,7 @@ LogicalResult Attention::readMask() {
     mask = ConcatOp::create(b, type.clone(shape), ValueRange{mask, rest},
                             shape.size() - 1, PrecisionAttr());
   }
-  SmallVector<int64_t> wide(typeOf(mask).getShape());
+  SmallVector<int64_t> wide(getTensor(mask).getShape());
   wide.insert(wide.begin(), 4 - wide.size(), 1);
   (isBool ? allowed : bias) = buildReshape(b, mask, wide);
   return success();
@@ -220,13 +223,13 @@ LogicalResult Attention::readAttention() {
            << left << ", " << right << ", " << mode << " and " << softcap;
   if (failed(readOperands()) || failed(readMask()))
     return failure();
-  scale = 1.0 / std::sqrt(static_cast<double>(typeOf(query).getDimSize(3)));
+  scale = 1.0 / std::sqrt(static_cast<double>(getTensor(query).getDimSize(3)));
   if (node.hasAttribute("scale"))
     scale = node.getFloat("scale", 0.0f);
   if (!node.hasInput(kLengths))
     return success();
   if (node.hasInput(kPastKey) || failed(requireIndices(node, kLengths)) ||
-      node.getShape(kLengths) != typeOf(query).getShape().take_front(1))
+      node.getShape(kLengths) != getTensor(query).getShape().take_front(1))
     return node.emitError()
            << "expected the number of keys of each batch, and no past, got "
            << node.getType(kLengths);
@@ -238,7 +241,7 @@ LogicalResult Attention::readAttention() {
 void Attention::buildAllowed(bool withCausal) {
   if (!keyCounts && !withCausal && left < 0 && right < 0)
     return;
-  SmallVector<int64_t> shape = {typeOf(query).getDimSize(0), 1, queries(),
+  SmallVector<int64_t> shape = {getTensor(query).getDimSize(0), 1, queries(),
                                 keys()};
   if (!keyCounts)
     shape[0] = 1;
@@ -269,7 +272,7 @@ void Attention::buildAllowed(bool withCausal) {
     allowed = found;
     return;
   }
-  for (auto [size, other] : llvm::zip(shape, typeOf(allowed).getShape()))
+  for (auto [size, other] : llvm::zip(shape, getTensor(allowed).getShape()))
     size = size == 1 ? other : size;
   allowed = AndOp::create(b, broadcastTo(b, allowed, shape),
                           broadcastTo(b, found, shape));

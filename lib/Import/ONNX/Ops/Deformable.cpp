@@ -38,7 +38,7 @@ private:
 };
 } // namespace
 
-enum : unsigned { kImage, kWeight, kOffset, kBias, kMask };
+enum : unsigned { kImage, kWeight, kOffset, kBias, kDeformMask };
 
 LogicalResult DeformableConvolution::readConvolution() {
   groups = node.getInt("group", 1);
@@ -83,7 +83,7 @@ LogicalResult DeformableConvolution::readConvolution() {
       succeeded(require(kWeight, "a weight", node.getShape(kWeight))) &&
       succeeded(require(kOffset, "offsets", offset)) &&
       succeeded(require(kBias, "a bias", node.getShape(kWeight).front())) &&
-      succeeded(require(kMask, "a mask", mask)));
+      succeeded(require(kDeformMask, "a mask", mask)));
 }
 
 /// Returns the coordinates of samples along spatial axis `axis`: [batch, offset
@@ -122,7 +122,7 @@ Value DeformableConvolution::buildColumns() {
   Value image =
       AddOp::create(b, times(b, buildPlaces(b, type, 0), offsetGroups * pixels),
                     times(b, buildPlaces(b, type, 1), pixels));
-  Value mask = node.getInput(kMask);
+  Value mask = node.getInput(kDeformMask);
   if (mask)
     mask = buildReshape(b, buildCast(b, mask, compute), shape);
   SmallVector<Tap> taps = {{image, mask}};

@@ -22,9 +22,9 @@ struct Heads {
 
 /// Returns input `index`, [batch, length, heads * size], as [batch, heads,
 /// length, size] in the compute type.
-static FailureOr<Value> splitHeads(Node &node, unsigned index,
-                                   const Heads &heads, int64_t count,
-                                   int64_t size) {
+static FailureOr<Value> splitLinearHeads(Node &node, unsigned index,
+                                         const Heads &heads, int64_t count,
+                                         int64_t size) {
   ImplicitLocOpBuilder &b = node.b;
   SmallVector<int64_t> packed = {heads.batch, heads.length, count * size};
   if (!node.hasFloats(index) || node.getShape(index) != ArrayRef(packed))
@@ -82,19 +82,20 @@ LogicalResult mlir::binade::importer::importLinearAttention(Node &node) {
   if (failed(node.checkCount(heads.length, kMaxSteps, "steps")))
     return failure();
   FailureOr<Value> query =
-      splitHeads(node, 0, heads, heads.queries, heads.keySize);
-  FailureOr<Value> key = splitHeads(node, 1, heads, heads.pairs, heads.keySize);
+      splitLinearHeads(node, 0, heads, heads.queries, heads.keySize);
+  FailureOr<Value> key =
+      splitLinearHeads(node, 1, heads, heads.pairs, heads.keySize);
   FailureOr<Value> value =
-      splitHeads(node, 2, heads, heads.pairs, heads.valueSize);
+      splitLinearHeads(node, 2, heads, heads.pairs, heads.valueSize);
   FailureOr<Value> decay = Value(), rate = Value();
   if (fades) {
     bool isPerHead = node.getRank(4) == 3 && node.getShape(4)[2] == heads.pairs;
-    decay =
-        splitHeads(node, 4, heads, heads.pairs, isPerHead ? 1 : heads.keySize);
+    decay = splitLinearHeads(node, 4, heads, heads.pairs,
+                             isPerHead ? 1 : heads.keySize);
   }
   if (corrects) {
     bool isOne = node.getRank(5) == 3 && node.getShape(5)[2] == 1;
-    rate = splitHeads(node, 5, heads, isOne ? 1 : heads.pairs, 1);
+    rate = splitLinearHeads(node, 5, heads, isOne ? 1 : heads.pairs, 1);
   }
   if (failed(query) || failed(key) || failed(value) || failed(decay) ||
       failed(rate))

@@ -9,6 +9,7 @@
 #include "../OpTable.h"
 #include "Combine.h"
 #include "Indexing.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -35,10 +36,6 @@ struct Scatter {
   }
 };
 } // namespace
-
-static RankedTensorType typeOf(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
 
 static SmallVector<int64_t> getAxes(int64_t rank) {
   return llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -75,7 +72,7 @@ static Value broadcastAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
                             Value x, int64_t axis) {
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape(type.getShape()), axes = getAxes(rank);
-  shape.push_back(typeOf(x).getDimSize(axis));
+  shape.push_back(getTensor(x).getDimSize(axis));
   axes.erase(axes.begin() + axis);
   axes.push_back(rank);
   return buildBroadcast(b, buildTranspose(b, x, getAxisLast(rank, axis)), axes,
@@ -87,7 +84,7 @@ static Value broadcastAlong(ImplicitLocOpBuilder &b, RankedTensorType type,
 static Value compareAll(ImplicitLocOpBuilder &b, RankedTensorType type,
                         Value places, int64_t axis) {
   Value spread = broadcastAlong(b, type, places, axis);
-  return CompareOp::create(b, buildPlaces(b, typeOf(spread), axis), spread,
+  return CompareOp::create(b, buildPlaces(b, getTensor(spread), axis), spread,
                            Comparison::Equal);
 }
 
@@ -103,18 +100,18 @@ static LogicalResult requirePairs(Node &node, int64_t targets, int64_t count) {
 
 /// Returns `whole` with its first elements along every axis replaced by `box`.
 static Value placeBox(ImplicitLocOpBuilder &b, Value whole, Value box) {
-  for (int64_t axis = 0; axis < typeOf(whole).getRank(); ++axis) {
-    int64_t full = typeOf(whole).getDimSize(axis);
-    SmallVector<int64_t> shape(typeOf(box).getShape());
+  for (int64_t axis = 0; axis < getTensor(whole).getRank(); ++axis) {
+    int64_t full = getTensor(whole).getDimSize(axis);
+    SmallVector<int64_t> shape(getTensor(box).getShape());
     int64_t inside = shape[axis];
     if (inside == full)
       continue;
     Value rest = buildSlice(b, whole, axis, inside, full - inside);
-    for (int64_t other = axis + 1; other < typeOf(whole).getRank(); ++other)
+    for (int64_t other = axis + 1; other < getTensor(whole).getRank(); ++other)
       rest = buildSlice(b, rest, other, 0, shape[other]);
     shape[axis] = full;
-    box = ConcatOp::create(b, typeOf(box).clone(shape), ValueRange{box, rest},
-                           axis, PrecisionAttr());
+    box = ConcatOp::create(b, getTensor(box).clone(shape),
+                           ValueRange{box, rest}, axis, PrecisionAttr());
   }
   return box;
 }
@@ -125,7 +122,7 @@ static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
                                         RankedTensorType type, Value places,
                                         int64_t axis) {
   Value isMeant = compareAll(b, type, places, axis);
-  RankedTensorType pairs = typeOf(isMeant);
+  RankedTensorType pairs = getTensor(isMeant);
   int64_t rank = type.getRank();
   auto numbers = pairs.clone(b.getF32Type());
   // Number updates from 1; 0 means none. f32 is exact up to 2^24.
@@ -146,12 +143,12 @@ static std::pair<Value, Value> findLast(ImplicitLocOpBuilder &b,
 static Value takeExtreme(const Scatter &scatter, Value data, Value places,
                          Value updates, int64_t axis) {
   ImplicitLocOpBuilder &b = scatter.b;
-  RankedTensorType type = typeOf(data);
+  RankedTensorType type = getTensor(data);
   int64_t rank = type.getRank();
   bool isMin = *scatter.combination == Combination::Min;
   auto flip = [&](Value x) { return isMin ? Value(NegOp::create(b, x)) : x; };
   Value isMeant = compareAll(b, type, places, axis);
-  auto pairs = type.clone(typeOf(isMeant).getShape());
+  auto pairs = type.clone(getTensor(isMeant).getShape());
   Value terms =
       SelectOp::create(b, isMeant, broadcastAlong(b, type, flip(updates), axis),
                        buildNeutral(b, Combination::Max, pairs));
@@ -169,8 +166,8 @@ static Value takeExtreme(const Scatter &scatter, Value data, Value places,
 static Value scatterAlong(const Scatter &scatter, Value data, Value places,
                           Value updates, int64_t axis) {
   ImplicitLocOpBuilder &b = scatter.b;
-  RankedTensorType type = typeOf(data);
-  int64_t count = typeOf(places).getDimSize(axis), rank = type.getRank();
+  RankedTensorType type = getTensor(data);
+  int64_t count = getTensor(places).getDimSize(axis), rank = type.getRank();
   bool isExtreme = scatter.combination == Combination::Max ||
                    scatter.combination == Combination::Min;
   if (isExtreme && isa<FloatType>(type.getElementType()))
@@ -190,7 +187,7 @@ static Value scatterAlong(const Scatter &scatter, Value data, Value places,
   }
   if (scatter.combination) {
     Value isMeant = compareAll(b, type, places, axis);
-    auto pairs = type.clone(typeOf(isMeant).getShape());
+    auto pairs = type.clone(getTensor(isMeant).getShape());
     Value terms =
         SelectOp::create(b, isMeant, broadcastAlong(b, type, updates, axis),
                          buildNeutral(b, *scatter.combination, pairs));
@@ -206,8 +203,8 @@ FailureOr<Value> mlir::binade::importer::replaceAlong(Node &node, Value data,
                                                       Value places,
                                                       Value updates,
                                                       int64_t axis) {
-  if (failed(requirePairs(node, typeOf(data).getNumElements(),
-                          typeOf(places).getDimSize(axis))))
+  if (failed(requirePairs(node, getTensor(data).getNumElements(),
+                          getTensor(places).getDimSize(axis))))
     return failure();
   return scatterAlong({node.b, std::nullopt}, data, places, updates, axis);
 }
@@ -255,7 +252,7 @@ LogicalResult mlir::binade::importer::importScatterElements(Node &node) {
     for (int64_t other = 0; other < data.getRank(); ++other)
       if (other != *axis)
         box = buildSlice(b, box, other, 0, places.getDimSize(other));
-    if (failed(requirePairs(node, typeOf(box).getNumElements(),
+    if (failed(requirePairs(node, getTensor(box).getNumElements(),
                             places.getDimSize(*axis))))
       return failure();
     whole =
