@@ -17,6 +17,7 @@ function(binade_library name)
     $<$<NOT:${isStatic}>:MLIR> $<$<NOT:${isStatic}>:LLVM>)
   add_dependencies(${name} binade-headers)
   binade_precompile(${name} library)
+  binade_combine(${name} ${ARG_SOURCES})
   binade_export(${name})
   get_target_property(export_name ${name} EXPORT_NAME)
   set_property(GLOBAL APPEND PROPERTY BINADE_MLIR_LIBRARIES ${export_name})
@@ -30,6 +31,7 @@ function(binade_plain_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
   binade_precompile(${name} plain-library nlohmann_json::nlohmann_json)
+  binade_combine(${name} ${ARG_SOURCES})
   binade_export(${name})
 endfunction()
 
@@ -43,6 +45,24 @@ function(binade_export name)
   string(REGEX REPLACE "^Binade" "" export_name ${name})
   set_target_properties(${name} PROPERTIES EXPORT_NAME ${export_name})
   install(TARGETS ${name} EXPORT BinadeTargets)
+endfunction()
+
+# binade_combine(<name> <source>...)
+#
+# Where CMAKE_UNITY_BUILD is on, compiles files of the same folder together, up to
+# ten at a time: parsing LLVM's headers takes most of the time of a file. Names that
+# are local to a file have to be unique in its folder.
+function(binade_combine name)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder "${source}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    list(APPEND files_${folder} ${source})
+    list(LENGTH files_${folder} count)
+    math(EXPR group "(${count} - 1) / 10")
+    set_source_files_properties(${source} PROPERTIES
+      UNITY_GROUP "${folder}${group}")
+  endforeach()
 endfunction()
 
 # binade_precompile(<name> <kind> [<library>...])

@@ -26,7 +26,12 @@ file(GLOB onnx_sources
   ${BINADE_ONNX_DIR}/version_converter/*.cc)
 add_library(binade-onnx-inference STATIC ${onnx_sources} InferTypes.cpp
             ${onnx_headers}/onnx/onnx-data.pb.cc)
+# They instantiate templates that other files specialize.
+set_source_files_properties(
+  ${BINADE_ONNX_DIR}/defs/schema.cc ${BINADE_ONNX_DIR}/defs/tensor_proto_util.cc
+  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set_target_properties(binade-onnx-inference PROPERTIES
+  UNITY_BUILD_BATCH_SIZE 10
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 # The sources throw exceptions for invalid nodes; InferTypes.cpp catches them.
 target_compile_options(binade-onnx-inference PRIVATE -w -O1)
