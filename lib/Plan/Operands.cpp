@@ -3,6 +3,7 @@
 // so that the operands of each kind of records are described only here.
 //===----------------------------------------------------------------------===//
 
+#include "binade/Container/ExchangeLayout.h"
 #include "binade/Plan/Plan.h"
 #include <algorithm>
 #include <cmath>
@@ -165,6 +166,20 @@ std::vector<Operand> Loop::listOperands() const {
 std::vector<Operand> plan::listOperands(const Record &record) {
   return std::visit([](const auto &body) { return body.listOperands(); },
                     record.body);
+}
+
+std::vector<Operand> Exchange::listOperands() const {
+  OperandList list;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    list.addDense("tensor " + std::to_string(i),
+                  action == Add ? Operand::Read : Operand::Write, tensors[i],
+                  {elements[i]});
+  if (sums)
+    list.addDense("sums", Operand::Write, *sums,
+                  {ExchangeLayout(elements).getSumSize()});
+  if (counter)
+    list.addDense("counter", Operand::Write, *counter, {2});
+  return list.operands;
 }
 
 std::string_view plan::getKind(const Record &record) {

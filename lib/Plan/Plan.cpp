@@ -62,6 +62,27 @@ std::optional<Master> plan::parseMaster(std::string_view name) {
   return parse<Master>(masterNames, name);
 }
 
+std::string_view plan::name(Exchange::Action action) {
+  static constexpr std::string_view names[] = {"start", "join", "add"};
+  return names[action];
+}
+
+std::string_view plan::name(Exchange::Operation operation) {
+  return operation == Exchange::Sum ? "sum" : "max";
+}
+
+static constexpr std::array<std::string_view, 4> formatNames = {
+    "f32", "bf16", "e4m3", "exact"};
+
+std::string_view plan::name(Exchange::Format format) {
+  return formatNames[format];
+}
+
+std::optional<Exchange::Format>
+plan::parseExchangeFormat(std::string_view name) {
+  return parse<Exchange::Format>(formatNames, name);
+}
+
 bool plan::isTrainingState(Role role) { return role <= Role::Step; }
 
 std::string plan::stateName(Role role, std::string_view name) {
@@ -128,6 +149,15 @@ const Port *Plan::findPort(Role role, std::string_view name) const {
     return port.role == role && port.name == name;
   });
   return it == ports.end() ? nullptr : &*it;
+}
+
+std::vector<const Exchange *> Plan::listBuckets() const {
+  std::vector<const Exchange *> buckets;
+  for (const Record &record : records)
+    if (auto *exchange = std::get_if<Exchange>(&record.body);
+        exchange && exchange->action == Exchange::Start)
+      buckets.push_back(exchange);
+  return buckets;
 }
 
 const Port *Plan::findCompanionPort(const Port &parameter) const {

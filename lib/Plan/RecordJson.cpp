@@ -352,6 +352,51 @@ static void read(Fields &fields, Copy &copy) {
   copy.deviceKernel = fields.optionalText("kernel");
 }
 
+static json write(const Exchange &exchange) {
+  json object = {{"action", name(exchange.action)},
+                 {"bucket", exchange.bucket}};
+  if (exchange.action != Exchange::Join) {
+    object["operation"] = name(exchange.operation);
+    object["format"] = name(exchange.format);
+    object["tensors"] = write(exchange.tensors);
+    object["elements"] = exchange.elements;
+  }
+  writeOptional(object, "sums", exchange.sums);
+  writeOptional(object, "counter", exchange.counter);
+  return object;
+}
+
+static std::optional<Exchange::Action> parseAction(std::string_view text) {
+  for (auto action : {Exchange::Start, Exchange::Join, Exchange::Add})
+    if (name(action) == text)
+      return action;
+  return std::nullopt;
+}
+
+static std::optional<Exchange::Operation>
+parseOperation(std::string_view text) {
+  for (auto operation : {Exchange::Sum, Exchange::Max})
+    if (name(operation) == text)
+      return operation;
+  return std::nullopt;
+}
+
+static void read(Fields &fields, Exchange &exchange) {
+  exchange.action =
+      fields.named<Exchange::Action>("action", parseAction, "action");
+  exchange.bucket = fields.index("bucket");
+  if (exchange.action != Exchange::Join) {
+    exchange.operation = fields.named<Exchange::Operation>(
+        "operation", parseOperation, "operation");
+    exchange.format =
+        fields.named<Exchange::Format>("format", parseExchangeFormat, "format");
+    exchange.tensors = readViews(fields, "tensors");
+    exchange.elements = fields.integers("elements");
+  }
+  exchange.sums = readOptionalView(fields, "sums");
+  exchange.counter = readOptionalView(fields, "counter");
+}
+
 static json write(const Loop &loop) {
   json object = {{"count", loop.count}, {"body", writeRecords(loop.body)}};
   if (loop.slots != 0)

@@ -47,6 +47,7 @@ private:
   /// Checks a tensor of attention; `multiplied` is the type of operands.
   Result<void> check(const Operand &operand, DType multiplied);
   Result<void> check(const Copy &copy);
+  Result<void> check(const Exchange &exchange);
   /// Checks that operands stay in their buffers, and that parallel iterations
   /// write disjoint elements.
   Result<void> checkOperands(const std::vector<Operand> &operands);
@@ -385,6 +386,17 @@ Result<void> RecordValidator::check(const Copy &copy) {
   return {};
 }
 
+Result<void> RecordValidator::check(const Exchange &exchange) {
+  if (!loops.empty())
+    return fail("an exchange inside of a loop");
+  if (std::string fault = findShapeFault(exchange); !fault.empty())
+    return fail(std::move(fault));
+  BINADE_CHECK(checkOperands(exchange.listOperands()));
+  if (std::string fault = findMemoryFault(plan, exchange); !fault.empty())
+    return fail(std::move(fault));
+  return {};
+}
+
 Result<void>
 RecordValidator::checkOperands(const std::vector<Operand> &operands) {
   for (const Operand &operand : operands) {
@@ -489,6 +501,7 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
 }
 
 Result<void> plan::validateRecords(const Plan &plan, std::string_view where) {
+  BINADE_CHECK(validateExchanges(plan, where));
   RecordValidator validator(plan, where);
   BINADE_CHECK(validator.checkRecords(plan.records, "record "));
   BINADE_CHECK(

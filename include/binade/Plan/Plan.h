@@ -424,6 +424,47 @@ struct Copy {
 };
 inline constexpr std::size_t kMaxCopyAxes = 8;
 
+/// A point at which the ranks of a group exchange gradients while they execute
+/// the same step on other batches. Without a group, it computes what a group of
+/// one does.
+struct Exchange {
+  static constexpr std::string_view kKind = "exchange";
+  enum Action : std::uint8_t {
+    /// The tensors of `bucket` are complete: their exchange begins.
+    Start,
+    /// Waits until all buckets are exchanged: 0 to `bucket` - 1.
+    Join,
+    /// Adds the tensors of `bucket` to `sums`, of a batch of a later exchange.
+    Add,
+  };
+  enum Operation : std::uint8_t {
+    Sum,
+    Max, ///< Of magnitudes as I32, so that NaN > infinity > any number.
+  };
+  /// How tensors travel: see ExchangeFormat of the dialect.
+  enum Format : std::uint8_t { F32, BF16, E4M3, Exact };
+  Action action = Start;
+  Operation operation = Sum;
+  Format format = F32;
+  std::uint32_t bucket = 0;
+  /// Dense F32 tensors and their elements. Those of a sum follow each other as
+  /// in ExchangeLayout, except for Add.
+  std::vector<View> tensors;
+  std::vector<std::int64_t> elements;
+  /// Of Exact: the I32 fixed-point sums (see ExchangeLayout::getSumSize).
+  std::optional<View> sums;
+  /// Of Join: the state of the generator, whose step advances to that of the
+  /// last batch of all ranks.
+  std::optional<View> counter;
+
+  /// Lists the tensors, then sums and counter if present.
+  std::vector<Operand> listOperands() const;
+};
+std::string_view name(Exchange::Action action);
+std::string_view name(Exchange::Operation operation);
+std::string_view name(Exchange::Format format);
+std::optional<Exchange::Format> parseExchangeFormat(std::string_view name);
+
 struct Record;
 
 /// Executes `body` `count` times; views move by their steps in each iteration.
@@ -475,7 +516,8 @@ std::string hashPolicy(const PolicyText &policy, std::string_view base);
 
 struct Record {
   std::string label; ///< Op and node, for messages and reports.
-  std::variant<Launch, Matmul, Convolution, Attention, Copy, Loop> body;
+  std::variant<Launch, Matmul, Convolution, Attention, Copy, Exchange, Loop>
+      body;
   std::optional<Fallback> fallback = {}; ///< The fallback of the op, if any.
 };
 
@@ -553,6 +595,9 @@ struct Plan {
   /// Returns null if there is no such kernel.
   const plan::DeviceKernel *findDeviceKernel(std::string_view name) const;
   const plan::Port *findPort(plan::Role role, std::string_view name) const;
+  /// Returns the exchanges at which the step starts a bucket, in order; empty
+  /// for a step of one process.
+  std::vector<const plan::Exchange *> listBuckets() const;
   /// Returns the master weight, remainder or compensation of a parameter, or
   /// null.
   const plan::Port *findCompanionPort(const plan::Port &parameter) const;
