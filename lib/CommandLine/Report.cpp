@@ -2,6 +2,7 @@
 
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Numbers.h"
+#include "binade/Runtime/ExchangeReport.h"
 #include <algorithm>
 #include <cstdarg>
 #include <ostream>
@@ -148,6 +149,22 @@ static void printText(std::ostream &out, std::string_view text) {
     std::size_t end = std::min(text.find('\n'), text.size());
     out << printable(text.substr(0, end), text.size()) << '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+void binade::printExchange(std::ostream &out, const Plan &plan) {
+  std::optional<ExchangeReport> report = describeExchange(plan);
+  if (!report)
+    return;
+  out << "exchange " << name(report->format) << ", " << report->batches
+      << (report->batches == 1 ? " batch" : " batches")
+      << " of all ranks; error " << describeError(report->format) << '\n';
+  out << "bucket  operation  tensors    elements   ready at\n";
+  for (std::size_t i = 0; i < report->buckets.size(); ++i) {
+    const BucketReport &bucket = report->buckets[i];
+    out << format("%6zu  %-9s  %7zu  %10lld  %6.0f %%\n", i,
+                  name(bucket.operation).data(), bucket.tensors,
+                  static_cast<long long>(bucket.elements), 100 * bucket.ready);
   }
 }
 

@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.attr("__version__") = BINADE_VERSION;
   binade::python::registerFailure(module);
+  binade::python::addExchange(module);
   binade::python::addProgram(module);
   binade::python::addStepAlarms(module);
   binade::python::addStepSchedules(module);

@@ -15,8 +15,20 @@ void addConverter(nanobind::module_ &module);
 /// Binds `predict_matmul` and `count_attention_workspace`, for the GPU
 /// benchmark.
 void addCosts(nanobind::module_ &module);
+/// Binds `Exchange`, which `Program.set_exchange` passes to its callback.
+void addExchange(nanobind::module_ &module);
 /// Binds `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);
+
+/// Makes the program a rank of a group whose steps call `callback`, or a
+/// program alone if it is None. Its exceptions end the step.
+void setExchange(Program &program, std::uint32_t rank, std::uint32_t size,
+                 nanobind::object callback);
+/// Returns the exchanges of the program's step as a dictionary, or None.
+nanobind::object describeExchange(const Program &program);
+/// Executes a step with all statistics, without the interpreter's lock. Throws
+/// the exception of a transport that ended it.
+void runStep(Program &program);
 
 /// Binds `Alarm` and `choose_alarms`.
 void addStepAlarms(nanobind::module_ &module);

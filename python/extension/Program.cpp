@@ -157,12 +157,10 @@ void python::addProgram(nb::module_ &module) {
            [](Program &program, std::uint64_t seed) {
              check(program.initialize(seed));
            })
-      .def("run",
-           [](Program &program) {
-             nb::gil_scoped_release release;
-             check(program.run({}, /*observes=*/true));
-             check(program.checkIndices());
-           })
+      .def("run", &runStep)
+      .def("set_exchange", &setExchange, "rank"_a, "size"_a,
+           "callback"_a.none())
+      .def("exchange", &python::describeExchange)
       .def("accumulate",
            [](Program &program) {
              nb::gil_scoped_release release;

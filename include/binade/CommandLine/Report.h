@@ -23,6 +23,10 @@ void printLedger(std::ostream &out, const Program &program);
 /// bytes of their operands, then the fallbacks.
 void printRecords(std::ostream &out, const Plan &plan);
 
+/// Prints the buckets of gradients that ranks exchange, and when each can
+/// begin. Prints nothing for a step of one process.
+void printExchange(std::ostream &out, const Plan &plan);
+
 /// Prints the text of the policy and of the policies that it extends.
 void printPolicy(std::ostream &out, const Plan &plan);
 

@@ -5,6 +5,7 @@
 
 #include "binade/Plan/Bundle.h"
 #include "binade/Runtime/Devices.h"
+#include "binade/Runtime/Exchange.h"
 #include "binade/Runtime/Library.h"
 #include "binade/Runtime/Profile.h"
 #include "binade/Runtime/RecordRunner.h"
@@ -192,6 +193,16 @@ public:
   Result<double> accumulate(const FillNext &fillNext = {});
   /// Resets the accumulators to 0.
   Result<void> resetAccumulators();
+
+  /// Whether the step exchanges gradients between the ranks of a group.
+  bool hasExchange() const;
+  /// Makes the program the rank of a group, whose steps call `transport`; null
+  /// for a program alone. Rank r of N executes batches r * B / N to (r + 1) * B
+  /// / N - 1 of the B = `Plan::batches` of a step: `accumulate` for all but the
+  /// last of these, then `run`. After an error of the transport, the exit code
+  /// is 9, parameters, states and generator are those before the step, and
+  /// accumulators are reset. May be called between two steps.
+  Result<void> setExchange(GroupRank rank, Transport transport);
 
   /// Whether the plan has an evaluation program.
   bool hasEvaluation() const;

@@ -19,7 +19,7 @@ extern "C" {
 
 /* Incremented when functions are added; existing functions never change. A
  * caller checks for at least the version that it was written for. */
-#define BINADE_C_API_VERSION 3
+#define BINADE_C_API_VERSION 4
 
 typedef struct binade_program binade_program;
 
@@ -95,6 +95,101 @@ BINADE_API int binade_program_accumulate(binade_program *program, double *loss);
  * running statistics. Does not change training state. Returns 2 if the program
  * has no evaluation, 3 as above. */
 BINADE_API int binade_program_evaluate(binade_program *program, double *loss);
+
+/* A program that was compiled with --exchange is a rank of a group: processes
+ * that execute the same steps on other batches, and update by the mean gradient
+ * of all of them. The runtime says when gradients are ready, encodes and
+ * decodes them; a callback, the transport, moves the bytes. All ranks have the
+ * same buckets of gradients, which are exchanged by the same transfers.
+ * Since version 4. */
+
+/* What all ranks do with their buffers at the same time. */
+enum binade_transfer_operation {
+  BINADE_TRANSFER_SUM = 0,        /* all-reduce in place: send == receive */
+  BINADE_TRANSFER_MAX = 1,        /* all-reduce in place: send == receive */
+  BINADE_TRANSFER_ALL_TO_ALL = 2, /* part r of send goes to rank r */
+  BINADE_TRANSFER_ALL_GATHER = 3  /* receive = what ranks 0, 1, ... send */
+};
+
+/* `count` is the number of elements of `send`: for an all-to-all those of all
+ * parts, which are equal, and for an all-gather those of one rank. Memory
+ * belongs to the program; its contents are valid until the step's join. */
+typedef struct binade_transfer {
+  int32_t operation;
+  const char *dtype; /* "F32", "BF16", "U8", "I32" or "I64" */
+  const void *send;
+  void *receive;
+  size_t count;
+} binade_transfer;
+
+enum binade_exchange_event {
+  BINADE_EXCHANGE_START = 0, /* The bucket can be exchanged from now on. */
+  BINADE_EXCHANGE_JOIN = 1   /* All exchanges have to end. */
+};
+
+typedef struct binade_exchange binade_exchange;
+
+/* Called on the thread that executes the step: for the start of each bucket,
+ * in ascending order, which should return at once, and then for the join, with
+ * the number of buckets, which returns when all are finished. `stream` is the
+ * CUDA stream of the step, null on a CPU. Returns 0, or any other status to end
+ * the step: then it returns 9, and parameters, states and random generator are
+ * those from before the step, whose batches can be executed again. After an
+ * error of a start the join is still called. */
+typedef int (*binade_exchange_callback)(void *user, binade_exchange *exchange,
+                                        int32_t event, uint32_t bucket,
+                                        void *stream);
+
+/* Makes the program rank `rank` of a group of `size`, between two steps. Of the
+ * B batches of a step (--accumulate), it executes those from rank * B / size to
+ * (rank + 1) * B / size - 1: all but the last by binade_program_accumulate, and
+ * that by binade_program_run. With a null callback, the program is alone.
+ * Returns 2 if the program has no exchange or there are more ranks than
+ * batches. */
+BINADE_API int binade_program_set_exchange(binade_program *program,
+                                           uint32_t rank, uint32_t size,
+                                           binade_exchange_callback callback,
+                                           void *user);
+
+/* For the callback and its threads. A bucket is used by one thread at a time,
+ * other buckets by others. For each of the bucket's transfers in order,
+ * binade_exchange_transfer encodes what is sent, once the transfer before is
+ * complete; after the last, binade_exchange_finish decodes the gradients. With
+ * a group of one, the runtime finishes buckets that the callback did not. */
+BINADE_API uint32_t
+binade_exchange_bucket_count(const binade_exchange *exchange);
+BINADE_API uint32_t binade_exchange_transfer_count(
+    const binade_exchange *exchange, uint32_t bucket);
+BINADE_API int binade_exchange_transfer(binade_exchange *exchange,
+                                        uint32_t bucket, uint32_t index,
+                                        binade_transfer *transfer);
+BINADE_API int binade_exchange_finish(binade_exchange *exchange,
+                                      uint32_t bucket);
+/* Sets the message of the error that the callback is about to return. */
+BINADE_API void binade_exchange_fail(binade_exchange *exchange,
+                                     const char *message);
+
+/* Sums of F32 values whose bits do not depend on the order of additions, as
+ * --exchange exact uses them (see binade.exchange_add in the documentation of
+ * the dialect). A sum of `count` values is binade_exact_sum_size(count) int32,
+ * 0 at the start: 3 * count digits, and a number per block of 128. To add up
+ * the sums of several ranks: the numbers become their maxima, `pack` converts a
+ * sum for these into `count` int64, the int64 are added, and `decode` rounds
+ * them to F32. At most 2^15 values can be added. */
+BINADE_API size_t binade_exact_sum_size(size_t count);
+BINADE_API int binade_exact_add(int32_t *sum, const float *values,
+                                size_t count);
+BINADE_API int binade_exact_pack(const int32_t *sum, const int32_t *numbers,
+                                 size_t count, int64_t *packed);
+BINADE_API int binade_exact_decode(const int64_t *packed,
+                                   const int32_t *numbers, size_t count,
+                                   float *values);
+/* The format of --exchange e4m3: codes, and a scale for each 128 of them, by
+ * which `add` multiplies. `count` is a multiple of 128. */
+BINADE_API int binade_e4m3_encode(const float *values, size_t count,
+                                  uint8_t *codes, float *scales);
+BINADE_API int binade_e4m3_add(const uint8_t *codes, const float *scales,
+                               size_t count, float *sum);
 
 BINADE_API size_t binade_program_tensor_count(const binade_program *program);
 BINADE_API int binade_program_tensor_at(const binade_program *program,

@@ -139,6 +139,8 @@ Result<void> Engine::preparePrograms(const Setup &setup) {
   stream.plan = &plan;
   stream.memory = {reinterpret_cast<std::byte *>(arena.get()), plan.buffers,
                    setup.bound};
+  if (setup.makeExchange)
+    stream.exchange = setup.makeExchange(stream.memory);
   stream.modules = modules;
   stream.where = setup.where;
   stream.refusals = &refusals;
@@ -222,22 +224,59 @@ Result<void> Engine::upload(Address to, std::span<const std::byte> bytes) {
   return device->wait();
 }
 
-/// Captures a list of records into a graph. If that fails, as with a library
-/// call that blocks or allocates, notifies the user once and uses no graphs.
-Result<void> Engine::captureGraph(RecordList list) {
-  Result<Graph> captured =
-      Graph::capture(*device, [&] { return enqueue(list); });
-  if (captured) {
-    graphs[static_cast<std::size_t>(list)].emplace(*std::move(captured));
-    return {};
+/// Captures a list of records into a graph, or several with exchanges between
+/// them. If that fails, as with a library call that blocks or allocates,
+/// notifies the user once and uses no graphs.
+Result<void> Engine::captureGraphs(RecordList list) {
+  auto number = static_cast<std::size_t>(list);
+  StreamProgram &program = programs[number];
+  std::vector<std::size_t> ends = program.listExchanges();
+  ends.push_back(program.size());
+  std::size_t begin = 0;
+  for (std::size_t end : ends) {
+    bool isFirst = end == ends.front(), isLast = end == program.size();
+    std::optional<Graph> &graph = graphs[number].emplace_back();
+    if (begin < end || isFirst || isLast) {
+      Result<Graph> captured = Graph::capture(*device, [&]() -> Result<void> {
+        if (isFirst)
+          if (Result<void> done = ports.uploadSmall(); !done)
+            return done;
+        if (Result<void> done = program.run(begin, end); !done)
+          return done;
+        return isLast ? ports.downloadSmall() : Result<void>();
+      });
+      if (!captured) {
+        graphs[number].clear();
+        if (device->hasFailed())
+          return captured.takeError();
+        makesGraphs = false;
+        if (notify)
+          notify("kernels are launched one by one, which is slower: the step "
+                 "cannot be put into a graph: " +
+                 captured.error().message);
+        return {};
+      }
+      graph.emplace(*std::move(captured));
+    }
+    begin = end + 1;
   }
-  if (device->hasFailed())
-    return captured.takeError();
-  makesGraphs = false;
-  if (notify)
-    notify("kernels are launched one by one, which is slower: the step cannot "
-           "be put into a graph: " +
-           captured.error().message);
+  return {};
+}
+
+Result<void> Engine::launchGraphs(RecordList list) {
+  auto number = static_cast<std::size_t>(list);
+  std::vector<std::size_t> exchanges = programs[number].listExchanges();
+  for (std::size_t part = 0; part < graphs[number].size(); ++part) {
+    if (const std::optional<Graph> &graph = graphs[number][part])
+      if (Result<void> done = graph->launch(); !done)
+        return done;
+    if (part == exchanges.size())
+      break;
+    if (Result<void> done =
+            programs[number].run(exchanges[part], exchanges[part] + 1);
+        !done)
+      return done;
+  }
   return {};
 }
 
@@ -251,14 +290,13 @@ Result<void> Engine::start(RecordList list) {
   // The first run is not captured, so that errors are found and libraries can
   // initialize.
   auto number = static_cast<std::size_t>(list);
-  std::optional<Graph> &graph = graphs[number];
   bool isWanted =
       hasRun[number] && makesGraphs && !device->getOptions().blocking;
-  if (isWanted && !graph)
-    if (Result<void> done = captureGraph(list); !done)
+  if (isWanted && graphs[number].empty())
+    if (Result<void> done = captureGraphs(list); !done)
       return done;
   hasRun[number] = true;
-  return graph ? graph->launch() : enqueue(list);
+  return graphs[number].empty() ? enqueue(list) : launchGraphs(list);
 }
 
 Result<void> Engine::run(RecordList list,

@@ -28,6 +28,10 @@ public:
     /// The implementation of matmuls, convolutions and attention.
     Contraction contraction = Contraction::Auto;
     Notify notify = {};
+    /// Calls its transport between graphs; null without exchanges. Has to
+    /// outlive the engine, as `bound`. Created by `makeExchange` from the
+    /// memory of the arena.
+    std::function<exchange::Group *(const binade::Memory &)> makeExchange = {};
   };
   static Result<std::unique_ptr<Engine>> create(Setup setup);
   Engine(const Engine &) = delete;
@@ -91,7 +95,8 @@ private:
   void openLibraries(const Plan &plan, StreamSetup &setup);
   void reportRefusals(const Plan &plan) const;
   Result<void> start(RecordList list);
-  Result<void> captureGraph(RecordList list);
+  Result<void> captureGraphs(RecordList list);
+  Result<void> launchGraphs(RecordList list);
   Result<void> enqueue(RecordList list);
   Result<void> mark(const plan::Record &transfer);
 
@@ -104,7 +109,9 @@ private:
   std::vector<Refusal> refusals;
   /// Indexed by RecordList.
   std::array<StreamProgram, kNumRecordLists> programs;
-  std::array<std::optional<Graph>, kNumRecordLists> graphs;
+  /// The graphs before, between and after the exchanges of each list; without
+  /// exchanges, one. Empty until captured.
+  std::array<std::vector<std::optional<Graph>>, kNumRecordLists> graphs;
   std::array<bool, kNumRecordLists> hasRun = {};
   bool makesGraphs = true;
   bool hasEnqueued = false;

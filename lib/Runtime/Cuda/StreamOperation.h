@@ -8,6 +8,10 @@
 #include "CudnnAttention.h"
 #include "Module.h"
 
+namespace binade::exchange {
+class Group;
+}
+
 namespace binade::cuda {
 
 /// A record that the bundle's own kernel computes because a library does not
@@ -54,6 +58,7 @@ struct StreamSetup {
   std::shared_ptr<CublasLt> library;    ///< Null without cuBLASLt.
   std::shared_ptr<Cudnn> cudnn;         ///< Null without cuDNN.
   AttentionCache *attentions = nullptr; ///< Not null if there is cuDNN.
+  exchange::Group *exchange = nullptr;  ///< Not null if the plan exchanges.
   /// Whether cuDNN computes attention even where the plan reserves too little
   /// workspace or none, with memory that the runtime allocates.
   bool prefersLibraries = false;
@@ -113,6 +118,10 @@ MadeOperation createConvolution(const plan::Record &record,
 /// not support it.
 MadeOperation createAttention(const plan::Record &record,
                               const StreamSetup &setup);
+
+/// Creates the start or the join of exchanges.
+MadeOperation createExchange(const plan::Record &record,
+                             const StreamSetup &setup);
 
 inline Address toDevice(const std::byte *address) {
   return reinterpret_cast<Address>(address);

@@ -22,7 +22,9 @@ StreamProgram::prepare(const std::vector<plan::Record> &records,
       continue;
     }
     MadeOperation operation =
-        std::holds_alternative<plan::Matmul>(record.body)
+        std::holds_alternative<plan::Exchange>(record.body)
+            ? createExchange(record, setup)
+        : std::holds_alternative<plan::Matmul>(record.body)
             ? createMatmul(record, setup)
         : std::holds_alternative<plan::Convolution>(record.body)
             ? createConvolution(record, setup)
@@ -87,6 +89,21 @@ StreamProgram::getAlgorithms() const {
 
 Result<void> StreamProgram::run(StreamTimer *timer) {
   return run(steps, timer);
+}
+
+Result<void> StreamProgram::run(std::size_t begin, std::size_t end) {
+  for (std::size_t number = begin; number < end; ++number)
+    if (Result<void> done = run(steps[number], nullptr); !done)
+      return done;
+  return {};
+}
+
+std::vector<std::size_t> StreamProgram::listExchanges() const {
+  std::vector<std::size_t> found;
+  for (std::size_t number = 0; number < steps.size(); ++number)
+    if (std::holds_alternative<plan::Exchange>(steps[number].record->body))
+      found.push_back(number);
+  return found;
 }
 
 Result<void> StreamProgram::run(std::span<const std::size_t> path,

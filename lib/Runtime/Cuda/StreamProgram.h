@@ -16,6 +16,11 @@ public:
 
   /// Enqueues all records, and marks of `timer` unless it is null.
   Result<void> run(StreamTimer *timer);
+  /// Enqueues the records from index `begin` to `end`.
+  Result<void> run(std::size_t begin, std::size_t end);
+  /// Returns the indices of the exchanges, between which graphs can be.
+  std::vector<std::size_t> listExchanges() const;
+  std::size_t size() const { return steps.size(); }
   /// Enqueues one record after the other, and calls `after` with the index of
   /// each; stops when it returns false.
   Result<void> run(const std::function<bool(std::size_t)> &after);

@@ -2,6 +2,7 @@
 
 #include "Executor.h"
 #include "../Contractions/Contraction.h"
+#include "../Exchange/Group.h"
 #include "FloatMode.h"
 #include "Launch.h"
 #include "binade/Container/Activity.h"
@@ -20,6 +21,7 @@ Result<Executor> Executor::create(const Setup &setup) {
                  ExitCode::Device};
   executor.context.team = &ThreadTeam::get();
   executor.context.threads = setup.threads;
+  executor.exchange = setup.exchange;
   IeeeMode mode;
   OpenMPThreads openMP(setup.threads);
   Memory memory{setup.arena, setup.plan->buffers, setup.bound};
@@ -112,6 +114,8 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                                                      const Setup &setup) {
   if (auto *launch = std::get_if<Launch>(&record.body))
     return createLaunch(*launch, memory, *setup.kernels, setup.where);
+  if (auto *exchanged = std::get_if<Exchange>(&record.body))
+    return exchange::createOperation(*exchanged, memory, setup.exchange);
   if (std::unique_ptr<Operation> operation =
           createWithoutLibrary(record, memory))
     return operation;
@@ -203,8 +207,12 @@ void Executor::run(const RecordPlace &place) {
 }
 
 void Executor::run(Steps &steps, ExecutionContext &context) const {
-  for (Step &step : steps)
+  for (Step &step : steps) {
     run(step, context);
+    // The rest of a step depends on what other ranks send.
+    if (exchange && exchange->hasFailed())
+      return;
+  }
 }
 
 void Executor::run(Step &step, ExecutionContext &context) const {

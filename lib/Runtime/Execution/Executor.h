@@ -10,6 +10,9 @@
 #include "binade/Runtime/Program.h"
 
 namespace binade {
+namespace exchange {
+class Group;
+}
 
 /// Executes the record lists of a plan on the CPU.
 class Executor {
@@ -21,6 +24,7 @@ public:
     const KernelObject *kernels = nullptr;
     unsigned threads = 1;
     Contraction contraction = Contraction::Auto;
+    exchange::Group *exchange = nullptr; ///< Null without exchanges.
     std::string where;
     Notify notify;
   };
@@ -78,6 +82,7 @@ private:
   Arena extra;
   ExecutionContext context;
   Profiler *profiler = nullptr;
+  exchange::Group *exchange = nullptr;
   bool emulatesF16 = false; ///< Whether the remark about f16 was given.
 };
 

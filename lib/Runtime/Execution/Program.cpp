@@ -187,9 +187,17 @@ Program::Implementation::prepareCuda(std::span<const ModuleImages> modules) {
     opened = cuda::openDevice({DeviceChoice::Cuda, 0}, chips);
   if (!opened)
     return opened.takeError();
+  cuda::Engine::Setup setup{&plan,         &bound, std::move(opened->device),
+                            modules,       where,  options.contraction,
+                            options.notify};
+  if (!plan.listBuckets().empty())
+    setup.makeExchange = [&](const Memory &memory) {
+      exchange = std::make_unique<exchange::Group>(plan, memory, where,
+                                                   /*isOnDevice=*/true);
+      return exchange.get();
+    };
   Result<std::unique_ptr<cuda::Engine>> made =
-      cuda::Engine::create({&plan, &bound, std::move(opened->device), modules,
-                            where, options.contraction, options.notify});
+      cuda::Engine::create(std::move(setup));
   if (!made)
     return made.takeError();
   engine = *std::move(made);
@@ -216,9 +224,12 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
           "tensor '" + std::string(kKernelTensorPrefix) + isa + "'");
     kernels = *std::move(loaded);
   }
-  Result<Executor> made =
-      Executor::create({&plan, arena.data(), &bound, &kernels, threads,
-                        options.contraction, where, options.notify});
+  if (!plan.listBuckets().empty())
+    exchange = std::make_unique<exchange::Group>(
+        plan, Memory{arena.data(), plan.buffers, &bound}, where);
+  Result<Executor> made = Executor::create(
+      {&plan, arena.data(), &bound, &kernels, threads, options.contraction,
+       exchange.get(), where, options.notify});
   if (!made)
     return made.takeError();
   executor = *std::move(made);
@@ -387,12 +398,22 @@ Result<void> Program::Implementation::execute(RecordList list,
   if (Result<void> done = clear(); !done)
     return done;
   double begin = profiler ? profiler->now() : 0;
-  if (!engine)
-    executor.run(list);
-  else if (Result<void> done = engine->run(list, fillNext); !done)
+  bool isShared =
+      exchange && exchange->isShared() && list != RecordList::Evaluation;
+  if (auto done = isShared ? executeShared(list, fillNext)
+                           : executeRecords(list, fillNext);
+      !done)
     return done;
   if (profiler)
     profiler->add({list, begin, profiler->now()});
+  return {};
+}
+
+Result<void> Program::Implementation::executeRecords(RecordList list,
+                                                     const FillNext &fillNext) {
+  if (engine)
+    return engine->run(list, fillNext);
+  executor.run(list);
   return {};
 }
 
@@ -400,9 +421,12 @@ Result<void> Program::run(const FillNext &fillNext, bool observes) {
   RecordList list = observes && !getPlan().observation.empty()
                         ? RecordList::Observation
                         : RecordList::Step;
-  if (auto done = implementation->execute(list, fillNext); !done)
+  Result<void> done = implementation->execute(list, fillNext);
+  // Ranks have added to accumulators, even if the exchange failed.
+  if (!done && !implementation->exchange)
     return done;
-  return resetAccumulators();
+  Result<void> reset = resetAccumulators();
+  return done ? reset : done;
 }
 
 Result<void> Program::enqueue(void *stream) {
@@ -410,6 +434,11 @@ Result<void> Program::enqueue(void *stream) {
     return Error{"binade",
                  "only a program with bound ports on a CUDA device executes a "
                  "step on a stream of the caller",
+                 ExitCode::Usage};
+  if (implementation->exchange && implementation->exchange->isShared())
+    return Error{"binade",
+                 "a step on a stream of the caller exchanges no gradients with "
+                 "other ranks; call run instead",
                  ExitCode::Usage};
   if (Result<void> done = implementation->checkBound(); !done)
     return done;

@@ -4,6 +4,7 @@
 #define BINADE_LIB_RUNTIME_EXECUTION_PROGRAMIMPLEMENTATION_H
 
 #include "../Cuda/Engine.h"
+#include "../Exchange/Group.h"
 #include "Executor.h"
 
 namespace binade {
@@ -22,6 +23,8 @@ struct Program::Implementation {
   std::string isa;
   Arena arena;
   KernelObject kernels;
+  /// The exchange of gradients with other ranks; null if the plan has none.
+  std::unique_ptr<exchange::Group> exchange;
   Executor executor;
   /// Executes the plan on a CUDA device; null for the CPU.
   std::unique_ptr<cuda::Engine> engine;
@@ -41,6 +44,10 @@ struct Program::Implementation {
   /// Writes `value` to all memory that is not live between steps.
   Result<void> fillTransient(std::byte value);
   Result<void> execute(RecordList list, const FillNext &fillNext = {});
+  /// Executes records on the device.
+  Result<void> executeRecords(RecordList list, const FillNext &fillNext);
+  /// Executes a batch of a step that ranks exchange.
+  Result<void> executeShared(RecordList list, const FillNext &fillNext);
   Profiler::Implementations getImplementations() const;
   Result<Ceilings> measureCeilings();
   /// Resets the index faults before a run, and poisons unused memory if
