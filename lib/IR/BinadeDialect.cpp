@@ -4,6 +4,7 @@
 #include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/ExchangeOps.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -58,6 +59,9 @@ void BinadeDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Embedding.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Exchange.cpp.inc"
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Loss.cpp.inc"
@@ -146,7 +150,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<IntegerAttr>(op, attribute, "an integer");
   if (name == kSavedAttr)
     return expect<ArrayAttr>(op, attribute, "a list");
-  if (name == kComputationAttr)
+  if (name == kComputationAttr || name == kExchangeAttr)
     return expect<StringAttr>(op, attribute, "a string");
   if (name == kBackwardAttr)
     return expect<StringAttr>(op, attribute, "a string");

@@ -85,8 +85,11 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
   case CompilerPhase::Programs: {
     if (options.accumulateInMomentum)
       pm.addPass(createAccumulateInMomentumPass({options.batches}));
-    else
+    else if (options.exchange.empty())
       pm.addPass(createAccumulateGradientsPass({options.batches}));
+    if (!options.exchange.empty())
+      pm.addPass(
+          createExchangeGradientsPass({options.exchange, options.batches, 0}));
     pm.addPass(createExtractEvaluationPass());
     pm.addPass(createHashComputationPass());
     if (!options.metrics.empty()) {

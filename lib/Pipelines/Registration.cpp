@@ -116,6 +116,10 @@ struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
       *this, "in-momentum",
       llvm::cl::desc(
           "accumulate the gradients of the batches in the optimizer states")};
+  Option<std::string> exchange{
+      *this, "exchange",
+      llvm::cl::desc("format in which the ranks of a group exchange gradients: "
+                     "f32, bf16, e4m3, exact or policy; empty for no group")};
   ListOption<std::string> metrics{
       *this, "metrics",
       llvm::cl::desc("metrics of held-out samples that '@evaluate' computes "
@@ -203,6 +207,7 @@ void mlir::binade::registerPipelines() {
       [](CompileOptions &options, const ProgramsPipelineOptions &parsed) {
         options.batches = parsed.batches;
         options.accumulateInMomentum = parsed.inMomentum;
+        options.exchange = parsed.exchange;
         options.metrics.assign(parsed.metrics.begin(), parsed.metrics.end());
       });
   registerWith<KernelsPipelineOptions>(

@@ -124,9 +124,13 @@ struct AccumulateGradientsPass
   void runOnOperation() override {
     FailureOr<func::FuncOp> step =
         findStepToAccumulate(getOperation(), batches);
-    if (failed(step) || (*step && failed(Accumulator(*step, batches).run())))
+    if (failed(step) || (*step && failed(accumulateGradients(*step, batches))))
       signalPassFailure();
   }
 };
 } // namespace
+
+LogicalResult accumulateGradients(func::FuncOp step, int64_t batches) {
+  return Accumulator(step, batches).run();
+}
 } // namespace mlir::binade

@@ -19,6 +19,10 @@ void removeInitialValues(func::FuncOp program);
 /// to do. Emits an error if `batches` is less than 1.
 FailureOr<func::FuncOp> findStepToAccumulate(ModuleOp module, int64_t batches);
 
+/// Adds the program that accumulates the gradients of all but the last batch in
+/// f32, and adds these sums to the gradients of `step`.
+LogicalResult accumulateGradients(func::FuncOp step, int64_t batches);
+
 /// Turns `function`, a copy of the step, into a program for all but the last
 /// batch of a step. Its results are `results`, and the buffers and random
 /// states that the forward pass updates.

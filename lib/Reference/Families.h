@@ -18,6 +18,7 @@ void addContraction(Reference &reference);
 void addConvolution(Reference &reference);
 void addElementwise(Reference &reference);
 void addEmbedding(Reference &reference);
+void addExchange(Reference &reference);
 void addKernel(Reference &reference);
 void addLoss(Reference &reference);
 void addLossScaling(Reference &reference);

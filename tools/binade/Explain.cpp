@@ -17,6 +17,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/ScopedPrinter.h"
+#include <iostream>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -201,6 +202,20 @@ struct ExplainCommand {
       printFallbacks(*explanation, getTargetName());
     } else
       print(*explanation, nodes, function);
+    return explainExchange(model);
+  }
+
+  /// Prints the exchange of gradients, of which only the plan knows.
+  int explainExchange(Model &model) {
+    if (step.options.exchange.empty() || !glob.empty() ||
+        format == ReportFormat::Json)
+      return ExitCode::Ok;
+    auto bundle = model.compile(step.options);
+    if (failed(bundle))
+      return ExitCode::Rejected;
+    llvm::outs().flush();
+    std::cout << '\n';
+    printExchange(std::cout, bundle->plan);
     return ExitCode::Ok;
   }
 

@@ -62,6 +62,7 @@ struct InspectCommand {
     }
     printHeading(std::cout, program);
     printLedger(std::cout, program);
+    printExchange(std::cout, program.getPlan());
     printRecords(std::cout, program.getPlan());
     return ExitCode::Ok;
   }

@@ -230,6 +230,15 @@ void StepArguments::add(CLI::App &command) {
       "optimizer states, so that no sum of gradients takes memory");
   command
       .add_option(
+          "--exchange", options.exchange,
+          "Compile a step for the processes of a group, which exchange their "
+          "gradients in this format: f32, bf16, e4m3, exact, or policy for "
+          "that of the policy; --accumulate is the number of batches of all "
+          "processes together, as in '--accumulate 8 --exchange exact'")
+      ->check(oneOf({"f32", "bf16", "e4m3", "exact", "policy"}))
+      ->type_name("FORMAT");
+  command
+      .add_option(
           "--target", options.target,
           "GPU to compile for: cuda:CHIP, such as cuda:sm_90 (see 'binade list "
           "targets'); by default the step is compiled for the CPU")
@@ -399,8 +408,9 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
   if (Result<void> ok = refuse(*command, "materialize", what, {"--strict"});
       !ok)
     return ok;
-  return refuse(*command, "programs", what,
-                {"--accumulate", "--accumulate-in-momentum", "--metric"});
+  return refuse(
+      *command, "programs", what,
+      {"--accumulate", "--accumulate-in-momentum", "--exchange", "--metric"});
 }
 
 Result<void> StepArguments::refuseCompiled() const {
@@ -421,9 +431,9 @@ Result<void> StepArguments::refuseCompiled() const {
           refuse(*command, "materialize", "a bundle", {"--activation-memory"});
       !ok)
     return ok;
-  if (Result<void> ok =
-          refuse(*command, "programs", "a bundle",
-                 {"--accumulate", "--accumulate-in-momentum", "--metric"});
+  if (Result<void> ok = refuse(*command, "programs", "a bundle",
+                               {"--accumulate", "--accumulate-in-momentum",
+                                "--exchange", "--metric"});
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "monitor", "a bundle", {"--stats"});

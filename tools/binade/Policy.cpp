@@ -146,6 +146,9 @@ static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
   if (policy.amaxHalfLife)
     llvm::outs() << "\n  amax        halves in " << *policy.amaxHalfLife
                  << " steps";
+  if (policy.exchange)
+    llvm::outs() << "\n  exchange    "
+                 << stringifyExchangeFormat(*policy.exchange);
   for (StringRef request : policy.statistics)
     llvm::outs() << "\n  statistics  " << ::binade::printable(request.str());
   llvm::outs() << "\n  alarms      " << describe(alarms);

@@ -19,6 +19,7 @@ include "binade/IR/Ops/LossScaling.td"
 include "binade/IR/Ops/Optimizer.td"
 include "binade/IR/Ops/Quantization.td"
 include "binade/IR/Ops/Monitor.td"
+include "binade/IR/Ops/Exchange.td"
 include "binade/IR/Ops/Kernel.td"
 
 #endif // BINADE_IR_BINADEOPS_TD

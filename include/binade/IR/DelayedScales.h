@@ -12,6 +12,11 @@ namespace mlir::binade {
 /// magnitudes count in full until they leave the history of their format.
 inline constexpr StringLiteral kAmaxHalfLifeAttr = "binade.amax_half_life";
 
+/// The names of buffers with magnitudes of earlier steps begin with one of
+/// these.
+inline constexpr StringLiteral kAmaxPrefix = "amax/";
+inline constexpr StringLiteral kAmaxHistoryPrefix = "amax_history/";
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_DELAYEDSCALES_H

@@ -45,6 +45,9 @@ struct CompileOptions {
   /// Whether gradients are accumulated in the optimizer's states instead of
   /// separate accumulators.
   bool accumulateInMomentum = false;
+  /// The format in which ranks of a group exchange gradients: f32, bf16, e4m3,
+  /// exact, or policy for the policy's; empty for a step of one process.
+  std::string exchange;
   /// What a step with gradients that are not finite does: skip, continue or
   /// shrink.
   std::string onNonfinite = "skip";

@@ -4,7 +4,7 @@
 #define BINADE_PRECISION_POLICY_H
 
 #include "binade/IR/AlarmRequests.h"
-#include "binade/IR/Binade.h"
+#include "binade/IR/ExchangeFormat.h"
 #include "binade/Precision/Costs.h"
 #include "binade/Precision/Evidence.h"
 #include "binade/Precision/OpRoles.h"
@@ -184,6 +184,9 @@ struct Policy {
   /// delayed scales. If absent, magnitudes count in full until they leave the
   /// history.
   std::optional<int64_t> amaxHalfLife;
+  /// The format in which ranks exchange gradients, if the step is compiled for
+  /// a group.
+  std::optional<ExchangeFormat> exchange;
   /// Requests for statistics in the syntax of `--stats`, those of the extended
   /// policy first.
   std::vector<std::string> statistics;

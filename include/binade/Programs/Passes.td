@@ -434,6 +434,94 @@ def AddEvaluationMetricsPass
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
 
+def ExchangeGradientsPass
+    : Pass<"binade-exchange-gradients", "::mlir::ModuleOp"> {
+  let summary = "Exchange gradients between the ranks of a group";
+  let description = [{
+    Several processes, the ranks of a group, train one model: each executes the same step
+    on other batches, and all update by the mean gradient of all batches.
+
+    The pass inserts `binade.exchange` between the gradients and the optimizer: from then
+    on, norm, overflow check and updates read sums over all ranks. `batches` is the number
+    of batches of a step of all ranks together, whatever their number: `unscale_factor`
+    divides by it. With more than one, the pass also accumulates the gradients of the
+    batches of a rank, as `binade-accumulate-gradients` does or, with the format `exact`, in
+    fixed-point sums (`binade.exchange_add`), which do not depend on how batches are
+    divided among ranks.
+
+    Gradients are ordered by when they are complete, and divided into buckets of at least
+    `bucket-bytes`, so that a bucket can be exchanged during the rest of the backward pass. Also
+    exchanged are the magnitudes of delayed scales. Updates draw random numbers as if one
+    process had computed all batches.
+
+    Example:
+
+    ```mlir
+    // Before: --binade-exchange-gradients
+    binade.optimizer @plain {states = [], hypers = []}
+    func.func private @plain.scalars(%step: i64) {
+      return
+    }
+    func.func private @plain.update(%p: f32, %g: f32) -> f32 {
+      %q = arith.subf %p, %g : f32
+      return %q : f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %g = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %new = binade.optimizer_update @plain %w, %g {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      return %new : tensor<2xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    binade.optimizer @plain {hypers = [], states = []}
+    func.func private @plain.scalars(%step: i64) {
+      return
+    }
+    func.func private @plain.update(%p: f32, %g: f32) -> f32 {
+      %0 = arith.subf %p, %g : f32
+      return %0 : f32
+    }
+    func.func @step(
+        %w: tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>},
+        %x: tensor<2xf32> {binade.name = "x", binade.role = #binade.role<batch>})
+        -> (tensor<2xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
+      %0 = binade.mul %x, %x {binade.phase = #binade.phase<backward>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      %exchanged = binade.exchange f32 gradients(%0)
+          {binade.phase = #binade.phase<backward>, buckets = array<i64: 1>}
+          : (tensor<2xf32>) -> tensor<2xf32>
+      %new_parameter = binade.optimizer_update @plain %w, %exchanged
+          {binade.phase = #binade.phase<optimizer>}
+          : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      return %new_parameter : tensor<2xf32>
+    }
+    ```
+
+    Requires: `@step`, without other accumulation of gradients. Run after
+    `binade-materialize-precision`.
+
+    Preserves: a step that exchanges already. It is an error if a state would depend on
+    values that ranks do not exchange.
+  }];
+  let options = [
+    Option<"format", "format", "std::string", "\"f32\"",
+           "Format of exchanged gradients: f32, bf16, e4m3, exact, or policy for that of "
+           "the policy.">,
+    Option<"batches", "batches", "int64_t", "1",
+           "Number of batches of a step, of all ranks together.">,
+    Option<"bucketBytes", "bucket-bytes", "int64_t", "0",
+           "Smallest size of a bucket; 0 for an eighth of all gradients, at most 25 MiB.">
+  ];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def HashComputationPass
     : Pass<"binade-hash-computation", "::mlir::ModuleOp"> {
   let summary = "Attach a hash of the computation to the module";

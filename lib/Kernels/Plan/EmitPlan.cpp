@@ -89,6 +89,7 @@ LogicalResult PlanEmitter::emit(Block &block, std::vector<plan::Record> &into) {
     size_t first = records->size();
     if (failed(emit(&op)))
       return failure();
+    ends[&op] = records->size();
     if (getEvery(&op) > 1 && records == &plan().records)
       llvm::append_range(observing, llvm::seq(first, records->size()));
   }
@@ -101,6 +102,10 @@ LogicalResult PlanEmitter::emit(Operation *op) {
     return emitTile(tile);
   if (auto launch = dyn_cast<LaunchOp>(op))
     return emitLaunch(launch);
+  if (auto exchange = dyn_cast<ExchangeOp>(op))
+    return emitExchange(exchange);
+  if (auto add = dyn_cast<ExchangeAddOp>(op))
+    return emitExchangeAdd(add);
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (constantStorages.insert(storages.of(constant)).second)
       constants.push_back(constant);

@@ -8,6 +8,7 @@
 
 #include "../Fusion/Segments.h"
 #include "Storage.h"
+#include "binade/IR/ExchangeOps.h"
 #include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
@@ -86,11 +87,44 @@ void StorageMap::placeInArguments(const Program &program) {
     unsigned lastRead = storages[of(argument)].last;
     bool isFree = lastRead < made || (lastRead == made && result &&
                                       mayOverwrite(result, argument));
-    if (isFree && result && !storage.persistent)
+    bool mayMove = !storage.persistent && !aliases.contains(result);
+    if (isFree && result && mayMove)
       storageOf[result] = of(argument);
     else
       ends.back().displaced.push_back(index);
   }
+}
+
+/// Makes the gradients that `exchange` sums adjacent in persistent memory. A
+/// gradient takes the memory of its accumulator if its producer reads that
+/// last.
+void StorageMap::placeExchanged(func::FuncOp function) {
+  unsigned place = 0;
+  for (auto exchange : function.front().getOps<ExchangeOp>())
+    for (Value gradient : exchange.getGradients()) {
+      auto result = dyn_cast<OpResult>(findBase(gradient));
+      auto launch = result ? dyn_cast<LaunchOp>(result.getOwner()) : LaunchOp();
+      if (launch && !aliases.contains(result)) {
+        Overwrites overwrites(launch, *this, options.kernels);
+        for (Value operand : launch.getOperands()) {
+          auto argument = dyn_cast<BlockArgument>(operand);
+          std::optional<Port> port =
+              argument ? getArgument(function, argument.getArgNumber())
+                       : std::nullopt;
+          if (port && port->role == Role::Accumulator &&
+              getByteSize(operand.getType()) == storages[of(result)].bytes &&
+              storages[of(operand)].last == positions[launch].first &&
+              overwrites.allow(result, of(operand))) {
+            storageOf[result] = of(operand);
+            break;
+          }
+        }
+      }
+      Storage &storage = storages[of(gradient)];
+      storage.persistent = true;
+      storage.category = Category::Gradient;
+      storage.exchanged = ++place;
+    }
 }
 
 /// Lets results take the memory of operands that nothing reads afterwards.

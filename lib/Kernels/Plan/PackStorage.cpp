@@ -112,7 +112,11 @@ uint64_t StorageMap::assignOffsets() {
     }
   }
   llvm::stable_sort(persistent, [&](unsigned l, unsigned r) {
-    return getOrder(storages[l].category) < getOrder(storages[r].category);
+    auto key = [&](unsigned index) {
+      const Storage &storage = storages[index];
+      return std::pair(getOrder(storage.category), storage.exchanged);
+    };
+    return key(l) < key(r);
   });
   uint64_t top = 0;
   for (unsigned index : persistent) {

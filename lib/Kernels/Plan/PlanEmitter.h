@@ -4,6 +4,7 @@
 #define BINADE_LIB_KERNELS_PLAN_PLANEMITTER_H
 
 #include "Storage.h"
+#include "binade/IR/ExchangeOps.h"
 
 namespace mlir::binade {
 
@@ -51,6 +52,12 @@ private:
   LogicalResult emit(Block &block, std::vector<Record> &into);
   LogicalResult emit(Operation *op);
   LogicalResult emitLibraryCall(Operation *op);
+  LogicalResult emitExchange(ExchangeOp op);
+  LogicalResult emitExchangeAdd(ExchangeAddOp op);
+  ::binade::plan::Exchange buildBucket(::binade::plan::Exchange::Action action,
+                                       unsigned bucket, ValueRange tensors);
+  /// Inserts `record` into the current list at `position`.
+  void insertRecord(size_t position, Record record);
   void addScratch(Record &record, Operation *op);
   LogicalResult emitLaunch(LaunchOp op);
   void addWorkspace(LaunchOp op, ::binade::plan::Launch &launch,
@@ -90,6 +97,8 @@ private:
   /// ascending.
   std::vector<size_t> observing;
   std::vector<Record> *records = nullptr; ///< The list to append to.
+  /// The number of records when an op of a program had been emitted.
+  DenseMap<Operation *, size_t> ends;
   /// Values of tiles' bodies that are in buffers from outside.
   DenseMap<Value, View> pieces;
   unsigned depth = 0;           ///< Number of tiles around the current op.

@@ -3,6 +3,7 @@
 #include "Storage.h"
 #include "../Layout/Strides.h"
 #include "LibraryCalls.h"
+#include "binade/IR/ExchangeOps.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -84,6 +85,7 @@ StorageMap::StorageMap(ArrayRef<Program> programs, const PlanOptions &options)
     ends.emplace_back();
     count(function.front());
     place(function.front());
+    placeExchanged(function);
     placeInArguments(program);
     reuse(function);
     orderCopies(program);
@@ -193,8 +195,9 @@ void StorageMap::place(Block &block) {
 }
 
 void StorageMap::placeResults(Operation *op) {
-  if (isView(op)) {
-    aliases[op->getResult(0)] = op->getOperand(0);
+  if (isView(op) || op->hasTrait<ResultsInPlace>()) {
+    for (OpResult result : op->getResults())
+      aliases[result] = op->getOperand(result.getResultNumber());
   } else {
     auto constant = dyn_cast<ConstantOp>(op);
     bool isConstant = constant != nullptr;

@@ -21,6 +21,9 @@ struct Storage {
   /// one slot to the next.
   Operation *tile = nullptr;
   uint64_t slot = 0;
+  /// The place among tensors that are exchanged, from 1: these are adjacent, in
+  /// this order. 0 for others.
+  unsigned exchanged = 0;
   /// Larger sizes that scratch memory of a library takes where memory is free,
   /// in ascending order.
   std::vector<uint64_t> larger = {};
@@ -102,6 +105,7 @@ private:
   void placeResults(Operation *op);
   void placeTile(TileOp tile);
   void placeInArguments(const Program &program);
+  void placeExchanged(func::FuncOp function);
   void reuse(func::FuncOp function);
   void orderCopies(const Program &program);
   void categorize(func::FuncOp function);

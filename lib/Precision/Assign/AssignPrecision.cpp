@@ -2,6 +2,7 @@
 
 #include "../Materialize/StoreParameters.h"
 #include "binade/IR/DelayedScales.h"
+#include "binade/IR/ExchangeFormat.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/MissingFunction.h"
 #include "binade/IR/Names.h"
@@ -173,6 +174,10 @@ LogicalResult assignPrecision(ModuleOp module, const Policy &policy,
     module->setAttr(
         kAmaxHalfLifeAttr,
         Builder(module.getContext()).getI64IntegerAttr(*policy.amaxHalfLife));
+  if (policy.exchange)
+    module->setAttr(kExchangeAttr,
+                    StringAttr::get(module.getContext(),
+                                    stringifyExchangeFormat(*policy.exchange)));
   if (!policy.statistics.empty())
     module->setAttr(
         kStatisticsAttr,

@@ -32,10 +32,11 @@ public:
     SmallVector<NewArgument> arguments;
     for (Delayed &one : delayed) {
       // The amax with which the first scale is 1.
-      arguments.push_back({"amax/" + one.name, scalar(), one.op.getLoc(),
+      arguments.push_back({(kAmaxPrefix + one.name).str(), scalar(),
+                           one.op.getLoc(),
                            splat(scalar(), one.op.getFormat().getPeak())});
       if (RankedTensorType history = getHistoryType(one.op))
-        arguments.push_back({"amax_history/" + one.name, history,
+        arguments.push_back({(kAmaxHistoryPrefix + one.name).str(), history,
                              one.op.getLoc(), splat(history, 0.0)});
     }
     SmallVector<Value> values = addArguments(step, Role::Buffer, arguments);
@@ -112,16 +113,16 @@ private:
       largest = MaxOp::create(b, current, halfLife ? decay(earlier) : earlier);
     }
     if (history && halfLife == 0)
-      results.push_back({Role::Buffer, "amax_history/" + one.name,
+      results.push_back({Role::Buffer, (kAmaxHistoryPrefix + one.name).str(),
                          shiftHistory(history, current)});
     // A checkpoint may contain a history with an infinity.
     Value isUsable = AndOp::create(
         b, CompareOp::create(b, largest, zero, Comparison::Greater),
         AndOp::create(b, isCurrentFinite, isFinite(largest)));
     if (halfLife > 0)
-      results.push_back({Role::Buffer, "amax_history/" + one.name,
+      results.push_back({Role::Buffer, (kAmaxHistoryPrefix + one.name).str(),
                          updateHistory(history, isCurrentFinite, largest)});
-    results.push_back({Role::Buffer, "amax/" + one.name,
+    results.push_back({Role::Buffer, (kAmaxPrefix + one.name).str(),
                        SelectOp::create(b, isUsable, largest, amax)});
     for (Operation *added = op->getNextNode(); added != end;
          added = added->getNextNode())

@@ -84,6 +84,7 @@ static Policy extend(const Policy &base, Policy change) {
   inherit(&Policy::cut);
   inherit(&Policy::limits);
   inherit(&Policy::amaxHalfLife);
+  inherit(&Policy::exchange);
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   change.statistics.insert(change.statistics.begin(), base.statistics.begin(),

@@ -245,6 +245,13 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
                "Steps after which a recorded magnitude counts half in delayed "
                "scales; replaces the histories of their formats",
                &Policy::amaxHalfLife, yamlCount(1)),
+       yamlKey(
+           "exchange",
+           "Format in which the processes of a group exchange gradients, if "
+           "the step is compiled for a group (--exchange policy); f32 "
+           "by default",
+           &Policy::exchange,
+           yamlEnum(stringifyExchangeFormat, getMaxEnumValForExchangeFormat())),
        yamlKey("statistics",
                "Statistics to compute, in the syntax of --stats: "
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",

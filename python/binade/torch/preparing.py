@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "gradients up; divide the loss for their mean",
     "accumulate_in_momentum": "capture has it; here backward() adds gradients up",
     "decay": "settings of some parameters are those of a group in 'params'",
+    "exchange": "it takes sharded parameters as they are (docs/Sharding.md)",
     "groups": "settings of some parameters are those of a group in 'params'",
     "optimizer": "the rule is the argument 'rule', or the class",
     "settings": "they are arguments: lr=1e-3, weight_decay=0.1",

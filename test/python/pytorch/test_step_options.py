@@ -222,7 +222,7 @@ def optimize(module=None, rule="SGD", **options):
 
 @pytest.mark.parametrize("name", [
     "accumulate", "accumulate_in_momentum", "activation_memory", "alarms", "allow_links", "decay",
-    "device", "dims", "directory", "fail_on_nonfinite", "fold", "freeze", "groups",
+    "device", "dims", "directory", "exchange", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "metric", "on_alarm", "optimizer",
     "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
     "stats", "steps", "strict", "target", "train", "warmup",
