@@ -138,14 +138,26 @@ std::vector<Operand> Attention::listOperands() const {
     addOfKeys("dkey", Operand::Write, gradients->dkey, depth);
     addOfKeys("dvalue", Operand::Write, gradients->dvalue, width);
   }
+  auto addBroadcast = [&](std::string name, Operand::Use use,
+                          const View &view) {
+    list.add(std::move(name), use, view, {queries, keys});
+    std::vector<std::int64_t> &sizes = list.operands.back().sizes;
+    for (std::size_t d = 0; d < std::min(sizes.size(), view.strides.size());
+         ++d)
+      if (view.strides[d] == 0)
+        sizes[d] = 1;
+  };
   for (std::size_t i = 0; i < extras.biases.size(); ++i)
-    list.add("bias " + std::to_string(i), Operand::Read, extras.biases[i],
-             {queries, keys});
+    addBroadcast("bias " + std::to_string(i), Operand::Read, extras.biases[i]);
   if (extras.mask)
-    list.add("mask", Operand::Read, *extras.mask, {queries, keys});
+    addBroadcast("mask", Operand::Read, *extras.mask);
   if (extras.dropout)
     list.operands.push_back(
         {"random state", Operand::Read, extras.dropout->state, {2}});
+  if (gradients)
+    for (const BiasGradient &dbias : gradients->dbiases)
+      addBroadcast("dbias " + std::to_string(dbias.bias), Operand::Write,
+                   dbias.view);
   list.addMemory(scratch, libraryScratch);
   return list.operands;
 }

@@ -290,6 +290,30 @@ static void read(Fields &fields, AttentionExtras &extras) {
   extras.zeroNan = fields.flag("zero_nan");
 }
 
+static json write(const Attention::Gradients &gradients) {
+  json object = {{"dy", write(gradients.dy)},
+                 {"dquery", write(gradients.dquery)},
+                 {"dkey", write(gradients.dkey)},
+                 {"dvalue", write(gradients.dvalue)}};
+  for (const Attention::BiasGradient &dbias : gradients.dbiases)
+    object["dbiases"].push_back(
+        {{"bias", dbias.bias}, {"view", write(dbias.view)}});
+  return object;
+}
+
+static void read(Fields &fields, Attention::Gradients &gradients) {
+  gradients.dy = readView(fields, "dy");
+  gradients.dquery = readView(fields, "dquery");
+  gradients.dkey = readView(fields, "dkey");
+  gradients.dvalue = readView(fields, "dvalue");
+  fields.each("dbiases", [&](const json &value, std::size_t i) {
+    Fields inner = fields.inner(value, "dbiases " + std::to_string(i));
+    gradients.dbiases.push_back(
+        {inner.integer("bias"), readView(inner, "view")});
+    inner.finish();
+  });
+}
+
 static json write(const Attention &a) {
   json object = {{"query", write(a.query)}, {"key", write(a.key)},
                  {"value", write(a.value)}, {"y", write(a.y)},
@@ -298,10 +322,7 @@ static json write(const Attention &a) {
                  {"depth", a.depth},        {"width", a.width},
                  {"scale", a.scale}};
   if (a.gradients)
-    object["gradients"] = {{"dy", write(a.gradients->dy)},
-                           {"dquery", write(a.gradients->dquery)},
-                           {"dkey", write(a.gradients->dkey)},
-                           {"dvalue", write(a.gradients->dvalue)}};
+    object["gradients"] = write(*a.gradients);
   writeFlag(object, "causal", a.causal);
   writeFlag(object, "grouped", a.grouped);
   write(object, a.extras);
@@ -319,8 +340,7 @@ static void read(Fields &fields, Attention &a) {
   a.lse = readView(fields, "lse");
   if (const json *object = fields.find("gradients")) {
     Fields inner = fields.inner(*object, "gradients");
-    a.gradients = {readView(inner, "dy"), readView(inner, "dquery"),
-                   readView(inner, "dkey"), readView(inner, "dvalue")};
+    read(inner, a.gradients.emplace());
     inner.finish();
   }
   a.batch = fields.integers("batch");

@@ -24,7 +24,7 @@ inline bool isFp8Type(DType type) {
   return type == DType::F8_E4M3 || type == DType::F8_E5M2;
 }
 
-/// Return what is wrong with the numbers of an exchange, and with the types and
+/// Returns what is wrong with the numbers of an exchange, and with the types and
 /// addresses of its operands, which have to be in bounds; empty if nothing is.
 std::string findShapeFault(const Exchange &exchange);
 std::string findMemoryFault(const Plan &plan, const Exchange &exchange);
@@ -32,6 +32,10 @@ std::string findMemoryFault(const Plan &plan, const Exchange &exchange);
 /// Checks that the step starts each bucket once, in order, and then joins them,
 /// and that other lists only add.
 Result<void> validateExchanges(const Plan &plan, std::string_view where);
+
+/// Returns what is wrong with an attention, except for its operands; empty if
+/// nothing is.
+std::string findFault(const Attention &attention);
 
 /// Checks the records of a plan whose buffers are valid.
 Result<void> validateRecords(const Plan &plan, std::string_view where);

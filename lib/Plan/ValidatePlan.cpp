@@ -52,9 +52,10 @@ Result<void> Validator::checkDeviceKernels() {
     part = "device kernel " + quote(kernel.name);
     if (!names.insert(kernel.name).second)
       return fail("two kernels have this name");
-    if (kernel.entries.empty() || kernel.entries.size() > 2)
+    if (kernel.entries.empty() || kernel.entries.size() > kMaxDeviceEntries)
       return fail(std::to_string(kernel.entries.size()) +
-                  " entries, expected 1 or 2");
+                  " entries, expected 1 to " +
+                  std::to_string(kMaxDeviceEntries));
     for (std::int64_t alignment : kernel.alignments)
       if (alignment < 1 || kDeviceAlignment % alignment != 0)
         return fail("an operand at a multiple of " + std::to_string(alignment) +

@@ -10,7 +10,6 @@
 #include "binade/Container/Printable.h"
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -43,7 +42,6 @@ private:
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
   Result<void> check(const Attention &attention);
-  Result<void> check(const AttentionExtras &extras);
   /// Checks a tensor of attention; `multiplied` is the type of operands.
   Result<void> check(const Operand &operand, DType multiplied);
   Result<void> check(const Copy &copy);
@@ -314,38 +312,18 @@ Result<void> RecordValidator::check(const Convolution &c) {
 Result<void> RecordValidator::check(const Attention &a) {
   if (a.batch.size() > kMaxBatchAxes)
     return fail(std::to_string(a.batch.size()) + " batch axes");
-  if (a.causal && a.queries != a.keys)
-    return fail("causal attention of " + std::to_string(a.queries) +
-                " queries and " + std::to_string(a.keys) + " keys");
-  if (a.grouped && a.batch.empty())
-    return fail("grouped attention without batch axes");
+  if (std::string fault = findFault(a); !fault.empty())
+    return fail(std::move(fault));
   for (std::int64_t columns : {a.depth, a.width}) {
     std::vector<std::int64_t> products = a.batch;
     products.insert(products.end(), {a.queries, a.keys, columns});
     BINADE_CHECK(checkWork(products));
   }
-  BINADE_CHECK(check(a.extras));
   std::vector<Operand> operands = a.listOperands();
   BINADE_CHECK(checkOperands(operands));
   for (const Operand &operand : operands)
     if (operand.isTensor())
       BINADE_CHECK(check(operand, typeOf(a.query)));
-  return {};
-}
-
-Result<void> RecordValidator::check(const AttentionExtras &extras) {
-  if (!std::isfinite(extras.softcap) || extras.softcap < 0)
-    return fail("a soft cap of " + std::to_string(extras.softcap) +
-                ", expected a finite number of at least 0");
-  if (!extras.dropout)
-    return {};
-  if (!(extras.dropout->ratio >= 0 && extras.dropout->ratio <= 1))
-    return fail("dropout with ratio " + std::to_string(extras.dropout->ratio) +
-                ", expected a number in [0, 1]");
-  if (extras.dropout->stream < 0 || extras.dropout->stream > UINT32_MAX)
-    return fail("dropout with stream " +
-                std::to_string(extras.dropout->stream) +
-                ", expected a number of 32 bits");
   return {};
 }
 
@@ -363,7 +341,7 @@ Result<void> RecordValidator::check(const Operand &tensor, DType multiplied) {
     return type == DType::I64 ? Result<void>() : expect("I64");
   if (!isContractionType(type))
     return expect("F32, BF16 or F16");
-  if (tensor.name.starts_with("bias "))
+  if (tensor.name.starts_with("bias ") || tensor.name.starts_with("dbias "))
     return {};
   bool isMultiplied = !tensor.isWritten() && tensor.name != "y";
   if (isMultiplied && type != multiplied)

@@ -15,8 +15,8 @@
 #include "Exponentials.h"
 #include "Families.h"
 #include "Random.h"
-#include "binade/Reference/FirstHead.h"
 #include "binade/Reference/FloatFormat.h"
+#include "binade/Reference/Heads.h"
 #include <cfloat>
 #include <cmath>
 
@@ -51,8 +51,8 @@ struct Head {
       mask = &e[op.getMask()];
     if (op.getRng())
       rng = e[op.getRng()].getIntegers();
-    if (auto first = op->template getAttrOfType<IntegerAttr>(kFirstHeadAttr))
-      firstHead = first.getInt();
+    if (auto some = op->template getAttrOfType<DenseI64ArrayAttr>(kHeadsAttr))
+      heads = some;
     FloatFormat format = getFormat(op, query);
     // A factor that both sides round may differ by two roundings.
     if (format.getRoundoff() > e.getRoundoff()) {
@@ -153,7 +153,8 @@ struct Head {
   double getDropFactor(int64_t i, int64_t j) const {
     if (rng.empty())
       return 1.0;
-    int64_t index = ((firstHead + head) * queries + i) * keys + j;
+    int64_t number = heads.empty() ? head : heads[head],
+            index = (number * queries + i) * keys + j;
     return drawUniform(index, rng[0], rng[1], stream).front() < ratio
                ? 0.0
                : 1.0 / (1.0 - ratio);
@@ -201,7 +202,8 @@ struct Head {
   double computeError = 0.0;
   /// The absolute error of such values that are subnormal, likewise.
   double underflow = 0.0;
-  int64_t firstHead = 0, head = 0;
+  ArrayRef<int64_t> heads; ///< Their numbers for dropout; empty: 0, 1, ...
+  int64_t head = 0;
   /// Scores, their errors, and the hyperbolic tangents of the soft cap.
   std::vector<double> scores, errors, tangents, tangentErrors;
 };

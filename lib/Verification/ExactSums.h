@@ -59,7 +59,8 @@ Judgement judgeSums(const Execution &execution, size_t out, int64_t count,
 judge(ModuleOp source, const ::binade::plan::Convolution &convolution,
       const Execution &execution);
 /// Evaluates the reference's attention op on all heads, or on a random sample
-/// that takes about a second.
+/// that takes about a second. Heads that share keys, or the gradient of a bias,
+/// are evaluated together.
 ::binade::Result<Judgement> judge(ModuleOp source,
                                   const ::binade::plan::Attention &attention,
                                   const Execution &execution);

@@ -250,8 +250,10 @@ struct DeviceKernel {
     std::vector<std::int64_t> grid, block;
   };
   std::string name;
-  std::uint32_t module = 0;   ///< Index of the module that contains it.
-  std::vector<Entry> entries; ///< The kernel, then its finish if any.
+  std::uint32_t module = 0; ///< Index of the module that contains it.
+  /// The kernel, then what follows it: a finish, or the kernels of further
+  /// results. At most `kMaxDeviceEntries`.
+  std::vector<Entry> entries;
   /// The alignment of each operand in bytes; empty for the default.
   std::vector<std::int64_t> alignments = {};
 
@@ -260,6 +262,7 @@ struct DeviceKernel {
   std::int64_t getAlignment(std::size_t operand) const;
 };
 inline constexpr std::int64_t kDeviceAlignment = 16;
+inline constexpr std::size_t kMaxDeviceEntries = 256;
 /// Returns the alignment of a view in all iterations, in bytes, at most
 /// `kDeviceAlignment`.
 std::int64_t findAlignment(std::span<const Buffer> buffers, const View &view);
@@ -380,16 +383,25 @@ struct AttentionExtras {
 ///   ds[b.., i, j] = round(scale * exp(s - lse)
 ///                         * (sum over e of dy[b.., i, e] * value[b.., j, e]
 ///                            - d[b.., i]))
-///   dquery = ds key, dkey = ds^T query, dvalue = p^T dy.
-/// Everything is computed in f32. `round` rounds p and ds to the type of
-/// `query`, `key`, `value` and `dy`, which is F32, BF16 or F16; results are
-/// rounded to their own type. Strides are those of the batch axes, then rows,
-/// then columns, which are dense; `lse` is F32 and has no columns.
+///   dquery = ds key, dkey = ds^T query, dvalue = p^T dy;
+/// the gradient of a bias is the sum of ds, neither scaled nor rounded, over
+/// the axes along which the bias is broadcast. Everything is computed in f32.
+/// `round` rounds p and ds to the type of `query`, `key`, `value` and `dy`,
+/// which is F32, BF16 or F16; results are rounded to their own type. Strides
+/// are those of the batch axes, then rows, then columns, which are dense; `lse`
+/// is F32 and has no columns.
 struct Attention {
   static constexpr std::string_view kKind = "attention";
   View query, key, value, y, lse;
+  /// The gradient of the bias with this index in `extras`, which is F32, BF16
+  /// or F16 and has strides of 0 where that bias has them.
+  struct BiasGradient {
+    std::int64_t bias = 0;
+    View view;
+  };
   struct Gradients {
     View dy, dquery, dkey, dvalue;
+    std::vector<BiasGradient> dbiases = {}; ///< Ascending by `bias`.
   };
   std::optional<Gradients> gradients;
   AttentionExtras extras = {};
@@ -409,7 +421,9 @@ struct Attention {
   /// The batch axes of key, value and their gradients.
   std::vector<std::int64_t> getKeyBatch() const;
   /// Lists query, key, value, y and lse, then dy, dquery, dkey, dvalue, biases,
-  /// mask, the generator's state and scratch memory if present.
+  /// mask, the generator's state, gradients of biases and scratch memory if
+  /// present. Biases, their gradients and the mask have size 1 along the axes
+  /// along which they are broadcast.
   std::vector<Operand> listOperands() const;
 };
 

@@ -142,8 +142,8 @@ bool mlir::binade::hasStrides(OpResult result) {
          result.getResultNumber() < 3;
 }
 
-/// Returns the place of a bias or a mask, which is broadcast along its axes of
-/// size 1.
+/// Returns the place of a mask, a bias or the gradient of one, which is
+/// broadcast along its axes of size 1.
 static plan::View getBroadcast(Value value, const PlaceOf &place) {
   plan::View view = place(value);
   view.strides = getStrides(getShape(value));
@@ -171,6 +171,17 @@ static plan::AttentionExtras buildExtras(Op op, const PlaceOf &place) {
   extras.zeroHidden = op.getZeroHidden();
   extras.zeroNan = op.getZeroNan();
   return extras;
+}
+
+/// Returns the gradients of biases that something reads.
+static std::vector<plan::Attention::BiasGradient>
+buildBiasGradients(AttentionGradOp op, const PlaceOf &place) {
+  std::vector<plan::Attention::BiasGradient> gradients;
+  for (auto [number, result] : llvm::enumerate(op.getDbiases()))
+    if (!result.use_empty())
+      gradients.push_back(
+          {static_cast<int64_t>(number), getBroadcast(result, place)});
+  return gradients;
 }
 
 bool mlir::binade::isOmitted(OpResult result) {
@@ -244,10 +255,10 @@ FailureOr<plan::Record> mlir::binade::buildLibraryCall(Operation *op,
           })
           .Case([&](AttentionGradOp op) {
             plan::Attention attention = build(op, place);
-            attention.gradients = {getRows(op.getGradient(), place),
-                                   getRows(op.getDquery(), place),
-                                   getRows(op.getDkey(), place),
-                                   getRows(op.getDvalue(), place)};
+            attention.gradients = {
+                getRows(op.getGradient(), place),
+                getRows(op.getDquery(), place), getRows(op.getDkey(), place),
+                getRows(op.getDvalue(), place), buildBiasGradients(op, place)};
             record.body = std::move(attention);
             return true;
           })

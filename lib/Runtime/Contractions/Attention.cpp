@@ -50,6 +50,12 @@ public:
     base = address.at(iteration);
   }
   DType getType() const { return dtype; }
+  /// Whether elements differ along an axis: a batch axis, rows or columns.
+  bool varies(std::size_t axis) const {
+    return (axis < batch.size()    ? batch[axis]
+            : axis == batch.size() ? rowStride
+                                   : columnStride) != 0;
+  }
 
   void read(std::span<const std::int64_t> head, Matrix &to) const {
     for (std::int64_t row = 0; row < to.getRows(); ++row)
@@ -113,30 +119,36 @@ public:
       mask.emplace(*a.extras.mask, a.batch.size(), memory);
     if (a.extras.dropout)
       state = memory.addressOf(a.extras.dropout->state);
+    if (a.gradients)
+      for (const auto &dbias : a.gradients->dbiases)
+        dbiases.emplace_back(dbias.view, a.batch.size(), memory);
     for (Which which : {Key, Value, Dkey, Dvalue})
       if (a.grouped && which < operands.size())
         operands[which].share();
   }
 
   void run(const ExecutionContext &context) override {
-    for (std::vector<Operand> *list : {&operands, &biases})
+    for (std::vector<Operand> *list : {&operands, &biases, &dbiases})
       for (Operand &operand : *list)
         operand.startAt(context.iteration);
     if (mask)
       mask->startAt(context.iteration);
     if (state)
       std::memcpy(random.data(), state->at(context.iteration), sizeof random);
-    std::int64_t groups = 1, heads = a.grouped ? a.batch.back() : 1;
-    for (std::int64_t size : a.batch)
-      groups *= size;
-    groups /= heads;
+    std::int64_t heads = a.grouped ? a.batch.back() : 1;
     context.team->parallelFor(
-        context.threads, groups, [&](std::int64_t number, unsigned) {
+        context.threads, count(a.batch) / heads,
+        [&](std::int64_t number, unsigned) {
           if (a.gradients)
             return computeGradients(number * heads, heads);
           for (std::int64_t head = 0; head < heads; ++head)
             compute(number * heads + head);
         });
+    for (const Operand &dbias : dbiases)
+      context.team->parallelFor(context.threads, count(getBatch(dbias)),
+                                [&](std::int64_t number, unsigned) {
+                                  computeBiasGradient(dbias, number);
+                                });
   }
   std::string getImplementation() const override { return "own"; }
 
@@ -144,13 +156,32 @@ private:
   enum Which { Query, Key, Value, Y, Lse, Dy, Dquery, Dkey, Dvalue };
   using Head = std::span<const std::int64_t>;
 
-  std::vector<std::int64_t> split(std::int64_t number) const {
-    std::vector<std::int64_t> head(a.batch.size());
+  static std::int64_t count(const std::vector<std::int64_t> &sizes) {
+    std::int64_t product = 1;
+    for (std::int64_t size : sizes)
+      product *= size;
+    return product;
+  }
+  static std::vector<std::int64_t>
+  split(std::int64_t number, const std::vector<std::int64_t> &batch) {
+    std::vector<std::int64_t> head(batch.size());
     for (std::size_t axis = head.size(); axis-- > 0;) {
-      head[axis] = number % a.batch[axis];
-      number /= a.batch[axis];
+      head[axis] = number % batch[axis];
+      number /= batch[axis];
     }
     return head;
+  }
+  std::vector<std::int64_t> split(std::int64_t number) const {
+    return split(number, a.batch);
+  }
+  /// Returns the batch axes of the gradient of a bias: those along which it is
+  /// summed have size 1.
+  std::vector<std::int64_t> getBatch(const Operand &dbias) const {
+    std::vector<std::int64_t> batch = a.batch;
+    for (std::size_t axis = 0; axis < batch.size(); ++axis)
+      if (!dbias.varies(axis))
+        batch[axis] = 1;
+    return batch;
   }
   Matrix read(Which which, Head head, std::int64_t rows,
               std::int64_t columns) const {
@@ -208,14 +239,47 @@ private:
   };
   Statistic reduce(std::span<const Score> row) const;
 
+  /// What the scores of a head, and their gradients, depend on.
+  struct Inputs {
+    std::vector<std::int64_t> head;
+    Matrix query, key, value;
+    Extras extras;
+  };
+  struct Results {
+    Matrix y, lse, dy;
+  };
+  Inputs readInputs(std::int64_t number) const {
+    std::vector<std::int64_t> head = split(number);
+    return {head, read(Query, head, a.queries, a.depth),
+            read(Key, head, a.keys, a.depth),
+            read(Value, head, a.keys, a.width), readExtras(number)};
+  }
+  Results readResults(Head head) const {
+    return {read(Y, head, a.queries, a.width), read(Lse, head, a.queries, 1),
+            read(Dy, head, a.queries, a.width)};
+  }
+  /// Returns the scores of query `i` with the keys that it sees.
+  std::vector<Score> computeScores(const Inputs &inputs, std::int64_t i) const;
+  struct Gradient {
+    Score score;
+    float p, factor; ///< The probability, and its factor of dropout.
+    float dscore;    ///< The gradient of the score.
+  };
+  /// Returns the gradients of these scores.
+  std::vector<Gradient> computeRow(const Inputs &inputs, const Results &results,
+                                   std::int64_t i) const;
+
   void compute(std::int64_t number) const;
   /// Computes the gradients of `count` heads that share key and value.
   void computeGradients(std::int64_t first, std::int64_t count) const;
   void addGradients(std::int64_t number, Matrix &dkey, Matrix &dvalue) const;
+  /// Computes an entry of the batch of the gradient of a bias: the sum over all
+  /// heads that share its elements, in their order.
+  void computeBiasGradient(const Operand &dbias, std::int64_t number) const;
 
   Attention a;
   float scale;
-  std::vector<Operand> operands, biases;
+  std::vector<Operand> operands, biases, dbiases;
   std::optional<Operand> mask;
   std::optional<Address> state;
   std::array<std::uint64_t, 2> random = {}; ///< Seed and step.
@@ -283,22 +347,20 @@ AttentionOperation::reduce(std::span<const Score> row) const {
   return {maximum, total, a.extras.zeroHidden && maximum == kNone};
 }
 
+std::vector<AttentionOperation::Score>
+AttentionOperation::computeScores(const Inputs &inputs, std::int64_t i) const {
+  std::vector<Score> row;
+  for (std::int64_t j = 0; j < countVisible(i); ++j)
+    row.push_back(finish(multiply(inputs.query[i], inputs.key[j], a.depth),
+                         inputs.extras, i, j));
+  return row;
+}
+
 void AttentionOperation::compute(std::int64_t number) const {
-  std::vector<std::int64_t> head = split(number);
-  Matrix query = read(Query, head, a.queries, a.depth),
-         key = read(Key, head, a.keys, a.depth),
-         value = read(Value, head, a.keys, a.width);
-  Extras extras = readExtras(number);
+  Inputs inputs = readInputs(number);
   Matrix y(a.queries, a.width), lse(a.queries, 1);
-  std::vector<Score> scores(static_cast<std::size_t>(a.keys));
   for (std::int64_t i = 0; i < a.queries; ++i) {
-    std::span<Score> row(scores.data(),
-                         static_cast<std::size_t>(countVisible(i)));
-    for (std::size_t j = 0; j < row.size(); ++j) {
-      auto other = static_cast<std::int64_t>(j);
-      row[j] =
-          finish(multiply(query[i], key[other], a.depth), extras, i, other);
-    }
+    std::vector<Score> row = computeScores(inputs, i);
     Statistic statistic = reduce(row);
     *lse[i] = statistic.isHidden
                   ? statistic.maximum
@@ -310,11 +372,32 @@ void AttentionOperation::compute(std::int64_t number) const {
       float p = statistic.getProbability(row[j].score);
       if (a.extras.zeroNan && std::isnan(p))
         p = 0;
-      add(round(p * drop(extras, i, other)), value[other], y[i], a.width);
+      add(round(p * drop(inputs.extras, i, other)), inputs.value[other], y[i],
+          a.width);
     }
   }
-  operands[Y].write(head, y);
-  operands[Lse].write(head, lse);
+  operands[Y].write(inputs.head, y);
+  operands[Lse].write(inputs.head, lse);
+}
+
+std::vector<AttentionOperation::Gradient>
+AttentionOperation::computeRow(const Inputs &inputs, const Results &results,
+                               std::int64_t i) const {
+  std::vector<Score> row = computeScores(inputs, i);
+  Statistic statistic = reduce(row);
+  if (a.extras.haveExactStatistic())
+    statistic = {*results.lse[i], 1, statistic.isHidden};
+  float inner = multiply(results.dy[i], results.y[i], a.width);
+  std::vector<Gradient> gradients;
+  for (const Score &score : row) {
+    auto j = static_cast<std::int64_t>(gradients.size());
+    float p = statistic.getProbability(score.score);
+    float factor = drop(inputs.extras, i, j);
+    float dp = factor * multiply(results.dy[i], inputs.value[j], a.width);
+    gradients.push_back(
+        {score, p, factor, score.isMasked ? 0 : p * (dp - inner)});
+  }
+  return gradients;
 }
 
 void AttentionOperation::computeGradients(std::int64_t first,
@@ -328,43 +411,49 @@ void AttentionOperation::computeGradients(std::int64_t first,
 
 void AttentionOperation::addGradients(std::int64_t number, Matrix &dkey,
                                       Matrix &dvalue) const {
-  std::vector<std::int64_t> head = split(number);
-  Matrix query = read(Query, head, a.queries, a.depth),
-         key = read(Key, head, a.keys, a.depth),
-         value = read(Value, head, a.keys, a.width),
-         y = read(Y, head, a.queries, a.width),
-         lse = read(Lse, head, a.queries, 1),
-         dy = read(Dy, head, a.queries, a.width);
-  Extras extras = readExtras(number);
+  Inputs inputs = readInputs(number);
+  Results results = readResults(inputs.head);
   Matrix dquery(a.queries, a.depth);
-  std::vector<Score> scores(static_cast<std::size_t>(a.keys));
   for (std::int64_t i = 0; i < a.queries; ++i) {
-    std::span<Score> row(scores.data(),
-                         static_cast<std::size_t>(countVisible(i)));
-    for (std::size_t j = 0; j < row.size(); ++j) {
-      auto other = static_cast<std::int64_t>(j);
-      row[j] =
-          finish(multiply(query[i], key[other], a.depth), extras, i, other);
-    }
-    Statistic statistic = reduce(row);
-    if (a.extras.haveExactStatistic())
-      statistic = {*lse[i], 1, statistic.isHidden};
-    float inner = multiply(dy[i], y[i], a.width);
-    for (std::size_t number = 0; number < row.size(); ++number) {
-      auto j = static_cast<std::int64_t>(number);
-      const Score &own = row[number];
-      float p = statistic.getProbability(own.score);
-      float factor = drop(extras, i, j);
-      float dp = factor * multiply(dy[i], value[j], a.width);
-      float slope = scale * (1 - own.tangent * own.tangent);
-      float ds = own.isMasked ? 0 : round(slope * (p * (dp - inner)));
+    std::int64_t j = 0;
+    for (const auto &[score, p, factor, dscore] :
+         computeRow(inputs, results, i)) {
+      float slope = scale * (1 - score.tangent * score.tangent);
+      float ds = score.isMasked ? 0 : round(slope * dscore);
       float weight = a.extras.zeroNan && std::isnan(p) ? 0 : p * factor;
-      add(round(weight), dy[i], dvalue[j], a.width);
-      add(ds, key[j], dquery[i], a.depth);
-      add(ds, query[i], dkey[j], a.depth);
+      add(round(weight), results.dy[i], dvalue[j], a.width);
+      add(ds, inputs.key[j], dquery[i], a.depth);
+      add(ds, inputs.query[i], dkey[j], a.depth);
+      ++j;
     }
   }
-  operands[Dquery].write(head, dquery);
+  operands[Dquery].write(inputs.head, dquery);
+}
+
+void AttentionOperation::computeBiasGradient(const Operand &dbias,
+                                             std::int64_t number) const {
+  std::vector<std::int64_t> own = split(number, getBatch(dbias));
+  bool perQuery = dbias.varies(own.size()),
+       perKey = dbias.varies(own.size() + 1);
+  Matrix sum(perQuery ? a.queries : 1, perKey ? a.keys : 1);
+  auto isShared = [&](const std::vector<std::int64_t> &head) {
+    for (std::size_t axis = 0; axis < own.size(); ++axis)
+      if (dbias.varies(axis) && head[axis] != own[axis])
+        return false;
+    return true;
+  };
+  for (std::int64_t head = 0; head < count(a.batch); ++head) {
+    if (!isShared(split(head)))
+      continue;
+    Inputs inputs = readInputs(head);
+    Results results = readResults(inputs.head);
+    for (std::int64_t i = 0; i < a.queries; ++i) {
+      std::int64_t j = 0;
+      for (const Gradient &gradient : computeRow(inputs, results, i))
+        sum[perQuery ? i : 0][perKey ? j++ : 0] += gradient.dscore;
+    }
+  }
+  dbias.write(own, sum);
 }
 
 std::unique_ptr<Operation> binade::createOperation(const Attention &attention,
