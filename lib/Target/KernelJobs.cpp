@@ -118,12 +118,14 @@ KernelJob &KernelJobs::add(std::string text, StringRef suffix,
                            const std::string &name, Location location) {
   std::string key = getKey(text, options);
   std::string symbol = makeSymbol(name, key);
-  // A kernel of the gpu dialect may be accompanied by its finish.
-  for (StringRef part : {suffix, StringRef(".finish")}) {
-    size_t at = text.rfind(("@" + kKernelName + part + "(").str());
-    if (at != std::string::npos)
+  // A kernel of the gpu dialect may be accompanied by others, such as its
+  // finish.
+  std::string own = ("@" + kKernelName + suffix + "(").str(),
+              other = ("@" + kKernelName + ".").str();
+  for (size_t at = 0; (at = text.find(own[0], at)) != std::string::npos; ++at)
+    if (StringRef name = StringRef(text).substr(at);
+        name.starts_with(own) || name.starts_with(other))
       text.replace(at + 1, kKernelName.size(), symbol);
-  }
   return jobs
       .try_emplace(key,
                    KernelJob{std::move(text), key, symbol, "", location, {}})

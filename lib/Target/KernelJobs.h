@@ -50,8 +50,9 @@ struct KernelJobs {
   void addAll(ModuleOp module);
 
   /// Adds the kernel that `text` defines under the name `kKernelName` followed
-  /// by `suffix`. Its symbol begins with `name`, which must be determined by
-  /// the text.
+  /// by `suffix`, and those that accompany it, whose names begin with
+  /// `kKernelName` and a dot. Its symbol begins with `name`, which must be
+  /// determined by the text.
   KernelJob &add(std::string text, StringRef suffix, const std::string &name,
                  Location location);
 

@@ -139,10 +139,19 @@ struct GpuAttention {
   /// their gradients; the strides of these along the axis are 0.
   bool grouped = false;
   /// query, key, value, y and lse; for gradients also dy, dquery, dkey and
-  /// dvalue. Biases, mask and the state of the generator follow as arguments of
-  /// the kernel.
+  /// dvalue. Biases, mask, the state of the generator and gradients of biases
+  /// follow as arguments of the kernel.
   std::vector<Tensor> tensors;
   Extras extras;
+  /// The gradient of bias `bias`, summed over the axes on which its strides are
+  /// 0.
+  struct BiasGradient {
+    size_t bias = 0;
+    Tensor out;
+
+    bool operator==(const BiasGradient &) const = default;
+  };
+  std::vector<BiasGradient> biasGradients;
 
   bool areGradients() const { return tensors.size() > 5; }
   bool operator==(const GpuAttention &) const = default;
@@ -155,7 +164,7 @@ int64_t getWorkspaceBytes(const GpuMatmul &product);
 int64_t getWorkspaceBytes(const GpuConvolution &convolution);
 
 /// Returns the bytes that the first kernel of the gradients passes to the
-/// second; 0 for the forward pass.
+/// others; 0 for the forward pass.
 int64_t getWorkspaceBytes(const GpuAttention &attention);
 
 } // namespace mlir::binade

@@ -49,7 +49,10 @@ static std::string writeEntries(ModuleOp module, StringRef symbol) {
   llvm::raw_string_ostream stream(text);
   module.walk([&](gpu::GPUFuncOp kernel) {
     StringRef suffix = kernel.getName().drop_front(symbol.size());
-    stream << (suffix == ".items" ? "-" : "_finish");
+    if (suffix == ".items")
+      stream << '-';
+    else
+      stream << '_' << suffix.drop_front();
     // A multi-tensor kernel has no fixed grid: the tensors determine the number
     // of blocks.
     SmallVector<int32_t> sizes = {0, 1, 1};
@@ -73,8 +76,8 @@ static std::string writeEntries(ModuleOp module, StringRef symbol) {
 static std::string printEntries(ModuleOp module, StringRef symbol) {
   OwningOpRef<ModuleOp> copy(module.clone());
   copy->walk([&](gpu::GPUFuncOp kernel) {
-    bool isFinish = !kernel.getName().ends_with(".items");
-    kernel.setName((symbol + (isFinish ? "_finish" : "")).str());
+    StringRef suffix = kernel.getName().rsplit('.').second;
+    kernel.setName((symbol + (suffix == "items" ? "" : "_" + suffix)).str());
   });
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -60,11 +60,11 @@ static LogicalResult checkFunctions(gpu::GPUModuleOp module) {
 
 /// Renames a kernel to a name that PTX accepts.
 static void rename(gpu::GPUFuncOp kernel) {
-  StringRef name = kernel.getName();
-  if (name.consume_back(".items"))
-    kernel.setName(name);
-  else if (name.consume_back(".finish"))
-    kernel.setName((name + "_finish").str());
+  auto [name, suffix] = kernel.getName().rsplit('.');
+  if (suffix == "items")
+    kernel.setName(name.str());
+  else if (!suffix.empty())
+    kernel.setName((name + "_" + suffix).str());
 }
 
 static LogicalResult convert(gpu::GPUModuleOp module) {

@@ -74,12 +74,14 @@ std::vector<ExtrasCase> mlir::binade::getMaskCases() {
   return all;
 }
 
+static ExtrasCase bias(std::string why, Sizes batch,
+                       std::array<int64_t, 4> sizes,
+                       std::vector<Sizes> biases) {
+  return build(std::move(why), std::move(batch), sizes,
+               [&](ExtrasCase &c) { c.biases = std::move(biases); });
+}
+
 std::vector<ExtrasCase> mlir::binade::getBiasCases() {
-  auto bias = [](std::string why, Sizes batch, std::array<int64_t, 4> sizes,
-                 std::vector<Sizes> biases) {
-    return build(std::move(why), std::move(batch), sizes,
-                 [&](ExtrasCase &c) { c.biases = std::move(biases); });
-  };
   std::vector<ExtrasCase> all = {
       bias("per head", {2, 2}, {70, 80, 16, 32}, {{1, 2, 70, 80}}),
       bias("and padding", {2, 2}, {66, 75, 16, 16},
@@ -101,5 +103,46 @@ std::vector<ExtrasCase> mlir::binade::getBiasCases() {
   all[6].fill = -1e9;
   all[6].ratio = 0.3;
   all[6].causal = true;
+  return all;
+}
+
+std::vector<ExtrasCase> mlir::binade::getBiasGradientCases() {
+  std::vector<ExtrasCase> all = {
+      bias("of samples", {2, 2}, {70, 80, 16, 32}, {{1, 2, 70, 80}}),
+      bias("of samples, of heads and queries", {2, 2}, {66, 75, 16, 16},
+           {{1, 2, 66, 75}, {2, 1, 1, 75}}),
+      bias("of nothing", {}, {70, 70, 128, 112}, {{70, 70}}),
+      bias("of heads and keys", {2, 2}, {70, 75, 16, 16}, {{2, 1, 70, 1}}),
+      bias("of all", {2}, {70, 150, 16, 16}, {{1, 1, 1}}),
+      bias("of samples with shared keys", {2, 3}, {33, 75, 16, 16},
+           {{1, 3, 33, 75}, {2, 1, 1, 75}}),
+      bias("of other axes", {2, 2, 3}, {20, 40, 16, 16}, {{1, 2, 1, 20, 40}}),
+      bias("causal, in 16 bits", {2}, {130, 130, 64, 64}, {{1, 130, 130}}),
+      bias("causal, of queries or keys", {2}, {130, 130, 16, 16},
+           {{1, 1, 130}, {1, 130, 1}}),
+      bias("causal, wide heads", {}, {130, 130, 128, 16},
+           {{130, 130}, {1, 130}, {130, 1}, {1, 1}}),
+      bias("with all", {2, 2}, {70, 70, 32, 32}, {{1, 2, 70, 70}}),
+      bias("hides a query", {2}, {70, 70, 32, 16}, {{1, 70, 70}}),
+      bias("masked", {2, 2}, {70, 75, 16, 32}, {{1, 1, 70, 75}}),
+      bias("without a scale", {2}, {40, 40, 16, 16}, {{1, 40, 40}}),
+  };
+  for (ExtrasCase &c : all)
+    c.needsBiasGradients = true;
+  all[5].grouped = true;
+  all[5].ratio = 0.25;
+  for (size_t i : {7, 8, 9})
+    all[i].causal = true;
+  all[7].bias = DType::BF16;
+  all[8].ratio = 0.5;
+  all[10].softcap = 1.5;
+  all[10].mask = {2, 1, 1, 70};
+  all[10].fill = -1e9;
+  all[10].ratio = 0.3;
+  all[10].causal = true;
+  all[11].hugeBias = -FLT_MAX;
+  all[12].mask = {2, 1, 70, 75};
+  all[12].zeroHidden = true;
+  all[13].scale = 0;
   return all;
 }

@@ -27,6 +27,7 @@ struct ExtrasCase {
   /// The value of the bias for all keys of the second query.
   std::optional<double> hugeBias = std::nullopt;
   ::binade::DType bias = ::binade::DType::F32;
+  bool needsBiasGradients = false;
 };
 
 inline std::ostream &operator<<(std::ostream &stream, const ExtrasCase &c) {
@@ -36,6 +37,7 @@ inline std::ostream &operator<<(std::ostream &stream, const ExtrasCase &c) {
 std::vector<ExtrasCase> getDropoutCases();
 std::vector<ExtrasCase> getMaskCases();
 std::vector<ExtrasCase> getBiasCases();
+std::vector<ExtrasCase> getBiasGradientCases();
 
 } // namespace mlir::binade
 

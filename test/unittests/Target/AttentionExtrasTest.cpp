@@ -161,10 +161,11 @@ Outputs AttentionExtras::evaluateOp(bool areGradients,
     if (isSet)
       attributes.set(name, b.getUnitAttr());
   ValueRange values = function.getArguments();
-  // Gradients of biases are results of the op, but not of the kernel.
+  // Gradients of all biases are results of the op.
   SmallVector<Type> all(results);
-  for (size_t i = 0; areGradients && i < c.biases.size(); ++i)
-    all.push_back(types[6 + i]);
+  if (areGradients)
+    all.append(types.begin() + 3 + results.size(),
+               types.begin() + 6 + c.biases.size());
   Operation *op =
       areGradients
           ? AttentionGradOp::create(b, all, values, attributes).getOperation()
@@ -206,7 +207,7 @@ TEST_P(AttentionExtras, AreWithinTheBoundsOfTheReference) {
   columns.push_back(1);
   a.tensors.push_back(describeRows(columns, DType::F32));
   all.push_back(draw(ofLse, DType::F32));
-  std::vector<Argument> extras = drawExtras();
+  std::vector<Argument> extras = drawExtras(), dbiases;
   auto getTensors = [&](ArrayRef<Argument> arguments) {
     std::vector<TensorRef> tensors;
     for (const Argument &argument : arguments)
@@ -221,12 +222,17 @@ TEST_P(AttentionExtras, AreWithinTheBoundsOfTheReference) {
       memories.push_back(argument.bytes);
     for (const Argument &extra : extras)
       memories.push_back(extra.bytes);
+    size_t firstBias = memories.size();
+    for (Argument &dbias : dbiases)
+      memories.push_back(dbias.bytes);
     if (a.areGradients())
       memories.emplace_back(getWorkspaceBytes(a), '\xff');
     run(compileGpuAttentions(UnknownLoc::get(&context), a, CudaOptions()),
         memories);
     for (size_t i = 0; i < own.size(); ++i)
       own[i].bytes = memories[i];
+    for (auto [i, dbias] : llvm::enumerate(dbiases))
+      dbias.bytes = memories[firstBias + i];
   };
   auto getTypes = [](ArrayRef<Argument> arguments) {
     return llvm::map_to_vector(arguments, [](const Argument &argument) -> Type {
@@ -249,13 +255,20 @@ TEST_P(AttentionExtras, AreWithinTheBoundsOfTheReference) {
   }
   std::vector<Argument> operands = {all[5]};
   operands.insert(operands.end(), all.begin(), all.begin() + 5);
-  Outputs backward = evaluateOp(true, getTensors(operands),
-                                getTypes(ArrayRef(all).drop_front(6)));
+  SmallVector<Type> types = getTypes(ArrayRef(all).drop_front(6));
+  for (size_t i = 0; c.needsBiasGradients && i < c.biases.size(); ++i) {
+    a.biasGradients.push_back({i, describe(c.biases[i], c.bias)});
+    dbiases.push_back(draw(c.biases[i], c.bias));
+    types.push_back(dbiases.back().tensor->getType());
+  }
+  Outputs backward = evaluateOp(true, getTensors(operands), types);
   compute(all);
   if (HasFatalFailure())
     return;
   for (unsigned number : {0u, 1u, 2u})
     expectNear(backward, number, all[6 + number].bytes);
+  for (auto [number, dbias] : llvm::enumerate(dbiases))
+    expectNear(backward, 3 + static_cast<unsigned>(number), dbias.bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dropout, AttentionExtras,
@@ -264,3 +277,5 @@ INSTANTIATE_TEST_SUITE_P(Masks, AttentionExtras,
                          ::testing::ValuesIn(getMaskCases()));
 INSTANTIATE_TEST_SUITE_P(Biases, AttentionExtras,
                          ::testing::ValuesIn(getBiasCases()));
+INSTANTIATE_TEST_SUITE_P(BiasGradients, AttentionExtras,
+                         ::testing::ValuesIn(getBiasGradientCases()));

@@ -87,22 +87,25 @@ static GpuConvolution getConvolution(const Plan &plan,
   return c;
 }
 
+/// Returns a bias, the gradient of one, or a mask.
+static GpuAttention::Tensor getBroadcast(const Plan &plan,
+                                         const plan::View &view) {
+  GpuAttention::Tensor tensor;
+  tensor.dtype = plan.buffers[view.buffer].dtype;
+  tensor.batch.assign(view.strides.begin(), view.strides.end() - 2);
+  tensor.rows = view.strides[view.strides.size() - 2];
+  tensor.columns = view.strides.back();
+  tensor.alignment = plan::findAlignment(plan.buffers, view);
+  return tensor;
+}
+
 static GpuAttention::Extras getExtras(const Plan &plan,
                                       const plan::AttentionExtras &extras) {
-  auto getTensor = [&](const plan::View &view) {
-    GpuAttention::Tensor tensor;
-    tensor.dtype = plan.buffers[view.buffer].dtype;
-    tensor.batch.assign(view.strides.begin(), view.strides.end() - 2);
-    tensor.rows = view.strides[view.strides.size() - 2];
-    tensor.columns = view.strides.back();
-    tensor.alignment = plan::findAlignment(plan.buffers, view);
-    return tensor;
-  };
   GpuAttention::Extras own;
   for (const plan::View &bias : extras.biases)
-    own.biases.push_back(getTensor(bias));
+    own.biases.push_back(getBroadcast(plan, bias));
   if (extras.mask)
-    own.mask = getTensor(*extras.mask);
+    own.mask = getBroadcast(plan, *extras.mask);
   if (extras.dropout)
     own.dropout = {extras.dropout->ratio, extras.dropout->stream};
   own.softcap = extras.softcap;
@@ -139,6 +142,10 @@ static GpuAttention getAttention(const Plan &plan,
       if (tensor.sizes[axis] != attention.batch[axis])
         own.batch[axis] = 0;
   }
+  if (attention.gradients)
+    for (const auto &[bias, view] : attention.gradients->dbiases)
+      a.biasGradients.push_back(
+          {static_cast<size_t>(bias), getBroadcast(plan, view)});
   return a;
 }
 

@@ -35,10 +35,12 @@ AttentionBlock::AttentionBlock(ImplicitLocOpBuilder &b,
   allocate();
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  std::tie(batch, tile) = at.divide(block, tiles);
+  std::tie(batch, tile) = at.divide(block, countBlocksPerEntry());
   // The last queries see the most keys, and the first keys are seen by the most
   // queries.
-  if (attention.causal && shape.hasQueries)
+  if (shape.biasGradient)
+    std::tie(tile, keyTile) = at.divide(tile, hasOwnKeys() ? otherTiles : 1);
+  else if (attention.causal && shape.hasQueries)
     tile = arith::SubIOp::create(b, at.constant(tiles - 1), tile);
   firstRow = at.scale(tile, countOwnRows());
   std::tie(warp, matrices.lane) = at.divide(thread, kWarp);
@@ -54,7 +56,17 @@ SmallVector<int64_t> AttentionBlock::getBlockBatch() const {
   SmallVector<int64_t> batch(attention.batch.begin(), attention.batch.end());
   if (attention.grouped && !shape.hasQueries)
     batch.back() = 1;
+  if (shape.biasGradient)
+    for (auto [size, stride] : llvm::zip(batch, getBiasGradient().batch))
+      if (stride == 0)
+        size = 1;
   return batch;
+}
+
+int64_t AttentionBlock::countBlocksPerEntry() const {
+  if (!shape.biasGradient)
+    return tiles;
+  return (hasOwnQueries() ? tiles : 1) * (hasOwnKeys() ? otherTiles : 1);
 }
 
 int64_t AttentionBlock::countColumns(Which which) const {
@@ -125,13 +137,15 @@ void AttentionBlock::describeExtras() {
     add(bias);
   if (attention.extras.mask)
     add(*attention.extras.mask);
-  if (!attention.extras.dropout)
-    return;
-  Operand &state = operands.emplace_back();
-  state.dtype = ::binade::DType::I64;
-  state.entries = {{2, 1}};
-  state.terms = {{1, 1}};
-  state.batch.resize(attention.batch.size());
+  if (attention.extras.dropout) {
+    Operand &state = operands.emplace_back();
+    state.dtype = ::binade::DType::I64;
+    state.entries = {{2, 1}};
+    state.terms = {{1, 1}};
+    state.batch.resize(attention.batch.size());
+  }
+  for (const GpuAttention::BiasGradient &gradient : attention.biasGradients)
+    add(gradient.out);
 }
 
 /// Returns the type of an element in memory.
@@ -149,7 +163,7 @@ void AttentionBlock::createKernel(StringRef name) {
     types.push_back(
         MemRefType::get({operand.countElements(attention.batch)},
                         getStoredType(b.getContext(), operand.dtype)));
-  int64_t blocks = tiles * llvm::product_of(getBlockBatch());
+  int64_t blocks = countBlocksPerEntry() * llvm::product_of(getBlockBatch());
   kernel = binade::createKernel(b, name, types, blocks, kThreads);
   llvm::append_range(memory, kernel.getArguments());
   kernel->setAttr("nvvm.minctasm", b.getI32IntegerAttr(shape.blocks));
@@ -171,23 +185,44 @@ Value AttentionBlock::findOwnRow(int64_t set) const {
 // Loops
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value>
-AttentionBlock::forEachHead(ValueRange start,
-                            function_ref<SmallVector<Value>(ValueRange)> body) {
-  if (!attention.grouped || shape.hasQueries)
+SmallVector<Value> AttentionBlock::forEachHead(ValueRange start,
+                                               ChainedBody body) {
+  SmallVector<int64_t> own = getBlockBatch();
+  int64_t count = llvm::product_of(attention.batch) / llvm::product_of(own);
+  if (count == 1)
     return body(start);
-  auto loop =
-      scf::ForOp::create(b, at.constant(0), at.constant(attention.batch.back()),
-                         at.constant(1), start);
+  auto loop = scf::ForOp::create(b, at.constant(0), at.constant(count),
+                                 at.constant(1), start);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
+  // The place of the head along the axes over which the block sums.
+  SmallVector<Value> places(own.size());
+  Value rest = loop.getInductionVar();
+  for (size_t axis = own.size(); axis-- > 0;) {
+    int64_t size = attention.batch[axis] / own[axis];
+    if (size == count)
+      places[axis] = rest;
+    else if (size > 1)
+      std::tie(rest, places[axis]) = at.divide(rest, size);
+    count /= size;
+    if (count == 1)
+      break;
+  }
+  auto move = [&](Value from, ArrayRef<int64_t> strides) {
+    for (auto [place, stride] : llvm::zip(places, strides))
+      if (place)
+        from = at.add(from, at.scale(place, stride));
+    return from;
+  };
+  SmallVector<int64_t> heads(own.size());
+  int64_t step = 1;
+  for (size_t axis = own.size(); axis-- > 0; step *= attention.batch[axis])
+    heads[axis] = step;
   SmallVector<Value> firstHeads = starts;
   Value firstHead = head;
-  head =
-      at.add(at.scale(batch, attention.batch.back()), loop.getInductionVar());
+  head = move(findStart(at, batch, own, heads), heads);
   for (auto [start, operand] : llvm::zip(starts, operands))
-    start =
-        at.add(start, at.scale(loop.getInductionVar(), operand.batch.back()));
+    start = move(start, operand.batch);
   scf::YieldOp::create(b, body(loop.getRegionIterArgs()));
   starts = firstHeads;
   head = firstHead;

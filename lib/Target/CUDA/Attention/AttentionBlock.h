@@ -50,6 +50,10 @@ public:
     int64_t sets = 1;
     /// Blocks that a multiprocessor should hold, which bounds the registers.
     int32_t blocks = 2;
+    /// The gradient of a bias, by its index in `GpuAttention::biasGradients`,
+    /// of which a block computes a tile: it sums over the heads, and perhaps
+    /// the queries or keys, along which the bias is broadcast.
+    std::optional<size_t> biasGradient = std::nullopt;
   };
 
   /// Begins a kernel `name`. With a causal mask, the blocks with the most work
@@ -136,7 +140,7 @@ public:
 
   /// Load or store column `column` of a tensor for the thread's two rows of a
   /// set.
-  Value loadRows(Which which, int64_t set) const;
+  Value loadRows(Which which, int64_t set, int64_t column = 0) const;
   void storeRows(Which which, int64_t set, Value two, int64_t column = 0) const;
   /// Returns the dot product of each of these rows of two tensors.
   Value multiplyOwn(Which one, Which other, int64_t set) const;
@@ -145,11 +149,11 @@ public:
   // Control flow
   //===--------------------------------------------------------------------===//
 
-  /// Emits `body` for each head that shares the keys of the block, with the
-  /// values that the body of the previous head returned.
-  SmallVector<Value>
-  forEachHead(ValueRange start,
-              function_ref<SmallVector<Value>(ValueRange before)> body);
+  /// Emits `body` for each head over which the block sums: those that share its
+  /// keys, or a bias. `before` are the values that the body of the previous
+  /// head returned.
+  using ChainedBody = function_ref<SmallVector<Value>(ValueRange before)>;
+  SmallVector<Value> forEachHead(ValueRange start, ChainedBody body);
 
   /// Emits `step` for each tile of the other side that the mask does not hide
   /// completely, with the values that the previous step returned.
@@ -167,6 +171,25 @@ public:
   /// Sets the scores of a chunk of the current tile to -infinity where the mask
   /// hides them or the key does not exist.
   Value mask(Value scores, int64_t set, int64_t chunk) const;
+
+  //===--------------------------------------------------------------------===//
+  // Gradients of biases
+  //===--------------------------------------------------------------------===//
+
+  // A block has queries and keys of its own, unless it sums over all of them.
+
+  bool hasOwnQueries() const { return getBiasGradient().rows != 0; }
+  bool hasOwnKeys() const { return getBiasGradient().columns != 0; }
+  /// Emits `body` unless the causal mask hides all scores of the block's own
+  /// queries and keys; then the result is `start`.
+  SmallVector<Value> unlessAllHidden(ValueRange start, Body body);
+  /// Emits `body` for the block's own tile of queries, or for each tile.
+  SmallVector<Value> forEachQueryTile(ValueRange start, ChainedBody body);
+  /// Emits `step` for the block's own tile of keys, or for each tile.
+  SmallVector<Value> forEachKeyTile(ValueRange start, Step step);
+  /// Stores sums of scores by chunk, or of all chunks if the block has no keys
+  /// of its own, after adding up those of the same element.
+  void storeBiasGradient(ArrayRef<Value> sums) const;
 
   void finish() { gpu::ReturnOp::create(b); }
 
@@ -188,14 +211,28 @@ private:
   size_t indexOfBias(size_t number) const {
     return attention.tensors.size() + number;
   }
-  /// Returns the batch axes of the blocks.
+  const GpuAttention::Tensor &getBiasGradient() const {
+    return attention.biasGradients[*shape.biasGradient].out;
+  }
+  /// Returns the argument of the gradient of bias `number`.
+  size_t indexOfBiasGradient(size_t number) const {
+    return operands.size() - 1 - attention.biasGradients.size() + number;
+  }
+  /// Returns the batch axes of the blocks: those over which a block sums have
+  /// size 1.
   SmallVector<int64_t> getBlockBatch() const;
+  /// Returns the number of blocks for each entry of these axes.
+  int64_t countBlocksPerEntry() const;
   void createKernel(StringRef name);
   int64_t countColumns(Which which) const;
   Extent getRows(Which which) const;
   Gather gather(Which which) const;
   int64_t countOwnRows() const { return kWarps * kMatmulRows * shape.sets; }
   Value findOwnRow(int64_t set) const;
+  /// Adds up the sums of all queries, over the block's threads. Returns the
+  /// gradient of the thread's column of the tile, or of all columns if the
+  /// block has no keys of its own.
+  Value addWarps(ArrayRef<Value> sums) const;
   /// Returns the first column of the thread in the current tile.
   Value findColumn() const;
   /// Loads the elements of a bias or the mask that are broadcast to the scores.
@@ -254,7 +291,9 @@ private:
   /// Tiles of key or query, and of value or dy, in shared memory.
   std::array<SharedTile, 2> tilesOf;
   Value factors;        ///< Factors of the queries of a tile, twice.
+  Value partial;        ///< Sums of each warp for the gradient of a bias.
   Value current, stage; ///< The current tile, and which copy of it.
+  Value keyTile;        ///< The block's own tile of keys.
 };
 
 } // namespace mlir::binade

@@ -214,7 +214,8 @@ static Value drawWord(std::array<Word, 4> counter, std::array<Word, 2> key) {
 }
 
 void AttentionBlock::loadRandomState() {
-  size_t index = operands.size() - 1 - attention.areGradients();
+  size_t index = indexOfBias(attention.extras.biases.size()) +
+                 attention.extras.mask.has_value();
   auto load = [&](int64_t i) -> Value {
     return memref::LoadOp::create(b, memory[index], at.constant(i));
   };

@@ -39,6 +39,8 @@ void AttentionBlock::allocate() {
     tile.memory = all;
   if (!shape.hasQueries)
     factors = add(2 * countFactors(attention) * tileRows, b.getF32Type());
+  if (shape.biasGradient && !hasOwnQueries())
+    partial = add(kWarps * (hasOwnKeys() ? tileRows : 1), b.getF32Type());
 }
 
 /// Starts to copy `width` elements, or zeros if they do not exist.
@@ -229,11 +231,11 @@ void AttentionBlock::storeSums(Which which, ValueRange sums) const {
 // Values per row
 //===----------------------------------------------------------------------===//
 
-Value AttentionBlock::loadRows(Which which, int64_t set) const {
+Value AttentionBlock::loadRows(Which which, int64_t set, int64_t column) const {
   Gather from = gather(which);
   auto load = [&](Value row) {
     return from.load(
-        from.find(from.findEntry(row), from.findTerm(at.constant(0))), 1);
+        from.find(from.findEntry(row), from.findTerm(at.constant(column))), 1);
   };
   Value row = findOwnRow(set);
   return vector::FromElementsOp::create(

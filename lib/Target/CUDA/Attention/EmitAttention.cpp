@@ -137,7 +137,10 @@ std::string mlir::binade::printAttention(const GpuAttention &attention,
     if (!attention.areGradients())
       return emitForward(b, attention, name);
     emitQueryGradient(b, attention, name);
-    emitKeyGradients(b, attention, name.split('.').first.str() + ".finish");
+    std::string symbol = name.split('.').first.str();
+    emitKeyGradients(b, attention, symbol + ".finish");
+    for (size_t i = 0; i < attention.biasGradients.size(); ++i)
+      emitBiasGradient(b, attention, i, symbol + ".bias" + std::to_string(i));
   });
 }
 

@@ -1,9 +1,10 @@
 //===- Gradients.cpp - Gradients of attention as kernels ------------------===//
 //
-// Two kernels recompute the scores, so that one thread computes each sum: one
-// kernel iterates over the keys for its queries, the other one over the queries
-// for its keys. Without atomic additions, every run computes the same bits.
-// Both draw dropout again.
+// Each kernel recomputes the scores, so that one thread computes each sum: the
+// first iterates over the keys for its queries, the second over the queries for
+// its keys, and those of biases (BiasGradient.cpp) over the heads for a tile of
+// scores. Without atomic additions, every run computes the same bits. All draw
+// dropout again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,29 +18,15 @@ using namespace mlir;
 using namespace mlir::binade;
 using enum AttentionBlock::Which;
 
-namespace {
-/// The factors of the queries, per row or broadcast to the scores.
-struct QueryFactors {
-  Value exponent, inner;
-  Value reference; ///< Null if scores are plain.
+/// Returns the factor that sum(dy y) is multiplied by before it is stored: the
+/// scale, unless gradients of scores are results themselves.
+static double getInnerScale(const GpuAttention &attention) {
+  return attention.biasGradients.empty() ? attention.scale : 1;
+}
 
-  template <typename Broadcast> QueryFactors map(Broadcast broadcast) const {
-    return {broadcast(exponent), broadcast(inner),
-            reference ? broadcast(reference) : Value()};
-  }
-};
-
-/// The weights of values and the gradients of products of a chunk.
-struct Chunk {
-  Value weights, ds; ///< f32
-};
-} // namespace
-
-/// `products` are those of query and key, `dp` those of dy and value. Weights
-/// are not yet multiplied by the factor of dropout.
-static Chunk computeChunk(AttentionBlock &block, Value products, Value dp,
-                          const QueryFactors &factors, int64_t chunk,
-                          bool isMasked) {
+Chunk mlir::binade::computeChunk(AttentionBlock &block, Value products,
+                                 Value dp, const QueryFactors &factors,
+                                 int64_t chunk, bool isMasked) {
   const GpuAttention::Extras &extras = block.attention.extras;
   ImplicitLocOpBuilder &b = block.b;
   double scale = block.attention.scale;
@@ -58,6 +45,11 @@ static Chunk computeChunk(AttentionBlock &block, Value products, Value dp,
   }
   if (isMasked)
     exponents = block.mask(exponents, /*set=*/0, chunk);
+  auto hideMasked = [&](Value x) -> Value {
+    return scores.visible
+               ? arith::SelectOp::create(b, scores.visible, x, splat(0))
+               : x;
+  };
   Value p = block.exp2(exponents), weights = p;
   if (extras.zeroNan)
     weights = arith::SelectOp::create(
@@ -66,15 +58,20 @@ static Chunk computeChunk(AttentionBlock &block, Value products, Value dp,
   Value kept = block.drawKept(/*set=*/0, chunk);
   weights = block.drop(weights, kept);
   dp = block.drop(dp, kept);
-  Value ds = block.multiply(
-      p, block.fma(dp, splat(scale * block.getKeptFactor()), factors.inner));
+  double innerScale = getInnerScale(block.attention);
+  Value ds =
+      block.multiply(p, block.fma(dp, splat(innerScale * block.getKeptFactor()),
+                                  factors.inner));
+  Value dscores;
+  if (!block.attention.biasGradients.empty()) {
+    dscores = hideMasked(ds);
+    ds = block.scale(ds, scale);
+  }
   if (scores.tangents) {
     Value square = block.multiply(scores.tangents, scores.tangents);
     ds = block.multiply(ds, block.subtract(splat(1), square));
   }
-  if (scores.visible)
-    ds = arith::SelectOp::create(b, scores.visible, ds, splat(0));
-  return {weights, ds};
+  return {weights, hideMasked(ds), dscores};
 }
 
 /// Returns `lse`, or 0 where it is -infinity, so that the exponents of
@@ -164,7 +161,8 @@ void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
       {.hasQueries = true, .blocks = countBlocks(attention, /*most=*/4)});
   SmallVector<Value> query = block.loadOwn(Query), dy = block.loadOwn(Dy);
   QueryFactors factors = computeFactors(block, query);
-  factors.inner = block.scale(block.multiplyOwn(Dy, Y, 0), -attention.scale);
+  factors.inner =
+      block.scale(block.multiplyOwn(Dy, Y, 0), -getInnerScale(attention));
   block.storeRows(Factors, 0, factors.exponent, AttentionBlock::Exponent);
   block.storeRows(Factors, 0, factors.inner, AttentionBlock::Inner);
   if (factors.reference)
@@ -179,7 +177,7 @@ void mlir::binade::emitQueryGradient(ImplicitLocOpBuilder &b,
                          block.multiplyRows(dy, Values, chunk).front(), factors,
                          chunk, isMasked);
         SmallVector<Value> sums = dquery;
-        block.addRows(block.round(own.ds), Key, chunk, sums);
+        block.addRows(block.round(own.products), Key, chunk, sums);
         return sums;
       });
     return dquery;
@@ -224,7 +222,7 @@ void mlir::binade::emitKeyGradients(ImplicitLocOpBuilder &b,
         SmallVector<Value> sums = all;
         block.addRows(block.round(own.weights), Dy, chunk,
                       MutableArrayRef(sums).drop_front(depthSums));
-        block.addRows(block.round(own.ds), Query, chunk,
+        block.addRows(block.round(own.products), Query, chunk,
                       MutableArrayRef(sums).take_front(depthSums));
         return sums;
       });
