@@ -1,13 +1,13 @@
 // RUN: binade-opt %s --binade-expand-composites | FileCheck %s
 
 // The attention kernels of a GPU compute masks, biases, a soft cap and dropout: such attention is
-// kept, and so are its gradients if nothing reads those of biases. Otherwise attention is
+// kept, and so are its gradients, with or without those of biases. Otherwise attention is
 // decomposed, and its matmuls name the reason.
 
 // CHECK-LABEL: func.func @step
 // CHECK:         %[[Y:.*]], %[[LSE:.*]] = binade.attention %{{.*}} biases(%{{.*}}) mask(%{{.*}}) rng(
 // CHECK:         binade.attention_grad {{.*}} biases(%{{.*}}) mask(%{{.*}}) rng(
-// CHECK:         binade.matmul {{.*}}reason = "the attention kernels compute no gradients of biases"
+// CHECK:         binade.attention_grad {{.*}} biases(%{{.*}}) {scale
 // CHECK-NOT:     binade.attention
 // CHECK:         binade.matmul {{.*}}reason = "the attention kernels fill masked scores with at most 0, not with 2{{(\.0)?}}"
 // CHECK:         binade.select

@@ -238,8 +238,7 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
   return target && llvm::is_contained(target.getAttention(), compute);
 }
 
-/// Returns why the kernels do not compute the mask or the biases of `op`; empty
-/// if they do.
+/// Returns why the kernels do not compute the mask of `op`; empty if they do.
 template <typename Op> static std::string findUnsupportedExtra(Op op) {
   if (op.isPlain())
     return "";
@@ -249,10 +248,6 @@ template <typename Op> static std::string findUnsupportedExtra(Op op) {
     return llvm::formatv("the attention kernels fill masked scores with at "
                          "most 0, not with {0}",
                          formatNumber(fill));
-  if constexpr (std::is_same_v<Op, AttentionGradOp>)
-    if (!llvm::all_of(op.getDbiases(),
-                      [](Value bias) { return bias.use_empty(); }))
-      return "the attention kernels compute no gradients of biases";
   return "";
 }
 

@@ -504,6 +504,11 @@ class Block:
         return self.get(operand).astype(bool)
 
     def do_prmt(self, name, operands):
+        # LLVM writes an undefined register where no byte of it is selected.
+        undefined = np.full(len(self.at), 0xDEADBEEF, np.uint64)
+        for operand in operands[1:3]:
+            if operand.startswith("%"):
+                self.registers.setdefault(operand, undefined)
         x, y = (self.get(operand, np.uint32) for operand in operands[1:3])
         both = (x.astype(np.uint64) | y.astype(np.uint64) << np.uint64(32)).view(
             np.uint8
