@@ -109,7 +109,7 @@ struct GpuAttention {
   };
   /// What changes scores and probabilities, as in the plan. Biases and mask
   /// have a row per query and a column per key, and strides of 0 along the axes
-  /// along which they are broadcast. `fill` is at most 0.
+  /// along which they are broadcast.
   struct Extras {
     std::vector<Tensor> biases;
     std::optional<Tensor> mask;

@@ -242,11 +242,11 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
 template <typename Op> static std::string findUnsupportedExtra(Op op) {
   if (op.isPlain())
     return "";
-  // Kernels compute exp(fill) for queries that do not exist.
+  // A plan has finite fills and minus infinity.
   double fill = op.getFill().convertToDouble();
-  if (op.getMask() && !(fill <= 0.0))
-    return llvm::formatv("the attention kernels fill masked scores with at "
-                         "most 0, not with {0}",
+  if (op.getMask() && !(static_cast<float>(fill) < INFINITY))
+    return llvm::formatv("the attention kernels fill masked scores with a "
+                         "finite f32 or -infinity, not with {0}",
                          formatNumber(fill));
   return "";
 }

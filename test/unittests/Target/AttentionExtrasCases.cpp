@@ -61,6 +61,8 @@ std::vector<ExtrasCase> mlir::binade::getMaskCases() {
       mask("shared keys", {2, 3}, {33, 75, 16, 16}, {2, 3, 33, 1}),
       mask("causal", {2}, {150, 150, 64, 64}, {2, 1, 150}),
       mask("wide heads", {}, {70, 70, 128, 112}, {70, 70}),
+      mask("positive fill", {2}, {70, 75, 16, 16}, {2, 70, 75}),
+      mask("large fill, causal", {2}, {70, 70, 16, 16}, {2, 1, 70}),
   };
   all[0].ratio = 0.2;
   all[1].zeroHidden = false;
@@ -71,6 +73,9 @@ std::vector<ExtrasCase> mlir::binade::getMaskCases() {
   all[4].causal = true;
   all[4].ratio = 0.5;
   all[5].fill = -3;
+  all[6].fill = 2;
+  all[7].fill = 100;
+  all[7].causal = true;
   return all;
 }
 
