@@ -10,6 +10,14 @@ namespace binade {
 
 using nlohmann::json;
 
+std::string findRangeFault(const TensorInfo &tensor, std::uint64_t start,
+                           std::uint64_t bytes) {
+  if (start <= tensor.bytes && bytes <= tensor.bytes - start)
+    return "";
+  return "asked for " + std::to_string(bytes) + " bytes at byte " +
+         std::to_string(start) + " of " + std::to_string(tensor.bytes);
+}
+
 std::string tensorPart(std::string_view name) {
   return "tensor " + quote(name);
 }

@@ -29,6 +29,11 @@ Result<SafetensorsHeader> parseHeader(std::string_view text,
 std::optional<std::uint64_t> countBytes(DType type,
                                         const std::vector<std::int64_t> &shape);
 
+/// Returns why a tensor does not have `bytes` bytes from byte `start` on; empty
+/// if it has them.
+std::string findRangeFault(const TensorInfo &tensor, std::uint64_t start,
+                           std::uint64_t bytes);
+
 /// Returns `part` of an error about a tensor.
 std::string tensorPart(std::string_view name);
 

@@ -117,12 +117,9 @@ Error Safetensors::errorAt(const TensorInfo &tensor, std::string message,
 
 Result<void> Safetensors::read(const TensorInfo &tensor, std::uint64_t start,
                                std::span<std::byte> into) const {
-  if (start > tensor.bytes || into.size() > tensor.bytes - start)
-    return errorAt(tensor,
-                   "asked for " + std::to_string(into.size()) +
-                       " bytes at byte " + std::to_string(start) + " of " +
-                       std::to_string(tensor.bytes),
-                   ExitCode::Internal);
+  if (std::string fault = findRangeFault(tensor, start, into.size());
+      !fault.empty())
+    return errorAt(tensor, std::move(fault), ExitCode::Internal);
   if (Result<void> read = readBytes(tensor.offset + start, into); !read)
     return read.takeError().withPart(tensorPart(tensor.name));
   return {};

@@ -130,12 +130,9 @@ const TensorInfo *TensorFile::find(std::string_view name) const {
 
 Result<void> TensorFile::read(const TensorInfo &tensor, std::uint64_t start,
                               std::span<std::byte> into) const {
-  if (start > tensor.bytes || into.size() > tensor.bytes - start)
-    return errorAt(tensor,
-                   "asked for " + std::to_string(into.size()) +
-                       " bytes at byte " + std::to_string(start) + " of " +
-                       std::to_string(tensor.bytes),
-                   ExitCode::Internal);
+  if (std::string fault = findRangeFault(tensor, start, into.size());
+      !fault.empty())
+    return errorAt(tensor, std::move(fault), ExitCode::Internal);
   if (Result<void> done = reader->read(tensor, start, into); !done)
     return done.takeError().withPart(tensorPart(tensor.name));
   return {};
