@@ -4,6 +4,7 @@
 #include "Diagnostics.h"
 #include "Options.h"
 #include "Planner.h"
+#include "RankLedger.h"
 #include "Table.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Numbers.h"
@@ -37,7 +38,7 @@ struct Axis {
 /// Results for one policy and one format of optimizer states.
 struct Row {
   Variant variant;
-  std::map<Category, std::uint64_t> ledger;
+  RankLedger ledger;
   std::uint64_t bytes = 0;
   std::vector<Largest> largest; ///< One for each axis.
 };
@@ -49,6 +50,8 @@ struct FitCommand {
   std::string memory, format = "text";
   std::vector<std::string> policies = {"fp32", "bf16-amp", "bf16"};
   std::vector<std::string> states = {"f32", "bf16"};
+  RankSettings ranks;
+  std::string shard = "none";
 
   int run();
 
@@ -82,6 +85,9 @@ Result<void> FitCommand::complete() {
     return usageError("--memory expects a size such as 24GiB, got " +
                       ::binade::quote(memory));
   budget = *bytes;
+  if (shard == "zero1")
+    ranks.sharding = Sharding::Zero1;
+  options.batches *= ranks.ranks; // Those of all ranks together.
   for (const std::string &format : states)
     if (Result<void> known = checkStateFormats(format); !known)
       return known;
@@ -106,7 +112,8 @@ Result<Row> FitCommand::measure(Planner &planner,
   Result<Plan> plan = planner.plan(variant, sizes);
   if (!plan)
     return plan.takeError();
-  Row row{variant, plan->ledger, plan->arenaBytes, {}};
+  RankLedger ledger = countRank(*plan, ranks);
+  Row row{variant, ledger, ledger.getBytes(), {}};
   for (const Axis &axis : axes) {
     auto take = [&](std::int64_t n) -> Result<std::uint64_t> {
       Sizes other = sizes;
@@ -114,7 +121,7 @@ Result<Row> FitCommand::measure(Planner &planner,
       Result<Plan> plan = planner.plan(variant, other);
       if (!plan)
         return plan.takeError();
-      return plan->arenaBytes;
+      return countRank(*plan, ranks).getBytes();
     };
     constexpr std::int64_t kMaxBlocks = 1000, kMax = 1 << 24;
     Largest given = {(sizes.*axis.kind).at(axis.name), row.bytes, {}};
@@ -184,11 +191,15 @@ static constexpr Category kShown[] = {Category::Parameter, Category::State,
                                       Category::Gradient, Category::Saved,
                                       Category::Workspace};
 
+static std::uint64_t getBytes(const Row &row, Category category) {
+  auto found = row.ledger.ledger.find(category);
+  return found == row.ledger.ledger.end() ? 0 : found->second;
+}
+
 static std::uint64_t getOther(const Row &row) {
-  std::uint64_t other = row.bytes;
+  std::uint64_t other = row.bytes - row.ledger.exchange - row.ledger.gather;
   for (Category category : kShown)
-    if (auto found = row.ledger.find(category); found != row.ledger.end())
-      other -= found->second;
+    other -= getBytes(row, category);
   return other;
 }
 
@@ -201,20 +212,26 @@ void FitCommand::print(const std::vector<Row> &rows) const {
   for (const Axis &axis : axes)
     given += (given.empty() ? " with " : ", ") + axis.describe() + " = " +
              std::to_string((sizes.*axis.kind).at(axis.name));
-  llvm::outs() << "memory of a step" << given << "\n";
+  llvm::outs() << "memory of a step" << given;
+  if (ranks.ranks > 1)
+    llvm::outs() << ", in the fullest of " << ranks.ranks << " ranks";
+  llvm::outs() << "\n";
   std::vector<std::vector<std::string>> table = {{"policy", "states", "total"}};
   for (Category category : kShown)
     table[0].emplace_back(name(category));
   table[0].push_back("other");
+  if (ranks.ranks > 1)
+    table[0].insert(table[0].end(), {"exchange", "gather"});
   for (const Row &row : rows) {
     auto &line = table.emplace_back(beginLine(row));
     line.push_back(formatBytes(row.bytes) + (row.bytes > budget ? " !" : ""));
-    for (Category category : kShown) {
-      auto found = row.ledger.find(category);
-      line.push_back(
-          formatBytes(found == row.ledger.end() ? 0 : found->second));
-    }
+    for (Category category : kShown)
+      line.push_back(formatBytes(getBytes(row, category)));
     line.push_back(formatBytes(getOther(row)));
+    if (ranks.ranks > 1) {
+      line.push_back(formatBytes(row.ledger.exchange));
+      line.push_back(formatBytes(row.ledger.gather));
+    }
   }
   llvm::outs() << "\n";
   printTable(llvm::outs(), table, 2);
@@ -280,9 +297,7 @@ toJson(const std::map<std::string, std::int64_t> &sizes) {
 void FitCommand::printJson(const std::vector<Row> &rows) const {
   llvm::json::Array list;
   for (const Row &row : rows) {
-    llvm::json::Object ledger, dims, depths;
-    for (const auto &[category, bytes] : row.ledger)
-      ledger[std::string(name(category))] = bytes;
+    llvm::json::Object ledger = toJson(row.ledger), dims, depths;
     for (const auto &[axis, found] : llvm::zip(axes, row.largest))
       (axis.isDepth() ? depths : dims)[axis.name] = llvm::json::Object{
           {"size", found.size}, {"bytes", found.bytes}, {"limit", found.limit}};
@@ -296,6 +311,8 @@ void FitCommand::printJson(const std::vector<Row> &rows) const {
   }
   llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object{
                                                {"memory", budget},
+                                               {"ranks", ranks.ranks},
+                                               {"shard", shard},
                                                {"dims", toJson(sizes.dims)},
                                                {"depths", toJson(sizes.depths)},
                                                {"variants", std::move(list)}}));
@@ -311,7 +328,8 @@ void addFit(CLI::App &app, Run &run) {
       "  binade fit model.onnx --memory 24GiB --dim batch=8\n"
       "  binade fit model.onnx --memory 8GiB --policy fp32 "
       "--policy mine.yaml \\\n"
-      "      --states f32 --states bf16 --optimizer sgd --format json");
+      "      --states f32 --states bf16 --optimizer sgd --format json\n"
+      "  binade fit model.onnx --memory 24GiB --ranks 64 --shard zero1");
   auto self = std::make_shared<FitCommand>();
   self->import.add(*command, "ONNX file, or a module (.mlir) that 'binade "
                              "import' wrote");
@@ -343,9 +361,27 @@ void addFit(CLI::App &app, Run &run) {
   command
       ->add_option(
           "--accumulate", self->options.batches,
-          "Batches per step, whose gradients are averaged for one update")
+          "Batches per step, whose gradients are averaged for one update; with "
+          "--ranks, those of each rank")
       ->type_name("K")
       ->check(::binade::integer<std::int64_t>(1))
+      ->capture_default_str();
+  command
+      ->add_option("--ranks", self->ranks.ranks,
+                   "Number of ranks that train with equal batches; counts the "
+                   "memory of the fullest one")
+      ->check(::binade::integer<std::int64_t>(1, kMaxRanks))
+      ->capture_default_str();
+  command
+      ->add_option("--shard", self->shard,
+                   "What the ranks divide: none, or zero1: the optimizer "
+                   "states, by rows of each parameter, as FSDP2 does")
+      ->check(::binade::oneOf({"none", "zero1"}))
+      ->capture_default_str();
+  command
+      ->add_option("--exchange", self->ranks.exchange,
+                   "With --shard none: format in which gradients are exchanged")
+      ->check(::binade::oneOf({"f32", "bf16", "e4m3", "exact"}))
       ->capture_default_str();
   command
       ->add_option(

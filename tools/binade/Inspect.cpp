@@ -2,7 +2,10 @@
 
 #include "Commands.h"
 #include "Model.h"
+#include "PredictedTimes.h"
+#include "RankLedger.h"
 #include "SavedLedger.h"
+#include "Table.h"
 #include "Write.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
@@ -26,17 +29,24 @@ struct InspectCommand {
   ImportArguments import;
   StepArguments step;
   OutputArguments output;
-  std::string ledger = "plan";
+  std::string ledger = "plan", costs;
+  std::int64_t ranks = 1;
   bool json = false, policy = false;
 
   /// Compares the memory that operators keep with the memory of the plan.
   int compareLedgers(Model &model);
   /// Lists the values saved for the backward pass.
   int listSaved(Model &model);
+  /// Lists the memory of a rank for each way to share the step.
+  int listRanks(Model &model, const Plan &plan);
 
   int run() {
     Model model(import.model, output);
-    if (ledger != "plan" && model.isBundle())
+    if (ledger != "ranks" && (ranks > 1 || !costs.empty()))
+      return model.getDiagnostics().fail(
+          ::binade::usageError("--ranks and --costs need --ledger=ranks"));
+    bool isOfPlan = ledger == "plan" || ledger == "ranks";
+    if (!isOfPlan && model.isBundle())
       return model.getDiagnostics().fail(::binade::usageError(
           "--ledger=" + ledger +
           " counts values of a model, which a bundle has no more"));
@@ -50,6 +60,8 @@ struct InspectCommand {
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
     auto &program = std::get<Program>(loaded);
+    if (ledger == "ranks")
+      return listRanks(model, program.getPlan());
     if (policy) {
       printPolicy(std::cout, program.getPlan());
       return ExitCode::Ok;
@@ -161,6 +173,73 @@ int InspectCommand::listSaved(Model &model) {
   return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
 }
 
+/// Returns the ways to share a step among `ranks` ranks.
+static std::vector<RankSettings> listSettings(std::int64_t ranks) {
+  std::vector<RankSettings> settings;
+  for (llvm::StringRef format : kExchangeFormats)
+    settings.push_back({ranks, Sharding::None, format.str()});
+  settings.push_back({ranks, Sharding::Zero1});
+  return settings;
+}
+
+static void print(const std::vector<RankSettings> &ways, const Plan &plan) {
+  std::vector<std::vector<std::string>> table = {
+      {"shard", "exchange", "memory"}};
+  for (auto [category, bytes] : plan.ledger)
+    table[0].emplace_back(name(category));
+  table[0].insert(table[0].end(), {"exchange", "gather"});
+  for (const RankSettings &way : ways) {
+    RankLedger rank = countRank(plan, way);
+    auto &line = table.emplace_back();
+    line = {getName(way.sharding).str(), way.exchange,
+            formatBytes(rank.getBytes())};
+    for (auto [category, bytes] : rank.ledger)
+      line.push_back(formatBytes(bytes));
+    line.push_back(formatBytes(rank.exchange));
+    line.push_back(formatBytes(rank.gather));
+  }
+  std::cout << "memory of the fullest of " << ways.front().ranks
+            << " ranks\n\n";
+  std::cout.flush();
+  printTable(llvm::outs(), table, 2);
+}
+
+static llvm::json::Value writeSeconds(const Plan &plan,
+                                      const mlir::binade::TargetCosts &costs) {
+  return llvm::json::Object{
+      {"target", costs.target},
+      {"step", llvm::json::Array(predictSeconds(plan.records, plan, costs))},
+      {"accumulation",
+       llvm::json::Array(predictSeconds(plan.accumulation, plan, costs))}};
+}
+
+int InspectCommand::listRanks(Model &model, const Plan &plan) {
+  std::vector<RankSettings> ways = listSettings(ranks);
+  if (!json && costs.empty()) {
+    print(ways, plan);
+    return ExitCode::Ok;
+  }
+  llvm::json::Array ledgers;
+  for (const RankSettings &way : ways) {
+    RankLedger rank = countRank(plan, way);
+    ledgers.push_back(llvm::json::Object{{"shard", getName(way.sharding)},
+                                         {"exchange", way.exchange},
+                                         {"bytes", rank.getBytes()},
+                                         {"ledger", toJson(rank)}});
+  }
+  llvm::json::Object report{{"ranks", ranks}, {"ledgers", std::move(ledgers)}};
+  if (!costs.empty()) {
+    auto target = mlir::binade::loadCosts(costs, &model.getContext());
+    if (failed(target))
+      return ExitCode::Rejected;
+    report["seconds"] = writeSeconds(plan, *target);
+  }
+  Result<void> written = writeText(
+      "-",
+      llvm::formatv("{0:2}\n", llvm::json::Value(std::move(report))).str());
+  return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
+}
+
 void addInspect(CLI::App &app, Run &run) {
   CLI::App *command =
       ::binade::addCommand(app, "inspect",
@@ -173,7 +252,8 @@ void addInspect(CLI::App &app, Run &run) {
       "  binade inspect step.bnd --json\n"
       "  binade inspect step.bnd --policy-text\n"
       "  binade inspect model.onnx --policy coat --ledger=paper\n"
-      "  binade inspect model.onnx --activation-memory 24MiB --ledger=saved");
+      "  binade inspect model.onnx --activation-memory 24MiB --ledger=saved\n"
+      "  binade inspect step.bnd --ledger=ranks --ranks 64");
   auto self = std::make_shared<InspectCommand>();
   self->import.add(*command,
                    "ONNX file, a module (.mlir) of a phase up to 'optimizer', "
@@ -194,8 +274,20 @@ void addInspect(CLI::App &app, Run &run) {
           "--ledger", self->ledger,
           "What to count: plan: the memory of the whole step; saved: the "
           "values saved for the backward pass, one by one; paper: what each "
-          "operator would save for its own backward pass, as papers count")
-      ->check(::binade::oneOf({"plan", "saved", "paper"}))
+          "operator would save for its own backward pass, as papers count; "
+          "ranks: the memory of one of --ranks ranks that share the step")
+      ->check(::binade::oneOf({"plan", "saved", "paper", "ranks"}))
       ->capture_default_str();
+  command
+      ->add_option("--ranks", self->ranks,
+                   "With --ledger=ranks: the number of ranks")
+      ->check(::binade::integer<std::int64_t>(1, kMaxRanks))
+      ->capture_default_str();
+  command
+      ->add_option("--costs", self->costs,
+                   "With --ledger=ranks: target for which the seconds of each "
+                   "record are predicted, as JSON: a name that 'binade costs' "
+                   "lists, or a .yaml file of 'binade costs --measure'")
+      ->type_name("COSTS");
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

@@ -47,6 +47,7 @@ public:
   mlir::ModuleOp getModule() { return *module; }
   /// Returns the last phase that ran.
   mlir::binade::CompilerPhase getPhase() const { return phase; }
+  mlir::MLIRContext &getContext() { return context; }
   const Diagnostics &getDiagnostics() const { return diagnostics; }
   const mlir::binade::ImportReport &getReport() const { return report; }
   mlir::binade::PhaseListener getListener() const;

@@ -236,6 +236,10 @@ LogicalResult addStateFormats(Policy &policy, ArrayRef<std::string> states,
 /// Returns the names of the targets whose costs Binade ships, sorted.
 std::vector<StringRef> getCostNames();
 
+/// Reads the costs of a target: those that Binade ships as `name`, or the file
+/// `name` if it ends in .yaml. Emits errors.
+FailureOr<TargetCosts> loadCosts(StringRef name, MLIRContext *context);
+
 /// Writes `costs` as the text of a file that `loadPolicy` reads.
 std::string writeCosts(const TargetCosts &costs);
 

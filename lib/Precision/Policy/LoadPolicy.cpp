@@ -30,10 +30,11 @@ static FailureOr<Policy> parsePolicy(const DataFile &file,
   return policy;
 }
 
-/// Finds the costs of a target: shipped ones, among which GPUs count, or a file
-/// in `folder`.
-static FailureOr<DataFile> findCosts(const CutSettings &cut, StringRef folder,
-                                     MLIRContext *context) {
+/// Finds the costs of a target: shipped ones, among which GPUs count, or a
+/// file, which must be in `folder` if there is one.
+static FailureOr<DataFile>
+findCosts(StringRef costs, std::optional<StringRef> folder, Location location) {
+  MLIRContext *context = location.getContext();
   DataFiles known = getCostFiles();
   std::vector<StringRef> chips = GpuCosts::getNames();
   std::vector<std::string> names, texts;
@@ -44,25 +45,39 @@ static FailureOr<DataFile> findCosts(const CutSettings &cut, StringRef folder,
   }
   for (auto [name, text] : llvm::zip(names, texts))
     known.emplace_back(name, text);
-  return findFile({"costs", known}, cut.costs, folder, cut.location);
+  return findFile({"costs", known}, costs, folder, location);
+}
+
+/// Parses the costs of a target from their text.
+static FailureOr<TargetCosts> parseCosts(const DataFile &file,
+                                         MLIRContext *context) {
+  FailureOr<TargetCosts> costs =
+      parseFile(file, "costs", getCostsFileSchema(), context);
+  if (failed(costs) || costs->chip.empty())
+    return costs;
+  costs->gpu = GpuCosts::find(costs->chip, context);
+  if (!costs->gpu)
+    return emitError(FileLineColLoc::get(context, file.file, 1, 1))
+           << "unknown chip '" << costs->chip << "'; expected one of "
+           << llvm::join(GpuCosts::getNames(), ", ");
+  return costs;
+}
+
+FailureOr<TargetCosts> loadCosts(StringRef name, MLIRContext *context) {
+  FailureOr<DataFile> file =
+      findCosts(name, std::nullopt, UnknownLoc::get(context));
+  if (failed(file))
+    return failure();
+  return parseCosts(*file, context);
 }
 
 /// Parses the costs of the cut from their text.
 static LogicalResult completeCut(Policy &policy, const DataFile &file,
                                  MLIRContext *context) {
-  FailureOr<TargetCosts> target =
-      parseFile(file, "costs", getCostsFileSchema(), context);
+  FailureOr<TargetCosts> target = parseCosts(file, context);
   if (failed(target))
     return failure();
   policy.cut->target = std::move(*target);
-  TargetCosts &costs = policy.cut->target;
-  if (costs.chip.empty())
-    return success();
-  costs.gpu = GpuCosts::find(costs.chip, context);
-  if (!costs.gpu)
-    return emitError(FileLineColLoc::get(context, file.file, 1, 1))
-           << "unknown chip '" << costs.chip << "'; expected one of "
-           << llvm::join(GpuCosts::getNames(), ", ");
   return success();
 }
 
@@ -189,8 +204,9 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
   }
   StringAttr costs;
   if (policy->cut && policy->cut->target.formats.empty()) {
-    FailureOr<DataFile> found = findCosts(
-        *policy->cut, llvm::sys::path::parent_path(file.file), context);
+    FailureOr<DataFile> found =
+        findCosts(policy->cut->costs, llvm::sys::path::parent_path(file.file),
+                  policy->cut->location);
     if (failed(found) || failed(completeCut(*policy, *found, context)))
       return failure();
     costs = StringAttr::get(context, found->text);

@@ -1,0 +1,165 @@
+"""The memory of a rank (`binade fit --ranks`, `binade inspect --ledger=ranks`), counted by hand."""
+
+import json
+import math
+
+import pytest
+from support.paths import ROOT
+from support.reference import binade
+
+onnx = pytest.importorskip("onnx")
+
+# 10 x 4 and 3 elements: with AdamW, two states of f32 for each.
+GRAPH = """
+<ir_version: 9, opset_import: ["" : 20]>
+g (float[8, 4] x, int64[8] labels) => (float loss)
+  <float[10, 4] weight = {%s}, float[3] bias = {0.5, -1.0, 0.25}, float[10, 3] head = {%s}> {
+  inner = Gemm<transB = 1>(x, weight)
+  scores = MatMul(inner, head)
+  logits = Add(scores, bias)
+  loss = SoftmaxCrossEntropyLoss(logits, labels)
+}
+"""
+ELEMENTS = 10 * 4 + 3 + 10 * 3
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ranks") / "model.onnx"
+    values = [", ".join(["0.125"] * count) for count in (40, 30)]
+    model = onnx.parser.parse_model(GRAPH % tuple(values))
+    names = ["weight", "bias", "head"]
+    model.metadata_props.add(key="binade.trainable", value=json.dumps(names))
+    onnx.save(model, path)
+    return path
+
+
+def run(*words):
+    done = binade(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def list_ledgers(model, ranks, *words):
+    report = json.loads(
+        run("inspect", model, "--ledger=ranks", "--ranks", ranks, "--json", *words)
+    )
+    assert report["ranks"] == ranks
+    for one in report["ledgers"]:
+        assert one["bytes"] == sum(one["ledger"].values())
+    return {(one["shard"], one["exchange"]): one["ledger"] for one in report["ledgers"]}
+
+
+def fit(model, *words):
+    words = ["--memory", "1GiB", "--policy", "fp32", "--states", "f32", *words]
+    [variant] = json.loads(run("fit", model, "--format", "json", *words))["variants"]
+    assert variant["bytes"] == sum(variant["ledger"].values())
+    return variant["ledger"]
+
+
+@pytest.mark.parametrize(
+    "ranks, weight, bias, head",
+    [(2, 5 * 4, 2, 5 * 3), (4, 3 * 4, 1, 3 * 3), (7, 2 * 4, 1, 2 * 3), (64, 4, 1, 3)],
+)
+def test_states_are_divided_by_rows(small, ranks, weight, bias, head):
+    """The fullest rank has ceil(rows / ranks) rows of each parameter."""
+    own = weight + bias + head
+    for ledger in (
+        list_ledgers(small, ranks)["zero1", "f32"],
+        fit(small, "--ranks", ranks, "--shard", "zero1"),
+    ):
+        assert ledger["state"] == 2 * 4 * own
+        # The sums of the own rows, and the bucket that they come from.
+        assert ledger["exchange"] == 4 * own + 4 * ELEMENTS
+        assert ledger["gather"] == ledger["parameter"] == 4 * ELEMENTS
+
+
+@pytest.mark.parametrize(
+    "exchange, taken",
+    [
+        ("f32", 0),  # In place.
+        # Codes are sent and received, then the own sums and those of all.
+        ("bf16", 2 * 2 * ELEMENTS + 4 * 19 + 4 * ELEMENTS),
+        # With a scale of four bytes for 128 elements.
+        ("e4m3", 2 * (ELEMENTS + 4) + 4 * 19 + 4 * ELEMENTS),
+        # The maximum of a block, and integers of 64 bits.
+        ("exact", 4 + 8 * ELEMENTS),
+    ],
+)
+def test_exchanges_take_buffers(small, exchange, taken):
+    """73 elements: each of four ranks adds up at most 19."""
+    assert math.ceil(ELEMENTS / 4) == 19
+    ledger = list_ledgers(small, 4)["none", exchange]
+    assert (ledger["exchange"], ledger["gather"]) == (taken, 0)
+    assert ledger["state"] == 2 * 4 * ELEMENTS
+    assert fit(small, "--ranks", 4, "--exchange", exchange)["exchange"] == taken
+
+
+def test_one_rank_has_the_memory_of_the_plan(small):
+    plan = json.loads(run("inspect", small, "--json"))
+    for ledger in list_ledgers(small, 1).values():
+        assert ledger == plan["ledger"] | {"exchange": 0, "gather": 0}
+    assert fit(small) == fit(small, "--ranks", 1, "--shard", "zero1")
+
+
+def test_micro_batches_of_each_rank_accumulate(small):
+    """Several ranks accumulate: a plan with an exchange counts the batches of all."""
+    assert fit(small, "--ranks", 4)["gradient"] >= 4 * ELEMENTS
+    assert fit(small, "--ranks", 4) == fit(small, "--ranks", 4, "--accumulate", 3)
+
+
+def test_quantized_states_are_divided_with_their_scales():
+    """Codes and scales of the rows that the fullest rank has, of each state."""
+    mini = ROOT / "examples/char-gpt/mini.onnx"
+    plan = json.loads(run("inspect", mini, "--states", "dyn8", "--json"))
+    sizes, rows = {}, {}
+    for port in plan["ports"]:
+        buffer = plan["buffers"][port["buffer"]]
+        if port["role"] == "parameter":
+            rows[port["name"]] = buffer["shape"][0]
+        elif port["role"] == "state":
+            sizes[port["name"]] = buffer["bytes"]
+    found = {}
+    for ranks in (1, 5, 128):
+        expected = 0
+        for name, size in sizes.items():
+            whole = rows[name.partition("/")[2].removesuffix(".scale")]
+            expected += -(-size * -(-whole // ranks) // whole)  # Rounded up twice.
+        ledgers = list_ledgers(mini, ranks, "--states", "dyn8")
+        found[ranks] = ledgers["zero1", "f32"]["state"]
+        assert found[ranks] == expected
+    assert found[128] < found[5] / 4 < found[1]
+
+
+def test_tables_name_the_columns(small):
+    text = run("fit", small, "--memory", "1GiB", "--ranks", "64", "--shard", "zero1")
+    assert ", in the fullest of 64 ranks\n" in text and " exchange " in text
+    text = run("inspect", small, "--ledger=ranks", "--ranks", "64")
+    assert text.startswith("memory of the fullest of 64 ranks\n\nshard  exchange ")
+    assert len(text.splitlines()) == 2 + 1 + 5
+
+
+def test_a_bundle_has_the_ledger_of_its_model(small, tmp_path):
+    run("compile", small, "-o", tmp_path / "step.bnd")
+    assert list_ledgers(tmp_path / "step.bnd", 8) == list_ledgers(small, 8)
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["--ranks", "0"], "--ranks"),
+        (["--ranks", "many"], "--ranks"),
+        (["--ranks", "1e9"], "--ranks"),
+        (["--ranks", "99999999999"], "--ranks"),
+        (["--shard", "zero3"], "--shard: expected one of none, zero1, got 'zero3'"),
+        (["--exchange", "f8"], "--exchange: expected one of f32, bf16, e4m3, exact"),
+    ],
+)
+def test_wrong_options_are_named(small, words, text):
+    done = binade("fit", small, "--memory", "1GiB", *words)
+    assert done.returncode == 2 and text in done.stderr
+
+
+def test_options_of_ranks_need_their_ledger(small):
+    done = binade("inspect", small, "--ranks", "8")
+    assert done.returncode == 2 and "need --ledger=ranks" in done.stderr
