@@ -1,0 +1,1 @@
+"""Predicts a training step on many ranks: ``binade plan``."""
