@@ -83,15 +83,20 @@ def read_command() -> Command:
 
 
 @functools.cache
-def list_train_options() -> tuple[str, ...]:
-    """Returns the names of the options of ``binade train``, such as ``--data``.
+def list_options(command: str) -> tuple[str, ...]:
+    """Returns the names of the options of a command of the driver, such as ``--policy``.
 
     Raises:
       RejectedError: If the program ``binade`` is not found or fails.
     """
     commands = _read_definition("binade")["commands"]
-    train = next(entry for entry in commands if entry["name"] == "train")
-    return tuple(name for option in train["options"] for name in option["names"])
+    entry = next(entry for entry in commands if entry["name"] == command)
+    return tuple(name for option in entry["options"] for name in option["names"])
+
+
+def list_train_options() -> tuple[str, ...]:
+    """Returns the names of the options of ``binade train``, such as ``--data``."""
+    return list_options("train")
 
 
 def walk(command: Command, path: Iterable[str] = ()) -> Iterable[tuple[str, Command]]:

@@ -36,6 +36,7 @@ static const std::vector<Group> &getGroups() {
         {"diff"},
         {"costs"},
         {"fit"},
+        {"plan", "Predict a step on many ranks: exchanges, memory, failures"},
         {"sweep", "Train under several policies and compare them"},
         {"search", "Search for the best policy within a memory or time "
                    "budget"}}},

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from binade.errors import UsageError
-from binade.torch.shards import RowRange, divide
+from binade.rows import divide
+from binade.torch.shards import RowRange
 from binade.torch.update import QuantizedState
 
 Tensors = Mapping[str, torch.Tensor]

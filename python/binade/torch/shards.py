@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from binade.errors import UsageError
+from binade.rows import divide
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,15 +38,6 @@ def is_dtensor(tensor: object) -> bool:
 def is_split(tensor: Any) -> bool:
     """Whether a tensor is a DTensor of which a process may have a part only."""
     return is_dtensor(tensor) and any(not p.is_replicate() for p in tensor.placements)
-
-
-def divide(rows: int, parts: int, index: int) -> tuple[int, int]:
-    """Returns the first row and the number of rows of part ``index``, as ``torch.chunk``
-    divides ``rows`` rows; the last parts may be empty. PyTorch has no public function
-    for it."""
-    size = -(-rows // parts)
-    begin = min(index * size, rows)
-    return begin, min(size, rows - begin)
 
 
 def find_rows(name: str, tensor: Any) -> RowRange | None:

@@ -18,8 +18,8 @@ GROUPS = [
     "Train", "Choose a precision", "Find what went wrong", "ONNX", "Compiler", "Other",
 ]  # fmt: skip
 PYTHON = [
-    "bisect", "completion", "data", "from-torch", "initial", "replay", "runs", "search",
-    "shadow", "sweep", "why-nan",
+    "bisect", "completion", "data", "from-torch", "initial", "plan", "replay", "runs",
+    "search", "shadow", "sweep", "why-nan",
 ]  # fmt: skip
 # Commands that pass options which they do not know on to `binade train`.
 PASSING = ["bisect", "search", "shadow", "sweep"]

@@ -9,7 +9,8 @@ import pytest
 import torch
 from binade.errors import RejectedError, UsageError
 from binade.torch.devices import Device
-from binade.torch.shards import RowRange, divide, get_local, view_rows
+from binade.rows import divide
+from binade.torch.shards import RowRange, get_local, view_rows
 from binade.torch.update import Scaling, Update
 from support import process_groups, sharded_steps
 

@@ -19,8 +19,8 @@ TOOLS = [
 ]  # fmt: skip
 # Python modules that the driver or `python -m` runs.
 MODULES = [
-    "bisect", "completion", "data", "from_torch", "initial", "replay", "runs", "search", "shadow",
-    "sweep", "why_nan",
+    "bisect", "completion", "data", "from_torch", "initial", "plan", "replay", "runs", "search",
+    "shadow", "sweep", "why_nan",
 ]  # fmt: skip
 # The lines of `--version` after the first.
 LINES = [r"commit [0-9a-f]{10}", r"LLVM \d+\.\d+\.\d+", r"oneDNN .+", r"CUDA .+"]

@@ -1,0 +1,172 @@
+"""What breaks first when a training step gets more ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from binade.planning.collectives import find_half_size
+from binade.planning.fabric import Fabric
+from binade.planning.failures import Failures
+from binade.planning.prediction import Prediction, Settings, predict
+from binade.planning.step import Step
+from binade.rows import divide
+
+MOST = 2**20  # Ranks that are looked at.
+MUCH = 0.1  # A share of the time that is too much.
+UNEVEN = (
+    1.5  # The elements of the fullest rank, relative to the mean, that are too many.
+)
+# A manifest lists the file, shape, offsets and SHA-256 of each part of each tensor.
+MANIFEST_ENTRY = 200  # Bytes.
+MANIFEST_SECONDS = 1.0
+JSON_RATE = 100e6  # Bytes per second that a JSON parser reads.
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """What a step cannot bear.
+
+    Attributes:
+      ranks: The smallest power of two from which it holds; None if it does not up to ``MOST``.
+      why: A sentence with the numbers at that number of ranks.
+    """
+
+    name: str
+    ranks: int | None
+    why: str
+
+
+def find_limits(step: Step, fabric: Fabric, settings: Settings) -> list[Limit]:
+    """Returns what breaks, in the order of the number of ranks."""
+
+    def predict_on(ranks: int) -> Prediction:
+        return predict(step, fabric, dataclasses.replace(settings, ranks=ranks))
+
+    checks = [
+        ("exchange not hidden", lambda n: _exposure(predict_on(n))),
+        ("small buckets", lambda n: _latency(predict_on(n), fabric, n)),
+        ("few rows", lambda n: _few_rows(step, n)),
+        ("uneven shards", lambda n: _uneven(step, n)),
+        ("manifest", lambda n: _manifest(step, n)),
+    ]
+    if not settings.is_sharded and settings.exchange in ("bf16", "e4m3"):
+        checks.append(("messages of all-to-all", lambda n: _messages(predict_on(n), n)))
+    if fabric.failures:
+        failures = fabric.failures
+        checks.append(("failures", lambda n: _failures(failures, n)))
+        checks.append(
+            ("gathered checkpoint", lambda n: _gather(step, fabric, failures, n))
+        )
+    limits = [_find(name, check) for name, check in checks]
+    return sorted(limits, key=lambda limit: limit.ranks or 2 * MOST)
+
+
+def _find(name: str, check: Callable[[int], str]) -> Limit:
+    ranks = 2
+    while ranks <= MOST:
+        if why := check(ranks):
+            return Limit(name, ranks, why)
+        ranks *= 2
+    return Limit(name, None, f"not up to {MOST:,} ranks")
+
+
+def _exposure(prediction: Prediction) -> str:
+    share = prediction.exposed / prediction.seconds
+    if share <= MUCH:
+        return ""
+    return (
+        f"exchanges make the step {1e3 * prediction.exposed:.3g} ms longer, "
+        f"{100 * share:.0f} % of its time"
+    )
+
+
+def _latency(prediction: Prediction, fabric: Fabric, ranks: int) -> str:
+    cost = prediction.gradients
+    if cost.latency <= cost.transfer:
+        return ""
+    size = find_half_size(fabric.levels, ranks)
+    return (
+        f"latency is {1e3 * cost.latency:.3g} of {1e3 * cost.seconds:.3g} ms of the "
+        f"{len(prediction.buckets)} buckets; latency is half of the time of an all-reduce of "
+        f"{size / 1e6:.3g} MB"
+    )
+
+
+def _few_rows(step: Step, ranks: int) -> str:
+    few = [one for one in step.parameters if one.rows < ranks]
+    if not few:
+        return ""
+    least = min(few, key=lambda one: one.rows)
+    return (
+        f"{len(few)} of {len(step.parameters)} parameters have fewer rows than ranks, such "
+        f"as {least.name} with {least.rows}; with zero1, some ranks have none of its rows"
+    )
+
+
+def get_unevenness(step: Step, ranks: int) -> float:
+    """Returns the elements of the fullest rank over the mean, with shards by rows."""
+    fullest = sum(
+        divide(one.rows, ranks, 0)[1] * one.elements / one.rows
+        for one in step.parameters
+        if one.rows
+    )
+    return fullest * ranks / sum(one.elements for one in step.parameters)
+
+
+def _uneven(step: Step, ranks: int) -> str:
+    ratio = get_unevenness(step, ranks)
+    if ratio <= UNEVEN:
+        return ""
+    return f"with zero1 the fullest rank has {ratio:.3g} times the mean of the elements"
+
+
+def _messages(prediction: Prediction, ranks: int) -> str:
+    latency = prediction.gradients.latency
+    if latency <= MUCH * prediction.compute:
+        return ""
+    return (
+        f"each bucket takes {ranks - 1:,} messages in each rank, "
+        f"{1e3 * latency:.3g} ms of latency per step"
+    )
+
+
+def _manifest(step: Step, ranks: int) -> str:
+    entries = len(step.parameters) * ranks
+    seconds = entries * MANIFEST_ENTRY / JSON_RATE
+    if seconds <= MANIFEST_SECONDS:
+        return ""
+    return (
+        f"a manifest of {entries:,} parts has {entries * MANIFEST_ENTRY / 1e6:.0f} MB, "
+        f"which every rank parses in {seconds:.2g} s: keep one per node"
+    )
+
+
+def _failures(failures: Failures, ranks: int) -> str:
+    interval = failures.find_interval(ranks)
+    lost = failures.get_lost_share(ranks, interval)
+    if lost <= MUCH:
+        return ""
+    return (
+        f"a failure every {failures.get_mean_time(ranks) / 3600:.3g} h, "
+        f"{100 * lost:.0f} % of the time lost with a checkpoint every "
+        f"{interval / 60:.3g} min"
+    )
+
+
+def _gather(step: Step, fabric: Fabric, failures: Failures, ranks: int) -> str:
+    size = step.states + sum(one.bytes for one in step.parameters)
+    save = size / fabric.levels[-1].bandwidth
+    gathered = dataclasses.replace(failures, save=max(save, failures.save))
+    lost = gathered.get_lost_share(ranks, gathered.find_interval(ranks))
+    if lost <= MUCH or save <= failures.save:
+        return ""
+    return (
+        f"rank 0 receives {size / 1e9:.3g} GB over one link in {save:.3g} s, with which "
+        f"{100 * lost:.0f} % of the time is lost"
+    )
+
+
+def list_sizes() -> Sequence[int]:
+    """Returns the sizes of buckets to compare, in bytes."""
+    return [2**20 * size for size in (1, 5, 25, 100, 400)]

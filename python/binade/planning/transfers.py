@@ -1,0 +1,78 @@
+"""What ranks exchange in a step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from binade.planning.collectives import OPERATIONS, Cost, Level
+
+_SCALE = 4 / 128  # Bytes of a scale, or a maximum, for each element of a block of 128.
+
+# The transfers of gradients in each format: operation, and bytes per element. Formats of 16 and
+# 8 bits send parts to their owners, which add them in f32 in the order of the ranks and return
+# the sums; `exact` exchanges the maxima of blocks, and then integers.
+GRADIENTS: dict[str, tuple[tuple[str, float], ...]] = {
+    "f32": (("all_reduce", 4.0),),
+    "bf16": (("all_to_all", 2.0), ("all_gather", 4.0)),
+    "e4m3": (("all_to_all", 1.0 + _SCALE), ("all_gather", 4.0)),
+    "exact": (("all_reduce", _SCALE), ("all_reduce", 8.0)),
+}
+# With zero1 a rank needs the sums of its own rows only (FSDP2).
+SHARDED_GRADIENTS = (("reduce_scatter", 4.0),)
+# With zero1: the sum of squares of a gradient, and the number of ranks that have one
+# (binade.torch.shards.sum_squares).
+FLAG_BYTES = 16
+LOSS_BYTES = (
+    8  # The loss of a micro-batch in f64, gathered and added in the order of the ranks.
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer:
+    """A collective operation of a step.
+
+    Attributes:
+      what: What is exchanged, for reports.
+      size: Bytes in each rank, at its beginning for a reduction, at its end for an all-gather.
+      hides: Whether the backward pass can hide it.
+    """
+
+    what: str
+    operation: str
+    size: float
+    hides: bool = False
+
+    def cost(self, levels: Sequence[Level], ranks: int) -> Cost:
+        return OPERATIONS[self.operation](levels, ranks, self.size)
+
+
+def list_gradient_transfers(
+    elements: int, exchange: str, sharded: bool
+) -> list[Transfer]:
+    """Returns the transfers of a bucket of gradients in order."""
+    steps = SHARDED_GRADIENTS if sharded else GRADIENTS[exchange]
+    return [
+        Transfer("gradients", name, elements * size, hides=True) for name, size in steps
+    ]
+
+
+def list_other_transfers(
+    losses: int, magnitudes: int, parameters: Sequence[float], sharded: bool
+) -> list[Transfer]:
+    """Returns the transfers of a step that are not of gradients.
+
+    Args:
+      losses: The number of micro-batches of all ranks.
+      magnitudes: The number of largest magnitudes of delayed scales.
+      parameters: The bytes of each parameter.
+      sharded: Whether ranks update their own rows only.
+    """
+    found = [Transfer("loss", "all_gather", LOSS_BYTES * losses)]
+    if magnitudes:
+        found.append(Transfer("magnitudes", "all_reduce", 4.0 * magnitudes))
+    if sharded:
+        flags = FLAG_BYTES * len(parameters)
+        found.append(Transfer("flags and norms", "all_reduce", flags))
+        found.append(Transfer("parameters", "all_gather", sum(parameters)))
+    return found
