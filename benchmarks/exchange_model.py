@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each group")
+    parser.add_argument("--rounds", type=int, default=120, help="turns of each group")
     parser.add_argument("--write", type=pathlib.Path, help="fabric file to write")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
