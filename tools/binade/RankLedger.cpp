@@ -89,19 +89,20 @@ static std::uint64_t countAbsentStates(const Plan &plan,
 /// send from and receive to, other than the gradients themselves.
 static std::uint64_t countTransfers(std::uint64_t elements,
                                     const RankSettings &settings) {
-  std::uint64_t n = elements;
-  auto ranks = static_cast<std::uint64_t>(settings.ranks);
-  std::uint64_t own = sizeof(float) * llvm::divideCeil(n, ranks);
   constexpr std::uint64_t kBlock = 128; // Elements that share a scale.
-  std::uint64_t scales = sizeof(float) * llvm::divideCeil(n, kBlock);
-  // Codes are sent and received in parts; then the sums of the own part are
-  // sent and those of all parts received.
+  auto ranks = static_cast<std::uint64_t>(settings.ranks);
+  // Codes of each rank's part, which are whole blocks, are sent and received;
+  // then the sums of the own part are sent and those of all parts received.
+  std::uint64_t part = llvm::divideCeil(elements, kBlock * ranks) * kBlock;
+  std::uint64_t sums = sizeof(float) * part;
+  std::uint64_t scales = sizeof(float) * part / kBlock;
   if (settings.exchange == "bf16")
-    return 2 * 2 * n + own + sizeof(float) * n;
+    return 2 * ranks * 2 * part + sums + ranks * sums;
   if (settings.exchange == "e4m3")
-    return 2 * (n + scales) + own + sizeof(float) * n;
+    return 2 * ranks * (part + scales) + sums + ranks * sums;
   if (settings.exchange == "exact") // Maxima of blocks, and sums in I64.
-    return scales + sizeof(std::int64_t) * n;
+    return sizeof(std::int32_t) * llvm::divideCeil(elements, kBlock) +
+           sizeof(std::int64_t) * elements;
   return 0; // f32: in place.
 }
 

@@ -88,7 +88,7 @@ def predict(step: Step, fabric: Fabric, settings: Settings) -> Prediction:
     costs = [
         sum(
             (transfer.cost(levels, ranks) for transfer in list_gradient_transfers(
-                bucket.elements, settings.exchange, settings.is_sharded)),
+                bucket.elements, ranks, settings.exchange, settings.is_sharded)),
             Cost(),
         )
         for bucket in buckets

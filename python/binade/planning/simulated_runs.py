@@ -210,7 +210,7 @@ def simulate_plan(
         raise UsageError("--simulate: the fabric has no 'failures'")
     program = list_exchanges(
         predicted.buckets, [transfer for transfer, _ in predicted.others],
-        step.backward_end, settings.exchange, settings.is_sharded,
+        step.backward_end, ranks, settings.exchange, settings.is_sharded,
     )  # fmt: skip
     interval = failures.find_interval(ranks)
     job = Job(

@@ -49,6 +49,7 @@ def list_exchanges(
     buckets: Sequence[Bucket],
     others: Sequence[Transfer],
     backward_end: float,
+    ranks: int,
     exchange: str = "f32",
     sharded: bool = False,
 ) -> list[Exchange]:
@@ -57,7 +58,9 @@ def list_exchanges(
     found = [
         Exchange(f"bucket {number}", transfer, bucket.ready)
         for number, bucket in enumerate(buckets)
-        for transfer in list_gradient_transfers(bucket.elements, exchange, sharded)
+        for transfer in list_gradient_transfers(
+            bucket.elements, ranks, exchange, sharded
+        )
     ]
     return found + [Exchange(one.what, one, backward_end) for one in others]
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from binade.planning.collectives import OPERATIONS, Cost, Level
 
-_SCALE = 4 / 128  # Bytes of a scale, or a maximum, for each element of a block of 128.
+_BLOCK = 128  # Elements with one scale, or one maximum.
+_SCALE = 4 / _BLOCK  # Bytes for each element.
 
 # The transfers of gradients in each format: operation, and bytes per element. Formats of 16 and
-# 8 bits send parts to their owners, which add them in f32 in the order of the ranks and return
-# the sums; `exact` exchanges the maxima of blocks, and then integers.
+# 8 bits send each rank its part, which consists of whole blocks; it adds what it receives in f32
+# in the order of the ranks, and returns the sums. `exact` exchanges the maxima of blocks, and then
+# integers.
 GRADIENTS: dict[str, tuple[tuple[str, float], ...]] = {
     "f32": (("all_reduce", 4.0),),
     "bf16": (("all_to_all", 2.0), ("all_gather", 4.0)),
@@ -48,10 +50,12 @@ class Transfer:
 
 
 def list_gradient_transfers(
-    elements: int, exchange: str, sharded: bool
+    elements: int, ranks: int, exchange: str, sharded: bool
 ) -> list[Transfer]:
     """Returns the transfers of a bucket of gradients in order."""
     steps = SHARDED_GRADIENTS if sharded else GRADIENTS[exchange]
+    if steps[0][0] == "all_to_all":
+        elements = -(-elements // (_BLOCK * ranks)) * _BLOCK * ranks
     return [
         Transfer("gradients", name, elements * size, hides=True) for name, size in steps
     ]

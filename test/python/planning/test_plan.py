@@ -86,16 +86,19 @@ def test_one_bucket_of_eight_ranks(folder):
 
 
 def test_formats_send_what_their_transfers_send(folder):
-    """Per element, to three others of a group and four in the other group: 7/8 of parts of 2
-    bytes in bf16, and an all-gather of 4 bytes, 3/4 + 1/4 * 1/2."""
+    """Each of eight ranks adds up a block of 128 elements, so that 1024 are exchanged. Per
+    element, to three others of a group and four in the other: 7/8 of parts of 2 bytes in bf16,
+    and an all-gather of 4 bytes, 3/4 + 1/4 * 1/2."""
     formats = read(folder, 8)["formats"]
     sent = {
-        name: sum(b["sent_bytes"] for b in one["buckets"])
+        name: sum(bucket["sent_bytes"] for bucket in one["buckets"])
         for name, one in formats.items()
     }
-    gather = 32 * 4 * (3 / 4 + 1 / 8)
-    assert sent["bf16"] == pytest.approx(32 * 2 * 7 / 8 + gather)
-    assert sent["e4m3"] == pytest.approx(32 * (1 + 4 / 128) * 7 / 8 + gather)
+    buckets = len(formats["f32"]["buckets"])
+    padded = 1024 * buckets
+    gather = padded * 4 * (3 / 4 + 1 / 8)
+    assert sent["bf16"] == pytest.approx(padded * 2 * 7 / 8 + gather)
+    assert sent["e4m3"] == pytest.approx(padded * (1 + 4 / 128) * 7 / 8 + gather)
     assert sent["exact"] == pytest.approx(2 * 32 * (8 + 4 / 128) * (3 / 4 + 1 / 8))
 
 

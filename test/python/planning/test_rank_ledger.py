@@ -1,7 +1,6 @@
 """The memory of a rank (`binade fit --ranks`, `binade inspect --ledger=ranks`), counted by hand."""
 
 import json
-import math
 
 import pytest
 from support.paths import ROOT
@@ -78,17 +77,16 @@ def test_states_are_divided_by_rows(small, ranks, weight, bias, head):
     "exchange, taken",
     [
         ("f32", 0),  # In place.
-        # Codes are sent and received, then the own sums and those of all.
-        ("bf16", 2 * 2 * ELEMENTS + 4 * 19 + 4 * ELEMENTS),
+        # Codes of four parts are sent and received, then the own sums and those of all.
+        ("bf16", 2 * 4 * 2 * 128 + 4 * 128 + 4 * 4 * 128),
         # With a scale of four bytes for 128 elements.
-        ("e4m3", 2 * (ELEMENTS + 4) + 4 * 19 + 4 * ELEMENTS),
+        ("e4m3", 2 * 4 * (128 + 4) + 4 * 128 + 4 * 4 * 128),
         # The maximum of a block, and integers of 64 bits.
         ("exact", 4 + 8 * ELEMENTS),
     ],
 )
 def test_exchanges_take_buffers(small, exchange, taken):
-    """73 elements: each of four ranks adds up at most 19."""
-    assert math.ceil(ELEMENTS / 4) == 19
+    """73 elements: the part of each of four ranks is a whole block of 128."""
     ledger = list_ledgers(small, 4)["none", exchange]
     assert (ledger["exchange"], ledger["gather"]) == (taken, 0)
     assert ledger["state"] == 2 * 4 * ELEMENTS

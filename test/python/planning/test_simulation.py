@@ -25,7 +25,7 @@ def measure(exchange):
 
 
 def make_program(exchange="f32", **options):
-    return list_exchanges(BUCKETS, OTHERS, 0.02, exchange, **options)
+    return list_exchanges(BUCKETS, OTHERS, 0.02, RANKS, exchange, **options)
 
 
 def test_a_step_takes_what_the_schedule_predicts():
