@@ -87,8 +87,8 @@ def make_parser() -> Parser:
     )  # fmt: skip
     parser.add_argument(
         "--bucket", type=_parse_mib, default=0, metavar="MIB",
-        help="least size of a bucket of gradients in MiB of f32; successive buckets of the "
-        "plan are joined (default: the plan's buckets)",
+        help="least size of a bucket of gradients in MiB of f32; successive gradients "
+        "are joined (default: the plan's buckets, or 25 if it has none)",
     )  # fmt: skip
     parser.add_argument(
         "--simulate", type=parse_count, metavar="SEED",

@@ -26,7 +26,7 @@ class Settings:
       shard: ``none``, or ``zero1`` for states by rows, as FSDP2 has them.
       exchange: The format of gradients; with ``zero1`` they are f32.
       batches: The micro-batches of each rank in a step.
-      bucket: The least bytes of a bucket in f32; 0 for those of the plan.
+      bucket: The least bytes of a bucket in f32; 0 for those of the step.
     """
 
     ranks: int
@@ -84,7 +84,8 @@ class Prediction:
 def predict(step: Step, fabric: Fabric, settings: Settings) -> Prediction:
     """Predicts a step with the given settings."""
     levels, ranks = fabric.levels, settings.ranks
-    buckets = merge_buckets(step.buckets, settings.bucket // 4)
+    least = settings.bucket or step.least_bucket
+    buckets = merge_buckets(step.buckets, least // 4)
     costs = [
         sum(
             (transfer.cost(levels, ranks) for transfer in list_gradient_transfers(
@@ -126,10 +127,10 @@ def compare_formats(
 def compare_buckets(
     step: Step, fabric: Fabric, settings: Settings, sizes: Sequence[int]
 ) -> list[tuple[int, Prediction]]:
-    """Predicts the step for the plan's buckets, and for those larger sizes, in bytes, that join
-    some of them."""
+    """Predicts the step for several least sizes of buckets in bytes, without those that make the
+    same buckets."""
     found: list[tuple[int, Prediction]] = []
-    for size in (0, *sizes):
+    for size in sizes:
         one = predict(step, fabric, dataclasses.replace(settings, bucket=size))
         if not found or len(one.buckets) < len(found[-1][1].buckets):
             found.append((size, one))

@@ -67,7 +67,7 @@ def _describe(
         f"{members:,} x {level.name}"
         for level, members in reversed(divide_ranks(fabric.levels, settings.ranks))
     )
-    yield f"{step.model or 'model'}, policy {step.policy}, on {_count_ranks(settings)}: a prediction"
+    yield f"{step.model or 'model'}, policy {step.policy}, on {_count(settings.ranks, 'rank')}: a prediction"
     yield f"fabric: {fabric.name}" + (f": {groups}" if groups else "")
     yield f"times of kernels: costs of {step.target}"
     yield (
@@ -82,8 +82,9 @@ def _describe(
     )
 
 
-def _count_ranks(settings: Settings) -> str:
-    return f"{settings.ranks:,} rank" + ("s" if settings.ranks > 1 else "")
+def _count(number: int, what: str) -> str:
+    """Returns ``1 bucket`` or ``1,024 buckets``."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _list_exchanges(
@@ -95,7 +96,7 @@ def _list_exchanges(
     for name, one in formats.items():
         cost = one.gradients
         rows.append(
-            ["gradients", name, f"{len(one.buckets)} buckets", format_size(cost.sent),
+            ["gradients", name, _count(len(one.buckets), "bucket"), format_size(cost.sent),
              format_seconds(cost.latency), format_seconds(cost.transfer),
              format_share(one.overlap.hidden)]
         )  # fmt: skip
@@ -119,7 +120,7 @@ def _list_buckets(
     rows = [["buckets of at least", "number", "exchange", "not hidden", "step"]]
     for size, one in buckets:
         rows.append(
-            [format_size(size) if size else "the plan's", str(len(one.buckets)), format_seconds(one.overlap.exchange),
+            [format_size(size), str(len(one.buckets)), format_seconds(one.overlap.exchange),
              format_seconds(one.overlap.exposed), format_seconds(one.seconds)]
         )  # fmt: skip
     yield format_table(rows)

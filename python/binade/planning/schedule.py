@@ -40,7 +40,7 @@ class Overlap:
     @property
     def hidden(self) -> float:
         """The share of the exchange that the backward pass hides."""
-        return 1 - self.exposed / self.exchange if self.exchange else 1.0
+        return max(0.0, 1 - self.exposed / self.exchange) if self.exchange else 1.0
 
 
 def overlap(
@@ -57,19 +57,6 @@ def overlap(
     for start, duration in zip(ready, seconds, strict=True):
         end = max(end, start) + duration
     return Overlap(sum(seconds), max(0.0, end - backward_end))
-
-
-def make_buckets(gradients: Sequence[tuple[float, int]], elements: int) -> list[Bucket]:
-    """Divides gradients into buckets of at least ``elements`` elements; the last one has the
-    remaining gradients. A gradient is not divided.
-
-    Args:
-      gradients: For each gradient, in the order of the exchange: when it is complete, and the
-        number of its elements.
-    """
-    return merge_buckets(
-        [Bucket(time, number, 1) for time, number in gradients], elements
-    )
 
 
 def merge_buckets(buckets: Sequence[Bucket], elements: int) -> list[Bucket]:

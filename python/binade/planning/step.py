@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from binade.planning.schedule import Bucket, make_buckets
+from binade.planning.schedule import Bucket
 
 # The first record after the backward pass: it reads all gradients.
 _AFTER_BACKWARD = ("gradient_statistics", "optimizer_update")
@@ -37,6 +37,7 @@ class Step:
 
     Attributes:
       buckets: The gradients that are exchanged together, in the order of the exchange.
+      least_bucket: The bytes in f32 up to which successive buckets are joined.
       magnitudes: The number of largest magnitudes that are exchanged for delayed scales.
       backward_end: Seconds from the start of the last micro-batch to the end of its backward
         pass.
@@ -52,6 +53,7 @@ class Step:
     target: str
     parameters: tuple[Parameter, ...]
     buckets: tuple[Bucket, ...]
+    least_bucket: int
     magnitudes: int
     backward_end: float
     seconds: float
@@ -80,9 +82,10 @@ def read_step(plan: dict[str, Any], report: dict[str, Any]) -> Step:
         for port, buffer in list_ports(plan, "parameter")
     ]
     buckets, magnitudes, end = find_buckets(plan, starts)
+    hasExchange = any(record["kind"] == "exchange" for record in plan["records"])
     return Step(
         plan.get("model", ""), plan["policy"]["name"], times["target"], tuple(parameters),
-        tuple(buckets), magnitudes, starts[end], starts[-1], sum(times["accumulation"]),
+        tuple(buckets), 0 if hasExchange else DEFAULT_BUCKET, magnitudes, starts[end], starts[-1], sum(times["accumulation"]),
         {(one["shard"], one["exchange"]): one["ledger"] for one in report["ledgers"]},
         sum(buffer["bytes"] for _, buffer in list_ports(plan, "state")),
     )  # fmt: skip
@@ -103,7 +106,7 @@ def find_buckets(
     """Returns the buckets of a step, the number of exchanged magnitudes, and the record before
     which the exchange has to end.
 
-    Those of the plan if it has an exchange; otherwise gradients are divided in the order in
+    Those of the plan if it has an exchange; otherwise one for each gradient, in the order in
     which they are completed.
 
     Args:
@@ -117,8 +120,7 @@ def find_buckets(
     ]
     if not exchanges:
         gradients, end = find_gradients(plan)
-        times = [(starts[number + 1], elements) for number, elements in gradients]
-        return make_buckets(times, DEFAULT_BUCKET // 4), 0, end
+        return [Bucket(starts[n + 1], elements, 1) for n, elements in gradients], 0, end
     buckets, magnitudes, end = [], 0, len(records)
     for number, record in exchanges:
         elements = record.get("elements", [])

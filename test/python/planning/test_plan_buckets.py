@@ -47,8 +47,8 @@ def test_a_gradient_is_complete_after_the_last_record_with_it():
     loop = {"kind": "loop", "label": "loop", "body": [launch("x", 4), launch("add", 2)]}
     plan = make_plan([launch("matmul a", 0, 2), launch("sum b", 3, 4), loop, *LAST])
     assert find_gradients(plan) == ([(1, 5), (2, 12)], 3)
-    # Both are in one bucket, which is complete when record 3 starts.
-    assert find_buckets(plan, STARTS) == ([Bucket(4, 17, 2)], 0, 3)
+    # They are complete when records 2 and 3 start.
+    assert find_buckets(plan, STARTS) == ([Bucket(2, 5, 1), Bucket(4, 12, 1)], 0, 3)
 
 
 def test_the_plan_of_several_micro_batches_has_accumulators():
@@ -81,7 +81,10 @@ def test_a_step_has_the_times_of_its_records():
         },
     }
     step = read_step(plan, report)
-    assert step.buckets == (Bucket(3.0, 17, 2),) and step.elements == 17
+    assert (
+        step.buckets == (Bucket(1.0, 12, 1), Bucket(3.0, 5, 1)) and step.elements == 17
+    )
+    assert step.least_bucket == 25 * 2**20
     assert (step.backward_end, step.seconds, step.earlier) == (3.0, 15.0, 1.5)
     assert step.ledgers == {("none", "f32"): ledger} and step.states == 20
     assert [one.rows for one in step.parameters] == [3, 5]
