@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 from support.exchanged_steps import (
     BATCHES,
@@ -17,6 +18,7 @@ from support.exchanged_steps import (
     train,
 )
 from support.rank_threads import Group, divide, run_ranks
+from support.reference import binade as run_binade
 
 import binade
 from binade.batches import fill
@@ -265,3 +267,25 @@ def test_scales_that_one_rank_would_choose_are_rejected(tmp_path):
     policy.write_text("name: p\nextends: fp16-amp\nloss_scale: {underflow: 0.01}\n")
     with pytest.raises(RejectedError, match="would differ between the ranks"):
         compile_plan(policy=str(policy), exchange="f32")
+
+
+@pytest.mark.parametrize("exchange", ["f32", "exact", "bf16", "e4m3"])
+def test_verify_accepts_a_step_that_exchanges(exchange, bundles):
+    done = run_binade("verify", bundles(exchange))
+    assert done.returncode == 0, done.stderr
+    assert "records have equal bits" in done.stdout
+
+
+def test_inspect_and_explain_show_the_buckets(tmp_path):
+    onnx.save(make_model(), tmp_path / "net.onnx")
+    for command, *more in (("inspect",), ("explain", "--summary")):
+        done = run_binade(
+            command, tmp_path / "net.onnx", *more, "--loss", "mse(y, t)", "--train", "w*",
+            "--accumulate", 4, "--exchange", "exact",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "exchange exact, 4 batches of all ranks; error 6e-8" in done.stdout
+        table = done.stdout.split("bucket  operation")[1].splitlines()
+        assert [line.split()[:2] for line in table[1:4]] == [
+            ["0", "sum"], ["1", "sum"], ["2", "sum"],
+        ]  # fmt: skip
