@@ -259,7 +259,7 @@ LogicalResult Exchanger::checkState() {
                << stringifyRole(role) << " '" << port.name
                << "' would differ between the ranks of a group, because it "
                   "depends on values that they do not exchange; use a policy "
-                  "without 'underflow', 'per_tensor' and 'per_layer' of "
+                  "without 'underflow' and 'per_tensor' of "
                   "'loss_scale', and an optimizer that reads only gradients";
   return success();
 }
