@@ -93,6 +93,12 @@ class ResourceError(BinadeError):
     exit_code = 7
 
 
+class PeerError(BinadeError):
+    """Another process of a distributed run failed, or does not answer."""
+
+    exit_code = 9
+
+
 class InternalError(BinadeError):
     """A bug in Binade; please report it with what led to it."""
 
@@ -108,6 +114,7 @@ _CLASSES = {
         FileError,
         DeviceError,
         ResourceError,
+        PeerError,
         InternalError,
     )
 }
