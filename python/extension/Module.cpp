@@ -13,6 +13,7 @@ NB_MODULE(_core, module) {
   binade::python::registerFailure(module);
   binade::python::addExchange(module);
   binade::python::addProgram(module);
+  binade::python::addData(module);
   binade::python::addStepAlarms(module);
   binade::python::addStepSchedules(module);
   binade::python::addMonitor(module);

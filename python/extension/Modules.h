@@ -17,6 +17,8 @@ void addConverter(nanobind::module_ &module);
 void addCosts(nanobind::module_ &module);
 /// Binds `Exchange`, which `Program.set_exchange` passes to its callback.
 void addExchange(nanobind::module_ &module);
+/// Binds `Data`, `open_data` and `SampleOrder`.
+void addData(nanobind::module_ &module);
 /// Binds `Program` and `load_program`.
 void addProgram(nanobind::module_ &module);
 

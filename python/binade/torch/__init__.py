@@ -2,6 +2,7 @@
 PyTorch loops."""
 
 from binade.torch.capturing import capture, load_parameters
+from binade.torch.distributed.batches import Batches
 from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
 from binade.torch.monitoring import Monitor, monitor
@@ -33,6 +34,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
+    "Batches",
     "Lion",
     "Monitor",
     "Muon",

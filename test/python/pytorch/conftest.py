@@ -5,7 +5,7 @@ from support.paths import BUILD
 
 # Files that need torch.distributed, by the beginnings of their names.
 DISTRIBUTED = (
-    "test_torch_agreement", "test_torch_exchange", "test_torch_norms", "test_torch_shards",
+    "test_torch_agreement", "test_torch_distributed", "test_torch_exchange", "test_torch_norms", "test_torch_shards",
     "test_torch_wrappers",
 )  # fmt: skip
 # Files that need no compiler.

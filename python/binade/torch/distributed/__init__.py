@@ -1,0 +1,1 @@
+"""A compiled step on several processes (docs/Distributed.md)."""
