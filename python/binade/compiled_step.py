@@ -48,17 +48,20 @@ class TrainStep:
         words: Sequence[str] = (),
         on_alarm: str = "",
         schedules: Schedules | None = None,
+        seed: int = 0,
     ) -> None:
         self._program = program
         self._compiled = compiled
         self._watch = Watch(program, words, on_alarm)
-        chosen = schedules or Schedules()
+        self._seed = seed
+        self._chosen = chosen = schedules or Schedules()
         self._schedules = _core.choose_schedules(
             program, chosen.texts, chosen.warmup, chosen.steps
         )
         self._periods = program.periods()
         self.statistics: dict[str, float | dict[int, int]] = {}
         self.alarms: list[Alarm] = []
+        self._latest: Metrics | None = None  # Of the last call, also if it raised.
         self._kept: list[object] = []
         self.parameters = Ports(program, "parameter")
         self.buffers = Ports(program, "buffer")
@@ -133,7 +136,7 @@ class TrainStep:
           AlarmError: If a rule raised an alarm and the action is ``stop``. The update
             has been applied.
         """
-        batches = as_batches(batch, self._program.batches(), self.batch)
+        batches = as_batches(batch, self._count_batches(), self.batch)
         self._schedules.apply(self.calls)
         losses = []
         for one in batches[:-1]:
@@ -142,14 +145,23 @@ class TrainStep:
         fill(self.batch, batches[-1])
         scale = self._program.scalar("scaler", "scale")
         self._program.run()
-        loss = sum((*losses, self._metric("loss"))) / len(batches)
-        self._look(scale, loss)
-        return Metrics(
+        loss = self._average([*losses, self._metric("loss")])
+        self._latest = Metrics(
             loss=loss,
             grad_norm=self._metric("grad_norm"),
             skipped=bool(self._program.scalar("metric", "found_inf")),
             scale=1.0 if scale is None else scale,
         )
+        self._look(scale, loss)
+        return self._latest
+
+    def _count_batches(self) -> int:
+        """Returns the number of batches that a call takes."""
+        return self._program.batches()
+
+    def _average(self, losses: Sequence[float]) -> float:
+        """Returns the loss of the step from those of its batches."""
+        return sum(losses) / len(losses)
 
     def train(
         self,

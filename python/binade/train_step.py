@@ -104,7 +104,7 @@ def compile(  # noqa: A001 (what it does)
         )
         _LOG.info("%s: compiled in %.2f s", path, time.perf_counter() - begin)
     program = compiled.load(device, threads, seed, {})
-    return TrainStep(program, compiled, schedules=schedules)
+    return TrainStep(program, compiled, schedules=schedules, seed=seed)
 
 
 def load(
@@ -149,4 +149,4 @@ def load(
         dict(settings or {}),
         fail_on_nonfinite,
     )
-    return TrainStep(program, None, as_words(alarms), on_alarm, schedules)
+    return TrainStep(program, None, as_words(alarms), on_alarm, schedules, seed)

@@ -3,6 +3,7 @@ PyTorch loops."""
 
 from binade.torch.capturing import capture, load_parameters
 from binade.torch.distributed.batches import Batches
+from binade.torch.distributed.checkpoints import load_checkpoint, save_checkpoint
 from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
 from binade.torch.monitoring import Monitor, monitor
@@ -45,9 +46,11 @@ __all__ = [
     "Tiger",
     "TigerSGD",
     "capture",
+    "load_checkpoint",
     "load_parameters",
     "load_state",
     "monitor",
+    "save_checkpoint",
     "save_state",
     "set_all_gather_format",
     "set_reduce_scatter_format",

@@ -1,4 +1,6 @@
-"""Batches of a data file by their numbers; those of ``binade train`` are expected."""
+"""Batches of a data file by their numbers, and PyTorch's checkpoints of compiled steps: what
+``binade train`` reads and continues from is the expected value.
+"""
 
 import binade
 import binade.torch
@@ -75,6 +77,54 @@ def test_batches_do_not_depend_on_what_was_read_before(folder):
     # No sample is repeated in an epoch: the inputs of all windows differ.
     read = np.concatenate([ordered(n)["input_ids"] for n in range(3)])
     assert len(np.unique(read, axis=0)) == 6
+
+
+def test_checkpoints_continue_in_binade_train_and_back(folder, tmp_path):
+    step = compile_step(folder)
+    batches = open_batches(step, folder)
+    train(step, batches, 3)
+    binade.torch.save_checkpoint(step, tmp_path / "saved")
+
+    copy = compile_step(folder, seed=5)
+    binade.torch.load_checkpoint(copy, tmp_path / "saved")
+    assert copy.calls == 3
+    copy.save(tmp_path / "state.safetensors")
+    check_equal(step, safetensors.load(tmp_path / "state.safetensors"))
+
+    init = ("--init", tmp_path / "state.safetensors")
+    expected = train_alone(folder, tmp_path / "run", *init, steps=2)
+    copy.calls = 0  # The run has its own order of batches.
+    train(copy, batches, 2)
+    check_equal(copy, expected)
+
+    back = compile_step(folder, seed=6)
+    back.restore(tmp_path / "run" / "final.safetensors")
+    binade.torch.save_checkpoint(back, tmp_path / "back")
+    binade.torch.load_checkpoint(step, tmp_path / "back")
+    check_equal(step, expected)
+
+
+@pytest.mark.parametrize(
+    "states, words", [("f32", "in the step"), ("linear8", "other formats")]
+)
+def test_checkpoints_of_other_formats_are_refused(states, words, folder, tmp_path):
+    step = compile_step(folder)
+    binade.torch.save_checkpoint(step, tmp_path / "saved")
+    other = compile_step(folder, states=states, seed=1)
+    before = {name: value.copy() for name, value in other.parameters.items()}
+    with pytest.raises(RejectedError, match=words):
+        binade.torch.load_checkpoint(other, tmp_path / "saved")
+    for name, value in other.parameters.items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_incomplete_checkpoints_are_refused(folder, tmp_path):
+    step = compile_step(folder)
+    binade.torch.save_checkpoint(step, tmp_path / "saved")
+    (tmp_path / "saved" / ".metadata").unlink()
+    for name in ("saved", "absent"):
+        with pytest.raises(RejectedError, match="no complete checkpoint"):
+            binade.torch.load_checkpoint(step, tmp_path / name)
 
 
 def test_a_wrong_order_is_refused(folder):
