@@ -81,13 +81,15 @@ def as_alarms(found: Sequence[_core.Alarm]) -> list[Alarm]:
     ]  # fmt: skip
 
 
-def report(alarms: Sequence[Alarm], action: str, policy: str = "") -> None:
-    """Logs alarms.
+def report(
+    alarms: Sequence[Alarm], action: str, policy: str = "", *, isLogged: bool = True
+) -> None:
+    """Logs alarms, unless another process does.
 
     Raises:
       AlarmError: If there are any, and the action is ``stop``.
     """
-    for alarm in alarms:
+    for alarm in alarms if isLogged else ():
         _LOG.warning("%s", alarm)
     if alarms and action == "stop":
         raise AlarmError(alarms, policy)
@@ -102,11 +104,17 @@ class Watch:
         self._program = program
         self._chosen = _core.choose_alarms(program, list(words), on_alarm)
         self.step = 0  # Calls so far.
+        self.isLogged = True  # Whether this process logs the alarms.
 
     @property
     def rules(self) -> list[str]:
         """The names of the rules."""
         return self._chosen.rules
+
+    @property
+    def settings(self) -> _core.AlarmSettings:
+        """The rules and the action, for `_core.open_recorder`."""
+        return self._chosen.settings
 
     def observe(self, scale: float | None, loss: float) -> list[Alarm]:
         """Evaluates the rules on the step that just finished, and logs its alarms.
@@ -117,5 +125,6 @@ class Watch:
         self.step += 1
         observed = self._chosen.observe(self._program, self.step, scale, loss)
         found = as_alarms(observed)
-        report(found, self._chosen.action, self._chosen.policy)
+        chosen = self._chosen
+        report(found, chosen.action, chosen.policy, isLogged=self.isLogged)
         return found

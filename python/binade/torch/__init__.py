@@ -4,6 +4,7 @@ PyTorch loops."""
 from binade.torch.capturing import capture, load_parameters
 from binade.torch.distributed.batches import Batches
 from binade.torch.distributed.checkpoints import load_checkpoint, save_checkpoint
+from binade.torch.distributed.step import DistributedStep, distribute
 from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
 from binade.torch.monitoring import Monitor, monitor
@@ -36,6 +37,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Batches",
+    "DistributedStep",
     "Lion",
     "Monitor",
     "Muon",
@@ -46,6 +48,7 @@ __all__ = [
     "Tiger",
     "TigerSGD",
     "capture",
+    "distribute",
     "load_checkpoint",
     "load_parameters",
     "load_state",

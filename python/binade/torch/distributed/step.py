@@ -1,0 +1,195 @@
+"""``distribute``: a compiled step that several processes execute together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+from binade.compiled_step import TrainStep
+from binade.errors import UsageError
+from binade.torch.distributed import identity
+from binade.torch.distributed.ranks import Ranks
+from binade.torch.distributed.transport import Transport
+
+# Statistics of which the smallest of all ranks is reported, instead of the largest.
+_SMALLEST = ("min", "sqnr")
+
+
+class DistributedStep(TrainStep):
+    """A compiled step that several processes execute together: each computes the gradients
+    of its part of a step's batches, and all apply the same update.
+
+    It is called as a ``TrainStep`` with the batches of this rank, ``share``. Parameters,
+    states, settings, loss, norm and alarms are the same on all ranks.
+
+    Attributes:
+      rank: The number of this process, from 0.
+      size: The number of processes.
+      share: Which of a step's ``accumulate`` batches this rank computes.
+    """
+
+    def __init__(self, step: TrainStep, ranks: Ranks) -> None:
+        vars(self).update(vars(step))
+        self._ranks = ranks
+        self.rank, self.size = ranks.rank, ranks.size
+        self.share = divide(self._program.batches(), ranks.rank, ranks.size)
+        # The same length on all ranks, for collectives.
+        self._most = -(-self._program.batches() // ranks.size)
+        self._watch.isLogged = ranks.isFirst
+        self._request = 0  # A signal that this rank got.
+        self._agreed = 0  # A signal that a rank had got when the last call ended.
+
+    def _count_batches(self) -> int:
+        return len(self.share)
+
+    def run(self) -> None:
+        """Executes the step on the data in its ports, without schedules and alarms.
+
+        Raises:
+          UsageError: If this rank has several batches: call the step with them.
+        """
+        if len(self.share) > 1:
+            raise UsageError(
+                f"rank {self.rank} has {len(self.share)} batches of a step, and run() has "
+                "the one in the step's memory: call the step with a list of batches"
+            )
+        self._program.run()
+
+    def _average(self, losses: Sequence[float]) -> float:
+        """Adds the losses of all batches in their order, as one process does. Also lets all
+        ranks have the same statistics."""
+        due = self._list_due()
+        numbers = [value for name in due for value in self._flatten(name)]
+        padded = [*losses] + [0.0] * (self._most - len(losses))
+        every = self._ranks.gather_numbers([float(self._request), *padded, *numbers])
+        self._agreed = int(max(row.pop(0) for row in every))
+        if self.size > 1:
+            self._combine(due, [row[self._most :] for row in every])
+        total = 0.0
+        for rank, row in enumerate(every):
+            count = len(divide(self._program.batches(), rank, self.size))
+            total = sum(row[:count], total)
+        return total / self._program.batches()
+
+    def _list_due(self) -> list[str]:
+        """Returns the statistics of the call that is running."""
+        number = self.calls + 1
+        return sorted(n for n, every in self._periods.items() if number % every == 0)
+
+    def _flatten(self, name: str) -> list[float]:
+        return self.ports("statistic")[name].astype(np.float64).reshape(-1).tolist()
+
+    def _combine(self, names: Sequence[str], every: Sequence[Sequence[float]]) -> None:
+        """Writes to the statistics of this rank those of all, which alarms then see."""
+        ports, begin = self.ports("statistic"), 0
+        rows = np.asarray(every, np.float64)
+        for name in names:
+            own = ports[name]
+            values, begin = rows[:, begin : begin + own.size], begin + own.size
+            kind = name.rpartition("/")[2].partition("(")[0]
+            choose = np.min if kind in _SMALLEST else np.max
+            # NaN if any is NaN.
+            ports.set(name, choose(values, axis=0).reshape(own.shape).astype(own.dtype))
+
+    def take(
+        self, batches: Callable[[int], Mapping[str, object]]
+    ) -> list[Mapping[str, object]]:
+        """Returns this rank's batches of the next call.
+
+        Args:
+          batches: Returns a batch of the run by its number, from 0, the same on all ranks,
+            such as ``binade.torch.Batches``. Call ``n`` from 0 on has the batches
+            ``n * accumulate`` to ``(n + 1) * accumulate - 1``.
+        """
+        first = self.calls * self._program.batches()
+        return [batches(first + index) for index in self.share]
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes parameters, buffers, states and counters to a safetensors file, from rank 0.
+        All ranks have to call this; it returns when the file is complete."""
+        if self._ranks.isFirst:
+            super().save(path)
+        self._ranks.wait()
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}, rank {self.rank} of {self.size}"
+
+
+def divide(batches: int, rank: int, size: int) -> range:
+    """Returns which of a step's batches a rank computes: consecutive ones, in the order of
+    ranks."""
+    return range(rank * batches // size, (rank + 1) * batches // size)
+
+
+def distribute(
+    step: TrainStep,
+    group: Any = None,
+    *,
+    shard: str = "none",
+    reduce: str | None = None,
+    timeout: float = 50.0,
+) -> DistributedStep:
+    """Lets the processes of a group execute a compiled step together (docs/Distributed.md).
+
+    The step has to be compiled with the option ``exchange``. Its ``accumulate`` is the number
+    of batches of a step of all ranks together. All ranks have to call this, with the same
+    step; use only what it returns afterwards.
+
+    Args:
+      step: What ``binade.compile`` or ``binade.load`` returned.
+      group: The processes: a process group of ``torch.distributed`` or a mesh with one axis;
+        by default all.
+      shard: ``"none"``: each rank has all states and updates all parameters.
+      reduce: ``"exact"``: the sums of gradients have the same bits for any number of ranks;
+        or ``"library"``: those of the library. It has to agree with the option
+        ``exchange`` of the step; by default what that says.
+      timeout: After how many seconds without an answer a rank counts as failed.
+
+    Raises:
+      UsageError: If an argument is wrong, the step has no exchange or fewer batches than
+        there are ranks, or ranks differ in model, policy, settings, seed or version.
+      PeerError: If another process fails.
+    """
+    _check_options(shard, reduce)
+    found = step._program.exchange()
+    if found is None:
+        raise UsageError(
+            "distribute: the step exchanges nothing: compile it with exchange='f32', or "
+            "with exchange='exact' for the same bits with any number of ranks"
+        )
+    if step.device != "cpu":
+        raise UsageError(
+            f"distribute: the step is on {step.device}: only steps on the CPU can be "
+            "distributed so far"
+        )
+    format = found["format"]
+    if reduce is not None and (reduce == "exact") != (format == "exact"):
+        wanted = "exact" if reduce == "exact" else "f32"
+        raise UsageError(
+            f"distribute: reduce={reduce!r} does not fit to the step, which was compiled "
+            f"with exchange={format!r}: compile it with exchange={wanted!r}"
+        )
+    ranks = Ranks(group, timeout)
+    identity.compare(
+        ranks.gather(identity.identify(step, {"format of the exchange": format}))
+    )
+    if ranks.exchange is not None:
+        transport = Transport(ranks.exchange)
+        step._program.set_exchange(ranks.rank, ranks.size, transport)
+    return DistributedStep(step, ranks)
+
+
+def _check_options(shard: str, reduce: str | None) -> None:
+    if shard == "zero1":
+        raise UsageError(
+            "distribute: shard='zero1' is not supported yet: every rank has all states; "
+            "binade.torch.AdamW divides them among the ranks of FSDP2 (docs/Sharding.md)"
+        )
+    if shard != "none":
+        raise UsageError(f"distribute: shard is 'none', got {shard!r}")
+    if reduce not in (None, "library", "exact"):
+        raise UsageError(f"distribute: reduce is 'library' or 'exact', got {reduce!r}")
