@@ -68,6 +68,7 @@ void python::addStepAlarms(nb::module_ &module) {
                        names.push_back(rule.name);
                      return names;
                    })
+      .def_ro("settings", &ChosenAlarms::settings)
       .def_prop_ro("action",
                    [](const ChosenAlarms &alarms) {
                      return name(alarms.settings.action);

@@ -4,6 +4,7 @@ PyTorch loops."""
 from binade.torch.capturing import capture, load_parameters
 from binade.torch.distributed.batches import Batches
 from binade.torch.distributed.checkpoints import load_checkpoint, save_checkpoint
+from binade.torch.distributed.runs import train
 from binade.torch.distributed.step import DistributedStep, distribute
 from binade.torch.exchange import set_all_gather_format, set_reduce_scatter_format
 from binade.torch.modules import StableEmbedding
@@ -57,4 +58,5 @@ __all__ = [
     "save_state",
     "set_all_gather_format",
     "set_reduce_scatter_format",
+    "train",
 ]
