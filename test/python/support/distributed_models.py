@@ -22,8 +22,8 @@ def import_char_gpt():
     return model
 
 
-def export_char_gpt(folder, **sizes):
-    """Exports the small char-GPT with one short sample per batch; returns path and module."""
+def make_char_gpt(**sizes):
+    """Returns the small char-GPT with one short sample per batch, its loss and a batch."""
     model = import_char_gpt()
     config = dataclasses.replace(
         model.MINI, **{"batch": 1, "context": 32, "layers": 2, **sizes}
@@ -31,11 +31,14 @@ def export_char_gpt(folder, **sizes):
     torch.manual_seed(0)
     module = model.CharGPT(config).train()
     ids = torch.zeros(config.batch, config.context, dtype=torch.int64)
+    return module, model.cross_entropy, {"input_ids": ids, "labels": ids.clone()}
+
+
+def export_char_gpt(folder, **sizes):
+    """Exports what ``make_char_gpt`` returns; returns the path and the module."""
+    module, loss, batch = make_char_gpt(**sizes)
     path = pathlib.Path(folder) / "gpt.onnx"
-    export_onnx(
-        module, {"input_ids": ids, "labels": ids.clone()}, path,
-        loss=model.cross_entropy,
-    )  # fmt: skip
+    export_onnx(module, batch, path, loss=loss)
     return path, module
 
 

@@ -6,6 +6,7 @@ JSON has `runs`, a list of dictionaries of the options of `train`, and `out`, a 
 list of results.
 """
 
+import contextlib
 import json
 import sys
 
@@ -13,6 +14,7 @@ import binade
 import binade.torch
 import numpy as np
 import torch
+import torch.distributed as dist
 from binade.errors import BinadeError
 from binade.torch.distributed.identity import hash_state
 from torch.distributed.device_mesh import init_device_mesh
@@ -100,6 +102,32 @@ def describe(error):
     return {"error": str(error), "exit_code": error.exit_code}
 
 
+def train_ddp(given, rank, world):
+    """Trains the module of ``make_char_gpt`` by DDP; returns the loss of each step."""
+    module, get_loss, example = distributed_models.make_char_gpt(**given["ddp"])
+    inputs = {name: value.numpy() for name, value in example.items()}
+    ddp = torch.nn.parallel.DistributedDataParallel(module)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    count = distributed_models.BATCHES // world
+    losses = []
+    for step in range(given["steps"]):
+        optimizer.zero_grad()
+        total = torch.zeros(())
+        for index in range(count):
+            number = step * count * world + rank * count + index
+            batch = distributed_models.make_batch(inputs, number)
+            ids, labels = (torch.from_numpy(batch[n]) for n in ("input_ids", "labels"))
+            isLast = index == count - 1
+            with contextlib.nullcontext() if isLast else ddp.no_sync():
+                loss = get_loss(ddp(ids), labels) / count
+                loss.backward()
+            total += loss.detach() / world
+        dist.all_reduce(total)
+        optimizer.step()
+        losses.append(total.item())
+    return {"metrics": [{"loss": loss} for loss in losses]}
+
+
 def train_in(given, step):
     """Trains in a directory."""
     first = {}
@@ -140,7 +168,10 @@ def main():
     rank, world, store, text = sys.argv[1:]
     rank, world, given = int(rank), int(world), json.loads(text)
     with join_group(rank, world, store):
-        found = [train(one, rank) for one in given["runs"]]
+        found = [
+            train_ddp(one, rank, world) if "ddp" in one else train(one, rank)
+            for one in given["runs"]
+        ]
         torch.save(found, f"{given['out']}.{rank}")
 
 
