@@ -56,6 +56,7 @@ class Batches:
         self._inputs = step.batch
         self._data = _core.open_data(step._program, os.fspath(path), window, stride)
         self._kind = (order == "shuffle", self.samples, self._data.batch(), seed)
+        self._next = 0
         self._start(0)
 
     @property

@@ -62,7 +62,7 @@ def hash_state(step: TrainStep) -> str:
         ports: Ports = step.ports(role)
         for name in ports:
             whole.update(f"{role} {name}\n".encode())
-            whole.update(step._program.tensor(role, name))
+            whole.update(step._program.tensor(role, name).data)
     return whole.hexdigest()
 
 

@@ -165,7 +165,7 @@ class _Run:
         about = {
             "version": __version__,
             "model": self._step.plan()["model"],
-            "exchange": self._step._program.exchange()["format"],
+            "exchange": self._step.exchange,
             "ranks": self._ranks.size,
         }
         own.write_text(json.dumps(about, indent=2) + "\n")

@@ -29,13 +29,15 @@ class DistributedStep(TrainStep):
     Attributes:
       rank: The number of this process, from 0.
       size: The number of processes.
+      exchange: The format of the exchange.
       share: Which of a step's ``accumulate`` batches this rank computes.
     """
 
-    def __init__(self, step: TrainStep, ranks: Ranks) -> None:
+    def __init__(self, step: TrainStep, ranks: Ranks, format: str) -> None:
         vars(self).update(vars(step))
         self._ranks = ranks
         self.rank, self.size = ranks.rank, ranks.size
+        self.exchange = format
         self.share = divide(self._program.batches(), ranks.rank, ranks.size)
         # The same length on all ranks, for collectives.
         self._most = -(-self._program.batches() // ranks.size)
@@ -155,7 +157,7 @@ def distribute(
       PeerError: If another process fails.
     """
     _check_options(shard, reduce)
-    found = step._program.exchange()
+    found: Any = step._program.exchange()
     if found is None:
         raise UsageError(
             "distribute: the step exchanges nothing: compile it with exchange='f32', or "
@@ -166,7 +168,7 @@ def distribute(
             f"distribute: the step is on {step.device}: only steps on the CPU can be "
             "distributed so far"
         )
-    format = found["format"]
+    format: str = found["format"]
     if reduce is not None and (reduce == "exact") != (format == "exact"):
         wanted = "exact" if reduce == "exact" else "f32"
         raise UsageError(
@@ -180,7 +182,7 @@ def distribute(
     if ranks.exchange is not None:
         transport = Transport(ranks.exchange)
         step._program.set_exchange(ranks.rank, ranks.size, transport)
-    return DistributedStep(step, ranks)
+    return DistributedStep(step, ranks, format)
 
 
 def _check_options(shard: str, reduce: str | None) -> None:
