@@ -94,7 +94,7 @@ class ResourceError(BinadeError):
 
 
 class PeerError(BinadeError):
-    """Another process of a distributed run failed, or does not answer."""
+    """Another process of a distributed run failed, disagrees, or does not answer."""
 
     exit_code = 9
 

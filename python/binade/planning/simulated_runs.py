@@ -13,14 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from binade.errors import UsageError
+from binade.errors import PeerError, UsageError
 from binade.planning.fabric import Fabric
 from binade.planning.failures import Failures
 from binade.planning.prediction import Prediction, Settings
 from binade.planning.simulation import (
     Death,
     Exchange,
-    PeerError,
     Program,
     list_exchanges,
     run_step,

@@ -12,15 +12,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from binade.errors import BinadeError
+from binade.errors import PeerError
 from binade.planning.schedule import Bucket
 from binade.planning.transfers import Transfer, list_gradient_transfers
-
-
-class PeerError(BinadeError):
-    """Ranks do not agree, or one of them has ended."""
-
-    exit_code = 9
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,8 @@ import pytest
 from binade.planning.failures import Failures
 from binade.planning.schedule import Bucket
 from binade.planning.simulated_runs import Job, Storage, simulate
-from binade.planning.simulation import Death, PeerError, list_exchanges
+from binade.errors import PeerError
+from binade.planning.simulation import Death, list_exchanges
 from binade.planning.transfers import list_other_transfers
 
 RANKS = 1024

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from binade.planning.collectives import Level
 from binade.planning.schedule import Bucket, overlap
-from binade.planning.simulation import Death, PeerError, list_exchanges, run_step
+from binade.errors import PeerError
+from binade.planning.simulation import Death, list_exchanges, run_step
 from binade.planning.transfers import list_other_transfers
 from binade.rows import divide
 
