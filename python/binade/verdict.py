@@ -166,6 +166,14 @@ def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
 # --- The verdict ------------------------------------------------------------------------
 
 
+def _count_steps(run: Run) -> object:
+    """Returns the steps of a run; those it was given if it may stop early."""
+    words = run.about["invocations"][-1]["command"]
+    if find_value(words, "--patience") is not None:
+        return find_value(words, "--steps"), find_value(words, "--epochs")
+    return run.steps[-1]["step"] if run.steps else 0
+
+
 def find_mismatch(runs: Sequence[Run]) -> str | None:
     """Says why the losses of runs cannot be compared; None if they can."""
 
@@ -176,7 +184,7 @@ def find_mismatch(runs: Sequence[Run]) -> str | None:
     checks: dict[str, Callable[[Run], object]] = {
         "models": lambda run: run.about["model"],
         "data": describe_data,
-        "numbers of steps": lambda run: run.steps[-1]["step"] if run.steps else 0,
+        "numbers of steps": _count_steps,
     }
     for name, get in checks.items():
         if len({get(run) for run in runs}) > 1:

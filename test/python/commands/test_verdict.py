@@ -167,6 +167,18 @@ def test_runs_of_different_tasks_are_not_judged(tmp_path, what):
     assert verdict.describe(groups) == [f"No verdict: the runs have different {what}."]
 
 
+def test_runs_that_may_stop_early_are_judged_after_different_steps(tmp_path):
+    groups = group(tmp_path, {"fp32": (BASE, {}), "bf16-amp": (BASE, {})})
+    for run in groups["fp32"] + groups["bf16-amp"]:
+        run.about["invocations"][-1]["command"] += ["--patience", "2", "--steps", "9"]
+    groups["bf16-amp"][0].steps[-1]["step"] -= 1
+    assert verdict.find_mismatch(groups["fp32"] + groups["bf16-amp"]) is None
+    groups["bf16-amp"][0].about["invocations"][-1]["command"][-1] = "8"
+    assert verdict.describe(groups) == [
+        "No verdict: the runs have different numbers of steps."
+    ]
+
+
 def test_a_run_that_ends_without_a_finite_loss_has_failed(tmp_path):
     groups = group(tmp_path, {"fp32": (BASE, {}), "fp16": (BASE[:2], {})})
     bad = plant(tmp_path / "bad", "fp16", 2, [4.0] * (STEPS - 1) + [None])
