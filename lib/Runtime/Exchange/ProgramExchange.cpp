@@ -14,6 +14,20 @@ Result<void> Program::setExchange(GroupRank rank, Transport transport) {
                ExitCode::Usage};
 }
 
+Result<void> Program::Implementation::checkExchangedMemory() const {
+  for (const auto *records : plan.getLists())
+    for (const plan::Record &record : *records)
+      if (auto *exchanged = std::get_if<plan::Exchange>(&record.body))
+        for (const plan::Operand &operand : exchanged->listOperands())
+          if (bound.contains(operand.view.buffer))
+            return Error{where,
+                         "the gradients that ranks exchange are adjacent, so "
+                         "that accumulators and the random generator cannot "
+                         "be in memory of the caller",
+                         ExitCode::Usage};
+  return {};
+}
+
 Result<void> Program::Implementation::executeShared(RecordList list,
                                                     const FillNext &fillNext) {
   // Access to a port of a device uploads it before the next batch.

@@ -131,6 +131,8 @@ Program::Implementation::prepare(std::span<const std::byte> object,
   if (Result<void> done = applySettings(plan, options.settings, where); !done)
     return done;
   bound = BoundPorts::create(plan, options.boundRoles);
+  if (Result<void> done = checkExchangedMemory(); !done)
+    return done;
   if (const char *text = std::getenv("BINADE_CONTRACTION")) {
     std::optional<Contraction> choice = parseContraction(text);
     if (!choice)

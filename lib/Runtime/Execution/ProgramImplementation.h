@@ -46,6 +46,8 @@ struct Program::Implementation {
   Result<void> execute(RecordList list, const FillNext &fillNext = {});
   /// Executes records on the device.
   Result<void> executeRecords(RecordList list, const FillNext &fillNext);
+  /// Fails if the caller has memory that exchanges need to be adjacent.
+  Result<void> checkExchangedMemory() const;
   /// Executes a batch of a step that ranks exchange.
   Result<void> executeShared(RecordList list, const FillNext &fillNext);
   Profiler::Implementations getImplementations() const;

@@ -144,3 +144,12 @@ def test_errors(runtime, bundle):
     )
     assert library.binade_program_run(program) == 0
     library.binade_program_free(program)
+
+
+@pytest.mark.parametrize("role", ["accumulator", "rng"])
+def test_exchanged_memory_is_not_the_callers(role, runtime, bundle):
+    program = ctypes.c_void_p()
+    assert runtime.library.binade_program_load_bound(
+        str(bundle).encode(), b"cpu", ctypes.c_uint32(1), role.encode(), ctypes.byref(program)
+    ) == 2  # fmt: skip
+    assert "cannot be in memory of the caller" in runtime.error()
