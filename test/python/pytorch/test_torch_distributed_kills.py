@@ -31,9 +31,10 @@ def bundle(tmp_path_factory):
     return folder / "step.bnd", hash_state(step)
 
 
-def kill(bundle, folder, first, count):
+def kill(bundle, folder, first, count, signal="SIGKILL", timeout=50.0):
     given = {"bundle": str(bundle), "folder": str(folder), "ranks": RANKS,
-             "steps": STEPS, "first": first, "count": count, "seconds": 1.0}  # fmt: skip
+             "steps": STEPS, "first": first, "count": count, "seconds": 1.0,
+             "signal": signal, "timeout": timeout}  # fmt: skip
     done = subprocess.run(
         [sys.executable, distributed_kills.__file__, json.dumps(given)],
         env={**os.environ, "OMP_NUM_THREADS": "1",
@@ -62,6 +63,15 @@ def check(bundle, folder, first, count):
 @pytest.mark.slow
 def test_eight_kills(bundle, tmp_path):
     check(bundle, tmp_path, 0, 8)
+
+
+def test_a_rank_that_does_not_answer_ends_the_run(bundle, tmp_path):
+    """It is stopped, so that its connections stay open."""
+    path, expected = bundle
+    [one] = kill(path, tmp_path, 1, 1, signal="SIGSTOP", timeout=4.0)
+    assert one["codes"] == [9, -signal.SIGKILL, 9]
+    assert 3 < one["seconds"] < 60
+    assert one["hash"] == expected
 
 
 @pytest.mark.nightly

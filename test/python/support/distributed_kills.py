@@ -2,7 +2,8 @@
 
     python distributed_kills.py JSON
 
-JSON has `bundle`, `folder`, `ranks`, `steps`, `first` and `count`, the numbers of trials.
+JSON has `bundle`, `folder`, `ranks`, `steps`, `first` and `count`, the numbers of trials;
+`signal`, which the rank gets, and `timeout`, of ``binade.torch.distribute``.
 Prints a line of JSON for each: exit codes, the seconds until all ranks had ended, and the
 hash of the state of the resumed run.
 """
@@ -33,7 +34,9 @@ def run_rank(given, rank, folder, attempt):
             "gloo", init_method=f"file://{folder}/store{attempt}", rank=rank,
             world_size=given["ranks"],
         )  # fmt: skip
-        step = binade.torch.distribute(binade.load(given["bundle"], threads=1))
+        step = binade.torch.distribute(
+            binade.load(given["bundle"], threads=1), timeout=given["timeout"]
+        )
         binade.torch.train(
             step, lambda n: distributed_models.make_batch(step.batch, n),
             f"{folder}/run", steps=given["steps"], save_every=3,
@@ -87,10 +90,13 @@ def kill_one(given, number):
     wait_for_steps(folder)
     victim = number % given["ranks"]
     time.sleep(random.uniform(0, given["seconds"]))
-    os.kill(started[victim], signal.SIGKILL)
+    os.kill(started[victim], getattr(signal, given["signal"]))
     begin = time.monotonic()
-    codes = wait(started)
+    others = iter(wait([pid for pid in started if pid != started[victim]]))
     seconds = time.monotonic() - begin
+    os.kill(started[victim], signal.SIGKILL)  # If it was stopped only.
+    [own] = wait([started[victim]])
+    codes = [own if r == victim else next(others) for r in range(given["ranks"])]
     again = wait(start(given, folder, 1))
     with open(f"{folder}/hash") as file:
         digest = file.read()
