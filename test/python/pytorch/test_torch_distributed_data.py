@@ -118,6 +118,19 @@ def test_checkpoints_of_other_formats_are_refused(states, words, folder, tmp_pat
         np.testing.assert_array_equal(value, before[name])
 
 
+def test_a_run_continues_only_with_the_same_computation(folder, tmp_path):
+    options = {"exchange": "exact", **OPTIONS}
+    step = binade.torch.distribute(binade.compile(folder / "gpt.onnx", **options))
+    batches = open_batches(step, folder)
+    binade.torch.train(step, batches, tmp_path / "run", steps=2)
+    again = binade.torch.train(step, batches, tmp_path / "run", steps=3)
+    assert (len(again), step.calls) == (1, 3)
+    options["clip"] = 0.5
+    other = binade.torch.distribute(binade.compile(folder / "gpt.onnx", **options))
+    with pytest.raises(RejectedError, match="another run: its computation"):
+        binade.torch.train(other, batches, tmp_path / "run", steps=4)
+
+
 def test_incomplete_checkpoints_are_refused(folder, tmp_path):
     step = compile_step(folder)
     binade.torch.save_checkpoint(step, tmp_path / "saved")

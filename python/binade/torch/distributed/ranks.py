@@ -118,12 +118,6 @@ class Ranks:
             raise error
         return result
 
-    def wait(self) -> None:
-        """Returns when all processes have called this."""
-        if self.control is not None:
-            with watching_peers("waiting for all ranks"):
-                dist.barrier(group=self.control)
-
 
 def _find_group(group: Any) -> dist.ProcessGroup | None:
     """Returns the process group of an argument; None for this process alone."""

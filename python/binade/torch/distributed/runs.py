@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from binade import _core
-from binade.errors import AlarmError, PeerError, UsageError
+from binade.errors import AlarmError, PeerError, RejectedError, UsageError
 from binade.metrics import Metrics
 from binade.torch.distributed.checkpoints import (
     isComplete,
@@ -71,7 +71,8 @@ def train(
       PeerError: If another process fails.
       AlarmError: If a rule raised an alarm and the action is ``stop``, on all ranks and
         after a checkpoint.
-      ResourceError: If another run uses the directory.
+      RejectedError: If the directory has a run of another computation.
+      BinadeError: If another run uses the directory (exit code 8).
     """
     if steps < 1 or save_every < 0 or keep < 1:
         raise UsageError(
@@ -155,6 +156,16 @@ class _Run:
         """Opens the files of the run, of which the lines after the checkpoint are removed."""
         folder = self._directory
         own = folder / _ABOUT
+        about = self._describe()
+        if own.exists():
+            earlier = json.loads(own.read_text())
+            for key in ("model", "computation", "batches", "exchange"):
+                if earlier.get(key) != about[key]:
+                    raise RejectedError(
+                        f"{folder}: belongs to another run: its {key} is "
+                        f"{earlier.get(key)}, that of this run {about[key]}; name "
+                        "another directory"
+                    )
         if self._saved < 0 and own.exists():  # Ended before its first checkpoint.
             for name in _LINES:
                 (folder / name).unlink(missing_ok=True)
@@ -162,13 +173,19 @@ class _Run:
             str(folder), self._step.calls, self._step._watch.settings
         )
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
-        about = {
+        own.write_text(json.dumps(about, indent=2) + "\n")
+
+    def _describe(self) -> dict[str, object]:
+        """Returns what the file of the run says."""
+        plan = self._step.plan()
+        return {
             "version": __version__,
-            "model": self._step.plan()["model"],
+            "model": plan["model"],
+            "computation": plan["computation"],
+            "batches": plan["batches"],
             "exchange": self._step.exchange,
             "ranks": self._ranks.size,
         }
-        own.write_text(json.dumps(about, indent=2) + "\n")
 
     def _record(self, metrics: Metrics, milliseconds: float) -> None:
         if self._recorder is None:

@@ -71,11 +71,12 @@ class DistributedStep(TrainStep):
         self._agreed = int(max(row.pop(0) for row in every))
         if self.size > 1:
             self._combine(due, [row[self._most :] for row in every])
-        total = 0.0
-        for rank, row in enumerate(every):
-            count = len(divide(self._program.batches(), rank, self.size))
-            total = sum(row[:count], total)
-        return total / self._program.batches()
+        counts = [
+            len(divide(self._program.batches(), rank, self.size))
+            for rank in range(self.size)
+        ]
+        rows = [row[:count] for row, count in zip(every, counts)]
+        return super()._average([loss for row in rows for loss in row])
 
     def _list_due(self) -> list[str]:
         """Returns the statistics of the call that is running."""
@@ -113,9 +114,7 @@ class DistributedStep(TrainStep):
     def save(self, path: str | os.PathLike) -> None:
         """Writes parameters, buffers, states and counters to a safetensors file, from rank 0.
         All ranks have to call this; it returns when the file is complete."""
-        if self._ranks.isFirst:
-            super().save(path)
-        self._ranks.wait()
+        self._ranks.call_first(lambda: TrainStep.save(self, path))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}, rank {self.rank} of {self.size}"
