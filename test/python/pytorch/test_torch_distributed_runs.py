@@ -19,6 +19,8 @@ from support.paths import ROOT
 from support.process_groups import run_processes
 from support.run_folders import read_metrics
 
+pytestmark = pytest.mark.slow  # Twenty processes import PyTorch.
+
 STEPS = 12
 WINDOW = "input_ids=tokens[0:32],labels=tokens[1:33]"
 EXAMPLE = ROOT / "examples" / "distributed" / "train.py"

@@ -17,6 +17,8 @@ STATES = {
 STEPS = 20
 SCRIPT = distributed_steps.__file__
 
+pytestmark = pytest.mark.slow  # Ten processes import PyTorch.
+
 
 @pytest.fixture(scope="module", autouse=True)
 def own_matmuls():
