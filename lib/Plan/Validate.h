@@ -24,8 +24,9 @@ inline bool isFp8Type(DType type) {
   return type == DType::F8_E4M3 || type == DType::F8_E5M2;
 }
 
-/// Returns what is wrong with the numbers of an exchange, and with the types and
-/// addresses of its operands, which have to be in bounds; empty if nothing is.
+/// Returns what is wrong with the numbers of an exchange, and with the types
+/// and addresses of its operands, which have to be in bounds; empty if nothing
+/// is.
 std::string findShapeFault(const Exchange &exchange);
 std::string findMemoryFault(const Plan &plan, const Exchange &exchange);
 
