@@ -67,13 +67,13 @@ def make_parser() -> Parser:
     )  # fmt: skip
     parser.add_argument(
         "--costs", metavar="COSTS",
-        help="target whose kernels the times are those of: a name that 'binade costs' "
+        help="costs of the kernels: a name that 'binade costs' "
         "lists, or a .yaml file of 'binade costs --measure' (default: the fabric's)",
     )  # fmt: skip
     parser.add_argument(
         "--shard", choices=["none", "zero1"], default="none",
-        help="what ranks divide: none, or zero1: the optimizer states, by rows of each "
-        "parameter, as FSDP2 does (default: none)",
+        help="what is sharded: none, or zero1: the optimizer states, by rows of each "
+        "parameter (default: none)",
     )  # fmt: skip
     parser.add_argument(
         "--exchange", choices=list(GRADIENTS), default="f32",
@@ -87,12 +87,12 @@ def make_parser() -> Parser:
     )  # fmt: skip
     parser.add_argument(
         "--bucket", type=_parse_mib, default=0, metavar="MIB",
-        help="least size of a bucket of gradients in MiB of f32; successive gradients "
+        help="minimum size of a bucket of gradients in MiB of f32; successive gradients "
         "are joined (default: the plan's buckets, or 25 if it has none)",
     )  # fmt: skip
     parser.add_argument(
         "--simulate", type=parse_count, metavar="SEED",
-        help="also simulate a run with virtual ranks that die at random, and compare the "
+        help="also simulate a run in which ranks fail at random, and compare the "
         "time lost with the prediction",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -120,8 +120,7 @@ def make_step(options: argparse.Namespace, words: Sequence[str], costs: str) -> 
             # Those of all ranks together.
             batches = options.ranks * options.micro_batches
             more = ["--accumulate", str(batches), "--exchange", options.exchange]
-            isOnGpu = find_value(words, "--target") is not None
-            if isOnGpu or "--exchange" not in list_options("compile"):
+            if find_value(words, "--target") is not None:  # Not all formats, on GPUs.
                 more = ["--accumulate", str(options.micro_batches)]
             _run(["binade", "compile", options.model, *words, *more, "-o", bundle])
         elif words:

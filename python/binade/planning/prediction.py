@@ -23,7 +23,7 @@ class Settings:
     """How a step is shared.
 
     Attributes:
-      shard: ``none``, or ``zero1`` for states by rows, as FSDP2 has them.
+      shard: ``none``, or ``zero1`` for states by rows (ZeRO stage 1).
       exchange: The format of gradients; with ``zero1`` they are f32.
       batches: The micro-batches of each rank in a step.
       bucket: The least bytes of a bucket in f32; 0 for those of the step.

@@ -15,7 +15,7 @@ class Bucket:
     """Gradients that are exchanged together.
 
     Attributes:
-      ready: Seconds from the start of the step until its last gradient is complete.
+      ready: Seconds from the start of the last micro-batch until its last gradient is complete.
       elements: The number of gradient elements.
       tensors: The number of gradients.
     """

@@ -45,7 +45,7 @@ class Step:
       earlier: Seconds of each micro-batch before the last.
       ledgers: The memory of the fullest rank for each way to share the step, by shard and format
         of the exchange.
-      records: The number of records of the last micro-batch and the update.
+      states: Bytes of the optimizer states.
     """
 
     model: str

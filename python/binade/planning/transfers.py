@@ -20,7 +20,7 @@ GRADIENTS: dict[str, tuple[tuple[str, float], ...]] = {
     "e4m3": (("all_to_all", 1.0 + _SCALE), ("all_gather", 4.0)),
     "exact": (("all_reduce", _SCALE), ("all_reduce", 8.0)),
 }
-# With zero1 a rank needs the sums of its own rows only (FSDP2).
+# With zero1 a rank needs the sums of its own rows only (ZeRO stage 1).
 SHARDED_GRADIENTS = (("reduce_scatter", 4.0),)
 # With zero1: the sum of squares of a gradient, and the number of ranks that have one
 # (binade.torch.shards.sum_squares).
