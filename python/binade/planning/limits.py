@@ -12,9 +12,9 @@ from binade.planning.prediction import Prediction, Settings, predict
 from binade.planning.step import Step
 from binade.rows import divide
 
-MOST = 2**20  # Ranks that are looked at.
-MUCH = 0.1  # A share of the time that is too much.
-UNEVEN = (
+MAX_RANKS = 2**20  # Ranks that are looked at.
+MAX_LOST_SHARE = 0.1  # A share of the time that is too much.
+MAX_IMBALANCE = (
     1.5  # The elements of the fullest rank, relative to the mean, that are too many.
 )
 # A manifest lists the file, shape, offsets and SHA-256 of each part of each tensor.
@@ -28,7 +28,7 @@ class Limit:
     """What a step cannot bear.
 
     Attributes:
-      ranks: The smallest power of two from which it holds; None if it does not up to ``MOST``.
+      ranks: The smallest power of two from which it holds; None if it does not up to ``MAX_RANKS``.
       why: A sentence with the numbers at that number of ranks.
     """
 
@@ -59,21 +59,21 @@ def find_limits(step: Step, fabric: Fabric, settings: Settings) -> list[Limit]:
             ("gathered checkpoint", lambda n: _gather(step, fabric, failures, n))
         )
     limits = [_find(name, check) for name, check in checks]
-    return sorted(limits, key=lambda limit: limit.ranks or 2 * MOST)
+    return sorted(limits, key=lambda limit: limit.ranks or 2 * MAX_RANKS)
 
 
 def _find(name: str, check: Callable[[int], str]) -> Limit:
     ranks = 2
-    while ranks <= MOST:
+    while ranks <= MAX_RANKS:
         if why := check(ranks):
             return Limit(name, ranks, why)
         ranks *= 2
-    return Limit(name, None, f"not up to {MOST:,} ranks")
+    return Limit(name, None, f"not up to {MAX_RANKS:,} ranks")
 
 
 def _exposure(prediction: Prediction) -> str:
     share = prediction.exposed / prediction.seconds
-    if share <= MUCH:
+    if share <= MAX_LOST_SHARE:
         return ""
     return (
         f"exchanges make the step {1e3 * prediction.exposed:.3g} ms longer, "
@@ -116,14 +116,14 @@ def get_unevenness(step: Step, ranks: int) -> float:
 
 def _uneven(step: Step, ranks: int) -> str:
     ratio = get_unevenness(step, ranks)
-    if ratio <= UNEVEN:
+    if ratio <= MAX_IMBALANCE:
         return ""
     return f"with zero1 the fullest rank has {ratio:.3g} times the mean of the elements"
 
 
 def _messages(prediction: Prediction, ranks: int) -> str:
     latency = prediction.gradients.latency
-    if latency <= MUCH * prediction.compute:
+    if latency <= MAX_LOST_SHARE * prediction.compute:
         return ""
     return (
         f"each bucket takes {ranks - 1:,} messages in each rank, "
@@ -145,7 +145,7 @@ def _manifest(step: Step, ranks: int) -> str:
 def _failures(failures: Failures, ranks: int) -> str:
     interval = failures.find_interval(ranks)
     lost = failures.get_lost_share(ranks, interval)
-    if lost <= MUCH:
+    if lost <= MAX_LOST_SHARE:
         return ""
     return (
         f"a failure every {failures.get_mean_time(ranks) / 3600:.3g} h, "
@@ -159,7 +159,7 @@ def _gather(step: Step, fabric: Fabric, failures: Failures, ranks: int) -> str:
     save = size / fabric.levels[-1].bandwidth
     gathered = dataclasses.replace(failures, save=max(save, failures.save))
     lost = gathered.get_lost_share(ranks, gathered.find_interval(ranks))
-    if lost <= MUCH or save <= failures.save:
+    if lost <= MAX_LOST_SHARE or save <= failures.save:
         return ""
     return (
         f"rank 0 receives {size / 1e9:.3g} GB over one link in {save:.3g} s, with which "

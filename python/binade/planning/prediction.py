@@ -84,7 +84,7 @@ class Prediction:
 def predict(step: Step, fabric: Fabric, settings: Settings) -> Prediction:
     """Predicts a step with the given settings."""
     levels, ranks = fabric.levels, settings.ranks
-    least = settings.bucket or step.least_bucket
+    least = settings.bucket or step.min_bucket_bytes
     buckets = merge_buckets(step.buckets, least // 4)
     costs = [
         sum(

@@ -37,13 +37,13 @@ class Step:
 
     Attributes:
       buckets: The gradients that are exchanged together, in the order of the exchange.
-      least_bucket: The bytes in f32 up to which successive buckets are joined.
+      min_bucket_bytes: The bytes in f32 up to which successive buckets are joined.
       magnitudes: The number of largest magnitudes that are exchanged for delayed scales.
       backward_end: Seconds from the start of the last micro-batch to the end of its backward
         pass.
       seconds: Seconds of the last micro-batch and the update.
       earlier: Seconds of each micro-batch before the last.
-      ledgers: The memory of the fullest rank for each way to share the step, by shard and format
+      ledgers: The peak memory of a rank for each way to share the step, by shard and format
         of the exchange.
       states: Bytes of the optimizer states.
     """
@@ -53,7 +53,7 @@ class Step:
     target: str
     parameters: tuple[Parameter, ...]
     buckets: tuple[Bucket, ...]
-    least_bucket: int
+    min_bucket_bytes: int
     magnitudes: int
     backward_end: float
     seconds: float

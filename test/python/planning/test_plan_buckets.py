@@ -84,7 +84,7 @@ def test_a_step_has_the_times_of_its_records():
     assert (
         step.buckets == (Bucket(1.0, 12, 1), Bucket(3.0, 5, 1)) and step.elements == 17
     )
-    assert step.least_bucket == 25 * 2**20
+    assert step.min_bucket_bytes == 25 * 2**20
     assert (step.backward_end, step.seconds, step.earlier) == (3.0, 15.0, 1.5)
     assert step.ledgers == {("none", "f32"): ledger} and step.states == 20
     assert [one.rows for one in step.parameters] == [3, 5]

@@ -14,7 +14,7 @@ import torch
 from binade.compiled_step import TrainStep
 from binade.errors import RejectedError
 from binade.torch.distributed.identity import STATE_ROLES
-from binade.torch.distributed.ranks import watching_peers
+from binade.torch.distributed.ranks import translate_collective_errors
 from binade.torch.tensors import to_torch
 
 # Prefixes of names by the roles of tensors, as in ``final.safetensors``.
@@ -55,7 +55,7 @@ def save_checkpoint(step: TrainStep, path: str | os.PathLike[str]) -> None:
     """
     import torch.distributed.checkpoint as dcp  # Not in all builds of PyTorch, and slow.
 
-    with watching_peers("saving a checkpoint"), _quiet():
+    with translate_collective_errors("saving a checkpoint"), _quiet():
         state = get_state(step) | _copy_buffers(step)
         dcp.save(state, checkpoint_id=os.fspath(path), **_choose_group(step))
 
@@ -81,7 +81,7 @@ def load_checkpoint(step: TrainStep, path: str | os.PathLike[str]) -> None:
     _check_tensors(step, folder)
     own = get_state(step)
     state = {name: tensor.clone() for name, tensor in own.items()}
-    with watching_peers("loading a checkpoint"), _quiet():
+    with translate_collective_errors("loading a checkpoint"), _quiet():
         dcp.load(state, checkpoint_id=os.fspath(folder), **_choose_group(step))
     if not torch.equal(state[_FORMATS], own[_FORMATS]):
         raise RejectedError(f"{folder}: has quantized states of other formats")

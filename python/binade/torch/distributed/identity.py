@@ -19,7 +19,7 @@ STATE_ROLES = ("parameter", "buffer", "state", "scaler", "rng", "step")
 _SHORT = 12  # Digits of a hash in messages.
 
 
-def identify(step: TrainStep, about: Mapping[str, object]) -> dict[str, str]:
+def describe_rank(step: TrainStep, about: Mapping[str, object]) -> dict[str, str]:
     """Returns what has to be equal on all ranks, the causes of differences first.
 
     Args:
@@ -70,7 +70,7 @@ def _shorten(digest: Any) -> str:
     return str(digest or "")[:_SHORT]
 
 
-def compare(every: Sequence[Mapping[str, str]]) -> None:
+def check_equal(every: Sequence[Mapping[str, str]]) -> None:
     """Compares what ``identify`` returned on each rank, in the order of ranks.
 
     Raises:

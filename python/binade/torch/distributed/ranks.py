@@ -1,4 +1,4 @@
-"""The processes that execute a step together, and what they tell each other."""
+"""The processes that execute a step together, and collectives on data of the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from binade.errors import PeerError, UsageError
 
 
 @contextlib.contextmanager
-def watching_peers(attempt: str) -> Iterator[None]:
+def translate_collective_errors(attempt: str) -> Iterator[None]:
     """Turns an error of a collective into one that says what it means.
 
     Raises:
@@ -27,7 +27,7 @@ def watching_peers(attempt: str) -> Iterator[None]:
         text = str(error).strip().partition("\n")[0]
         raise PeerError(
             f"{attempt}: another process of the run failed, or does not answer: {text}; "
-            "torchrun prints which one failed first"
+            "the log of the launcher names the first failure"
         ) from error
 
 
@@ -46,7 +46,7 @@ class Ranks:
         """Creates the process groups. All processes of `group` have to call this.
 
         Args:
-          group: A process group, a mesh with one axis, or None for all processes.
+          group: A process group, a one-dimensional mesh, or None for all processes.
           timeout: After how many seconds without an answer a process counts as failed.
 
         Raises:
@@ -64,7 +64,7 @@ class Ranks:
         members = dist.get_process_group_ranks(known)
         # Groups of their own, because the order of collectives in a group has to be the
         # same on all ranks, and the exchange has a thread of its own.
-        with watching_peers("creating the process groups of the step"):
+        with translate_collective_errors("creating the process groups of the step"):
             self.exchange, self.control = (
                 dist.new_group(
                     members,
@@ -77,42 +77,42 @@ class Ranks:
             )
 
     @property
-    def isFirst(self) -> bool:
+    def is_rank_zero(self) -> bool:
         """Whether this process writes what is written once."""
         return self.rank == 0
 
-    def gather(self, value: Any) -> list[Any]:
+    def all_gather_object(self, value: Any) -> list[Any]:
         """Returns a value of each process, in the order of ranks; by pickle."""
         if self.control is None:
             return [value]
         found: list[Any] = [None] * self.size
-        with watching_peers("exchanging what ranks know"):
+        with translate_collective_errors("exchanging what ranks know"):
             dist.all_gather_object(found, value, group=self.control)
         return found
 
-    def gather_numbers(self, values: Sequence[float]) -> list[list[float]]:
+    def all_gather_f64(self, values: Sequence[float]) -> list[list[float]]:
         """Returns as many f64 of each process, in the order of ranks."""
         if self.control is None:
             return [list(values)]
         own = torch.tensor(values, dtype=torch.float64)
         found = [torch.empty_like(own) for _ in range(self.size)]
-        with watching_peers("exchanging losses"):
+        with translate_collective_errors("exchanging losses"):
             dist.all_gather(found, own, group=self.control)
         return [one.tolist() for one in found]
 
-    def call_first(self, function: Callable[[], Any]) -> Any:
+    def call_on_rank_zero(self, function: Callable[[], Any]) -> Any:
         """Calls a function on rank 0. All ranks return its result, or raise its error."""
         result, error = None, None
-        if self.isFirst:
+        if self.is_rank_zero:
             try:
                 result = function()
             except Exception as raised:
                 error = raised
         if self.control is not None:
             known = [(result, error)]
-            with watching_peers("waiting for rank 0"):
+            with translate_collective_errors("waiting for rank 0"):
                 dist.broadcast_object_list(known, group=self.control, group_src=0)
-            if not self.isFirst:
+            if not self.is_rank_zero:
                 result, error = known[0]
         if error is not None:
             raise error

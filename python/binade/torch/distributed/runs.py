@@ -100,12 +100,12 @@ class _Run:
         self._step, self._directory, self._keep = step, directory, keep
         self._ranks = step._ranks
         self._recorder: Any = None  # Of rank 0.
-        found = self._ranks.call_first(self._find)
+        found = self._ranks.call_on_rank_zero(self._find)
         if found is not None:
             load_checkpoint(step, found)
         self._saved = step.calls if found is not None else -1
-        self._ranks.call_first(self._open)
-        if found is not None and self._ranks.isFirst:
+        self._ranks.call_on_rank_zero(self._open)
+        if found is not None and self._ranks.is_rank_zero:
             _LOG.info("%s: resumed after step %d", directory, step.calls)
 
     def train(
@@ -219,7 +219,7 @@ class _Run:
         final = self._directory / CHECKPOINTS / f"step-{step.calls:06d}"
         temporary = final.with_suffix(".tmp")
         save_checkpoint(step, temporary)
-        self._ranks.call_first(lambda: self._publish(temporary, final))
+        self._ranks.call_on_rank_zero(lambda: self._publish(temporary, final))
         self._saved = step.calls
 
     def _publish(self, temporary: Path, final: Path) -> None:

@@ -41,7 +41,7 @@ class DistributedStep(TrainStep):
         self.share = divide(self._program.batches(), ranks.rank, ranks.size)
         # The same length on all ranks, for collectives.
         self._most = -(-self._program.batches() // ranks.size)
-        self._watch.isLogged = ranks.isFirst
+        self._watch.isLogged = ranks.is_rank_zero
         self._request = 0  # A signal that this rank got.
         self._agreed = 0  # A signal that a rank had got when the last call ended.
 
@@ -67,7 +67,7 @@ class DistributedStep(TrainStep):
         due = self._list_due()
         numbers = [value for name in due for value in self._flatten(name)]
         padded = [*losses] + [0.0] * (self._most - len(losses))
-        every = self._ranks.gather_numbers([float(self._request), *padded, *numbers])
+        every = self._ranks.all_gather_f64([float(self._request), *padded, *numbers])
         self._agreed = int(max(row.pop(0) for row in every))
         if self.size > 1:
             self._combine(due, [row[self._most :] for row in every])
@@ -114,7 +114,7 @@ class DistributedStep(TrainStep):
     def save(self, path: str | os.PathLike) -> None:
         """Writes parameters, buffers, states and counters to a safetensors file, from rank 0.
         All ranks have to call this; it returns when the file is complete."""
-        self._ranks.call_first(lambda: TrainStep.save(self, path))
+        self._ranks.call_on_rank_zero(lambda: TrainStep.save(self, path))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}, rank {self.rank} of {self.size}"
@@ -175,8 +175,10 @@ def distribute(
             f"with exchange={format!r}: compile it with exchange={wanted!r}"
         )
     ranks = Ranks(group, timeout)
-    identity.compare(
-        ranks.gather(identity.identify(step, {"format of the exchange": format}))
+    identity.check_equal(
+        ranks.all_gather_object(
+            identity.describe_rank(step, {"format of the exchange": format})
+        )
     )
     if ranks.exchange is not None:
         transport = Transport(ranks.exchange)

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from binade.errors import PeerError
-from binade.torch.distributed.ranks import watching_peers
+from binade.torch.distributed.ranks import translate_collective_errors
 
 _TYPES = {
     "F32": torch.float32,
@@ -63,7 +63,7 @@ class Transport:
 
         Raises:
           PeerError: If another process failed; in each later step, too, because the
-            collectives of the ranks do not belong together any more.
+            collectives of the ranks may belong to different calls.
         """
         if self._error is not None:
             raise self._error
@@ -100,7 +100,9 @@ class Transport:
     def _exchange(self, exchange: Any, bucket: int) -> None:
         for index in range(exchange.transfers(bucket)):
             operation, dtype, send, receive = exchange.transfer(bucket, index)
-            with watching_peers(f"exchanging bucket {bucket} of {exchange.buckets}"):
+            with translate_collective_errors(
+                f"exchanging bucket {bucket} of {exchange.buckets}"
+            ):
                 transfer(self._group, operation, dtype, send, receive)
         exchange.finish(bucket)
 
@@ -110,7 +112,7 @@ class Transport:
             for isDone in unfinished:
                 isDone.wait()
         except BaseException:  # A signal: collectives continue without this step.
-            self._error = PeerError("an exchange was interrupted: start all ranks anew")
+            self._error = PeerError("an exchange was interrupted: restart all ranks")
             raise
         if self._error is not None:
             raise self._error
