@@ -158,7 +158,8 @@ void binade::printExchange(std::ostream &out, const Plan &plan) {
     return;
   out << "exchange " << name(report->format) << ", " << report->batches
       << (report->batches == 1 ? " batch" : " batches")
-      << " of all ranks; error " << describeError(report->format) << '\n';
+      << " of all ranks; rounding error " << describeError(report->format)
+      << '\n';
   out << "bucket  operation  tensors    elements   ready at\n";
   for (std::size_t i = 0; i < report->buckets.size(); ++i) {
     const BucketReport &bucket = report->buckets[i];

@@ -374,8 +374,8 @@ void addFit(CLI::App &app, Run &run) {
       ->capture_default_str();
   command
       ->add_option("--shard", self->shard,
-                   "What the ranks divide: none, or zero1: the optimizer "
-                   "states, by rows of each parameter, as FSDP2 does")
+                   "What is sharded: none, or zero1: the optimizer states, "
+                   "by rows of each parameter")
       ->check(::binade::oneOf({"none", "zero1"}))
       ->capture_default_str();
   command

@@ -233,7 +233,9 @@ void StepArguments::add(CLI::App &command) {
           "--exchange", options.exchange,
           "Compile a step for the processes of a group, which exchange their "
           "gradients in this format: f32, bf16, e4m3, exact, or policy for "
-          "that of the policy; --accumulate is the number of batches of all "
+          "that of the policy; exact has the same bits for any number of "
+          "processes; on GPUs, only f32. Without it, the step cannot be "
+          "distributed. --accumulate is the number of batches of all "
           "processes together, as in '--accumulate 8 --exchange exact'")
       ->check(oneOf({"f32", "bf16", "e4m3", "exact", "policy"}))
       ->type_name("FORMAT");

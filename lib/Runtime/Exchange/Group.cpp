@@ -49,8 +49,9 @@ Result<void> Group::beginBatch(bool isLast, std::span<std::int64_t> rng) {
                      std::to_string(rank.size) + " executes " +
                      std::to_string(own) + " of the " +
                      std::to_string(plan.batches) +
-                     " batches of a step, of which the last updates; the " +
-                     (isLast ? "update" : "accumulation") + " came after " +
+                     " batches of a step: call accumulate for all but the last "
+                     "of them, and run for the last; " +
+                     (isLast ? "run" : "accumulate") + " was called after " +
                      std::to_string(executed),
                  ExitCode::Usage};
   if (executed++ == 0 && !rng.empty()) {

@@ -49,7 +49,7 @@ std::optional<ExchangeReport> binade::describeExchange(const Plan &plan) {
 std::string_view binade::describeError(Exchange::Format format) {
   switch (format) {
   case Exchange::F32:
-    return "5e-8 of a sum over 8 ranks; bits depend on the number of ranks and "
+    return "6e-8 of a sum over 8 ranks; bits depend on the number of ranks and "
            "the transport";
   case Exchange::BF16:
     return "1.7e-3 of a sum over 8 ranks; bits depend on the number of ranks";
