@@ -246,7 +246,6 @@ def test_too_many_skipped_steps_stop_the_run(tmp_path):
     text = process.stderr
     assert "step 53: error: 50 steps in a row were skipped" in text
     assert f"the last one had a loss scale of {1024 * 0.5**49:g}" in text
-    assert "diverged" not in text
     hidden = x[-2:].astype(np.float64) @ final["weight"].astype(np.float64)
     infinite = np.abs(hidden) >= 65520
     assert f"{infinite.sum()} of 8 elements in F16, computed by" in text
@@ -274,10 +273,16 @@ def test_the_limit_of_skipped_steps_is_a_setting(tmp_path):
 
 
 def test_a_diverged_run_names_the_learning_rate(tmp_path):
-    x = np.full((240, 4), 8.0, F32)
-    process, metrics, _ = train(tmp_path, "init: 1024", 120, x=x)
+    x = np.full((240, 4), 2.0, F32)
+    process, metrics, _ = train(
+        tmp_path, "init: 1024", 120, "--on-nonfinite", "skip", x=x
+    )
     assert process.returncode == 4, process.stderr
-    applied = [(m["loss"], m["step"]) for m in metrics if not m["skipped"]]
+    applied = [
+        (m["loss"], m["step"])
+        for m in metrics
+        if not m["skipped"] and m["loss"] is not None
+    ]
     (low, first), (high, last) = min(applied), applied[-1]
     assert high > 2 * low
     assert (
