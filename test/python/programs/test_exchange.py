@@ -213,7 +213,9 @@ def test_a_rank_executes_its_share_of_the_batches(bundles):
     step._program.set_exchange(0, 4, print)
     batches = draw_batches(step)
     fill(step.batch, batches[0])
-    with pytest.raises(UsageError, match="executes 3 of the 12 batches.*run was called after 0"):
+    with pytest.raises(
+        UsageError, match="executes 3 of the 12 batches.*run was called after 0"
+    ):
         step._program.run()
     for _ in range(2):
         step._program.accumulate()
@@ -285,7 +287,9 @@ def test_inspect_and_explain_show_the_buckets(tmp_path):
             "--accumulate", 4, "--exchange", "exact",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert "exchange exact, 4 batches of all ranks; rounding error 6e-8" in done.stdout
+        assert (
+            "exchange exact, 4 batches of all ranks; rounding error 6e-8" in done.stdout
+        )
         table = done.stdout.split("bucket  operation")[1].splitlines()
         assert [line.split()[:2] for line in table[1:4]] == [
             ["0", "sum"], ["1", "sum"], ["2", "sum"],
