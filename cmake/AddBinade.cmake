@@ -30,8 +30,9 @@ function(binade_plain_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  # A program takes single files of it, and not the libraries that others need.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   binade_precompile(${name} plain-library nlohmann_json::nlohmann_json)
-  binade_combine(${name} ${ARG_SOURCES})
   binade_export(${name})
 endfunction()
 

@@ -35,7 +35,9 @@ public:
       step.walk([&](UnscaleFactorOp op) { op.setBatches(batches); });
     collectGradients();
     if (gradients.empty())
-      return step.emitError("has no gradients that ranks could exchange");
+      return step.emitError(
+          "has no gradients that ranks could exchange; run this "
+          "pass before gradients are materialized");
     divideIntoBuckets();
     collectMagnitudes();
     if (isExact) {
