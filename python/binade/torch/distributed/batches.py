@@ -40,12 +40,12 @@ class Batches:
 
         Args:
           step: The step. Reading a batch writes it to the step's inputs.
-          path: As ``--data``.
-          window: As ``--window``, for streams of tokens:
+          path: A data file, as ``--data`` of ``binade train`` takes it.
+          window: As ``--window`` of ``binade train``, for streams of tokens:
             ``"input_ids=tokens[0:128],labels=tokens[1:129]"``.
-          stride: As ``--stride``.
+          stride: As ``--stride`` of ``binade train``.
           order: ``"shuffle"`` or ``"sequential"``.
-          seed: As ``--seed`` for the order.
+          seed: The seed of the order in which samples are drawn.
 
         Raises:
           UsageError: If an argument is wrong.

@@ -1,4 +1,4 @@
-"""Compares what the ranks of a run compute before the first step."""
+"""Checks before the first step that all ranks execute the same computation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def _shorten(digest: Any) -> str:
 
 
 def check_equal(every: Sequence[Mapping[str, str]]) -> None:
-    """Compares what ``identify`` returned on each rank, in the order of ranks.
+    """Checks that ``describe_rank`` returned the same on every rank.
+
+    Args:
+      every: What it returned, in the order of ranks.
 
     Raises:
       UsageError: If a rank differs from rank 0; the error has the first property that
