@@ -16,8 +16,9 @@
 
 namespace mlir::binade {
 
-/// The bits of an f32 but its sign, and the width of its fraction.
-inline constexpr int32_t kMagnitude = 0x7fffffff;
+/// A mask of all bits of an f32 but its sign, the bits of infinity, and the
+/// width of the fraction.
+inline constexpr int32_t kMagnitude = 0x7fffffff, kInfinityBits = 0x7f800000;
 inline constexpr int32_t kFractionBits = 23;
 
 /// Base of the three kinds of lanes: a value, and the builder that creates ops

@@ -164,7 +164,6 @@ private:
 /// A block's partial result: the sum of squares (f64) at byte 0, and the
 /// largest magnitude (bits of f32) at byte 8.
 constexpr int64_t kPartialBytes = 16;
-constexpr int32_t kInfinityBits = 0x7f800000;
 
 /// Emits the multi-tensor kernel that computes statistics of gradients.
 class StatisticsKernel {

@@ -16,7 +16,6 @@ using namespace mlir;
 using namespace mlir::binade;
 
 namespace {
-constexpr int32_t kInfinityBits = 0x7f800000;
 
 /// Operations on i32, scalars or vectors.
 class Words {
