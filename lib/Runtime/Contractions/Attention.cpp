@@ -350,7 +350,9 @@ AttentionOperation::reduce(std::span<const Score> row) const {
 std::vector<AttentionOperation::Score>
 AttentionOperation::computeScores(const Inputs &inputs, std::int64_t i) const {
   std::vector<Score> row;
-  for (std::int64_t j = 0; j < countVisible(i); ++j)
+  std::int64_t visible = countVisible(i);
+  row.reserve(static_cast<std::size_t>(visible));
+  for (std::int64_t j = 0; j < visible; ++j)
     row.push_back(finish(multiply(inputs.query[i], inputs.key[j], a.depth),
                          inputs.extras, i, j));
   return row;
@@ -389,6 +391,7 @@ AttentionOperation::computeRow(const Inputs &inputs, const Results &results,
     statistic = {*results.lse[i], 1, statistic.isHidden};
   float inner = multiply(results.dy[i], results.y[i], a.width);
   std::vector<Gradient> gradients;
+  gradients.reserve(row.size());
   for (const Score &score : row) {
     auto j = static_cast<std::int64_t>(gradients.size());
     float p = statistic.getProbability(score.score);
