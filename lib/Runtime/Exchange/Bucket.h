@@ -44,6 +44,10 @@ protected:
   virtual Transfer encode(std::uint32_t index, const ForEach &forEach) = 0;
   virtual void decode(const ForEach &forEach) = 0;
 
+  /// Returns the next multiple of 64, to which buffers are aligned.
+  static std::uint64_t align(std::uint64_t bytes) {
+    return (bytes + 63) / 64 * 64;
+  }
   std::byte *getBuffer(std::uint64_t offset) const {
     return buffers.data() + offset;
   }

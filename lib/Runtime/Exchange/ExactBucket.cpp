@@ -75,20 +75,19 @@ public:
   }
 
 protected:
-  std::uint64_t getNumberBytes() const {
-    auto bytes = static_cast<std::uint64_t>(range.layout.countBlocks()) *
-                 sizeof(std::int32_t);
-    return (bytes + 63) / 64 * 64;
+  std::uint64_t getNumbersBytes() const {
+    return align(static_cast<std::uint64_t>(range.layout.countBlocks()) *
+                 sizeof(std::int32_t));
   }
   std::uint64_t getBufferBytes() const override {
-    return getNumberBytes() +
+    return getNumbersBytes() +
            static_cast<std::uint64_t>(range.layout.size) * sizeof(std::int64_t);
   }
   std::int32_t *getNumbers() const {
     return reinterpret_cast<std::int32_t *>(getBuffer(0));
   }
   std::int64_t *getPacked() const {
-    return reinterpret_cast<std::int64_t *>(getBuffer(getNumberBytes()));
+    return reinterpret_cast<std::int64_t *>(getBuffer(getNumbersBytes()));
   }
 
   Transfer encode(std::uint32_t index, const ForEach &forEach) override {

@@ -38,26 +38,22 @@ protected:
     return isBF16 ? 2 * part
                   : part + part / ExchangeLayout::kBlock * sizeof(float);
   }
+  /// Bytes of the parts of all ranks, aligned.
+  std::uint64_t getPartsBytes() const {
+    return align(group.size * getPartBytes());
+  }
   std::uint64_t getSumBytes() const {
     return static_cast<std::uint64_t>(getPart()) * sizeof(float);
   }
   // The buffers: encoded parts, received parts, own sum, all sums.
   std::uint64_t getBufferBytes() const override {
-    return align(2 * align(group.size * getPartBytes()) + getSumBytes()) +
+    return align(2 * getPartsBytes() + getSumBytes()) +
            group.size * getSumBytes();
   }
-  static std::uint64_t align(std::uint64_t bytes) {
-    return (bytes + 63) / 64 * 64;
-  }
-  std::byte *getReceived() const {
-    return getBuffer(align(group.size * getPartBytes()));
-  }
-  std::byte *getSum() const {
-    return getBuffer(2 * align(group.size * getPartBytes()));
-  }
+  std::byte *getReceived() const { return getBuffer(getPartsBytes()); }
+  std::byte *getSum() const { return getBuffer(2 * getPartsBytes()); }
   std::byte *getAllSums() const {
-    return getBuffer(
-        align(2 * align(group.size * getPartBytes()) + getSumBytes()));
+    return getBuffer(align(2 * getPartsBytes() + getSumBytes()));
   }
 
   Transfer encode(std::uint32_t index, const ForEach &forEach) override {
