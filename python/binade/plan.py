@@ -19,9 +19,10 @@ from binade.command import run_command
 from binade.definitions import list_options
 from binade.errors import UsageError
 from binade.parser import Parser
-from binade.planning.fabric import list_shipped, read_fabric
-from binade.planning.limits import find_limits, list_sizes
+from binade.planning.fabric import Fabric, list_shipped, read_fabric
+from binade.planning.limits import Limit, find_limits, list_sizes
 from binade.planning.prediction import (
+    Prediction,
     Settings,
     compare_buckets,
     compare_formats,
@@ -30,12 +31,17 @@ from binade.planning.prediction import (
     write_prediction,
 )
 from binade.planning.report import write_outcome, write_report
-from binade.planning.simulated_runs import simulate_plan
+from binade.planning.simulated_runs import Outcome, simulate_plan
 from binade.planning.step import Step, read_step
 from binade.planning.transfers import GRADIENTS
 from binade.tracing import end_as, run_program
 
 _MIB = 2**20
+
+# The prediction, one for each format and size of a bucket, and what breaks.
+Sections = tuple[
+    Prediction, dict[str, Prediction], list[tuple[int, Prediction]], list[Limit]
+]
 
 
 def make_parser() -> Parser:
@@ -141,6 +147,45 @@ def _run(words: Sequence[str]) -> str:
     return done.stdout
 
 
+def list_found(
+    step: Step,
+    fabric: Fabric,
+    settings: Settings,
+    sections: Sections,
+    outcome: Outcome | None,
+) -> dict[str, Any]:
+    """Returns all numbers of a report in bytes and seconds, for ``--json``."""
+    chosen, formats, buckets, limits = sections
+    found: dict[str, Any] = {
+        "model": step.model, "policy": step.policy, "costs": step.target,
+        "fabric": fabric.name, **dataclasses.asdict(settings),
+        "levels": write_levels(fabric, settings.ranks),
+        "backward_end_s": step.backward_end,
+        **write_prediction(chosen),
+        "formats": {name: write_prediction(one) for name, one in formats.items()},
+        "bucket_sizes": [{"bytes": size, **write_prediction(one)} for size, one in buckets],
+        "memory": [
+            {"shard": shard, "exchange": exchange, "bytes": sum(ledger.values()),
+             "ledger": ledger}
+            for (shard, exchange), ledger in step.ledgers.items()
+        ],
+        "limits": [dataclasses.asdict(limit) for limit in limits],
+    }  # fmt: skip
+    if fabric.failures:
+        failures, interval = (
+            fabric.failures,
+            fabric.failures.find_interval(settings.ranks),
+        )
+        found["checkpoints"] = {
+            "mean_time_between_failures_s": failures.get_mean_time(settings.ranks),
+            "interval_s": interval,
+            "lost_share": failures.get_lost_share(settings.ranks, interval),
+        }
+    if outcome:
+        found["simulated"] = dataclasses.asdict(outcome) | {"lost_share": outcome.lost}
+    return found
+
+
 def _main(arguments: Sequence[str] | None) -> int:
     options, words = make_parser().parse_known_args(option_file.expand(arguments))
     if find_value(words, "--accumulate") is not None:
@@ -168,40 +213,13 @@ def _main(arguments: Sequence[str] | None) -> int:
     outcome = None
     if options.simulate is not None:
         outcome = simulate_plan(step, fabric, settings, chosen, options.simulate)
+    sections = (chosen, formats, buckets, limits)
     if not options.json:
-        sections = (chosen, formats, buckets, limits)
         print(write_report(step, fabric, settings, *sections), end="")
         if outcome:
             print(write_outcome(outcome, fabric, settings), end="")
         return 0
-    found: dict[str, Any] = {
-        "model": step.model, "policy": step.policy, "costs": step.target,
-        "fabric": fabric.name, **dataclasses.asdict(settings),
-        "levels": write_levels(fabric, options.ranks),
-        "backward_end_s": step.backward_end,
-        **write_prediction(chosen),
-        "formats": {name: write_prediction(one) for name, one in formats.items()},
-        "bucket_sizes": [{"bytes": size, **write_prediction(one)} for size, one in buckets],
-        "memory": [
-            {"shard": shard, "exchange": exchange, "bytes": sum(ledger.values()),
-             "ledger": ledger}
-            for (shard, exchange), ledger in step.ledgers.items()
-        ],
-        "limits": [dataclasses.asdict(limit) for limit in limits],
-    }  # fmt: skip
-    if fabric.failures:
-        failures, interval = (
-            fabric.failures,
-            fabric.failures.find_interval(options.ranks),
-        )
-        found["checkpoints"] = {
-            "mean_time_between_failures_s": failures.get_mean_time(options.ranks),
-            "interval_s": interval,
-            "lost_share": failures.get_lost_share(options.ranks, interval),
-        }
-    if outcome:
-        found["simulated"] = dataclasses.asdict(outcome) | {"lost_share": outcome.lost}
-    print(json.dumps(found, indent=2))
+    print(json.dumps(list_found(step, fabric, settings, sections, outcome), indent=2))
     return 0
 
 
