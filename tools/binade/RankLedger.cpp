@@ -1,6 +1,7 @@
 //===- RankLedger.cpp - The memory of one rank of many --------------------===//
 
 #include "RankLedger.h"
+#include "binade/Container/ExchangeLayout.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -89,7 +90,7 @@ static std::uint64_t countAbsentStates(const Plan &plan,
 /// send from and receive to, other than the gradients themselves.
 static std::uint64_t countTransfers(std::uint64_t elements,
                                     const RankSettings &settings) {
-  constexpr std::uint64_t kBlock = 128; // Elements that share a scale.
+  constexpr std::uint64_t kBlock = ::binade::ExchangeLayout::kBlock;
   auto ranks = static_cast<std::uint64_t>(settings.ranks);
   // Codes of each rank's part, which are whole blocks, are sent and received;
   // then the sums of the own part are sent and those of all parts received.

@@ -40,7 +40,7 @@ class DistributedStep(TrainStep):
         self.exchange = format
         self.share = divide(self._program.batches(), ranks.rank, ranks.size)
         # The same length on all ranks, for collectives.
-        self._most = -(-self._program.batches() // ranks.size)
+        self._max_batches = -(-self._program.batches() // ranks.size)
         self._watch.isLogged = ranks.is_rank_zero
         self._request = 0  # A signal that this rank got.
         self._agreed = 0  # A signal that a rank had got when the last call ended.
@@ -66,11 +66,11 @@ class DistributedStep(TrainStep):
         ranks have the same statistics."""
         due = self._list_due()
         numbers = [value for name in due for value in self._flatten(name)]
-        padded = [*losses] + [0.0] * (self._most - len(losses))
+        padded = [*losses] + [0.0] * (self._max_batches - len(losses))
         every = self._ranks.all_gather_f64([float(self._request), *padded, *numbers])
         self._agreed = int(max(row.pop(0) for row in every))
         if self.size > 1:
-            self._combine(due, [row[self._most :] for row in every])
+            self._combine(due, [row[self._max_batches :] for row in every])
         counts = [
             len(divide(self._program.batches(), rank, self.size))
             for rank in range(self.size)
