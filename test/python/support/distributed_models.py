@@ -14,9 +14,12 @@ BATCHES = 12  # Of a step of all ranks together: the issue's micro-batches.
 
 
 def import_char_gpt():
+    """Returns the module of examples/char-gpt; other examples have modules of these names."""
     folder = str(ROOT / "examples" / "char-gpt")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    sys.path.insert(0, folder)
+    for name in ("model", "prepare"):
+        if name in sys.modules and folder not in (sys.modules[name].__file__ or ""):
+            del sys.modules[name]
     import model
 
     return model
