@@ -61,8 +61,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
       return {};
     return usageError(
         "--model is required: " + ::binade::quote(run) +
-        " is not in the directory of a run, whose run.json would name "
-        "the model");
+        " is not in the directory of a run whose run.json names the model");
   }
   const ::binade::RunOrigin &trained = **origin;
   auto file = ::binade::openFile(trained.model);

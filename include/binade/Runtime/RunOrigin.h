@@ -19,7 +19,7 @@ struct RunOrigin {
 
 /// Reads the run.json of the run to which `path` belongs; `path` is the run
 /// directory, a file in it, or a checkpoint. Returns nothing if there is no
-/// run.json.
+/// run.json, or it does not name a model.
 Result<std::optional<RunOrigin>> findRunOrigin(const std::string &path);
 
 } // namespace binade

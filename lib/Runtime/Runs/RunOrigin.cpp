@@ -49,6 +49,8 @@ binade::findRunOrigin(const std::string &path) {
     return object.takeError();
   try {
     const json &last = object->at("invocations").back();
+    if (!last.at("files").contains("model"))
+      return std::optional<RunOrigin>(); // A run of several processes.
     const json &model = last.at("files").at("model");
     fs::path directory = last.at("directory").get<std::string>();
     return std::optional(

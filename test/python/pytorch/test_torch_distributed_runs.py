@@ -2,7 +2,9 @@
 restarts by torchrun.
 """
 
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ import binade.torch
 import numpy as np
 import pytest
 from binade import safetensors
+from binade.errors import RejectedError
+from binade.run import describe, read_run
 from binade.torch.distributed.identity import hash_state
 from support import distributed_models, distributed_steps
 from support.paths import ROOT
@@ -140,3 +144,22 @@ def test_sigterm_saves_the_last_step_of_all_ranks(folder, expected, tmp_path):
     step = binade.torch.distribute(binade.load(folder / "step.bnd", threads=1))
     binade.torch.train(step, open_batches(step, folder), out, steps=steps + 2)
     assert len(read_metrics(out)) == steps + 2
+    run = read_run(out)  # As ``binade runs`` does.
+    assert [call["ranks"] for call in run.about["invocations"]] == [2, 1]
+    assert [call["after_step"] for call in run.about["invocations"]] == [0, steps]
+    data = (folder / "train.safetensors").read_bytes()
+    cells = describe(run)
+    assert cells["file data"] == hashlib.sha256(data).hexdigest()[:12]
+    assert (cells["policy"], cells["batches"]) == ("fp16-amp", "12")
+    assert run.about["samples"] == (33 * 50 - 33) // 32 + 1  # A window every 32 tokens.
+
+
+def test_a_run_of_another_computation_is_refused(folder, tmp_path):
+    step = binade.torch.distribute(binade.load(folder / "step.bnd", threads=1))
+    binade.torch.train(step, open_batches(step, folder), tmp_path, steps=1)
+    model = distributed_models.export_mlp(tmp_path)
+    other = binade.compile(model, optimizer="sgd", settings={"lr": 1.0}, exchange="f32")
+    other = binade.torch.distribute(other)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(RejectedError, match="another run: its model is gpt, .* mlp;"):
+        binade.torch.train(other, lambda number: {}, tmp_path, steps=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 
 import numpy as np
@@ -55,6 +56,7 @@ class Batches:
             raise UsageError(f"order is 'shuffle' or 'sequential', got {order!r}")
         self._inputs = step.batch
         self._data = _core.open_data(step._program, os.fspath(path), window, stride)
+        self._path = os.fspath(path)
         self._kind = (order == "shuffle", self.samples, self._data.batch(), seed)
         self._next = 0
         self._start(0)
@@ -63,6 +65,23 @@ class Batches:
     def samples(self) -> int:
         """The number of samples."""
         return self._data.samples()
+
+    @property
+    def batch(self) -> int:
+        """The number of samples of a batch."""
+        return self._data.batch()
+
+    @property
+    def order(self) -> str:
+        """``"shuffle"`` or ``"sequential"``."""
+        return "shuffle" if self._kind[0] else "sequential"
+
+    def describe_file(self) -> dict[str, object]:
+        """Returns path, bytes and SHA-256 of the data file."""
+        with open(self._path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        size = os.path.getsize(self._path)
+        return {"path": self._path, "bytes": size, "sha256": digest}
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -16,20 +15,19 @@ from typing import Any
 import numpy as np
 
 from binade import _core
-from binade.errors import AlarmError, PeerError, RejectedError, UsageError
+from binade.errors import AlarmError, PeerError, UsageError
 from binade.metrics import Metrics
 from binade.torch.distributed.checkpoints import (
     isComplete,
     load_checkpoint,
     save_checkpoint,
 )
+from binade.torch.distributed.run_file import describe_run, write_run_file
 from binade.torch.distributed.step import DistributedStep
 from binade.torch.distributed.stopping import SignalWatch
-from binade.version import __version__
 
 _LOG = logging.getLogger("binade")
 CHECKPOINTS = "checkpoints"  # The folder in the directory of a run.
-_ABOUT = "distributed.json"  # Describes a run of this module.
 _LINES = ("metrics.jsonl", "stats.jsonl", "alarms.jsonl")
 _NAME = re.compile(r"step-(\d{6,})")
 
@@ -48,8 +46,8 @@ def train(
 
     All ranks call this. If the directory has checkpoints, the run continues from the newest
     complete one, so that the same command starts a run and restarts it after a failure,
-    with any number of ranks. Rank 0 writes ``metrics.jsonl``, ``stats.jsonl``,
-    ``alarms.jsonl`` and the events of TensorBoard, as ``binade train`` does, and
+    with any number of ranks. Rank 0 writes ``run.json``, ``metrics.jsonl``,
+    ``stats.jsonl``, ``alarms.jsonl`` and the events of TensorBoard, as ``binade train`` does, and
     ``final.safetensors`` at the end.
 
     After SIGTERM or SIGINT to a rank, all ranks finish the step, save a checkpoint, and raise
@@ -83,6 +81,7 @@ def train(
     with SignalWatch(grace) as watch:
         try:
             run = _Run(step, Path(directory), keep)
+            run.open(batches, steps)
             return run.train(batches, steps, save_every, watch)
         except PeerError:
             if watch.received:  # The others got the signal, too.
@@ -104,9 +103,12 @@ class _Run:
         if found is not None:
             load_checkpoint(step, found)
         self._saved = step.calls if found is not None else -1
-        self._ranks.call_on_rank_zero(self._open)
-        if found is not None and self._ranks.is_rank_zero:
-            _LOG.info("%s: resumed after step %d", directory, step.calls)
+
+    def open(self, batches: Callable[[int], Any], steps: int) -> None:
+        """Opens the files of the run, on rank 0."""
+        self._ranks.call_on_rank_zero(lambda: self._open(batches, steps))
+        if self._saved >= 0 and self._ranks.is_rank_zero:
+            _LOG.info("%s: resumed after step %d", self._directory, self._saved)
 
     def train(
         self,
@@ -152,40 +154,19 @@ class _Run:
         known = list_checkpoints(self._directory)
         return known[max(known)] if known else None
 
-    def _open(self) -> None:
+    def _open(self, batches: Callable[[int], Any], steps: int) -> None:
         """Opens the files of the run, of which the lines after the checkpoint are removed."""
         folder = self._directory
-        own = folder / _ABOUT
-        about = self._describe()
-        if own.exists():
-            earlier = json.loads(own.read_text())
-            for key in ("model", "computation", "batches", "exchange"):
-                if earlier.get(key) != about[key]:
-                    raise RejectedError(
-                        f"{folder}: belongs to another run: its {key} is "
-                        f"{earlier.get(key)}, that of this run {about[key]}; name "
-                        "another directory"
-                    )
-        if self._saved < 0 and own.exists():  # Ended before its first checkpoint.
+        about = describe_run(folder, self._step, batches, steps)
+        wasStarted = len(about["invocations"]) > 1
+        if self._saved < 0 and wasStarted:  # Ended before its first checkpoint.
             for name in _LINES:
                 (folder / name).unlink(missing_ok=True)
         self._recorder = _core.open_recorder(
             str(folder), self._step.calls, self._step._watch.settings
         )
+        write_run_file(folder, about)
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
-        own.write_text(json.dumps(about, indent=2) + "\n")
-
-    def _describe(self) -> dict[str, object]:
-        """Returns what the file of the run says."""
-        plan = self._step.plan()
-        return {
-            "version": __version__,
-            "model": plan["model"],
-            "computation": plan["computation"],
-            "batches": plan["batches"],
-            "exchange": self._step.exchange,
-            "ranks": self._ranks.size,
-        }
 
     def _record(self, metrics: Metrics, milliseconds: float) -> None:
         if self._recorder is None:
