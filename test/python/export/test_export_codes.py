@@ -37,6 +37,8 @@ OFTEN = {
 }
 # A cast may return any NaN of e5m2, and the test compares bits.
 LEFT_OUT = {"test_codes_are_recorded_casts e5m2"}
+# Divides the formats of test_every_rule_with_every_format among backends other than `onnx`.
+DIVIDED = "test_every_rule_with_every_format_on_one_backend"
 
 
 def find_parameters(test):
@@ -62,10 +64,14 @@ def list_arguments(test):
         yield " ".join([test.__name__, *(text for text, _ in chosen)]), arguments
 
 
+def is_test(name):
+    return name.startswith("test_") and name != DIVIDED
+
+
 def list_cases():
     for module in map(load_file, TESTS):
         for name, test in sorted(vars(module).items()):
-            marks = find_parameters(test) if name.startswith("test_") else []
+            marks = find_parameters(test) if is_test(name) else []
             if any(mark.args[0] == "backend" for mark in marks):
                 for text, arguments in list_arguments(test):
                     often = () if text in OFTEN else pytest.mark.nightly
