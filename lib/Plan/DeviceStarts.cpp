@@ -125,10 +125,7 @@ Result<void> StartLister::addOperands(const std::vector<View> &views,
     if (!view.steps.empty())
       return fail("'" + std::string(label) +
                   "' is a multi-tensor launch inside of a loop");
-    const Buffer &buffer = plan.buffers[view.buffer];
-    row.push_back(static_cast<std::int64_t>(buffer.offset) +
-                  view.offset *
-                      static_cast<std::int64_t>(byteSize(buffer.dtype)));
+    row.push_back(plan.buffers[view.buffer].locate(view.offset));
   }
   return {};
 }
@@ -161,13 +158,13 @@ StartLister::listMultiTensor(const Launch &launch, std::string_view label) {
     if (auto added = addOperands(segment.operands, *own.kernel, label, row);
         !added)
       return added.takeError();
-    all += (segment.extent - 1) / launch.grain + 1;
+    all += segment.countBlocks(launch.grain);
     if (all > kMaxBlocks)
       return fail("'" + std::string(label) + "' has more than " +
                   std::to_string(kMaxBlocks) + " blocks of " +
                   std::to_string(launch.grain) + " items");
     auto firstRow = static_cast<std::size_t>(own.blocks);
-    for (std::int64_t begin = 0; begin < segment.extent;
+    for (std::int64_t begin = segment.first; begin < segment.extent;
          begin += launch.grain) {
       own.table.insert(own.table.end(), row.begin(), row.end());
       own.table.push_back(begin);

@@ -68,7 +68,8 @@ std::string_view plan::name(Exchange::Action action) {
 }
 
 std::string_view plan::name(Exchange::Operation operation) {
-  return operation == Exchange::Sum ? "sum" : "max";
+  static constexpr std::string_view names[] = {"sum", "max", "gather"};
+  return names[operation];
 }
 
 static constexpr std::array<std::string_view, 4> formatNames = {
@@ -123,9 +124,7 @@ std::int64_t plan::findAlignment(std::span<const Buffer> buffers,
   const Buffer &buffer = buffers[view.buffer];
   auto size = static_cast<std::int64_t>(byteSize(buffer.dtype));
   // Overflow does not change the result, which is a power of two.
-  std::uint64_t bytes =
-      buffer.offset + static_cast<std::uint64_t>(view.offset) *
-                          static_cast<std::uint64_t>(size);
+  auto bytes = static_cast<std::uint64_t>(buffer.locate(view.offset));
   std::uint64_t alignment = std::gcd<std::uint64_t>(kDeviceAlignment, bytes);
   for (std::int64_t step : view.steps)
     alignment = std::gcd(alignment, static_cast<std::uint64_t>(step) *

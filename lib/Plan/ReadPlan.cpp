@@ -22,6 +22,11 @@ static Buffer readBuffer(Fields fields) {
   buffer.category =
       fields.named<Category>("category", parseCategory, "category");
   buffer.slot = fields.size("slot", 0);
+  if (const json *value = fields.find("part")) {
+    Fields part = fields.inner(*value, "part");
+    buffer.part = {part.integers("shape"), part.integer("first")};
+    part.finish();
+  }
   fields.finish();
   return buffer;
 }
@@ -194,6 +199,11 @@ static Plan readPlan(Fields fields) {
   plan.evaluation = readRecords(fields, "evaluation");
   plan.observation = readRecords(fields, "observation");
   plan.alarms = readAlarms(fields);
+  if (const json *value = fields.find("shard")) {
+    Fields shard = fields.inner(*value, "shard");
+    plan.shard = {shard.index("rank"), shard.index("size")};
+    shard.finish();
+  }
   fields.finish();
   return plan;
 }

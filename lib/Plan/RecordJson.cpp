@@ -121,6 +121,8 @@ static json write(const Launch &launch) {
               {"extent", segment.extent}};
     if (!segment.kernel.empty())
       object["kernel"] = segment.kernel;
+    if (segment.first != 0)
+      object["first"] = segment.first;
   }
   json object = {{"kernel", launch.kernel},
                  {"grain", launch.grain},
@@ -128,6 +130,7 @@ static json write(const Launch &launch) {
   writeFlag(object, "finish", launch.finish);
   if (!launch.finishOperands.empty())
     object["finish_operands"] = write(launch.finishOperands);
+  writeFlag(object, "updates_elements", launch.updatesElements);
   return object;
 }
 
@@ -136,11 +139,12 @@ static void read(Fields &fields, Launch &launch) {
   launch.grain = fields.integer("grain");
   launch.finish = fields.flag("finish");
   launch.finishOperands = readViews(fields, "finish_operands");
+  launch.updatesElements = fields.flag("updates_elements");
   fields.each("segments", [&](const json &value, std::size_t i) {
     Fields inner = fields.inner(value, "segment " + std::to_string(i));
-    launch.segments.push_back({inner.optionalText("kernel"),
-                               readViews(inner, "operands"),
-                               inner.integer("extent")});
+    launch.segments.push_back(
+        {inner.optionalText("kernel"), readViews(inner, "operands"),
+         inner.integer("extent"), inner.integer("first", 0)});
     inner.finish();
   });
 }
@@ -380,6 +384,8 @@ static json write(const Exchange &exchange) {
     object["format"] = name(exchange.format);
     object["tensors"] = write(exchange.tensors);
     object["elements"] = exchange.elements;
+    if (!exchange.cuts.empty())
+      object["cuts"] = exchange.cuts;
   }
   writeOptional(object, "sums", exchange.sums);
   writeOptional(object, "counter", exchange.counter);
@@ -395,7 +401,7 @@ static std::optional<Exchange::Action> parseAction(std::string_view text) {
 
 static std::optional<Exchange::Operation>
 parseOperation(std::string_view text) {
-  for (auto operation : {Exchange::Sum, Exchange::Max})
+  for (auto operation : {Exchange::Sum, Exchange::Max, Exchange::Gather})
     if (name(operation) == text)
       return operation;
   return std::nullopt;
@@ -412,6 +418,7 @@ static void read(Fields &fields, Exchange &exchange) {
         fields.named<Exchange::Format>("format", parseExchangeFormat, "format");
     exchange.tensors = readViews(fields, "tensors");
     exchange.elements = fields.integers("elements");
+    exchange.cuts = fields.integers("cuts");
   }
   exchange.sums = readOptionalView(fields, "sums");
   exchange.counter = readOptionalView(fields, "counter");

@@ -3,9 +3,14 @@
 #include "Validate.h"
 #include "binade/Container/ExchangeLayout.h"
 #include "binade/Container/Printable.h"
+#include <algorithm>
 
 using namespace binade;
 using namespace binade::plan;
+
+static bool isGather(const Exchange &exchange) {
+  return exchange.operation == Exchange::Gather;
+}
 
 static bool isFixedPoint(const Exchange &exchange) {
   return exchange.format == Exchange::Exact &&
@@ -30,6 +35,15 @@ std::string plan::findShapeFault(const Exchange &exchange) {
       (exchange.action == Exchange::Add && !exchange.sums))
     return "an exchange whose operands do not fit the action " +
            quote(name(exchange.action));
+  const std::vector<std::int64_t> &cuts = exchange.cuts;
+  if (isGather(exchange) != !cuts.empty() ||
+      (isGather(exchange) && exchange.action != Exchange::Start))
+    return "an exchange with " + std::to_string(cuts.size()) +
+           " cuts, expected them at the start of a gather only";
+  if (!cuts.empty() && (cuts.front() != 0 || cuts.back() != total ||
+                        !std::ranges::is_sorted(cuts)))
+    return "a gather of " + std::to_string(total) +
+           " elements whose cuts do not ascend from 0 to that";
   return "";
 }
 
@@ -59,6 +73,13 @@ std::string plan::findMemoryFault(const Plan &plan, const Exchange &exchange) {
                             : "an exchange of type " + std::string(name(type)) +
                                   ", expected " + std::string(name(expected));
   };
+  if (isGather(exchange)) {
+    std::size_t ranks = plan.shard ? plan.shard->size : 1;
+    return exchange.cuts.size() == ranks + 1
+               ? ""
+               : "a gather of " + std::to_string(exchange.cuts.size() - 1) +
+                     " ranks in a plan for one of " + std::to_string(ranks);
+  }
   for (const View &tensor : exchange.tensors)
     if (std::string fault = check(tensor, DType::F32); !fault.empty())
       return fault;
@@ -77,23 +98,30 @@ std::string plan::findMemoryFault(const Plan &plan, const Exchange &exchange) {
 Result<void> plan::validateExchanges(const Plan &plan, std::string_view where) {
   auto check = [&](const std::vector<Record> &records, bool isStep,
                    std::string_view list) -> Result<void> {
-    std::uint32_t started = 0;
-    bool hasJoined = false;
+    // Sums are joined before the update, and gathers after it.
+    std::uint32_t started = 0, joined = 0;
+    int joins = 0;
     for (const Record &record : records) {
       auto *exchange = std::get_if<Exchange>(&record.body);
       if (!exchange)
         continue;
       bool isAdd = exchange->action == Exchange::Add;
-      bool isInOrder = isAdd || (!hasJoined && exchange->bucket == started);
+      bool isJoin = exchange->action == Exchange::Join;
+      bool mayFollow = isJoin ? joins == 0 || (joins == 1 && joined < started)
+                              : isGather(*exchange) == (joins == 1);
+      bool isInOrder = isAdd || (mayFollow && exchange->bucket == started);
       if (isAdd == isStep || !isInOrder)
         return Error{std::string(where),
                      "exchanges of the " + std::string(list) +
                          " are out of order",
                      ExitCode::Rejected, quote(record.label)};
-      hasJoined |= exchange->action == Exchange::Join;
       started += exchange->action == Exchange::Start;
+      if (isJoin) {
+        ++joins;
+        joined = started;
+      }
     }
-    if (started > 0 && !hasJoined)
+    if (joined < started)
       return Error{std::string(where),
                    "the step starts exchanges, but does not join them",
                    ExitCode::Rejected};

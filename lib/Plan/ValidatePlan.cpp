@@ -30,6 +30,8 @@ private:
   Result<void> checkLedger();
   Result<void> checkDeviceKernels();
   Result<void> checkBuffer(const Buffer &buffer);
+  /// Checks the part of a tensor that a buffer of `elements` has.
+  Result<void> checkPart(const Buffer &buffer, std::int64_t elements);
   Result<void> checkPort(const Port &port);
   Result<void> checkInit(const Port &port, const Buffer &buffer);
   Result<void> checkCompanion(const CompanionInit &companionInit,
@@ -92,6 +94,9 @@ Result<void> Validator::run() {
   for (const auto &[dim, size] : plan.dims)
     if (size < 1)
       return fail("dimension " + quote(dim) + " is " + std::to_string(size));
+  if (plan.shard && plan.shard->rank >= plan.shard->size)
+    return fail("rank " + std::to_string(plan.shard->rank) + " of " +
+                std::to_string(plan.shard->size));
   BINADE_CHECK(checkPolicy());
   BINADE_CHECK(checkLedger());
   BINADE_CHECK(checkDeviceKernels());
@@ -180,6 +185,19 @@ Result<void> Validator::checkBuffer(const Buffer &buffer) {
   if (buffer.slot != 0 && (buffer.slot < buffer.bytes || buffer.slot % size))
     return fail("a slot of " + std::to_string(buffer.slot) + " bytes for " +
                 std::to_string(buffer.bytes));
+  return buffer.part ? checkPart(buffer, *elements) : Result<void>();
+}
+
+Result<void> Validator::checkPart(const Buffer &buffer, std::int64_t elements) {
+  std::optional<std::int64_t> whole = countElements(buffer.part->shape);
+  std::int64_t first = buffer.part->first;
+  if (!whole || first < 0 || first > *whole || elements > *whole - first)
+    return fail("elements " + std::to_string(first) + " to " +
+                std::to_string(first) + " + " + std::to_string(elements) +
+                " of a tensor that does not have them");
+  if (buffer.shape.size() != 1 || !plan.shard)
+    return fail("a part of a tensor, expected one axis, and a plan for one "
+                "rank of a group");
   return {};
 }
 
@@ -291,7 +309,8 @@ Result<void> Validator::checkCompanion(const CompanionInit &companionInit,
                                                            : DType::F32;
   if ((parameter.dtype != DType::BF16 &&
        (isSplit || parameter.dtype != DType::F16)) ||
-      buffer.dtype != expected || buffer.shape != parameter.shape)
+      buffer.dtype != expected ||
+      (buffer.part ? buffer.part->shape : buffer.shape) != parameter.shape)
     return fail("does not have the shape or type for parameter " +
                 quote(companionInit.parameter));
   return {};

@@ -164,6 +164,12 @@ Result<void> RecordValidator::check(const Launch &launch) {
         __builtin_add_overflow(items, segment.extent, &items) ||
         items > static_cast<std::int64_t>(maxBytes))
       return fail("a segment of " + std::to_string(segment.extent) + " items");
+    if (segment.first < 0 || segment.first >= segment.extent ||
+        segment.first % launch.grain != 0 || (segment.first && launch.finish))
+      return fail("a segment from item " + std::to_string(segment.first) +
+                  " on, expected a multiple of " +
+                  std::to_string(launch.grain) + " below " +
+                  std::to_string(segment.extent) + ", and no finish");
   }
   if (!launch.finish && !launch.finishOperands.empty())
     return fail("finish operands without a finish");
@@ -470,6 +476,9 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
   if (!last)
     return fail(std::string(what) + " has a negative or overflowing offset, "
                                     "stride or step, or more steps than loops");
+  if (buffer.part && !sizes.empty())
+    return fail(std::string(what) + " is in buffer " + quote(buffer.name) +
+                ", a part of a tensor, which only launches access");
   // The address of an empty buffer may be used, but not its elements.
   if (*last >= elements && !(sizes.empty() && *last == 0))
     return fail(std::string(what) + " reaches element " +

@@ -21,6 +21,9 @@ static json write(const Buffer &buffer) {
                  {"shape", buffer.shape}, {"category", name(buffer.category)}};
   if (buffer.slot != 0)
     object["slot"] = buffer.slot;
+  if (buffer.part)
+    object["part"] = {{"shape", buffer.part->shape},
+                      {"first", buffer.part->first}};
   return object;
 }
 
@@ -176,5 +179,7 @@ std::string binade::writePlan(const Plan &plan) {
     object["observation"] = writeRecords(plan.observation);
   writeFlag(object, "skips_non_finite", plan.skipsNonFinite);
   writeAlarms(object, plan.alarms);
+  if (plan.shard)
+    object["shard"] = {{"rank", plan.shard->rank}, {"size", plan.shard->size}};
   return object.dump();
 }

@@ -96,6 +96,30 @@ struct Buffer {
   /// Bytes from the buffer of one slot of a parallel loop to that of the next,
   /// at least `bytes`; 0 if all slots share the buffer.
   std::uint64_t slot = 0;
+  /// Consecutive elements of a tensor of this shape.
+  struct Part {
+    std::vector<std::int64_t> shape;
+    std::int64_t first = 0; ///< The index of the first one in the tensor.
+  };
+  /// Set if the buffer, which then has one axis, contains only a part of a
+  /// tensor. Its views have the offsets of the whole tensor.
+  std::optional<Part> part = {};
+
+  /// Returns the shape of the tensor that the buffer has, or has a part of.
+  const std::vector<std::int64_t> &getWholeShape() const {
+    return part ? part->shape : shape;
+  }
+  /// Returns the bytes from the start of that tensor to the buffer.
+  std::uint64_t getPartOffset() const {
+    return part ? static_cast<std::uint64_t>(part->first) * byteSize(dtype) : 0;
+  }
+  /// Returns the bytes from the start of the arena to a view in the first
+  /// iteration. The start of a view of a part may be outside of the buffer.
+  std::int64_t locate(std::int64_t viewOffset) const {
+    auto first = static_cast<std::uint64_t>(part ? part->first : 0);
+    auto element = static_cast<std::uint64_t>(viewOffset) - first;
+    return static_cast<std::int64_t>(offset + element * byteSize(dtype));
+  }
 };
 
 /// A strided view of a buffer. Its element (i, j, ...) is element
@@ -199,13 +223,19 @@ struct Operand {
   bool isWritten() const { return use == Write; }
 };
 
-/// Work items [0, extent) of a launch with one set of operands.
+/// Work items [first, extent) of a launch with one set of operands.
 struct Segment {
   /// Empty for the kernel of the launch. All kernels of a launch write partial
   /// results of the same layout.
   std::string kernel;
   std::vector<View> operands; ///< Addresses, in the kernel's argument order.
   std::int64_t extent = 0;
+  std::int64_t first = 0; ///< A multiple of the launch's grain.
+
+  /// Returns the number of blocks of `grain` items.
+  std::int64_t countBlocks(std::int64_t grain) const {
+    return (extent - first - 1) / grain + 1;
+  }
 };
 
 /// One parallel loop over the items of all segments.
@@ -229,6 +259,11 @@ struct Launch {
   std::int64_t grain = 1;
   bool finish = false;
   std::vector<View> finishOperands; ///< Empty: those of the first segment.
+  /// Whether the launch updates tensors in place, and an item is an element:
+  /// item i accesses element i of each operand that has `extent` elements,
+  /// group i / g of quantized states that have a value for g elements, and
+  /// scalars, which it reads. Set for programs with exchanges.
+  bool updatesElements = false;
 
   /// Lists the operands of the segments, then those of the finish.
   std::vector<Operand> listOperands() const;
@@ -446,7 +481,7 @@ struct Exchange {
   enum Action : std::uint8_t {
     /// The tensors of `bucket` are complete: their exchange begins.
     Start,
-    /// Waits until all buckets are exchanged: 0 to `bucket` - 1.
+    /// Waits until all buckets up to `bucket` - 1 are exchanged.
     Join,
     /// Adds the tensors of `bucket` to `sums`, of a batch of a later exchange.
     Add,
@@ -454,6 +489,8 @@ struct Exchange {
   enum Operation : std::uint8_t {
     Sum,
     Max, ///< Of magnitudes as I32, so that NaN > infinity > any number.
+    /// Each rank sends the elements that it has updated to the others.
+    Gather,
   };
   /// How tensors travel: see ExchangeFormat of the dialect.
   enum Format : std::uint8_t { F32, BF16, E4M3, Exact };
@@ -461,10 +498,13 @@ struct Exchange {
   Operation operation = Sum;
   Format format = F32;
   std::uint32_t bucket = 0;
-  /// Dense F32 tensors and their elements. Those of a sum follow each other as
-  /// in ExchangeLayout, except for Add.
+  /// Dense tensors and their elements. They are F32, except for Gather; those
+  /// of a sum follow each other as in ExchangeLayout, except for Add.
   std::vector<View> tensors;
   std::vector<std::int64_t> elements;
+  /// Of Gather: rank r has updated elements [cuts[r], cuts[r + 1]) of all
+  /// tensors, one after the other.
+  std::vector<std::int64_t> cuts = {};
   /// Of Exact: the I32 fixed-point sums (see ExchangeLayout::getSumSize).
   std::optional<View> sums;
   /// Of Join: the state of the generator, whose step advances to that of the
@@ -501,6 +541,11 @@ inline constexpr std::uint32_t kMaxThreads = 4096;
 
 /// Number of record lists; see `Plan::getLists`.
 inline constexpr std::size_t kNumRecordLists = 4;
+
+/// A rank of a group that divides optimizer states among its ranks.
+struct StateShard {
+  std::uint32_t rank = 0, size = 1;
+};
 
 /// The text of a precision policy.
 struct PolicyText {
@@ -597,6 +642,8 @@ struct Plan {
   std::vector<plan::Record> observation;
   /// The alarm rules of a run, unless its user selects others.
   AlarmSettings alarms;
+  /// Set by `divideStates`: the rank whose part of the states the plan has.
+  std::optional<plan::StateShard> shard = {};
 
   /// Returns the four record lists in the order of `RecordList`.
   std::array<std::vector<plan::Record> *, plan::kNumRecordLists> getLists() {

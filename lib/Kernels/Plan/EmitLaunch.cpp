@@ -8,6 +8,23 @@ using namespace mlir;
 using namespace mlir::binade;
 namespace plan = ::binade::plan;
 
+/// Whether each result of the segments of `op` is in the memory of an operand
+/// of its segment.
+static bool isInPlace(LaunchOp op, const LaunchSegments &segments,
+                      const StorageMap &storages) {
+  return llvm::all_of(segments.list, [&](LaunchSegment segment) {
+    auto operands = op.getOperands().slice(segment.firstOperand,
+                                           segment.kernel.getNumArguments());
+    return llvm::all_of(
+        op.getResults().slice(segment.firstResult, segment.numResults),
+        [&](Value result) {
+          return llvm::any_of(operands, [&](Value operand) {
+            return storages.of(operand) == storages.of(result);
+          });
+        });
+  });
+}
+
 LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   plan::Launch launch;
   LaunchSegments segments = getSegments(op);
@@ -41,6 +58,14 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   }
   if (shape->second.workspaceBytes)
     addWorkspace(op, launch, shape->second, segments.isMultiTensor);
+  else if (segments.isMultiTensor && segments.numShared == 0)
+    launch.updatesElements =
+        llvm::any_of(*records,
+                     [](const plan::Record &record) {
+                       return std::holds_alternative<plan::Exchange>(
+                           record.body);
+                     }) &&
+        isInPlace(op, segments, storages);
   plan::Record record{describe(op, name), std::move(launch)};
   records->push_back(std::move(record));
   return success();

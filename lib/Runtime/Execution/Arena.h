@@ -4,6 +4,7 @@
 #define BINADE_LIB_RUNTIME_EXECUTION_ARENA_H
 
 #include "binade/Container/Error.h"
+#include "binade/Plan/ArenaCompaction.h"
 #include <cstdint>
 #include <span>
 
@@ -29,13 +30,6 @@ private:
   std::uint64_t bytes = 0;
   void *mapping = nullptr;
   std::uint64_t mapped = 0;
-};
-
-/// Bytes [begin, end) of an arena.
-struct ArenaRange {
-  std::uint64_t begin, end;
-
-  std::uint64_t size() const { return end - begin; }
 };
 
 /// Returns the bytes of physical memory, or the limit of the control group if

@@ -1,58 +1,11 @@
 //===- BoundPorts.cpp - Ports in memory of the caller ---------------------===//
 
 #include "BoundPorts.h"
-#include "Arena.h"
+#include "binade/Plan/ArenaCompaction.h"
 #include <algorithm>
-#include <cassert>
 
 using namespace binade;
 using namespace binade::plan;
-
-namespace {
-/// Moves the parts of an arena between removed ranges closer together.
-class Compaction {
-public:
-  explicit Compaction(std::span<const ArenaRange> removed) {
-    std::uint64_t begin = 0, end = 0;
-    for (ArenaRange range : removed) {
-      add(begin, range.begin, end);
-      begin = range.end;
-    }
-    parts.push_back({begin, place(begin, end)});
-  }
-
-  std::uint64_t move(std::uint64_t offset) const {
-    auto next = std::upper_bound(parts.begin(), parts.end(), offset,
-                                 [](std::uint64_t value, const Part &part) {
-                                   return value < part.begin;
-                                 });
-    const Part &part = *std::prev(next);
-    return part.newBegin + (offset - part.begin);
-  }
-
-private:
-  static constexpr std::uint64_t kAlignment = 256;
-  struct Part {
-    std::uint64_t begin, newBegin;
-  };
-
-  /// Returns an offset from `end` on that has the alignment of `begin`.
-  static std::uint64_t place(std::uint64_t begin, std::uint64_t end) {
-    return (end + kAlignment - 1) / kAlignment * kAlignment +
-           begin % kAlignment;
-  }
-
-  void add(std::uint64_t begin, std::uint64_t rangeBegin, std::uint64_t &end) {
-    assert(begin <= rangeBegin && "ports that keep values do not overlap");
-    if (begin == rangeBegin && !parts.empty())
-      return;
-    parts.push_back({begin, place(begin, end)});
-    end = parts.back().newBegin + (rangeBegin - begin);
-  }
-
-  std::vector<Part> parts; ///< In the order of their offsets.
-};
-} // namespace
 
 /// Returns the memory of the ports of `roles`, in order.
 static std::vector<ArenaRange> findRanges(const Plan &plan,
@@ -75,7 +28,7 @@ BoundPorts BoundPorts::create(Plan &plan, std::span<const Role> roles) {
   std::size_t empty = ranges.size(); // Of ports without elements.
   bound.addresses.resize(empty + 1);
   bound.places.resize(plan.buffers.size());
-  Compaction compaction(ranges);
+  ArenaCompaction compaction(ranges);
   for (std::size_t index = 0; index < plan.buffers.size(); ++index) {
     Buffer &buffer = plan.buffers[index];
     auto next =

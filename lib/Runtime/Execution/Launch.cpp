@@ -54,7 +54,7 @@ private:
   Finish finish;
   std::int64_t grain;
   std::vector<Operands> segments;
-  std::vector<std::int64_t> extents;
+  std::vector<std::int64_t> firsts, extents;
   /// The first block of each segment, then the total number of blocks.
   std::vector<std::int64_t> firstBlock;
   std::optional<Operands> finishOperands;
@@ -67,9 +67,10 @@ LaunchOperation::LaunchOperation(const Launch &launch, const Memory &memory,
   std::int64_t blocks = 0;
   for (const Segment &segment : launch.segments) {
     segments.emplace_back(segment.operands, memory);
+    firsts.push_back(segment.first);
     extents.push_back(segment.extent);
     firstBlock.push_back(blocks);
-    blocks += (segment.extent - 1) / grain + 1;
+    blocks += segment.countBlocks(grain);
   }
   firstBlock.push_back(blocks);
   if (!launch.finishOperands.empty())
@@ -82,7 +83,8 @@ void LaunchOperation::run(const ExecutionContext &context) {
   auto runBlock = [this](std::int64_t block, unsigned) {
     auto next = std::upper_bound(firstBlock.begin(), firstBlock.end(), block);
     auto segment = static_cast<std::size_t>(next - firstBlock.begin()) - 1;
-    std::int64_t begin = (block - firstBlock[segment]) * grain;
+    std::int64_t begin =
+        firsts[segment] + (block - firstBlock[segment]) * grain;
     std::int64_t end = begin + std::min(grain, extents[segment] - begin);
     kernels[segment](segments[segment].get(), begin, end);
   };

@@ -14,7 +14,7 @@ Address::Address(const Memory &memory, const plan::View &view) {
     port = place.port;
     offset = static_cast<std::int64_t>(place.offset) + view.offset * size;
   } else if (memory.arena) {
-    base = memory.arena + buffer.offset + memory.slot * buffer.slot +
-           view.offset * size;
+    base = memory.arena + buffer.locate(view.offset) +
+           static_cast<std::int64_t>(memory.slot * buffer.slot);
   }
 }
