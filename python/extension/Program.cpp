@@ -2,6 +2,7 @@
 
 #include "Failure.h"
 #include "Modules.h"
+#include "binade/Plan/DivideStates.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Runtime/Evaluation.h"
 #include <nanobind/ndarray.h>
@@ -46,8 +47,9 @@ python::start(const LoadArguments &arguments,
     options.settings.push_back({name, value});
   for (const std::string &role : arguments.boundRoles)
     options.boundRoles.push_back(getRole(role));
-  std::vector<std::string> warnings;
-  options.notify = [&](std::string_view text) { warnings.emplace_back(text); };
+  // The program keeps it.
+  auto warnings = std::make_shared<std::vector<std::string>>();
+  options.notify = [=](std::string_view text) { warnings->emplace_back(text); };
   Program program = [&] {
     nb::gil_scoped_release release;
     Program loaded = take(load(options));
@@ -55,7 +57,7 @@ python::start(const LoadArguments &arguments,
       check(loaded.initialize(arguments.seed));
     return loaded;
   }();
-  warn(warnings);
+  warn(*warnings);
   return program;
 }
 
@@ -88,6 +90,40 @@ static std::map<std::string, std::int64_t> listPeriods(const Program &program) {
     if (port.role == plan::Role::Statistic && port.every > 0)
       periods[port.name] = port.every;
   return periods;
+}
+
+/// Returns the shape of the whole tensor and the index of the first element of
+/// each state that is divided among the ranks of a group, in the plan's order.
+static std::vector<
+    std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>>
+listParts(const Program &program) {
+  std::vector<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>>
+      parts;
+  const Plan &plan = program.getPlan();
+  for (const plan::Port &port : plan.ports)
+    if (const auto &part = plan.buffers[port.buffer].part)
+      parts.emplace_back(port.name, part->shape, part->first);
+  return parts;
+}
+
+/// Returns the bytes of states of the program, of all ranks, and of those that
+/// each rank has.
+static std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>
+countStates(const Program &program) {
+  StateBytes bytes = countStateBytes(program.getPlan());
+  return {bytes.own, bytes.whole, bytes.repeated};
+}
+
+/// Writes the training state; `readWhole` returns the bytes of a divided state.
+static void save(const Program &program, const std::string &path,
+                 nb::object readWhole) {
+  if (readWhole.ptr() == Py_None)
+    return check(program.save(path));
+  check(program.save(path, [&](const Tensor &own) {
+    auto bytes = nb::cast<GivenBytes>(readWhole(own.name));
+    auto *data = reinterpret_cast<const std::byte *>(bytes.data());
+    return std::vector<std::byte>(data, data + bytes.size());
+  }));
 }
 
 static Restored restore(Program &program, const std::string &path) {
@@ -188,8 +224,14 @@ void python::addProgram(nb::module_ &module) {
       .def("has_evaluation", &Program::hasEvaluation)
       .def("batches",
            [](const Program &program) { return program.getPlan().batches; })
-      .def("save", [](const Program &program,
-                      const std::string &path) { check(program.save(path)); })
+      .def("save", &save, "path"_a, "read_whole"_a.none() = nb::none())
+      .def("divide_states",
+           [](const Program &program, std::uint32_t rank, std::uint32_t size) {
+             nb::gil_scoped_release release;
+             return take(program.divideStates({rank, size}));
+           })
+      .def("parts", &listParts)
+      .def("state_bytes", &countStates)
       .def("restore",
            [](Program &program, const std::string &path) {
              Restored restored = restore(program, path);

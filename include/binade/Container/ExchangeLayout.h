@@ -3,6 +3,7 @@
 #ifndef BINADE_CONTAINER_EXCHANGELAYOUT_H
 #define BINADE_CONTAINER_EXCHANGELAYOUT_H
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,6 +38,16 @@ struct ExchangeLayout {
   std::vector<std::int64_t> positions;
   std::int64_t size = 0; ///< The position after the last element.
 };
+
+/// Returns the bytes that a rank sends at once if ranks gather parts of at most
+/// `largest` bytes: so few that those of all ranks fit into 16 MiB, but not so
+/// few that latencies dominate.
+inline std::uint64_t getGatheredPiece(std::uint64_t largest,
+                                      std::uint64_t ranks) {
+  constexpr std::uint64_t alignment = 64, least = 4 << 10, received = 16 << 20;
+  std::uint64_t piece = std::min(largest, std::max(received / ranks, least));
+  return (piece + alignment - 1) / alignment * alignment;
+}
 
 } // namespace binade
 

@@ -49,7 +49,8 @@ public:
   virtual std::uint32_t countTransfers(std::uint32_t bucket) const = 0;
   /// Encodes what the transfer sends, once the transfer before is complete.
   virtual Result<Transfer> begin(std::uint32_t bucket, std::uint32_t index) = 0;
-  /// Decodes what the last transfer received into the gradients.
+  /// Decodes what the last transfer received into the gradients, or into the
+  /// parameters that other ranks have updated.
   virtual Result<void> finish(std::uint32_t bucket) = 0;
   /// Sets the message of an error that the transport is about to return. May be
   /// called by any thread.
@@ -59,7 +60,9 @@ public:
 enum class ExchangeEvent : std::uint8_t { Start, Join };
 
 /// The transport. Called when `bucket` can be exchanged, which should return at
-/// once, and for the end of all exchanges, to wait for them. `stream` is the
+/// once, and for the end of exchanges, to wait for those that have started: of
+/// gradients and, in a program with a part of the states, of parameters.
+/// `stream` is the
 /// CUDA stream to which the step is enqueued; null on a CPU. Returns 0, or a
 /// status that ends the step. Must not throw.
 using Transport = std::function<int(StepExchange &exchange, ExchangeEvent event,

@@ -152,8 +152,13 @@ public:
   /// or compensation that belongs to it, if any.
   void keep(const plan::Port &port, std::span<const float> values);
 
-  /// Writes the training state to a safetensors file, atomically.
-  Result<void> save(const std::string &path) const;
+  /// Writes the training state to a safetensors file, atomically. `readWhole`
+  /// returns the bytes of a tensor of which the program has a part; it is
+  /// called for each of them, in the order of the plan's ports.
+  using ReadWhole =
+      std::function<Result<std::vector<std::byte>>(const Tensor &)>;
+  Result<void> save(const std::string &path,
+                    const ReadWhole &readWhole = {}) const;
 
   std::optional<Tensor> find(plan::Role role, std::string_view name) const;
   std::vector<Tensor> tensors() const; ///< In the order of the plan's ports.
@@ -203,6 +208,13 @@ public:
   /// is 9, parameters, states and generator are those before the step, and
   /// accumulators are reset. May be called between two steps.
   Result<void> setExchange(GroupRank rank, Transport transport);
+
+  /// Returns a program with the same values that has only the optimizer states
+  /// of one rank (see binade::divideStates). It executes steps as that rank of
+  /// a group, after `setExchange`; ports of divided states have one axis. An
+  /// error without an exchange, on a device, and for programs that are divided
+  /// already or have ports in memory of the caller.
+  Result<Program> divideStates(plan::StateShard shard) const;
 
   /// Whether the plan has an evaluation program.
   bool hasEvaluation() const;

@@ -19,7 +19,7 @@ extern "C" {
 
 /* Incremented when functions are added; existing functions never change. A
  * caller checks for at least the version that it was written for. */
-#define BINADE_C_API_VERSION 4
+#define BINADE_C_API_VERSION 5
 
 typedef struct binade_program binade_program;
 
@@ -131,11 +131,11 @@ typedef struct binade_exchange binade_exchange;
 
 /* Called on the thread that executes the step: for the start of each bucket,
  * in ascending order, which should return at once, and then for the join, with
- * the number of buckets, which returns when all are finished. `stream` is the
- * CUDA stream of the step, null on a CPU. Returns 0, or any other status to end
- * the step: then it returns 9, and parameters, states and random generator are
- * those from before the step, whose batches can be executed again. After an
- * error of a start the join is still called. */
+ * the number of buckets, which returns when all that were started are finished.
+ * `stream` is the CUDA stream of the step, null on a CPU. Returns 0, or any
+ * other status to end the step: then it returns 9, and parameters, states and
+ * random generator are those from before the step, whose batches can be
+ * executed again. After an error of a start the join is still called. */
 typedef int (*binade_exchange_callback)(void *user, binade_exchange *exchange,
                                         int32_t event, uint32_t bucket,
                                         void *stream);
@@ -150,6 +150,24 @@ BINADE_API int binade_program_set_exchange(binade_program *program,
                                            uint32_t rank, uint32_t size,
                                            binade_exchange_callback callback,
                                            void *user);
+
+/* Divides the optimizer states among the ranks of a group: creates a program
+ * with the same values that has those of rank `rank` of `size`, and executes
+ * steps as that rank, after binade_program_set_exchange. In a step, a further
+ * bucket follows the join: that of the parameters that the ranks have updated,
+ * with a start and a join of its own. After an error of these, parameters are
+ * not those from before the step. Returns 2 if the program has no exchange,
+ * runs on a device, is divided, or has bound ports. Since version 5. */
+BINADE_API int binade_program_divide_states(const binade_program *program,
+                                            uint32_t rank, uint32_t size,
+                                            binade_program **part);
+/* Sets `shape`, of `rank` axes, to that of the tensor that the port `index` has
+ * a part of, and `first` to the index of its first element there. For tensors
+ * that are not divided these are the port's own shape and 0. Since version
+ * 5. */
+BINADE_API int binade_program_tensor_part(const binade_program *program,
+                                          size_t index, int64_t *first,
+                                          int64_t *rank, const int64_t **shape);
 
 /* For the callback and its threads. A bucket is used by one thread at a time,
  * other buckets by others. For each of the bucket's transfers in order,
@@ -203,7 +221,8 @@ BINADE_API int binade_program_set(binade_program *program, const char *role,
                                   const char *name, const void *data,
                                   size_t bytes);
 
-/* Writes the training state to a safetensors file. */
+/* Writes the training state to a safetensors file. Returns 2 if the program has
+ * only a part of the states. */
 BINADE_API int binade_program_save(const binade_program *program,
                                    const char *path);
 /* Restores training state from the tensors of a safetensors file that the

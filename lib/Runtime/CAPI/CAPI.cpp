@@ -20,8 +20,10 @@ int capi::usage(std::string message) {
   return fail(Error{"binade", std::move(message), ExitCode::Usage});
 }
 
-static int finishLoading(Result<Program> loaded, std::vector<std::byte> file,
-                         std::uint64_t seed, binade_program **program) {
+using File = std::shared_ptr<const std::vector<std::byte>>;
+
+static int finishLoading(Result<Program> loaded, File file, std::uint64_t seed,
+                         binade_program **program) {
   if (!loaded)
     return fail(loaded.error());
   if (Result<void> done = loaded->initialize(seed); !done)
@@ -54,10 +56,10 @@ int binade_program_load_memory(const void *bundle, size_t bytes,
     if (!bundle || !program)
       return usage("null pointer");
     auto *start = static_cast<const std::byte *>(bundle);
-    std::vector<std::byte> file(start, start + bytes);
+    File file = std::make_shared<std::vector<std::byte>>(start, start + bytes);
     LoadOptions options;
     options.threads = threads;
-    Result<Program> loaded = Program::load(file, "bundle in memory",
+    Result<Program> loaded = Program::load(*file, "bundle in memory",
                                            directory ? directory : "", options);
     return finishLoading(std::move(loaded), std::move(file), seed, program);
   });

@@ -10,7 +10,8 @@
 
 struct binade_program {
   binade::Program program;
-  std::vector<std::byte> file; ///< Copy of a bundle that was in memory.
+  /// Copy of a bundle that was in memory.
+  std::shared_ptr<const std::vector<std::byte>> file;
   /// Created at the first access to records or the arena.
   std::unique_ptr<binade::RecordRunner> runner = {};
 };

@@ -36,6 +36,35 @@ int binade_program_set_exchange(binade_program *program, uint32_t rank,
   });
 }
 
+int binade_program_divide_states(const binade_program *program, uint32_t rank,
+                                 uint32_t size, binade_program **part) {
+  return guard([&] {
+    if (!program || !part)
+      return usage("null pointer");
+    Result<Program> divided = program->program.divideStates({rank, size});
+    if (!divided)
+      return fail(divided.error());
+    *part = new binade_program{*std::move(divided), program->file};
+    return +ExitCode::Ok;
+  });
+}
+
+int binade_program_tensor_part(const binade_program *program, size_t index,
+                               int64_t *first, int64_t *rank,
+                               const int64_t **shape) {
+  return guard([&] {
+    const Plan &plan = program->program.getPlan();
+    if (index >= plan.ports.size() || !first || !rank || !shape)
+      return usage("no tensor " + std::to_string(index) + " of " +
+                   std::to_string(plan.ports.size()) + ", or a null pointer");
+    const plan::Buffer &buffer = plan.buffers[plan.ports[index].buffer];
+    *first = buffer.part ? buffer.part->first : 0;
+    *rank = static_cast<std::int64_t>(buffer.getWholeShape().size());
+    *shape = buffer.getWholeShape().data();
+    return +ExitCode::Ok;
+  });
+}
+
 uint32_t binade_exchange_bucket_count(const binade_exchange *handle) {
   return unwrap(handle).countBuckets();
 }

@@ -149,6 +149,8 @@ std::unique_ptr<Bucket> Bucket::create(const plan::Exchange &record,
                                        const Memory &memory) {
   if (record.operation == plan::Exchange::Max)
     return std::make_unique<MagnitudeBucket>(record, memory);
+  if (record.operation == plan::Exchange::Gather)
+    return createGatherBucket(record, memory);
   switch (record.format) {
   case plan::Exchange::F32:
     return std::make_unique<WideBucket>(record, memory, false);

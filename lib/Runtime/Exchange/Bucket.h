@@ -16,8 +16,9 @@ using ForEach = std::function<void(
 void forEachInOrder(std::int64_t count,
                     const std::function<void(std::int64_t)> &body);
 
-/// A bucket of gradients, or of magnitudes, in the memory of the step. Each
-/// format is a list of transfers, between which the bucket encodes and decodes.
+/// A bucket of gradients, magnitudes or parameters in the memory of the step.
+/// Each format is a list of transfers, between which the bucket encodes and
+/// decodes.
 class Bucket {
 public:
   /// Creates the bucket that `record`, a start, describes.
@@ -31,6 +32,8 @@ public:
   /// Allocates the buffers for a group, unless it has them.
   Result<void> allocate(GroupRank group, const std::string &where);
   virtual std::uint32_t countTransfers() const = 0;
+  /// Whether it gathers parameters, after their update.
+  virtual bool isGather() const { return false; }
   /// Prepares the bucket for its transfers in a step; its tensors are complete.
   virtual void start(const ForEach &) { next = 0; }
   Result<Transfer> begin(std::uint32_t index);
@@ -75,6 +78,8 @@ struct Range {
 std::unique_ptr<Bucket> createExactBucket(const plan::Exchange &record,
                                           const Memory &memory);
 std::unique_ptr<Bucket> createNarrowBucket(const plan::Exchange &record,
+                                           const Memory &memory);
+std::unique_ptr<Bucket> createGatherBucket(const plan::Exchange &record,
                                            const Memory &memory);
 
 /// Adds tensors to the fixed-point sums of a record.

@@ -31,6 +31,13 @@ Result<void> Group::join(GroupRank wanted, Transport to) {
                 " batches, which " + std::to_string(wanted.size) +
                 " ranks cannot divide among them; compile it with a larger "
                 "--accumulate");
+  if (const auto &shard = plan.shard;
+      shard && (wanted.rank != shard->rank || wanted.size != shard->size))
+    return fail("rank " + std::to_string(wanted.rank) + " of " +
+                std::to_string(wanted.size) +
+                ", and the program has the states of rank " +
+                std::to_string(shard->rank) + " of " +
+                std::to_string(shard->size));
   for (const std::unique_ptr<Bucket> &bucket : buckets)
     if (Result<void> done = bucket->allocate(wanted, where); !done)
       return done;
@@ -83,14 +90,19 @@ bool Group::call(ExchangeEvent event, std::uint32_t bucket) {
   int status = transport(*this, event, bucket, stream);
   if (status == 0)
     return true;
-  std::string what = event == ExchangeEvent::Start
-                         ? "the exchange of bucket " + std::to_string(bucket) +
-                               " of " + std::to_string(buckets.size())
-                         : "the exchange of gradients";
+  std::string what =
+      event == ExchangeEvent::Start
+          ? "the exchange of bucket " + std::to_string(bucket) + " of " +
+                std::to_string(buckets.size())
+          : "the exchange of " +
+                std::string(isGathering ? "parameters" : "gradients");
   if (!failure)
     failure =
         Error{where, what + " failed: " + takeMessage(status), ExitCode::Peer}
-            .withNote("the step has changed no parameter and no state");
+            .withNote(isGathering
+                          ? "parameters have values of two steps: continue "
+                            "from a checkpoint"
+                          : "the step has changed no parameter and no state");
   return false;
 }
 
@@ -102,6 +114,7 @@ void Group::start(std::uint32_t bucket, const ForEach &forEach) {
     return;
   }
   buckets[bucket]->start(forEach);
+  isGathering = buckets[bucket]->isGather();
   started = bucket + 1;
   if (!calls || call(ExchangeEvent::Start, bucket))
     return;
@@ -113,7 +126,7 @@ void Group::join(const std::function<void(std::int64_t step)> &advance,
                  const ForEach &forEach) {
   if (calls && !call(ExchangeEvent::Join, countBuckets()))
     return;
-  for (std::uint32_t index = 0; index < buckets.size(); ++index) {
+  for (std::uint32_t index = 0; index < started; ++index) {
     Bucket &bucket = *buckets[index];
     if (bucket.isFinished())
       continue;

@@ -62,6 +62,7 @@ private:
   Transport transport;
   bool calls = false;
   std::atomic<std::uint32_t> started = 0; ///< Buckets of this step.
+  bool isGathering = false;               ///< Whether the last one gathers.
   std::int64_t executed = 0;              ///< Batches of this step.
   std::int64_t firstStep = 0;             ///< The generator's step before it.
   std::int64_t ownStep = 0;               ///< That of its last batch.

@@ -55,6 +55,14 @@ static void store(const Tensor &tensor, std::size_t index, double value) {
   }
 }
 
+/// Whether all bytes are 0. Untouched memory of an arena takes no physical
+/// memory, even if it is read.
+static bool isZero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte(0) &&
+          std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 static std::size_t countElements(const Tensor &tensor) {
   return tensor.bytes.size() / byteSize(tensor.dtype);
 }
@@ -124,9 +132,9 @@ static void fillRandomly(const Tensor &tensor, const RandomInit &random,
 
 /// Reads the tensor `name` from the bundle file, or from tensors in memory.
 static Result<void> readStored(const Tensor &tensor, const std::string &name,
-                               const std::optional<Safetensors> &file,
-                               std::span<const StoredTensor> stored,
+                               const InitialTensors &initial,
                                const std::string &where) {
+  const auto &[file, stored] = initial;
   auto matches = [&](DType dtype, const std::vector<std::int64_t> &shape) {
     return dtype == tensor.dtype &&
            std::equal(shape.begin(), shape.end(), tensor.shape.begin(),
@@ -160,13 +168,15 @@ Result<void> Program::Implementation::fill(const Port &port,
   if (auto *external = std::get_if<ExternalInit>(&port.init))
     return readExternal(*external, directory, [&] { return tensor.bytes; });
   if (auto *bundled = std::get_if<BundleInit>(&port.init))
-    return readStored(tensor, bundled->tensor, file, stored, where);
+    return readStored(tensor, bundled->tensor, *initial, where);
   if (auto *random = std::get_if<RandomInit>(&port.init))
     fillRandomly(tensor, *random, seed);
-  else if (auto *fill = std::get_if<FillInit>(&port.init))
-    for (std::size_t i = 0; i < countElements(tensor); ++i)
+  else if (auto *fill = std::get_if<FillInit>(&port.init)) {
+    bool isDone =
+        std::bit_cast<std::uint64_t>(fill->value) == 0 && isZero(tensor.bytes);
+    for (std::size_t i = 0; !isDone && i < countElements(tensor); ++i)
       store(tensor, i, fill->value);
-  else if (port.role == Role::Rng)
+  } else if (port.role == Role::Rng)
     std::memset(tensor.bytes.data(), 0, tensor.bytes.size());
   return {};
 }
@@ -178,6 +188,7 @@ bool Program::Implementation::startsWide(const Port &port) const {
   if (auto *external = std::get_if<ExternalInit>(&port.init))
     return external->bytes != buffer.bytes;
   if (auto *bundled = std::get_if<BundleInit>(&port.init)) {
+    const auto &[file, stored] = *initial;
     if (const TensorInfo *info = file ? file->find(bundled->tensor) : nullptr)
       return info->dtype == DType::F32;
     return std::any_of(
@@ -224,8 +235,19 @@ void Program::Implementation::keep(const Port &parameter,
                                    std::span<const float> values) const {
   storeRounded(values, plan.findMaster(parameter), tensorOf(parameter));
   if (const Port *companion = plan.findCompanionPort(parameter))
-    storeCompanion(values, std::get<CompanionInit>(companion->init).master,
+    storeCompanion(takePart(values, *companion),
+                   std::get<CompanionInit>(companion->init).master,
                    tensorOf(*companion));
+}
+
+std::span<const float>
+Program::Implementation::takePart(std::span<const float> values,
+                                  const Port &port) const {
+  const Buffer &buffer = plan.buffers[port.buffer];
+  if (!buffer.part)
+    return values;
+  return values.subspan(static_cast<std::size_t>(buffer.part->first),
+                        buffer.bytes / byteSize(buffer.dtype));
 }
 
 Result<void> Program::Implementation::start(const Port &port,
@@ -240,7 +262,7 @@ Result<void> Program::Implementation::start(const Port &port,
   if (!values)
     return values.takeError();
   if (companion)
-    storeCompanion(*values, companion->master, tensor);
+    storeCompanion(takePart(*values, port), companion->master, tensor);
   else
     storeRounded(*values, plan.findMaster(port), tensor);
   return {};

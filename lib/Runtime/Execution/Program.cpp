@@ -94,7 +94,8 @@ Result<Program> Program::loadFile(Safetensors file, std::string directory,
   Result<std::vector<ModuleImages>> modules = readBundleModules(file);
   if (!modules)
     return modules.takeError();
-  made->file = std::move(file);
+  made->initial =
+      std::make_shared<InitialTensors>(InitialTensors{.file = std::move(file)});
   if (Result<void> done = made->prepare(*object, *modules); !done)
     return done.takeError();
   return Program(std::move(made));
@@ -110,7 +111,8 @@ Result<Program> Program::load(Bundle bundle, std::string where,
   if (Result<void> valid = validate(bundle.plan, made->where); !valid)
     return valid.takeError();
   made->plan = std::move(bundle.plan);
-  made->stored = std::move(bundle.init);
+  made->initial = std::make_shared<InitialTensors>(
+      InitialTensors{.stored = std::move(bundle.init)});
   std::vector<std::string> levels;
   for (const auto &[level, object] : bundle.kernels)
     levels.push_back(level);
@@ -224,13 +226,13 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
     if (!loaded)
       return std::move(loaded).takeError().withPart(
           "tensor '" + std::string(kKernelTensorPrefix) + isa + "'");
-    kernels = *std::move(loaded);
+    kernels = std::make_shared<KernelObject>(*std::move(loaded));
   }
   if (!plan.listBuckets().empty())
     exchange = std::make_unique<exchange::Group>(
         plan, Memory{arena.data(), plan.buffers, &bound}, where);
   Result<Executor> made = Executor::create(
-      {&plan, arena.data(), &bound, &kernels, threads, options.contraction,
+      {&plan, arena.data(), &bound, kernels.get(), threads, options.contraction,
        exchange.get(), where, options.notify});
   if (!made)
     return made.takeError();
@@ -396,6 +398,8 @@ Result<void> Program::Implementation::clear() {
 Result<void> Program::Implementation::execute(RecordList list,
                                               const FillNext &fillNext) {
   if (Result<void> done = checkBound(); !done)
+    return done;
+  if (Result<void> done = checkAlone(list); !done)
     return done;
   if (Result<void> done = clear(); !done)
     return done;

@@ -9,20 +9,25 @@
 
 namespace binade {
 
+/// The initial values in a bundle: `file` for a bundle file, `stored` for a
+/// bundle that was compiled in this process.
+struct InitialTensors {
+  std::optional<Safetensors> file = {};
+  std::vector<StoredTensor> stored = {};
+};
+
 struct Program::Implementation {
   Plan plan;
   std::string where, directory;
-  /// The initial values in the bundle: `file` for a bundle file, `stored` for a
-  /// bundle that was compiled in this process.
-  std::optional<Safetensors> file;
-  std::vector<StoredTensor> stored;
+  std::shared_ptr<const InitialTensors> initial;
   LoadOptions options;
   BoundPorts bound; ///< The ports in memory of the caller.
   bool poisons = false;
   unsigned threads = 1;
   std::string isa;
   Arena arena;
-  KernelObject kernels;
+  std::shared_ptr<const KernelObject> kernels =
+      std::make_shared<KernelObject>();
   /// The exchange of gradients with other ranks; null if the plan has none.
   std::unique_ptr<exchange::Group> exchange;
   Executor executor;
@@ -48,6 +53,10 @@ struct Program::Implementation {
   Result<void> executeRecords(RecordList list, const FillNext &fillNext);
   /// Fails if the caller has memory that exchanges need to be adjacent.
   Result<void> checkExchangedMemory() const;
+  /// Fails if other ranks have states that the records need.
+  Result<void> checkAlone(RecordList list) const;
+  /// Copies the values that `whole`, a program of all ranks, keeps.
+  void copyFrom(const Implementation &whole);
   /// Executes a batch of a step that ranks exchange.
   Result<void> executeShared(RecordList list, const FillNext &fillNext);
   Profiler::Implementations getImplementations() const;
@@ -87,6 +96,9 @@ struct Program::Implementation {
   /// with `LoadOptions::failOnNonfinite`.
   Result<void> checkFinite(const plan::Port &port,
                            const std::string &from) const;
+  /// Returns the values of the elements of a whole tensor that `port` has.
+  std::span<const float> takePart(std::span<const float> values,
+                                  const plan::Port &port) const;
   /// Rounds `values` into a 16-bit parameter, and sets its master weight,
   /// remainder or compensation.
   void keep(const plan::Port &parameter, std::span<const float> values) const;

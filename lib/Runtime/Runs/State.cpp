@@ -18,6 +18,9 @@ struct Match {
   const Port *port;
   Tensor tensor;
   const TensorInfo *info;
+  /// The whole tensor's shape, and the offset of the port's bytes in it.
+  std::span<const std::int64_t> shape;
+  std::uint64_t start;
   bool hasEqualFormat = true; ///< Whether the quantized formats are equal.
 
   /// Whether a weight is converted from another floating-point type.
@@ -28,8 +31,7 @@ struct Match {
   }
   bool fits() const {
     return hasEqualFormat && (info->dtype == tensor.dtype || isConverted()) &&
-           std::equal(info->shape.begin(), info->shape.end(),
-                      tensor.shape.begin(), tensor.shape.end());
+           std::ranges::equal(info->shape, shape);
   }
 
 private:
@@ -68,8 +70,7 @@ static Error mismatch(const Safetensors &file,
       return std::string("has another quantized format than the program's "
                          "state");
     return describe(match.info->dtype, match.info->shape) +
-           ", the program has " +
-           describe(match.tensor.dtype, match.tensor.shape);
+           ", the program has " + describe(match.tensor.dtype, match.shape);
   };
   std::vector<std::string> others;
   for (const Match &match : std::span(mismatches).subspan(1))
@@ -114,7 +115,9 @@ Result<Restored> Program::restore(const Safetensors &file,
         restored.missing.push_back(port.name);
       continue;
     }
-    Match match{&port, implementation->tensorOf(port), info};
+    const Buffer &buffer = getPlan().buffers[port.buffer];
+    Match match{&port, implementation->tensorOf(port), info,
+                buffer.getWholeShape(), buffer.getPartOffset()};
     match.hasEqualFormat =
         getFormat(*given, info->name) == getFormat(wanted, info->name);
     (match.fits() ? matches : mismatches).push_back(match);
@@ -136,7 +139,9 @@ Result<Restored> Program::restore(const Safetensors &file,
       restored.unknown.push_back(info.name);
   for (const Match &match : matches)
     if (!match.isConverted())
-      if (Result<void> done = file.read(*match.info, match.tensor.bytes); !done)
+      if (Result<void> done =
+              file.read(*match.info, match.start, match.tensor.bytes);
+          !done)
         return done.takeError();
   for (const Match &match : matches) {
     const Port *companion = getPlan().findCompanionPort(*match.port);
@@ -174,18 +179,8 @@ void Program::keep(const Port &port, std::span<const float> values) {
   implementation->keep(port, values);
 }
 
-Result<void> Program::save(const std::string &path) const {
-  std::vector<TensorBytes> stored;
-  const Plan &plan = getPlan();
-  for (const Port &port : plan.ports) {
-    if (!isTrainingState(port.role))
-      continue;
-    Tensor tensor = implementation->tensorOf(port, /*isReadOnly=*/true);
-    stored.push_back({stateName(tensor.role, tensor.name),
-                      tensor.dtype,
-                      {tensor.shape.begin(), tensor.shape.end()},
-                      tensor.bytes});
-  }
+/// Returns what a file of training state says about its tensors.
+static SafetensorsMetadata describeState(const Plan &plan) {
   SafetensorsMetadata metadata = {{"format", "binade-state"},
                                   {"format_version", "1"},
                                   {"model", plan.model},
@@ -197,5 +192,44 @@ Result<void> Program::save(const std::string &path) const {
           std::string(plan::name(companion->master)) + " " +
           stateName(port.role, port.name);
   addQuantizedStates(metadata, plan);
-  return writeSafetensors(path, stored, metadata);
+  return metadata;
+}
+
+Result<void> Program::save(const std::string &path,
+                           const ReadWhole &readWhole) const {
+  const Plan &plan = getPlan();
+  std::vector<const Port *> ports;
+  std::vector<TensorInfo> infos;
+  for (const Port &port : plan.ports) {
+    if (!isTrainingState(port.role))
+      continue;
+    const Buffer &buffer = plan.buffers[port.buffer];
+    if (buffer.part && !readWhole)
+      return Error{"binade",
+                   "the program has only a part of state " + quote(port.name) +
+                       "; the ranks of its group save it together",
+                   ExitCode::Usage};
+    ports.push_back(&port);
+    infos.push_back({stateName(port.role, port.name), buffer.dtype,
+                     buffer.getWholeShape()});
+  }
+  Result<SafetensorsWriter> writer =
+      SafetensorsWriter::create(path, std::move(infos), describeState(plan));
+  if (!writer)
+    return writer.takeError();
+  for (std::size_t index = 0; index < ports.size(); ++index) {
+    Tensor tensor = implementation->tensorOf(*ports[index],
+                                             /*isReadOnly=*/true);
+    std::vector<std::byte> whole;
+    if (plan.buffers[ports[index]->buffer].part) {
+      Result<std::vector<std::byte>> read = readWhole(tensor);
+      if (!read)
+        return read.takeError();
+      whole = *std::move(read);
+      tensor.bytes = whole;
+    }
+    if (Result<void> done = writer->append(index, tensor.bytes); !done)
+      return done;
+  }
+  return writer->finish();
 }

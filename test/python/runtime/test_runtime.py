@@ -152,7 +152,7 @@ def test_only_the_interface_is_exported(runtime):
     names = {line.split()[-1].split("@")[0] for line in symbols if line}
     assert {name for name in names if not name.startswith("binade_")} <= {"BINADE_1"}
     assert "binade_program_run" in names
-    assert runtime.library.binade_c_api_version() == 4
+    assert runtime.library.binade_c_api_version() == 5
     assert runtime.library.binade_version().decode().count(".") == 2
 
 
