@@ -102,9 +102,16 @@ class Watch:
         self, program: _core.Program, words: Sequence[str], on_alarm: str
     ) -> None:
         self._program = program
+        self._arguments = (tuple(words), on_alarm)
         self._chosen = _core.choose_alarms(program, list(words), on_alarm)
         self.step = 0  # Calls so far.
         self.isLogged = True  # Whether this process logs the alarms.
+
+    def watch_other(self, program: _core.Program) -> Watch:
+        """Returns a watch with the same rules and number of calls."""
+        other = Watch(program, *self._arguments)
+        other.step, other.isLogged = self.step, self.isLogged
+        return other
 
     @property
     def rules(self) -> list[str]:

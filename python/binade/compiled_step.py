@@ -50,19 +50,24 @@ class TrainStep:
         schedules: Schedules | None = None,
         seed: int = 0,
     ) -> None:
-        self._program = program
         self._compiled = compiled
         self._watch = Watch(program, words, on_alarm)
         self._seed = seed
-        self._chosen = chosen = schedules or Schedules()
-        self._schedules = _core.choose_schedules(
-            program, chosen.texts, chosen.warmup, chosen.steps
-        )
-        self._periods = program.periods()
+        self._chosen = schedules or Schedules()
         self.statistics: dict[str, float | dict[int, int]] = {}
         self.alarms: list[Alarm] = []
         self._latest: Metrics | None = None  # Of the last call, also if it raised.
         self._kept: list[object] = []
+        self._set_program(program)
+
+    def _set_program(self, program: _core.Program) -> None:
+        """Makes the step execute a program."""
+        self._program = program
+        chosen = self._chosen
+        self._schedules = _core.choose_schedules(
+            program, chosen.texts, chosen.warmup, chosen.steps
+        )
+        self._periods = program.periods()
         self.parameters = Ports(program, "parameter")
         self.buffers = Ports(program, "buffer")
         self.states = Ports(program, "state")

@@ -7,7 +7,9 @@ list of results.
 """
 
 import contextlib
+import hashlib
 import json
+import pathlib
 import sys
 
 import binade
@@ -48,7 +50,9 @@ def train(given, rank):
 
     `given` has `model`, `options` of ``binade.compile``, `distribute` (options; without it
     the step is not distributed), `poison` (pairs of the number of a batch and a value),
-    `save` and `load` (directories of checkpoints) and `first`, the first step.
+    `restore` (a file with weights and states), `save` and `load` (directories of
+    checkpoints), `whole` (a file to which all weights and states are written) and `first`,
+    the first step.
     """
     for name, value in given.get("of_rank", {}).get(str(rank), {}).get("patch", ()):
         module, _, attribute = name.rpartition(".")
@@ -60,6 +64,8 @@ def train(given, rank):
             step = binade.torch.distribute(step, group, **given["distribute"])
         if "load" in given:
             binade.torch.load_checkpoint(step, given["load"])
+        if "restore" in given:
+            step.restore(given["restore"])
     except BinadeError as error:
         return describe(error)
     if "out" in given:
@@ -83,6 +89,12 @@ def train(given, rank):
         found["unchanged"].append(copy_weights(step) == before)
     if "save" in given:
         binade.torch.save_checkpoint(step, given["save"])
+    if "whole" in given:
+        step.save(given["whole"])
+        found["whole"] = hash_file(given["whole"])
+        found["state_bytes"] = list(getattr(step, "state_bytes", ()))
+        found["ledger"] = step.plan()["ledger"]
+        found["repr"] = repr(step)
     found["parameters"] = {
         name: torch.from_numpy(np.array(value, np.float32))
         for name, value in step.parameters.items()
@@ -149,6 +161,10 @@ def train_in(given, step):
         "statistics": dict(step.statistics),
         "alarms": [str(alarm) for alarm in step.alarms],
     }
+
+
+def hash_file(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
 def copy_weights(step):

@@ -14,6 +14,7 @@ import torch
 from binade.compiled_step import TrainStep
 from binade.errors import RejectedError
 from binade.torch.distributed.identity import STATE_ROLES
+from binade.torch.distributed.parts import Parts
 from binade.torch.distributed.ranks import translate_collective_errors
 from binade.torch.tensors import to_torch
 
@@ -25,13 +26,16 @@ _COMPLETE = ".metadata"  # DCP writes it after all other files.
 
 
 def get_state(step: TrainStep) -> dict[str, torch.Tensor]:
-    """Returns what training changes, under the names of ``final.safetensors``, as tensors
-    over the memory of the step, the number of calls, and a hash of the formats of quantized
-    states."""
+    """Returns what training changes and this process has all of, under the names of
+    ``final.safetensors``, as tensors over the memory of the step, the number of calls, and
+    a hash of the formats of quantized states."""
+    parts = _get_parts(step)
+    divided = () if parts is None else parts.shapes
     tensors = {
         _PREFIXES.get(role, "") + name: to_torch(array)
         for role in STATE_ROLES
         for name, array in step.ports(role).items()
+        if role != "state" or name not in divided
     }
     formats = json.dumps(step.plan().get("quantized_states"), sort_keys=True)
     digest = hashlib.sha256(formats.encode()).digest()
@@ -56,7 +60,7 @@ def save_checkpoint(step: TrainStep, path: str | os.PathLike[str]) -> None:
     import torch.distributed.checkpoint as dcp  # Not in all builds of PyTorch, and slow.
 
     with translate_collective_errors("saving a checkpoint"), _quiet():
-        state = get_state(step) | _copy_buffers(step)
+        state = get_state(step) | _copy_buffers(step) | _gather_states(step)
         dcp.save(state, checkpoint_id=os.fspath(path), **_choose_group(step))
 
 
@@ -79,14 +83,20 @@ def load_checkpoint(step: TrainStep, path: str | os.PathLike[str]) -> None:
     if not isComplete(folder):
         raise RejectedError(f"{folder}: contains no complete checkpoint")
     _check_tensors(step, folder)
-    own = get_state(step)
+    own, parts = get_state(step), _get_parts(step)
     state = {name: tensor.clone() for name, tensor in own.items()}
+    if parts is not None:
+        for name in parts.list_owned():
+            state[_PREFIXES["state"] + name] = parts.create_whole(name)
     with translate_collective_errors("loading a checkpoint"), _quiet():
         dcp.load(state, checkpoint_id=os.fspath(folder), **_choose_group(step))
     if not torch.equal(state[_FORMATS], own[_FORMATS]):
         raise RejectedError(f"{folder}: has quantized states of other formats")
     for name, tensor in own.items():
         tensor.copy_(state[name])
+    if parts is not None:
+        for name, owner in parts.owners.items():
+            parts.scatter(name, state.get(_PREFIXES["state"] + name), owner)
     step.calls = int(state[_CALLS])
 
 
@@ -101,6 +111,24 @@ def _copy_buffers(step: TrainStep) -> dict[str, torch.Tensor]:
         data = copy.reshape(-1).view(torch.uint8)
         torch.distributed.broadcast(data, group=group, group_src=0)
     return copies
+
+
+def _get_parts(step: TrainStep) -> Parts | None:
+    """Returns how ranks divide the states; None if each has all."""
+    return getattr(step, "_parts", None)
+
+
+def _gather_states(step: TrainStep) -> dict[str, torch.Tensor]:
+    """Returns the whole states that this rank writes, of those that are divided."""
+    parts = _get_parts(step)
+    whole: dict[str, torch.Tensor] = {}
+    if parts is None:
+        return whole
+    for name, owner in parts.owners.items():
+        found = parts.gather(name, owner)
+        if found is not None:
+            whole[_PREFIXES["state"] + name] = found
+    return whole
 
 
 def isComplete(path: Path) -> bool:
@@ -120,8 +148,13 @@ def _check_tensors(step: TrainStep, folder: Path) -> None:
     import torch.distributed.checkpoint as dcp
 
     known = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+    wanted = get_state(step)
+    if parts := _get_parts(step):
+        for name in parts.shapes:
+            whole = parts.get_own(name).new_empty(parts.shapes[name], device="meta")
+            wanted[_PREFIXES["state"] + name] = whole
     wrong = []
-    for name, tensor in get_state(step).items():
+    for name, tensor in wanted.items():
         found = known.get(name)
         if found is None:
             wrong.append(f"lacks '{name}'")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-
+import torch
 
 from binade.compiled_step import TrainStep
-from binade.errors import UsageError
+from binade.errors import PeerError, UsageError
 from binade.torch.distributed import identity
+from binade.torch.distributed.parts import Parts, StateBytes
 from binade.torch.distributed.ranks import Ranks
 from binade.torch.distributed.transport import Transport
+
+_LOG = logging.getLogger("binade")
 
 # Statistics of which the smallest of all ranks is reported, instead of the largest.
 _SMALLEST = ("min", "sqnr")
@@ -31,11 +35,21 @@ class DistributedStep(TrainStep):
       size: The number of processes.
       exchange: The format of the exchange.
       share: Which of a step's ``accumulate`` batches this rank computes.
+      shard: ``"zero1"`` if the ranks divide the optimizer states: then ``states`` has
+        this rank's elements of them; otherwise ``"none"``.
+      state_bytes: The bytes of states of this rank and of all.
     """
 
-    def __init__(self, step: TrainStep, ranks: Ranks, format: str) -> None:
+    def __init__(
+        self, step: TrainStep, ranks: Ranks, format: str, shard: str = "none"
+    ) -> None:
         vars(self).update(vars(step))
         self._ranks = ranks
+        self._parts: Parts | None = None
+        self.shard = shard
+        if shard != "none" and ranks.size > 1:
+            self._divide_states()
+        self.state_bytes = StateBytes(*self._program.state_bytes())
         self.rank, self.size = ranks.rank, ranks.size
         self.exchange = format
         self.share = divide(self._program.batches(), ranks.rank, ranks.size)
@@ -44,6 +58,28 @@ class DistributedStep(TrainStep):
         self._watch.isLogged = ranks.is_rank_zero
         self._request = 0  # A signal that this rank got.
         self._agreed = 0  # A signal that a rank had got when the last call ended.
+
+    def _divide_states(self) -> None:
+        """Continues with a program that has only the states of this rank."""
+        ranks = self._ranks
+        program = self._program.divide_states(ranks.rank, ranks.size)
+        self._watch = self._watch.watch_other(program)
+        self._set_program(program)
+        self._parts = Parts(ranks, program)
+        own, whole, repeated = program.state_bytes()
+        if not ranks.is_rank_zero:
+            return
+        if whole and repeated == whole:
+            _LOG.warning(
+                "shard='zero1' divides no states: other records than their update use "
+                "all of them"
+            )
+        else:
+            _LOG.info(
+                "shard='zero1': rank 0 has %d of %d bytes of states, %d of which all "
+                "ranks have",
+                own, whole, repeated,
+            )  # fmt: skip
 
     def _count_batches(self) -> int:
         return len(self.share)
@@ -114,10 +150,45 @@ class DistributedStep(TrainStep):
     def save(self, path: str | os.PathLike) -> None:
         """Writes parameters, buffers, states and counters to a safetensors file, from rank 0.
         All ranks have to call this; it returns when the file is complete."""
-        self._ranks.call_on_rank_zero(lambda: TrainStep.save(self, path))
+        parts = self._parts
+        if parts is None:
+            self._ranks.call_on_rank_zero(lambda: TrainStep.save(self, path))
+            return
+        error = self._save_whole(os.fspath(path), parts)
+        self._ranks.call_on_rank_zero(lambda: _raise(error))
+
+    def _save_whole(self, path: str, parts: Parts) -> Exception | None:
+        """Gathers one state after the other on rank 0, which writes them. Returns its
+        error."""
+        left = list(parts.shapes)
+
+        def read(name: str) -> np.ndarray:
+            left.remove(name)
+            whole = parts.gather(name, 0)
+            assert whole is not None
+            return whole.reshape(-1).view(torch.uint8).numpy()
+
+        error = None
+        if self._ranks.is_rank_zero:
+            try:
+                self._program.save(path, read)
+            except PeerError:
+                raise
+            except Exception as raised:
+                error = raised  # The others are still sending.
+        for name in left:
+            parts.gather(name, 0)
+        return error
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}, rank {self.rank} of {self.size}"
+        own, whole, _ = self.state_bytes
+        states = f", {own} of {whole} bytes of states" if self._parts else ""
+        return f"{super().__repr__()}, rank {self.rank} of {self.size}{states}"
+
+
+def _raise(error: Exception | None) -> None:
+    if error is not None:
+        raise error
 
 
 def divide(batches: int, rank: int, size: int) -> range:
@@ -144,7 +215,9 @@ def distribute(
       step: What ``binade.compile`` or ``binade.load`` returned.
       group: The processes: a process group of ``torch.distributed`` or a mesh with one axis;
         by default all.
-      shard: ``"none"``: each rank has all states and updates all parameters.
+      shard: ``"none"``: each rank has all states and updates all parameters; or
+        ``"zero1"``: each has a part of the states, updates the parameters that belong to
+        it, and gets the others from the other ranks. The results have the same bits.
       reduce: ``"exact"``: the sums of gradients have the same bits for any number of ranks;
         or ``"library"``: those of the library. It has to agree with the option
         ``exchange`` of the step; by default what that says.
@@ -175,24 +248,17 @@ def distribute(
             f"with exchange={format!r}: compile it with exchange={wanted!r}"
         )
     ranks = Ranks(group, timeout)
-    identity.check_equal(
-        ranks.all_gather_object(
-            identity.describe_rank(step, {"format of the exchange": format})
-        )
-    )
+    about = {"format of the exchange": format, "argument shard": shard}
+    identity.check_equal(ranks.all_gather_object(identity.describe_rank(step, about)))
+    distributed = DistributedStep(step, ranks, format, shard)
     if ranks.exchange is not None:
         transport = Transport(ranks.exchange)
-        step._program.set_exchange(ranks.rank, ranks.size, transport)
-    return DistributedStep(step, ranks, format)
+        distributed._program.set_exchange(ranks.rank, ranks.size, transport)
+    return distributed
 
 
 def _check_options(shard: str, reduce: str | None) -> None:
-    if shard == "zero1":
-        raise UsageError(
-            "distribute: shard='zero1' is not supported yet: every rank has all states; "
-            "binade.torch.AdamW divides them among the ranks of FSDP2 (docs/Sharding.md)"
-        )
-    if shard != "none":
-        raise UsageError(f"distribute: shard is 'none', got {shard!r}")
+    if shard not in ("none", "zero1"):
+        raise UsageError(f"distribute: shard is 'none' or 'zero1', got {shard!r}")
     if reduce not in (None, "library", "exact"):
         raise UsageError(f"distribute: reduce is 'library' or 'exact', got {reduce!r}")
