@@ -78,13 +78,11 @@ def make_parser() -> Parser:
     )  # fmt: skip
     parser.add_argument(
         "--shard", choices=["none", "zero1"], default="none",
-        help="what is sharded: none, or zero1: the optimizer states, by rows of each "
-        "parameter (default: none)",
+        help="what is sharded: none, or zero1: the optimizer states (default: none)",
     )  # fmt: skip
     parser.add_argument(
         "--exchange", choices=list(GRADIENTS), default="f32",
-        help="format in which gradients are exchanged, if states are not sharded "
-        "(default: f32)",
+        help="format in which gradients are exchanged (default: f32)",
     )  # fmt: skip
     parser.add_argument(
         "--micro-batches", type=parse_positive, default=1, metavar="K",
@@ -191,11 +189,6 @@ def _main(arguments: Sequence[str] | None) -> int:
     if find_value(words, "--accumulate") is not None:
         raise UsageError(
             "--accumulate follows from --ranks and --micro-batches: use --micro-batches"
-        )
-    if options.shard == "zero1" and options.exchange != "f32":
-        raise UsageError(
-            f"--exchange {options.exchange}: expected f32 with --shard zero1, whose "
-            "gradients are reduced in f32"
         )
     fabric = read_fabric(options.fabric)
     costs = options.costs or fabric.costs

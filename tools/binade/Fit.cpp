@@ -374,13 +374,12 @@ void addFit(CLI::App &app, Run &run) {
       ->capture_default_str();
   command
       ->add_option("--shard", self->shard,
-                   "What is sharded: none, or zero1: the optimizer states, "
-                   "by rows of each parameter")
+                   "What is sharded: none, or zero1: the optimizer states")
       ->check(::binade::oneOf({"none", "zero1"}))
       ->capture_default_str();
   command
       ->add_option("--exchange", self->ranks.exchange,
-                   "With --shard none: format in which gradients are exchanged")
+                   "Format in which gradients are exchanged")
       ->check(::binade::oneOf({"f32", "bf16", "e4m3", "exact"}))
       ->capture_default_str();
   command

@@ -176,9 +176,9 @@ int InspectCommand::listSaved(Model &model) {
 /// Returns the ways to share a step among `ranks` ranks.
 static std::vector<RankSettings> listSettings(std::int64_t ranks) {
   std::vector<RankSettings> settings;
-  for (llvm::StringRef format : kExchangeFormats)
-    settings.push_back({ranks, Sharding::None, format.str()});
-  settings.push_back({ranks, Sharding::Zero1});
+  for (Sharding sharding : {Sharding::None, Sharding::Zero1})
+    for (llvm::StringRef format : kExchangeFormats)
+      settings.push_back({ranks, sharding, format.str()});
   return settings;
 }
 

@@ -1,7 +1,9 @@
 //===- RankLedger.cpp - The memory of one rank of many --------------------===//
 
 #include "RankLedger.h"
+#include "binade/Codegen/EmitKernel.h"
 #include "binade/Container/ExchangeLayout.h"
+#include "binade/Plan/DivideStates.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -29,61 +31,40 @@ std::uint64_t RankLedger::getBytes() const {
 }
 
 namespace {
-/// The rows of a parameter, which ranks divide.
-struct Rows {
-  std::uint64_t count = 1, elements = 1, bytes = 0;
+/// A parameter and its states.
+struct Share {
+  std::uint64_t elements = 1, bytes = 0;
+  std::uint64_t states = 0; ///< Bytes.
 
-  /// Returns the elements, or bytes, of the largest part of `whole`.
-  std::uint64_t getShard(std::uint64_t whole, std::uint64_t ranks) const {
-    if (count == 0)
-      return 0;
-    std::uint64_t rows = llvm::divideCeil(count, ranks);
-    return llvm::divideCeil(whole * rows, count);
+  /// Returns the bytes of `whole` that belong to `own` elements.
+  std::uint64_t take(std::uint64_t whole, std::uint64_t own) const {
+    return elements ? llvm::divideCeil(whole * own, elements) : 0;
   }
 };
 } // namespace
 
-static llvm::StringMap<Rows> listParameters(const Plan &plan) {
-  llvm::StringMap<Rows> found;
+static std::vector<Share> listParameters(const Plan &plan) {
+  std::vector<Share> found;
+  llvm::StringMap<std::size_t> places;
   for (const Port &port : plan.ports) {
     if (port.role != Role::Parameter)
       continue;
     const Buffer &buffer = plan.buffers[port.buffer];
-    Rows rows{.bytes = buffer.bytes};
-    if (!buffer.shape.empty())
-      rows.count = static_cast<std::uint64_t>(buffer.shape.front());
-    for (std::int64_t size : buffer.shape)
-      rows.elements *= static_cast<std::uint64_t>(size);
-    found[port.name] = rows;
+    places[port.name] = found.size();
+    found.push_back({buffer.bytes / byteSize(buffer.dtype), buffer.bytes});
   }
-  return found;
-}
-
-/// Returns the parameter of a state, which is called `<state>/<parameter>`, or
-/// `<state>/<parameter>.<part>` for parts such as scales; null if there is
-/// none.
-static const Rows *findParameter(const llvm::StringMap<Rows> &parameters,
-                                 llvm::StringRef state) {
-  for (llvm::StringRef name = state.split('/').second; !name.empty();
-       name = name.contains('.') ? name.rsplit('.').first : "")
-    if (auto found = parameters.find(name); found != parameters.end())
-      return &found->second;
-  return nullptr;
-}
-
-/// Returns the bytes of the states that a rank does not have.
-static std::uint64_t countAbsentStates(const Plan &plan,
-                                       const llvm::StringMap<Rows> &parameters,
-                                       std::uint64_t ranks) {
-  std::uint64_t absent = 0;
+  // A state is called `<state>/<parameter>`, or `<state>/<parameter>.<part>`
+  // for parts such as scales.
   for (const Port &port : plan.ports) {
     if (port.role != Role::State)
       continue;
-    std::uint64_t bytes = plan.buffers[port.buffer].bytes;
-    if (const Rows *rows = findParameter(parameters, port.name))
-      absent += bytes - std::min(bytes, rows->getShard(bytes, ranks));
+    llvm::StringRef name = llvm::StringRef(port.name).split('/').second;
+    while (!name.empty() && !places.contains(name))
+      name = name.contains('.') ? name.rsplit('.').first : "";
+    if (!name.empty())
+      found[places[name]].states += plan.buffers[port.buffer].bytes;
   }
-  return absent;
+  return found;
 }
 
 /// Returns the bytes of the buffers that the transfers of `elements` gradients
@@ -107,27 +88,64 @@ static std::uint64_t countTransfers(std::uint64_t elements,
   return 0; // f32: in place.
 }
 
+namespace {
+/// The bytes of a rank with its part of the elements.
+struct Part {
+  std::uint64_t parameters = 0, states = 0;
+};
+} // namespace
+
+/// Returns the most bytes that a rank has of each, with states divided as
+/// `divideStates` does.
+static Part findLargestPart(const std::vector<Share> &shares,
+                            std::int64_t ranks) {
+  std::vector<::binade::ElementDivision::Tensor> tensors;
+  for (const Share &share : shares)
+    tensors.push_back({static_cast<std::int64_t>(share.elements),
+                       mlir::binade::kTensorBlock, share.states});
+  ::binade::ElementDivision division(std::move(tensors));
+  Part largest;
+  std::size_t first = 0; // Where the rank begins.
+  for (std::int64_t rank = 0, begin = 0; rank < ranks; ++rank) {
+    std::int64_t end = division.findCut(rank + 1, ranks);
+    Part part;
+    for (std::size_t index = first;
+         index < shares.size() && division.getStart(index) < end; ++index) {
+      const Share &share = shares[index];
+      std::int64_t start = division.getStart(index);
+      auto own = static_cast<std::uint64_t>(
+          std::min(end, division.getStart(index + 1)) - std::max(begin, start));
+      part.parameters += share.take(share.bytes, own);
+      part.states += share.take(share.states, own);
+    }
+    while (first < shares.size() && division.getStart(first + 1) <= end)
+      ++first;
+    largest = {std::max(largest.parameters, part.parameters),
+               std::max(largest.states, part.states)};
+    begin = end;
+  }
+  return largest;
+}
+
 RankLedger countRank(const Plan &plan, const RankSettings &settings) {
   RankLedger rank{.ledger = plan.ledger};
   if (settings.ranks <= 1)
     return rank;
-  llvm::StringMap<Rows> parameters = listParameters(plan);
-  std::uint64_t elements = 0, shards = 0, bytes = 0;
-  auto ranks = static_cast<std::uint64_t>(settings.ranks);
-  for (const auto &entry : parameters) {
-    const Rows &rows = entry.second;
-    elements += rows.elements;
-    bytes += rows.bytes;
-    shards += rows.getShard(rows.elements, ranks);
+  std::vector<Share> shares = listParameters(plan);
+  std::uint64_t elements = 0, states = 0;
+  for (const Share &share : shares) {
+    elements += share.elements;
+    states += share.states;
   }
-  if (settings.sharding == Sharding::None) {
-    rank.exchange = countTransfers(elements, settings);
+  rank.exchange = countTransfers(elements, settings);
+  if (settings.sharding == Sharding::None)
     return rank;
-  }
-  constexpr std::uint64_t kBucket = 25 << 20; // Bytes, as PyTorch's DDP.
-  rank.ledger[Category::State] -= countAbsentStates(plan, parameters, ranks);
-  rank.exchange = sizeof(float) * shards +
-                  std::min<std::uint64_t>(kBucket, sizeof(float) * elements);
-  rank.gather = std::min(kBucket, bytes);
+  // Parameters without states are not divided.
+  std::erase_if(shares, [](const Share &share) { return share.states == 0; });
+  Part part = findLargestPart(shares, settings.ranks);
+  rank.ledger[Category::State] -= states - std::min(states, part.states);
+  auto ranks = static_cast<std::uint64_t>(settings.ranks);
+  rank.gather =
+      (ranks + 1) * ::binade::getGatheredPiece(part.parameters, ranks);
   return rank;
 }

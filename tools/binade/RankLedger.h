@@ -12,7 +12,7 @@
 /// What the ranks of a data-parallel group divide among each other.
 enum class Sharding : std::uint8_t {
   None,  ///< Every rank has all states and updates all parameters.
-  Zero1, ///< A rank has the states of its rows of each parameter.
+  Zero1, ///< A rank has the states of the elements that it updates.
 };
 llvm::StringRef getName(Sharding sharding);
 
@@ -42,11 +42,8 @@ struct RankLedger {
 
 /// Counts the memory of a rank from the plan of the whole step.
 ///
-/// With Zero1, a rank has ceil(rows / ranks) rows of each parameter, as
-/// torch.chunk divides them, so that one without enough rows for all ranks
-/// takes at least a row in the fullest rank. Gradients of these rows are
-/// received from a reduce-scatter, and updated parameters from an all-gather,
-/// bucket by bucket.
+/// With Zero1, ranks have blocks of elements (see binade::divideStates), and
+/// updated parameters are gathered piece by piece.
 RankLedger countRank(const binade::Plan &plan, const RankSettings &settings);
 
 /// Returns the bytes by category, with "exchange" and "gather".

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from binade.planning.collectives import find_half_size
+from binade.planning.division import BLOCK, get_unevenness
 from binade.planning.fabric import Fabric
 from binade.planning.failures import Failures
 from binade.planning.prediction import Prediction, Settings, predict
 from binade.planning.step import Step
-from binade.rows import divide
 
 MAX_RANKS = 2**20  # Ranks that are looked at.
 MAX_LOST_SHARE = 0.1  # A share of the time that is too much.
@@ -46,11 +46,11 @@ def find_limits(step: Step, fabric: Fabric, settings: Settings) -> list[Limit]:
     checks = [
         ("exchange not hidden", lambda n: _exposure(predict_on(n))),
         ("small buckets", lambda n: _latency(predict_on(n), fabric, n)),
-        ("few rows", lambda n: _few_rows(step, n)),
+        ("few blocks", lambda n: _few_blocks(step, n)),
         ("uneven shards", lambda n: _uneven(step, n)),
         ("manifest", lambda n: _manifest(step, n)),
     ]
-    if not settings.is_sharded and settings.exchange in ("bf16", "e4m3"):
+    if settings.exchange in ("bf16", "e4m3"):
         checks.append(("messages of all-to-all", lambda n: _messages(predict_on(n), n)))
     if fabric.failures:
         failures = fabric.failures
@@ -93,29 +93,18 @@ def _latency(prediction: Prediction, fabric: Fabric, ranks: int) -> str:
     )
 
 
-def _few_rows(step: Step, ranks: int) -> str:
-    few = [one for one in step.parameters if one.rows < ranks]
-    if not few:
+def _few_blocks(step: Step, ranks: int) -> str:
+    blocks = sum(-(-one.elements // BLOCK) for one in step.parameters)
+    if blocks >= ranks:
         return ""
-    least = min(few, key=lambda one: one.rows)
     return (
-        f"{len(few)} of {len(step.parameters)} parameters have fewer rows than ranks, such "
-        f"as {least.name} with {least.rows}; with zero1, some ranks have none of its rows"
+        f"the parameters have {blocks:,} blocks of up to {BLOCK:,} elements; with zero1, "
+        "some ranks have no states"
     )
-
-
-def get_unevenness(step: Step, ranks: int) -> float:
-    """Returns the elements of the fullest rank over the mean, with shards by rows."""
-    fullest = sum(
-        divide(one.rows, ranks, 0)[1] * one.elements / one.rows
-        for one in step.parameters
-        if one.rows
-    )
-    return fullest * ranks / sum(one.elements for one in step.parameters)
 
 
 def _uneven(step: Step, ranks: int) -> str:
-    ratio = get_unevenness(step, ranks)
+    ratio = get_unevenness(step.parameters, ranks)
     if ratio <= MAX_IMBALANCE:
         return ""
     return f"with zero1 the fullest rank has {ratio:.3g} times the mean of the elements"

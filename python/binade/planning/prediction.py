@@ -8,6 +8,7 @@ from typing import Any
 
 from binade.planning.collectives import Cost, divide_ranks
 from binade.planning.fabric import Fabric
+from binade.planning.division import get_unevenness
 from binade.planning.schedule import Bucket, Overlap, merge_buckets, overlap
 from binade.planning.step import Step
 from binade.planning.transfers import (
@@ -23,8 +24,8 @@ class Settings:
     """How a step is shared.
 
     Attributes:
-      shard: ``none``, or ``zero1`` for states by rows (ZeRO stage 1).
-      exchange: The format of gradients; with ``zero1`` they are f32.
+      shard: ``none``, or ``zero1`` for divided states (ZeRO stage 1).
+      exchange: The format of gradients.
       batches: The micro-batches of each rank in a step.
       bucket: The least bytes of a bucket in f32; 0 for those of the step.
     """
@@ -41,7 +42,7 @@ class Settings:
 
     @property
     def ledger(self) -> tuple[str, str]:
-        return self.shard, "f32" if self.is_sharded else self.exchange
+        return self.shard, self.exchange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,15 +90,16 @@ def predict(step: Step, fabric: Fabric, settings: Settings) -> Prediction:
     costs = [
         sum(
             (transfer.cost(levels, ranks) for transfer in list_gradient_transfers(
-                bucket.elements, ranks, settings.exchange, settings.is_sharded)),
+                bucket.elements, ranks, settings.exchange)),
             Cost(),
         )
         for bucket in buckets
     ]  # fmt: skip
-    others = list_other_transfers(
-        ranks * settings.batches, step.magnitudes,
-        [float(parameter.bytes) for parameter in step.parameters], settings.is_sharded,
-    )  # fmt: skip
+    gathered = 0.0
+    if settings.is_sharded:
+        size = sum(one.bytes for one in step.parameters if one.states)
+        gathered = size * get_unevenness(step.parameters, ranks)
+    others = list_other_transfers(ranks * settings.batches, step.magnitudes, gathered)
     hidden = overlap(
         [bucket.ready for bucket in buckets],
         [cost.seconds for cost in costs],
@@ -116,8 +118,6 @@ def compare_formats(
     step: Step, fabric: Fabric, settings: Settings
 ) -> dict[str, Prediction]:
     """Predicts the step for each format of exchanged gradients."""
-    if settings.is_sharded:
-        return {"f32": predict(step, fabric, settings)}
     return {
         name: predict(step, fabric, dataclasses.replace(settings, exchange=name))
         for name in GRADIENTS

@@ -209,7 +209,7 @@ def simulate_plan(
         raise UsageError("--simulate: the fabric has no 'failures'")
     program = list_exchanges(
         predicted.buckets, [transfer for transfer, _ in predicted.others],
-        step.backward_end, ranks, settings.exchange, settings.is_sharded,
+        step.backward_end, ranks, settings.exchange,
     )  # fmt: skip
     interval = failures.find_interval(ranks)
     job = Job(

@@ -45,16 +45,13 @@ def list_exchanges(
     backward_end: float,
     ranks: int,
     exchange: str = "f32",
-    sharded: bool = False,
 ) -> list[Exchange]:
     """Returns the exchanges of a step in their order: the transfers of each bucket, and then
     those that follow the backward pass."""
     found = [
         Exchange(f"bucket {number}", transfer, bucket.ready)
         for number, bucket in enumerate(buckets)
-        for transfer in list_gradient_transfers(
-            bucket.elements, ranks, exchange, sharded
-        )
+        for transfer in list_gradient_transfers(bucket.elements, ranks, exchange)
     ]
     return found + [Exchange(one.what, one, backward_end) for one in others]
 

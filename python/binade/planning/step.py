@@ -16,15 +16,16 @@ DEFAULT_BUCKET = 25 * 2**20  # Bytes in f32, as PyTorch's DDP.
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """A trained parameter; one without axes has a row."""
+    """A trained parameter.
+
+    Attributes:
+      states: Bytes of its optimizer states.
+    """
 
     name: str
     shape: tuple[int, ...]
     bytes: int
-
-    @property
-    def rows(self) -> int:
-        return self.shape[0] if self.shape else 1
+    states: int = 0
 
     @property
     def elements(self) -> int:
@@ -77,9 +78,11 @@ def read_step(plan: dict[str, Any], report: dict[str, Any]) -> Step:
     starts = [0.0]
     for seconds in times["step"]:
         starts.append(starts[-1] + seconds)
+    states = _count_states(plan)
     parameters = [
-        Parameter(port["name"], tuple(buffer["shape"]), buffer["bytes"])
+        Parameter(name, tuple(buffer["shape"]), buffer["bytes"], states.get(name, 0))
         for port, buffer in list_ports(plan, "parameter")
+        for name in [port["name"]]
     ]
     buckets, magnitudes, end = find_buckets(plan, starts)
     hasExchange = any(record["kind"] == "exchange" for record in plan["records"])
@@ -89,6 +92,19 @@ def read_step(plan: dict[str, Any], report: dict[str, Any]) -> Step:
         {(one["shard"], one["exchange"]): one["ledger"] for one in report["ledgers"]},
         sum(buffer["bytes"] for _, buffer in list_ports(plan, "state")),
     )  # fmt: skip
+
+
+def _count_states(plan: dict[str, Any]) -> dict[str, int]:
+    """Returns the bytes of states by parameter. A state is called ``<state>/<parameter>``,
+    with a suffix for parts such as scales."""
+    sizes = {port["name"]: 0 for port, _ in list_ports(plan, "parameter")}
+    for port, buffer in list_ports(plan, "state"):
+        name = port["name"].partition("/")[2]
+        while name and name not in sizes:
+            name = name.rpartition(".")[0]
+        if name:
+            sizes[name] += buffer["bytes"]
+    return sizes
 
 
 def list_ports(

@@ -20,11 +20,6 @@ GRADIENTS: dict[str, tuple[tuple[str, float], ...]] = {
     "e4m3": (("all_to_all", 1.0 + _SCALE), ("all_gather", 4.0)),
     "exact": (("all_reduce", _SCALE), ("all_reduce", 8.0)),
 }
-# With zero1 a rank needs the sums of its own rows only (ZeRO stage 1).
-SHARDED_GRADIENTS = (("reduce_scatter", 4.0),)
-# With zero1: the sum of squares of a gradient, and the number of ranks that have one
-# (binade.torch.shards.sum_squares).
-FLAG_BYTES = 16
 LOSS_BYTES = (
     8  # The loss of a micro-batch in f64, gathered and added in the order of the ranks.
 )
@@ -49,11 +44,9 @@ class Transfer:
         return OPERATIONS[self.operation](levels, ranks, self.size)
 
 
-def list_gradient_transfers(
-    elements: int, ranks: int, exchange: str, sharded: bool
-) -> list[Transfer]:
+def list_gradient_transfers(elements: int, ranks: int, exchange: str) -> list[Transfer]:
     """Returns the transfers of a bucket of gradients in order."""
-    steps = SHARDED_GRADIENTS if sharded else GRADIENTS[exchange]
+    steps = GRADIENTS[exchange]
     if steps[0][0] == "all_to_all":
         elements = -(-elements // (_BLOCK * ranks)) * _BLOCK * ranks
     return [
@@ -62,21 +55,19 @@ def list_gradient_transfers(
 
 
 def list_other_transfers(
-    losses: int, magnitudes: int, parameters: Sequence[float], sharded: bool
+    losses: int, magnitudes: int, gathered: float
 ) -> list[Transfer]:
     """Returns the transfers of a step that are not of gradients.
 
     Args:
       losses: The number of micro-batches of all ranks.
       magnitudes: The number of largest magnitudes of delayed scales.
-      parameters: The bytes of each parameter.
-      sharded: Whether ranks update their own rows only.
+      gathered: With zero1, the bytes of all parameters, of which a rank updates its part:
+        as many from each rank as from that with the most.
     """
     found = [Transfer("loss", "all_gather", LOSS_BYTES * losses)]
     if magnitudes:
         found.append(Transfer("magnitudes", "all_reduce", 4.0 * magnitudes))
-    if sharded:
-        flags = FLAG_BYTES * len(parameters)
-        found.append(Transfer("flags and norms", "all_reduce", flags))
-        found.append(Transfer("parameters", "all_gather", sum(parameters)))
+    if gathered:
+        found.append(Transfer("parameters", "all_gather", gathered))
     return found

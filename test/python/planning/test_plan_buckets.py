@@ -87,5 +87,6 @@ def test_a_step_has_the_times_of_its_records():
     assert step.min_bucket_bytes == 25 * 2**20
     assert (step.backward_end, step.seconds, step.earlier) == (3.0, 15.0, 1.5)
     assert step.ledgers == {("none", "f32"): ledger} and step.states == 20
-    assert [one.rows for one in step.parameters] == [3, 5]
+    assert [one.elements for one in step.parameters] == [12, 5]
+    assert [one.states for one in step.parameters] == [0, 20]
     assert sum(one.elements for one in step.parameters) == pytest.approx(17)
