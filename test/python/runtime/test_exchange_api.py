@@ -1,9 +1,7 @@
 """The C interface of exchanges, called by ctypes: two ranks that are threads."""
 
 import ctypes
-import threading
 
-import numpy as np
 import pytest
 from support.runtime import LIBRARY, Runtime
 
@@ -11,24 +9,15 @@ if not LIBRARY.exists():
     pytest.skip(f"{LIBRARY} is not built", allow_module_level=True)
 pytest.importorskip("onnx")
 
+from support.exchange_api import (  # noqa: E402
+    CALLBACK,
+    JOIN,
+    START,
+    Group,
+    join,
+    load,
+)
 from support.exchanged_steps import compile_bundle  # noqa: E402
-
-SUM, MAX, START, JOIN = 0, 1, 0, 1
-TYPES = {b"F32": np.float32, b"I32": np.int32, b"I64": np.int64}
-CALLBACK = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32,
-    ctypes.c_void_p,
-)  # fmt: skip
-
-
-class Transfer(ctypes.Structure):
-    _fields_ = (
-        ("operation", ctypes.c_int32),
-        ("dtype", ctypes.c_char_p),
-        ("send", ctypes.c_void_p),
-        ("receive", ctypes.c_void_p),
-        ("count", ctypes.c_size_t),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -46,77 +35,17 @@ def bundle(tmp_path_factory):
     return path
 
 
-def load(runtime, bundle):
-    program = ctypes.c_void_p()
-    assert runtime.library.binade_program_load(
-        str(bundle).encode(), ctypes.c_uint32(1), ctypes.c_uint64(1), ctypes.byref(program)
-    ) == 0, runtime.error()  # fmt: skip
-    return program
-
-
-def join(runtime, program, rank, size, callback):
-    return runtime.library.binade_program_set_exchange(
-        program, ctypes.c_uint32(rank), ctypes.c_uint32(size), callback, None
-    )
-
-
-def view(transfer):
-    dtype = np.dtype(TYPES[transfer.dtype])
-    bytes = (ctypes.c_char * (transfer.count * dtype.itemsize)).from_address(
-        transfer.receive
-    )
-    return np.frombuffer(bytes, dtype)
-
-
 def test_the_version(runtime):
     assert runtime.library.binade_c_api_version() >= 4
 
 
 def test_two_ranks_exchange(runtime, bundle):
-    library, barrier, sent = runtime.library, threading.Barrier(2), [None, None]
-    found, codes = [[], []], [None, None]
-
-    def make(rank):
-        def exchange(user, handle, event, bucket, stream):
-            found[rank].append((event, bucket))
-            if event == JOIN:
-                assert bucket == library.binade_exchange_bucket_count(handle)
-                return 0
-            handle = ctypes.c_void_p(handle)
-            count = library.binade_exchange_transfer_count(
-                handle, ctypes.c_uint32(bucket)
-            )
-            for index in range(count):
-                transfer = Transfer()
-                assert library.binade_exchange_transfer(
-                    handle, ctypes.c_uint32(bucket), ctypes.c_uint32(index),
-                    ctypes.byref(transfer),
-                ) == 0  # fmt: skip
-                assert transfer.send == transfer.receive
-                assert transfer.send % 64 == 0
-                sent[rank] = view(transfer).copy()
-                barrier.wait()
-                combine = np.add if transfer.operation == SUM else np.maximum
-                view(transfer)[:] = combine(sent[0], sent[1])
-                barrier.wait()
-            return library.binade_exchange_finish(handle, ctypes.c_uint32(bucket))
-
-        return CALLBACK(exchange)
-
+    library, group = runtime.library, Group(runtime.library, 2)
     programs = [load(runtime, bundle) for _ in range(2)]
-    callbacks = [make(rank) for rank in range(2)]
     for rank in range(2):
-        assert join(runtime, programs[rank], rank, 2, callbacks[rank]) == 0
-
-    def step(rank):
-        codes[rank] = library.binade_program_run(programs[rank])
-
-    threads = [threading.Thread(target=step, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert codes == [0, 0]
+        assert join(runtime, programs[rank], rank, 2, group.callbacks[rank]) == 0
+    assert group.run(programs) == [0, 0]
+    found = group.events
     assert found[0] == found[1]
     assert found[0][0] == (START, 0)
     assert [event for event, _ in found[0]].count(JOIN) == 1
