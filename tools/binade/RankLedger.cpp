@@ -145,7 +145,6 @@ RankLedger countRank(const Plan &plan, const RankSettings &settings) {
   Part part = findLargestPart(shares, settings.ranks);
   rank.ledger[Category::State] -= states - std::min(states, part.states);
   auto ranks = static_cast<std::uint64_t>(settings.ranks);
-  rank.gather =
-      (ranks + 1) * ::binade::getGatheredPiece(part.parameters, ranks);
+  rank.gather = ranks * ::binade::getGatheredPiece(part.parameters, ranks);
   return rank;
 }

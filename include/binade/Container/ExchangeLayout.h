@@ -40,11 +40,11 @@ struct ExchangeLayout {
 };
 
 /// Returns the bytes that a rank sends at once if ranks gather parts of at most
-/// `largest` bytes: so few that those of all ranks fit into 16 MiB, but not so
+/// `largest` bytes: so few that those of all ranks fit into 4 MiB, but not so
 /// few that latencies dominate.
 inline std::uint64_t getGatheredPiece(std::uint64_t largest,
                                       std::uint64_t ranks) {
-  constexpr std::uint64_t alignment = 64, least = 4 << 10, received = 16 << 20;
+  constexpr std::uint64_t alignment = 64, least = 4 << 10, received = 4 << 20;
   std::uint64_t piece = std::min(largest, std::max(received / ranks, least));
   return (piece + alignment - 1) / alignment * alignment;
 }

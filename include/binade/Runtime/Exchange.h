@@ -18,7 +18,9 @@ struct Transfer {
     Sum,      ///< All-reduce in place.
     Max,      ///< All-reduce in place.
     AllToAll, ///< Part r of `send` goes to rank r.
-    AllGather ///< `receive` becomes what rank 0, 1, ... send.
+    /// `receive` becomes what rank 0, 1, ... send. `send` may be its own place
+    /// there.
+    AllGather
   };
   Operation operation = Sum;
   DType dtype = DType::F32;

@@ -110,6 +110,7 @@ enum binade_transfer_operation {
   BINADE_TRANSFER_ALL_TO_ALL = 2, /* part r of send goes to rank r */
   BINADE_TRANSFER_ALL_GATHER = 3  /* receive = what ranks 0, 1, ... send */
 };
+/* In an all-gather of parameters, `send` is the own place in `receive`. */
 
 /* `count` is the number of elements of `send`: for an all-to-all those of all
  * parts, which are equal, and for an all-gather those of one rank. Memory

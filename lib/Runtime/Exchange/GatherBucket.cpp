@@ -24,9 +24,7 @@ public:
   bool isGather() const override { return true; }
 
 protected:
-  std::uint64_t getBufferBytes() const override {
-    return (group.size + std::uint64_t(1)) * piece();
-  }
+  std::uint64_t getBufferBytes() const override { return group.size * piece(); }
   Transfer encode(std::uint32_t index, const ForEach &forEach) override;
   void decode(const ForEach &) override { receive(countTransfers() - 1); }
 
@@ -86,11 +84,11 @@ void GatherBucket::forPiece(std::size_t rank, std::uint32_t index,
 Transfer GatherBucket::encode(std::uint32_t index, const ForEach &) {
   if (index > 0)
     receive(index - 1);
+  std::byte *own = getBuffer(group.rank * piece());
   forPiece(group.rank, index, [&](Piece memory, std::uint64_t offset) {
-    std::memcpy(getBuffer(offset), memory.data(), memory.size());
+    std::memcpy(own + offset, memory.data(), memory.size());
   });
-  return {Transfer::AllGather, DType::U8, getBuffer(0), getBuffer(piece()),
-          piece()};
+  return {Transfer::AllGather, DType::U8, own, getBuffer(0), piece()};
 }
 
 void GatherBucket::receive(std::uint32_t index) {
@@ -98,7 +96,7 @@ void GatherBucket::receive(std::uint32_t index) {
        rank < std::min<std::size_t>(parts.size(), group.size); ++rank)
     if (rank != group.rank)
       forPiece(rank, index, [&](Piece memory, std::uint64_t offset) {
-        std::memcpy(memory.data(), getBuffer((rank + 1) * piece() + offset),
+        std::memcpy(memory.data(), getBuffer(rank * piece() + offset),
                     memory.size());
       });
 }

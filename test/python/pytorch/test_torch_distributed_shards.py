@@ -2,10 +2,11 @@
 
 import functools
 import itertools
+import json
 
 import binade
 import pytest
-from support import distributed_models, distributed_steps
+from support import distributed_models, distributed_steps, reference
 from support.process_groups import run_processes
 
 COUNT = distributed_models.BATCHES
@@ -186,3 +187,39 @@ def test_a_gradient_that_is_not_finite_changes_nothing_on_any_rank(world, result
         assert [metrics["scale_after"] for metrics in one["metrics"]] == [
             65536, 32768, 32768,
         ]  # fmt: skip
+
+
+def test_the_process_needs_less_memory(folder, own_matmuls):
+    """Eight layers of a million parameters: 2 x 4 bytes of states for each, and half of that."""
+    (folder / "large").mkdir()
+    model = distributed_models.export_mlp(
+        folder / "large", batch=1, width=1024, layers=9
+    )
+    path = folder / "large.bnd"
+    step = binade.compile(
+        model, accumulate=2, optimizer="adamw", threads=1, exchange="f32"
+    )
+    step.write(path)
+    found, saved = {}, step.plan()["ledger"]["state"] / 2
+    for shard in ("none", "zero1"):
+        given = {"model": str(path), "measured": 3, "distribute": {"shard": shard}}
+        runs = run_processes(SCRIPT, 2, {"runs": [given]}, folder / f"large-{shard}")
+        found[shard] = max(one[0]["resident"] for one in runs)
+    assert saved > 32 * 2**20
+    # Buffers of 4 MiB for parameters on their way.
+    assert found["none"] - found["zero1"] == pytest.approx(saved, abs=10 * 2**20)
+
+
+def test_the_plan_of_many_ranks_predicts_the_states(bundles, results):
+    for name in ("f32", "dyn8"):
+        done = reference.binade(
+            "inspect", bundles[name], "--ledger=ranks", "--ranks", "4", "--json"
+        )
+        ledgers = json.loads(done.stdout)["ledgers"]
+        [sharded] = [
+            one["ledger"]["state"]
+            for one in ledgers
+            if (one["shard"], one["exchange"]) == ("zero1", "exact")
+        ]
+        own = [one["state_bytes"][0] for one in results(4)[name, "zero1"]]
+        assert max(own) == pytest.approx(sharded, rel=0.01)

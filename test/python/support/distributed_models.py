@@ -45,11 +45,12 @@ def export_char_gpt(folder, **sizes):
     return path, module
 
 
-def export_mlp(folder, batch=8):
+def export_mlp(folder, batch=8, width=40, layers=1):
     """Exports a model whose input may be infinite."""
     torch.manual_seed(0)
+    inner = [torch.nn.Linear(width, width) for _ in range(layers - 1)]
     module = torch.nn.Sequential(
-        torch.nn.Linear(16, 40), torch.nn.GELU(), torch.nn.Linear(40, 5)
+        torch.nn.Linear(16, width), *inner, torch.nn.GELU(), torch.nn.Linear(width, 5)
     )
     path = pathlib.Path(folder) / "mlp.onnx"
     example = {

@@ -52,11 +52,12 @@ def train(given, rank):
     the step is not distributed), `poison` (pairs of the number of a batch and a value),
     `restore` (a file with weights and states), `save` and `load` (directories of
     checkpoints), `whole` (a file to which all weights and states are written) and `first`,
-    the first step.
+    the first step. With `measured`, a number of steps, it returns the memory that these take.
     """
     for name, value in given.get("of_rank", {}).get(str(rank), {}).get("patch", ()):
         module, _, attribute = name.rpartition(".")
         setattr(sys.modules[module], attribute, value)
+    resident = read_resident()
     try:
         step = compile_step(given, rank)
         if "distribute" in given:
@@ -76,6 +77,10 @@ def train(given, rank):
         made = distributed_models.make_batch(step.batch, number)
         return poison(made, given, number)
 
+    if "measured" in given:
+        for _ in range(given["measured"]):
+            step(step.take(get))
+        return {"resident": read_resident() - resident}
     count = distributed_models.BATCHES
     for _ in range(given.get("steps", 1)):
         if "distribute" in given:
@@ -161,6 +166,13 @@ def train_in(given, step):
         "statistics": dict(step.statistics),
         "alarms": [str(alarm) for alarm in step.alarms],
     }
+
+
+def read_resident():
+    """Bytes of the process in physical memory that no file has."""
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("RssAnon:")]
+    return 1024 * int(line.split()[1])
 
 
 def hash_file(path):

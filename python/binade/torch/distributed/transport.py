@@ -40,10 +40,33 @@ def transfer(
     to, data = torch.from_numpy(receive), torch.from_numpy(send)
     if operation == "all_to_all":
         dist.all_to_all_single(to, data, group=group)
-    elif operation == "all_gather":
-        dist.all_gather_into_tensor(to, data, group=group)
-    else:
+    elif operation != "all_gather":
         raise ValueError(f"unknown transfer {operation!r}")
+    elif dist.get_backend(group) == "gloo":
+        gather_in_ring(group, to, data)
+    else:
+        dist.all_gather_into_tensor(to, data, group=group)
+
+
+def gather_in_ring(
+    group: dist.ProcessGroup, receive: torch.Tensor, send: torch.Tensor
+) -> None:
+    """Gathers what all ranks send, without the copies that gloo's all-gather makes of both
+    tensors, whose memory the process keeps."""
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    parts = receive.chunk(size)
+    if parts[rank].data_ptr() != send.data_ptr():
+        parts[rank].copy_(send)
+    for step in range(size - 1):
+        works = [
+            dist.isend(parts[rank - step], group=group, group_dst=(rank + 1) % size),
+            dist.irecv(
+                parts[rank - step - 1], group=group, group_src=(rank - 1) % size
+            ),
+        ]
+        for work in works:
+            if work is not None:
+                work.wait()
 
 
 class Transport:
