@@ -27,6 +27,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "--accumulate", type=int, default=4, help="of all ranks together"
     )
     parser.add_argument("--exchange", default="exact", help="f32, bf16, e4m3 or exact")
+    parser.add_argument("--shard", default="none", help="none or zero1")
     parser.add_argument("--lr", type=float, default=3e-3)
     return parser.parse_args(words)
 
@@ -46,7 +47,7 @@ def main(words: Sequence[str] | None) -> None:
             exchange=options.exchange,
             threads=1,
         )
-    step = binade.torch.distribute(step)
+    step = binade.torch.distribute(step, shard=options.shard)
     batches = binade.torch.Batches(step, options.data, window=options.window)
     metrics = binade.torch.train(
         step, batches, options.out, steps=options.steps, save_every=options.save_every

@@ -74,13 +74,15 @@ def open_batches(step, folder):
     return binade.torch.Batches(step, folder / "train.safetensors", window=WINDOW)
 
 
-def run_torchrun(folder, out, *options, script=EXAMPLE, ranks=2, steps=STEPS):
+def run_torchrun(
+    folder, out, *options, script=EXAMPLE, ranks=2, steps=STEPS, shard="none"
+):
     return subprocess.Popen(
         [
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
             "--standalone", *options, script, folder / "step.bnd", "--data",
             folder / "train.safetensors", "--window", WINDOW, "--out", out,
-            "--steps", str(steps), "--save-every", "5",
+            "--steps", str(steps), "--save-every", "5", "--shard", shard,
         ],
         env={**os.environ, "OMP_NUM_THREADS": "1",
              # Or restarted ranks may read addresses of the ranks before (PyTorch 2.13).
@@ -109,11 +111,16 @@ def test_a_checkpoint_of_four_ranks_resumes_on_any_number(folder, tmp_path):
             assert found[0]["hashes"] == whole[3:], world
 
 
-def test_torchrun_restarts_a_run_whose_rank_was_killed(folder, expected, tmp_path):
+@pytest.mark.parametrize(
+    "shard", ["none", pytest.param("zero1", marks=pytest.mark.nightly)]
+)
+def test_torchrun_restarts_a_run_whose_rank_was_killed(
+    shard, folder, expected, tmp_path
+):
     script = tmp_path / "failing.py"
     script.write_text(FAILING)
     out = tmp_path / "run"
-    run = run_torchrun(folder, out, "--max-restarts", "1", script=script)
+    run = run_torchrun(folder, out, "--max-restarts", "1", script=script, shard=shard)
     text, errors = run.communicate(timeout=120)
     assert run.returncode == 0, errors
     assert f"ranks: 2, step {STEPS}" in text
