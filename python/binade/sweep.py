@@ -213,9 +213,17 @@ def find_error(log: Sequence[str]) -> str:
     return said[-1] if said else "there was no message"
 
 
+def find_notes(log: Sequence[str]) -> list[str]:
+    """Returns the notes of a program's last error: what they advise, without the place."""
+    after = list(log[log.index(find_error(log)) + 1 :]) if log else []
+    notes = itertools.takewhile(lambda line: ": note: " in line, after)
+    return [line.partition(": note: ")[2] for line in notes]
+
+
 def read_outcome(member: Member, code: int) -> Outcome:
     log = (member.path / "log.txt").read_text().splitlines()
-    error = f"exit code {code}: {find_error(log)}" if code != 0 else None
+    said = "; ".join([find_error(log), *find_notes(log)])
+    error = f"exit code {code}: {said}" if code != 0 else None
     run = read_run(member.path) if code in (0, NUMERIC) else None
     return Outcome(member, run, error)
 

@@ -7,6 +7,7 @@ import shlex
 
 import numpy as np
 import pytest
+from binade import safetensors
 from support.paths import BUILD
 from support.reference import binade
 from support.traced_models import F32, TWO_LAYERS, options, write
@@ -143,6 +144,16 @@ def test_a_failed_policy_has_a_row(folder, tmp_path):
     assert "exit code 3" in lines[0] and len(lines) == 2
     assert all(line.endswith(": the same error") for line in lines[1:])
     assert not (tmp_path / "no/report.html").exists()
+
+
+def test_a_failure_is_reported_with_its_remedy(folder, tmp_path):
+    data = tmp_path / "other.safetensors"
+    safetensors.save(data, {"other": np.zeros((32, 8), F32)})
+    process = binade("sweep", folder / "model.onnx", "--data", data, "--policies", "fp32",
+                     "--steps", 2, "--out", tmp_path / "out")  # fmt: skip
+    assert process.returncode == 3
+    (line,) = process.stdout.splitlines()
+    assert "no tensor" in line and "; inputs are found by name; --window cuts" in line
 
 
 @pytest.mark.parametrize(
