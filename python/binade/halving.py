@@ -23,6 +23,7 @@ from binade.command import REJECTED
 from binade.errors import RejectedError
 from binade.proposals import Proposals
 from binade.run import Run
+from binade.step_times import get_milliseconds
 from binade.sweep import Member, Outcome, find_error, read_outcome, show_policy, watch
 from binade.tracing import OF_TRAINING, end_as, run_program, trace_run
 from binade.trainings import train_with_bar
@@ -69,9 +70,8 @@ class Candidate:
 
     @property
     def milliseconds(self) -> float | None:
-        """The median time of a step, for the fastest seed."""
-        runs = [one.run for one in self.outcomes if one.run]
-        return min((run.milliseconds or math.inf for run in runs), default=None)
+        """The time of a step."""
+        return get_milliseconds([one.run for one in self.outcomes if one.run])
 
 
 def copy_given(policy: str, folder: Path) -> str:

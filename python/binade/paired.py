@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from binade.run import Run
+from binade.step_times import agree, get_milliseconds
 
 CONFIDENCE = 0.95
 # Verdicts on a difference.
@@ -78,7 +79,7 @@ class Comparison:
     bytes: float  # Peak memory.
     milliseconds: float | None
     memory: float  # Relative to the base.
-    time: float | None  # Relative to the base.
+    time: float | None  # Relative to the base; None where times cannot be compared.
 
     @property
     def mean(self) -> float | None:
@@ -112,18 +113,12 @@ class Comparison:
 
     @property
     def cost(self) -> float:
-        """Memory times time, relative to the base."""
+        """Memory times time, relative to the base; memory where times cannot be compared."""
         return self.memory * (1.0 if self.time is None else self.time)
 
 
 def get_seed(run: Run) -> int:
     return int(run.about["seed"])
-
-
-def get_milliseconds(runs: Sequence[Run]) -> float | None:
-    """Returns the median time of a step of the fastest run: other processes only make runs
-    slower."""
-    return min((t for run in runs if (t := run.milliseconds) is not None), default=None)
 
 
 def get_base(groups: Mapping[str, Sequence[Run]]) -> str:
@@ -166,7 +161,8 @@ def compare(
     own = get_losses(groups[base])
     noise = statistics.stdev(own.values()) if len(own) > 1 else None
     size = get_size(groups[base])
-    duration = get_milliseconds(groups[base])
+    timed = all(agree(runs) for runs in groups.values())
+    duration = get_milliseconds(groups[base]) if timed else None
     found = {}
     for label, runs in groups.items():
         losses, time = get_losses(runs), get_milliseconds(runs)

@@ -62,10 +62,14 @@ class Run:
         return self.last_held_out if held_out else self.loss
 
     @property
+    def times(self) -> list[float]:
+        """The milliseconds of each step, without the warm-up."""
+        return [step["ms"] for step in self.steps[int(len(self.steps) * WARM_UP) :]]
+
+    @property
     def milliseconds(self) -> float | None:
         """The median time of a step, without the warm-up."""
-        times = [step["ms"] for step in self.steps[int(len(self.steps) * WARM_UP) :]]
-        return statistics.median(times) if times else None
+        return statistics.median(self.times) if self.times else None
 
 
 # --- Reading --------------------------------------------------------------------------

@@ -84,13 +84,18 @@ def collect_underflow(runs: Sequence[Run]) -> dict[str, dict[int, float]]:
 def _draw_costs(
     found: Mapping[str, Comparison], colors: Mapping[str, str], base: str
 ) -> go.Figure:
-    figure = make_subplots(1, 2, shared_yaxes=True, horizontal_spacing=0.05)
-    points: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    columns = 1 if found[base].time is None else 2
+    figure = make_subplots(1, columns, shared_yaxes=True, horizontal_spacing=0.05)
+    points: dict[int, list[tuple[float, float]]] = {
+        i: [] for i in range(1, columns + 1)
+    }
     for index, (label, one) in enumerate(found.items()):
         if one.mean is None:
             continue
-        for column, size in {1: one.bytes / 2**20, 2: one.milliseconds or 0.0}.items():
-            points[column].append((size, one.mean))
+        sizes = {1: one.bytes / 2**20, 2: one.milliseconds or 0.0}
+        for column, all_points in points.items():
+            size = sizes[column]
+            all_points.append((size, one.mean))
             figure.add_scatter(
                 x=[size], y=[one.mean], name=label, mode="markers", legendgroup=label,
                 showlegend=column == 1, row=1, col=column,
@@ -105,7 +110,8 @@ def _draw_costs(
             name="none is better in both", showlegend=column == 1,
         )  # fmt: skip
     figure.update_xaxes(title="MiB", row=1, col=1)
-    figure.update_xaxes(title="ms per step", row=1, col=2)
+    if columns == 2:
+        figure.update_xaxes(title="ms per step", row=1, col=2)
     figure.update_xaxes(**figures.PLAIN)
     figure.update_yaxes(**figures.PLAIN)
     figure.update_yaxes(title=f"loss minus {base}'s", row=1, col=1)
@@ -238,9 +244,10 @@ def write_page(
         *runs_page.format_comparisons(found, colors, chosen or verdict.choose(found)),
     ]
     parts += parts_of_search
-    parts += ["<h2>Loss against memory and time</h2>",
+    costs = "memory" if found[base].time is None else "memory and time"
+    parts += [f"<h2>Loss against {costs}</h2>",
               page.format_figure(_draw_costs(found, colors, base),
-                                 "loss above the base against memory and time", 400)]  # fmt: skip
+                                 f"loss above the base against {costs}", 400)]  # fmt: skip
     drawn = curves.make_curves(runs)
     if drawn:
         of_base = [curve for curve in drawn if curve.label == base]

@@ -21,10 +21,8 @@ from binade.paired import (
     recommend,
 )
 from binade.run import NONE, Run, format_mib, format_time
+from binade.step_times import BUSY, agree, find_slowest
 
-# The machine was probably busy if medians of step times with one policy differ by this
-# factor.
-BUSY = 1.25
 # A policy is called slower than the base from this ratio on, and not faster from the other.
 SLOWER, NOT_FASTER = 1.1, 0.95
 
@@ -146,20 +144,20 @@ def describe_slow(
 
 
 def describe_busy(groups: Mapping[str, Sequence[Run]]) -> list[str]:
-    """Returns a warning if step times of runs with one policy differ much."""
-    worst, where = 1.0, ""
-    for label, runs in groups.items():
-        times = [time for run in runs if (time := run.milliseconds)]
-        if times and max(times) / min(times) > worst:
-            worst = max(times) / min(times)
-            where = (
-                f"{label}: {format_time(min(times))} to {format_time(max(times))} ms"
-            )
+    """Returns a warning if step times with one policy differ much."""
+    worst, where = find_slowest(groups)
     if worst < BUSY:
         return []
+    differ = f"step times with the same policy differ up to {worst:.1f}-fold ({where})"
+    if all(agree(runs) for runs in groups.values()):
+        return [
+            f"The machine was probably busy: {differ}. The times compared are those of the "
+            "fastest steps."
+        ]
     return [
-        f"The machine was probably busy: step times of runs with the same policy differ up to "
-        f"{worst:.1f}-fold ({where}). The times shown are those of the fastest run."
+        f"The machine was too busy to compare times: {differ}, and also the fastest steps of "
+        "runs that differ only in their seed. Train again, to another directory, while nothing "
+        "else runs."
     ]
 
 
@@ -225,9 +223,14 @@ def describe_choice(found: Mapping[str, Comparison], chosen: str | None = None) 
                 f"Take {base.label}, or train with more seeds: they may show that {best.label} "
                 f"reaches its loss ({format_mean(best)}) with {describe_cost(best)}."
             )
+        less = (
+            "less memory"
+            if base.time is None
+            else "a smaller product of memory and time"
+        )
         return (
             f"Take {base.label}: no other policy reaches its loss, within seed noise, "
-            "with a smaller product of memory and time."
+            f"with {less}."
         )
     return f"No verdict on losses. {describe_smallest(found)}"
 
@@ -235,7 +238,8 @@ def describe_choice(found: Mapping[str, Comparison], chosen: str | None = None) 
 def describe_smallest(found: Mapping[str, Comparison]) -> str:
     """Says which policies need the smallest memory and time."""
     sizes = {one.label: one.bytes for one in found.values() if one.bytes > 0}
-    times = {one.label: one.milliseconds for one in found.values() if one.milliseconds}
+    times = {one.label: one.milliseconds for one in found.values()
+             if one.milliseconds and one.time is not None}  # fmt: skip
     least, fast = (min(of, key=of.__getitem__, default="") for of in (sizes, times))
     parts = []
     if len({*sizes.values()}) > 1:

@@ -143,9 +143,11 @@ def test_the_verdict_comes_first(opened):
     assert first.inner_text().startswith(("Take ", "No verdict"))
     assert first.bounding_box()["y"] < 200
     headings = page.locator("h2").all_inner_texts()
+    # Without times if the machine is too busy to compare them.
+    headings[1] = headings[1].removesuffix(" and time")
     wanted = [
         "Differences",
-        "Loss against memory and time",
+        "Loss against memory",
         "Difference from fp32 over steps",
         "Losses",
         "Runs",

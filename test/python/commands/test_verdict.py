@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from binade import paired, verdict
+from binade import paired, step_times, verdict
 from binade.run import read_run
 from support.planted_runs import plant
 
@@ -151,7 +151,46 @@ def test_times_that_differ_hint_at_a_busy_machine(tmp_path):
     (said,) = verdict.describe_busy(groups)
     assert said.startswith("The machine was probably busy: ")
     assert "28.1-fold (fp32: 100 to 2810 ms)" in said
-    assert paired.get_milliseconds(groups["fp32"]) == 100
+    assert step_times.get_milliseconds(groups["fp32"]) == 100
+
+
+def test_times_are_those_of_the_fastest_steps(tmp_path):
+    """Other programs slow down most steps of all runs of one policy."""
+    slow = [500] * (STEPS - 4) + [10, 10, 10, 400]
+    groups = group(tmp_path, {
+        "fp32": (BASE, {"ms": slow, "mib": 100}), "bf16-amp": (BASE, {"ms": 9, "mib": 90}),
+    })  # fmt: skip
+    first, *_, busy = verdict.describe(groups)
+    assert first == (
+        "Take bf16-amp: same loss as fp32 (+0.0000 ± 0.0000, 4 seeds), 0.90x the memory, "
+        "0.90x the time."
+    )
+    assert busy == (
+        "The machine was probably busy: step times with the same policy differ up to 50.0-fold "
+        "(fp32: 10 to 500 ms). The times compared are those of the fastest steps."
+    )
+
+
+def test_times_of_runs_that_disagree_are_not_compared(tmp_path):
+    """The fastest steps of two runs differ, so those of both may have been slowed down."""
+    groups = group(tmp_path, {
+        "fp32": (BASE[:1], {"ms": 900, "mib": 100}),
+        "bf16-amp": (BASE[:2], {"ms": 30, "mib": 80, "casts": 7}),
+        "fp16-amp": (BASE[:2], {"ms": 2, "mib": 90}),
+    })  # fmt: skip
+    other = group(tmp_path / "other", {"fp32": (BASE[:2], {"ms": 600, "mib": 100})})
+    groups["fp32"].append(other["fp32"][1])
+    assert verdict.describe(groups) == [
+        "Take bf16-amp: same loss as fp32 (+0.0000 ± 0.0000, 2 seeds), 0.80x the memory.",
+        verdict.describe_noise(compare(groups)["fp32"]),
+        "The machine was too busy to compare times: step times with the same policy differ up to "
+        "1.5-fold (fp32: 600 to 900 ms), and also the fastest steps of runs that differ only in "
+        "their seed. Train again, to another directory, while nothing else runs.",
+    ]
+    assert [row[3] for row in verdict.list_rows(compare(groups))] == ["-"] * 3
+    groups["bf16-amp"] = groups["fp16-amp"] = []
+    last = verdict.describe_choice(compare({**groups, "fp32": groups["fp32"]}))
+    assert last.endswith("within seed noise, with less memory.")
 
 
 @pytest.mark.parametrize("what", ["models", "data", "numbers of steps"])

@@ -14,7 +14,7 @@ def plant(
       path: The directory.
       losses: The training loss of each step; None for one that is not finite.
       held_out: Held-out losses by step.
-      ms: The time of each step.
+      ms: The time of each step, or a list with that of every step.
       by: The implementation of each contraction.
       more: Settings, such as lr.
     """
@@ -35,7 +35,7 @@ def plant(
     (path / "run.json").write_text(json.dumps(about))
     held_out = dict(held_out)
     lines = [
-        {"step": step, "loss": loss, "ms": ms, "skipped": False, "grad_norm": 1.0,
+        {"step": step, "loss": loss, "ms": ms if isinstance(ms, (int, float)) else ms[step - 1], "skipped": False, "grad_norm": 1.0,
          "loss_scale": None, "lr": 0.1, "eval_loss": held_out.get(step)}
         for step, loss in enumerate(losses, 1)
     ]  # fmt: skip
