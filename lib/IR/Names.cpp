@@ -22,6 +22,11 @@ static size_t countCommon(StringRef a, StringRef b) {
          a.begin();
 }
 
+bool mlir::binade::isInModule(StringRef name, StringRef path) {
+  return !path.empty() && name.consume_front(path) &&
+         (name.starts_with("/") || name.starts_with("."));
+}
+
 std::string mlir::binade::suggestNames(StringRef glob,
                                        ArrayRef<std::string> names) {
   constexpr size_t kShown = 3;

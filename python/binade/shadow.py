@@ -60,13 +60,19 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
 def select(
     errors: Sequence[dict[str, Any]], glob: str | None, phases: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Returns the entries of these phases whose node or kind matches the glob."""
-    return [
-        e
-        for e in errors
-        if e["phase"] in (phases or PHASES)
-        and (not glob or any(fnmatch.fnmatchcase(e[k], glob) for k in ("node", "kind")))
-    ]
+    """Returns the entries of these phases whose node or kind matches the glob, or whose node
+    is in the module with this name."""
+
+    def matches(entry: dict[str, Any]) -> bool:
+        node, kind = entry["node"], entry["kind"]
+        return (
+            not glob
+            or fnmatch.fnmatchcase(node, glob)
+            or fnmatch.fnmatchcase(kind, glob)
+            or node.startswith((f"{glob}/", f"{glob}."))
+        )
+
+    return [e for e in errors if e["phase"] in (phases or PHASES) and matches(e)]
 
 
 def count_narrow_sums(errors: Sequence[dict[str, Any]]) -> int:
@@ -174,8 +180,8 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--op",
         metavar="GLOB",
-        help="only ops whose ONNX node name or kind matches, "
-        "such as 'matmul' or 'blocks.0.*'",
+        help="only ops whose ONNX node name or kind matches, such as 'matmul', or that are "
+        "in the module with this name, such as 'blocks.0'",
     )
     parser.add_argument(
         "--phase", action="append", choices=PHASES, default=[],

@@ -270,6 +270,7 @@ struct ExplainCommand {
 
   static bool matches(const NameGlob &selected, Operation *op) {
     return selected.matches(getNodeName(op)) ||
+           isInModule(getNodeName(op), selected.text) ||
            selected.matches(op->getName().stripDialect());
   }
 
@@ -363,8 +364,9 @@ void addExplain(CLI::App &app, Run &run) {
   command
       ->add_option(
           "--op", self->glob,
-          "Print only ops and ONNX nodes whose names match, with their casts "
-          "and the changes of the policy that would change their format")
+          "Print only ops and ONNX nodes whose names match, and nodes of the "
+          "module with this name, with their casts and the changes of the "
+          "policy that would change their format")
       ->type_name("GLOB");
   command->add_flag(
       "--summary", self->summary,

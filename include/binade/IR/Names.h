@@ -11,6 +11,10 @@ namespace mlir::binade {
 /// location has none.
 StringRef getNodeName(Operation *op);
 
+/// Whether a node called `name` belongs to the module `path` of PyTorch:
+/// "head/linear_9" and "head.0/linear" belong to "head".
+bool isInModule(StringRef name, StringRef path);
+
 /// Returns the end of a message that nothing is called `glob`: the most similar
 /// of `names`, or else those that begin alike, or some of them. Says so if
 /// there are none.

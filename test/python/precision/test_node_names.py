@@ -1,14 +1,16 @@
 """Rules of policies and `explain --op` that match no name say which names the model has."""
 
+import re
 import subprocess
 
 import numpy as np
 import pytest
+from binade.shadow import select
 from support.graphs import OPT
 from support.reference import binade
 from support.traced_models import F32, TWO_LAYERS, write
 
-pytest.importorskip("onnx")
+onnx = pytest.importorskip("onnx")
 
 RANDOM = np.random.default_rng(11)
 FIRST, SECOND = (RANDOM.standard_normal((8, 8)).astype(F32) for _ in range(2))
@@ -54,6 +56,26 @@ def test_names_of_rules_are_those_of_nodes(folder, tmp_path):
                *command)  # fmt: skip
     refuse(3, words + "the module has no node names: print it with --mlir-print-debuginfo",
            "explain", bare, "--policy", folder / "known.yaml")  # fmt: skip
+
+
+def test_the_name_of_a_module_selects_its_ops(tmp_path):
+    write(
+        tmp_path, TWO_LAYERS, RANDOM.standard_normal((4, 8)), first=FIRST, second=SECOND
+    )
+    model = onnx.load(tmp_path / "model.onnx")
+    for node, name in zip(model.graph.node, ("fc.0/up", "fc/act", "fc1/down")):
+        node.name = name
+    onnx.save(model, tmp_path / "model.onnx")
+    done = binade("explain", tmp_path / "model.onnx", "--op", "fc")
+    assert done.returncode == 0, done.stderr
+    named = re.findall(r"^\w.*? at '(.*?)'", done.stdout, re.MULTILINE)
+    assert set(named) == {"fc.0/up", "fc/act"}
+    found = select(
+        [{"node": node, "kind": "matmul", "phase": "forward"}
+         for node in ("fc.0/up", "fc/act", "fc1/down")],
+        "fc", [],
+    )  # fmt: skip
+    assert [entry["node"] for entry in found] == ["fc.0/up", "fc/act"]
 
 
 def test_explain_suggests_names(folder):
