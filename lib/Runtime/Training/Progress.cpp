@@ -36,7 +36,9 @@ std::string Progress::format(const StepMetrics &metrics) const {
   add("  grad_norm %.3g", metrics.gradNorm);
   add("  scale %g", metrics.lossScale);
   line += "  skipped " + std::to_string(skipped);
-  std::snprintf(text, sizeof(text), "  %.3g steps/s", 1000 / recent);
+  double rate = 1000 / recent;
+  std::snprintf(text, sizeof(text),
+                rate < 1000 ? "  %.3g steps/s" : "  %.0f steps/s", rate);
   line += text;
   return line + "  ETA " +
          formatDuration((steps - metrics.step) * recent / 1000);

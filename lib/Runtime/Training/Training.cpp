@@ -480,7 +480,10 @@ Result<void> TrainingLoop::resume(Manifest restored) {
   feed.skip(
       static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
   if (options.notify)
-    options.notify("resumed after step " + std::to_string(restored.step));
+    options.notify("resumed after step " + std::to_string(restored.step) +
+                   (restored.step == options.steps
+                        ? ", the last one; a larger --steps trains on"
+                        : ""));
   return {};
 }
 

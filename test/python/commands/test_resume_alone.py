@@ -69,6 +69,8 @@ def test_a_run_continues_without_other_options(program, runs, whole, stopped):
         assert not {"--out", "--stop-after", "--save-inputs", "--overwrite"} & set(last)
         process = call(*name, "--resume", stopped, program=program)
         assert process.returncode == 0, process.stderr
+        done = f"resumed after step {STEPS}, the last one; a larger --steps trains on\n"
+        assert done in process.stdout
     check_equal(stopped, whole)
 
 

@@ -251,6 +251,11 @@ TEST(Progress, RewritesOneLineOnATerminal) {
             "65536  skipped 1  2 steps/s  ETA 0:00\x1b[K\x1b[?7h\n");
 }
 
+TEST(Progress, ShowsHighRatesWithoutExponents) {
+  std::string text = showProgress(false, 1, 0.6);
+  EXPECT_NE(text.find("  1667 steps/s  "), text.npos) << text;
+}
+
 TEST(Progress, PrintsLinesAtIntervalsWithoutATerminal) {
   // Steps of 10 ms: a line every two seconds, plus the first and the last.
   std::string text = showProgress(false, 500, 10);
