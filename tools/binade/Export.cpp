@@ -12,6 +12,7 @@
 #include "binade/Runtime/TrainedState.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Path.h"
+#include <filesystem>
 #include <iostream>
 
 using namespace mlir;
@@ -59,6 +60,8 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
   if (!*origin) {
     if (!model.empty())
       return {};
+    if (!std::filesystem::exists(run))
+      return ::binade::Error{run, "does not exist", ExitCode::Rejected};
     return usageError(
         "--model is required: " + ::binade::quote(run) +
         " is not in the directory of a run whose run.json names the model");
