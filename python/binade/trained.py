@@ -9,7 +9,7 @@ PyTorch's own ``load_state_dict`` accepts them as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     import torch
 
 _MASTER = "master/"
+# An error lists at most this number of tensors.
+MOST_NAMED = 4
+# PyTorch's TorchScript exporter names tensors "onnx::GRU_380" if it computed them.
+REMEDY = (
+    "the exporter computed tensors with '::' from parameters of the module: export it with "
+    "dynamo=True, or with do_constant_folding=False; 'binade export' writes this run as ONNX"
+)
 
 
 def load_state(
@@ -106,20 +113,36 @@ def load(
         **dict(module.named_buffers(remove_duplicate=False)),
     }
     given = {id(known[name]) for name in state if name in known}
-    wrong = [f"the module has no '{name}'" for name in state if name not in known]
+    unknown = [name for name in state if name not in known]
+    missing: list[str] = []
+    wrong = []
     for name, tensor in known.items():
         if strict and tensor.requires_grad and id(tensor) not in given:
-            wrong.append(f"the state lacks '{name}' (strict=False keeps its value)")
+            missing.append(name)
         elif name in state and state[name].shape != tuple(tensor.shape):
             wrong.append(
                 f"'{name}' is {list(state[name].shape)}, "
                 f"in the module {list(tensor.shape)}"
             )
+    if missing:
+        wrong.insert(
+            0, f"the state lacks {_list(missing)} (strict=False keeps their values)"
+        )
+    if unknown:
+        wrong.insert(0, f"the module has no {_list(unknown)}")
+    if any("::" in name for name in unknown):
+        wrong.append(REMEDY)
     if wrong:
         raise RejectedError(f"{os.fspath(path)}: " + "; ".join(wrong))
     with torch.no_grad():
         for name, value in state.items():
             known[name].copy_(_tensor(value))
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _tensor(value: np.ndarray) -> torch.Tensor:

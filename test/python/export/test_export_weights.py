@@ -14,6 +14,7 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from binade import trained
+from binade.errors import RejectedError
 from onnx import TensorProto
 from support.plain_export import WEIGHT, Plain  # noqa: E402
 
@@ -205,3 +206,22 @@ def test_export_finds_the_model_of_a_run(tmp_path):
     assert "--model is required" in export(tmp_path / "s.safetensors", status=2)
     (run / "run.json").write_text("{}")
     assert "does not say how" in export(run, status=3)
+
+
+def test_tensors_of_a_state_that_the_exporter_computed_are_explained(tmp_path):
+    """A file of the TorchScript exporter has the gates of a GRU in ONNX's order."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    state = {f"onnx::GRU_{i}": np.zeros((1, 6), np.float32) for i in range(9)}
+    safetensors.save(tmp_path / "gru.safetensors", state)
+    with pytest.raises(RejectedError) as caught:
+        trained.load(torch.nn.GRU(2, 2), tmp_path / "gru.safetensors")
+    message = str(caught.value)
+    assert "the module has no 'onnx::GRU_0', " in message and " and 5 more;" in message
+    assert "the state lacks 'weight_ih_l0', 'weight_hh_l0', " in message
+    assert "or with do_constant_folding=False" in message
+
+
+def test_a_run_that_does_not_exist_is_named(tmp_path):
+    done = binade("export", tmp_path / "none", "-o", tmp_path / "x.onnx")
+    assert done.returncode == 3
+    assert done.stderr == f"{tmp_path}/none: error: does not exist\n"
