@@ -149,10 +149,15 @@ Error NumericGuard::stop(const StepMetrics &metrics,
   error = std::move(error).withNote(
       "the state " + std::string(metrics.skipped ? "before" : "after") +
       " this step is in " + printable(finalPath));
+  std::optional<std::string> diverged = explainDivergence();
+  if (diverged)
+    error = std::move(error).withNote(*diverged);
+  else if (metrics.skipped)
+    error =
+        std::move(error).withNote("a smaller --lr, a --warmup or a --clip may "
+                                  "help");
   if (metrics.skipped)
-    return std::move(error).withNote(
-        "a smaller --lr or a --clip may help; --on-nonfinite skip skips such "
-        "steps");
+    return std::move(error).withNote("--on-nonfinite skip skips such steps");
   return std::move(error).withNote(
       "its gradients are finite: --on-nonfinite skip warns about such steps "
       "and continues; 'binade why-nan' finds the op");
@@ -166,7 +171,7 @@ void NumericGuard::observeApplied(const StepMetrics &metrics) {
     lowest = last;
 }
 
-/// Says that the loss rose before the skipped steps, so that the updates are
+/// Says that the loss rose before the non-finite step, so that the updates are
 /// the likely cause, not the formats.
 std::optional<std::string> NumericGuard::explainDivergence() const {
   constexpr double kRise = 2;

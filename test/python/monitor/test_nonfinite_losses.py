@@ -140,6 +140,39 @@ def test_samples_of_an_injected_file_are_named(folder, tmp_path):
     assert "bad.safetensors" in process.stderr
 
 
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_a_diverged_run_names_the_learning_rate(target, tmp_path):
+    """Gradient descent with this rate multiplies the error by more than 10 in each step.
+    Without an error, no loss rises, and the gradients of the third batch are not finite."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (float[4, 8] x) => (float[4, 1] y) <float[8, 1] w = {0, 0, 0, 0, 0, 0, 0, 0}> {
+          [up] y = MatMul(x, w)
+        }""")
+    model.metadata_props.add(key="binade.trainable", value='["w"]')
+    onnx.save(model, tmp_path / "model.onnx")
+    x = np.ones((48, 8), F32)
+    x[9] = np.nan if target == 0 else 1
+    data = {"x": x, "t": np.full((48, 1), target, F32)}
+    safetensors.save(tmp_path / "data.safetensors", data)
+    process = binade("train", tmp_path / "model.onnx", "--loss", "mse(y, t)", "--data",
+                     tmp_path / "data.safetensors", "--order", "sequential", "--optimizer",
+                     "sgd", "--lr", 1, "--steps", 100, "--out", tmp_path / "run")  # fmt: skip
+    assert process.returncode == 4 and "gradients are not finite" in process.stderr
+    advice = "a smaller --lr, a --warmup or a --clip may help\n"
+    if target == 0:
+        assert "note: " + advice in process.stderr
+        assert "the training diverged" not in process.stderr
+        return
+    lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    losses = [m["loss"] for m in map(json.loads, lines) if not m["skipped"]]
+    assert losses == sorted(losses)
+    assert (
+        f"note: the training diverged before: the loss rose from {losses[0]:f} at step 1 to "
+    ) in process.stderr
+    assert f" at step {len(losses)}; {advice}" in process.stderr
+
+
 #
 # Weights.
 #
