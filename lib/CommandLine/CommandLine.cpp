@@ -1,6 +1,7 @@
 //===- CommandLine.cpp - Helpers for command lines ------------------------===//
 
 #include "binade/CommandLine/CommandLine.h"
+#include "OptionText.h"
 #include "binade/CommandLine/DiagnosticArgument.h"
 #include "binade/Container/Error.h"
 #include "binade/Container/Suggest.h"
@@ -151,6 +152,8 @@ static std::string describe(const CLI::App &command,
   if (!option)
     return message;
   std::string name = option->get_name();
+  if (hasCode(CLI::ExitCodes::RequiredError) && option->get_positional())
+    return describeOption(*option).value + " is required";
   if (hasCode(CLI::ExitCodes::ExcludesError))
     return name + " cannot be used with " +
            message.substr(message.rfind(' ') + 1);

@@ -61,6 +61,9 @@ Result<TensorInfo> NpyFiles::add(const std::string &path, ExternalFile file) {
   return tensor;
 }
 
+static constexpr const char *kExpected =
+    "expected a .safetensors, .npz or .npy file, or a directory of .npy files";
+
 static Result<OpenedTensors> openSafetensors(ExternalFile file) {
   Result<Safetensors> opened = Safetensors::open(std::move(file));
   if (!opened)
@@ -104,7 +107,10 @@ static Result<OpenedTensors> openByContents(const std::string &path) {
   if (isZip &&
       (head.find(".npy", kFirstName) != head.npos || path.ends_with(".npz")))
     return openNpz(*std::move(file));
-  return openSafetensors(*std::move(file));
+  Result<OpenedTensors> opened = openSafetensors(*std::move(file));
+  if (!opened && recognizeMagic(std::as_bytes(std::span(head))).empty())
+    return opened.takeError().withNote(kExpected);
+  return opened;
 }
 
 Result<TensorFile> TensorFile::open(const std::string &path) {
@@ -113,8 +119,8 @@ Result<TensorFile> TensorFile::open(const std::string &path) {
   std::vector<std::string> files = listTensorFiles(path);
   if (files.empty())
     return Error{printable(path),
-                 "is a directory without .npy files: expected a .safetensors, "
-                 ".npz or .npy file, or a directory of .npy files"};
+                 std::string("is a directory without .npy files: ") +
+                     kExpected};
   Result<OpenedTensors> opened =
       isDirectory ? openNpy(files) : openByContents(path);
   if (!opened)

@@ -16,6 +16,7 @@ from binade.errors import (
     RejectedError,
     classify_system_error,
 )
+from binade.parser import suggest
 
 # Exit codes of the ``binade`` drivers that Python code compares with.
 DIFFERENT = 1
@@ -56,7 +57,8 @@ def load_object(reference: str) -> Any:
         ) from error
     for name in path.split("."):
         if not hasattr(found, name):
-            raise RejectedError(f"module '{module_name}' has no '{path}'")
+            near = suggest(name, vars(found)) if hasattr(found, "__dict__") else ""
+            raise RejectedError(f"module '{module_name}' has no '{path}'{near}")
         found = getattr(found, name)
     return found
 

@@ -102,7 +102,7 @@ def format_spread(groups: dict[str, list[Run]]) -> str:
 def format_differences(groups: dict[str, list[Run]]) -> str:
     head, rows = list_differences(groups)
     if not rows:
-        return "the runs are made of the same"
+        return "the runs have the same settings and files"
     return format_table([["", *head], *rows])
 
 

@@ -325,6 +325,11 @@ int EvaluateCommand::evaluateBundle() {
 }
 
 int EvaluateCommand::execute() {
+  std::error_code failure;
+  if (!fs::exists(run, failure))
+    return fail(Error{printable(run),
+                      "not found: expected the directory of a run, or a bundle "
+                      "that 'binade compile' wrote"});
   if (Result<void> done = data.complete(); !done)
     return fail(done.error());
   return fs::is_directory(run) ? evaluateRun() : evaluateBundle();
@@ -349,7 +354,6 @@ void addEvaluate(CLI::App &app, Run &run) {
                    "Directory of a run, or a bundle that 'binade compile' "
                    "wrote")
       ->required()
-      ->check(CLI::ExistingPath)
       ->type_name("RUN");
   self->data.add(*command)->required();
   auto *best = command->add_flag(

@@ -195,8 +195,10 @@ Result<void> Data::Implementation::findBatch() {
                                 " (input " + quote(first->name) + " " +
                                 describe(first->shape) + "), not " +
                                 std::to_string(*options.batch)}
-        .withNote("leave --batch out, or export the model with a batch of " +
-                  std::to_string(*options.batch));
+        .withNote(
+            "leave --batch out; --dim NAME=" + std::to_string(*options.batch) +
+            " sets the size of a named axis when a model is compiled; an "
+            "axis without a name has the size of the export");
   batch = static_cast<std::uint64_t>(size);
   return {};
 }

@@ -174,6 +174,10 @@ def test_the_command_reports_and_returns_a_code(tmp_path, capsys):
     assert run_command("binade.data", data._main, arguments) == REJECTED
     assert "absent.txt: error: cannot read: No such file" in capsys.readouterr().err
     (tmp_path / "a.txt").write_text("abc")
-    arguments[1] = str(tmp_path / "a.txt")
+    arguments[:2] = ["npz", str(tmp_path / "a.txt")]
+    assert run_command("binade.data", data._main, arguments) == REJECTED
+    said = capsys.readouterr().err
+    assert "a.txt: not an npz file, as numpy.savez(" in said and "pickle" not in said
+    arguments[0] = "text"
     assert run_command("binade.data", data._main, arguments) == 0
     assert "tokens U8 [3]" in capsys.readouterr().out

@@ -199,3 +199,11 @@ def test_runs_without_what_is_needed(runs, data, tmp_path):
     (tmp_path / "empty").mkdir()
     process = evaluate(tmp_path / "empty", data, code=3)
     assert "run.json" in process.stderr
+
+
+def test_a_run_that_does_not_exist_is_named(data, tmp_path):
+    process = evaluate(tmp_path / "absent", data, code=3)
+    assert (
+        "absent: error: not found: expected the directory of a run, or"
+        in process.stderr
+    )

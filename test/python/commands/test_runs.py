@@ -128,7 +128,7 @@ def test_compare_lists_only_differences(folder, tmp_path):
     }
     folder.train("fp32", "--out", tmp_path / "again")
     text = runs("compare", all_ / "fp32-0", tmp_path / "again")
-    assert text.startswith("the runs are made of the same\n")
+    assert text.startswith("the runs have the same settings and files\n")
 
 
 def test_compare_shows_the_spread_over_seeds(folder):

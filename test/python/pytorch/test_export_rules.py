@@ -110,6 +110,12 @@ def test_the_command_loads_values_and_is_repeatable(tmp_path, capsys):
         ("absent_module:f", "vectors", "mean", "no module 'absent_module'"),
         ("support.export_models:Absent", "vectors", "mean", "has no 'Absent'"),
         (
+            "support.export_models:MLPs",
+            "vectors",
+            "mean",
+            "no 'MLPs'; did you mean 'MLP'?",
+        ),
+        (
             "support.export_models:vectors",
             "vectors",
             "mean",

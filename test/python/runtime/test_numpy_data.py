@@ -226,6 +226,13 @@ def test_a_directory_without_arrays_is_refused(tmp_path):
     refuse(process, 3, "without .npy files", out=tmp_path / "run")
 
 
+def test_a_file_of_another_kind_is_refused_with_the_kinds_that_are_taken(tmp_path):
+    (tmp_path / "data.py").write_text("import numpy as np\n")
+    process = train(tmp_path / "data.py", tmp_path / "run")
+    refuse(process, 3, "data.py: note: expected a .safetensors, .npz or .npy file, or a "
+           "directory of .npy files", out=tmp_path / "run")  # fmt: skip
+
+
 def test_a_checkpoint_of_pytorch_is_not_taken_for_arrays(tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     torch.save({"x": torch.zeros(3)}, tmp_path / "data.pt")

@@ -77,6 +77,11 @@ TEST_F(Usage, AMisspelledOptionPrecedesAMissingArgument) {
             "mean '--steps'?\nbinade: note: see 'binade train --help'\n");
 }
 
+TEST_F(Usage, AMissingArgumentIsNamedAsInTheHelp) {
+  EXPECT_EQ(parse({"train"}), ExitCode::Usage);
+  EXPECT_NE(error.find("error: MODEL is required\n"), std::string::npos);
+}
+
 TEST_F(Usage, AMissingCommandIsNamed) {
   EXPECT_EQ(parse({}), ExitCode::Usage);
   EXPECT_EQ(error, "binade: error: expected a command\n"
