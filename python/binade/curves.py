@@ -38,6 +38,12 @@ class Series:
     low: np.ndarray
     high: np.ndarray
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the points are too few to be joined by a line: the loss before the first and
+        after the last step do not show how it fell between them."""
+        return len(self.steps) < 3
+
     def as_dict(self) -> dict[int, float]:
         """Returns the mean by step."""
         return dict(zip(self.steps.tolist(), self.mean.tolist()))
@@ -186,8 +192,11 @@ def _plot(
     color = curve.color
     panel.plot(training.steps, training.mean, color=color, lw=1.4 + extra)
     panel.plot(held_out.steps, held_out.mean, color=color, lw=1 + extra / 2, marker="o",
-               markersize=3.5 + extra)  # fmt: skip
+               markersize=3.5 + extra, ls="" if held_out.is_sparse else "-")  # fmt: skip
     for series in (training, held_out) if len(curve.runs) > 1 else ():
+        if series is held_out and series.is_sparse:
+            panel.vlines(series.steps, series.low, series.high, color=color)
+            continue
         panel.fill_between(
             series.steps, series.low, series.high, color=color, alpha=0.15, lw=0
         )

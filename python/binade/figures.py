@@ -36,15 +36,24 @@ def _add_pair(
 ) -> None:  # fmt: skip
     """Adds smoothed training losses as a line and held-out losses as markers."""
     about = {"legendgroup": curve.label}
-    for series in (training, held_out) if bands and len(curve.runs) > 1 else ():
-        _add_band(figure, curve, series)
+    shows_range = bands and len(curve.runs) > 1
+    if shows_range:
+        _add_band(figure, curve, training)
+    if shows_range and not held_out.is_sparse:
+        _add_band(figure, curve, held_out)
     figure.add_scatter(
         x=training.steps.tolist(), y=_round(training.mean), mode="lines",
         name=curve.label, line={"color": curve.color, "width": 2 + extra}, **about,
     )  # fmt: skip
     if len(held_out.steps):
+        ranges = {
+            "array": _round(held_out.high - held_out.mean),
+            "arrayminus": _round(held_out.mean - held_out.low),
+        }
         figure.add_scatter(
-            x=held_out.steps.tolist(), y=_round(held_out.mean), mode="lines+markers",
+            x=held_out.steps.tolist(), y=_round(held_out.mean),
+            mode="markers" if held_out.is_sparse else "lines+markers",
+            error_y=ranges if shows_range and held_out.is_sparse else None,
             name=f"{curve.label}, held out", showlegend=False,
             marker={"size": 6 + extra, "color": curve.color},
             line={"color": curve.color, "width": 1 + extra / 2}, **about,

@@ -118,9 +118,7 @@ def explain_time(run: Run, base: Run) -> list[str]:
         )
     casts, casts_of_base = (sum(one.about["casts"].values()) for one in (run, base))
     if casts > casts_of_base:
-        reasons.append(
-            f"it has {casts} casts between formats instead of {casts_of_base}"
-        )
+        reasons.append(f"{casts} casts between formats instead of {casts_of_base}")
     return reasons
 
 
@@ -140,6 +138,20 @@ def describe_slow(
     return [
         f"{' and '.join(of)} {'is' if len(of) == 1 else 'are'} {speed}: {reason}."
         for (speed, reason), of in labels.items()
+    ]
+
+
+def describe_equal(groups: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Says which policies compile to the same step, so that they can only differ in time."""
+    labels: dict[str, list[str]] = {}
+    for label, runs in groups.items():
+        if runs and (step := runs[0].about.get("computation")):
+            labels.setdefault(step, []).append(label)
+    return [
+        f"{' and '.join(same)} choose the same formats on this model ('binade policy check' shows "
+        "which rules match): their losses with the same seed are equal."
+        for same in labels.values()
+        if len({groups[label][0].about["policy"] for label in same}) == len(same) > 1
     ]
 
 
@@ -268,6 +280,7 @@ def describe(
     return [
         describe_choice(found, chosen),
         describe_noise(base),
+        *describe_equal(groups),
         *describe_slow(found, groups),
         *describe_busy(groups),
     ]

@@ -140,8 +140,40 @@ def test_a_slow_step_is_explained(tmp_path):
     assert why == [
         "fp16-amp is slower than fp32: 4 of 6 contractions (fp32: 0) run in Binade's own f32 "
         "code after conversions, because on CPUs oneDNN computes only those in f32 and bf16.",
-        "casts is not faster than fp32: it has 7 casts between formats instead of 0.",
+        "casts is not faster than fp32: 7 casts between formats instead of 0.",
     ]
+
+
+def test_policies_that_compile_to_the_same_step_are_named(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE, {}),
+        "bf16-amp": (BASE, {"computation": "one"}),
+        "fp8-current": (BASE, {"computation": "one"}),
+    })  # fmt: skip
+    _, _, *why = verdict.describe(groups)
+    assert why == [
+        "bf16-amp and fp8-current choose the same formats on this model ('binade policy check' "
+        "shows which rules match): their losses with the same seed are equal."
+    ]
+
+
+@pytest.mark.parametrize("steps, mode", [([STEPS], "markers"),
+                                         ([1, 10, STEPS], "lines+markers")])  # fmt: skip
+def test_two_held_out_losses_are_not_joined_by_a_line(steps, mode, tmp_path):
+    pytest.importorskip("plotly")
+    curves = pytest.importorskip("binade.curves")
+    from binade.figures import draw_losses
+
+    runs = [read_run(plant(tmp_path / str(seed), "fp32", seed, [4.0] * STEPS,
+                           {step: 3.0 + seed for step in steps}))
+            for seed in range(2)]  # fmt: skip
+    figure = draw_losses([curves.Curve("fp32", "#000000", runs)])
+    [held_out] = figure.select_traces({"name": "fp32, held out"})
+    assert held_out.mode == mode and set(held_out.y) == {3.5}
+    # The range over seeds is a bar at a single point, and otherwise a band.
+    is_bar = mode == "markers"
+    assert held_out.error_y.array == ((0.5,) if is_bar else None)
+    assert len([*figure.select_traces({"name": "fp32, range"})]) == 2 - is_bar
 
 
 def test_times_that_differ_hint_at_a_busy_machine(tmp_path):

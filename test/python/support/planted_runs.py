@@ -6,7 +6,17 @@ MIB = 2**20
 
 
 def plant(
-    path, policy, seed, losses, held_out=(), ms=10.0, mib=64, by=(), casts=0, **more
+    path,
+    policy,
+    seed,
+    losses,
+    held_out=(),
+    ms=10.0,
+    mib=64,
+    by=(),
+    casts=0,
+    computation=None,
+    **more,
 ):
     """Writes a run.
 
@@ -16,12 +26,13 @@ def plant(
       held_out: Held-out losses by step.
       ms: The time of each step, or a list with that of every step.
       by: The implementation of each contraction.
+      computation: The hash of the compiled step; by default that of the policy alone.
       more: Settings, such as lr.
     """
     path.mkdir(parents=True)
     about = {
         "model": "planted", "policy": policy, "policy_hash": policy * 4,
-        "computation": policy * 4, "seed": seed, "batch": 8, "batches": 4,
+        "computation": computation or policy * 4, "seed": seed, "batch": 8, "batches": 4,
         "order": "shuffled", "samples": 32, "eval_samples": 8, "dims": {},
         "settings": more, "schedules": {}, "ops": {"f32": 4},
         "casts": {"bf16": casts}, "arena_bytes": mib * MIB, "ledger": {},
