@@ -3,7 +3,8 @@
 A block fenced as ```console contains commands after `$ ` and their output. A line
 `...` matches any lines, `...` inside of a line any text. All blocks of a page
 run in one empty directory, in order, with the built tools on PATH and the
-repository's root in BINADE_ROOT. Lines of a block fenced as ```file:NAME become the
+repository's root in BINADE_ROOT. A command may fail only if the page shows an error, if it
+found a difference, as `diff` does, or if the run was stopped for its numbers. Lines of a block fenced as ```file:NAME become the
 file NAME. A block fenced as ```console needs:TOOL is run where the tool is on PATH, or in
 the CUDA Toolkit of BINADE_CUDA_ROOT.
 """
@@ -28,6 +29,10 @@ FENCE = re.compile(
 )
 CUDA = pathlib.Path(os.environ.get("BINADE_CUDA_ROOT", "/usr/local/cuda")) / "bin"
 PATH = f"{os.environ['PATH']}:{pathlib.Path(sys.executable).parent}:{CUDA}"
+
+# Exit codes of docs/ExitCodes.md that are results: success, a difference, a stopped run;
+# and of a program whose output is read in part, as by head.
+SHOWN = (0, 1, 4, 141)
 
 PAGES = sorted(
     page
@@ -67,7 +72,7 @@ def commands(block: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def run(command: str, directory: pathlib.Path) -> str:
+def run(command: str, directory: pathlib.Path) -> tuple[int, str]:
     tools = BUILD / "bin"
     environment = os.environ | {
         # `python3` is what runs the tests.
@@ -77,7 +82,7 @@ def run(command: str, directory: pathlib.Path) -> str:
         "NO_COLOR": "1",
     }
     result = subprocess.run(
-        ["bash", "-c", command],
+        ["bash", "-o", "pipefail", "-c", command],
         cwd=directory,
         env=environment,
         text=True,
@@ -86,7 +91,7 @@ def run(command: str, directory: pathlib.Path) -> str:
         stderr=subprocess.STDOUT,
         check=False,
     )
-    return result.stdout
+    return result.returncode, result.stdout
 
 
 @pytest.mark.skipif(
@@ -106,7 +111,9 @@ def test_examples_print_what_the_page_says(
         if tool and not shutil.which(tool, path=PATH):
             continue
         for command, expected in commands(block):
-            printed = run(command, tmp_path)
+            code, printed = run(command, tmp_path)
+            if code not in SHOWN and not any("error" in line for line in expected):
+                pytest.fail(f"$ {command}\nexit code {code}\n{printed}")
             if not pattern(expected).fullmatch(printed):
                 difference = difflib.unified_diff(
                     expected,
@@ -116,6 +123,12 @@ def test_examples_print_what_the_page_says(
                     lineterm="",
                 )
                 pytest.fail(f"$ {command}\n" + "\n".join(difference))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_that_use_the_repository_say_where_it_is(page: pathlib.Path) -> None:
+    text = page.read_text()
+    assert "BINADE_ROOT" not in text or "index.md#set-up-a-shell)" in text
 
 
 NEEDED = sorted(
