@@ -12,6 +12,7 @@ import numpy as np
 
 from binade import _core, policies
 from binade.errors import UsageError
+from binade.parser import suggest
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,13 @@ def make_options(
         for name, value in choices.items():
             owner = next((one for one in options if has_option(one, name)), None)
             if owner is None:
-                raise UsageError(f"there is no option '{name}'")
+                names = [
+                    known
+                    for one in options
+                    for known in dir(one)
+                    if has_option(one, known)
+                ]
+                raise UsageError(f"there is no option '{name}'{suggest(name, names)}")
             set_option(owner, name, value)
         yield options
 

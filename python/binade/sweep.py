@@ -287,11 +287,29 @@ def make_parser() -> Parser:
     return parser
 
 
+def _check_policies(policies: Sequence[str]) -> None:
+    """Checks that policies exist, before hours of other runs.
+
+    Raises:
+      UsageError: If a name is unknown.
+      RejectedError: If a file does not exist.
+    """
+    for policy in policies:
+        if not policy.endswith(".yaml"):
+            done = run_program(["binade", "policy", "show", policy], os.getcwd())
+            if done.returncode != 0:
+                said = find_error(done.stderr.splitlines())
+                raise UsageError(f"--policies: {said.removeprefix('binade: error: ')}")
+        elif not Path(policy).exists():
+            raise RejectedError(f"--policies: {policy}: does not exist")
+
+
 def _main(arguments: Sequence[str] | None) -> int:
     options, more = make_parser().parse_known_args(option_file.expand(arguments, OWN))
     check_words(more, "the sweep")
     if not Path(options.model).exists():
         raise RejectedError(f"{options.model}: does not exist")
+    _check_policies(options.policies)
     if options.jobs > 1 and find_value(more, "--threads") is None:
         threads = max(1, (os.cpu_count() or 1) // options.jobs)
         more += ["--threads", str(threads)]

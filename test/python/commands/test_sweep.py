@@ -161,6 +161,7 @@ def test_a_failure_is_reported_with_its_remedy(folder, tmp_path):
     [
         (["--policies", "fp32,"], "names with commas between"),
         (["--policies", "fp32,fp32"], "two policies have the same name"),
+        (["--policies", "fp32,bf16-amq"], "did you mean 'bf16-amp'?"),
         (["--policies", "fp32", "--seeds", "x"], "numbers with commas between"),
         (["--policies", "fp32", "--seed", "1"], "set by the sweep"),
         (["--policies", "fp32", "--jobs", "0"], "a number from 1 on"),

@@ -81,6 +81,11 @@ def test_unknown_options_are_rejected(name):
         capture(**{name: 3})
 
 
+def test_an_unknown_option_has_a_suggestion():
+    with pytest.raises(UsageError, match="'polcy'; did you mean 'policy'"):
+        capture(polcy="fp32")
+
+
 @pytest.mark.parametrize("name", ["allow_links", "dims", "directory", "loss_output"])
 def test_options_about_files_are_rejected_for_modules(name):
     with pytest.raises(UsageError, match=f"capture has no option '{name}'"):
