@@ -51,7 +51,7 @@ def installed(tmp_path_factory):
 def consumer(installed, tmp_path_factory):
     build = tmp_path_factory.mktemp("consumer")
     settings = {
-        "CMAKE_PREFIX_PATH": f"{installed};{read_cache('CMAKE_PREFIX_PATH')}",
+        "CMAKE_PREFIX_PATH": installed,
         "CMAKE_C_COMPILER": read_cache("CMAKE_C_COMPILER"),
         "CMAKE_CXX_COMPILER": read_cache("CMAKE_CXX_COMPILER"),
         "CMAKE_EXE_LINKER_FLAGS": read_cache("CMAKE_EXE_LINKER_FLAGS"),
