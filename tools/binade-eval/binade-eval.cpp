@@ -29,15 +29,18 @@ int main(int argc, char **argv) {
       ->required();
   app.add_option("--function", options.function,
                  "Function to run; required if the module has more than one "
-                 "public function");
+                 "public function")
+      ->type_name("NAME");
   app.add_option("--inputs", options.inputs,
                  "safetensors file of arguments, by the name in the attribute "
                  "binade.name, or else arg0, arg1, ...; other arguments get "
-                 "the value of their attribute binade.init");
+                 "the value of their attribute binade.init")
+      ->type_name("FILE.safetensors");
   app.add_option("--out", options.out,
                  "safetensors file to write results to, by the name in the "
                  "attribute binade.name, or else result0, result1, ...; "
-                 "without this option they are printed");
+                 "without this option they are printed")
+      ->type_name("FILE.safetensors");
   app.add_option("--backend", options.backend,
                  "What computes the results: the reference interpreter "
                  "(default), compiled CPU code, or a simulator that runs GPU "
@@ -45,10 +48,12 @@ int main(int argc, char **argv) {
       ->check(oneOf({"reference", "cpu", "simulator"}));
   app.add_option("--results", options.results,
                  "safetensors file of results to print or check, instead of "
-                 "computing them");
+                 "computing them")
+      ->type_name("FILE.safetensors");
   app.add_option("--bounds", options.bounds,
                  "safetensors file to write to: the largest allowed difference "
-                 "between each result and the reference's");
+                 "between each result and the reference's")
+      ->type_name("FILE.safetensors");
   app.add_flag("--check", options.check,
                "Compare the results with the reference interpreter's; the exit "
                "code is 1 if one differs by more than its bound");

@@ -170,6 +170,7 @@ void addCompile(CLI::App &app, Run &run) {
       ->add_option("-o,--output", self->out,
                    "File to write, by convention .bnd for a bundle and .mlir "
                    "for a module; - for standard output")
+      ->type_name("FILE")
       ->required();
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

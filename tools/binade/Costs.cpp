@@ -214,6 +214,7 @@ void addCosts(CLI::App &app, Run &run) {
       ->add_option(
           "-o,--output", self->out,
           "File to write the measured costs to, as YAML; - for standard output")
+      ->type_name("FILE.yaml")
       ->capture_default_str();
   ::binade::addDiagnosticFormat(*command, self->form);
   command->callback([&run, self] { run = [self] { return self->run(); }; });

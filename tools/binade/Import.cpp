@@ -64,9 +64,11 @@ void addImport(CLI::App &app, Run &run) {
                     "Print the forward, backward and optimizer parts, inputs "
                     "and updates that were recognized in the graph; without "
                     "-o, only this is printed");
-  command->add_option(
-      "-o,--output", self->out,
-      "File to write the module (.mlir) to; - for standard output, the default "
-      "without --report");
+  command
+      ->add_option("-o,--output", self->out,
+                   "File to write the module (.mlir) to; - for standard "
+                   "output, the default "
+                   "without --report")
+      ->type_name("FILE.mlir");
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

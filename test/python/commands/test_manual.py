@@ -77,3 +77,14 @@ def test_completions_are_written_next_to_the_pages():
         "fish/vendor_completions.d/binade.fish": "complete -c binade",
     }.items():
         assert text in (SHARE / path).read_text()
+
+
+def test_values_have_names_that_say_what_they_are(definition):
+    """TEXT is the type that CLI11 gives an option whose author named none."""
+    unnamed = [
+        (command["name"], option["names"])
+        for command in definition["commands"]
+        for option in command["options"]
+        if option["value"] == "TEXT" and not option["choices"]
+    ]
+    assert unnamed == [("verify", ["--only"])]  # Part of a label.
