@@ -21,7 +21,9 @@ from binade.errors import RejectedError
 LAST_STEPS = 10
 WARM_UP = 0.1
 # Prefixes of keys whose differences only follow from differences in other keys.
-DERIVED = ("policy hash", "computation", "ops in ", "casts to ", "MiB", "file ")
+DERIVED = (
+    "policy hash", "computation", "ops in ", "casts to ", "MiB", "file ", "eval samples",
+)  # fmt: skip
 # A label names at most this number of settings; runs that differ in more are labeled by
 # their directories.
 MAX_NAMED = 2

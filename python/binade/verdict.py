@@ -141,6 +141,21 @@ def describe_slow(
     ]
 
 
+def describe_samples(groups: Mapping[str, Sequence[Run]]) -> list[str]:
+    """Returns a warning if held-out losses are means over different numbers of samples."""
+    counts: dict[int, list[str]] = {}
+    for label, runs in groups.items():
+        for number in {run.about.get("eval_samples", 0) for run in runs}:
+            counts.setdefault(number, []).append(label)
+    if len(counts) < 2:
+        return []
+    named = "; ".join(f"{number} for {', '.join(of)}" for number, of in counts.items())
+    return [
+        f"Held-out losses are means over different numbers of samples: {named}. A run "
+        "evaluates only full batches if its loss is not the mean over parts of a batch."
+    ]
+
+
 def describe_equal(groups: Mapping[str, Sequence[Run]]) -> list[str]:
     """Says which policies compile to the same step, so that they can only differ in time."""
     labels: dict[str, list[str]] = {}
@@ -280,6 +295,7 @@ def describe(
     return [
         describe_choice(found, chosen),
         describe_noise(base),
+        *describe_samples(groups),
         *describe_equal(groups),
         *describe_slow(found, groups),
         *describe_busy(groups),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from binade import paired, step_times, verdict
-from binade.run import read_run
+from binade.run import group_runs, read_run
 from support.planted_runs import plant
 
 SEEDS = range(4)
@@ -142,6 +142,20 @@ def test_a_slow_step_is_explained(tmp_path):
         "code after conversions, because on CPUs oneDNN computes only those in f32 and bf16.",
         "casts is not faster than fp32: 7 casts between formats instead of 0.",
     ]
+
+
+def test_different_held_out_samples_are_a_caveat_not_a_label(tmp_path):
+    groups = group(tmp_path, {
+        "fp32": (BASE, {}), "fp8-current": (BASE, {"eval_samples": 6}),
+    })  # fmt: skip
+    _, _, *why = verdict.describe(groups)
+    assert why == [
+        "Held-out losses are means over different numbers of samples: 8 for fp32; 6 for "
+        "fp8-current. A run evaluates only full batches if its loss is not the mean over parts "
+        "of a batch."
+    ]
+    labels = group_runs([run for runs in groups.values() for run in runs])
+    assert [*labels] == ["fp32 (4 runs)", "fp8-current (4 runs)"]
 
 
 def test_policies_that_compile_to_the_same_step_are_named(tmp_path):

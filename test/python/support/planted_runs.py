@@ -16,6 +16,7 @@ def plant(
     by=(),
     casts=0,
     computation=None,
+    eval_samples=8,
     **more,
 ):
     """Writes a run.
@@ -33,7 +34,7 @@ def plant(
     about = {
         "model": "planted", "policy": policy, "policy_hash": policy * 4,
         "computation": computation or policy * 4, "seed": seed, "batch": 8, "batches": 4,
-        "order": "shuffled", "samples": 32, "eval_samples": 8, "dims": {},
+        "order": "shuffled", "samples": 32, "eval_samples": eval_samples, "dims": {},
         "settings": more, "schedules": {}, "ops": {"f32": 4},
         "casts": {"bf16": casts}, "arena_bytes": mib * MIB, "ledger": {},
         "invocations": [{
