@@ -214,11 +214,12 @@ def _read_npz(source: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             with loaded as file:
                 return {name: file[name] for name in file.files}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if not zipfile.is_zipfile(source):
-            error = ValueError(
-                "not an npz file, as numpy.savez(FILE, NAME=ARRAY) writes it"
-            )
-        raise RejectedError(f"{os.fspath(source)}: {error}") from error
+        reason = (
+            str(error)
+            if zipfile.is_zipfile(source)
+            else "not an npz file, as numpy.savez(FILE, NAME=ARRAY) writes it"
+        )
+        raise RejectedError(f"{os.fspath(source)}: {reason}") from error
 
 
 def _tokens(
