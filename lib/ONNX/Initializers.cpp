@@ -342,6 +342,16 @@ SmallVector<unsigned> Initializers::findForward(ArrayRef<unsigned> order,
   return forward;
 }
 
+/// Whether all `nodes` are in the module that owns `parameter`, as those that
+/// cut "encoder.weight_ih_l0" into its gates: "encoder/Slice_1".
+static bool areInItsModule(StringRef parameter, ArrayRef<std::string> nodes) {
+  auto [module, name] = parameter.rsplit('.');
+  return !name.empty() &&
+         llvm::all_of(nodes, [module = module](StringRef node) {
+           return node.rsplit('/').first == module && node.contains('/');
+         });
+}
+
 /// PyTorch's exporter stores parameters with equal initial values once.
 /// `binade.export`, which marks its files by a version, stores each.
 void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
@@ -353,18 +363,21 @@ void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
     llvm::StringSet<> seen;
     for (const std::string &input : node.input())
       if (seen.insert(input).second)
-        readers[input].push_back(quote(getNodeName(node, index)));
+        readers[input].push_back(getNodeName(node, index));
   }
   constexpr size_t kShown = 4;
   std::optional<InFlightDiagnostic> warning;
   size_t count = 0;
   for (const Tensor &tensor : tensors) {
     auto found = readers.find(tensor.name);
-    if (!tensor.isTrained || found == readers.end() || found->second.size() < 2)
+    if (!tensor.isTrained || found == readers.end() ||
+        found->second.size() < 2 || areInItsModule(tensor.name, found->second))
       continue;
     if (count++ >= kShown)
       continue;
-    std::vector<std::string> &nodes = found->second;
+    std::vector<std::string> nodes;
+    for (const std::string &name : found->second)
+      nodes.push_back(quote(name));
     std::string text = "is read by ";
     if (nodes.size() <= kShown) {
       std::string last = nodes.back();

@@ -85,3 +85,26 @@ def test_constants_of_torchscript_files_are_reported(tmp_path):
     )
     assert note.count("'onnx::Mul_") == 2
     assert "do_constant_folding=False" in note
+
+
+class Recurrent(nn.Module):
+    """Has a GRU, whose gates ONNX has in another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.gru = nn.GRU(8, 6, batch_first=True)
+        self.fc = nn.Linear(6, 5)
+
+    def forward(self, tokens):
+        return self.fc(self.gru(self.embedding(tokens))[0])
+
+
+def test_slices_of_the_gates_in_torchscript_files_are_not_merged_parameters(tmp_path):
+    path, options = tmp_path / "m.onnx", {"dynamo": False, "do_constant_folding": False}
+    model, batch = export(Recurrent, path, input_names=["tokens"], **options)
+    labels = np.zeros((3, 4), np.int64)
+    done = train(path, {"tokens": batch.numpy()}, labels, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "7 are trained" in done.stderr and "is read by" not in done.stderr
+    check_training(model, batch, path, tmp_path, "--overwrite")
