@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from binade.arguments import find_value
@@ -25,6 +26,8 @@ from binade.step_times import BUSY, agree, find_slowest
 
 # A policy is called slower than the base from this ratio on, and not faster from the other.
 SLOWER, NOT_FASTER = 1.1, 0.95
+# A loss that fell by less than this share of its first value has hardly changed.
+LEARNED = 0.01
 
 
 # --- Losses -----------------------------------------------------------------------------
@@ -81,6 +84,23 @@ def describe_noise(base: Comparison) -> str:
         f"{format_difference(base.noise, '')} over {base.finished} seeds. Differences are means "
         "over pairs of runs with the same seed, with 95 % confidence intervals."
     )
+
+
+def describe_progress(label: str, runs: Sequence[Run]) -> list[str]:
+    """Returns a warning if the held-out loss hardly fell: then policies cannot differ much,
+    or differ for other reasons than in a longer training."""
+    losses = [run.series("eval_loss") for run in runs]
+    if not losses or not all(0 in series and max(series) > 0 for series in losses):
+        return []
+    start = statistics.fmean(series[0] for series in losses)
+    end = statistics.fmean(series[max(series)] for series in losses)
+    if start - end >= LEARNED * abs(start):
+        return []
+    return [
+        f"The runs may be too short: the held-out loss of {label} was {start:.4f} before the "
+        f"first step and {end:.4f} after the last one. Train longer, or with a larger "
+        "learning rate, to see differences between policies."
+    ]
 
 
 # --- Times ------------------------------------------------------------------------------
@@ -297,6 +317,7 @@ def describe(
         describe_noise(base),
         *describe_samples(groups),
         *describe_equal(groups),
+        *describe_progress(base.label, groups[base.label]),
         *describe_slow(found, groups),
         *describe_busy(groups),
     ]

@@ -239,6 +239,21 @@ def test_times_of_runs_that_disagree_are_not_compared(tmp_path):
     assert last.endswith("within seed noise, with less memory.")
 
 
+@pytest.mark.parametrize("start, warned", [(3.05, True), (3.09, False), (2.9, True)])
+def test_a_loss_that_hardly_falls_is_reported(tmp_path, start, warned):
+    """The loss of fp32 is 3.05 in the end, on average."""
+    groups = group(tmp_path, {"fp32": (BASE, {}), "bf16-amp": (BASE, {})})
+    assert not any("too short" in sentence for sentence in verdict.describe(groups))
+    for run in groups["fp32"]:
+        object.__setattr__(run, "start", {"step": 0, "eval_loss": start})
+    said = verdict.describe(groups)[2:]
+    assert said == [
+        f"The runs may be too short: the held-out loss of fp32 was {start:.4f} before the first "
+        "step and 3.0500 after the last one. Train longer, or with a larger learning rate, to see "
+        "differences between policies."
+    ] * warned  # fmt: skip
+
+
 @pytest.mark.parametrize("what", ["models", "data", "numbers of steps"])
 def test_runs_of_different_tasks_are_not_judged(tmp_path, what):
     groups = group(tmp_path, {"fp32": (BASE, {}), "bf16-amp": (BASE, {})})
