@@ -2,6 +2,7 @@
 
 #include "binade/ONNX/TorchExport.h"
 #include "onnx-ml.pb.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -200,8 +201,17 @@ mlir::binade::getModulePath(const ::onnx::NodeProto &node) {
   StringRef name = node.name();
   if (!name.consume_front("/"))
     return std::nullopt;
-  std::string path =
-      name.contains('/') ? name.rsplit('/').first.str() : std::string();
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path;
+  if (!name.contains('/'))
+    return std::string();
+  SmallVector<StringRef> scopes, parts;
+  name.rsplit('/').first.split(scopes, '/');
+  // A child of nn.Sequential repeats its path: "/stem/stem.0/Conv".
+  for (StringRef scope : scopes) {
+    StringRef child = scope;
+    if (!parts.empty() && child.consume_front(parts.back()) &&
+        child.starts_with("."))
+      parts.pop_back();
+    parts.push_back(scope);
+  }
+  return llvm::join(parts, ".");
 }

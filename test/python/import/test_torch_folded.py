@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs onnxscript")
 
-from support.exported_models import BINADE, train  # noqa: E402
+from support.exported_models import BINADE, binade, train  # noqa: E402
 from support.plain_exports import check_training, export  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -108,3 +108,26 @@ def test_slices_of_the_gates_in_torchscript_files_are_not_merged_parameters(tmp_
     assert done.returncode == 0, done.stderr
     assert "7 are trained" in done.stderr and "is read by" not in done.stderr
     check_training(model, batch, path, tmp_path, "--overwrite")
+
+
+class Stacked(nn.Module):
+    """Has containers, whose children TorchScript names `/body/body.0`."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        inner = nn.Sequential(nn.Linear(8, 5, bias=False))
+        self.body = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Tanh(), inner)
+
+    def forward(self, tokens):
+        return self.body(self.embedding(tokens))
+
+
+def test_children_of_sequential_have_their_names_in_torchscript_files(tmp_path):
+    path = tmp_path / "m.onnx"
+    model, batch = export(Stacked, path, dynamo=False, input_names=["tokens"])
+    check_training(model, batch, path, tmp_path)
+    done = binade("explain", tmp_path / "run/run.yaml", "--policy", "bf16-amp")
+    assert done.returncode == 0, done.stderr
+    assert "matmul at 'body.0/MatMul'" in done.stdout
+    assert "matmul at 'body.2.0/MatMul'" in done.stdout
