@@ -276,7 +276,7 @@ LogicalResult ParameterRestorer::checkFolded() const {
         << ::binade::joinFirst(pairs, kShown);
   error.attachNote()
       << "constants do not change while the parameters are trained; "
-         "torch.onnx.export(..., optimize=False) and python -m binade.export "
+         "torch.onnx.export(..., optimize=False) and 'binade from-torch' "
          "keep the computation";
   error.attachNote() << "--freeze NAME keeps a parameter as it is";
   return error;

@@ -19,12 +19,13 @@ int main(int argc, char **argv) {
   addVersion(app, "LLVM " LLVM_VERSION_STRING "\n");
   addDefinition(app);
   setHelpFormat(app);
-  app.footer("Examples:\n"
-             "  binade eval module.mlir --inputs x.safetensors\n"
-             "  binade eval module.mlir --function f --inputs x.safetensors "
-             "--backend cpu \\\n"
-             "      --check --out y.safetensors\n"
-             "'binade train --eval-data' evaluates a model on data.");
+  app.footer(
+      "Examples:\n"
+      "  binade eval module.mlir --inputs x.safetensors\n"
+      "  binade eval module.mlir --function f --inputs x.safetensors "
+      "--backend cpu \\\n"
+      "      --check --out y.safetensors\n"
+      "'binade evaluate' computes the loss and metrics of a run on data.");
   app.add_option("module", options.module, "Module of binade ops (.mlir)")
       ->required();
   app.add_option("--function", options.function,

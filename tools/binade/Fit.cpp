@@ -241,9 +241,8 @@ void FitCommand::print(const std::vector<Row> &rows) const {
 
 void FitCommand::printLargest(const std::vector<Row> &rows) const {
   if (axes.empty()) {
-    llvm::outs() << "\nall sizes of the model are fixed; 'python -m "
-                    "binade.export --dims' gives them names, whose largest is "
-                    "looked for\n";
+    llvm::outs() << "\nall sizes of the model are fixed: 'binade from-torch "
+                    "--dims' names axes, whose largest sizes are shown here\n";
     return;
   }
   llvm::outs() << "\nlargest that " << formatBytes(budget)

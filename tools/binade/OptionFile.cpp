@@ -6,12 +6,14 @@
 #include "binade/CommandLine/Arguments.h"
 #include "binade/Config/YamlSchema.h"
 #include "binade/Container/ExternalFile.h"
+#include "llvm/Support/FileSystem.h"
 #include <iostream>
 
 using namespace mlir::binade;
 using ::binade::Argument;
 using ::binade::Error;
 using ::binade::ExitCode;
+using ::binade::printable;
 using mlir::failed;
 using mlir::failure;
 using mlir::LogicalResult;
@@ -168,11 +170,19 @@ int expandOptionFile(const CLI::App &app, const CLI::App &command,
     return ExitCode::Ok; // CLI11 reports the option.
   auto first = llvm::find_if(
       *given, [](const Argument &argument) { return !argument.option; });
-  if (first == given->end() || !isOptionFile(first->words.front()))
+  if (first == given->end())
     return ExitCode::Ok;
   std::string path = first->words.front();
   mlir::MLIRContext context;
   Diagnostics diagnostics(context, path, format);
+  std::string ofRun = path + "/run.yaml";
+  if (llvm::sys::fs::exists(ofRun))
+    return diagnostics.fail(
+        Error{printable(path), "is the directory of a run, expected a model; " +
+                                   printable(ofRun) +
+                                   " repeats the options of the run"});
+  if (!isOptionFile(path))
+    return ExitCode::Ok;
   auto file = ::binade::openFile(path);
   if (!file)
     return diagnostics.fail(file.error());

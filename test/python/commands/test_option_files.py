@@ -188,6 +188,16 @@ def test_invalid_files_are_refused(kind, tmp_path):
         assert word in process.stderr
 
 
+def test_the_directory_of_a_run_is_refused_with_its_file(folder, expected):
+    done = binade("explain", expected)
+    assert done.returncode == 3
+    assert (
+        f"{expected}: error: is the directory of a run, expected a model; "
+        in done.stderr
+    )
+    assert f"{expected}/run.yaml repeats the options of the run" in done.stderr
+
+
 def test_a_missing_file_is_refused(tmp_path):
     process = binade("train", tmp_path / "absent.yaml", "--out", tmp_path / "run")
     assert process.returncode == 3
