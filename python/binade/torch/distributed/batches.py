@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from binade.compiled_step import TrainStep
 from binade.errors import UsageError
 
 _ORDERS = ("shuffle", "sequential")
+_MOST_HASHED = 1 << 30  # Bytes of a file; about a second.
 _MANY = 1000  # Batches that are passed over one by one, instead of a new shuffle.
 
 
@@ -77,10 +79,17 @@ class Batches:
         return "shuffle" if self._kind[0] else "sequential"
 
     def describe_file(self) -> dict[str, object]:
-        """Returns path, bytes and SHA-256 of the data file."""
-        with open(self._path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = os.path.getsize(self._path)
+        """Returns path, bytes and SHA-256 of the data file. Other ranks wait meanwhile, so a
+        directory, or a file over 1 GiB, has an empty hash."""
+        path = Path(self._path)
+        files = (
+            [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        )
+        size = sum(one.stat().st_size for one in files)
+        digest = ""
+        if path.is_file() and size <= _MOST_HASHED:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         return {"path": self._path, "bytes": size, "sha256": digest}
 
     def __len__(self) -> int:
