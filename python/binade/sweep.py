@@ -215,7 +215,9 @@ def find_error(log: Sequence[str]) -> str:
 
 def find_notes(log: Sequence[str]) -> list[str]:
     """Returns the notes of a program's last error: what they advise, without the place."""
-    after = list(log[log.index(find_error(log)) + 1 :]) if log else []
+    error = find_error(log)
+    last = max((i for i, line in enumerate(log) if line == error), default=len(log))
+    after = log[last + 1 :]
     notes = itertools.takewhile(lambda line: ": note: " in line, after)
     return [line.partition(": note: ")[2] for line in notes]
 

@@ -87,7 +87,7 @@ def describe_noise(base: Comparison) -> str:
 
 
 def describe_progress(label: str, runs: Sequence[Run]) -> list[str]:
-    """Returns a warning if the held-out loss hardly fell: then policies cannot differ much,
+    """Returns a warning if the held-out loss rose or hardly fell: then policies cannot differ much,
     or differ for other reasons than in a longer training."""
     losses = [run.series("eval_loss") for run in runs]
     if not losses or not all(0 in series and max(series) > 0 for series in losses):
@@ -96,6 +96,11 @@ def describe_progress(label: str, runs: Sequence[Run]) -> list[str]:
     end = statistics.fmean(series[max(series)] for series in losses)
     if start - end >= LEARNED * abs(start):
         return []
+    if end - start >= LEARNED * abs(start):
+        return [
+            f"The held-out loss of {label} rose from {start:.4f} before the first step to "
+            f"{end:.4f} after the last one. Use a smaller learning rate before you compare policies."
+        ]
     return [
         f"The runs may be too short: the held-out loss of {label} was {start:.4f} before the "
         f"first step and {end:.4f} after the last one. Train longer, or with a larger "
@@ -165,14 +170,15 @@ def describe_samples(groups: Mapping[str, Sequence[Run]]) -> list[str]:
     """Returns a warning if held-out losses are means over different numbers of samples."""
     counts: dict[int, list[str]] = {}
     for label, runs in groups.items():
-        for number in {run.about.get("eval_samples", 0) for run in runs}:
+        for number in {run.about.get("eval_samples") or 0 for run in runs} - {0}:
             counts.setdefault(number, []).append(label)
     if len(counts) < 2:
         return []
     named = "; ".join(f"{number} for {', '.join(of)}" for number, of in counts.items())
     return [
-        f"Held-out losses are means over different numbers of samples: {named}. A run "
-        "evaluates only full batches if its loss is not the mean over parts of a batch."
+        f"Held-out losses are means over different numbers of samples: {named}, so that "
+        "they are not exactly comparable. Some losses can be computed only for full batches; "
+        "then samples that do not fill the last batch are left out."
     ]
 
 
