@@ -77,8 +77,9 @@ std::string plan::findMemoryFault(const Plan &plan, const Exchange &exchange) {
     std::size_t ranks = plan.shard ? plan.shard->size : 1;
     return exchange.cuts.size() == ranks + 1
                ? ""
-               : "a gather of " + std::to_string(exchange.cuts.size() - 1) +
-                     " ranks in a plan for one of " + std::to_string(ranks);
+               : "a gather has " + std::to_string(exchange.cuts.size()) +
+                     " cuts, expected " + std::to_string(ranks + 1) +
+                     " in a plan for a group of " + std::to_string(ranks);
   }
   for (const View &tensor : exchange.tensors)
     if (std::string fault = check(tensor, DType::F32); !fault.empty())

@@ -192,12 +192,12 @@ Result<void> Validator::checkPart(const Buffer &buffer, std::int64_t elements) {
   std::optional<std::int64_t> whole = countElements(buffer.part->shape);
   std::int64_t first = buffer.part->first;
   if (!whole || first < 0 || first > *whole || elements > *whole - first)
-    return fail("elements " + std::to_string(first) + " to " +
-                std::to_string(first) + " + " + std::to_string(elements) +
-                " of a tensor that does not have them");
+    return fail("a part has " + std::to_string(elements) +
+                " elements from element " + std::to_string(first) +
+                " on, which its tensor does not have");
   if (buffer.shape.size() != 1 || !plan.shard)
-    return fail("a part of a tensor, expected one axis, and a plan for one "
-                "rank of a group");
+    return fail("a part of a tensor needs a shape of one axis, and a plan for "
+                "one rank of a group");
   return {};
 }
 

@@ -50,16 +50,16 @@ int binade_program_divide_states(const binade_program *program, uint32_t rank,
 }
 
 int binade_program_tensor_part(const binade_program *program, size_t index,
-                               int64_t *first, int64_t *rank,
+                               int64_t *first, int64_t *axes,
                                const int64_t **shape) {
   return guard([&] {
     const Plan &plan = program->program.getPlan();
-    if (index >= plan.ports.size() || !first || !rank || !shape)
+    if (index >= plan.ports.size() || !first || !axes || !shape)
       return usage("no tensor " + std::to_string(index) + " of " +
                    std::to_string(plan.ports.size()) + ", or a null pointer");
     const plan::Buffer &buffer = plan.buffers[plan.ports[index].buffer];
     *first = buffer.part ? buffer.part->first : 0;
-    *rank = static_cast<std::int64_t>(buffer.getWholeShape().size());
+    *axes = static_cast<std::int64_t>(buffer.getWholeShape().size());
     *shape = buffer.getWholeShape().data();
     return +ExitCode::Ok;
   });

@@ -33,11 +33,10 @@ Result<void> Group::join(GroupRank wanted, Transport to) {
                 "--accumulate");
   if (const auto &shard = plan.shard;
       shard && (wanted.rank != shard->rank || wanted.size != shard->size))
-    return fail("rank " + std::to_string(wanted.rank) + " of " +
-                std::to_string(wanted.size) +
-                ", and the program has the states of rank " +
-                std::to_string(shard->rank) + " of " +
-                std::to_string(shard->size));
+    return fail(
+        "cannot join as rank " + std::to_string(wanted.rank) + " of " +
+        std::to_string(wanted.size) + ": the program has the states of rank " +
+        std::to_string(shard->rank) + " of " + std::to_string(shard->size));
   for (const std::unique_ptr<Bucket> &bucket : buckets)
     if (Result<void> done = bucket->allocate(wanted, where); !done)
       return done;
@@ -100,8 +99,8 @@ bool Group::call(ExchangeEvent event, std::uint32_t bucket) {
     failure =
         Error{where, what + " failed: " + takeMessage(status), ExitCode::Peer}
             .withNote(isGathering
-                          ? "parameters have values of two steps: continue "
-                            "from a checkpoint"
+                          ? "some parameters are updated and some are not: "
+                            "continue from a checkpoint"
                           : "the step has changed no parameter and no state");
   return false;
 }

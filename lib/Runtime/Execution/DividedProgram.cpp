@@ -15,7 +15,7 @@ Result<void> Program::Implementation::checkAlone(RecordList list) const {
                "the program has the states of rank " +
                    std::to_string(plan.shard->rank) + " of " +
                    std::to_string(plan.shard->size) +
-                   ", which execute steps together; set the exchange first",
+                   " and cannot execute a step alone; set the exchange first",
                ExitCode::Usage};
 }
 
@@ -44,9 +44,11 @@ Result<Program> Program::divideStates(StateShard shard) const {
                 "--exchange");
   if (whole.engine || !whole.plan.chip.empty())
     return fail("states of a program on a device cannot be divided");
-  if (whole.plan.shard || !whole.bound.empty())
-    return fail("states that are divided, or in memory of the caller, cannot "
-                "be divided");
+  if (whole.plan.shard)
+    return fail("the states are divided already");
+  if (!whole.bound.empty())
+    return fail("states in memory of the caller cannot be divided; create the "
+                "program without bound ports");
   if (shard.rank >= shard.size)
     return fail("rank " + std::to_string(shard.rank) + " of a group of " +
                 std::to_string(shard.size));

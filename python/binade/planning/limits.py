@@ -94,12 +94,12 @@ def _latency(prediction: Prediction, fabric: Fabric, ranks: int) -> str:
 
 
 def _few_blocks(step: Step, ranks: int) -> str:
-    blocks = sum(-(-one.elements // BLOCK) for one in step.parameters)
+    blocks = sum(-(-one.elements // BLOCK) for one in step.parameters if one.states)
     if blocks >= ranks:
         return ""
     return (
-        f"the parameters have {blocks:,} blocks of up to {BLOCK:,} elements; with zero1, "
-        "some ranks have no states"
+        f"the parameters with states have {blocks:,} blocks of up to {BLOCK:,} elements; with "
+        "zero1, some ranks have no states"
     )
 
 

@@ -98,12 +98,13 @@ def test_errors(runtime, bundle, tmp_path):
     _, part = divide(runtime, whole, 1)
     library.binade_program_free(whole)
     assert divide(runtime, part, 0)[0] == 2
-    assert "states that are divided" in runtime.error()
+    assert "the states are divided already" in runtime.error()
     assert library.binade_program_run(part) == 2
     assert "the states of rank 1 of 2" in runtime.error()
     assert join(runtime, part, 0, SIZE, Group(library, SIZE).callbacks[0]) == 2
     assert (
-        "rank 0 of 2, and the program has the states of rank 1 of 2" in runtime.error()
+        "cannot join as rank 0 of 2: the program has the states of rank 1 of 2"
+        in runtime.error()
     )
     assert library.binade_program_save(part, str(tmp_path / "x").encode()) == 2
     assert "only a part of state 'exp_avg/" in runtime.error()
@@ -120,7 +121,8 @@ def test_a_failed_gather_says_what_parameters_are(runtime, bundle):
     assert group.run(parts) == [9, 9]
     for error in group.errors:
         assert (
-            "parameters have values of two steps: continue from a checkpoint" in error
+            "some parameters are updated and some are not: continue from a checkpoint"
+            in error
         )
     for program in [whole, *parts]:
         library.binade_program_free(program)

@@ -267,20 +267,25 @@ TEST(DivideStates, InvalidPartsAreRejected) {
     return std::get<Launch>(p.records[Update].body).segments[0];
   };
   EXPECT_EQ(rejection([](Plan &p) { p.shard->rank = 2; }), "rank 2 of 2");
-  EXPECT_EQ(rejection([](Plan &p) { p.buffers[MW].part->first = 9; }),
-            "elements 9 to 9 + 12 of a tensor that does not have them");
-  EXPECT_EQ(rejection([](Plan &p) { p.buffers[MW].part->first = -1; }),
-            "elements -1 to -1 + 12 of a tensor that does not have them");
-  EXPECT_EQ(rejection([](Plan &p) { p.buffers[MW].shape = {3, 4}; }),
-            "a part of a tensor, expected one axis, and a plan for one rank of "
-            "a group");
+  EXPECT_EQ(
+      rejection([](Plan &p) { p.buffers[MW].part->first = 9; }),
+      "a part has 12 elements from element 9 on, which its tensor does not "
+      "have");
+  EXPECT_EQ(
+      rejection([](Plan &p) { p.buffers[MW].part->first = -1; }),
+      "a part has 12 elements from element -1 on, which its tensor does not "
+      "have");
+  EXPECT_EQ(
+      rejection([](Plan &p) { p.buffers[MW].shape = {3, 4}; }),
+      "a part of a tensor needs a shape of one axis, and a plan for one rank "
+      "of a group");
   EXPECT_EQ(rejection([&](Plan &p) { segment(p).first = 7; }),
             "a segment from item 7 on, expected a multiple of 8 below 20, and "
             "no finish");
   EXPECT_EQ(rejection([&](Plan &p) { gather(p).cuts = {0, 9, 22}; }),
             "a gather of 23 elements whose cuts do not ascend from 0 to that");
   EXPECT_EQ(rejection([&](Plan &p) { gather(p).cuts = {0, 4, 8, 23}; }),
-            "a gather of 3 ranks in a plan for one of 2");
+            "a gather has 4 cuts, expected 3 in a plan for a group of 2");
   EXPECT_EQ(
       rejection([&](Plan &p) { gather(p).cuts.clear(); }),
       "an exchange with 0 cuts, expected them at the start of a gather only");

@@ -12,6 +12,7 @@ import torch
 
 from binade.compiled_step import TrainStep
 from binade.errors import PeerError, UsageError
+from binade.run import format_mib
 from binade.torch.distributed import identity
 from binade.torch.distributed.parts import Parts, StateBytes
 from binade.torch.distributed.ranks import Ranks
@@ -69,16 +70,16 @@ class DistributedStep(TrainStep):
         own, whole, repeated = program.state_bytes()
         if not ranks.is_rank_zero:
             return
-        if whole and repeated == whole:
+        if repeated == whole:
             _LOG.warning(
-                "shard='zero1' divides no states: other records than their update use "
-                "all of them"
+                "shard='zero1' saves no memory: this optimizer has no states, or needs "
+                "whole ones on every rank, such as Muon's momentum; use shard='none'"
             )
         else:
             _LOG.info(
-                "shard='zero1': rank 0 has %d of %d bytes of states, %d of which all "
-                "ranks have",
-                own, whole, repeated,
+                "shard='zero1': rank 0 has %s MiB of optimizer states, of %s MiB in all; "
+                "%s MiB are on every rank",
+                format_mib(own), format_mib(whole), format_mib(repeated),
             )  # fmt: skip
 
     def _count_batches(self) -> int:
@@ -163,8 +164,8 @@ class DistributedStep(TrainStep):
         left = list(parts.shapes)
 
         def read(name: str) -> np.ndarray:
-            left.remove(name)
             whole = parts.gather(name, 0)
+            left.remove(name)
             assert whole is not None
             return whole.reshape(-1).view(torch.uint8).numpy()
 
