@@ -49,9 +49,10 @@ binade::findRunOrigin(const std::string &path) {
     return object.takeError();
   try {
     const json &last = object->at("invocations").back();
-    if (!last.at("files").contains("model"))
+    const json &files = last.at("files");
+    if (!files.contains("model"))
       return std::optional<RunOrigin>(); // A run of several processes.
-    const json &model = last.at("files").at("model");
+    const json &model = files.at("model");
     fs::path directory = last.at("directory").get<std::string>();
     return std::optional(
         RunOrigin{(directory / model.at("path").get<std::string>())

@@ -50,7 +50,7 @@ def describe_run(
             )
     about["invocations"] = [
         *earlier.get("invocations", []),
-        _describe_invocation(step, batches, steps),
+        _describe_invocation(step, batches, steps) | {"policy": about["policy"]},
     ]
     return about
 
@@ -114,15 +114,12 @@ def _find_batch(step: DistributedStep) -> int | None:
 def _describe_invocation(
     step: DistributedStep, batches: Callable[[int], Any], steps: int
 ) -> dict[str, Any]:
-    files: Mapping[str, object] = {}
-    if isinstance(batches, Batches):
-        files = {"data": batches.describe_file()}
+    files = {"data": batches.describe_file()} if isinstance(batches, Batches) else {}
     return {
         "started": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "after_step": step.calls,
         "steps": steps,
         "epochs": None,
-        "policy": step.plan()["policy"].get("name", ""),
         "command": [sys.executable, *sys.argv],
         "directory": os.getcwd(),
         "files": files,

@@ -47,8 +47,8 @@ def train(
     All ranks call this. If the directory has checkpoints, the run continues from the newest
     complete one, so that the same command starts a run and restarts it after a failure,
     with any number of ranks. Rank 0 writes ``run.json``, ``metrics.jsonl``,
-    ``stats.jsonl``, ``alarms.jsonl`` and the events of TensorBoard, as ``binade train`` does, and
-    ``final.safetensors`` at the end.
+    ``stats.jsonl``, ``alarms.jsonl`` and the events of TensorBoard, as ``binade train``
+    does, and ``final.safetensors`` at the end.
 
     After SIGTERM or SIGINT to a rank, all ranks finish the step, save a checkpoint, and raise
     ``SystemExit`` with exit code 143 or 130.
