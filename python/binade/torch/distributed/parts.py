@@ -18,9 +18,9 @@ class StateBytes(NamedTuple):
     """Bytes of optimizer states.
 
     Attributes:
-      own: In the memory of this rank.
-      whole: Of all ranks, each element once.
-      repeated: Of those that every rank has.
+      own: Bytes of the states in the memory of this rank.
+      whole: Bytes of all states, each element counted once.
+      repeated: Bytes of the states that every rank has whole.
     """
 
     own: int
