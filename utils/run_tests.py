@@ -115,8 +115,10 @@ def list_runners(args: argparse.Namespace, build: pathlib.Path) -> list[list[Run
         add("lit", command, "--xunit-xml-output=")
     if "python" in args.only:
         command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
-        # A file's tests share what they compiled, so they stay together.
+        # A file's tests share what they compiled, so they stay together. The order of
+        # files is that of test/python/conftest.py.
         command += ["--numprocesses", str(workers), "--dist", "loadfile"]
+        command += ["--no-loadscope-reorder"]
         without = ["not slow"] * args.quick + ["not nightly"] * (not args.nightly)
         command += ["-m", " and ".join(without)]
         if args.filter:

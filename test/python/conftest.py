@@ -20,6 +20,12 @@ def pytest_configure(config):
     )
 
 
+def pytest_collection_modifyitems(items):
+    """Files with slow tests come first: at the end of a run, cores would wait for them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="module")
 def with_libraries():
     """Lets oneDNN and NVIDIA's libraries compute, whatever the environment asks for."""

@@ -159,13 +159,20 @@ def test_templates_assemble(chip, tmp_path):
     assert {entry.symbol for entry in entries} == set(usage)
 
 
+def choose_marks(policy, chip, fast):
+    """Policies of `fast` are tested for one chip; the others and other chips take longer."""
+    if chip != "sm_90":
+        return pytest.mark.nightly
+    return [] if policy in fast else pytest.mark.slow
+
+
 @needs_ptxas
 @pytest.mark.parametrize(
     ("policy", "chip"),
     [
         pytest.param(
             policy, chip,
-            marks=[] if (policy, chip) == ("coat", "sm_90") else [pytest.mark.slow],
+            marks=choose_marks(policy, chip, {"coat"}),
         )
         for policy in ("fp32", "coat", "mxfp8", "8bit-optimizer") for chip in CHIPS
     ],
@@ -216,9 +223,6 @@ def test_kernel_symbols_name_ops_for_profilers(policy, tmp_path):
     assert {"adamw_update", "matmul", "attention"} <= prefixes
 
 
-FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}
-
-
 @needs_ptxas
 @pytest.mark.parametrize(
     ("policy", "chip"),
@@ -226,7 +230,7 @@ FAST = {"fp32", "bf16-amp", "coat", "fp8-block"}
         pytest.param(
             policy,
             chip,
-            marks=[] if policy in FAST and chip == "sm_90" else pytest.mark.slow,
+            marks=choose_marks(policy, chip, {"fp32", "bf16-amp", "coat", "fp8-block"}),
         )
         for policy in POLICIES
         for chip in (CHIPS if policy == "coat" else ["sm_90"])

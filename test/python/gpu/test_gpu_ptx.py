@@ -74,7 +74,11 @@ def test_templates(name, chip, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
-    ["fp32", "bf16-amp", pytest.param("fp8-block", marks=pytest.mark.nightly), "coat"],
+    [
+        "bf16-amp",
+        "coat",
+        *(pytest.param(p, marks=pytest.mark.nightly) for p in ["fp32", "fp8-block"]),
+    ],
 )
 def test_kernels_of_policies(policy, tmp_path):
     kernels = [
