@@ -252,7 +252,7 @@ void python::addProgram(nb::module_ &module) {
       [](const std::string &path, const std::string &device, unsigned threads,
          std::uint64_t seed, const std::map<std::string, double> &settings,
          bool failOnNonfinite) {
-        return start({device, threads, seed, settings, failOnNonfinite},
+        return start({device, threads, seed, settings, failOnNonfinite, {}},
                      [&](const LoadOptions &options) {
                        return Program::load(path, options);
                      });
