@@ -4,6 +4,7 @@
 #include "Commands.h"
 #include "Diagnostics.h"
 #include "Model.h"
+#include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
@@ -188,6 +189,8 @@ struct CheckCommand {
 
   int run() {
     Model model(import.model, output);
+    if (Result<void> known = checkPolicyName(policy); !known)
+      return model.getDiagnostics().fail(known.error());
     if (int code = model.readStep(import, CompileOptions()))
       return code;
     FailureOr<Policy> loaded =
@@ -236,6 +239,8 @@ static void addShow(CLI::App &app, Run &run) {
     run = [self]() -> int {
       MLIRContext context;
       Diagnostics diagnostics(context, "binade", self->format);
+      if (Result<void> known = checkPolicyName(self->policy); !known)
+        return diagnostics.fail(known.error());
       FailureOr<Policy> policy = loadPolicy(self->policy, &context);
       if (failed(policy))
         return ExitCode::Rejected;

@@ -278,3 +278,12 @@ def test_a_policy_edited_in_the_module_is_rejected(tmp_path):
     done = binade("compile", module, "--from=assign", "-o", tmp_path / "step.bnd")
     assert done.returncode == 3
     assert "policy 'bf16-amp' was edited in the module" in done.stderr
+
+
+@pytest.mark.parametrize("command", [
+    ["policy", "show"], ["policy", "check", "--model", MODEL], ["explain", MODEL, "--policy"],
+])  # fmt: skip
+def test_an_unknown_name_is_a_usage_error(command):
+    done = binade(*command, "bf16-apm")
+    assert done.returncode == 2
+    assert "no policy is called 'bf16-apm'; did you mean 'bf16-amp'?" in done.stderr
