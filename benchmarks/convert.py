@@ -80,7 +80,7 @@ def run_in_binade(path: pathlib.Path, feeds: dict) -> dict:
     safetensors.save(given, feeds)
     for command in (
         ["binade-translate", "--import-onnx", path, "-o", module],
-        ["binade-eval", module, "--backend", "cpu", "--inputs", given, "--out", out],
+        ["binade-interpret", module, "--backend=cpu", "--inputs", given, "--out", out],
     ):
         tool, *arguments = map(str, command)
         done = subprocess.run(

@@ -16,7 +16,7 @@ usage: utils/build_wheel.sh OUT
 
 Writes binade-VERSION-cpXY-cpXY-$platform.whl to the folder OUT. The wheel contains:
   binade/             the Python package
-  binade/native/bin   binade, binade-eval, binade-run, and LLVM's linker ld.lld
+  binade/native/bin   binade, binade-interpret, binade-run, and LLVM's linker ld.lld
   binade/native/lib   LLVM, MLIR, oneDNN and the libraries that they need, with their
                       licences
 'pip install' installs it on any x86-64 Linux with glibc 2.36 or newer and a processor

@@ -1,6 +1,6 @@
 """COAT's tables 1 and 8: what formats of states do to the direction of AdamW's step.
 
-AdamW trains in f32; its states are quantized and read back by `binade eval`, in every
+AdamW trains in f32; its states are quantized and read back by `binade interpret`, in every
 format for either of them, and m / sqrt(v) is compared with what it was.
 """
 
@@ -123,7 +123,7 @@ def quantize(tensors: States, form: str) -> tuple[States, np.ndarray]:
         (folder / "module.mlir").write_text(module)
         inputs = {f"arg{i}": value for i, value in enumerate(tensors.values())}
         safetensors.save(folder / "in.safetensors", inputs)
-        require(binade("eval", folder / "module.mlir", "--backend", "cpu",
+        require(binade("interpret", folder / "module.mlir", "--backend", "cpu",
                        "--inputs", folder / "in.safetensors",
                        "--out", folder / "out.safetensors"))  # fmt: skip
         outputs = safetensors.load(folder / "out.safetensors")

@@ -57,7 +57,7 @@ static const std::vector<Group> &getGroups() {
        {{"import"},
         {"compile"},
         {"inspect"},
-        {"eval", "Run a function of a module on given tensors"},
+        {"interpret", "Run a function of a module on given tensors"},
         {"opt", "Run passes on a module, as mlir-opt does"},
         {"translate", "Translate an ONNX file or a module, as mlir-translate "
                       "does"},

@@ -106,7 +106,7 @@ def model(tmp_path_factory):
 
 def evaluate_compiled(folder, inputs):
     safetensors.save(folder / "in.safetensors", inputs)
-    run("eval", folder / "m.mlir", "--backend", "cpu", "--inputs",
+    run("interpret", folder / "m.mlir", "--backend", "cpu", "--inputs",
         folder / "in.safetensors", "--out", folder / "out.safetensors")  # fmt: skip
     return safetensors.load(folder / "out.safetensors")
 

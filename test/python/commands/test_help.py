@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 
 BINADE = BUILD / "bin" / "binade"
 COMMANDS = [
-    "import", "compile", "train", "evaluate", "export", "inspect", "policy", "list", "eval",
+    "import", "compile", "train", "evaluate", "export", "inspect", "policy", "list", "interpret",
 ]  # fmt: skip
 # The symbolic model needs a loss; the static model computes its loss.
 GRAPH = """
@@ -36,7 +36,7 @@ SYMBOLIC = GRAPH.format(
     inputs="float[batch, 2] x", outputs="float[batch, 3] logits", loss=""
 )
 LOGITS = GRAPH.format(inputs="float[8, 2] x", outputs="float[8, 3] logits", loss="")
-# `binade eval --help` uses this file.
+# `binade interpret --help` uses this file.
 MODULE = """
 func.func @f(%x: tensor<2xf32> {binade.name = "x"}) -> tensor<2xf32> {
   %y = binade.exp %x : (tensor<2xf32>) -> tensor<2xf32>

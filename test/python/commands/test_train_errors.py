@@ -84,11 +84,14 @@ def test_missing_arguments_are_named(data, tmp_path):
         (["list", "policys"], "did you mean 'policies'?"),
         (["compile", MINI, "--to=asign", "-o", "x"], "did you mean 'assign'?"),
         ([], "see 'binade --help'"),
-        (["eval"], "binade: note: see 'binade eval --help'"),
-        (["eval", "x.mlir", "--inptus", "y"], "did you mean '--inputs'?"),
-        (["eval", "x.mlir", "y"], "binade: error: unexpected argument 'y'"),
-        (["eval", "x.mlir", "--diag", "jsno"], "did you mean 'json'?"),
-        (["eval", "x.mlir", "--backend=abacus", "--diag=json"], '{"severity":"error"'),
+        (["interpret"], "binade: note: see 'binade interpret --help'"),
+        (["interpret", "x.mlir", "--inptus", "y"], "did you mean '--inputs'?"),
+        (["interpret", "x.mlir", "y"], "binade: error: unexpected argument 'y'"),
+        (["interpret", "x.mlir", "--diag", "jsno"], "did you mean 'json'?"),
+        (
+            ["interpret", "x.mlir", "--backend=abacus", "--diag=json"],
+            '{"severity":"error"',
+        ),
     ):
         process = binade(*words)
         assert process.returncode == 2 and expected in process.stderr

@@ -263,7 +263,7 @@ def test_binade_imports_converted_models(tmp_path, policy):
     safetensors.save(given, {"x": x})
     for tool, *arguments in (
         ("binade-translate", "--import-onnx", tmp_path / "out.onnx", "-o", module),
-        ("binade-eval", module, "--backend", "cpu", "--inputs", given, "--out", made),
+        ("binade-interpret", module, "--backend=cpu", "--inputs", given, "--out", made),
     ):
         subprocess.run([BUILD / "bin" / tool, *arguments], check=True)
     expected = evaluate(tmp_path / "out.onnx", {"x": x})["y"]

@@ -95,7 +95,7 @@ def extended(tmp_path_factory):
     environment = dict(os.environ, CCACHE_BASEDIR=str(root), CCACHE_NOHASHDIR="1")
     for command in (
         ["cmake", "--preset", "release"],
-        ["ninja", "-C", "build/release", "binade-opt", "binade-eval"],
+        ["ninja", "-C", "build/release", "binade-opt", "binade-interpret"],
     ):
         done = subprocess.run(
             command, cwd=root, env=environment, capture_output=True, text=True

@@ -15,7 +15,7 @@ from support import export_models as models
 from support.processes import call
 
 TRANSLATE = BUILD / "bin" / "binade-translate"
-EVAL = BUILD / "bin" / "binade-eval"
+EVAL = BUILD / "bin" / "binade-interpret"
 
 pytestmark = pytest.mark.skipif(
     not (TRANSLATE.exists() and EVAL.exists()), reason="the tools are not built"

@@ -13,7 +13,7 @@ from support.paths import BUILD
 onnx = pytest.importorskip("onnx")
 
 TRANSLATE = BUILD / "bin" / "binade-translate"
-EVAL = BUILD / "bin" / "binade-eval"
+EVAL = BUILD / "bin" / "binade-interpret"
 
 pytestmark = pytest.mark.skipif(not TRANSLATE.exists(), reason="the tool is not built")
 

@@ -109,7 +109,7 @@ def test_values_do_not_depend_on_the_layout(reader, dtype, tmp_path):
         inputs[f"arg{index}"] = RNG.standard_normal(shape).astype(kind)
     safetensors.save(tmp_path / "in.safetensors", inputs)
     process = subprocess.run(
-        [BUILD / "bin" / "binade", "eval", tmp_path / "f.mlir", "--inputs",
+        [BUILD / "bin" / "binade", "interpret", tmp_path / "f.mlir", "--inputs",
          tmp_path / "in.safetensors", "--backend", "cpu", "--check"],
         capture_output=True, text=True,
     )  # fmt: skip

@@ -176,7 +176,7 @@ def test_the_commands_train(run, work):
         "gpu.bnd",
     )
     assert "mlp" in run("binade", "runs", ".")
-    assert "Usage: binade eval" in run("binade", "eval", "--help")
+    assert "Usage: binade interpret" in run("binade", "interpret", "--help")
     done = binade("train", work / "mlp.onnx", *LOSS, *steps[2:], "--data",
                   work / "train.safetensors", "--out", work / "here")  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -157,7 +157,15 @@ def evaluate(module, batch, rng, backend):
         given["rng"] = np.array(rng)
     inputs, out = module.with_suffix(".in"), module.with_suffix(".out")
     safetensors.save(inputs, given)
-    run("binade-eval", module, "--inputs", inputs, "--out", out, "--backend", backend)
+    run(
+        "binade-interpret",
+        module,
+        "--inputs",
+        inputs,
+        "--out",
+        out,
+        f"--backend={backend}",
+    )
     found = safetensors.load(out)
     found.pop("rng", None)
     return found

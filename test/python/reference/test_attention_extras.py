@@ -43,7 +43,7 @@ def test_compiled_code_is_within_the_bounds(name, dtype, tmp_path):
     (tmp_path / "module.mlir").write_text(example.module(operands))
     safetensors.save(tmp_path / "in.safetensors", give(operands))
     process = subprocess.run(
-        [BUILD / "bin" / "binade", "eval", tmp_path / "module.mlir", "--inputs",
+        [BUILD / "bin" / "binade", "interpret", tmp_path / "module.mlir", "--inputs",
          tmp_path / "in.safetensors", "--backend", "cpu", "--check"],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip

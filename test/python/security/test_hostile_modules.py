@@ -63,7 +63,7 @@ BYTECODE = MODULES["51 bytecode"][0]
 
 
 @pytest.mark.parametrize("reader", [
-    ["binade", "explain"], ["binade", "verify"], ["binade", "inspect"], ["binade-eval"],
+    ["binade", "explain"], ["binade", "verify"], ["binade", "inspect"], ["binade-interpret"],
     ["binade-run"], ["binade", "compile", "--from", "assign", "-o", "x.bnd"],
     ["binade", "train", "--data", "x.safetensors", "--out", "x", "--steps", "1"],
     ["binade", "convert", "-o", "x.onnx"], ["binade", "import"],

@@ -79,7 +79,7 @@ def test_41_safetensors(kind, module, tmp_path):
     path.write_bytes(SAFETENSORS[kind])
     out = tmp_path / "out.safetensors"
     words = ["f.safetensors", *DAMAGE[kind]]
-    text = refuse(3, words, "binade-eval", module, "--inputs", path, "--out", out)
+    text = refuse(3, words, "binade-interpret", module, "--inputs", path, "--out", out)
     assert text.startswith(str(path)) and not out.exists()
 
 
@@ -89,6 +89,6 @@ def test_a_valid_safetensors_file_is_accepted(module, tmp_path):
     path.write_bytes(
         header('{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4))
     )
-    done = run("binade-eval", module, "--inputs", path, "--out", out)
+    done = run("binade-interpret", module, "--inputs", path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert len(safetensors.load(out)) == 1

@@ -12,7 +12,7 @@ inliner = pytest.importorskip("onnx.inliner")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 TRANSLATE = BUILD / "bin" / "binade-translate"
-EVAL = BUILD / "bin" / "binade-eval"
+EVAL = BUILD / "bin" / "binade-interpret"
 
 
 def make_inputs(model, random):

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 
 F32 = np.float32
-# The formats with the code that binade-eval uses for NaN.
+# The formats with the code that binade-interpret uses for NaN.
 FORMATS = {
     "f8E4M3FN": (ml_dtypes.float8_e4m3fn, 0x7F),
     "f8E5M2": (ml_dtypes.float8_e5m2, 0x7F),

@@ -61,7 +61,7 @@ RESULTS = re.compile(r"func\.func @\w+\(.*?\)\s*->\s*(.*?)\s*\{\n", re.DOTALL)
 
 
 def evaluate(module, inputs, weights=None, optimizes=False):
-    """The outputs of a module's step or only function, as binade-eval names them. Its
+    """The outputs of a module's step or only function, as binade-interpret names them. Its
     weights are in the folder `weights`; `optimizes` selects onnxruntime's default session."""
     heads = module[module.find("func.func @step") :] if "@step(" in module else module
     heads = re.sub(r"func\.func private .*", "", heads)

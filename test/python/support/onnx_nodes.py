@@ -166,7 +166,7 @@ class BinadeRep(BackendRep):
 
 
 class BinadeBackend(Backend):
-    """`device` is a backend of binade-eval: `reference` or `cpu`."""
+    """`device` is a backend of binade-interpret: `reference` or `cpu`."""
 
     @classmethod
     def prepare(cls, model, device="reference", **kwargs):

@@ -1,4 +1,4 @@
-"""Evaluates ops and modules with binade-eval, and rounds values in numpy.
+"""Evaluates ops and modules with binade-interpret, and rounds values in numpy.
 
 BINADE_BUILD names the build directory (default: build/release).
 """
@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from support.paths import BUILD, ROOT
 
-EVAL = BUILD / "bin" / "binade-eval"
+EVAL = BUILD / "bin" / "binade-interpret"
 sys.path.append(str(ROOT / "python"))
 
 from binade import safetensors  # noqa: E402
@@ -42,7 +42,7 @@ def type_of(array):
 
 
 def run(module, inputs, *flags):
-    """Runs binade-eval on text; returns the process and its outputs, if any."""
+    """Runs binade-interpret on text; returns the process and its outputs, if any."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "module.mlir"
         source.write_text(module)
@@ -60,7 +60,7 @@ def run(module, inputs, *flags):
 
 def evaluate(module, inputs, *flags):
     """The outputs of a module's only (or `--function`) function, by name. In addition to
-    binade-eval's backends, `onnx` exports the module and runs it in onnxruntime without
+    binade-interpret's backends, `onnx` exports the module and runs it in onnxruntime without
     optimizations; `onnx-optimized` runs it with them."""
     if {"onnx", "onnx-optimized"} & {*flags}:
         from support import onnx_backend

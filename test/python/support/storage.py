@@ -131,7 +131,7 @@ class Update:
         given, out = self.folder / "in.safetensors", self.folder / "out.safetensors"
         safetensors.save(given, {k: np.asarray(v) for k, v in inputs.items()})
         done = binade(
-            "eval", self.folder / "module.mlir", "--function", "step", "--inputs", given,
+            "interpret", self.folder / "module.mlir", "--function", "step", "--inputs", given,
             "--out", out, "--backend", self.backend,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

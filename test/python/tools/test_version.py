@@ -14,7 +14,7 @@ VERSION = re.search(
     re.M,
 )[1]
 TOOLS = [
-    "binade", "binade-eval", "binade-lsp-server", "binade-opt", "binade-reduce", "binade-run",
+    "binade", "binade-interpret", "binade-lsp-server", "binade-opt", "binade-reduce", "binade-run",
     "binade-translate",
 ]  # fmt: skip
 # Python modules that the driver or `python -m` runs.

@@ -28,7 +28,7 @@ def matmul_in(dtype, lhs, rhs):
 
 
 def check(op, operands, results, candidate, attributes=""):
-    """Whether binade-eval accepts `candidate` for the op's results."""
+    """Whether binade-interpret accepts `candidate` for the op's results."""
     operands = [np.asarray(operand) for operand in operands]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "candidate.safetensors"

@@ -1,4 +1,4 @@
-"""`binade eval --backend cpu` compiles functions. Results are within the error bounds of the
+"""`binade interpret --backend cpu` compiles functions. Results are within the error bounds of the
 reference."""
 
 import subprocess
@@ -16,7 +16,7 @@ def check(module, inputs, folder, *flags):
     (folder / "module.mlir").write_text(module)
     safetensors.save(folder / "in.safetensors", inputs)
     return subprocess.run(
-        [BUILD / "bin" / "binade", "eval", folder / "module.mlir", "--inputs",
+        [BUILD / "bin" / "binade", "interpret", folder / "module.mlir", "--inputs",
          folder / "in.safetensors", "--backend", "cpu", "--check", *flags],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def test_sums_of_many_rows_are_exact(columns, tmp_path):
     (tmp_path / "module.mlir").write_text(module)
     safetensors.save(tmp_path / "in.safetensors", {"arg0": rows})
     subprocess.run(
-        [BUILD / "bin" / "binade", "eval", tmp_path / "module.mlir", "--inputs",
+        [BUILD / "bin" / "binade", "interpret", tmp_path / "module.mlir", "--inputs",
          tmp_path / "in.safetensors", "--backend", "cpu", "--out",
          tmp_path / "out.safetensors"],
         check=True, timeout=600,
@@ -269,7 +269,7 @@ def test_index_out_of_range(tmp_path):
     (tmp_path / "module.mlir").write_text(module)
     safetensors.save(tmp_path / "in.safetensors", inputs)
     process = subprocess.run(
-        [BUILD / "bin" / "binade", "eval", tmp_path / "module.mlir", "--inputs",
+        [BUILD / "bin" / "binade", "interpret", tmp_path / "module.mlir", "--inputs",
          tmp_path / "in.safetensors", "--backend", "cpu"],
         capture_output=True, text=True,
     )  # fmt: skip

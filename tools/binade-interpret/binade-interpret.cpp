@@ -1,6 +1,6 @@
-//===- binade-eval.cpp - run a function on given tensors ------------------===//
+//===- binade-interpret.cpp - run a function on given tensors -------------===//
 
-#include "Eval.h"
+#include "Interpret.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/CrashReport.h"
 #include "binade/CommandLine/Definition.h"
@@ -12,17 +12,18 @@
 using namespace binade;
 
 int main(int argc, char **argv) {
-  reportCrashes("binade-eval", argc, argv);
-  EvalOptions options;
+  reportCrashes("binade-interpret", argc, argv);
+  InterpretOptions options;
   DiagnosticFormat format = DiagnosticFormat::Text;
-  CLI::App app("Runs a function of a module on given tensors.", "binade eval");
+  CLI::App app("Runs a function of a module on given tensors.",
+               "binade interpret");
   addVersion(app, "LLVM " LLVM_VERSION_STRING "\n");
   addDefinition(app);
   setHelpFormat(app);
   app.footer(
       "Examples:\n"
-      "  binade eval module.mlir --inputs x.safetensors\n"
-      "  binade eval module.mlir --function f --inputs x.safetensors "
+      "  binade interpret module.mlir --inputs x.safetensors\n"
+      "  binade interpret module.mlir --function f --inputs x.safetensors "
       "--backend cpu \\\n"
       "      --check --out y.safetensors\n"
       "'binade evaluate' computes the loss and metrics of a run on data.");
@@ -69,9 +70,9 @@ int main(int argc, char **argv) {
     std::cerr << render(error, format) << "\n";
     return error.exitCode;
   };
-  return runCommand("binade-eval", format, [&] {
+  return runCommand("binade-interpret", format, [&] {
     try {
-      Result<int> code = runEval(options);
+      Result<int> code = interpret(options);
       return code ? *code : fail(code.error());
     } catch (const std::bad_alloc &) {
       return fail({options.module, "not enough memory to evaluate it",

@@ -1,6 +1,6 @@
-//===- Eval.cpp - Evaluate a function, check its results ------------------===//
+//===- Interpret.cpp - Evaluate a function, check its results -------------===//
 
-#include "Eval.h"
+#include "Interpret.h"
 #include "CpuBackend.h"
 #include "SimulatorBackend.h"
 #include "binade/Container/Printable.h"
@@ -19,9 +19,9 @@ using ::binade::Result;
 
 namespace {
 /// Evaluates one function as the command line requests.
-class Eval {
+class Interpretation {
 public:
-  explicit Eval(const EvalOptions &options) : options(options) {}
+  explicit Interpretation(const InterpretOptions &options) : options(options) {}
 
   /// Returns exit code 0, or 1 if a result exceeds its bound, or an error.
   Result<int> run();
@@ -34,7 +34,7 @@ private:
     return diagnostics->takeError(options.module, fallback);
   }
 
-  const EvalOptions &options;
+  const InterpretOptions &options;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   func::FuncOp function;
@@ -81,7 +81,7 @@ static void print(StringRef name, const Tensor &tensor) {
   llvm::outs() << (count > kShown ? " ...\n" : "\n");
 }
 
-Result<Outputs> Eval::evaluateReference() {
+Result<Outputs> Interpretation::evaluateReference() {
   evaluation.bounds = options.check || !options.bounds.empty();
   FailureOr<Outputs> outputs =
       evaluate(*module, function.getName(), inputs, evaluation);
@@ -91,7 +91,7 @@ Result<Outputs> Eval::evaluateReference() {
 }
 
 /// Returns the results of the selected backend, or those read from a file.
-Result<NamedTensors> Eval::compute() {
+Result<NamedTensors> Interpretation::compute() {
   if (options.results.empty() && options.backend == "simulator")
     return evaluateOnSimulator(*module, function.getName(), inputs, evaluation);
   if (options.results.empty())
@@ -109,7 +109,8 @@ Result<NamedTensors> Eval::compute() {
   return results;
 }
 
-Result<int> Eval::check(const NamedTensors &values, const Outputs &reference) {
+Result<int> Interpretation::check(const NamedTensors &values,
+                                  const Outputs &reference) {
   bool isCorrect = true;
   for (const auto &[name, expected] : reference.values) {
     const Tensor &actual = *values.at(name);
@@ -132,13 +133,13 @@ Result<int> Eval::check(const NamedTensors &values, const Outputs &reference) {
   return static_cast<int>(isCorrect ? ExitCode::Ok : ExitCode::Difference);
 }
 
-Result<int> Eval::run() {
+Result<int> Interpretation::run() {
   auto parsed = parseModuleFile(options.module, context);
   if (!parsed) {
     if (StringRef(options.module).ends_with(".mlir"))
       return parsed.takeError();
     return parsed.takeError().withNote(
-        "binade eval runs a function of a module (.mlir); 'binade train "
+        "binade interpret runs a function of a module (.mlir); 'binade train "
         "--eval-data' evaluates a model on data");
   }
   module = std::move(*parsed);
@@ -194,4 +195,6 @@ Result<int> Eval::run() {
   return static_cast<int>(ExitCode::Ok);
 }
 
-Result<int> runEval(const EvalOptions &options) { return Eval(options).run(); }
+Result<int> interpret(const InterpretOptions &options) {
+  return Interpretation(options).run();
+}

@@ -1,7 +1,7 @@
 //===- CpuBackend.h - Compile a function, run it on the CPU -----*- C++ -*-===//
 
-#ifndef BINADE_TOOLS_BINADE_EVAL_CPUBACKEND_H
-#define BINADE_TOOLS_BINADE_EVAL_CPUBACKEND_H
+#ifndef BINADE_TOOLS_BINADE_INTERPRET_CPUBACKEND_H
+#define BINADE_TOOLS_BINADE_INTERPRET_CPUBACKEND_H
 
 #include "binade/Container/Error.h"
 #include "binade/Reference/Interpreter.h"
@@ -13,4 +13,4 @@ evaluateOnCpu(mlir::ModuleOp module, llvm::StringRef function,
               const mlir::binade::NamedTensors &inputs,
               llvm::StringRef directory);
 
-#endif // BINADE_TOOLS_BINADE_EVAL_CPUBACKEND_H
+#endif // BINADE_TOOLS_BINADE_INTERPRET_CPUBACKEND_H

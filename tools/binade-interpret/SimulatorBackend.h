@@ -1,7 +1,7 @@
 //===- SimulatorBackend.h - Run GPU kernels in the simulator ----*- C++ -*-===//
 
-#ifndef BINADE_TOOLS_BINADE_EVAL_SIMULATORBACKEND_H
-#define BINADE_TOOLS_BINADE_EVAL_SIMULATORBACKEND_H
+#ifndef BINADE_TOOLS_BINADE_INTERPRET_SIMULATORBACKEND_H
+#define BINADE_TOOLS_BINADE_INTERPRET_SIMULATORBACKEND_H
 
 #include "binade/Container/Error.h"
 #include "binade/Reference/Interpreter.h"
@@ -13,4 +13,4 @@ evaluateOnSimulator(mlir::ModuleOp module, llvm::StringRef function,
                     const mlir::binade::NamedTensors &inputs,
                     const mlir::binade::EvaluationOptions &options);
 
-#endif // BINADE_TOOLS_BINADE_EVAL_SIMULATORBACKEND_H
+#endif // BINADE_TOOLS_BINADE_INTERPRET_SIMULATORBACKEND_H

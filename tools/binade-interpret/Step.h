@@ -1,7 +1,7 @@
 //===- Step.h - Wrap a function as a training step --------------*- C++ -*-===//
 
-#ifndef BINADE_TOOLS_BINADE_EVAL_STEP_H
-#define BINADE_TOOLS_BINADE_EVAL_STEP_H
+#ifndef BINADE_TOOLS_BINADE_INTERPRET_STEP_H
+#define BINADE_TOOLS_BINADE_INTERPRET_STEP_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,4 +15,4 @@ mlir::OwningOpRef<mlir::ModuleOp> makeStep(mlir::ModuleOp module,
 /// Runs the phases that form kernels, unless the step launches kernels already.
 llvm::LogicalResult formKernels(mlir::ModuleOp module);
 
-#endif // BINADE_TOOLS_BINADE_EVAL_STEP_H
+#endif // BINADE_TOOLS_BINADE_INTERPRET_STEP_H
