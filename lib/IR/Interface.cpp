@@ -2,6 +2,7 @@
 
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/CpuTarget.h"
 #include "binade/IR/Shards.h"
 
 using namespace mlir;
@@ -15,9 +16,16 @@ SmallVector<func::FuncOp> mlir::binade::getPrograms(ModuleOp module) {
   return programs;
 }
 
-TargetAttr mlir::binade::getTarget(Operation *op) {
-  auto module = op->getParentOfType<ModuleOp>();
+TargetAttr mlir::binade::getAnyTarget(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
   return module ? module->getAttrOfType<TargetAttr>(kTargetAttr) : nullptr;
+}
+
+TargetAttr mlir::binade::getTarget(Operation *op) {
+  TargetAttr target = getAnyTarget(op);
+  return target && target.getName() != kCpuTargetName ? target : nullptr;
 }
 
 Phase mlir::binade::getPhase(Operation *op) {

@@ -101,7 +101,7 @@ static std::string countOps(const Fallbacks &fallbacks) {
 LogicalResult mlir::binade::reportFallbacks(ModuleOp module,
                                             const CompileOptions &options) {
   bool isStrict = options.isStrict;
-  auto target = module->getAttrOfType<TargetAttr>(kTargetAttr);
+  TargetAttr target = getTarget(module);
   std::string name =
       target ? target.getName().getValue().str() : std::string("a CPU");
   // A target without matmuls of quantized operands dequantizes all of them,

@@ -12,6 +12,7 @@
 #include "binade/Precision/Passes.h"
 #include "binade/Programs/Passes.h"
 #include "binade/Raising/Passes.h"
+#include "binade/Target/Passes.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
@@ -109,7 +110,9 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     break;
   }
   case CompilerPhase::Kernels:
-    if (!options.target.empty())
+    if (options.target.empty())
+      pm.addPass(createSetCpuTargetPass());
+    else
       addTargetPasses(pm, options.target);
     pm.addPass(createFoldEmptyPass());
     pm.addPass(createDeduplicateSavesPass());

@@ -6,6 +6,7 @@
 // Kernels of a step become loops over memory. The step itself, whose launches are in the
 // plan, and the rule of the optimizer are removed.
 
+// CHECK:       module attributes {binade.target = {{.*}}} {
 // CHECK-NOT:   binade.
 // CHECK-NOT:   func.func @step
 // CHECK-NOT:   @sgd.update

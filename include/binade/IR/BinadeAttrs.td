@@ -335,7 +335,8 @@ def Binade_TargetAttr : Binade_Attr<"Target", "target"> {
   let summary = "properties of a target and its libraries";
   let description = [{
     The module's attribute `binade.target` from the kernels phase on
-    (`binade-set-cuda-target`); CPUs have none. Passes read from it how an op is computed:
+    (`binade-set-cpu-target`, `binade-set-cuda-target`). Passes read from it how an op is
+    computed; of a CPU they read only `attention`, whose heads may have any size up to `most`:
 
     - `piece`: the elements from which on a short-lived value is computed in tiles, and the
       scores of attention that a tile computes at a time.

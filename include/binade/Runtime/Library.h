@@ -40,11 +40,12 @@ struct LibraryUse {
   std::string implementation;
 };
 
-/// Returns the implementation and the scratch memory of a matmul or convolution
-/// record on this machine; 0 bytes for all other records. The compiler reserves
-/// that much as the record's `scratch`. If a bundle runs with another machine,
-/// library or thread count and needs more, the runtime allocates it. `buffers`
-/// give the types of the record's operands; their offsets are not used.
+/// Returns the implementation and the scratch memory of a matmul, convolution
+/// or attention record on this machine; 0 bytes for all other records. The
+/// compiler reserves that much as the record's `scratch`. If a bundle runs with
+/// another machine, library or thread count and needs more, the runtime
+/// allocates it. `buffers` give the types of the record's operands; their
+/// offsets are not used.
 LibraryUse queryLibrary(std::span<const plan::Buffer> buffers,
                         const plan::Record &record, unsigned threads,
                         Contraction contraction = Contraction::Auto);

@@ -214,6 +214,38 @@ def CombineClampsPass : Pass<"binade-combine-clamps"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
+def SetCpuTargetPass : Pass<"binade-set-cpu-target", "::mlir::ModuleOp"> {
+  let summary = "Describe the attention kernels of CPUs on the module";
+  let description = [{
+    The runtime has fused kernels of attention for CPUs, which keep scores in caches.
+    Without them, attention is decomposed into tiles of matmuls and softmax.
+
+    The pass sets the module's attribute `binade.target` (`#binade.target`) to the formats
+    and the head sizes for which there are such kernels. Passes of the kernels phase read
+    it.
+
+    Example:
+
+    ```mlir
+    // Before: --binade-set-cpu-target
+    module {
+    }
+    ```
+
+    ```mlir
+    // After
+    module attributes {binade.target = #binade.target<
+        "cpu", piece = 0, attention = [f32, f16, bf16], most = 256>} {
+    }
+    ```
+
+    Requires: nothing. Run at the beginning of the kernels phase.
+
+    Preserves: everything else.
+  }];
+  let dependentDialects = ["::mlir::binade::BinadeDialect"];
+}
+
 def SetCudaTargetPass : Pass<"binade-set-cuda-target", "::mlir::ModuleOp"> {
   let summary = "Describe a GPU and its libraries on the module";
   let description = [{

@@ -1,6 +1,7 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
 
 #include "binade/IR/Build.h"
+#include "binade/IR/CpuTarget.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -230,18 +231,38 @@ bool AttentionGradOp::isCompatibleReturnTypes(TypeRange l, TypeRange r) {
 // Attention that is not decomposed
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kHeadMultiple = 16;
-
 static int64_t getHeadSize(Value x) { return getTensor(x).getShape().back(); }
+
+static bool isCpu(TargetAttr target) {
+  return target.getName() == kCpuTargetName;
+}
+
+/// Returns of what the size of a head must be a multiple for the kernels of
+/// `target`.
+static int64_t getHeadMultiple(TargetAttr target) {
+  return isCpu(target) ? 1 : 16;
+}
 
 static bool hasKernelOf(TargetAttr target, FloatType compute) {
   return target && llvm::is_contained(target.getAttention(), compute);
 }
 
-/// Returns why the kernels do not compute the mask of `op`; empty if they do.
-template <typename Op> static std::string findUnsupportedExtra(Op op) {
+static bool hasBiasGradient(AttentionOp) { return false; }
+static bool hasBiasGradient(AttentionGradOp op) {
+  return llvm::any_of(op.getDbiases(),
+                      [](Value dbias) { return !dbias.use_empty(); });
+}
+
+/// Returns why the kernels do not compute the mask of `op`, or what else
+/// changes its scores; empty if they do.
+template <typename Op>
+static std::string findUnsupportedExtra(Op op, TargetAttr target) {
   if (op.isPlain())
     return "";
+  if (isCpu(target) && (op.getRng() || !op.getSoftcap().isZero()))
+    return "the attention kernels of CPUs have no dropout and no soft cap";
+  if (isCpu(target) && hasBiasGradient(op))
+    return "the attention kernels of CPUs compute no gradients of biases";
   // A plan has finite fills and minus infinity.
   double fill = op.getFill().convertToDouble();
   if (op.getMask() && !(static_cast<float>(fill) < INFINITY))
@@ -255,13 +276,15 @@ template <typename Op> static std::string findUnsupportedExtra(Op op) {
 /// the operands of its contractions, `compute` is the format they must have.
 template <typename Op>
 static bool hasKernel(Op op, ValueRange multiplied, FloatType compute) {
-  TargetAttr target = getTarget(op);
-  if (!hasKernelOf(target, compute) || !findUnsupportedExtra(op).empty())
+  TargetAttr target = getAnyTarget(op);
+  if (!hasKernelOf(target, compute) ||
+      !findUnsupportedExtra(op, target).empty())
     return false;
   auto isMultiplied = [&](Value x) {
     int64_t columns = getHeadSize(x);
     return getElementTypeOrSelf(x.getType()) == compute &&
-           columns % kHeadMultiple == 0 && columns <= target.getMost();
+           columns % getHeadMultiple(target) == 0 &&
+           columns <= target.getMost();
   };
   auto isNumber = [](Type type) {
     Type element = getElementTypeOrSelf(type);
@@ -285,23 +308,23 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
   if (std::optional<Fallback> dequantized =
           findDequantized(op, op.getPrecisionAttr()))
     return dequantized;
-  TargetAttr target = getTarget(op);
+  TargetAttr target = getAnyTarget(op);
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
   std::string format = llvm::to_string(compute);
-  if (std::string extra = findUnsupportedExtra(op); !extra.empty())
+  if (std::string extra = findUnsupportedExtra(op, target); !extra.empty())
     return Fallback{format, format, extra, ""};
   std::string reason = "operands have different formats", nearest;
+  int64_t multiple = getHeadMultiple(target);
   for (Value x : multiplied) {
-    int64_t columns = getHeadSize(x),
-            next = llvm::alignTo(columns, kHeadMultiple);
+    int64_t columns = getHeadSize(x), next = llvm::alignTo(columns, multiple);
     if (columns > target.getMost())
       reason = llvm::formatv("a head size of {0} is more than {1}", columns,
                              target.getMost());
     else if (columns != next)
       std::tie(reason, nearest) =
           std::pair(llvm::formatv("a head size of {0} is not a multiple of {1}",
-                                  columns, kHeadMultiple)
+                                  columns, multiple)
                         .str(),
                     llvm::formatv("head size = {0}", next).str());
   }

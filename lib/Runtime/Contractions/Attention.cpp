@@ -1,9 +1,10 @@
 //===- Attention.cpp - Scaled dot-product attention -----------------------===//
+// A simple implementation, with which results of a device are compared.
 // Heads are computed in parallel, each converted to f32. Sums are sequential,
 // so results do not depend on the number of threads.
 //===----------------------------------------------------------------------===//
 
-#include "../Execution/Operation.h"
+#include "Contraction.h"
 #include "binade/Container/FloatConversion.h"
 #include "binade/Container/Philox.h"
 #include <cmath>
@@ -459,7 +460,8 @@ void AttentionOperation::computeBiasGradient(const Operand &dbias,
   dbias.write(own, sum);
 }
 
-std::unique_ptr<Operation> binade::createOperation(const Attention &attention,
-                                                   const Memory &memory) {
+std::unique_ptr<Operation>
+binade::createSimpleAttention(const Attention &attention,
+                              const Memory &memory) {
   return std::make_unique<AttentionOperation>(attention, memory);
 }

@@ -27,6 +27,11 @@ std::unique_ptr<Operation> binade::createContraction(const Record &record,
     return operation ? std::move(operation)
                      : createOwnMatmul(*matmul, memory, threads);
   }
+  if (auto *attention = std::get_if<Attention>(&record.body)) {
+    operation = createFusedAttention(*attention, memory, threads);
+    return operation ? std::move(operation)
+                     : createSimpleAttention(*attention, memory);
+  }
   const auto &convolution = std::get<Convolution>(record.body);
   if (choice != Contraction::Own)
     operation = createOneDnnConvolution(convolution, memory);
@@ -38,7 +43,8 @@ LibraryUse binade::queryLibrary(std::span<const Buffer> buffers,
                                 const Record &record, unsigned threads,
                                 Contraction choice) {
   if (!std::holds_alternative<Matmul>(record.body) &&
-      !std::holds_alternative<Convolution>(record.body))
+      !std::holds_alternative<Convolution>(record.body) &&
+      !std::holds_alternative<Attention>(record.body))
     return {};
   IeeeMode mode;
   OpenMPThreads openMP(threads);

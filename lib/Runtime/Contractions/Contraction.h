@@ -1,4 +1,4 @@
-//===- Contraction.h - Matmuls and convolutions on the CPU ------*- C++ -*-===//
+//===- Contraction.h - Contractions on the CPU ------------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_RUNTIME_CONTRACTIONS_CONTRACTION_H
 #define BINADE_LIB_RUNTIME_CONTRACTIONS_CONTRACTION_H
@@ -8,7 +8,8 @@
 namespace binade {
 
 /// Creates the operation of a matmul or convolution record with oneDNN, or with
-/// Binade's own kernels if `choice` says so or oneDNN does not support it.
+/// Binade's own kernels if `choice` says so or oneDNN does not support it, or
+/// of an attention record.
 std::unique_ptr<Operation> createContraction(const plan::Record &record,
                                              const Memory &memory,
                                              unsigned threads,
@@ -27,6 +28,16 @@ std::unique_ptr<Operation> createOwnMatmul(const plan::Matmul &matmul,
 std::unique_ptr<Operation>
 createOwnConvolution(const plan::Convolution &convolution, const Memory &memory,
                      unsigned threads);
+
+/// Creates attention or its gradients with the fused kernels; returns null if
+/// these do not compute the record.
+std::unique_ptr<Operation>
+createFusedAttention(const plan::Attention &attention, const Memory &memory,
+                     unsigned threads);
+/// Creates a simple implementation, for other records, which only plans for
+/// other devices have.
+std::unique_ptr<Operation>
+createSimpleAttention(const plan::Attention &attention, const Memory &memory);
 
 // Creates operations with oneDNN. Returns null if the library is not found or
 // has only its slow reference code. The OpenMP thread count has to be that of

@@ -88,6 +88,8 @@ Result<Executor::Step> Executor::prepare(const Loop &loop, const Memory &memory,
 static bool usesF16(const Record &record, const Memory &memory) {
   auto *matmul = std::get_if<Matmul>(&record.body);
   auto *convolution = std::get_if<Convolution>(&record.body);
+  if (!matmul && !convolution)
+    return false;
   const View &left = matmul ? matmul->lhs : convolution->x;
   const View &right = matmul ? matmul->rhs : convolution->weight;
   return memory.typeOf(left) == DType::F16 ||

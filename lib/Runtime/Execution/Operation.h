@@ -84,13 +84,8 @@ struct Memory {
   }
 };
 
-// Operations that depend on no library and no compiled kernel.
+// An operation that depends on no library and no compiled kernel.
 std::unique_ptr<Operation> createOperation(const plan::Copy &copy,
-                                           const Memory &memory);
-/// Creates a simple implementation of attention or its gradients, with which
-/// results of a device are compared. Plans for CPUs contain matmuls and kernels
-/// instead. The results do not depend on the number of threads.
-std::unique_ptr<Operation> createOperation(const plan::Attention &attention,
                                            const Memory &memory);
 
 } // namespace binade
