@@ -122,7 +122,7 @@ static bool hasCodes(QuantizedAttr format) {
   FloatType element = format.getFormat();
   return element && element.getWidth() == 8 && getOnnxType(element) &&
          !format.getExpand() && !format.getStochastic() &&
-         format.getHistory() == 0;
+         format.getHistory() == 0 && !format.hasBlockScales();
 }
 
 static int64_t getFirstOperatorSet(const QuantizedInput &codes) {

@@ -98,6 +98,45 @@ Codes::Factors Codes::choose(const std::string &largest,
   return factors;
 }
 
+/// Returns the smaller of both; NaN if `x` is.
+std::string Codes::limit(const std::string &x, double limit) {
+  std::string most = w.addFloat(limit);
+  return w.add("Where", {w.add("Greater", {x, most}), most, x});
+}
+
+Codes::Factors Codes::chooseBlocks(const std::string &largest,
+                                   const std::string &tensor) {
+  constexpr double kMax = std::numeric_limits<float>::max();
+  std::string one = w.addFloat(1.0), zero = w.addFloat(0.0), tensorFactor = one;
+  Factors factors;
+  if (format.getTensorScale()) {
+    std::string peak = w.addFloat(format.getTensorPeak());
+    tensorFactor = limit(w.add("Div", {peak, tensor}), kMax);
+    for (const std::string &number : {tensor, tensorFactor})
+      tensorFactor =
+          w.add("Where", {w.add("Equal", {number, zero}), one, tensorFactor});
+    factors.tensorScale = w.add("Div", {one, tensorFactor});
+  }
+  if (format.getRule() == ScaleRule::RoundedInverse) {
+    std::string inverse =
+        w.addFloat(1.0f / static_cast<float>(format.getLargest()));
+    std::string unit = w.add("Mul", {tensorFactor, inverse});
+    FloatType stored = format.getScale();
+    std::string scale =
+        limit(w.add("Mul", {largest, unit}), mlir::binade::getLargest(stored));
+    factors.scale = w.cast(w.cast(scale, stored), w.b.getF32Type());
+  } else {
+    std::string scaled = w.add("Mul", {largest, tensorFactor});
+    factors.scale =
+        ScaleNodes(w).add("", scaled, format.withoutTensorScale()).factors;
+  }
+  std::string whole = factors.tensorScale.empty()
+                          ? factors.scale
+                          : w.add("Mul", {factors.scale, factors.tensorScale});
+  factors.factor = limit(w.add("Div", {one, whole}), kMax);
+  return factors;
+}
+
 //===----------------------------------------------------------------------===//
 // Encoding and decoding
 //===----------------------------------------------------------------------===//
@@ -193,9 +232,7 @@ std::string Codes::encode(const std::string &given, const Factors &factors,
   if (format.getExpand()) {
     y = ExpansionNodes(w).expand(x, spread(factors), factor);
   } else {
-    bool multiplies = format.getRule() == ScaleRule::Inverse ||
-                      format.getRule() == ScaleRule::InversePower;
-    y = w.add(multiplies ? "Mul" : "Div", {x, factor});
+    y = w.add(format.multiplies() ? "Mul" : "Div", {x, factor});
   }
   std::string chance = format.getStochastic() ? arrange(random) : "";
   FloatType type = format.getFormat();
@@ -278,12 +315,19 @@ SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
         w.add("Where", {isZero, w.addFloat(INFINITY), magnitude});
     least = w.reduce("ReduceMin", others, sharedAxes);
   }
-  Factors factors = choose(amax, least);
+  std::string tensor;
+  if (format.getTensorScale())
+    tensor = w.reduceMax(
+        magnitude, llvm::to_vector(llvm::seq<int64_t>(0, arranged.size())));
+  Factors factors = format.hasBlockScales() ? chooseBlocks(amax, tensor)
+                                            : choose(amax, least);
   std::string codes = encode(x, factors, saturate, random);
   SmallVector<std::string> parts = {format.isPacked() ? pack(codes) : codes,
                                     factors.scale};
   if (format.getExpand())
     parts.append({factors.power, factors.centre});
+  if (format.getTensorScale())
+    parts.push_back(factors.tensorScale);
   return parts;
 }
 
@@ -305,6 +349,8 @@ std::string Codes::findLogarithm(const std::string &codes,
 
 std::string Codes::dequantize(ArrayRef<std::string> parts) {
   std::string number = arrange(decode(parts[0])), scale = spread(parts[1]);
+  if (format.getTensorScale())
+    return restore(w.add("Mul", {w.add("Mul", {number, scale}), parts[2]}));
   if (!format.getExpand())
     return restore(w.add("Mul", {number, scale}));
   std::string logarithm = findLogarithm(parts[0], number);

@@ -24,8 +24,13 @@ public:
     /// Elements are divided or multiplied by it, by the scale rule.
     std::string factor;
     std::string power, centre;
+    std::string tensorScale; ///< Empty without a scale of the tensor.
   };
   Factors choose(const std::string &largest, const std::string &least);
+  /// Returns the factors of blocks with scales in E4M3, or below the scale of
+  /// a tensor with the largest magnitude `tensor`, as `chooseBlockScales`
+  /// builds them.
+  Factors chooseBlocks(const std::string &largest, const std::string &tensor);
 
   /// Returns one code per element, of the code's type. `random` has uniform
   /// values for stochastic rounding.
@@ -45,6 +50,7 @@ private:
                       ArrayRef<int64_t> to) {
     return from == to ? x : w.reshape(x, to);
   }
+  std::string limit(const std::string &x, double limit);
   std::string arrange(const std::string &x);
   std::string restore(const std::string &x);
   /// Reshapes a tensor with one element per scale so that it broadcasts over

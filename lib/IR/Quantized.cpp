@@ -111,17 +111,28 @@ double QuantizedAttr::getLargest() const {
   return std::max(values.back(), -values.front());
 }
 
+bool QuantizedAttr::multiplies() const {
+  return hasBlockScales() || getRule() == ScaleRule::Inverse ||
+         getRule() == ScaleRule::InversePower;
+}
+
 QuantizedAttr QuantizedAttr::withRounding(bool stochastic) const {
   return get(getContext(), getElement(), getGranularity(), getExtent(),
              getScale(), getRule(), getExpand(), stochastic, getHistory(),
-             getMargin());
+             getMargin(), getTensorScale());
 }
 
 QuantizedAttr QuantizedAttr::withGroups(Granularity granularity,
                                         ArrayRef<int64_t> extent) const {
   return get(getContext(), getElement(), granularity, extent, getScale(),
-             getRule(), getExpand(), getStochastic(), getHistory(),
-             getMargin());
+             getRule(), getExpand(), getStochastic(), getHistory(), getMargin(),
+             getTensorScale());
+}
+
+QuantizedAttr QuantizedAttr::withoutTensorScale() const {
+  return get(getContext(), getElement(), getGranularity(), getExtent(),
+             getScale(), getRule(), getExpand(), getStochastic(), getHistory(),
+             getMargin(), /*tensorScale=*/FloatType());
 }
 
 QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
@@ -140,6 +151,12 @@ QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
 
 double QuantizedAttr::getPeak() const {
   return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
+}
+
+double QuantizedAttr::getTensorPeak() const {
+  // The scales of blocks stay below 1 if they can be arbitrarily small.
+  bool isPower = isa<Float8E8M0FNUType>(getScale());
+  return getLargest() * (isPower ? 1.0 : mlir::binade::getLargest(getScale()));
 }
 
 double QuantizedAttr::getLeast() const {
@@ -205,17 +222,45 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
   auto wide = Float32Type::get(getContext());
   if (getExpand())
     parts.append(2, RankedTensorType::get(scales, wide));
+  if (getTensorScale())
+    parts.push_back(RankedTensorType::get({}, getTensorScale()));
   return parts;
 }
 
 /// Far beyond the exponent range of any element format.
 static constexpr int64_t kMaxMargin = 32;
 
+/// Checks scales in E4M3 and scales of tensors, which only blocks have.
+static LogicalResult verifyLevels(function_ref<InFlightDiagnostic()> emitError,
+                                  Granularity granularity, FloatType scale,
+                                  ScaleRule rule, FloatType tensorScale) {
+  bool isRounded = rule == ScaleRule::RoundedInverse;
+  if (isa<Float8E4M3FNType>(scale) != isRounded)
+    return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse', "
+                          "which has no other scales; found "
+                       << scale << " with '" << stringifyScaleRule(rule) << "'";
+  if (tensorScale && !tensorScale.isF32())
+    return emitError() << "the scale of a tensor is f32, not " << tensorScale;
+  if (tensorScale && !isa<Float8E4M3FNType, Float8E8M0FNUType>(scale))
+    return emitError() << "a scale of the tensor needs scales of blocks in "
+                          "f8E4M3FN or f8E8M0FNU, not "
+                       << scale;
+  bool isOfBlocks = granularity == Granularity::PerBlock ||
+                    granularity == Granularity::PerRow;
+  if ((isRounded || tensorScale) && !isOfBlocks)
+    return emitError() << (isRounded ? "scales in f8E4M3FN are"
+                                     : "a scale of the tensor is above those")
+                       << " of blocks or rows, not '"
+                       << stringifyGranularity(granularity) << "'";
+  return success();
+}
+
 LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       Attribute element, Granularity granularity,
                       ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
-                      bool expand, bool, int64_t history, int64_t margin) {
+                      bool expand, bool, int64_t history, int64_t margin,
+                      FloatType tensorScale) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
   if (!isa<CodeBookAttr>(element)) {
@@ -235,8 +280,10 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << "' expects " << numbers
                        << " positive numbers of elements";
   bool isPower = rule == ScaleRule::Floor || rule == ScaleRule::RoundUp;
-  if (!scale.isF32() && !scale.isBF16() && !isa<Float8E8M0FNUType>(scale))
-    return emitError() << "scales are f32, bf16 or f8E8M0FNU, not " << scale;
+  if (!scale.isF32() && !scale.isBF16() &&
+      !isa<Float8E8M0FNUType, Float8E4M3FNType>(scale))
+    return emitError() << "scales are f32, bf16, f8E8M0FNU or f8E4M3FN, not "
+                       << scale;
   if (isa<Float8E8M0FNUType>(scale) && !isPower)
     return emitError() << "scales in f8E8M0FNU are powers of two, which '"
                        << stringifyScaleRule(rule) << "' does not produce";
@@ -255,7 +302,7 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (margin < 0 || margin > kMaxMargin || (margin > 0 && !hasMargin))
     return emitError() << "expected a margin of 0 to " << kMaxMargin
                        << ", with rule 'inverse' or 'inverse_power'";
-  return success();
+  return verifyLevels(emitError, granularity, scale, rule, tensorScale);
 }
 
 Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
@@ -266,6 +313,7 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
   auto rule = ScaleRule::Amax;
   bool expand = false, stochastic = false;
   int64_t history = 0, margin = 0;
+  FloatType tensorScale;
   SMLoc start = parser.getCurrentLocation();
   if (parser.parseLess())
     return {};
@@ -305,6 +353,11 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
         return {};
       continue;
     }
+    if (succeeded(parser.parseOptionalKeyword("tensor_scale"))) {
+      if (parser.parseEqual() || parseFormat(parser, tensorScale))
+        return {};
+      continue;
+    }
     if (parser.parseKeyword("rule") || parser.parseEqual() ||
         parseEnum(parser, getMaxEnumValForScaleRule(), rule))
       return {};
@@ -313,10 +366,10 @@ Attribute QuantizedAttr::parse(AsmParser &parser, Type) {
     return {};
   auto report = [&] { return parser.emitError(start); };
   if (failed(verify(report, element, granularity, extent, scale, rule, expand,
-                    stochastic, history, margin)))
+                    stochastic, history, margin, tensorScale)))
     return {};
   return get(parser.getContext(), element, granularity, extent, scale, rule,
-             expand, stochastic, history, margin);
+             expand, stochastic, history, margin, tensorScale);
 }
 
 void QuantizedAttr::print(AsmPrinter &printer) const {
@@ -328,6 +381,8 @@ void QuantizedAttr::print(AsmPrinter &printer) const {
     printer << '>';
   }
   printer << ", scale = " << getScale();
+  if (getTensorScale())
+    printer << ", tensor_scale = " << getTensorScale();
   if (getRule() != ScaleRule::Amax)
     printer << ", rule = " << stringifyScaleRule(getRule());
   if (getExpand())

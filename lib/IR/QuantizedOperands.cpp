@@ -7,11 +7,22 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Returns the bits of the significand, including the leading one.
+static unsigned countBits(FloatType format) {
+  return APFloat::semanticsPrecision(format.getFloatSemantics());
+}
+
 bool mlir::binade::canRepresentDequantized(QuantizedAttr format) {
-  bool isPower = format.getRule() == ScaleRule::InversePower ||
-                 format.getRule() == ScaleRule::Floor ||
-                 format.getRule() == ScaleRule::RoundUp;
-  return isPower && !format.getExpand() && format.getFormat().getWidth() <= 8;
+  FloatType element = format.getFormat();
+  if (!element || element.getWidth() > 8 || format.getExpand())
+    return false;
+  // The product of two significands has at most as many bits as both.
+  if (format.getRule() == ScaleRule::RoundedInverse)
+    return countBits(element) + countBits(format.getScale()) <=
+           countBits(BFloat16Type::get(format.getContext()));
+  return format.getRule() == ScaleRule::InversePower ||
+         format.getRule() == ScaleRule::Floor ||
+         format.getRule() == ScaleRule::RoundUp;
 }
 
 bool mlir::binade::canRepresentQuantized(QuantizedAttr format) {

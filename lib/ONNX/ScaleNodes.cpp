@@ -143,6 +143,8 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
   case ScaleRule::RoundUp:
     scales.divisors = addRoundUpScales(name, largest, format);
     break;
+  case ScaleRule::RoundedInverse:
+    llvm_unreachable("scales in E4M3 have nodes of their own");
   }
   scales.factors = scales.divisors;
   if (!format.getScale().isBF16())

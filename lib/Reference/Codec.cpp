@@ -70,11 +70,43 @@ float Codec::chooseScale(float amax) const {
     bool isAbove = field == 0 ? mantissa > 0x400000 : mantissa > 0;
     return getPower(std::min(field + isAbove, 254));
   }
+  case ScaleRule::RoundedInverse:
+    break;
   }
   llvm_unreachable("all rules are listed");
 }
 
-Codec::Factors Codec::choose(float amax, float least) const {
+/// The smaller of both; NaN if `x` is.
+static float atMost(float x, float limit) { return x > limit ? limit : x; }
+
+float Codec::chooseTensorFactor(float amax) const {
+  if (!format.getTensorScale())
+    return 1.0f;
+  float factor = atMost(static_cast<float>(format.getTensorPeak()) / amax,
+                        std::numeric_limits<float>::max());
+  return amax == 0.0f || factor == 0.0f ? 1.0f : factor;
+}
+
+/// Chooses the scale of a block in E4M3, or below the scale of a tensor.
+Codec::Factors Codec::chooseBlock(float amax, float tensorFactor) const {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  Factors factors;
+  factors.tensor = 1.0f / tensorFactor;
+  if (format.getRule() == ScaleRule::RoundedInverse) {
+    float unit = tensorFactor * (1.0f / largest);
+    factors.scale = static_cast<float>(
+        stored.round(atMost(amax * unit, kMax), /*saturate=*/true));
+  } else {
+    factors.scale = chooseScale(amax * tensorFactor);
+  }
+  factors.factor = atMost(1.0f / (factors.scale * factors.tensor), kMax);
+  return factors;
+}
+
+Codec::Factors Codec::choose(float amax, float least,
+                             float tensorFactor) const {
+  if (format.hasBlockScales())
+    return chooseBlock(amax, tensorFactor);
   Factors factors;
   if (format.getExpand()) {
     Expansion chosen = Expansion::choose(amax, least, bound);
@@ -113,9 +145,7 @@ float Codec::roundInBook(float y, float random) const {
 
 float Codec::round(float x, const Factors &factors, bool saturate,
                    float random) const {
-  bool multiplies = format.getRule() == ScaleRule::Inverse ||
-                    format.getRule() == ScaleRule::InversePower;
-  float y = multiplies ? x * factors.factor : x / factors.factor;
+  float y = format.multiplies() ? x * factors.factor : x / factors.factor;
   if (format.getExpand())
     y = Expansion{factors.power, factors.centre}.expand(x, factors.factor);
   if (!element)
@@ -127,7 +157,7 @@ float Codec::round(float x, const Factors &factors, bool saturate,
 
 float Codec::expand(float number, const Factors &factors) const {
   if (!format.getExpand())
-    return number * factors.scale;
+    return number * factors.scale * factors.tensor;
   float magnitude = std::fabs(number);
   // Kernels look up the logarithms of all quantized values except f16.
   float logarithm =

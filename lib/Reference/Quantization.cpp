@@ -71,9 +71,16 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
   }
   if (given)
     amax.assign(count, *given);
+  float whole = 0.0f;
+  for (float magnitude : amax)
+    if (!(magnitude <= whole) && !std::isnan(whole))
+      whole = magnitude;
+  float tensorFactor = codec.chooseTensorFactor(whole);
+  if (format.getTensorScale())
+    parts.back()[0] = 1.0f / tensorFactor;
   SmallVector<Codec::Factors> factors;
   for (int64_t i = 0; i < count; ++i) {
-    factors.push_back(codec.choose(amax[i], least[i]));
+    factors.push_back(codec.choose(amax[i], least[i], tensorFactor));
     parts[1][i] = factors.back().scale;
     if (format.getExpand()) {
       parts[2][i] = factors.back().power;
@@ -102,6 +109,8 @@ std::vector<double> mlir::binade::dequantize(QuantizedAttr format,
       factors.power = getNumber(*parts[2], where);
       factors.centre = getNumber(*parts[3], where);
     }
+    if (format.getTensorScale())
+      factors.tensor = getNumber(*parts[2], 0);
     number = codec.expand(codes[i], factors);
   }
   return numbers;

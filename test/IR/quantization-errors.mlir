@@ -25,7 +25,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up; got 'guess'}}
+  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up, rounded_inverse; got 'guess'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = guess>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
@@ -33,7 +33,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{scales are f32, bf16 or f8E8M0FNU, not 'f64'}}
+  // expected-error@+1 {{scales are f32, bf16, f8E8M0FNU or f8E4M3FN, not 'f64'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f64>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f64>)
   return
 }
@@ -155,5 +155,53 @@ func.func @f(%x: tensor<8x64xf32>) {
 func.func @f(%x: tensor<8x64xf32>) {
   // expected-error@+1 {{expects an element for each group of 16 of 'tensor<8x64xf32>', got 'tensor<8xf32>'}}
   %a = binade.group_max %x {size = 16} : (tensor<8x64xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{scales in f8E4M3FN follow rule 'rounded_inverse', which has no other scales; found 'f8E4M3FN' with 'amax'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{a scale of the tensor needs scales of blocks in f8E4M3FN or f8E8M0FNU, not 'f32'}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f32, tensor_scale = f32>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{the scale of a tensor is f32, not 'bf16'}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = bf16, rule = rounded_inverse>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<bf16>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{scales in f8E4M3FN are of blocks or rows, not 'per_group'}}
+  %a:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_group<16>, scale = f8E4M3FN, rule = rounded_inverse>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<8xf8E4M3FN>)
+  return
+}
+
+// -----
+
+func.func @f(%amax: tensor<4xf32>) {
+  // expected-error@+1 {{expects neither a scale of the tensor nor rule 'rounded_inverse', whose scales 'quantize' computes}}
+  %a:2 = binade.choose_scale %amax {format = #binade.quantized<f4E2M1FN, per_row, scale = f8E4M3FN, rule = rounded_inverse>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%codes: tensor<4x32xi8>, %scales: tensor<4x2xf8E4M3FN>) {
+  // expected-error@+1 {{as ('tensor<4x32xi8>', 'tensor<4x2xf8E4M3FN>', 'tensor<f32>'), got ('tensor<4x32xi8>', 'tensor<4x2xf8E4M3FN>')}}
+  %x = binade.dequantize %codes, %scales {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse>} : (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>) -> tensor<4x32xf32>
   return
 }

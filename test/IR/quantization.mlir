@@ -58,6 +58,16 @@ func.func @narrow(%x: tensor<3x5xf32>) {
   return
 }
 
+// A scale of the tensor is the last part.
+// CHECK-LABEL: func.func @two_levels
+func.func @two_levels(%x: tensor<4x40xf32>) -> tensor<4x40xf32> {
+  // CHECK: %[[P:.*]]:3 = binade.quantize %{{.*}} {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse>, saturate} : (tensor<4x40xf32>) -> (tensor<4x40xi8>, tensor<4x3xf8E4M3FN>, tensor<f32>)
+  %p:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, rule = rounded_inverse, tensor_scale = f32>, saturate} : (tensor<4x40xf32>) -> (tensor<4x40xi8>, tensor<4x3xf8E4M3FN>, tensor<f32>)
+  // CHECK: binade.dequantize %[[P]]#0, %[[P]]#1, %[[P]]#2
+  %y = binade.dequantize %p#0, %p#1, %p#2 {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse>} : (tensor<4x40xi8>, tensor<4x3xf8E4M3FN>, tensor<f32>) -> tensor<4x40xf32>
+  return %y : tensor<4x40xf32>
+}
+
 // CHECK-LABEL: func.func @parts
 func.func @parts(%x: tensor<4x16xf32>, %amax: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4x16xf8E4M3FN> {
   // CHECK: %[[S:.*]], %[[F:.*]], %[[E:.*]]:2 = binade.choose_scale

@@ -108,9 +108,9 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     - `per_block<M, N>`: M rows and N columns of the last two axes; blocks at the ends may
       have fewer.
 
-    Scales have the format `scale`: f32, bf16, or f8E8M0FNU for powers of two. `rule`
-    defines how a scale S follows from A, the largest magnitude (absmax) of the elements
-    that share it. F is the largest value of `element`. Arithmetic is f32, and each
+    Scales have the format `scale`: f32, bf16, f8E8M0FNU for powers of two, or f8E4M3FN.
+    `rule` defines how a scale S follows from A, the largest magnitude (absmax) of the
+    elements that share it. F is the largest value of `element`. Arithmetic is f32, and each
     operation rounds once.
 
     | `rule` | S | the value that is rounded to `element` |
@@ -121,12 +121,22 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `inverse_power` | 1 / s with s = F / A, rounded down to a power of two | x s |
     | `floor` | 2^(exponent of A - exponent of F) | x / S |
     | `round_up` | A (1 / F), rounded up to a power of two | x / S |
+    | `rounded_inverse` | A (1 / F), rounded to `scale`, saturating | x (1 / S), where 1 / S is at most the largest f32 |
 
     With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
     smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
     if A is 0, infinite or NaN, and the largest finite s at most. The powers of two of
     `floor` and `round_up` stay in [2^-127, 2^127]. A NaN never becomes a finite value: the
-    element or its scale is NaN.
+    element or its scale is NaN. `rounded_inverse` is the rule of scales in f8E4M3FN, and of
+    no others. If its S is 0, all elements represent 0.
+
+    With `tensor_scale = f32`, blocks have a second scale above them: an element represents
+    its value times the scale of its block times T, the scale of the tensor. T = 1 / s with
+    s = F G / A, where A is the absmax of the tensor and G the largest value of `scale`, or
+    1 for f8E8M0FNU. s is at most the largest f32, and 1 if A is 0 or infinite; a NaN in the
+    tensor makes T and all S NaN. Scales of blocks follow from A s in place of A, in
+    `rounded_inverse` as A (s (1 / F)), and an element is x (1 / (S T)), where 1 / (S T) is
+    at most the largest f32. `scale` is f8E4M3FN or f8E8M0FNU.
 
     With `expand`, y = sign(x) (|x| / c)^k is quantized in place of x, and S follows from
     the largest y. c = sqrt(A) sqrt(a), where a is the smallest magnitude that is not 0. k
@@ -146,9 +156,10 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     `margin = N`, the rules `inverse` and `inverse_power` use F / 2^N in place of F, which
     leaves room for growth.
 
-    Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse` and
-    `inverse_power`: Transformer Engine; `floor` and `round_up`: OCP Microscaling 1.0
-    and Transformer Engine. `docs/Quantization.md` describes where they differ.
+    Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse`,
+    `inverse_power`, `rounded_inverse` and `tensor_scale`: Transformer Engine; `floor` and
+    `round_up`: OCP Microscaling 1.0 and Transformer Engine. `docs/Quantization.md`
+    describes where they differ.
 
     Example: the format of COAT's optimizer states.
 
@@ -162,7 +173,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                         "::mlir::FloatType":$scale,
                         "::mlir::binade::ScaleRule":$rule, "bool":$expand,
                         "bool":$stochastic, "int64_t":$history,
-                        "int64_t":$margin);
+                        "int64_t":$margin,
+                        OptionalParameter<"::mlir::FloatType">:$tensorScale);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -181,6 +193,15 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     double getLeast() const;
     /// The value to which the scale maps the absmax.
     double getPeak() const;
+    /// The value to which the scale of the tensor maps the absmax of the tensor.
+    double getTensorPeak() const;
+    /// Whether scales are in f8E4M3FN, or below the scale of the tensor.
+    bool hasBlockScales() const {
+      return getTensorScale() || getRule() == ScaleRule::RoundedInverse;
+    }
+    /// Whether elements are multiplied by a factor when they are quantized,
+    /// instead of divided by it.
+    bool multiplies() const;
     /// The scale by rule `amax` if all elements are 0.
     float getScaleOfZeros() const;
     /// The same format with another `stochastic`.
@@ -188,6 +209,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// The same format with another granularity.
     QuantizedAttr withGroups(Granularity granularity,
                              ArrayRef<int64_t> extent) const;
+    /// The same format without the scale of the tensor.
+    QuantizedAttr withoutTensorScale() const;
     /// The same format for the transposed tensor, whose columns have `rows`
     /// elements.
     QuantizedAttr getTransposed(int64_t rows) const;
@@ -196,8 +219,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// The shape of the scales of a tensor of shape `shape`.
     SmallVector<int64_t> getScaleShape(ArrayRef<int64_t> shape) const;
     /// The types of the parts of a tensor of shape `shape`: the quantized tensor,
-    /// the scales, and with `expand` k and c. A tensor with two elements per byte
-    /// has rank 1.
+    /// the scales, and with `expand` k and c, or with `tensor_scale` the scale
+    /// of the tensor. A tensor with two elements per byte has rank 1.
     SmallVector<RankedTensorType> getParts(ArrayRef<int64_t> shape) const;
     /// Bytes of all parts.
     uint64_t getBytes(ArrayRef<int64_t> shape) const;

@@ -128,6 +128,7 @@ def Binade_ScaleRule : Binade_Enum<"ScaleRule",
       I32EnumCase<"InversePower", 3, "inverse_power">, // F / A rounded down to 2^n
       I32EnumCase<"Floor", 4, "floor">,              // A rounded down to 2^n, as OCP MX
       I32EnumCase<"RoundUp", 5, "round_up">,         // A / F rounded up to 2^n
+      I32EnumCase<"RoundedInverse", 6, "rounded_inverse">, // A / F rounded to E4M3
     ]>;
 
 // Arguments of a program are in this order.

@@ -7,8 +7,9 @@
 
 namespace mlir::binade {
 
-/// Whether bf16 can represent the dequantized elements of `format`: the scale
-/// is a power of two and elements have few bits.
+/// Whether bf16 can represent elements of `format` times their scale: the scale
+/// is a power of two, or has few bits like the elements. The scale of a whole
+/// tensor above those of blocks is not included; it can multiply the sums.
 bool canRepresentDequantized(QuantizedAttr format);
 
 /// Whether bf16 can represent the quantized elements of `format`, so that the

@@ -20,10 +20,15 @@ public:
     float factor = 0.0f; ///< Elements are divided by it, or multiplied,
                          ///< depending on the scale rule.
     float power = 1.0f, centre = 1.0f;
+    float tensor = 1.0f; ///< The scale of the tensor.
   };
+  /// Returns the factor whose inverse is the scale of a tensor with largest
+  /// magnitude `amax`; 1 if the format has no such scale.
+  float chooseTensorFactor(float amax) const;
+
   /// Returns the factors of a group with largest magnitude `amax`. `least`, the
   /// smallest nonzero magnitude, matters only for formats with range expansion.
-  Factors choose(float amax, float least) const;
+  Factors choose(float amax, float least, float tensorFactor = 1.0f) const;
 
   /// Rounds `x` to a quantized value before scaling, and the inverse of that.
   /// The inverse reads `scale`, `power` and `centre` of the factors. `random`,
@@ -41,6 +46,7 @@ public:
 
 private:
   float chooseScale(float amax) const;
+  Factors chooseBlock(float amax, float tensorFactor) const;
   float roundInBook(float y, float random) const;
 
   QuantizedAttr format;

@@ -20,11 +20,6 @@ static double inFloat(double x) {
   return static_cast<double>(static_cast<float>(x));
 }
 
-static bool multiplies(QuantizedAttr format) {
-  return format.getRule() == ScaleRule::Inverse ||
-         format.getRule() == ScaleRule::InversePower;
-}
-
 /// Rounds `scale` to the format of scales.
 FloatLanes LaneCodec::store(FloatLanes scale) const {
   FloatType type = format.getScale();
@@ -84,13 +79,17 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
                                              bits.constant(254).value));
     return decodePower(select(amax.isNaN(), bits.constant(255), field));
   }
+  case ScaleRule::RoundedInverse:
+    break; // `quantize` decomposes it into arithmetic.
   }
   llvm_unreachable("all rules are handled");
 }
 
 LaneCodec::Factors LaneCodec::makeFactors(ArrayRef<FloatLanes> parts) {
-  Factors factors{parts[0], parts[0], {}, {}};
-  if (parts.size() > 1) {
+  Factors factors{parts[0], parts[0], {}, {}, {}};
+  if (parts.size() == 2)
+    factors.tensor = parts[1];
+  if (parts.size() > 2) {
     factors.power = parts[1];
     factors.centre = parts[2];
   }
@@ -126,9 +125,9 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   }
   FloatLanes scale = chooseScale(amax);
   FloatLanes stored =
-      store(multiplies(format) ? scale.constant(1.0) / scale : scale);
+      store(format.multiplies() ? scale.constant(1.0) / scale : scale);
   bool isStored = format.getRule() == ScaleRule::Amax;
-  return {stored, isStored ? stored : scale, power, centre};
+  return {stored, isStored ? stored : scale, power, centre, {}};
 }
 
 /// Returns the code of the next value below `x` or the next one above, at
@@ -163,7 +162,7 @@ static FloatLanes decodeHalf(IntLanes code) {
 }
 
 bool LaneCodec::divides() const {
-  return !format.getExpand() && !multiplies(format);
+  return !format.getExpand() && !format.multiplies();
 }
 
 LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
@@ -182,13 +181,17 @@ LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
 }
 
 unsigned LaneCodec::countEncodingNumbers() const {
-  return format.getExpand()   ? kExpansionNumbers
-         : multiplies(format) ? 1
-                              : kQuotientNumbers;
+  return format.getExpand()    ? kExpansionNumbers
+         : format.multiplies() ? 1
+                               : kQuotientNumbers;
 }
 
 LaneCodec::Shared LaneCodec::prepareDecoding(const Factors &factors) const {
-  return factors.power ? prepareContraction(factors) : Shared{factors.scale};
+  if (factors.power)
+    return prepareContraction(factors);
+  if (factors.tensor)
+    return {factors.scale, *factors.tensor};
+  return {factors.scale};
 }
 
 IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
@@ -199,7 +202,7 @@ IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
   else if (shared.size() == kQuotientNumbers)
     x = divideBy(x, shared);
   else if (!shared.empty())
-    x = multiplies(format) ? x * shared[0] : x / shared[0];
+    x = format.multiplies() ? x * shared[0] : x / shared[0];
   if (CodeBookAttr book = format.getBook())
     return random ? findCodeRandomly(x, book, lookup, *random)
                   : findCode(x, book, lookup);
@@ -224,6 +227,8 @@ FloatLanes LaneCodec::decode(IntLanes code, ArrayRef<FloatLanes> shared,
   FloatLanes number = book     ? findValue(code, book, lookup)
                       : isHalf ? decodeHalf(code)
                                : decodeSmall(code, type);
+  if (format.getTensorScale())
+    return number * shared[0] * shared[1];
   if (!format.getExpand())
     return number * shared[0];
   return contractRange(findLogarithm(number.apply<math::AbsFOp>()), number,

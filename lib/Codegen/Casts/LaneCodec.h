@@ -23,9 +23,10 @@ public:
     FloatLanes scale;  ///< The stored scale.
     FloatLanes factor; ///< The divisor (or multiplier) of elements.
     std::optional<FloatLanes> power, centre; ///< Range expansion only.
+    std::optional<FloatLanes> tensor;        ///< The scale of the tensor.
   };
   /// Returns the factors from the stored ones: a scale and, with range
-  /// expansion, power and centre.
+  /// expansion, power and centre, or the scale of the tensor.
   static Factors makeFactors(ArrayRef<FloatLanes> parts);
   /// Chooses the factors for a group whose largest magnitude is `amax`.
   /// `least`, its smallest nonzero magnitude, is used by range expansion.

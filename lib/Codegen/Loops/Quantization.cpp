@@ -98,8 +98,10 @@ Emitter::pullDecoding(QuantizedAttr format, ValueRange factors,
         found != scopes[where].decodings.end())
       return {found->second, where};
   Operands operands;
-  for (Value factor : factors)
-    operands.add(pull(factor, place));
+  for (Value factor : factors) {
+    bool isOfTensor = format.getTensorScale() && factor == factors.back();
+    operands.add(pull(factor, isOfTensor ? Offset() : place));
+  }
   At at(*this, operands.where);
   LaneCodec::Shared parts;
   for (Value value : operands.values) {

@@ -195,10 +195,10 @@ static Value swapLastAxes(ImplicitLocOpBuilder &b, Value value) {
   return TransposeOp::create(b, value, order);
 }
 
-/// Returns the scale of a tensor with one scale, as an f32 scalar.
+/// Returns the scale of the whole tensor, the last part, as an f32 scalar.
 static Value getScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
-  return buildReshape(b, buildCast(b, decoded.getParts()[1], b.getF32Type()),
-                      {});
+  return buildReshape(
+      b, buildCast(b, decoded.getParts().back(), b.getF32Type()), {});
 }
 
 /// Returns the same, cast where the scale is computed and then saved: the
@@ -251,10 +251,15 @@ static std::optional<NarrowOperand> narrow(ImplicitLocOpBuilder &b,
     return std::nullopt;
   QuantizedAttr format = decoded.getFormat();
   auto type = cast<RankedTensorType>(operand.getType());
-  if (canRepresentDequantized(format))
+  if (canRepresentDequantized(format)) {
+    // Elements and scales of blocks; the scale of the tensor is the last part.
+    bool isScaled = bool(format.getTensorScale());
+    ValueRange parts = ValueRange(decoded.getParts()).drop_back(isScaled);
     return NarrowOperand{DequantizeOp::create(b, type.clone(b.getBF16Type()),
-                                              decoded.getParts(), format),
-                         Value()};
+                                              parts,
+                                              format.withoutTensorScale()),
+                         isScaled ? getScale(b, decoded) : Value()};
+  }
   if (!canRepresentQuantized(format))
     return std::nullopt;
   Value scale = getScale(b, decoded);

@@ -1,5 +1,6 @@
 //===- Quantization.cpp - Quantize, dequantize and their parts ------------===//
 
+#include "BlockScales.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -207,6 +208,19 @@ static int64_t findRows(ArrayRef<int64_t> shape) {
   return first;
 }
 
+/// Returns the largest element of `x`.
+static Value buildLargestOfTensor(ImplicitLocOpBuilder &b, Value x) {
+  auto rank = static_cast<int64_t>(::getShape(x).size());
+  // A kernel that iterates over rows can compute their maxima on the way.
+  if (int64_t kept = findRows(::getShape(x)); kept < rank) {
+    x = ReduceMaxOp::create(b, x,
+                            llvm::to_vector(llvm::seq<int64_t>(kept, rank)));
+    rank = kept;
+  }
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  return axes.empty() ? x : ReduceMaxOp::create(b, x, axes).getResult();
+}
+
 /// Returns the largest element of each row, tensor or block that shares a
 /// scale. `x` is a result of `arrangeRows` or `arrangeBlocks`.
 static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
@@ -218,17 +232,9 @@ static Value buildLargest(ImplicitLocOpBuilder &b, Value x,
         cast<RankedTensorType>(x.getType()).clone(format.getScaleShape(shape)),
         x, groups->size, groups->axis);
   SmallVector<int64_t> axes;
-  auto rank = static_cast<int64_t>(shape.size());
   switch (format.getGranularity()) {
   case Granularity::PerTensor:
-    // A kernel that iterates over rows can compute their maxima on the way.
-    if (int64_t kept = findRows(shape); kept < rank) {
-      x = ReduceMaxOp::create(b, x,
-                              llvm::to_vector(llvm::seq<int64_t>(kept, rank)));
-      rank = kept;
-    }
-    llvm::append_range(axes, llvm::seq<int64_t>(0, rank));
-    break;
+    return buildLargestOfTensor(b, x);
   case Granularity::PerBlock:
     // Rows of blocks first, which leaves few elements to the second reduction.
     x = ReduceMaxOp::create(b, x, ArrayRef<int64_t>{3});
@@ -347,23 +353,38 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   if (format.getExpand())
     smallest = buildReshape(b, buildSmallest(b, magnitude, arranged),
                             arrangedScaleShape);
-  auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
-  SmallVector<Value> rest(chosen.getExpansion());
+  BlockScales factors;
+  SmallVector<Value> expansion;
+  if (format.hasBlockScales()) {
+    // The kernel that computes the tensor can find the maxima of its rows;
+    // otherwise the largest magnitudes of blocks are fewer elements.
+    Value largest;
+    if (format.getTensorScale())
+      largest = buildLargestOfTensor(b, hasGroups ? magnitude : amax);
+    factors = chooseBlockScales(b, amax, largest, format);
+  } else {
+    auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
+    factors = {chosen.getScale(), chosen.getFactor(), Value()};
+    llvm::append_range(expansion, chosen.getExpansion());
+  }
+  SmallVector<Value> rest(expansion);
   if (format.getStochastic()) {
     Value random = buildRandomTensor(b, getRng(), *getStream(), shape);
     rest.push_back(rows ? arrangeRows(b, random, format) : random);
   }
   Value codes = EncodeOp::create(
       b, RankedTensorType::get(::getShape(x), format.getCodeType()), x,
-      chosen.getFactor(), rest, arranged, getSaturate());
+      factors.factor, rest, arranged, getSaturate());
   if (rows)
     codes = restoreShape(b, codes, shape, format);
   SmallVector<Value> parts = {format.isPacked()
                                   ? pack(b, codes)
                                   : buildReshape(b, codes, ::getShape(getX()))};
-  parts.push_back(buildReshape(b, chosen.getScale(), scaleShape));
-  for (Value value : chosen.getExpansion())
+  parts.push_back(buildReshape(b, factors.scale, scaleShape));
+  for (Value value : expansion)
     parts.push_back(buildReshape(b, value, scaleShape));
+  if (factors.tensorScale)
+    parts.push_back(factors.tensorScale);
   return parts;
 }
 
@@ -428,6 +449,9 @@ LogicalResult ChooseScaleOp::verify() {
   if (expands != bool(getLeast())) // C1
     return emitOpError(expands ? "expects the smallest magnitudes, too"
                                : "expects no smallest magnitudes");
+  if (getFormat().hasBlockScales()) // C3
+    return emitOpError("expects neither a scale of the tensor nor rule "
+                       "'rounded_inverse', whose scales 'quantize' computes");
   auto type = cast<RankedTensorType>(getAmax().getType());
   SmallVector<Type> expected = {type.clone(getFormat().getScale()), type};
   expected.append(expands ? 2 : 0, type);

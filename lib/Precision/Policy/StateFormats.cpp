@@ -27,7 +27,7 @@ struct FormatFile {
   int64_t group = 0;
   std::optional<Granularity> granularity;
   std::vector<int64_t> block;
-  FloatType scale;
+  FloatType scale, tensorScale;
   ScaleRule rule = ScaleRule::Amax;
   bool expand = false;
   int64_t history = 0, margin = 0;
@@ -103,8 +103,12 @@ static YamlSchema<FormatFile> formatSchema() {
        yamlKey("rule", "How the scale is computed from the largest magnitude",
                &FormatFile::rule,
                yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
-       yamlKey("scale", "Format of scales: f32, bf16 or f8E8M0FNU",
-               &FormatFile::scale, yamlFormat({"f32", "bf16", "f8E8M0FNU"})),
+       yamlKey("scale", "Format of scales: f32, bf16, f8E8M0FNU or f8E4M3FN",
+               &FormatFile::scale,
+               yamlFormat({"f32", "bf16", "f8E8M0FNU", "f8E4M3FN"})),
+       yamlKey("tensor_scale",
+               "Format of a scale of the whole tensor above those of blocks",
+               &FormatFile::tensorScale, yamlFormat({"f32"})),
        yamlKey(
            "expand",
            "Whether magnitudes are raised to a power before (range expansion)",
@@ -164,12 +168,12 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
     if (failed(QuantizedAttr::verify(report, element, granularity, extent,
                                      format.scale, format.rule, format.expand,
                                      /*stochastic=*/false, format.history,
-                                     format.margin)))
+                                     format.margin, format.tensorScale)))
       return failure();
-    *into =
-        QuantizedAttr::get(context, element, granularity, extent, format.scale,
-                           format.rule, format.expand,
-                           /*stochastic=*/false, format.history, format.margin);
+    *into = QuantizedAttr::get(context, element, granularity, extent,
+                               format.scale, format.rule, format.expand,
+                               /*stochastic=*/false, format.history,
+                               format.margin, format.tensorScale);
   }
   return formats;
 }
@@ -364,6 +368,8 @@ std::string describeFormat(Attribute format) {
                                                                  : " per row";
   if (quantized.getExpand())
     text += " expanded";
+  if (quantized.getTensorScale())
+    text += " in two levels";
   if (quantized.getHistory() > 0)
     text += " delayed";
   if (int64_t margin = quantized.getMargin())

@@ -105,8 +105,14 @@ def test_user_defined_formats_and_code_books(tmp_path):
     ("element: bf16\ngroup: 16\n", "f4E2M1FN or f16, got 'bf16'"),
     ("element: f8E8M0FNU\ngroup: 16\n", "f4E2M1FN or f16, got 'f8E8M0FNU'"),
     ("signed: nothing\nunsigned: nothing\ngroup: 16\n", "unknown code book 'nothing'"),
-    ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "bf16 or f8E8M0FNU, got 'f64'"),
+    ("element: f8E4M3FN\ngroup: 16\nscale: f64\n", "f8E8M0FNU or f8E4M3FN, got 'f64'"),
     ("element: f8E4M3FN\ngroups: 16\n", "'groups'"),
+    ("element: f4E2M1FN\nblock: [16]\n", "a block has rows and columns"),
+    ("element: f4E2M1FN\nblock: [1, 16]\nscale: f8E4M3FN\n", "follow rule 'rounded_inverse'"),
+    ("element: f4E2M1FN\nblock: [1, 16]\nrule: rounded_inverse\n", "'rounded_inverse'"),
+    ("element: f4E2M1FN\nblock: [1, 16]\ntensor_scale: f32\n", "needs scales of blocks"),
+    ("element: f4E2M1FN\nblock: [1, 16]\ntensor_scale: bf16\n", "expected f32, got 'bf16'"),
+    ("element: f4E2M1FN\ngroup: 16\nscale: f8E4M3FN\nrule: rounded_inverse\n", "of blocks or rows"),
 ])  # fmt: skip
 def test_invalid_format_files_are_rejected(tmp_path, text, message):
     form = tmp_path / "bad.yaml"

@@ -32,7 +32,7 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
     Constraints:
 
     - (C1) The results are the parts of `format` for this shape: the quantized tensor, the
-      scales and, with `expand`, k and c.
+      scales and, with `expand`, k and c, or, with `tensor_scale`, the scale of the tensor.
     - (C2) `rng` and `stream`, an unsigned word of 32 bits, are given if the format is
       `stochastic`, otherwise not.
     - (C3) `amax` is given only if the format has a history.
@@ -63,9 +63,9 @@ def Binade_DequantizeOp : Binade_QuantizationOp<"dequantize",
   let summary = "dequantizes a tensor";
   let description = [{
     Multiplies each quantized element by its scale (and inverts the expansion of a format
-    with `expand`) in f32, and rounds once to the format of the result. The op is the
-    inverse of `quantize` up to rounding. A NaN as element or as scale gives NaN. The op has
-    no gradient.
+    with `expand`, or multiplies by the scale of the tensor) in f32, and rounds once to the
+    format of the result. The op is the inverse of `quantize` up to rounding. A NaN as
+    element or as scale gives NaN. The op has no gradient.
 
     Constraints:
 
@@ -124,6 +124,8 @@ def Binade_ChooseScaleOp : Binade_QuantizationOp<"choose_scale", ["getSchedule"]
     - (C1) `least` is given if the format has `expand`, otherwise not.
     - (C2) All results have the shape of `amax`. Scales have the format's type, the others
       are f32.
+    - (C3) The format has no `tensor_scale`, and its rule is not `rounded_inverse`:
+      `quantize` decomposes these into arithmetic.
 
     Example:
 

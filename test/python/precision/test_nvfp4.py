@@ -1,0 +1,182 @@
+"""NVFP4 and other formats with a scale of the tensor above the scales of blocks, compared with
+the published formulas in numpy (test/data/make_nvfp4.py) and with ml_dtypes."""
+
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.quantization import apply, backends, bits, load, quantize
+from support.reference import evaluate, tensor_type
+
+sys.path.append(str(ROOT / "test/data"))
+import make_nvfp4 as published  # noqa: E402
+
+F32 = np.float32
+E4M3, E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn
+NVFP4 = "f4E2M1FN, per_block<{}, {}>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse"
+CASES = load("nvfp4")
+
+
+def parts_of(shape, rows=1, columns=16, scale="f8E4M3FN"):
+    down, across = -(-shape[0] // rows), -(-shape[1] // columns)
+    return [(shape, "i8"), ((down, across), scale), ((), "f32")]
+
+
+def same(found, expected):
+    """Compares parts with (codes, codes of scales, tensor scale). Where a scale is NaN, the
+    codes mean nothing."""
+    codes, scales, tensor = (np.asarray(part) for part in found)
+    np.testing.assert_array_equal(scales.view(np.uint8), expected[1])
+    np.testing.assert_array_equal(tensor, expected[2])
+    if not np.isnan(expected[2]):
+        np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
+
+
+@backends
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_recorded_tensors(case, backend):
+    x = bits(case["in"]).view(F32).reshape(case["shape"])
+    found, back = quantize(x, NVFP4.format(1, 16), parts_of(x.shape), backend)
+    scales = np.array(case["scales"], np.uint8).reshape(found[1].shape)
+    tensor = np.uint32(int(case["tensor_scale"], 16)).view(F32)
+    codes = np.array(case["codes"], np.uint8).reshape(x.shape)
+    same(found, (codes, scales, tensor))
+    np.testing.assert_array_equal(back, published.dequantize(codes, scales, tensor))
+
+
+def quantize_all(tensors, rows, columns, backend):
+    """The parts of each tensor, from one module."""
+    form = f"#binade.quantized<{NVFP4.format(rows, columns)}>"
+    lines, names, results = [], [], []
+    for index, x in enumerate(tensors):
+        types = [tensor_type(*part) for part in parts_of(x.shape, rows, columns)]
+        lines.append(
+            f"%y{index}:3 = binade.quantize %x{index} {{format = {form}, saturate}} : "
+            f"({tensor_type(x.shape, 'f32')}) -> ({', '.join(types)})"
+        )
+        names += [f"%y{index}#{part}" for part in range(3)]
+        results += types
+    arguments = ", ".join(
+        f"%x{i}: {tensor_type(x.shape, 'f32')}" for i, x in enumerate(tensors)
+    )
+    module = "\n".join(
+        [f"func.func @f({arguments}) -> ({', '.join(results)}) {{", *lines,
+         f"return {', '.join(names)} : {', '.join(results)}", "}"]
+    )  # fmt: skip
+    inputs = {f"arg{i}": x for i, x in enumerate(tensors)}
+    outputs = evaluate(module, inputs, "--backend", backend)
+    return [
+        [outputs[f"result{3 * i + part}"] for part in range(3)]
+        for i in range(len(tensors))
+    ]
+
+
+SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
+BATCHES = 20
+
+
+@backends
+@pytest.mark.parametrize("rows", [1, 16])
+def test_random_tensors(rows, backend):
+    """Of all magnitudes, with blocks of zeros, subnormals, infinities and NaN: 10,000 on each
+    backend, half of them in blocks of 16 x 16."""
+    for batch in range(BATCHES):
+        random = np.random.default_rng([batch, rows])
+        tensors = [
+            published.draw(random, SHAPES[random.integers(len(SHAPES))])
+            for _ in range(250)
+        ]
+        for x, found in zip(tensors, quantize_all(tensors, rows, 16, backend)):
+            same(found, published.quantize(x, rows))
+
+
+@backends
+def test_elements_at_all_boundaries(backend):
+    """E2M1 of all f32 values around each boundary and of all upper halves of an f32."""
+    middles = np.array([limit for limit, _ in published.LIMITS] + [6, 7, 8], F32)
+    near = middles.view(np.uint32)[:, None] + np.arange(-64, 65).astype(np.uint32)
+    halves = np.arange(1 << 16, dtype=np.uint32)[:, None] << 16
+    halves = halves | np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    x = np.concatenate([near.ravel(), near.ravel() | 1 << 31, halves.ravel()]).view(F32)
+    x = x[~np.isnan(x)]
+    (codes,) = apply(
+        "encode", [(x, "f32"), (np.ones((), F32), "f32")], [(x.shape, "i8")],
+        "format = #binade.quantized<f4E2M1FN, per_tensor, scale = f32>, saturate", backend,
+    )  # fmt: skip
+    codes = codes.view(np.uint8)
+    np.testing.assert_array_equal(codes, published.encode_e2m1(np.clip(x, -6, 6)))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(codes, x.astype(E2M1).view(np.uint8))
+
+
+@backends
+@pytest.mark.parametrize(
+    "rule, scale", [("round_up", "f8E8M0FNU"), ("floor", "f8E8M0FNU")]
+)
+def test_powers_of_two_below_the_scale_of_the_tensor(rule, scale, backend):
+    """The largest magnitude of the tensor, which one power of two for each block would miss
+    by up to a factor of two, is represented exactly."""
+    x = np.random.default_rng(3).standard_normal((8, 64)).astype(F32)
+    form = f"f4E2M1FN, per_block<1, 32>, scale = {scale}, tensor_scale = f32, rule = {rule}"
+    (codes, scales, tensor), back = quantize(
+        x, form, parts_of(x.shape, 1, 32, scale), backend
+    )
+    amax = np.abs(x).max()
+    factor = F32(6) / amax
+    assert tensor == F32(1) / factor
+    scaled = np.abs(x).reshape(8, 2, 32).max(2) * factor
+    expected = (
+        2.0 ** (np.floor(np.log2(scaled)) - 2)
+        if rule == "floor"
+        else 2.0 ** np.ceil(np.log2((scaled * F32(1 / 6)).astype(float)))
+    ).astype(F32)
+    np.testing.assert_array_equal(scales.astype(F32), expected)
+    spread = np.repeat(expected, 32, 1)
+    quotient = np.clip(x * (F32(1) / (spread * tensor)), -6, 6).astype(E2M1)
+    np.testing.assert_array_equal(codes.view(np.uint8), quotient.view(np.uint8))
+    np.testing.assert_array_equal(back, quotient.astype(F32) * spread * tensor)
+    np.testing.assert_allclose(back.ravel()[np.abs(x).argmax()], x.ravel()[np.abs(x).argmax()],
+                               rtol=1e-6)  # fmt: skip
+
+
+@backends
+def test_blocks_without_a_scale_of_the_tensor(backend):
+    x = np.random.default_rng(4).standard_normal((8, 40)).astype(F32)
+    form = "f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, rule = rounded_inverse"
+    (codes, scales), back = quantize(x, form, parts_of(x.shape)[:2], backend)
+    padded = np.pad(x, ((0, 0), (0, 8))).reshape(8, 3, 16)
+    expected = (np.abs(padded).max(2) * F32(1 / 6)).astype(E4M3)
+    np.testing.assert_array_equal(scales.view(np.uint8), expected.view(np.uint8))
+    spread = np.repeat(expected.astype(F32), 16, 1)[:, :40]
+    quotient = np.clip(x * (F32(1) / spread), -6, 6).astype(E2M1)
+    np.testing.assert_array_equal(codes.view(np.uint8), quotient.view(np.uint8))
+    np.testing.assert_array_equal(back, quotient.astype(F32) * spread)
+
+
+@pytest.mark.parametrize("rows, published_error", [(1, 9.0), (16, 12.4)])
+def test_the_error_of_normal_values_is_as_published(rows, published_error):
+    """Quartet II (arXiv 2601.22813) reports the mean squared error of N(0, 1), times 1e-3."""
+    x = np.random.default_rng(5).standard_normal((512, 512)).astype(F32)
+    form = NVFP4.format(rows, 16)
+    _, back = quantize(x, form, parts_of(x.shape, rows), "cpu")
+    error = 1e3 * np.square(back.astype(float) - x).mean()
+    assert error == pytest.approx(published_error, rel=0.01)
+
+
+EXPORTS = pytest.mark.parametrize("backend", ["onnx", "onnx-optimized"])
+
+
+@EXPORTS
+@pytest.mark.parametrize("rows", [1, 16])
+def test_exported_steps_quantize_equally(rows, backend):
+    random = np.random.default_rng(6)
+    for shape in SHAPES:
+        x = published.draw(random, shape)
+        found, back = quantize(
+            x, NVFP4.format(rows, 16), parts_of(shape, rows), backend
+        )
+        expected = published.quantize(x, rows)
+        same(found, expected)
+        np.testing.assert_array_equal(back, published.dequantize(*expected, rows))
