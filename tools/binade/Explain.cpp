@@ -13,6 +13,7 @@
 #include "binade/Pipelines/Fallbacks.h"
 #include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
+#include "binade/Precision/Products.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -94,6 +95,46 @@ static void printEvidence(const PrecisionGraph &graph, Operation *op) {
                     .str(),
           seen.format, llvm::format("%.3g", 100 * seen.underflow),
           llvm::format("%.3g", 100 * seen.overflow));
+}
+
+/// Whether a rule of the policy quantizes operands.
+static bool quantizes(const Explanation &explanation) {
+  return llvm::any_of(
+      explanation.getGraph().getPolicy().rules,
+      [](const PolicyRule &rule) { return bool(rule.settings.quantize); });
+}
+
+/// Prints the share of multiply-adds in each format.
+static void printMacs(const Explanation &explanation) {
+  std::map<std::string, int64_t> counts = countMacsByFormat(explanation);
+  int64_t total = 0;
+  for (const auto &[format, count] : counts)
+    total += count;
+  llvm::outs() << "multiply-adds";
+  StringRef separator = ": ";
+  for (const auto &[format, count] : counts) {
+    llvm::outs() << separator
+                 << llvm::format("%.1f", 100.0 * double(count) / double(total))
+                 << "% in " << format;
+    separator = ", ";
+  }
+  llvm::outs() << "\n";
+}
+
+/// Prints the formats of the three products of each layer with a weight.
+static void printProducts(const Explanation &explanation,
+                          const OpRoles &roles) {
+  if (!quantizes(explanation))
+    return;
+  llvm::outs() << "\nproducts of layers\n";
+  for (const LayerNodes &layer : listLayers(explanation, roles)) {
+    llvm::outs() << ::binade::printable(layer.name) << "\n";
+    for (auto [name, nodes] : llvm::zip(kLayerProducts, layer.products))
+      for (unsigned node : nodes)
+        llvm::outs() << "  " << name << "  "
+                     << describe(explanation.getDecision(node)) << "\n";
+  }
+  printMacs(explanation);
 }
 
 static void printFlip(Explanation &explanation, unsigned node) {
@@ -200,6 +241,10 @@ struct ExplainCommand {
     else if (summary) {
       printSummary(*explanation, *rules);
       printFallbacks(*explanation, getTargetName());
+      if (quantizes(*explanation)) {
+        llvm::outs() << "\n";
+        printMacs(*explanation);
+      }
     } else
       print(*explanation, nodes, function);
     return explainExchange(model);
@@ -318,6 +363,7 @@ struct ExplainCommand {
     }
     printFallbacks(explanation, getTargetName());
     OpRoles roles(function);
+    printProducts(explanation, roles);
     llvm::outs() << "\ngradients\n";
     for (auto [gradient, parameter] : roles.getGradients())
       llvm::outs() << llvm::formatv(

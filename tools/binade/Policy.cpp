@@ -51,6 +51,30 @@ void listPolicies() {
 // show
 //===----------------------------------------------------------------------===//
 
+static std::string describe(const BlockCount &count) {
+  return count.isShare ? formatNumber(100 * count.number) + "%"
+                       : formatNumber(count.number);
+}
+
+static std::string describe(const BlockEnds &range) {
+  SmallVector<std::string> parts;
+  if (range.first != BlockCount())
+    parts.push_back("first " + describe(range.first));
+  if (range.last != BlockCount())
+    parts.push_back("last " + describe(range.last));
+  return "blocks " + llvm::join(parts, " and ");
+}
+
+static void describe(const OperandFormats &formats, StringRef product,
+                     SmallVectorImpl<std::string> &parts) {
+  for (auto [key, format] : {std::pair("activation", formats.activation),
+                             std::pair("weight", formats.weight),
+                             std::pair("gradient", formats.gradient)})
+    if (format)
+      parts.push_back(
+          ("quantize " + product + key + " " + describeFormat(format)).str());
+}
+
 static std::string describe(const PolicySelector &match) {
   SmallVector<std::string> parts;
   if (!match.ops.empty())
@@ -63,6 +87,8 @@ static std::string describe(const PolicySelector &match) {
     parts.push_back("role " + stringifyTensorRole(*match.role).str());
   if (match.layer)
     parts.push_back("layer " + stringifyLayerPosition(*match.layer).str());
+  if (match.blocks)
+    parts.push_back(describe(*match.blocks));
   return parts.empty() ? "every op" : llvm::join(parts, ", ");
 }
 
@@ -80,13 +106,11 @@ static std::string describe(const PolicySettings &settings) {
       parts.push_back((key + Twine(" ") + llvm::to_string(format)).str());
   if (settings.saved)
     parts.push_back("saved " + describeFormat(settings.saved));
-  for (auto [key, format] :
-       {std::pair("activation", settings.quantize.activation),
-        std::pair("weight", settings.quantize.weight),
-        std::pair("gradient", settings.quantize.gradient)})
-    if (format)
-      parts.push_back(std::string("quantize ") + key + " " +
-                      describeFormat(format));
+  describe(settings.quantize.common, "", parts);
+  for (auto [product, formats] :
+       llvm::zip(kLayerProducts, settings.quantize.own))
+    if (formats)
+      describe(*formats, (product + " ").str(), parts);
   if (settings.state)
     parts.push_back("state " + describeState(settings.state));
   if (settings.master)

@@ -8,6 +8,23 @@
 
 namespace mlir::binade {
 
+/// A number of blocks, or a share of all blocks in [0, 1].
+struct BlockCount {
+  double number = 0;
+  bool isShare = false;
+
+  /// Returns the number of blocks out of `all`; a share is rounded to nearest.
+  unsigned resolve(unsigned all) const;
+  bool operator==(const BlockCount &) const = default;
+};
+
+/// The first and the last blocks of the chain of repeated blocks.
+struct BlockEnds {
+  BlockCount first, last;
+
+  bool operator==(const BlockEnds &) const = default;
+};
+
 /// The roles of a training step's tensors, and of the ops that read or write
 /// them. A tensor that is moved or cast keeps its roles.
 ///
@@ -27,6 +44,14 @@ public:
   /// path, or all such weights. The order of independent ops has no influence.
   bool isAt(Operation *op, LayerPosition position) const;
 
+  /// Whether `op` reads a weight of one of these blocks, or writes its
+  /// gradient. A block is a sequence of layers with weights that repeats, with
+  /// equal ops and shapes.
+  bool isIn(Operation *op, const BlockEnds &range) const;
+
+  /// Returns the number of repeated blocks; 0 if there are none.
+  unsigned countBlocks() const { return numBlocks; }
+
   /// A gradient and its parameter; one pair per parameter that has a gradient,
   /// in the order of the step.
   using Gradient = std::pair<Value, Value>;
@@ -43,16 +68,21 @@ private:
 
   void addParameters(func::FuncOp step);
   void addEnds(func::FuncOp step);
+  void addBlocks(func::FuncOp step);
   void addGradients(func::FuncOp step);
   void addGradient(Value gradient, Value parameter);
   void addStates(func::FuncOp step);
   void addLogits(func::FuncOp step);
   Tensor getOperand(OpOperand &operand) const;
+  bool hasWeight(Operation *op, function_ref<bool(Value)> isWanted) const;
 
   DenseMap<Value, Tensor> tensors;
   /// All roles in which each parameter is read.
   DenseMap<Value, Set> uses;
   llvm::SmallSetVector<Value, 4> firstWeights, lastWeights;
+  /// The block of each weight in the chain of repeated blocks.
+  DenseMap<Value, unsigned> blocks;
+  unsigned numBlocks = 0;
   llvm::SetVector<Gradient> gradients;
 };
 

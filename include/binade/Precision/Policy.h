@@ -7,7 +7,7 @@
 #include "binade/IR/ExchangeFormat.h"
 #include "binade/Precision/Costs.h"
 #include "binade/Precision/Evidence.h"
-#include "binade/Precision/OpRoles.h"
+#include "binade/Precision/LayerProducts.h"
 #include "binade/Precision/StateFormats.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/GlobPattern.h"
@@ -20,15 +20,6 @@ bool hasChosenFormat(PrecisionOpInterface op);
 /// Returns what a decision records as its rule if the op's class alone decided.
 std::string getOrigin(PrecisionClass precisionClass);
 
-/// The formats to which operands of contractions are quantized, by what the
-/// operands are; null for those that are not quantized.
-struct OperandFormats {
-  QuantizedAttr activation, weight, gradient;
-
-  explicit operator bool() const { return activation || weight || gradient; }
-  bool operator==(const OperandFormats &) const = default;
-};
-
 /// What a rule sets for the ops that it matches: a class, or formats. Absent
 /// members keep the op's own class, or what the class decides.
 struct PolicySettings {
@@ -37,7 +28,7 @@ struct PolicySettings {
   /// The format in which results are saved for the backward pass: a float type
   /// (as TypeAttr) or `#binade.quantized`.
   Attribute saved;
-  OperandFormats quantize;
+  ProductFormats quantize;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
   /// The storage formats of the parameter, of the optimizer states, and of
@@ -77,6 +68,7 @@ struct PolicySelector {
   std::optional<Phase> phase;
   std::optional<TensorRole> role;
   std::optional<LayerPosition> layer;
+  std::optional<BlockEnds> blocks;
 
   bool operator==(const PolicySelector &) const = default;
 };

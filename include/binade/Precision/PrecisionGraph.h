@@ -20,6 +20,8 @@ struct PrecisionNode {
   QuantizedAttr savedFormat;
   /// The rule's class, else the op's own.
   PrecisionClass precisionClass = PrecisionClass::Unlisted;
+  /// What a contraction computes; set if a rule quantizes operands.
+  LayerProduct product = LayerProduct::Forward;
   /// Whether a user wrote the decision into the module.
   bool isPinned = false;
   /// Formats that a pin or the rule fixes; null if the assigner chooses them.
@@ -132,6 +134,7 @@ private:
 
   const Policy &policy;
   RuleMatcher matcher;
+  bool quantizes = false; ///< Whether a rule quantizes operands.
   std::vector<PrecisionNode> nodes;
   unsigned numValues = 0;
   std::vector<StorageNode> storages;

@@ -1,7 +1,6 @@
 //===- Assigner.cpp - Decisions from chosen formats -----------------------===//
 
 #include "binade/Precision/Assigner.h"
-#include "binade/IR/Build.h"
 #include "binade/IR/Formats.h"
 #include "binade/IR/Interface.h"
 #include "binade/Precision/Biases.h"
@@ -26,41 +25,6 @@ static bool isNarrow(FloatType format) {
   return format.getFPMantissaWidth() < wide.getFPMantissaWidth();
 }
 
-/// Returns the value from which `value` was moved, cast or saved.
-static Value getOrigin(Value value) {
-  while (Operation *maker = value.getDefiningOp()) {
-    Value before = isa<SaveOp>(maker) ? maker->getOperand(0) : getMoved(value);
-    if (!before)
-      break;
-    value = before;
-  }
-  return value;
-}
-
-/// Whether `value` is an argument of the step other than the batch.
-static bool isKept(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto step = argument
-                  ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
-                  : nullptr;
-  std::optional<Port> port =
-      step ? getArgument(step, argument.getArgNumber()) : std::nullopt;
-  return argument && !(port && port->role == Role::Batch);
-}
-
-/// Returns the format to which `operand` is quantized. Values that backward ops
-/// write are gradients, arguments other than the batch are weights, and all
-/// others are activations.
-static QuantizedAttr getQuantized(OpOperand &operand,
-                                  const OperandFormats &formats) {
-  Value origin = getOrigin(operand.get());
-  Operation *maker = origin.getDefiningOp();
-  bool isGradient = maker && getPhase(maker) == Phase::Backward;
-  return isGradient       ? formats.gradient
-         : isKept(origin) ? formats.weight
-                          : formats.activation;
-}
-
 /// Returns the formats to which operands of a contraction are quantized, and
 /// that of its bias, null for f32. Null if all operands are read as usual.
 static ArrayAttr chooseOperands(PrecisionOpInterface op,
@@ -73,7 +37,7 @@ static ArrayAttr chooseOperands(PrecisionOpInterface op,
     unsigned index = operand.getOperandNumber();
     Attribute format;
     if (op.getOperandFormat(index) == FormatRole::Chosen) {
-      format = getQuantized(operand, formats);
+      format = formats.get(findOperandKind(operand));
     } else if (bias && isBias(op, index)) {
       format = TypeAttr::get(bias);
       isUsual = false;
@@ -107,7 +71,9 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
     bool roundsBias =
         graph.getPolicy().narrowsBiases() && isNarrow(formats.result);
     formats.operands = chooseOperands(
-        op, node.rule ? node.rule->settings.quantize : OperandFormats(),
+        op,
+        node.rule ? node.rule->settings.quantize.get(node.product)
+                  : OperandFormats(),
         roundsBias ? formats.result : FloatType());
   }
   if (node.savedFormat)
@@ -122,8 +88,9 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
 bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
                                           PrecisionAttr decision) {
   PrecisionOpInterface op = node.op;
-  return !node.isPinned && node.rule && node.rule->settings.quantize &&
-         op.accumulates() && !isNarrow(decision.getCompute());
+  return !node.isPinned && node.rule &&
+         node.rule->settings.quantize.get(node.product) && op.accumulates() &&
+         !isNarrow(decision.getCompute());
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {

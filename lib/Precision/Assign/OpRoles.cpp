@@ -1,8 +1,11 @@
 //===- OpRoles.cpp - Tensor roles of the ops of a step --------------------===//
 
 #include "binade/Precision/OpRoles.h"
+#include "Repetition.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
+#include <cmath>
+#include <map>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,6 +26,7 @@ static std::optional<TensorRole> getOperandRole(OpOperand &operand) {
 OpRoles::OpRoles(func::FuncOp step) {
   addParameters(step);
   addEnds(step);
+  addBlocks(step);
   addGradients(step);
   addStates(step);
   addLogits(step);
@@ -96,6 +100,34 @@ void OpRoles::addEnds(func::FuncOp step) {
   };
   addLongest(firstWeights, after);
   addLongest(lastWeights, before);
+}
+
+/// Layers are equal if their ops have the same name and the same types.
+void OpRoles::addBlocks(func::FuncOp step) {
+  SmallVector<Value> weights;
+  SmallVector<unsigned> layers;
+  std::map<std::vector<const void *>, unsigned> kinds;
+  llvm::DenseSet<Value> known;
+  step.walk([&](Operation *op) {
+    if (getPhase(op) != Phase::Forward || isMove(op))
+      return;
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value weight = getOperand(operand).weight;
+      if (!weight || !known.insert(weight).second)
+        continue;
+      std::vector<const void *> key = {op->getName().getAsOpaquePointer()};
+      for (TypeRange types :
+           {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+        for (Type type : types)
+          key.push_back(type.getAsOpaquePointer());
+      weights.push_back(weight);
+      layers.push_back(kinds.try_emplace(key, kinds.size()).first->second);
+    }
+  });
+  Repetition chain = findRepetition(layers);
+  numBlocks = chain.count;
+  for (size_t i = 0; i < chain.count * chain.period; ++i)
+    blocks[weights[chain.first + i]] = i / chain.period;
 }
 
 void OpRoles::addGradients(func::FuncOp step) {
@@ -180,11 +212,12 @@ bool OpRoles::has(Operation *op, TensorRole role) const {
   });
 }
 
-bool OpRoles::isAt(Operation *op, LayerPosition position) const {
-  const auto &weights =
-      position == LayerPosition::First ? firstWeights : lastWeights;
+/// Whether `op` reads a weight, or writes the gradient of a weight, for which
+/// `isWanted` holds.
+bool OpRoles::hasWeight(Operation *op,
+                        function_ref<bool(Value)> isWanted) const {
   auto isOfWeight = [&](const Tensor &tensor) {
-    return tensor.weight && weights.contains(tensor.weight);
+    return tensor.weight && isWanted(tensor.weight);
   };
   return llvm::any_of(op->getOpOperands(),
                       [&](OpOperand &operand) {
@@ -193,4 +226,25 @@ bool OpRoles::isAt(Operation *op, LayerPosition position) const {
          llvm::any_of(op->getResults(), [&](Value result) {
            return isOfWeight(tensors.lookup(result));
          });
+}
+
+bool OpRoles::isAt(Operation *op, LayerPosition position) const {
+  const auto &weights =
+      position == LayerPosition::First ? firstWeights : lastWeights;
+  return hasWeight(op, [&](Value weight) { return weights.contains(weight); });
+}
+
+unsigned BlockCount::resolve(unsigned all) const {
+  double count = isShare ? std::round(number * all) : number;
+  return static_cast<unsigned>(std::min<double>(count, all));
+}
+
+bool OpRoles::isIn(Operation *op, const BlockEnds &range) const {
+  unsigned first = range.first.resolve(numBlocks),
+           last = range.last.resolve(numBlocks);
+  return hasWeight(op, [&](Value weight) {
+    auto found = blocks.find(weight);
+    return found != blocks.end() &&
+           (found->second < first || found->second + last >= numBlocks);
+  });
 }

@@ -38,6 +38,9 @@ PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
       numNarrow(getFormatChoices(policy).size() - 1) {
   if (policy.evidence)
     evidence.emplace(step, policy);
+  quantizes = llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+    return bool(rule.settings.quantize);
+  });
   ValueNumbers numbers;
   // A single traversal, because a large step does not fit into a cache.
   for (Operation &op : step.front())
@@ -57,6 +60,8 @@ void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {
   node.op = op;
   node.isPinned = decision && decision.isPin();
   node.rule = matcher.find(op);
+  if (quantizes && op.accumulates())
+    node.product = findLayerProduct(op, matcher.getRoles());
   for (OpOperand &operand : op->getOpOperands()) {
     if (op.getOperandFormat(operand.getOperandNumber()) != FormatRole::Chosen)
       continue;

@@ -4,6 +4,7 @@
 #include "binade/IR/Names.h"
 #include "binade/IR/QuantizedOperands.h"
 #include "binade/Precision/Describe.h"
+#include "binade/Precision/Products.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -80,6 +81,9 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
       {"flip", writeFlip(explanation, node)}};
   if (FloatType sums = decision.getAccumulate())
     object["accumulate"] = llvm::to_string(sums);
+  if (!describeQuantizedOperands(decision).empty())
+    object["product"] =
+        kLayerProducts[size_t(explanation.getGraph().getNodes()[node].product)];
   if (ArrayAttr operands = decision.getOperands()) {
     llvm::json::Array formats;
     for (Attribute format : operands)
@@ -128,7 +132,11 @@ static llvm::json::Object writeSummary(const Explanation &explanation,
                            {"casts", rule.casts},
                            {"cast_bytes", rule.castBytes},
                            {"result_bytes", rule.bytes}});
+  llvm::json::Object macs;
+  for (const auto &[format, count] : countMacsByFormat(explanation))
+    macs[format] = count;
   return llvm::json::Object{{"formats", std::move(counts)},
+                            {"multiply_adds", std::move(macs)},
                             {"total", writeCount(cost.total)},
                             {"rules", std::move(lines)}};
 }

@@ -16,10 +16,17 @@ static std::string getKey(const PolicyRule &rule) {
   auto number = [](auto member) {
     return std::to_string(member ? static_cast<int>(*member) : -1);
   };
+  auto count = [](BlockCount blocks) {
+    return formatNumber(blocks.number) + (blocks.isShare ? "%" : "");
+  };
+  std::string blocks = match.blocks ? count(match.blocks->first) + ":" +
+                                          count(match.blocks->last)
+                                    : "";
   // Names of ops have no spaces.
   return (rule.settings.areOfUpdates() ? "updates " : "") +
          llvm::join(match.ops, " ") + "\n" + number(match.phase) + " " +
-         number(match.role) + " " + number(match.layer) + " " + match.name.text;
+         number(match.role) + " " + number(match.layer) + " " + blocks + " " +
+         match.name.text;
 }
 
 /// Rejects two rules with equal selectors and different settings, because the

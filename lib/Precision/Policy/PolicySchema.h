@@ -18,6 +18,7 @@ const YamlSchema<TargetCosts> &getCostsFileSchema();
 
 /// Schemas of parts of a policy.
 YamlSchema<PolicyRule> yamlRule();
+YamlSchema<PolicySelector> yamlSelector();
 YamlSchema<CutSettings> yamlCut();
 
 /// The prefix of an alarm's action that switches to another policy.

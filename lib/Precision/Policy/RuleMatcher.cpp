@@ -10,7 +10,7 @@ using namespace mlir::binade;
 RuleMatcher::RuleMatcher(ArrayRef<PolicyRule> rules, func::FuncOp step)
     : rules(rules), step(step) {
   if (llvm::any_of(rules, [](const PolicyRule &rule) {
-        return rule.match.role || rule.match.layer;
+        return rule.match.role || rule.match.layer || rule.match.blocks;
       }))
     getRoles();
 }
@@ -36,7 +36,8 @@ static bool matchesRest(const PolicySelector &match, Operation *op,
   return (!match.phase || getPhase(op) == *match.phase) &&
          (!match.name.pattern || match.name.matches(getNodeName(op))) &&
          (!match.role || roles->has(op, *match.role)) &&
-         (!match.layer || roles->isAt(op, *match.layer));
+         (!match.layer || roles->isAt(op, *match.layer)) &&
+         (!match.blocks || roles->isIn(op, *match.blocks));
 }
 
 bool RuleMatcher::matches(const PolicyRule &rule, Operation *op) const {

@@ -1,7 +1,6 @@
 //===- RuleSchema.cpp - Schema of the rules of a policy -------------------===//
 
 #include "PolicySchema.h"
-#include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -24,21 +23,6 @@ YamlSchema<FloatType> mlir::binade::yamlFormat(ArrayRef<StringLiteral> floats) {
     return success();
   };
   return {read, std::move(word.schema)};
-}
-
-static YamlSchema<NameGlob> globSchema() {
-  auto read = [](YamlReader &reader, Node &node,
-                 NameGlob &glob) -> LogicalResult {
-    FailureOr<std::string> text = reader.readScalar(node, "a name");
-    if (failed(text))
-      return failure();
-    llvm::Expected<NameGlob> built = buildGlob(*text, reader.getContext());
-    if (!built)
-      return reader.error(node, llvm::toString(built.takeError()));
-    glob = std::move(*built);
-    return success();
-  };
-  return {read, llvm::json::Object{{"type", "string"}}};
 }
 
 /// Returns the schema of a name that `find` resolves, described by `expected`.
@@ -89,69 +73,75 @@ static YamlSchema<Attribute> savedSchema() {
   return namedSchema("a format such as bf16 or coat-group", findSavedFormat);
 }
 
-static YamlSchema<OperandFormats> operandsSchema() {
-  return yamlMapping<OperandFormats>(
-      "formats of operands",
-      {yamlKey("activation", "Of results of the forward pass",
-               &OperandFormats::activation, tensorFormatSchema()),
-       yamlKey("weight", "Of parameters", &OperandFormats::weight,
-               tensorFormatSchema()),
-       yamlKey("gradient", "Of results of the backward pass",
-               &OperandFormats::gradient, tensorFormatSchema())});
-}
+using FormatMember = QuantizedAttr OperandFormats::*;
 
-static bool isUpdate(OperationName name) {
-  return name.getStringRef() == OptimizerUpdateOp::getOperationName();
-}
+/// The operands of a product: their keys, what they are, and members.
+struct OperandKey {
+  StringLiteral name, help;
+  FormatMember member;
+};
+static const OperandKey kOperandKeys[] = {
+    {"activation", "Of results of the forward pass",
+     &OperandFormats::activation},
+    {"weight", "Of parameters", &OperandFormats::weight},
+    {"gradient", "Of results of the backward pass", &OperandFormats::gradient}};
 
-/// Returns the names of the ops whose formats a policy may choose, without the
-/// dialect prefix.
-static std::vector<std::string> getOpNames(MLIRContext *context) {
-  std::vector<std::string> names;
-  for (RegisteredOperationName name : context->getRegisteredOperations())
-    if (name.hasInterface<PrecisionOpInterface>() || isUpdate(name))
-      names.push_back(name.stripDialect().str());
-  return names;
-}
-
-static YamlSchema<std::string> opSchema() {
-  auto read = [](YamlReader &reader, Node &node,
-                 std::string &op) -> LogicalResult {
-    FailureOr<std::string> word = reader.readScalar(node, "the name of an op");
-    if (failed(word))
-      return failure();
-    std::vector<std::string> names = getOpNames(reader.getContext());
-    if (!llvm::is_contained(names, *word))
-      return reader.error(node, "no op whose format can be chosen is called '" +
-                                    *word + "'" +
-                                    ::binade::suggest(*word, names));
-    op = std::move(*word);
+/// Returns the key of the product `index`, which reads all operands but
+/// `other`.
+static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
+                                          FormatMember other) {
+  std::vector<YamlKey<OperandFormats>> keys;
+  for (const OperandKey &key : kOperandKeys)
+    if (key.member != other)
+      keys.push_back(
+          yamlKey(key.name, key.help, key.member, tensorFormatSchema()));
+  auto check = [other](YamlReader &reader, Node &node,
+                       OperandFormats &formats) -> LogicalResult {
+    unsigned count = 0;
+    for (const OperandKey &key : kOperandKeys)
+      count += key.member != other && formats.*key.member;
+    if (count == 1)
+      return reader.error(node, "a product quantizes both of its operands, or "
+                                "none; found a format for one of them");
     return success();
   };
-  return {read, llvm::json::Object{{"type", "string"}}};
+  StringRef name = kLayerProducts[index];
+  YamlSchema<OperandFormats> schema =
+      yamlMapping<OperandFormats>(name, std::move(keys), check);
+  schema.schema["description"] = help;
+  return {name.str(),
+          [index, read = schema.read](YamlReader &reader, Node &node,
+                                      ProductFormats &formats) {
+            return read(reader, node, formats.own[index].emplace());
+          },
+          std::move(schema.schema)};
+}
+
+static YamlSchema<ProductFormats> operandsSchema() {
+  std::vector<YamlKey<ProductFormats>> keys;
+  for (const OperandKey &key : kOperandKeys) {
+    YamlSchema<QuantizedAttr> form = tensorFormatSchema();
+    form.schema["description"] = key.help;
+    keys.push_back(
+        {key.name.str(),
+         [member = key.member, read = form.read](YamlReader &reader, Node &node,
+                                                 ProductFormats &formats) {
+           return read(reader, node, formats.common.*member);
+         },
+         std::move(form.schema)});
+  }
+  keys.push_back(productKey(0, "Operands of the forward product",
+                            &OperandFormats::gradient));
+  keys.push_back(productKey(1, "Operands of the gradient of the input",
+                            &OperandFormats::activation));
+  keys.push_back(productKey(2, "Operands of the gradient of the weight",
+                            &OperandFormats::weight));
+  return yamlMapping<ProductFormats>("formats of operands", std::move(keys));
 }
 
 //===----------------------------------------------------------------------===//
 // Rules
 //===----------------------------------------------------------------------===//
-
-static YamlSchema<PolicySelector> selectorSchema() {
-  return yamlMapping<PolicySelector>(
-      "match",
-      {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
-               yamlOneOrMore(opSchema())),
-       yamlKey("name", "Name of a node; * matches any characters",
-               &PolicySelector::name, globSchema()),
-       yamlKey("phase", "Part of the training step", &PolicySelector::phase,
-               yamlEnum(stringifyPhase, getMaxEnumValForPhase())),
-       yamlKey("role", "Role of a tensor that the op reads or writes",
-               &PolicySelector::role,
-               yamlEnum(stringifyTensorRole, getMaxEnumValForTensorRole())),
-       yamlKey(
-           "layer", "The first or the last layer with a weight",
-           &PolicySelector::layer,
-           yamlEnum(stringifyLayerPosition, getMaxEnumValForLayerPosition()))});
-}
 
 /// Makes a key of the settings a key of the rule.
 static YamlKey<PolicyRule> settingKey(YamlKey<PolicySettings> key) {
@@ -210,7 +200,7 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
   return yamlMapping<PolicyRule>(
       "a rule",
       {yamlKey("match", "The ops that the rule applies to", &PolicyRule::match,
-               selectorSchema()),
+               yamlSelector()),
        settingKey(yamlKey("class",
                           "How well the ops tolerate the narrow format",
                           &PolicySettings::precisionClass,

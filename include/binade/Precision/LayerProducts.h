@@ -1,0 +1,65 @@
+//===- LayerProducts.h - The three products of a layer ----------*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_LAYERPRODUCTS_H
+#define BINADE_PRECISION_LAYERPRODUCTS_H
+
+#include "binade/IR/Interface.h"
+#include "binade/Precision/OpRoles.h"
+
+namespace mlir::binade {
+
+/// What a contraction computes for a layer: its output, the gradient of its
+/// input, or the gradient of its weight.
+enum class LayerProduct { Forward, InputGradient, WeightGradient };
+
+/// The names of the products in policies and messages.
+inline constexpr std::array<StringLiteral, 3> kLayerProducts = {
+    "fprop", "dgrad", "wgrad"};
+
+/// What an operand of a contraction is.
+enum class OperandKind { Activation, Weight, Gradient };
+
+/// Values that backward ops write are gradients, arguments other than the batch
+/// are weights, and all others are activations.
+OperandKind findOperandKind(OpOperand &operand);
+
+/// Returns the product that `op`, a contraction, computes. A backward
+/// contraction without a weight, such as those of attention, computes the
+/// gradient of an input.
+LayerProduct findLayerProduct(PrecisionOpInterface op, const OpRoles &roles);
+
+/// The formats to which operands of contractions are quantized, by what the
+/// operands are; null for those that are not quantized.
+struct OperandFormats {
+  QuantizedAttr activation, weight, gradient;
+
+  QuantizedAttr get(OperandKind kind) const {
+    return kind == OperandKind::Activation ? activation
+           : kind == OperandKind::Weight   ? weight
+                                           : gradient;
+  }
+  explicit operator bool() const { return activation || weight || gradient; }
+  bool operator==(const OperandFormats &) const = default;
+};
+
+/// The formats of the operands of each product.
+struct ProductFormats {
+  /// Of products without an entry in `own`.
+  OperandFormats common;
+  std::array<std::optional<OperandFormats>, kLayerProducts.size()> own;
+
+  const OperandFormats &get(LayerProduct product) const {
+    const auto &found = own[static_cast<size_t>(product)];
+    return found ? *found : common;
+  }
+  explicit operator bool() const {
+    return bool(common) || llvm::any_of(own, [](const auto &formats) {
+             return formats && *formats;
+           });
+  }
+  bool operator==(const ProductFormats &) const = default;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_LAYERPRODUCTS_H

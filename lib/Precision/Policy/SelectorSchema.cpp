@@ -1,0 +1,116 @@
+//===- SelectorSchema.cpp - Schema of what a rule matches -----------------===//
+
+#include "PolicySchema.h"
+#include "binade/Container/Suggest.h"
+#include "binade/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace mlir::binade;
+using Node = YamlReader::Node;
+
+static YamlSchema<NameGlob> globSchema() {
+  auto read = [](YamlReader &reader, Node &node,
+                 NameGlob &glob) -> LogicalResult {
+    FailureOr<std::string> text = reader.readScalar(node, "a name");
+    if (failed(text))
+      return failure();
+    llvm::Expected<NameGlob> built = buildGlob(*text, reader.getContext());
+    if (!built)
+      return reader.error(node, llvm::toString(built.takeError()));
+    glob = std::move(*built);
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// Returns the names of the ops whose formats a policy may choose, without the
+/// dialect prefix.
+static std::vector<std::string> getOpNames(MLIRContext *context) {
+  std::vector<std::string> names;
+  for (RegisteredOperationName name : context->getRegisteredOperations())
+    if (name.hasInterface<PrecisionOpInterface>() ||
+        name.getStringRef() == OptimizerUpdateOp::getOperationName())
+      names.push_back(name.stripDialect().str());
+  return names;
+}
+
+static YamlSchema<std::string> opSchema() {
+  auto read = [](YamlReader &reader, Node &node,
+                 std::string &op) -> LogicalResult {
+    FailureOr<std::string> word = reader.readScalar(node, "the name of an op");
+    if (failed(word))
+      return failure();
+    std::vector<std::string> names = getOpNames(reader.getContext());
+    if (!llvm::is_contained(names, *word))
+      return reader.error(node, "no op whose format can be chosen is called '" +
+                                    *word + "'" +
+                                    ::binade::suggest(*word, names));
+    op = std::move(*word);
+    return success();
+  };
+  return {read, llvm::json::Object{{"type", "string"}}};
+}
+
+/// Parses a number of blocks, or a share of them such as 13%.
+static YamlSchema<BlockCount> blockCountSchema() {
+  auto read = [](YamlReader &reader, Node &node,
+                 BlockCount &count) -> LogicalResult {
+    constexpr StringLiteral kExpected =
+        "a number of blocks, or a share of them such as 13%";
+    FailureOr<std::string> word = reader.readScalar(node, kExpected);
+    if (failed(word))
+      return failure();
+    StringRef text = *word;
+    count.isShare = text.consume_back("%");
+    unsigned whole = 0;
+    bool isWrong = count.isShare ? text.getAsDouble(count.number)
+                                 : text.getAsInteger(10, whole);
+    if (isWrong || count.number < 0 || count.number > 100)
+      return reader.error(node, "expected " + kExpected + ", got '" +
+                                    Twine(*word) + "'");
+    count.number = count.isShare ? count.number / 100 : whole;
+    return success();
+  };
+  llvm::json::Object whole{{"type", "integer"}, {"minimum", 0}};
+  llvm::json::Object share{{"type", "string"},
+                           {"pattern", "^[0-9]+([.][0-9]+)?%$"}};
+  return {read,
+          llvm::json::Object{{"anyOf", llvm::json::Array{std::move(whole),
+                                                         std::move(share)}}}};
+}
+
+static YamlSchema<BlockEnds> blocksSchema() {
+  return yamlMapping<BlockEnds>(
+      "blocks",
+      {yamlKey("first", "Number or share of the blocks at the beginning",
+               &BlockEnds::first, blockCountSchema()),
+       yamlKey("last", "Number or share of the blocks at the end",
+               &BlockEnds::last, blockCountSchema())},
+      [](YamlReader &reader, Node &node, BlockEnds &range) -> LogicalResult {
+        if (range == BlockEnds())
+          return reader.error(node, "expected 'first' or 'last' with at least "
+                                    "one block");
+        return success();
+      });
+}
+
+YamlSchema<PolicySelector> mlir::binade::yamlSelector() {
+  return yamlMapping<PolicySelector>(
+      "match",
+      {yamlKey("op", "Name of an op, or a list of names", &PolicySelector::ops,
+               yamlOneOrMore(opSchema())),
+       yamlKey("name", "Name of a node; * matches any characters",
+               &PolicySelector::name, globSchema()),
+       yamlKey("phase", "Part of the training step", &PolicySelector::phase,
+               yamlEnum(stringifyPhase, getMaxEnumValForPhase())),
+       yamlKey("role", "Role of a tensor that the op reads or writes",
+               &PolicySelector::role,
+               yamlEnum(stringifyTensorRole, getMaxEnumValForTensorRole())),
+       yamlKey(
+           "layer", "The first or the last layer with a weight",
+           &PolicySelector::layer,
+           yamlEnum(stringifyLayerPosition, getMaxEnumValForLayerPosition())),
+       yamlKey("blocks",
+               "Blocks at the ends of the chain of repeated blocks of layers",
+               &PolicySelector::blocks, blocksSchema())});
+}
