@@ -164,8 +164,10 @@ def list_all_policies():
 
 @pytest.mark.parametrize("name, kind, policy", list_all_policies())
 def test_every_policy_trains_every_kind(name, kind, policy, tmp_path):
-    """The first loss is PyTorch's, less what three bits of mantissa lose in FP8."""
+    """The first loss is PyTorch's, less what three bits of mantissa lose in FP8, or one bit in
+    formats of 4 bits."""
     metrics, _ = Exported(name, kind, "adamw", tmp_path).train(policy, 2)
     expected = np.load(MODELS / name / "reference.npz")["loss.adamw"]
     assert np.isfinite(metrics["loss"]).all()
-    close(metrics["loss"][0], expected[0], 0.05 * expected[0])
+    allowed = 0.2 if policy in ("nvfp4", "mxfp4") else 0.05
+    close(metrics["loss"][0], expected[0], allowed * expected[0])
