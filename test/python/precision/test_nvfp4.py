@@ -92,6 +92,46 @@ def test_random_tensors(rows, backend):
             same(found, published.quantize(x, rows))
 
 
+def move(x, steps):
+    """The f32 values that many steps away."""
+    return (np.asarray(x, F32).view(np.int32) + np.int32(steps)).view(F32)
+
+
+def draw_ties(random):
+    """A tensor whose scales and elements are next to the values at which rounding changes, so
+    that another order of the operations gives other codes."""
+    amax = F32(random.uniform(0.5, 2) * 2.0 ** random.integers(-20, 20))
+    encode = published.tensor_factor(amax)
+    values = published.decode_e4m3(np.arange(127, dtype=np.uint8))
+    scale = (values[16:-1] + values[17:]) / 2
+    largest = scale.astype(float) * 6 / float(encode)
+    largest = np.concatenate([move(largest, step) for step in range(-3, 4)])
+    x = np.zeros((largest.size + 1, 16), F32)
+    x[0, 0], x[1:, 0] = amax, largest
+    _, codes, decode = published.quantize(x)
+    unit = published.decode_e4m3(codes).astype(float) * float(decode)
+    limits = np.array([limit for limit, _ in published.LIMITS])
+    x[:, 1:8] = move(unit * limits, random.integers(-2, 3, (x.shape[0], 7)))
+    x[:, 8:15] = -move(unit * limits, random.integers(-2, 3, (x.shape[0], 7)))
+    return x
+
+
+@backends
+def test_order_of_operations(backend):
+    random = np.random.default_rng(7)
+    tensors = [draw_ties(random) for _ in range(40)]
+    for x, found in zip(tensors, quantize_all(tensors, 1, 16, backend)):
+        same(found, published.quantize(x))
+
+
+def encode(x, backend):
+    (codes,) = apply(
+        "encode", [(x, "f32"), (np.ones((), F32), "f32")], [(x.shape, "i8")],
+        "format = #binade.quantized<f4E2M1FN, per_tensor, scale = f32>, saturate", backend,
+    )  # fmt: skip
+    return codes.view(np.uint8)
+
+
 @backends
 def test_elements_at_all_boundaries(backend):
     """E2M1 of all f32 values around each boundary and of all upper halves of an f32."""
@@ -101,14 +141,25 @@ def test_elements_at_all_boundaries(backend):
     halves = halves | np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
     x = np.concatenate([near.ravel(), near.ravel() | 1 << 31, halves.ravel()]).view(F32)
     x = x[~np.isnan(x)]
-    (codes,) = apply(
-        "encode", [(x, "f32"), (np.ones((), F32), "f32")], [(x.shape, "i8")],
-        "format = #binade.quantized<f4E2M1FN, per_tensor, scale = f32>, saturate", backend,
-    )  # fmt: skip
-    codes = codes.view(np.uint8)
+    codes = encode(x, backend)
     np.testing.assert_array_equal(codes, published.encode_e2m1(np.clip(x, -6, 6)))
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(codes, x.astype(E2M1).view(np.uint8))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_all_elements():
+    """E2M1 of all 2^32 values equals that of ml_dtypes; a NaN becomes 6."""
+    count = 1 << 26
+    for part in range((1 << 32) // count):
+        x = np.arange(part * count, (part + 1) * count, dtype=np.uint64)
+        x = x.astype(np.uint32).view(F32)
+        codes, isNaN = encode(x, "cpu"), np.isnan(x)
+        assert (codes[isNaN] == 7).all()
+        with np.errstate(over="ignore", invalid="ignore"):
+            expected = x.astype(E2M1).view(np.uint8)
+        assert ((codes == expected) | isNaN).all(), part
 
 
 @backends
