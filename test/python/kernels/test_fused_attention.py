@@ -1,6 +1,6 @@
 """Plans for CPUs compute attention, and its gradients, by one record each: the runtime's fused
 kernels, whose bits do not depend on the number of threads.
-docs/decisions/0091-attention-on-cpus.md."""
+docs/decisions/0089-attention-on-cpus.md."""
 
 import json
 import os
