@@ -9,9 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.paths import ROOT
-from support.quantized_products import BACKENDS, check, draw, product, round_bias
+from support.quantized_products import (
+    BACKENDS,
+    check,
+    draw,
+    materialize,
+    product,
+    quantize,
+    round_bias,
+)
 from support.reference import binade, evaluate
-from test_quantized_products import materialize, quantize
 
 sys.path.append(str(ROOT / "test/data"))
 import make_nvfp4 as published  # noqa: E402

@@ -3,47 +3,26 @@ Transformer Engine's rule for current scaling and multiplies in f64."""
 
 import collections
 import json
-import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
-from support.paths import BUILD, ROOT
+from support.paths import ROOT
 from support.quantized_products import (
     BACKENDS,
     IN,
-    STEP,
     check,
     compute,
     draw,
+    materialize,
     product,
+    quantize,
     round_bias,
 )
 from support.reference import binade, evaluate
 
 F32 = np.float32
-OPT = BUILD / "bin/binade-opt"
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
-
-
-def materialize(policy, step=STEP):
-    return subprocess.run(
-        [OPT, f"--binade-assign-precision=policy={{{policy}}}",
-         "--binade-materialize-precision"],
-        input=step, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-
-
-def quantize(x, dtype, power=False):
-    """Quantizes and dequantizes `x`; returns f64."""
-    largest = F32(ml_dtypes.finfo(dtype).max)
-    amax = np.abs(x).max()
-    factor = largest / amax if np.isfinite(amax) and amax > 0 else F32(1)
-    factor = np.minimum(factor, np.finfo(F32).max)
-    if power:
-        factor = (factor.view(np.uint32) & np.uint32(0xFF800000)).view(F32)
-    codes = np.clip(x * factor, -largest, largest).astype(dtype)
-    return codes.astype(np.float64) * (F32(1) / factor)
 
 
 @BACKENDS

@@ -1,5 +1,7 @@
 """A linear layer with quantized operands, forward and backward, and its results in numpy."""
 
+import subprocess
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -33,6 +35,26 @@ func.func @step(%x: tensor<{ROWS}x{IN}xf32> {{binade.name = "x", binade.role = #
   return %y, %z, %dx, %dw : tensor<{ROWS}x{OUT}xf32>, tensor<{ROWS}x1xf32>, tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>
 }}
 """
+
+
+def materialize(policy, step=STEP):
+    return subprocess.run(
+        [OPT, f"--binade-assign-precision=policy={{{policy}}}",
+         "--binade-materialize-precision"],
+        input=step, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+
+
+def quantize(x, dtype, power=False):
+    """Quantizes and dequantizes `x`; returns f64."""
+    largest = F32(ml_dtypes.finfo(dtype).max)
+    amax = np.abs(x).max()
+    factor = largest / amax if np.isfinite(amax) and amax > 0 else F32(1)
+    factor = np.minimum(factor, np.finfo(F32).max)
+    if power:
+        factor = (factor.view(np.uint32) & np.uint32(0xFF800000)).view(F32)
+    codes = np.clip(x * factor, -largest, largest).astype(dtype)
+    return codes.astype(np.float64) * (F32(1) / factor)
 
 
 def draw(seed, scale=1.0):
