@@ -80,8 +80,6 @@ float Codec::chooseScale(float amax) const {
 static float atMost(float x, float limit) { return x > limit ? limit : x; }
 
 float Codec::chooseTensorFactor(float amax) const {
-  if (!format.getTensorScale())
-    return 1.0f;
   float factor = atMost(static_cast<float>(format.getTensorPeak()) / amax,
                         std::numeric_limits<float>::max());
   return amax == 0.0f || factor == 0.0f ? 1.0f : factor;

@@ -71,13 +71,15 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
   }
   if (given)
     amax.assign(count, *given);
-  float whole = 0.0f;
-  for (float magnitude : amax)
-    if (!(magnitude <= whole) && !std::isnan(whole))
-      whole = magnitude;
-  float tensorFactor = codec.chooseTensorFactor(whole);
-  if (format.getTensorScale())
+  float tensorFactor = 1.0f;
+  if (format.getTensorScale()) {
+    float whole = 0.0f; // The largest magnitude of the tensor, or NaN.
+    for (float magnitude : amax)
+      if (!(magnitude <= whole) && !std::isnan(whole))
+        whole = magnitude;
+    tensorFactor = codec.chooseTensorFactor(whole);
     parts.back()[0] = 1.0f / tensorFactor;
+  }
   SmallVector<Codec::Factors> factors;
   for (int64_t i = 0; i < count; ++i) {
     factors.push_back(codec.choose(amax[i], least[i], tensorFactor));

@@ -18,7 +18,7 @@ inline bool isLimitedTo(std::string_view level) {
   return wanted && std::string_view(wanted) == level;
 }
 
-/// Whether it disables AVX-512 for compilation and execution.
+/// Whether BINADE_ISA disables AVX-512 for compilation and execution.
 inline bool leavesOutAvx512() { return isLimitedTo(kIsaV3); }
 
 } // namespace binade

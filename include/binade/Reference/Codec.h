@@ -23,7 +23,7 @@ public:
     float tensor = 1.0f; ///< The scale of the tensor.
   };
   /// Returns the factor whose inverse is the scale of a tensor with largest
-  /// magnitude `amax`; 1 if the format has no such scale.
+  /// magnitude `amax`. The format has a scale of the tensor.
   float chooseTensorFactor(float amax) const;
 
   /// Returns the factors of a group with largest magnitude `amax`. `least`, the

@@ -86,8 +86,8 @@ static YamlSchema<BlockEnds> blocksSchema() {
                &BlockEnds::first, blockCountSchema()),
        yamlKey("last", "Number or share of the blocks at the end",
                &BlockEnds::last, blockCountSchema())},
-      [](YamlReader &reader, Node &node, BlockEnds &range) -> LogicalResult {
-        if (range == BlockEnds())
+      [](YamlReader &reader, Node &node, BlockEnds &ends) -> LogicalResult {
+        if (ends == BlockEnds())
           return reader.error(node, "expected 'first' or 'last' with at least "
                                     "one block");
         return success();

@@ -203,8 +203,8 @@ inline void storeRow(const float *from, std::int64_t columns, const Rows &rows,
 // Transposition
 //===----------------------------------------------------------------------===//
 
-/// Exchanges the lanes that have bit `step` in `a` with those that have it not
-/// in `b`.
+/// Swaps the lanes of `a` whose number has bit `step` with the lanes of `b`
+/// whose number lacks it.
 template <int step, int... lane>
 inline void exchange(Words &a, Words &b, Lanes<lane...>) {
   Words first = __builtin_shufflevector(

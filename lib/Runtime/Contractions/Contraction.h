@@ -7,9 +7,9 @@
 
 namespace binade {
 
-/// Creates the operation of a matmul or convolution record with oneDNN, or with
-/// Binade's own kernels if `choice` says so or oneDNN does not support it, or
-/// of an attention record.
+/// Creates the operation of a matmul, convolution or attention record. Matmuls
+/// and convolutions use oneDNN, or Binade's own kernels if `choice` says so or
+/// oneDNN does not support the record. Attention always uses own kernels.
 std::unique_ptr<Operation> createContraction(const plan::Record &record,
                                              const Memory &memory,
                                              unsigned threads,
