@@ -97,13 +97,6 @@ static void printEvidence(const PrecisionGraph &graph, Operation *op) {
           llvm::format("%.3g", 100 * seen.overflow));
 }
 
-/// Whether a rule of the policy quantizes operands.
-static bool quantizes(const Explanation &explanation) {
-  return llvm::any_of(
-      explanation.getGraph().getPolicy().rules,
-      [](const PolicyRule &rule) { return bool(rule.settings.quantize); });
-}
-
 /// Prints the share of multiply-adds in each format.
 static void printMacs(const Explanation &explanation) {
   std::map<std::string, int64_t> counts = countMacsByFormat(explanation);
@@ -124,7 +117,7 @@ static void printMacs(const Explanation &explanation) {
 /// Prints the formats of the three products of each layer with a weight.
 static void printProducts(const Explanation &explanation,
                           const OpRoles &roles) {
-  if (!quantizes(explanation))
+  if (!explanation.getGraph().quantizesOperands())
     return;
   llvm::outs() << "\nproducts of layers\n";
   for (const LayerNodes &layer : listLayers(explanation, roles)) {
@@ -241,7 +234,7 @@ struct ExplainCommand {
     else if (summary) {
       printSummary(*explanation, *rules);
       printFallbacks(*explanation, getTargetName());
-      if (quantizes(*explanation)) {
+      if (explanation->getGraph().quantizesOperands()) {
         llvm::outs() << "\n";
         printMacs(*explanation);
       }

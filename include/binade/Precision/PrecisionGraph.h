@@ -83,6 +83,8 @@ public:
 
   const Policy &getPolicy() const { return policy; }
   const RuleMatcher &getMatcher() const { return matcher; }
+  /// Whether a rule of the policy quantizes operands.
+  bool quantizesOperands() const { return quantizes; }
   ArrayRef<PrecisionNode> getNodes() const { return nodes; }
   ArrayRef<PrecisionInput> getInputs(unsigned node) const;
   /// Returns the nodes that read `node`, in order, once per operand.
@@ -134,7 +136,7 @@ private:
 
   const Policy &policy;
   RuleMatcher matcher;
-  bool quantizes = false; ///< Whether a rule quantizes operands.
+  bool quantizes = false; ///< See quantizesOperands.
   std::vector<PrecisionNode> nodes;
   unsigned numValues = 0;
   std::vector<StorageNode> storages;

@@ -14,7 +14,8 @@ struct LayerNodes {
   std::array<SmallVector<unsigned, 1>, kLayerProducts.size()> products;
 };
 
-/// Returns the layers with a weight, in the order of the step.
+/// Returns the layers with a weight, in the order of the step. A rule of the
+/// policy quantizes operands.
 std::vector<LayerNodes> listLayers(const Explanation &explanation,
                                    const OpRoles &roles);
 

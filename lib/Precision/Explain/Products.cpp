@@ -42,8 +42,7 @@ std::vector<LayerNodes> mlir::binade::listLayers(const Explanation &explanation,
     StringRef name = getNodeName(op);
     LayerNodes &layer = layers[name];
     layer.name = name.str();
-    layer.products[static_cast<size_t>(findLayerProduct(op, roles))].push_back(
-        index);
+    layer.products[static_cast<size_t>(node.product)].push_back(index);
   }
   std::vector<LayerNodes> list;
   for (auto &[name, layer] : layers)
