@@ -3,7 +3,7 @@
 #include "binade/Plan/Bundle.h"
 #include "Targets/KernelShapes.h"
 #include "binade/Container/Activity.h"
-#include "binade/IR/Interface.h"
+#include "binade/IR/CpuTarget.h"
 #include "binade/IR/InternalError.h"
 #include "binade/Kernels/EmitPlan.h"
 #include "binade/Pipelines/AlarmRules.h"
@@ -115,6 +115,26 @@ requireTarget(ModuleOp module, const CompileOptions &options) {
          << llvm::join(getTargetNames(), ", ");
 }
 
+/// Fails with an error if the kernels of `module` were formed for another
+/// target, which may compute ops by kernels that the options' target lacks.
+static LogicalResult checkKernelsTarget(ModuleOp module,
+                                        const CompileOptions &options) {
+  TargetAttr formed = getAnyTarget(module);
+  StringRef wanted = options.target.empty() ? StringRef(kCpuTargetName)
+                                            : StringRef(options.target);
+  if (!formed || formed.getName() == wanted)
+    return success();
+  InFlightDiagnostic error = module.emitError("the kernels of this module ")
+                             << "were formed for "
+                             << formed.getName().getValue() << ", not for "
+                             << wanted << "; compile it with";
+  if (formed.getName() == kCpuTargetName)
+    error << "out --target";
+  else
+    error << " --target " << formed.getName().getValue();
+  return error << ", or start from a module of a phase before 'kernels'";
+}
+
 FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
                                               const CompileOptions &options,
                                               const PhaseListener &listener) {
@@ -130,7 +150,7 @@ FailureOr<Bundle> mlir::binade::compileBundle(ModuleOp module,
   Bundle bundle;
   PlanOptions planOptions = getPlanOptions(options);
   FailureOr<std::unique_ptr<Target>> target = requireTarget(module, options);
-  if (failed(target))
+  if (failed(target) || failed(checkKernelsTarget(module, options)))
     return failure();
   {
     ::binade::Activity activity("phase", getName(CompilerPhase::Target));

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from support.arena import Bundle
-from support.cuda_runs import MODEL, Bundles, run
+from support.cuda_runs import LOSS, MODEL, Bundles, run
 
 pytestmark = pytest.mark.usefixtures("with_libraries")
 
@@ -26,6 +26,27 @@ def test_a_bundle_for_another_target(built, device, messages, bundles, tmp_path)
     done = bundles.train(bundle, out, "--device", device, code=6)
     error, note = messages
     assert done.stderr == f"{bundle}: error: {error}\n{bundle}: note: {note}\n"
+
+
+@pytest.mark.parametrize("formed, compiled, message", [
+    (["--target", "cuda:sm_90"], [], "for cuda:sm_90, not for cpu; compile it with "
+                                     "--target cuda:sm_90"),
+    ([], ["--target", "cuda:sm_90"], "for cpu, not for cuda:sm_90; compile it without "
+                                     "--target"),
+    (["--target", "cuda:sm_80"], ["--target", "cuda:sm_90"],
+     "for cuda:sm_80, not for cuda:sm_90; compile it with --target cuda:sm_80"),
+])  # fmt: skip
+def test_kernels_that_were_formed_for_another_target(
+    formed, compiled, message, tmp_path
+):
+    module, bundle = tmp_path / "kernels.mlir", tmp_path / "out.bnd"
+    run("binade", "compile", MODEL, "--loss", LOSS, *formed, "--to=kernels",
+        "-o", module)  # fmt: skip
+    done = run("binade", "compile", module, "--from=kernels", *compiled, "-o", bundle,
+               code=3)  # fmt: skip
+    assert f"error: the kernels of this module were formed {message}" in done.stderr
+    assert "or start from a module of a phase before 'kernels'" in done.stderr
+    assert not bundle.exists()
 
 
 def test_no_driver(bundles, tmp_path):
