@@ -29,6 +29,9 @@ FloatLanes expandLargest(FloatLanes amax, FloatLanes power, FloatLanes centre);
 /// not change.
 FloatLanes findLogarithm(FloatLanes magnitude);
 
+/// Number of values that `prepareContraction` returns for the factors of a
+/// group.
+inline constexpr unsigned kContractionNumbers = 3;
 /// Returns what `contractRange` needs for the factors of a group.
 LaneCodec::Shared prepareContraction(const LaneCodec::Factors &factors);
 /// Dequantizes an element from log2 of the magnitude of its code, and a value

@@ -1,6 +1,7 @@
 //===- StateGroups.cpp - Updates of quantized states ----------------------===//
 
 #include "StateGroups.h"
+#include "../Casts/RangeExpansion.h"
 #include "Schedules.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -21,7 +22,7 @@ StateGroups::StateGroups(Emitter &emitter, OptimizerUpdateOp update)
     : e(emitter), b(emitter.builder()), update(update), block(kMinBlock) {
   for (const KeptState &kept : update.getKeptStates())
     if (kept.format)
-      states.push_back({kept, kept.format.getExtent().front(), {}, {}});
+      states.push_back({kept, kept.format.getExtent().front(), {}, {}, {}});
   for (const State &state : states)
     block = std::max(block, state.size);
   // Each block is read before it is written.
@@ -53,39 +54,34 @@ SmallVector<unsigned> StateGroups::listPlain() {
 
 void StateGroups::emitBlocks() {
   for (State &state : states) {
+    auto allocate = [&](unsigned count) {
+      SmallVector<Value> memories;
+      for (unsigned i = 0; i < count; ++i)
+        memories.push_back(e.allocate(block / state.size, b.getF32Type()));
+      return memories;
+    };
     state.numbers = e.allocate(block, b.getF32Type());
-    unsigned numbers = LaneCodec(state.kept.format).countEncodingNumbers();
-    for (unsigned i = 0; i < numbers; ++i)
-      state.ofGroups.push_back(e.allocate(block / state.size, b.getF32Type()));
+    LaneCodec codec(state.kept.format);
+    state.ofGroups = allocate(codec.countEncodingNumbers());
+    if (state.kept.format.getExpand())
+      state.old = allocate(kContractionNumbers);
   }
-  SmallVector<unsigned> plain = listPlain();
-  auto updateBlock = [&](const Offset &base, Value count) {
-    e.dynamicColumns(
-        e.index(0), count, block, {}, [&](const Offset &local, ValueRange) {
-          Offset column = base + local;
-          e.setPlaces(column, std::nullopt);
-          SmallVector<Value> values;
-          for (unsigned index : plain)
-            values.push_back(e.pull(update->getResult(index), column).value);
-          for (const State &state : states) {
-            Value codes = update.getNewStates()[state.kept.first];
-            e.store(state.numbers, e.pull(codes, column).value, local);
-          }
-          for (auto [index, value] : llvm::zip(plain, values))
-            e.storeResult(index, value, column);
-          return SmallVector<Value>();
-        });
-  };
   e.loop(e.argument(0), e.argument(1), block, {}, [&](Value begin, ValueRange) {
     Offset base =
         e.offsets().counter(begin, kMany / block, e.depth(), block) * block;
     Value rest = arith::SubIOp::create(b, e.argument(1), begin);
     Value count = arith::MinUIOp::create(b, rest, e.index(block));
+    auto countGroups = [&](const State &state) -> Value {
+      Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));
+      return arith::DivUIOp::create(b, most, e.index(state.size));
+    };
+    for (const State &state : states)
+      if (!state.old.empty())
+        prepare(state, base, countGroups(state));
     updateBlock(base, count);
     e.barrier();
     for (const State &state : states) {
-      Value most = arith::AddIOp::create(b, count, e.index(state.size - 1));
-      Value groups = arith::DivUIOp::create(b, most, e.index(state.size));
+      Value groups = countGroups(state);
       measure(state, count, groups);
       e.barrier();
       choose(state, base, groups);
@@ -95,6 +91,56 @@ void StateGroups::emitBlocks() {
     e.barrier();
     return SmallVector<Value>();
   });
+}
+
+/// Computes what dequantization with range expansion needs for each group: a
+/// logarithm and a division, which take as long as many elements.
+void StateGroups::prepare(const State &state, const Offset &base,
+                          Value groups) {
+  Offset first = e.offsets().divide(base, state.size).quotient;
+  e.dynamicColumns(
+      e.index(0), groups, block / state.size, {},
+      [&](const Offset &group, ValueRange) {
+        LaneCodec::Shared parts;
+        for (Value factor : getFactors(state))
+          parts.emplace_back(b, e.pullLanes(factor, first + group));
+        LaneCodec codec(state.kept.format);
+        for (auto [memory, number] : llvm::zip_equal(
+                 state.old, codec.prepareDecoding(codec.makeFactors(parts))))
+          e.storeLanes(memory, number.value, group);
+        return SmallVector<Value>();
+      });
+  e.barrier();
+}
+
+/// Stores the new states in scratch memory, and all other results.
+void StateGroups::updateBlock(const Offset &base, Value count) {
+  SmallVector<unsigned> plain = listPlain();
+  e.dynamicColumns(
+      e.index(0), count, block, {}, [&](const Offset &local, ValueRange) {
+        Offset column = base + local;
+        e.setPlaces(column, std::nullopt);
+        for (const State &state : states) {
+          auto findGroup = [&](const Offset &element) {
+            return e.offsets().divide(element, state.size).quotient;
+          };
+          if (!state.old.empty())
+            e.defineDecoding(getFactors(state).front(), findGroup(column),
+                             llvm::map_to_vector(state.old, [&](Value memory) {
+                               return e.loadNow(memory, findGroup(local));
+                             }));
+        }
+        SmallVector<Value> values;
+        for (unsigned index : plain)
+          values.push_back(e.pull(update->getResult(index), column).value);
+        for (const State &state : states) {
+          Value codes = update.getNewStates()[state.kept.first];
+          e.store(state.numbers, e.pull(codes, column).value, local);
+        }
+        for (auto [index, value] : llvm::zip(plain, values))
+          e.storeResult(index, value, column);
+        return SmallVector<Value>();
+      });
 }
 
 /// `body` gets the group's number, and the bounds of its elements in the block.

@@ -43,6 +43,9 @@ private:
     KeptState kept;
     int64_t size;  ///< Elements per group.
     Value numbers; ///< The new state of a block, in f32; null: in registers.
+    /// Memories with one value per group, with range expansion only: those of
+    /// `LaneCodec::prepareDecoding` for the old state.
+    SmallVector<Value> old;
     /// Memories with one value per group: the largest magnitude (and, with
     /// range expansion, the smallest) until factors are chosen; then the values
     /// of `LaneCodec::prepareEncoding`.
@@ -54,8 +57,11 @@ private:
   /// Returns what is stored for a group in addition to the quantized values.
   SmallVector<Value> listParts(const State &state,
                                const LaneCodec::Factors &factors);
-  // The steps of a block of `count` elements, `groups` groups: find the largest
-  // magnitudes, choose the scales, quantize.
+  // The steps of a block of `count` elements, `groups` groups: prepare the
+  // dequantization, update, find the largest magnitudes, choose the scales,
+  // quantize.
+  void prepare(const State &state, const Offset &base, Value groups);
+  void updateBlock(const Offset &base, Value count);
   void measure(const State &state, Value count, Value groups);
   void choose(const State &state, const Offset &base, Value groups);
   void encode(const State &state, const Offset &base, Value count,
