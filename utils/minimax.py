@@ -101,6 +101,32 @@ TABLE = {
                     lambda r: r / 2**r, np.float32),
     "exp2-elements": (lambda r: mpmath.expm1(r * LN2) / r, -0.50001, 0.50001, 3,
                       lambda r: r / 2**r, np.float32),
+    # For results of 16 bits.
+    # exp(r ln 2) = 1 + r q(r)
+    "exp-bf16": (lambda r: mpmath.expm1(r * LN2) / r, -0.50001, 0.50001, 2,
+                 lambda r: r / 2**r, np.float32),
+    "exp-f16": (lambda r: mpmath.expm1(r * LN2) / r, -0.50001, 0.50001, 3,
+                lambda r: r / 2**r, np.float32),
+    # log(1 + f) = f + f^2 q(f)
+    "log-bf16": (lambda f: (mpmath.log1p(f) - f) / f**2, -0.33334, 0.33334, 3,
+                 lambda f: f**2 / mpmath.log1p(f), np.float32),
+    "log-f16": (lambda f: (mpmath.log1p(f) - f) / f**2, -0.33334, 0.33334, 4,
+                lambda f: f**2 / mpmath.log1p(f), np.float32),
+    # tanh(x) = x + x z q(z)
+    "tanh-bf16": (lambda z: (even(mpmath.tanh)(z) - 1) / z, 1e-9, 0.390625, 1,
+                  lambda z: z / even(mpmath.tanh)(z), np.float32),
+    "tanh-f16": (lambda z: (even(mpmath.tanh)(z) - 1) / z, 1e-9, 0.390625, 2,
+                 lambda z: z / even(mpmath.tanh)(z), np.float32),
+    # erf(x) = x q(z)
+    "erf-bf16": (even(mpmath.erf), 1e-9, 7.85, 7, lambda z: 1 / even(mpmath.erf)(z),
+                 np.float32),
+    "erf-f16": (even(mpmath.erf), 1e-9, 9.62, 9, lambda z: 1 / even(mpmath.erf)(z),
+                np.float32),
+    # erfc(x) = 2^(x q(x))
+    "erfc-bf16": (lambda x: mpmath.log(mpmath.erfc(x), 2) / x, 1e-9, 10.1, 8,
+                  lambda x: x * LN2, np.float32),
+    "erfc-f16": (lambda x: mpmath.log(mpmath.erfc(x), 2) / x, 1e-9, 10.1, 10,
+                 lambda x: x * LN2, np.float32),
     # tanh(x) = x + x z q(z)
     "tanh": (lambda z: (even(mpmath.tanh)(z) - 1) / z, 1e-9, 0.390625, 4,
              lambda z: z / even(mpmath.tanh)(z), np.float32),

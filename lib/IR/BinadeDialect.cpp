@@ -1,6 +1,7 @@
 //===- BinadeDialect.cpp - Registration, attribute checks -----------------===//
 
 #include "binade/Container/Suggest.h"
+#include "binade/IR/Accuracy.h"
 #include "binade/IR/AlarmRequests.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Binade.h"
@@ -183,6 +184,14 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<TargetAttr>(op, attribute, "a #binade.target");
   if (name == kFallbackAttr)
     return expect<DictionaryAttr>(op, attribute, "a dictionary");
+  if (name == kAccuracyAttr) {
+    FloatType format = getAccuracy(op);
+    return format && getAccuracyFor(format) == format
+               ? success()
+               : op->emitOpError()
+                     << "expects '" << name << "' to be bf16 or f16, got "
+                     << attribute.getValue();
+  }
   return op->emitOpError() << "has an unknown attribute '" << name << "'";
 }
 

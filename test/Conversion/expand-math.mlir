@@ -110,3 +110,23 @@ func.func @others_are_left_alone(%x: f64, %y: tensor<4xf32>)
   %1 = math.exp %y : tensor<4xf32>
   return %0, %1 : f64, tensor<4xf32>
 }
+
+// -----
+
+// Functions whose result is rounded to 16 bits have shorter polynomials.
+// CHECK-LABEL: func.func @accuracy_of_the_result
+// CHECK-SAME:    (%[[X:.*]]: vector<16xf32>)
+func.func @accuracy_of_the_result(%x: vector<16xf32>) -> (vector<16xf32>, vector<16xf32>) {
+  // CHECK-COUNT-5: math.fma
+  // CHECK-NOT:     math.fma
+  // CHECK:         math.absf
+  %0 = math.exp %x {binade.accuracy = bf16} : vector<16xf32>
+  // The result of 2^x is scaled once, because it does not exceed 1.
+  // CHECK-COUNT-11: math.fma
+  // CHECK:          arith.mulf
+  // CHECK-NOT:      math.{{fma|erfc}}
+  // CHECK:          return
+  %1 = math.absf %x : vector<16xf32>
+  %2 = math.erfc %1 {binade.accuracy = bf16} : vector<16xf32>
+  return %0, %2 : vector<16xf32>, vector<16xf32>
+}

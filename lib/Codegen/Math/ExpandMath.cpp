@@ -2,6 +2,7 @@
 
 #include "Expansions.h"
 #include "binade/Codegen/Passes.h"
+#include "binade/IR/Accuracy.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
 namespace mlir::binade {
@@ -20,21 +21,46 @@ static bool isLanes(Type type, unsigned width) {
          isa<FloatType, VectorType>(type);
 }
 
+/// Fails if `op` is not to be expanded for lanes of `width` bits. Functions
+/// that may be approximated (`afn`) remain for the target's instruction.
+template <typename Op>
+static LogicalResult canExpand(Op op, unsigned width,
+                               PatternRewriter &rewriter) {
+  if (!isLanes(op.getType(), width))
+    return rewriter.notifyMatchFailure(
+        op, "is not a scalar or vector of this width");
+  if (arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn))
+    return rewriter.notifyMatchFailure(op, "may be approximated");
+  return success();
+}
+
 namespace {
-/// Functions that may be approximated (`afn`) remain for the target's
-/// instruction.
 template <typename Op, FloatLanes (*expand)(FloatLanes), unsigned width = 32>
 struct ExpandUnary : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
-    if (!isLanes(op.getType(), width))
-      return rewriter.notifyMatchFailure(
-          op, "is not a scalar or vector of this width");
-    if (arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn))
-      return rewriter.notifyMatchFailure(op, "may be approximated");
+    if (failed(canExpand(op, width, rewriter)))
+      return failure();
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     rewriter.replaceOp(op, expand({b, op.getOperand()}).value);
+    return success();
+  }
+};
+
+/// Expands by the attribute that says for which format the result is accurate.
+template <typename Op, FloatLanes (*expand)(FloatLanes, FloatType)>
+struct ExpandByAccuracy : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op,
+                                PatternRewriter &rewriter) const override {
+    if (failed(canExpand(op, 32, rewriter)))
+      return failure();
+    FloatType accuracy = getAccuracy(op);
+    if (std::is_same_v<Op, math::ErfcOp> && !accuracy)
+      return rewriter.notifyMatchFailure(op, "is to be accurate for f32");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand({b, op.getOperand()}, accuracy).value);
     return success();
   }
 };
@@ -94,14 +120,15 @@ struct ExpandMathPass : mlir::binade::impl::ExpandMathPassBase<ExpandMathPass> {
 } // namespace
 
 void mlir::binade::populateExpandMathPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpandUnary<math::ExpOp, expandExp>,
+  patterns.add<ExpandByAccuracy<math::ExpOp, expandExp>,
                ExpandUnary<math::Exp2Op, expandExp2>,
                ExpandUnary<math::ExpM1Op, expandExpm1>,
-               ExpandUnary<math::LogOp, expandLog>,
+               ExpandByAccuracy<math::LogOp, expandLog>,
                ExpandUnary<math::Log2Op, expandLog2>,
                ExpandUnary<math::Log1pOp, expandLog1p>,
-               ExpandUnary<math::TanhOp, expandTanh>,
-               ExpandUnary<math::ErfOp, expandErf>,
+               ExpandByAccuracy<math::TanhOp, expandTanh>,
+               ExpandByAccuracy<math::ErfOp, expandErf>,
+               ExpandByAccuracy<math::ErfcOp, expandErfc>,
                ExpandUnary<math::SinOp, expandSin>,
                ExpandUnary<math::CosOp, expandCos>,
                ExpandUnary<math::AtanOp, expandAtan>,

@@ -46,7 +46,63 @@ static FloatLanes scaleInTwoSteps(FloatLanes fraction, IntLanes shifted) {
   return fraction * powerOfTwo(half) * powerOfTwo(shifted - half);
 }
 
-ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
+//===----------------------------------------------------------------------===//
+// For results of 16 bits
+//===----------------------------------------------------------------------===//
+
+// 2^r for |r| <= 1/2.
+static constexpr double kExp2ForBF16[] = {1.0, 0x1.62f5fcp-1, 0x1.f00c5ap-3,
+                                          0x1.c2a1aep-5};
+static constexpr double kExp2ForF16[] = {1.0, 0x1.62e12cp-1, 0x1.ec0372p-3,
+                                         0x1.c9fc7ep-5, 0x1.3a0456p-7};
+static const NarrowCoefficients kNarrowExp2 = {kExp2ForBF16, kExp2ForF16};
+
+namespace {
+/// An exponent n + r, |r| <= 1/2. The low bits of `shifted` are n + bias.
+struct ReducedExponent {
+  FloatLanes r, shifted;
+};
+} // namespace
+
+/// Reduces x log2(e), whose rounding error of less than 2^-18 does not matter.
+static ReducedExponent reduceNarrow(FloatLanes x, int bias) {
+  FloatLanes shifted = fma(x, kLog2E, kRound + bias);
+  return {fma(x, kLog2E, -(shifted - (kRound + bias))), shifted};
+}
+
+// Scales by 2^(n + 64) and 2^-64, so that only the last multiplication rounds a
+// subnormal result.
+static constexpr int kDecayBias = 127 + 64;
+
+/// Returns 2^(n + r) for -151 <= n <= 0.
+static FloatLanes computeDecay(ReducedExponent exponent, FloatType accuracy) {
+  SmallVector<double> coefficients;
+  for (double c : chooseFor(accuracy, kNarrowExp2))
+    coefficients.push_back(c * 0x1p-64);
+  return polynomial(exponent.r, coefficients) *
+         powerOfTwo(exponent.shifted.bits());
+}
+
+FloatLanes mlir::binade::expandNarrowExp2(FloatLanes x, FloatType accuracy) {
+  FloatLanes shifted = x + (kRound + kDecayBias);
+  return computeDecay({x - (shifted - (kRound + kDecayBias)), shifted},
+                      accuracy);
+}
+
+/// Returns e^x for x <= 0.
+static FloatLanes expandNarrowDecay(FloatLanes x, FloatType accuracy) {
+  return computeDecay(reduceNarrow(atLeast(x, -104.0), kDecayBias), accuracy);
+}
+
+//===----------------------------------------------------------------------===//
+// For any results
+//===----------------------------------------------------------------------===//
+
+ScaledExp mlir::binade::splitExp(FloatLanes x, int bias, FloatType accuracy) {
+  if (accuracy) {
+    auto [r, shifted] = reduceNarrow(x, bias);
+    return {polynomial(r, chooseFor(accuracy, kNarrowExp2)), shifted.bits()};
+  }
   ReducedArgument reduced = reduce(x, bias);
   FloatLanes r = reduced.r;
   FloatLanes q = polynomial(r, {0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558acp-5,
@@ -54,11 +110,15 @@ ScaledExp mlir::binade::splitExp(FloatLanes x, int bias) {
   return {fma(fma(q, r, 1.0), r, 1.0), reduced.shifted};
 }
 
-/// Whether `x` is never negative, as the op shows that computes it.
-static bool isNeverNegative(Value x) {
+bool mlir::binade::isNeverNegative(Value x) {
+  APFloat constant(0.0f);
+  if (matchPattern(x, m_ConstantFloat(&constant)))
+    return !constant.isNegative();
   auto product = x.getDefiningOp<arith::MulFOp>();
-  return x.getDefiningOp<math::AbsFOp>() ||
-         (product && product.getLhs() == product.getRhs());
+  if (!product)
+    return bool(x.getDefiningOp<math::AbsFOp>());
+  Value lhs = product.getLhs(), rhs = product.getRhs();
+  return lhs == rhs || (isNeverNegative(lhs) && isNeverNegative(rhs));
 }
 
 /// Whether `x` is never positive, as the ops show that compute it: -|y|, or a
@@ -78,7 +138,9 @@ static bool isNeverPositive(Value x) {
          isProductOf(product.getRhs(), product.getLhs());
 }
 
-FloatLanes mlir::binade::expandExp(FloatLanes x) {
+FloatLanes mlir::binade::expandExp(FloatLanes x, FloatType accuracy) {
+  if (isNeverPositive(x.value) && accuracy)
+    return expandNarrowDecay(x, accuracy);
   if (isNeverPositive(x.value)) {
     // Only the last multiplication rounds a subnormal result.
     ScaledExp exp = splitExp(atLeast(x, -104.0), 127 + 64);
@@ -86,7 +148,7 @@ FloatLanes mlir::binade::expandExp(FloatLanes x) {
   }
   // Beyond these bounds the result is Inf or 0.
   FloatLanes bounded = atLeast(atMost(x, 89.0), -104.0);
-  ScaledExp exp = splitExp(bounded, 254);
+  ScaledExp exp = splitExp(bounded, 254, accuracy);
   return scaleInTwoSteps(exp.fraction, exp.shifted);
 }
 

@@ -20,6 +20,14 @@ static constexpr uint64_t kThreeQuarters = 0x3f400000;
 static constexpr uint64_t kExponentMask = 0xff800000;
 static constexpr uint64_t kFractionMask = 0x007fffff;
 
+// (log(1 + f) - f) / f^2 for results of 16 bits.
+static constexpr double kLogForBF16[] = {-0x1.ff48cep-2, 0x1.5468d2p-2,
+                                         -0x1.19adfcp-2, 0x1.cc5782p-3};
+static constexpr double kLogForF16[] = {-0x1.0001a8p-1, 0x1.547154p-2,
+                                        -0x1.fd6526p-3, 0x1.cbb61ap-3,
+                                        -0x1.892350p-3};
+static const NarrowCoefficients kNarrowLog = {kLogForBF16, kLogForF16};
+
 SplitLog mlir::binade::splitLog(FloatLanes x) {
   BoolLanes subnormal = x < 0x1p-126;
   FloatLanes normal = select(subnormal, x * 0x1p23, x);
@@ -43,8 +51,10 @@ static FloatLanes sumLog(FloatLanes n, FloatLanes f, ArrayRef<double> q) {
   return fma(n, kLn2, fma(f * f, polynomial(f, q), f));
 }
 
-FloatLanes mlir::binade::expandLog(FloatLanes x) {
+FloatLanes mlir::binade::expandLog(FloatLanes x, FloatType accuracy) {
   auto [n, f] = splitLog(x);
+  if (accuracy)
+    return withDomain(x, 0.0, sumLog(n, f, chooseFor(accuracy, kNarrowLog)));
   FloatLanes y = sumLog(n, f,
                         {-0x1.000000p-1, 0x1.555506p-2, -0x1.fffefap-3,
                          0x1.99d04ep-3, -0x1.559c74p-3, 0x1.1ed582p-3,

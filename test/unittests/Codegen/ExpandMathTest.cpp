@@ -8,7 +8,6 @@
 #include "Sweep.h"
 #include "gtest/gtest.h"
 
-#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -200,30 +199,7 @@ TEST(ExpandPow, IsAccurateForConstantExponentsNightly) {
   sweepConstantExponents(Sweep::All);
 }
 
-/// Returns the shortest time of one call in ns.
-static double fastest(const Kernel &kernel, const std::vector<float> &x) {
-  std::vector<float> y(Kernel::size, 2.7f), r(Kernel::size);
-  double best = INFINITY;
-  for (int repeat = 0; repeat < 2000; ++repeat) {
-    auto begin = std::chrono::steady_clock::now();
-    kernel(x.data(), y.data(), r.data());
-    std::chrono::duration<double, std::nano> spent =
-        std::chrono::steady_clock::now() - begin;
-    best = std::min(best, spent.count());
-  }
-  return best;
-}
-
 // A measurement, not a test: prints the times that docs/Math.md lists.
 TEST_P(ExpandMath, DISABLED_Speed) {
-  auto [low, high] = std::pair(GetParam().low, GetParam().high);
-  std::vector<float> x(Kernel::size);
-  for (int i = 0; i < Kernel::size; ++i)
-    x[i] = low + (high - low) * float(i) / Kernel::size;
-  for (const Variant &variant :
-       {Variant{"16x", ""}, Variant{"8x", "haswell"}}) {
-    Kernel kernel(GetParam().op, "f32", "f32", variant);
-    std::printf("  <%sf32> %s: %.2f elements per ns\n", variant.shape.c_str(),
-                variant.cpu.c_str(), Kernel::size / fastest(kernel, x));
-  }
+  printSpeeds(GetParam().op, "f32", GetParam().low, GetParam().high);
 }

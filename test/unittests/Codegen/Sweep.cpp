@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -236,4 +238,31 @@ uint64_t binade::test::countDifferences(const Kernel &one, const Kernel &other,
             report(i);
       },
       at);
+}
+
+/// Returns the shortest time of one call in ns.
+static double fastest(const Kernel &kernel, const std::vector<float> &x) {
+  std::vector<float> y(Kernel::size, 2.7f), r(Kernel::size);
+  double best = INFINITY;
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    auto begin = std::chrono::steady_clock::now();
+    kernel(x.data(), y.data(), r.data());
+    std::chrono::duration<double, std::nano> spent =
+        std::chrono::steady_clock::now() - begin;
+    best = std::min(best, spent.count());
+  }
+  return best;
+}
+
+void binade::test::printSpeeds(const std::string &op, const std::string &r,
+                               float low, float high) {
+  std::vector<float> x(Kernel::size);
+  for (int i = 0; i < Kernel::size; ++i)
+    x[i] = low + (high - low) * float(i) / Kernel::size;
+  for (const Variant &variant :
+       {Variant{"16x", ""}, Variant{"8x", "haswell"}}) {
+    Kernel kernel(op, "f32", r, variant);
+    std::printf("  <%sf32> %s: %.2f elements per ns\n", variant.shape.c_str(),
+                variant.cpu.c_str(), Kernel::size / fastest(kernel, x));
+  }
 }

@@ -57,6 +57,11 @@ uint64_t countMismatches(const Kernel &kernel, uint8_t (*expected)(uint32_t),
 uint64_t countDifferences(const Kernel &one, const Kernel &other, float y,
                           int resultBytes, uint32_t &at);
 
+/// Prints the elements per ns of an operation from f32 to `r` on one thread,
+/// for arguments from `low` to `high`, with AVX-512 and with AVX2.
+void printSpeeds(const std::string &op, const std::string &r, float low,
+                 float high);
+
 } // namespace binade::test
 
 #endif // BINADE_UNITTESTS_CONVERSION_SWEEP_H
