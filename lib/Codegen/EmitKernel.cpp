@@ -3,6 +3,7 @@
 #include "binade/Codegen/EmitKernel.h"
 #include "Loops/Reduction.h"
 #include "Loops/Schedules.h"
+#include "binade/IR/Accuracy.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
 #include "mlir/Transforms/CSE.h"
@@ -40,7 +41,8 @@ static void decompose(func::FuncOp function) {
       auto kernelOp = dyn_cast<KernelOpInterface>(op);
       if (!kernelOp)
         continue;
-      ImplicitLocOpBuilder b(op.getLoc(), &op);
+      AccuracyKeeper keeper(&op);
+      ImplicitLocOpBuilder b(op.getLoc(), &op, &keeper);
       FailureOr<SmallVector<Value>> parts = kernelOp.decompose(b);
       if (failed(parts))
         continue;

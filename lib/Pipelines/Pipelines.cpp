@@ -131,6 +131,7 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createFuseMovementIntoKernelsPass());
     pm.addPass(createRecomputeInReadersPass());
     pm.addPass(createFormKernelsPass());
+    pm.addPass(createChooseAccuracyPass());
     pm.addPass(createBatchLaunchesPass());
     break;
   case CompilerPhase::Plan:

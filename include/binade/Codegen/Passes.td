@@ -149,7 +149,7 @@ def ExpandMathPass : Pass<"binade-expand-math"> {
     bounds.
 
     `math.exp`, `log`, `tanh`, `erf` and `erfc` with the attribute `binade.accuracy`, bf16 or
-    f16, have shorter polynomials, whose errors are less than 1/16 ulp of that format. It is
+    f16, have shorter polynomials, whose errors are less than 1/14 ulp of that format. It is
     set where the result is rounded to the format (`binade-choose-accuracy`). `math.erfc`
     without it is left alone.
 

@@ -970,6 +970,51 @@ def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
+def ChooseAccuracyPass : Pass<"binade-choose-accuracy", "::mlir::ModuleOp"> {
+  let summary = "Choose how accurate the functions in kernels are";
+  let description = [{
+    A polynomial for `exp` that is accurate for f32 takes more instructions than one for a
+    result that is rounded to bf16.
+
+    The pass sets the attribute `binade.accuracy` of the ops in kernels whose formula or
+    decomposition contains `exp`, `log`, `tanh` or `erf` and whose results all have 16 bits
+    or fewer: f16 if a result is f16, otherwise bf16. Ops with a result of f32 do not get
+    it, even if the kernel casts this result, and neither do gradients: their terms may
+    cancel, which leaves the errors of the functions. The formats of an op alone decide, so
+    that fusion changes no bits.
+
+    The emission of kernels copies the attribute to the functions of the math dialect, and
+    `binade-expand-math` reads it. `docs/Math.md` has the errors.
+
+    Example:
+
+    ```mlir
+    // Before
+    func.func private @exp_0(%x: tensor<64xbf16>) -> (tensor<64xbf16>, tensor<64xf32>)
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %0 = binade.exp %x : (tensor<64xbf16>) -> tensor<64xbf16>
+      %1 = binade.exp %x : (tensor<64xbf16>) -> tensor<64xf32>
+      return %0, %1 : tensor<64xbf16>, tensor<64xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    func.func private @exp_0(%x: tensor<64xbf16>) -> (tensor<64xbf16>, tensor<64xf32>)
+        attributes {binade.kernel = #binade.schedule<elementwise>} {
+      %0 = binade.exp %x {binade.accuracy = bf16} : (tensor<64xbf16>) -> tensor<64xbf16>
+      %1 = binade.exp %x : (tensor<64xbf16>) -> tensor<64xf32>
+      return %0, %1 : tensor<64xbf16>, tensor<64xf32>
+    }
+    ```
+
+    Requires: kernels (`binade-form-kernels`).
+
+    Preserves: results of f32, bit for bit. Results of fewer bits may differ in the last
+    place, by the errors of `docs/Math.md`.
+  }];
+}
+
 def BatchLaunchesPass : Pass<"binade-batch-launches", "::mlir::ModuleOp"> {
   let summary = "Merge launches of equal small kernels";
   let description = [{

@@ -2,6 +2,7 @@
 
 #include "OnlineSum.h"
 #include "../Math/Expansions.h"
+#include "binade/IR/Accuracy.h"
 #include "binade/IR/Build.h"
 #include <limits>
 
@@ -21,7 +22,9 @@ std::optional<OnlineSum> OnlineSum::from(Reduction sum) {
                 first.getLoops() == sum.getLoops() &&
                 getTensor(first.getInput()).getElementType().isF32() &&
                 !first.isOfMagnitudes();
-  return isPair ? std::optional<OnlineSum>({first, sum}) : std::nullopt;
+  return isPair
+             ? std::optional<OnlineSum>({first, sum, getAccuracy(exponential)})
+             : std::nullopt;
 }
 
 /// Not an infinity, whose difference to itself is NaN.
@@ -37,8 +40,9 @@ Value OnlineSum::start(Emitter &emitter) const {
 
 /// Returns `sums` + exp(x) for x <= 32. Below -87 the exponential is that of
 /// -87, which is too small to change a sum that contains exp(0).
-static FloatLanes addExponential(FloatLanes sums, FloatLanes x) {
-  ScaledExp exp = splitExp(atLeast(x, -87.0), 127);
+static FloatLanes addExponential(FloatLanes sums, FloatLanes x,
+                                 FloatType accuracy) {
+  ScaledExp exp = splitExp(atLeast(x, -87.0), 127, accuracy);
   return fma(exp.fraction, floatFromBits(exp.shifted << 23), sums);
 }
 
@@ -65,7 +69,8 @@ OnlineSum::Partial OnlineSum::accumulate(Emitter &emitter, Partial partial,
       });
   FloatLanes total(b, values[0]), next(b, values[1]);
   for (Value element : x)
-    total = addExponential(total, FloatLanes(b, element) - broadcast(next));
+    total = addExponential(total, FloatLanes(b, element) - broadcast(next),
+                           accuracy);
   return {total.value, next.value};
 }
 

@@ -24,6 +24,8 @@ namespace mlir::binade {
 /// A maximum of x, and a sum of exp(x - maximum).
 struct OnlineSum {
   Reduction maximum, sum;
+  /// That of the exponentials; null for f32.
+  FloatType accuracy;
 
   /// Returns the pair whose second reduction is `sum`, if it is one.
   static std::optional<OnlineSum> from(Reduction sum);

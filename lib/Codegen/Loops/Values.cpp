@@ -3,6 +3,7 @@
 #include "Emitter.h"
 #include "Movement.h"
 #include "Positions.h"
+#include "binade/IR/Accuracy.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -126,7 +127,10 @@ Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
     if (hasVector)
       operand = broadcast(operand);
   }
+  AccuracyKeeper keeper(op);
+  b.setListener(&keeper);
   Value y = cast<ElementwiseOpInterface>(op).buildScalar(b, operands);
+  b.setListener(nullptr);
   auto castOp = dyn_cast<CastOp>(op);
   y = narrow(y, getTensor(op->getResult(0)).getElementType(),
              castOp && castOp.getSaturate());

@@ -1,6 +1,7 @@
 //===- AttentionMath.cpp - Scores and probabilities -----------------------===//
 
 #include "AttentionMath.h"
+#include "binade/IR/Accuracy.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -111,8 +112,12 @@ Value AttentionMath::rebuildSoftmax(ImplicitLocOpBuilder &b, Value scores,
                                     Value lse) const {
   if (!isExact)
     return buildSoftmax(b, scores).first;
-  Value p =
+  auto exponential =
       ExpOp::create(b, SubOp::create(b, scores, broadcastRows(b, lse, scores)));
+  // Probabilities and gradients of scores are rounded before they multiply.
+  if (FloatType accuracy = getAccuracyFor(compute))
+    exponential->setAttr(kAccuracyAttr, TypeAttr::get(accuracy));
+  Value p = exponential;
   if (zeroHidden) {
     Value none = buildSplat(b, lse.getType(), -INFINITY);
     Value isHidden = CompareOp::create(b, lse, none, Comparison::Equal);

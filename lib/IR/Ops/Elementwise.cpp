@@ -1,6 +1,8 @@
 //===- Elementwise.cpp - Elementwise ops ----------------------------------===//
 
+#include "NarrowActivations.h"
 #include "Subgradients.h"
+#include "binade/IR/Accuracy.h"
 #include <cmath>
 
 using namespace mlir;

@@ -280,7 +280,10 @@ def Binade_GeluOp : Binade_UnaryOp<"gelu", "Infer",
     `tanh`: `y = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`. Minus infinity gives
     NaN, as the product does. The gradient is `gelu_grad`.
   }];
-  let scalar = [{ return buildGelu(b, x, getApproximate()); }];
+  let scalar = [{
+    return getAccuracy(*this) ? buildNarrowGelu(b, x, getApproximate())
+                              : buildGelu(b, x, getApproximate());
+  }];
   let adjoint = [{ return {GeluGradOp::create(b, dy, x, getApproximate())}; }];
 }
 
