@@ -24,6 +24,8 @@ std::unique_ptr<Operation> binade::createContraction(const Record &record,
   if (auto *matmul = std::get_if<Matmul>(&record.body)) {
     if (choice != Contraction::Own)
       operation = createOneDnnMatmul(*matmul, memory);
+    if (choice != Contraction::Own && !operation)
+      operation = createHalfMatmul(*matmul, memory, threads);
     return operation ? std::move(operation)
                      : createOwnMatmul(*matmul, memory, threads);
   }

@@ -4,6 +4,7 @@
 #define BINADE_LIB_RUNTIME_CONTRACTIONS_CONTRACTION_H
 
 #include "../Execution/Operation.h"
+#include "Tile.h"
 
 namespace binade {
 
@@ -22,12 +23,21 @@ std::unique_ptr<Operation> createContraction(const plan::Record &record,
 // block scales, each block of terms is summed first, then the sums of the
 // blocks. Results do not depend on the number of threads, the vector width or
 // the tile sizes.
-std::unique_ptr<Operation> createOwnMatmul(const plan::Matmul &matmul,
-                                           const Memory &memory,
-                                           unsigned threads);
+std::unique_ptr<Operation>
+createOwnMatmul(const plan::Matmul &matmul, const Memory &memory,
+                unsigned threads,
+                const tile::Kernels &kernels = tile::kernels());
 std::unique_ptr<Operation>
 createOwnConvolution(const plan::Convolution &convolution, const Memory &memory,
                      unsigned threads);
+
+/// Creates a matmul of f16 operands with AMX. It adds the same products in
+/// another order than the own kernels. Returns null if the CPU has no AMX or
+/// the sizes do not suit it.
+inline constexpr std::string_view kHalfMatmulName = "own amx";
+std::unique_ptr<Operation> createHalfMatmul(const plan::Matmul &matmul,
+                                            const Memory &memory,
+                                            unsigned threads);
 
 /// Creates attention or its gradients with the fused kernels; returns null if
 /// these do not compute the record.

@@ -36,7 +36,8 @@ struct MatmulOperand {
 
 class OwnMatmul : public TiledOperation {
 public:
-  OwnMatmul(const Matmul &matmul, const Memory &memory, unsigned threads);
+  OwnMatmul(const Matmul &matmul, const Memory &memory, unsigned threads,
+            const tile::Kernels &kernels);
   void run(const ExecutionContext &context) override;
 
 private:
@@ -75,6 +76,7 @@ private:
   std::int64_t rowBlock, depthBlock;
   std::int64_t shareColumns; ///< Columns of the right side packed at a time.
   std::int64_t itemColumns;  ///< Columns of one task.
+  std::int64_t sumsPitch;    ///< Distance of rows of sums in floats.
   Position base = {};
   std::byte *biasBase = nullptr;
   const float *lhsScales = nullptr, *rhsScales = nullptr;
@@ -83,8 +85,8 @@ private:
 } // namespace
 
 OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
-                     unsigned threadCount)
-    : TiledOperation(threadCount), lhs(matmul.lhs, memory),
+                     unsigned threadCount, const tile::Kernels &tileKernels)
+    : TiledOperation(threadCount, tileKernels), lhs(matmul.lhs, memory),
       rhs(matmul.rhs, memory), out(matmul.out, memory), block(matmul.block),
       batch(matmul.batch), m(matmul.m), n(matmul.n), k(matmul.k),
       accumulate(matmul.accumulate) {
@@ -107,7 +109,7 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
   // into the L1 cache.
   std::int64_t pieces = (k + 383) / 384;
   depthBlock =
-      block ? std::min(block->k, k) : roundUp((k + pieces - 1) / pieces, 8);
+      block ? std::min(block->k, k) : roundUp((k + pieces - 1) / pieces, 16);
   std::int64_t paddedColumns = roundUp(n, kernels.columns);
   constexpr std::int64_t privateLimit = 1 << 18, shareLimit = 6 << 20;
   packsPrivately = batchCount > 1 && paddedColumns * k <= privateLimit;
@@ -119,19 +121,22 @@ OwnMatmul::OwnMatmul(const Matmul &matmul, const Memory &memory,
     itemColumns =
         std::min<std::int64_t>(shareColumns, roundUp(2048, kernels.columns));
   }
-  // Rows of a task: sixteen panels, or fewer if threads would be idle.
+  // Rows of sums are in different sets of the cache.
+  sumsPitch = itemColumns + 16;
+  // Rows of a task: sixteen panels, or fewer if they are high or threads would
+  // be idle.
   std::int64_t outer =
       packsPrivately ? batchCount : (shareColumns - 1) / itemColumns + 1;
-  rowBlock = 16 * kernels.rows;
+  rowBlock = std::min<std::int64_t>(16, 224 / kernels.rows) * kernels.rows;
   while (rowBlock > 2 * kernels.rows &&
          outer * ((m - 1) / rowBlock + 1) < 3 * threads)
     rowBlock -= kernels.rows;
   rowBlock = std::min(rowBlock, roundUp(m, kernels.rows));
 
   sharedFloats = packsPrivately ? 0 : shareColumns * k;
-  privateFloats = roundUp(rowBlock * depthBlock + 16, 16)    // left panels
-                  + (block ? 2 : 1) * rowBlock * itemColumns // sums
-                  + itemColumns                              // bias
+  privateFloats = roundUp(rowBlock * depthBlock + 16, 16)  // left panels
+                  + (block ? 2 : 1) * rowBlock * sumsPitch // sums
+                  + itemColumns                            // bias
                   + (packsPrivately ? itemColumns * k : 0);
   privateFloats = roundUp(privateFloats, 16);
   sharedFloats = roundUp(sharedFloats, 16);
@@ -157,7 +162,7 @@ void OwnMatmul::packRhs(const Position &at, std::int64_t column,
                       rhs.columnStride,
                       k,
                       rhs.rowStride};
-  kernels.pack(source, kernels.columns, to, k * kernels.columns);
+  kernels.packRight(source, kernels.columns, to, k * kernels.columns);
 }
 
 void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
@@ -166,8 +171,8 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
   std::int64_t rows = std::min(rowBlock, m - row);
   float *left = memory;
   float *sums = left + roundUp(rowBlock * depthBlock + 16, 16);
-  float *totals = sums + (block ? rowBlock * itemColumns : 0);
-  float *biasRow = totals + rowBlock * itemColumns;
+  float *totals = sums + (block ? rowBlock * sumsPitch : 0);
+  float *biasRow = totals + rowBlock * sumsPitch;
   if (bias) {
     tile::Source source{biasBase +
                             column * biasStride *
@@ -185,7 +190,7 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
   product.rows = rows;
   product.columns = columns;
   product.sums = sums;
-  product.sumsPitch = itemColumns;
+  product.sumsPitch = sumsPitch;
   product.target = {
       out.element(at.out, row * out.rowStride + column * out.columnStride),
       out.dtype,
@@ -206,7 +211,7 @@ void OwnMatmul::multiplyRows(const Position &at, std::int64_t row,
         lhs.rowStride,
         product.depth,
         lhs.columnStride};
-    kernels.pack(source, kernels.rows, left, product.depth * kernels.rows);
+    kernels.packLeft(source, kernels.rows, left, product.depth * kernels.rows);
     kernels.multiply(product);
     if (block)
       addScaled(sums, totals, row, rows, column, columns, depth);
@@ -229,7 +234,7 @@ void OwnMatmul::addScaled(const float *sums, float *totals, std::int64_t row,
   for (std::int64_t i = 0; i < rows; ++i) {
     float own = left[(row + i) / block->m * lhsScaleStrides[0]];
     for (std::int64_t j = 0; j < columns; ++j) {
-      std::int64_t at = i * itemColumns + j;
+      std::int64_t at = i * sumsPitch + j;
       totals[at] = std::fma(sums[at] * own,
                             right[(column + j) / block->n * rhsScaleStrides[0]],
                             depth == 0 ? 0.0f : totals[at]);
@@ -298,8 +303,8 @@ void OwnMatmul::run(const ExecutionContext &context) {
     runShared(context);
 }
 
-std::unique_ptr<Operation> binade::createOwnMatmul(const Matmul &matmul,
-                                                   const Memory &memory,
-                                                   unsigned threads) {
-  return std::make_unique<OwnMatmul>(matmul, memory, threads);
+std::unique_ptr<Operation>
+binade::createOwnMatmul(const Matmul &matmul, const Memory &memory,
+                        unsigned threads, const tile::Kernels &kernels) {
+  return std::make_unique<OwnMatmul>(matmul, memory, threads, kernels);
 }

@@ -66,11 +66,24 @@ struct Kernels {
   /// to 8 floats after the last panel may be overwritten.
   void (*pack)(const Source &source, std::int64_t width, float *to,
                std::int64_t pitch);
+  /// Packs the left or the right side for `multiply`, into as many words.
+  void (*packLeft)(const Source &source, std::int64_t width, float *to,
+                   std::int64_t pitch);
+  void (*packRight)(const Source &source, std::int64_t width, float *to,
+                    std::int64_t pitch);
   void (*multiply)(const PackedMatmul &product);
   void (*gather)(const Gather &gather);
 };
 
 extern const Kernels avx2, avx512;
+
+/// The kernels for products of finite F16 operands on AMX, which multiplies
+/// bf16 and adds in f32. An f16 has 11 significant bits and is the sum of two
+/// bf16, of which a packed word consists. `multiply` adds all four exact
+/// products, so it differs from the other kernels only in the order of
+/// additions. The contracted axis is a multiple of `kAmxDepth`.
+extern const Kernels amxHalf;
+constexpr std::int64_t kAmxDepth = 16;
 
 /// Returns the kernels for the widest instruction set of this CPU, limited by
 /// the environment variable BINADE_ISA.

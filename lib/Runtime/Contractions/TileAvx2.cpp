@@ -13,5 +13,5 @@ using namespace binade::tile;
 #include "TileKernels.h"
 #pragma clang attribute pop
 
-const Kernels tile::avx2 = {"avx2", panelRows, panelColumns,
-                            pack,   multiply,  gather};
+const Kernels tile::avx2 = {"avx2", panelRows, panelColumns, pack,
+                            pack,   pack,      multiply,     gather};

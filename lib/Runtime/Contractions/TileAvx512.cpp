@@ -15,5 +15,5 @@ using namespace binade::tile;
 #include "TileKernels.h"
 #pragma clang attribute pop
 
-const Kernels tile::avx512 = {"avx512", panelRows, panelColumns,
-                              pack,     multiply,  gather};
+const Kernels tile::avx512 = {"avx512", panelRows, panelColumns, pack,
+                              pack,     pack,      multiply,     gather};

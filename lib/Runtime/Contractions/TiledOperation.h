@@ -16,7 +16,9 @@ inline std::int64_t roundUp(std::int64_t n, std::int64_t to) {
 /// part that all threads share, then a private part for each thread.
 class TiledOperation : public Operation {
 public:
-  explicit TiledOperation(unsigned threads) : threads(threads) {}
+  explicit TiledOperation(unsigned threads,
+                          const tile::Kernels &kernels = tile::kernels())
+      : kernels(kernels), threads(threads) {}
 
   std::uint64_t getScratchBytes() const override {
     return static_cast<std::uint64_t>(sharedFloats + threads * privateFloats) *
@@ -34,7 +36,7 @@ protected:
     return scratch + sharedFloats + thread * privateFloats;
   }
 
-  const tile::Kernels &kernels = tile::kernels();
+  const tile::Kernels &kernels;
   std::int64_t threads, sharedFloats = 0, privateFloats = 0;
   float *scratch = nullptr;
 };

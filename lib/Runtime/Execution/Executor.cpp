@@ -122,13 +122,14 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
           createWithoutLibrary(record, memory))
     return operation;
 
-  if (!emulatesF16 && setup.notify && usesF16(record, memory)) {
+  auto operation =
+      createContraction(record, memory, threads, setup.contraction);
+  if (!emulatesF16 && setup.notify && usesF16(record, memory) &&
+      operation->getImplementation() != kHalfMatmulName) {
     emulatesF16 = true;
     setup.notify("remark: f16 matmuls and convolutions are computed in f32 and "
                  "rounded once, because oneDNN has none for CPUs");
   }
-  auto operation =
-      createContraction(record, memory, threads, setup.contraction);
   std::uint64_t needed = operation->getScratchBytes();
   if (needed == 0)
     return operation;
