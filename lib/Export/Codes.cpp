@@ -117,9 +117,9 @@ Codes::Factors Codes::chooseBlocks(const std::string &largest,
           w.add("Where", {w.add("Equal", {number, zero}), one, tensorFactor});
     factors.tensorScale = w.add("Div", {one, tensorFactor});
   }
-  if (format.getRule() == ScaleRule::RoundedInverse) {
+  if (format.roundsScales()) {
     std::string inverse =
-        w.addFloat(1.0f / static_cast<float>(format.getLargest()));
+        w.addFloat(1.0f / static_cast<float>(format.getPeak()));
     std::string unit = w.add("Mul", {tensorFactor, inverse});
     FloatType stored = format.getScale();
     std::string scale =

@@ -149,14 +149,20 @@ QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
   llvm_unreachable("all granularities are listed");
 }
 
+/// Rounding to the three fraction bits of E4M3 reduces a scale by at most a
+/// factor of 16 / 17.
+static constexpr double kHeadroom = 17.0 / 16.0;
+
 double QuantizedAttr::getPeak() const {
+  if (getRule() == ScaleRule::RoundedHeadroom)
+    return getLargest() / kHeadroom;
   return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
 }
 
 double QuantizedAttr::getTensorPeak() const {
   // The scales of blocks stay below 1 if they can be arbitrarily small.
   bool isPower = isa<Float8E8M0FNUType>(getScale());
-  return getLargest() * (isPower ? 1.0 : mlir::binade::getLargest(getScale()));
+  return getPeak() * (isPower ? 1.0 : mlir::binade::getLargest(getScale()));
 }
 
 double QuantizedAttr::getLeast() const {
@@ -234,10 +240,12 @@ static constexpr int64_t kMaxMargin = 32;
 static LogicalResult verifyLevels(function_ref<InFlightDiagnostic()> emitError,
                                   Granularity granularity, FloatType scale,
                                   ScaleRule rule, FloatType tensorScale) {
-  bool isRounded = rule == ScaleRule::RoundedInverse;
+  bool isRounded =
+      rule == ScaleRule::RoundedInverse || rule == ScaleRule::RoundedHeadroom;
   if (isa<Float8E4M3FNType>(scale) != isRounded)
-    return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse', "
-                          "which has no other scales; found "
+    return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse' or "
+                          "'rounded_headroom', which have no other scales; "
+                          "found "
                        << scale << " with '" << stringifyScaleRule(rule) << "'";
   if (tensorScale && !tensorScale.isF32())
     return emitError() << "the scale of a tensor is f32, not " << tensorScale;

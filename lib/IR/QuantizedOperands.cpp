@@ -17,7 +17,7 @@ bool mlir::binade::canRepresentDequantized(QuantizedAttr format) {
   if (!element || element.getWidth() > 8 || format.getExpand())
     return false;
   // The product of two significands has at most as many bits as both.
-  if (format.getRule() == ScaleRule::RoundedInverse)
+  if (format.roundsScales())
     return countBits(element) + countBits(format.getScale()) <=
            countBits(BFloat16Type::get(format.getContext()));
   return format.getRule() == ScaleRule::InversePower ||

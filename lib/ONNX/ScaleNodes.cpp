@@ -144,6 +144,7 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
     scales.divisors = addRoundUpScales(name, largest, format);
     break;
   case ScaleRule::RoundedInverse:
+  case ScaleRule::RoundedHeadroom:
     llvm_unreachable("scales in E4M3 have nodes of their own");
   }
   scales.factors = scales.divisors;

@@ -71,6 +71,7 @@ float Codec::chooseScale(float amax) const {
     return getPower(std::min(field + isAbove, 254));
   }
   case ScaleRule::RoundedInverse:
+  case ScaleRule::RoundedHeadroom:
     break;
   }
   llvm_unreachable("all rules are listed");
@@ -90,8 +91,8 @@ Codec::Factors Codec::chooseBlock(float amax, float tensorFactor) const {
   constexpr float kMax = std::numeric_limits<float>::max();
   Factors factors;
   factors.tensor = 1.0f / tensorFactor;
-  if (format.getRule() == ScaleRule::RoundedInverse) {
-    float unit = tensorFactor * (1.0f / largest);
+  if (format.roundsScales()) {
+    float unit = tensorFactor * (1.0f / static_cast<float>(format.getPeak()));
     factors.scale = static_cast<float>(
         stored.round(atMost(amax * unit, kMax), /*saturate=*/true));
   } else {

@@ -68,6 +68,13 @@ func.func @two_levels(%x: tensor<4x40xf32>) -> tensor<4x40xf32> {
   return %y : tensor<4x40xf32>
 }
 
+// CHECK-LABEL: func.func @headroom
+func.func @headroom(%x: tensor<4x40xf32>) {
+  // CHECK: binade.quantize %{{.*}} {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, rule = rounded_headroom>}
+  %p:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, rule = rounded_headroom>} : (tensor<4x40xf32>) -> (tensor<4x40xi8>, tensor<4x3xf8E4M3FN>)
+  return
+}
+
 // CHECK-LABEL: func.func @parts
 func.func @parts(%x: tensor<4x16xf32>, %amax: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4x16xf8E4M3FN> {
   // CHECK: %[[S:.*]], %[[F:.*]], %[[E:.*]]:2 = binade.choose_scale

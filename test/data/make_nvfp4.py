@@ -49,32 +49,46 @@ def encode_e4m3(x):
     return np.where(np.isnan(x), 127, below + isOdd).astype(np.uint8)
 
 
-def tensor_factor(amax):
-    """The factor by which the magnitudes of the tensor are mapped to 6 times 448."""
-    factor = np.minimum(LARGEST * LARGEST_SCALE / amax, MAX)
+def encode_randomly(x, random):
+    """The codes of stochastic rounding: the larger neighbor if `random`, in [0, 1), is less
+    than the fraction of the distance from the smaller one."""
+    magnitude = np.abs(x).astype(float)
+    low = np.searchsorted(VALUES[:-2], magnitude, "right") - 1
+    low = np.where(magnitude >= VALUES[-2], 6, low)
+    way = (magnitude - VALUES[low]) / (VALUES[low + 1] - VALUES[low])
+    code = (low + (random < way)).astype(np.uint8)
+    return code | np.signbit(x).astype(np.uint8) << 3
+
+
+def tensor_factor(amax, peak=LARGEST):
+    """The factor by which the magnitudes of the tensor are mapped to the peak times 448."""
+    factor = np.minimum(F32(peak * float(LARGEST_SCALE)) / amax, MAX)
     return F32(1) if amax == 0 or factor == 0 else factor
 
 
-def quantize(x, rows=1, columns=16):
+def quantize(x, rows=1, columns=16, random=None, peak=LARGEST):
     """Codes of the elements, E4M3 codes of the scales of blocks, and the tensor's scale.
 
-    `x` has two axes. Blocks at the ends of rows and columns are filled up with zeros.
+    `x` has two axes. Blocks at the ends of rows and columns are filled up with zeros. `random`
+    has a value for each element if it is rounded stochastically. `peak`, 6 unless scales have
+    headroom, is the value that the largest magnitude of a block is mapped to.
     """
     with np.errstate(all="ignore"):
-        encode = tensor_factor(np.abs(x).max())
+        encode = tensor_factor(np.abs(x).max(), peak)
         decode = F32(1) / encode
         down, across = -(-x.shape[0] // rows), -(-x.shape[1] // columns)
         padded = np.zeros((down * rows, across * columns), F32)
         padded[: x.shape[0], : x.shape[1]] = x
         blocks = padded.reshape(down, rows, across, columns)
         amax = np.abs(blocks).max((1, 3))
-        scale = np.minimum(amax * (encode * (F32(1) / LARGEST)), MAX)
+        scale = np.minimum(amax * (encode * (F32(1) / F32(peak))), MAX)
         code = encode_e4m3(np.minimum(scale, LARGEST_SCALE))
         # A scale of NaN makes the block NaN, whatever its elements' codes are.
         stored = np.where(code == 127, F32(np.nan), decode_e4m3(np.minimum(code, 126)))
         inverse = np.minimum(F32(1) / (stored * decode), MAX)
         scaled = np.clip(blocks * inverse[:, None, :, None], -LARGEST, LARGEST)
-    codes = encode_e2m1(scaled).reshape(padded.shape)[: x.shape[0], : x.shape[1]]
+    scaled = scaled.reshape(padded.shape)[: x.shape[0], : x.shape[1]]
+    codes = encode_e2m1(scaled) if random is None else encode_randomly(scaled, random)
     return codes, code, decode
 
 

@@ -122,20 +122,24 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `floor` | 2^(exponent of A - exponent of F) | x / S |
     | `round_up` | A (1 / F), rounded up to a power of two | x / S |
     | `rounded_inverse` | A (1 / F), rounded to `scale`, saturating | x (1 / S), where 1 / S is at most the largest f32 |
+    | `rounded_headroom` | A (1 / P) with P = F (16 / 17), rounded to `scale`, saturating | as with `rounded_inverse` |
 
     With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
     smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
     if A is 0, infinite or NaN, and the largest finite s at most. The powers of two of
     `floor` and `round_up` stay in [2^-127, 2^127]. A NaN never becomes a finite value: the
-    element or its scale is NaN. `rounded_inverse` is the rule of scales in f8E4M3FN, and of
-    no others. If its S is 0, all elements represent 0.
+    element or its scale is NaN. `rounded_inverse` and `rounded_headroom` are the rules of scales
+    in f8E4M3FN, and of no others. If S is 0, all elements represent 0. With
+    `rounded_headroom` no element exceeds F, unless S is subnormal: rounding a scale to E4M3
+    reduces it by at most a factor of 16 / 17. So `stochastic` is unbiased.
 
     With `tensor_scale = f32`, blocks have a second scale above them: an element represents
     its value times the scale of its block times T, the scale of the tensor. T = 1 / s with
     s = F G / A, where A is the absmax of the tensor and G the largest value of `scale`, or
     1 for f8E8M0FNU. s is at most the largest f32, and 1 if A is 0 or infinite; a NaN in the
     tensor makes T and all S NaN. Scales of blocks follow from A s in place of A, in
-    `rounded_inverse` as A (s (1 / F)), and an element is x (1 / (S T)), where 1 / (S T) is
+    `rounded_inverse` as A (s (1 / F)), in `rounded_headroom`, where P replaces F here, too, as
+    A (s (1 / P)), and an element is x (1 / (S T)), where 1 / (S T) is
     at most the largest f32. `scale` is f8E4M3FN or f8E8M0FNU.
 
     With `expand`, y = sign(x) (|x| / c)^k is quantized in place of x, and S follows from
@@ -156,10 +160,10 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     `margin = N`, the rules `inverse` and `inverse_power` use F / 2^N in place of F, which
     leaves room for growth.
 
-    Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse`,
-    `inverse_power`, `rounded_inverse` and `tensor_scale`: Transformer Engine; `floor` and
-    `round_up`: OCP Microscaling 1.0 and Transformer Engine. `docs/Quantization.md`
-    describes where they differ.
+    Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse`, `inverse_power`,
+    `rounded_inverse` and `tensor_scale`: Transformer Engine; `rounded_headroom`: Quartet II
+    (arXiv 2601.22813); `floor` and `round_up`: OCP Microscaling 1.0 and Transformer Engine.
+    `docs/Quantization.md` describes where they differ.
 
     Example: the format of COAT's optimizer states.
 
@@ -195,10 +199,13 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     double getPeak() const;
     /// The value to which the scale of the tensor maps the absmax of the tensor.
     double getTensorPeak() const;
-    /// Whether scales are in f8E4M3FN, or below the scale of the tensor.
-    bool hasBlockScales() const {
-      return getTensorScale() || getRule() == ScaleRule::RoundedInverse;
+    /// Whether the rule rounds scales to f8E4M3FN.
+    bool roundsScales() const {
+      return getRule() == ScaleRule::RoundedInverse ||
+             getRule() == ScaleRule::RoundedHeadroom;
     }
+    /// Whether scales are in f8E4M3FN, or below the scale of the tensor.
+    bool hasBlockScales() const { return getTensorScale() || roundsScales(); }
     /// Whether elements are multiplied by a factor when they are quantized,
     /// instead of divided by it.
     bool multiplies() const;

@@ -129,6 +129,7 @@ def Binade_ScaleRule : Binade_Enum<"ScaleRule",
       I32EnumCase<"Floor", 4, "floor">,              // A rounded down to 2^n, as OCP MX
       I32EnumCase<"RoundUp", 5, "round_up">,         // A / F rounded up to 2^n
       I32EnumCase<"RoundedInverse", 6, "rounded_inverse">, // A / F rounded to E4M3
+      I32EnumCase<"RoundedHeadroom", 7, "rounded_headroom">, // A (17/16) / F rounded to E4M3
     ]>;
 
 // Arguments of a program are in this order.

@@ -80,7 +80,8 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
     return decodePower(select(amax.isNaN(), bits.constant(255), field));
   }
   case ScaleRule::RoundedInverse:
-    break; // `quantize` decomposes it into arithmetic.
+  case ScaleRule::RoundedHeadroom:
+    break; // `quantize` decomposes them into arithmetic.
   }
   llvm_unreachable("all rules are handled");
 }

@@ -43,9 +43,9 @@ BlockScales mlir::binade::chooseBlockScales(ImplicitLocOpBuilder &b, Value amax,
         DivOp::create(b, buildConstant(b, largest, 1.0), tensorFactor);
   }
   Value wide; // The scale of each block in f32.
-  if (format.getRule() == ScaleRule::RoundedInverse) {
+  if (format.roundsScales()) {
     auto unit = [&](Value like) {
-      return buildConstant(b, like, 1.0f / float(format.getLargest()));
+      return buildConstant(b, like, 1.0f / float(format.getPeak()));
     };
     Value perUnit =
         largest ? broadcast(MulOp::create(b, tensorFactor, unit(largest)))

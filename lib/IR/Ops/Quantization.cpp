@@ -450,8 +450,8 @@ LogicalResult ChooseScaleOp::verify() {
     return emitOpError(expands ? "expects the smallest magnitudes, too"
                                : "expects no smallest magnitudes");
   if (getFormat().hasBlockScales()) // C3
-    return emitOpError("expects neither a scale of the tensor nor rule "
-                       "'rounded_inverse', whose scales 'quantize' computes");
+    return emitOpError("expects neither a scale of the tensor nor a rule that "
+                       "rounds scales to f8E4M3FN; 'quantize' computes these");
   auto type = cast<RankedTensorType>(getAmax().getType());
   SmallVector<Type> expected = {type.clone(getFormat().getScale()), type};
   expected.append(expands ? 2 : 0, type);

@@ -370,6 +370,8 @@ std::string describeFormat(Attribute format) {
     text += " expanded";
   if (quantized.getTensorScale())
     text += " in two levels";
+  if (quantized.getRule() == ScaleRule::RoundedHeadroom)
+    text += " with headroom";
   if (quantized.getHistory() > 0)
     text += " delayed";
   if (int64_t margin = quantized.getMargin())

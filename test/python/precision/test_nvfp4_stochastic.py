@@ -1,0 +1,139 @@
+"""NVFP4 with stochastic rounding, as of gradients: bit for bit the published formulas in numpy
+(test/data/make_nvfp4.py) with the random numbers of Philox, and errors as published."""
+
+import re
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.paths import ROOT
+from support.philox import draw_uniform
+from support.quantization import backends
+from support.reference import binade, evaluate, tensor_type
+
+sys.path.append(str(ROOT / "test/data"))
+import make_nvfp4 as published  # noqa: E402
+
+F32 = np.float32
+SEED = 0x123456789ABCDE
+NVFP4 = "f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = {}, stochastic"
+PEAKS = {"rounded_inverse": 6.0, "rounded_headroom": 6 * 16 / 17}
+rules = pytest.mark.parametrize("rule", PEAKS)
+
+
+def quantize(tensors, rule, backend, steps=(41,)):
+    """The parts of each tensor in each step, from one module: codes, scales, tensor's scale."""
+    form = f"#binade.quantized<{NVFP4.format(rule)}>"
+    arguments, lines, names, results = ["%rng: tensor<2xi64>"], [], [], []
+    for index, x in enumerate(tensors):
+        shape = tensor_type(x.shape, "f32")
+        blocks = (x.shape[0], -(-x.shape[1] // 16))
+        types = [tensor_type(x.shape, "i8"), tensor_type(blocks, "f8E4M3FN"), "tensor<f32>"]  # fmt: skip
+        arguments.append(f"%x{index}: {shape}")
+        lines.append(
+            f"%y{index}:3 = binade.quantize %x{index} rng(%rng) {{format = {form}, saturate, "
+            f"stream = 9 : i64}} : ({shape}, tensor<2xi64>) -> ({', '.join(types)})"
+        )
+        names += [f"%y{index}#{part}" for part in range(3)]
+        results += types
+    module = "\n".join(
+        [f"func.func @f({', '.join(arguments)}) -> ({', '.join(results)}) {{", *lines,
+         f"return {', '.join(names)} : {', '.join(results)}", "}"]
+    )  # fmt: skip
+    found = []
+    for step in steps:
+        inputs = {f"arg{i + 1}": x for i, x in enumerate(tensors)}
+        inputs["arg0"] = np.array([SEED, step])
+        outputs = evaluate(module, inputs, "--backend", backend)
+        found += [[np.asarray(outputs[f"result{3 * i + part}"]) for part in range(3)]
+                  for i in range(len(tensors))]  # fmt: skip
+    return found
+
+
+def draw(x, step=41):
+    return draw_uniform(x.size, SEED, step, 9)[0].reshape(x.shape)
+
+
+SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
+
+
+@backends
+@rules
+def test_random_tensors(rule, backend):
+    """Of all magnitudes, with blocks of zeros, subnormals, infinities and NaN."""
+    random = np.random.default_rng(11)
+    tensors = [
+        published.draw(random, SHAPES[random.integers(len(SHAPES))]) for _ in range(250)
+    ]
+    for x, (codes, scales, tensor) in zip(tensors, quantize(tensors, rule, backend)):
+        expected = published.quantize(x, random=draw(x), peak=PEAKS[rule])
+        np.testing.assert_array_equal(scales.view(np.uint8), expected[1])
+        np.testing.assert_array_equal(tensor, expected[2])
+        if not np.isnan(tensor):
+            np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
+
+
+def measure(rule, steps):
+    """Mean squared errors of N(0, 1), times 1000: of one step, and of the mean of all."""
+    x = np.random.default_rng(5).standard_normal((256, 512)).astype(F32)
+    values = []
+    for codes, scales, tensor in quantize([x], rule, "cpu", steps):
+        scales = scales.view(ml_dtypes.float8_e4m3fn).view(np.uint8)
+        values.append(published.dequantize(codes.view(np.uint8), scales, tensor))
+    errors = np.asarray(values, float) - x
+    return 1e3 * np.square(errors[0]).mean(), 1e3 * np.square(errors.mean(0)).mean()
+
+
+def test_the_error_with_headroom_is_as_published():
+    """Quartet II (arXiv 2601.22813) reports 23.5, which falls with the number of draws."""
+    one, mean = measure("rounded_headroom", range(64))
+    assert one == pytest.approx(23.5, rel=0.01)
+    assert one / mean == pytest.approx(64, rel=0.02)
+
+
+def test_the_largest_elements_are_biased_without_headroom():
+    """An element that is the largest of its block saturates if its scale was rounded down, so
+    that the error of a mean falls more slowly: after 64 draws it is 1.33 times as large."""
+    one, mean = measure("rounded_inverse", range(64))
+    assert one == pytest.approx(18.9, rel=0.01)
+    assert 64 * mean / one == pytest.approx(1.33, abs=0.04)
+
+
+@backends
+def test_no_element_saturates_with_headroom(backend):
+    """The largest element of a block, at each position between two values of E4M3, is the
+    mean of what it is rounded to: 6 and 4."""
+    x = np.zeros((512, 16), F32)
+    x[:, 0] = np.linspace(2, 4, 512)
+    x[0, 1:] = 4  # The largest magnitude of the tensor.
+    ((codes, scales, tensor),) = quantize([x], "rounded_headroom", backend)
+    unit = scales.astype(F32)[:, 0] * tensor
+    assert (x[:, 0] / unit).max() <= 6
+    assert set(np.unique(codes[1:, 0])) == {6, 7}  # The codes of 4 and 6.
+
+
+POLICY = """
+name: mine
+extends: nvfp4
+rules:
+- match: { op: matmul, role: weight }
+  quantize:
+    fprop: { activation: nvfp4, weight: nvfp4-16x16 }
+    dgrad: { gradient: "nvfp4-headroom:stochastic", weight: nvfp4-16x16 }
+    wgrad: { activation: nvfp4, gradient: "nvfp4-headroom:stochastic" }
+"""
+
+
+def test_a_policy_rounds_gradients_with_headroom(tmp_path):
+    """The products are multiplied in bf16, which represents each element with its scale."""
+    policy = tmp_path / "mine.yaml"
+    policy.write_text(POLICY)
+    model = ROOT / "examples/char-gpt/mini.onnx"
+    process = binade("explain", model, "--policy", policy)
+    assert process.returncode == 0, process.stderr
+    for product in ("dgrad", "wgrad"):
+        assert re.search(
+            rf"  {product}  bf16, sums f32, operands f4E2M1FN/1/16 in two levels with headroom "
+            r"stochastic x f4E2M1FN", process.stdout
+        )  # fmt: skip
