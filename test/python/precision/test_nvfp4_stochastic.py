@@ -4,7 +4,6 @@
 import re
 import sys
 
-import ml_dtypes
 import numpy as np
 import pytest
 from support.paths import ROOT
@@ -16,14 +15,14 @@ sys.path.append(str(ROOT / "test/data"))
 import make_nvfp4 as published  # noqa: E402
 
 F32 = np.float32
-SEED = 0x123456789ABCDE
+SEED, STEP = 0x123456789ABCDE, 41
 NVFP4 = "f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = {}, stochastic"
 PEAKS = {"rounded_inverse": 6.0, "rounded_headroom": 6 * 16 / 17}
 rules = pytest.mark.parametrize("rule", PEAKS)
 
 
-def quantize(tensors, rule, backend, steps=(41,)):
-    """The parts of each tensor in each step, from one module: codes, scales, tensor's scale."""
+def quantize(tensors, rule, backend):
+    """The parts of each tensor from one module: codes, scales, tensor's scale."""
     form = f"#binade.quantized<{NVFP4.format(rule)}>"
     arguments, lines, names, results = ["%rng: tensor<2xi64>"], [], [], []
     for index, x in enumerate(tensors):
@@ -41,18 +40,17 @@ def quantize(tensors, rule, backend, steps=(41,)):
         [f"func.func @f({', '.join(arguments)}) -> ({', '.join(results)}) {{", *lines,
          f"return {', '.join(names)} : {', '.join(results)}", "}"]
     )  # fmt: skip
-    found = []
-    for step in steps:
-        inputs = {f"arg{i + 1}": x for i, x in enumerate(tensors)}
-        inputs["arg0"] = np.array([SEED, step])
-        outputs = evaluate(module, inputs, "--backend", backend)
-        found += [[np.asarray(outputs[f"result{3 * i + part}"]) for part in range(3)]
-                  for i in range(len(tensors))]  # fmt: skip
-    return found
+    inputs = {f"arg{i + 1}": x for i, x in enumerate(tensors)}
+    inputs["arg0"] = np.array([SEED, STEP])
+    outputs = evaluate(module, inputs, "--backend", backend)
+    return [
+        [np.asarray(outputs[f"result{3 * i + part}"]) for part in range(3)]
+        for i in range(len(tensors))
+    ]
 
 
-def draw(x, step=41):
-    return draw_uniform(x.size, SEED, step, 9)[0].reshape(x.shape)
+def draw(x):
+    return draw_uniform(x.size, SEED, STEP, 9)[0].reshape(x.shape)
 
 
 SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
@@ -74,30 +72,38 @@ def test_random_tensors(rule, backend):
             np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
 
 
-def measure(rule, steps):
-    """Mean squared errors of N(0, 1), times 1000: of one step, and of the mean of all."""
-    x = np.random.default_rng(5).standard_normal((256, 512)).astype(F32)
-    values = []
-    for codes, scales, tensor in quantize([x], rule, "cpu", steps):
-        scales = scales.view(ml_dtypes.float8_e4m3fn).view(np.uint8)
-        values.append(published.dequantize(codes.view(np.uint8), scales, tensor))
-    errors = np.asarray(values, float) - x
-    return 1e3 * np.square(errors[0]).mean(), 1e3 * np.square(errors.mean(0)).mean()
+COUNTS = 4 ** np.arange(6)
+
+
+def measure(rule, rows=64, counts=COUNTS):
+    """Mean squared errors of N(0, 1), times 1000: of the means of so many draws."""
+    x = np.random.default_rng(5).standard_normal((rows, 512)).astype(F32)
+    copies = np.tile(x, (counts[-1], 1))  # Each element has random numbers of its own.
+    ((codes, scales, tensor),) = quantize([copies], rule, "cpu")
+    scales = scales.view(np.uint8)
+    values = published.dequantize(codes.view(np.uint8), scales, tensor)
+    values = values.reshape(-1, *x.shape)
+    return np.array(
+        [1e3 * np.square(values[:n].mean(0, dtype=float) - x).mean() for n in counts]
+    )
 
 
 def test_the_error_with_headroom_is_as_published():
-    """Quartet II (arXiv 2601.22813) reports 23.5, which falls with the number of draws."""
-    one, mean = measure("rounded_headroom", range(64))
-    assert one == pytest.approx(23.5, rel=0.01)
-    assert one / mean == pytest.approx(64, rel=0.02)
+    """Quartet II (arXiv 2601.22813) reports 23.5; that of the mean of N draws falls as 1 / N."""
+    assert measure("rounded_headroom", 512, [1]) == pytest.approx(23.5, rel=0.01)
+    errors = measure("rounded_headroom")
+    slope, _ = np.polyfit(np.log(COUNTS), np.log(errors), 1)
+    assert slope == pytest.approx(-1, abs=0.01)
 
 
 def test_the_largest_elements_are_biased_without_headroom():
     """An element that is the largest of its block saturates if its scale was rounded down, so
     that the error of a mean falls more slowly: after 64 draws it is 1.33 times as large."""
-    one, mean = measure("rounded_inverse", range(64))
-    assert one == pytest.approx(18.9, rel=0.01)
-    assert 64 * mean / one == pytest.approx(1.33, abs=0.04)
+    assert measure("rounded_inverse", 512, [1]) == pytest.approx(18.9, rel=0.01)
+    errors = measure("rounded_inverse")
+    assert 64 * errors[3] / errors[0] == pytest.approx(1.33, abs=0.04)
+    slope, _ = np.polyfit(np.log(COUNTS), np.log(errors), 1)
+    assert slope > -0.95
 
 
 @backends
