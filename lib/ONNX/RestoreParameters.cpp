@@ -196,7 +196,7 @@ bool ParameterRestorer::isOptimized() const {
     return llvm::any_of(getTorchCall(node).getValues(), [&](StringRef value) {
       const TorchTensor *tensor = signature.findPlaceholder(value);
       return tensor ? tensor->isParameter && !editor.find(tensor->target)
-                    : !known.contains(value);
+                    : !known.contains(value) && !signature.isBoundary(value);
     });
   });
 }
@@ -212,17 +212,26 @@ bool ParameterRestorer::isAllowed(StringRef parameter) const {
 }
 
 LogicalResult ParameterRestorer::checkComplete() const {
-  std::vector<std::string> missing;
+  llvm::StringMap<std::string> ties =
+      findTiedParameters(std::as_const(model).getGraph(), signature);
+  std::vector<std::string> missing, tied;
   size_t count = 0;
   for (const TorchTensor &tensor : signature.getTensors()) {
     count += tensor.isParameter;
-    if (tensor.isParameter && !editor.find(tensor.target) &&
-        !isAllowed(tensor.target))
+    if (!tensor.isParameter || editor.find(tensor.target) ||
+        isAllowed(tensor.target))
+      continue;
+    if (auto tie = ties.find(tensor.target); tie != ties.end())
+      tied.push_back(quote(tie->second) + " is also " + quote(tensor.target));
+    else
       missing.push_back(quote(tensor.target));
   }
+  constexpr size_t kShown = 4;
+  if (!tied.empty())
+    mlir::emitRemark(model.getLoc()) << "the file stores tied parameters once: "
+                                     << ::binade::joinFirst(tied, kShown);
   if (missing.empty())
     return success();
-  constexpr size_t kShown = 4;
   std::string text =
       std::to_string(missing.size()) + " of the module's " +
       std::to_string(count) + " parameters " +
@@ -230,9 +239,11 @@ LogicalResult ParameterRestorer::checkComplete() const {
       " not in the file: " + ::binade::joinFirst(missing, kShown);
   if (!isOptimized()) {
     mlir::emitRemark(model.getLoc())
-        << text
-        << "; the outputs do not depend on them, or they are other names of "
-           "tied parameters";
+        << text << "; the outputs do not depend on "
+        << (missing.size() == 1
+                ? "it, or it is another name of a tied parameter"
+                : "them, or they are other names of tied "
+                  "parameters");
     return success();
   }
   InFlightDiagnostic error = model.emitError();

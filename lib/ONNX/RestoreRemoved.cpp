@@ -96,7 +96,7 @@ RemovedRestorer::RemovedRestorer(Model &model, const TorchSignature &signature)
 /// Whether the line that computes `value` has no nodes in the file.
 bool RemovedRestorer::isRemoved(StringRef value) const {
   return !computed.contains(value) && !constants.contains(value) &&
-         !signature.findPlaceholder(value);
+         !signature.findPlaceholder(value) && !signature.isBoundary(value);
 }
 
 /// Whether `value` is the result of a `detach()` without a node.

@@ -24,10 +24,17 @@ StringRef mlir::binade::findMetadata(const ::onnx::NodeProto &node,
 // The signature
 //===----------------------------------------------------------------------===//
 
-void TorchSignature::add(TorchTensor tensor) {
-  targets.try_emplace(tensor.target, tensors.size());
-  placeholders.try_emplace(tensor.placeholder, tensors.size());
-  tensors.push_back(std::move(tensor));
+/// Adds what the signature says about a value: its kind, such as `USER_INPUT`,
+/// its name in the traced program, and in the module if it is a tensor of that.
+void TorchSignature::add(bool isInput, StringRef kind, StringRef name,
+                         StringRef target) {
+  if (kind.starts_with("USER_"))
+    boundaries.insert(name);
+  if (!isInput || target.empty())
+    return;
+  targets.try_emplace(target, tensors.size());
+  placeholders.try_emplace(name, tensors.size());
+  tensors.push_back({kind.starts_with("PARAMETER"), name.str(), target.str()});
 }
 
 /// Returns the text between `before` and the next quote in `text`.
@@ -38,31 +45,28 @@ static StringRef findQuoted(StringRef text, StringRef before) {
              : text.substr(start + before.size()).split('\'').first;
 }
 
-/// Parses lines such as `p_fc_weight: PARAMETER target='fc.weight'`, which
-/// PyTorch writes from 2.6 on.
+/// Parses lines such as `p_fc_weight: PARAMETER target='fc.weight'` and
+/// `tokens: USER_INPUT`, which PyTorch writes from 2.6 on.
 void TorchSignature::parseLines(StringRef text) {
-  SmallVector<StringRef> lines;
-  text.split("# outputs").first.split(lines, '\n');
-  for (StringRef line : lines) {
-    auto [placeholder, kind] = line.trim().split(": ");
-    StringRef target = findQuoted(kind, "target='");
-    if (!target.empty())
-      add({kind.starts_with("PARAMETER"), placeholder.str(), target.str()});
-  }
+  auto [inputs, outputs] = text.split("# outputs");
+  for (StringRef part : {inputs, outputs})
+    for (StringRef line : llvm::split(part, '\n')) {
+      auto [name, kind] = line.trim().split(": ");
+      add(part == inputs, kind, name, findQuoted(kind, "target='"));
+    }
 }
 
 /// Parses records such as `InputSpec(kind=<InputKind.PARAMETER: 2>, arg=
 /// TensorArgument(name='p_fc_weight'), target='fc.weight', persistent=None)`,
-/// which PyTorch 2.5 writes.
+/// which PyTorch 2.5 writes; those of outputs have `OutputKind`.
 void TorchSignature::parseRecords(StringRef text) {
-  SmallVector<StringRef> records;
-  text.split("output_specs=")
-      .first.split(records, "InputSpec(kind=<InputKind.");
-  for (StringRef record : ArrayRef(records).drop_front()) {
-    StringRef placeholder = findQuoted(record, "name='"),
-              target = findQuoted(record, "target='");
-    if (!target.empty())
-      add({record.starts_with("PARAMETER"), placeholder.str(), target.str()});
+  auto [inputs, outputs] = text.split("output_specs=");
+  for (StringRef part : {inputs, outputs}) {
+    SmallVector<StringRef> records;
+    part.split(records, "putSpec(kind=<");
+    for (StringRef record : ArrayRef(records).drop_front())
+      add(part == inputs, record.split("putKind.").second,
+          findQuoted(record, "name='"), findQuoted(record, "target='"));
   }
 }
 
@@ -214,4 +218,39 @@ mlir::binade::getModulePath(const ::onnx::NodeProto &node) {
     parts.push_back(scope);
   }
   return llvm::join(parts, ".");
+}
+
+llvm::StringMap<std::string>
+mlir::binade::findTiedParameters(const ::onnx::GraphProto &graph,
+                                 const TorchSignature &signature) {
+  struct Place {
+    StringRef module, op, parameter;
+    size_t argument;
+  };
+  constexpr Place kPlaces[] = {
+      {"torch.nn.modules.sparse.Embedding", "embedding.default", "weight", 0},
+      {"torch.nn.modules.linear.Linear", "linear.default", "weight", 1},
+      {"torch.nn.modules.linear.Linear", "linear.default", "bias", 2}};
+  llvm::StringMap<std::string> tied;
+  for (const ::onnx::NodeProto &node : graph.node()) {
+    StringRef module =
+        getInnermostScope(findMetadata(node, "pkg.torch.onnx.class_hierarchy"));
+    TorchCall call = getTorchCall(node);
+    for (const Place &place : kPlaces) {
+      SmallVector<StringRef> arguments = call.split();
+      if (module != place.module || call.op != place.op ||
+          arguments.size() <= place.argument)
+        continue;
+      StringRef value = arguments[place.argument];
+      const TorchTensor *read =
+          value.consume_front("%") ? signature.findPlaceholder(value) : nullptr;
+      std::string own =
+          getModulePath(node).value_or("") + "." + place.parameter.str();
+      const TorchTensor *expected = signature.findTarget(own);
+      if (read && expected && read != expected && read->isParameter &&
+          expected->isParameter)
+        tied[own] = read->target;
+    }
+  }
+  return tied;
 }

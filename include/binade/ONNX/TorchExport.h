@@ -8,6 +8,7 @@
 #define BINADE_ONNX_TORCHEXPORT_H
 
 #include "binade/ONNX/Model.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 
 namespace mlir::binade {
@@ -31,14 +32,19 @@ public:
   const TorchTensor *findTarget(StringRef name) const;
   /// Returns the tensor with this name in the traced program, or null.
   const TorchTensor *findPlaceholder(StringRef name) const;
+  /// Whether an input or output of the module has this name in the traced
+  /// program. Its name in the file may be another: torch.onnx.export takes
+  /// `input_names` and `output_names`.
+  bool isBoundary(StringRef name) const { return boundaries.contains(name); }
 
 private:
-  void add(TorchTensor tensor);
+  void add(bool isInput, StringRef kind, StringRef name, StringRef target);
   void parseLines(StringRef text);
   void parseRecords(StringRef text);
 
   std::vector<TorchTensor> tensors;
   llvm::StringMap<size_t> targets, placeholders;
+  llvm::StringSet<> boundaries;
 };
 
 /// For each initializer that the exporter's optimizer computed from others, the
@@ -85,6 +91,13 @@ struct TorchCallNodes {
 /// Returns the lines of the traced program that nodes of `graph` compute, in
 /// the order of their first nodes.
 std::vector<TorchCallNodes> groupTorchCalls(const ::onnx::GraphProto &graph);
+
+/// Returns the parameters of embeddings and linear layers of `graph` that are
+/// tied to others, with the names of those: the traced program reads a tied
+/// parameter by one of its names in all modules.
+llvm::StringMap<std::string>
+findTiedParameters(const ::onnx::GraphProto &graph,
+                   const TorchSignature &signature);
 
 /// Returns the path of the module that `node` belongs to, such as
 /// "encoder.layers.1.linear1", from the metadata of `torch.onnx.export` or from
