@@ -401,7 +401,7 @@ void Initializers::warnOfShared(ArrayRef<unsigned> forward) const {
       << (producer == Producer::TF2ONNX ? "binade.keras.export stores"
           : producer == Producer::JAX2ONNX
               ? "binade.jax.export stores"
-              : "torch.onnx.export(..., optimize=False) and binade.export "
+              : "torch.onnx.export(..., optimize=False) and binade from-torch "
                 "store")
       << " each of them";
 }

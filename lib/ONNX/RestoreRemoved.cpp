@@ -171,8 +171,8 @@ LogicalResult RemovedRestorer::checkMerged(const TorchCallNodes &group,
       error << "reads " << quote(input.name)
             << ", with which the exporter's optimizer merged " << quote(value)
             << ", although each may depend on its own dropout or detach()";
-      error.attachNote() << "torch.onnx.export(..., optimize=False) and python "
-                            "-m binade.export keep both";
+      error.attachNote() << "torch.onnx.export(..., optimize=False) and binade "
+                            "from-torch keep both";
       return error;
     }
   }
@@ -196,8 +196,8 @@ LogicalResult RemovedRestorer::restoreDetached(const TorchCallNodes &group,
         mlir::emitError(model.getLoc(graph.node(first), first));
     error << "reads a result of detach(), which the exporter's optimizer "
              "removed";
-    error.attachNote() << "torch.onnx.export(..., optimize=False) and python "
-                          "-m binade.export keep it";
+    error.attachNote() << "torch.onnx.export(..., optimize=False) and binade "
+                          "from-torch keep it";
     return error;
   }
   for (auto [input, value] : llvm::zip(inputs, values))
