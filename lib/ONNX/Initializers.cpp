@@ -40,7 +40,8 @@ LogicalResult Initializers::collect(const llvm::StringSet<> &used,
     // of a run, even if the graph does not use them.
     if (!used.contains(proto.name()) && !isListed(proto.name()) &&
         !metadata.frozen.contains(proto.name())) {
-      unused.add(*type);
+      if (!model.isReplaced(proto.name()))
+        unused.add(*type);
       unread.insert(proto.name());
       continue;
     }

@@ -62,6 +62,12 @@ void ParameterEditor::addCopy(int index, StringRef name) {
   initializers[name] = model.copyInitializer(index, name);
 }
 
+void ParameterEditor::replace(NodeInput place, StringRef value) {
+  NodeProto &node = *model.getProto().mutable_graph()->mutable_node(place.node);
+  model.addReplaced(node.input(place.input));
+  node.set_input(place.input, value.str());
+}
+
 LogicalResult ParameterEditor::readFirstHalf(NodeInput place, StringRef name) {
   const TensorProto &source = get(*findRead(place));
   Location loc = model.getLoc("initializer " + quote(source.name()));
@@ -96,7 +102,7 @@ LogicalResult ParameterEditor::readFirstHalf(NodeInput place, StringRef name) {
   node.add_input(name.str());
   node.add_input(zeros);
   node.add_output(joined);
-  graph.mutable_node(place.node)->set_input(place.input, joined);
+  replace(place, joined);
   return success();
 }
 
@@ -133,10 +139,7 @@ LogicalResult ParameterEditor::readDirectly(NodeInput place, StringRef name) {
     addCopy(read, name);
   else if (failed(checkShape(place, name, getShape(get(read)))))
     return failure();
-  model.getProto()
-      .mutable_graph()
-      ->mutable_node(place.node)
-      ->set_input(place.input, name.str());
+  replace(place, name);
   return success();
 }
 
@@ -266,6 +269,6 @@ LogicalResult ParameterEditor::readTransposed(NodeInput place, StringRef name) {
     node.add_input(name.str());
     node.add_output(value);
   }
-  graph.mutable_node(place.node)->set_input(place.input, value);
+  replace(place, value);
   return success();
 }

@@ -61,6 +61,8 @@ public:
 private:
   FailureOr<std::string> readTransposedBytes(int index);
   LogicalResult addTransposed(int index, StringRef name);
+  /// Makes `place`, which reads an initializer, read `value`.
+  void replace(NodeInput place, StringRef value);
   LogicalResult checkShape(NodeInput place, StringRef name,
                            ArrayRef<int64_t> expected);
 

@@ -72,6 +72,9 @@ public:
   int copyInitializer(int index, StringRef name);
   /// Whether `copyInitializer` added `name`.
   bool isCopy(StringRef name) const { return copies.contains(name); }
+  /// Records that a node reads another value in place of initializer `name`.
+  void addReplaced(StringRef name) { replaced.insert(name); }
+  bool isReplaced(StringRef name) const { return replaced.contains(name); }
 
   /// The range of the file with the raw data of initializer `index`; nothing if
   /// the data are stored otherwise.
@@ -108,7 +111,7 @@ private:
   int64_t opset = 0;
   int exitCode = ::binade::ExitCode::Rejected;
   std::vector<std::optional<ByteRange>> rawData;
-  llvm::StringSet<> copies;
+  llvm::StringSet<> copies, replaced;
 };
 
 /// Whether ops of `domain` are those of ONNX itself.

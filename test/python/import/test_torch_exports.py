@@ -71,6 +71,13 @@ def test_parameters_of_the_signature_are_trained(name, tmp_path):
     check_step(name, tmp_path, parameters(name))
 
 
+@pytest.mark.parametrize("name", exported("*/text-dynamo-*.onnx"))
+def test_stored_transposes_are_not_reported_as_unused(name):
+    report = binade("import", FILES / name, "--report").stderr
+    assert f"parameters: {len(parameters(name))} tensors" in report
+    assert "unused" not in report
+
+
 @pytest.mark.parametrize("name", exported("*/text-script-*.onnx"))
 def test_parameters_of_torchscript_files_are_trained(name, tmp_path):
     """The file does not say which tensors are buffers: they are listed."""
