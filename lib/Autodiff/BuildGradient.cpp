@@ -9,6 +9,7 @@
 #include "binade/Autodiff/Passes.h"
 #include "binade/Autodiff/SaveValues.h"
 #include "binade/IR/AddPorts.h"
+#include "binade/IR/DescribeTensor.h"
 #include "binade/IR/Exported.h"
 #include "binade/IR/MissingFunction.h"
 #include "llvm/ADT/StringSet.h"
@@ -25,8 +26,8 @@ void refuse(func::FuncOp function) {
   if (std::optional<Port> loss = findResult(function, Role::Output, "loss"))
     error
         << "has no loss: output 'loss' has to have one floating-point element, "
-           "but its type is "
-        << function.getResultTypes()[loss->index];
+           "but it is "
+        << describeTensor(function.getResultTypes()[loss->index]);
   else
     error << "has no loss: none of its outputs is called 'loss'";
   Diagnostic &note = error.attachNote();
@@ -36,11 +37,11 @@ void refuse(func::FuncOp function) {
   if (outputs.empty())
     return;
   note << "; outputs are ";
-  llvm::interleaveComma(ArrayRef(outputs).take_front(8), note,
-                        [&](const Port &port) {
-                          note << "'" << port.name << "' "
-                               << function.getResultTypes()[port.index];
-                        });
+  llvm::interleaveComma(
+      ArrayRef(outputs).take_front(8), note, [&](const Port &port) {
+        note << "'" << port.name << "' "
+             << describeTensor(function.getResultTypes()[port.index]);
+      });
   if (outputs.size() > 8)
     note << ", ...";
 }
@@ -92,7 +93,8 @@ struct BuildGradientPass : impl::BuildGradientPassBase<BuildGradientPass> {
     }
     auto type = cast<RankedTensorType>(function.getResultTypes()[loss->index]);
     if (type.getNumElements() != 1) {
-      function.emitError("loss has type ") << type << ", expected one element";
+      function.emitError("loss is ")
+          << describeTensor(type) << ", expected one element";
       return signalPassFailure();
     }
     if (failed(differentiate(function, loss->index)))

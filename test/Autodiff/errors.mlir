@@ -18,8 +18,8 @@ func.func @forward(%w: tensor<f32> {binade.name = "w", binade.role = #binade.rol
 
 // -----
 
-// expected-error@+2 {{has no loss: output 'loss' has to have one floating-point element, but its type is 'tensor<8xf32>'}}
-// expected-note@+1 {{; outputs are 'loss' 'tensor<8xf32>', 'y' 'tensor<8xf32>'}}
+// expected-error@+2 {{has no loss: output 'loss' has to have one floating-point element, but it is f32 [8]}}
+// expected-note@+1 {{; outputs are 'loss' f32 [8], 'y' f32 [8]}}
 func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<8xf32> {binade.name = "loss", binade.role = #binade.role<output>},
         tensor<8xf32> {binade.name = "y", binade.role = #binade.role<output>}) {
@@ -28,7 +28,7 @@ func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.r
 
 // -----
 
-// expected-error@+1 {{loss has type 'tensor<8xf32>', expected one element}}
+// expected-error@+1 {{loss is f32 [8], expected one element}}
 func.func @forward(%w: tensor<8xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
     -> (tensor<8xf32> {binade.name = "loss", binade.role = #binade.role<metric>}) {
   return %w : tensor<8xf32>

@@ -7,6 +7,7 @@
 #include "InlineFunctions.h"
 #include "Loss.h"
 #include "OpTable.h"
+#include "binade/IR/DescribeTensor.h"
 #include "binade/IR/EraseDead.h"
 #include "binade/ONNX/CheckModel.h"
 #include "binade/ONNX/Order.h"
@@ -164,8 +165,8 @@ FailureOr<Value> Importer::getLoss(Graph &graph, std::string &name) {
     }
     return model.emitError()
            << "--loss-output " << quote(name)
-           << " has to have one floating-point element, but its type is "
-           << type;
+           << " has to have one floating-point element, but it is "
+           << describeTensor(type);
   }
   return buildCast(b, buildReshape(b, loss, {}), b.getF32Type());
 }
