@@ -52,9 +52,9 @@ def summarize(run: Run) -> dict[str, str]:
         "policy": str(run.about["policy"]),
         "seed": str(run.about["seed"]),
         "steps": str(len(run.steps)),
-        "loss": _number(run.loss, ".4f"),
-        "eval_loss": _number(run.last_held_out, ".4f"),
-        "best": NONE if best is None else f"{held_out[best]:.4f} at {best}",
+        "loss": _number(run.loss, "z.4f"),
+        "eval_loss": _number(run.last_held_out, "z.4f"),
+        "best": NONE if best is None else f"{held_out[best]:z.4f} at {best}",
         "ms/step": _milliseconds(run.milliseconds),
         "MiB": format_mib(run.about["arena_bytes"]),
         "skipped": str(sum(step["skipped"] for step in run.steps)),
@@ -90,7 +90,7 @@ def format_spread(groups: dict[str, list[Run]]) -> str:
         if not known:
             return NONE
         mean = statistics.fmean(known)
-        return f"{mean:.4f} ({min(known):.4f} to {max(known):.4f})"
+        return f"{mean:z.4f} ({min(known):z.4f} to {max(known):z.4f})"
 
     rows = [["", "loss", "eval_loss"]]
     for label, members in groups.items():

@@ -43,7 +43,7 @@ def _mib(size: float) -> str:
 
 
 def _row(one: Candidate) -> list[str]:
-    gap = NONE if one.gap is None else f"{one.gap:+.4f}"
+    gap = NONE if one.gap is None else f"{one.gap:+z.4f}"
     time = one.milliseconds
     return [one.name, _mib(one.bytes), NONE if time is None else format_time(time),
             str(one.steps), gap, one.verdict]  # fmt: skip
@@ -94,7 +94,7 @@ def write_policy(search: Search, best: Candidate, budget: str) -> Path:
     rules = best.choice.rules(search.sensitive.get(best.choice.policy, []))
     why = (
         f"Found by binade search --budget {budget}: {best.name}, {_mib(best.bytes)} MiB, "
-        f"held-out loss {best.gap:+.4f} relative to fp32's after {best.steps} steps"
+        f"held-out loss {best.gap:+z.4f} relative to fp32's after {best.steps} steps"
     )
     more = shlex.join(best.choice.words)
     why += f",\nwith {more}." if more else "."

@@ -233,7 +233,7 @@ def read_outcome(member: Member, code: int) -> Outcome:
 def describe(outcome: Outcome) -> str:
     if outcome.error is not None:
         return outcome.error
-    return "none" if outcome.loss is None else f"loss {outcome.loss:.4f}"
+    return "none" if outcome.loss is None else f"loss {outcome.loss:z.4f}"
 
 
 # --- The command ------------------------------------------------------------------------

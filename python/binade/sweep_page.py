@@ -148,8 +148,8 @@ def _list_runs(groups: Mapping[str, list[Outcome]], base: str) -> Iterable[list[
                 f'<button type="button" data-copy="{command}" aria-label="copy the command '
                 f'of {escape(label)}, seed {one.member.seed}">copy command</button>'
             )
-            row = [escape(label), str(one.member.seed), _number(one.loss, ".4f"),
-                   _number(find_gap(one, groups[base]), "+.4f")]  # fmt: skip
+            row = [escape(label), str(one.member.seed), _number(one.loss, "z.4f"),
+                   _number(find_gap(one, groups[base]), "+z.4f")]  # fmt: skip
             if one.run:
                 skipped = sum(step["skipped"] for step in one.run.steps)
                 time = one.run.milliseconds

@@ -48,7 +48,7 @@ def format_mean(one: Comparison) -> str:
     if one.margin is None:
         return format_difference(one.mean)
     margin = format_difference(one.margin, "")
-    mean = format_difference(one.mean) if "e" in margin else f"{one.mean:+.4f}"
+    mean = format_difference(one.mean) if "e" in margin else f"{one.mean:+z.4f}"
     return f"{mean} ± {margin}"
 
 
@@ -98,12 +98,12 @@ def describe_progress(label: str, runs: Sequence[Run]) -> list[str]:
         return []
     if end - start >= LEARNED * abs(start):
         return [
-            f"The held-out loss of {label} rose from {start:.4f} before the first step to "
-            f"{end:.4f} after the last one. Use a smaller learning rate before you compare policies."
+            f"The held-out loss of {label} rose from {start:z.4f} before the first step to "
+            f"{end:z.4f} after the last one. Use a smaller learning rate before you compare policies."
         ]
     return [
-        f"The runs may be too short: the held-out loss of {label} was {start:.4f} before the "
-        f"first step and {end:.4f} after the last one. Train longer, or with a larger "
+        f"The runs may be too short: the held-out loss of {label} was {start:z.4f} before the "
+        f"first step and {end:z.4f} after the last one. Train longer, or with a larger "
         "learning rate, to see differences between policies."
     ]
 
@@ -336,7 +336,7 @@ def list_rows(found: Mapping[str, Comparison]) -> list[list[str]]:
     """Returns a row for each policy, with the label and the columns of ``HEAD``."""
     return [
         [one.label, format_mean(one), _ratio(one.memory), _ratio(one.time),
-         NONE if one.loss is None else f"{one.loss:.4f}", str(one.finished),
+         NONE if one.loss is None else f"{one.loss:z.4f}", str(one.finished),
          describe_loss(one)]
         for one in found.values()
     ]  # fmt: skip

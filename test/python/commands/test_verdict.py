@@ -72,6 +72,12 @@ def test_a_difference_is_judged_by_the_noise(tmp_path, differences, expected):
     assert verdict.describe_loss(compare(groups)["own"]) == expected
 
 
+def test_a_mean_that_rounds_to_zero_has_no_minus(tmp_path):
+    differences = [0.01, -0.01, -0.0001, 0.0]
+    groups = group(tmp_path, {"fp32": (BASE, {}), "own": (BASE + differences, {})})
+    assert verdict.format_mean(compare(groups)["own"]).startswith("+0.0000 ± 0.0")
+
+
 def test_the_verdict_is_the_cheapest_policy_with_an_equal_loss(tmp_path):
     small = np.array([0.01, -0.01, 0.02, 0.0])
     groups = group(tmp_path, {
