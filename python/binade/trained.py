@@ -26,7 +26,8 @@ MOST_NAMED = 4
 # PyTorch's TorchScript exporter names tensors "onnx::GRU_380" if it computed them.
 REMEDY = (
     "the exporter computed tensors with '::' from parameters of the module: export it with "
-    "dynamo=True, or with do_constant_folding=False; 'binade export' writes this run as ONNX"
+    "dynamo=True and optimize=False, or with do_constant_folding=False; 'binade export' "
+    "writes this run as ONNX"
 )
 
 
