@@ -193,6 +193,9 @@ static bool isWeightInput(StringRef op, int input) {
 }
 
 void Initializers::findUses(ArrayRef<unsigned> order) {
+  // By the result of a Reshape, the tensor: jax2onnx reshapes the scale and the
+  // offset of a group norm before they are multiplied and added.
+  llvm::StringMap<StringRef> reshaped;
   for (unsigned index : order) {
     const auto &node = model.getGraph().node(index);
     if (node.op_type() == "BatchNormalization" && node.input_size() == 5)
@@ -205,9 +208,14 @@ void Initializers::findUses(ArrayRef<unsigned> order) {
         weights.insert(name);
       if (node.op_type() == "Gather" && input == 0)
         tables.insert(name);
-      if (node.op_type() == "Add" || node.op_type() == "Mul")
+      if (node.op_type() == "Add" || node.op_type() == "Mul") {
         operands.insert(name);
+        if (auto tensor = reshaped.find(name); tensor != reshaped.end())
+          operands.insert(tensor->second);
+      }
     }
+    if (node.op_type() == "Reshape")
+      reshaped[node.output(0)] = node.input(0);
     findUsesInBodies(node);
   }
 }

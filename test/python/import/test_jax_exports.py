@@ -73,3 +73,28 @@ def test_nodes_of_our_export_are_named_by_layers():
     assert result.returncode == 0, result.stderr
     for layer in ("embedding", "attention.query", "up", "down", "first", "head"):
         assert f'"{layer}/' in result.stdout, layer
+
+
+def test_reshaped_scales_and_offsets_are_trained(tmp_path):
+    """jax2onnx reshapes those of a group norm; the other shape is a constant."""
+    info = onnx.helper.make_tensor_value_info
+    nodes = [
+        onnx.helper.make_node("Reshape", ["const_0", "axes"], ["scale"]),
+        onnx.helper.make_node("Reshape", ["const_1", "axes"], ["offset"]),
+        onnx.helper.make_node("Mul", ["x", "scale"], ["scaled"]),
+        onnx.helper.make_node("Add", ["scaled", "offset"], ["y"]),
+    ]
+    vectors = {f"const_{i}": np.full(3, i, np.float32) for i in range(2)}
+    stored = [
+        onnx.numpy_helper.from_array(value, name)
+        for name, value in {**vectors, "axes": np.array([1, 3])}.items()
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "g", [info("x", 1, [2, 3])], [info("y", 1, [2, 3])], stored
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, producer_name="jax2onnx"), tmp_path / "m.onnx"
+    )
+    result = binade("import", tmp_path / "m.onnx", "--report")
+    assert result.returncode == 0, result.stderr
+    assert "2 are trained: 'const_0', 'const_1'\n" in result.stderr
