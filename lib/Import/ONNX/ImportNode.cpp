@@ -4,6 +4,7 @@
 #include "Evaluate.h"
 #include "OpTable.h"
 #include "binade/ONNX/Order.h"
+#include "binade/ONNX/Producer.h"
 #include "binade/ONNX/Schemas.h"
 #include "onnx-ml.pb.h"
 #include "llvm/ADT/MapVector.h"
@@ -46,6 +47,10 @@ LogicalResult mlir::binade::importer::checkOps(const Model &model,
     if (nodes.size() > kShown)
       note << ", ...";
   }
+  if (getProducer(model.getProto()) == Producer::TF2ONNX)
+    error.attachNote() << "tf2onnx leaves ops of TensorFlow that it cannot "
+                          "convert in the file; binade.keras.export(model, "
+                          "path) converts more of them";
   return error;
 }
 

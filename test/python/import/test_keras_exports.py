@@ -126,3 +126,16 @@ def test_equal_variables_of_tf2onnx_are_separated(tmp_path):
 )
 def test_files_are_valid(path):
     onnx.checker.check_model(path, full_check=True)
+
+
+def test_ops_that_tf2onnx_did_not_convert_are_explained(tmp_path):
+    """tf2onnx 1.17 writes the Erfc of Keras's gelu as an op that ONNX lacks."""
+    shape = [onnx.helper.make_tensor_value_info(n, 1, [2, 3]) for n in ("x", "y")]
+    node = onnx.helper.make_node("Erfc", ["x"], ["y"], name="fc/Gelu/Erfc")
+    graph = onnx.helper.make_graph([node], "g", shape[:1], shape[1:])
+    model = onnx.helper.make_model(graph, producer_name="tf2onnx")
+    onnx.save(model, tmp_path / "m.onnx")
+    result = binade("import", tmp_path / "m.onnx")
+    assert result.returncode == 3
+    assert "error: has ops that cannot be imported: Erfc (1)\n" in result.stderr
+    assert "binade.keras.export(model, path) converts more" in result.stderr
