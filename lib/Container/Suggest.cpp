@@ -9,14 +9,20 @@
 using namespace binade;
 
 /// Returns the number of insertions, deletions, replacements and swaps of
-/// adjacent letters (optimal string alignment distance).
+/// adjacent letters (optimal string alignment distance) that turn `from` into
+/// `to`. A star in `from` is any text, as in patterns.
 static std::size_t countEdits(std::string_view from, std::string_view to) {
   std::vector<std::vector<std::size_t>> edits(
       from.size() + 1, std::vector<std::size_t>(to.size() + 1));
   for (std::size_t i = 0; i <= from.size(); ++i)
     for (std::size_t j = 0; j <= to.size(); ++j) {
+      if (i > 0 && from[i - 1] == '*') {
+        edits[i][j] = j > 0 ? std::min(edits[i - 1][j], edits[i][j - 1])
+                            : edits[i - 1][j];
+        continue;
+      }
       if (i == 0 || j == 0) {
-        edits[i][j] = i + j;
+        edits[i][j] = i > 0 ? edits[i - 1][j] + 1 : j;
         continue;
       }
       bool differ = from[i - 1] != to[j - 1];
@@ -44,6 +50,7 @@ std::string binade::suggest(std::string_view word,
   constexpr std::size_t kLongest = 200;
   if (word.size() > kLongest)
     return "";
+  auto stars = static_cast<std::size_t>(std::ranges::count(word, '*'));
   const std::string *best = nullptr;
   // Upper and lower case only decide between names that are equally near.
   std::pair<std::size_t, std::size_t> fewest;
@@ -52,8 +59,10 @@ std::string binade::suggest(std::string_view word,
       continue;
     std::pair edits(countEdits(toLower(word), toLower(name)),
                     countEdits(word, name));
-    if (3 * edits.first <= std::max(name.size(), std::size_t(3)) &&
-        (!best || edits < fewest)) {
+    // A pattern says nothing about the letters of its stars.
+    std::size_t length =
+        stars > 0 ? word.size() - stars : std::max(name.size(), std::size_t(3));
+    if (3 * edits.first <= length && (!best || edits < fewest)) {
       best = &name;
       fewest = edits;
     }

@@ -27,6 +27,17 @@ TEST(Suggest, IgnoresCaseUnlessNamesDifferOnlyInIt) {
   EXPECT_EQ(suggest("conf", twice), "; did you mean 'conv'?");
 }
 
+TEST(Suggest, SuggestsNamesThatAPatternNearlyMatches) {
+  const std::vector<std::string> weights = {"head.weight",
+                                            "encoder.layers.1.norm1.weight"};
+  EXPECT_EQ(suggest("encoder.layer.1.*", weights),
+            "; did you mean 'encoder.layers.1.norm1.weight'?");
+  EXPECT_EQ(suggest("*.wieght", weights), "; did you mean 'head.weight'?");
+  EXPECT_EQ(suggest("haed*", weights), "; did you mean 'head.weight'?");
+  EXPECT_EQ(suggest("features.*", weights), "");
+  EXPECT_EQ(suggest("*x*", weights), "");
+}
+
 TEST(Suggest, SuggestsNothingIfNoNameIsNear) {
   EXPECT_EQ(suggest("", kNames), "");
   EXPECT_EQ(suggest("adamw", kNames), "");
