@@ -66,18 +66,6 @@ private:
 };
 } // namespace
 
-static ElementDivision divideElements(const Plan &plan,
-                                      const DividedUpdates &updates) {
-  std::vector<ElementDivision::Tensor> tensors;
-  for (const DividedUpdate &update : updates) {
-    std::uint64_t bytes = 0;
-    for (std::uint32_t state : update.states)
-      bytes += plan.buffers[state].bytes;
-    tensors.push_back({update.elements, update.block, bytes});
-  }
-  return ElementDivision(std::move(tensors));
-}
-
 StateDivider::StateDivider(Plan &plan, StateShard shard, DividedUpdates found)
     : plan(plan), shard(shard), updates(std::move(found)), parameters(plan),
       division(divideElements(plan, updates)) {
@@ -188,21 +176,19 @@ void StateDivider::divideRecords(std::vector<Record> &records) const {
 /// Shrinks the states to the rank's part, and moves other buffers closer
 /// together.
 void StateDivider::divideBuffers() {
-  std::map<std::uint64_t, std::pair<Share, std::vector<std::int64_t>>> parts;
+  std::map<std::uint64_t, std::pair<ValueRange, std::vector<std::int64_t>>>
+      parts;
   std::vector<ArenaRange> removed;
   for (std::size_t index = 0; index < updates.size(); ++index) {
     const DividedUpdate &update = updates[index];
     Share share = getShare(index);
     for (std::uint32_t state : update.states) {
       const Buffer &buffer = plan.buffers[state];
-      std::int64_t values = countValues(buffer),
-                   group = findGroup(update.elements, values, update.block);
-      Share own{0, share.begin == share.end ? 0 : values};
-      if (group && own.end > 0)
-        own = {share.begin / group, (share.end - 1) / group + 1};
+      ValueRange own =
+          findStateValues(update, countValues(buffer), share.begin, share.end);
       parts[buffer.offset] = {own, buffer.shape};
-      std::uint64_t kept = static_cast<std::uint64_t>(own.end - own.begin) *
-                           byteSize(buffer.dtype);
+      std::uint64_t kept =
+          static_cast<std::uint64_t>(own.size()) * byteSize(buffer.dtype);
       if (kept < buffer.bytes)
         removed.push_back({buffer.offset + kept, getRange(buffer).end});
     }
@@ -214,9 +200,9 @@ void StateDivider::divideBuffers() {
     if (buffer.bytes && part != parts.end()) {
       const auto &[own, shape] = part->second;
       buffer.part = {shape, own.begin};
-      buffer.shape = {own.end - own.begin};
-      buffer.bytes = static_cast<std::uint64_t>(own.end - own.begin) *
-                     byteSize(buffer.dtype);
+      buffer.shape = {own.size()};
+      buffer.bytes =
+          static_cast<std::uint64_t>(own.size()) * byteSize(buffer.dtype);
     }
     buffer.offset = buffer.bytes ? compaction.move(buffer.offset) : 0;
   }

@@ -18,6 +18,28 @@ std::int64_t binade::findGroup(std::int64_t elements, std::int64_t values,
   return 0;
 }
 
+ValueRange binade::findStateValues(const DividedUpdate &update,
+                                   std::int64_t values, std::int64_t begin,
+                                   std::int64_t end) {
+  if (begin >= end)
+    return {};
+  std::int64_t group = findGroup(update.elements, values, update.block);
+  return group ? ValueRange{begin / group, (end - 1) / group + 1}
+               : ValueRange{0, values};
+}
+
+ElementDivision binade::divideElements(const Plan &plan,
+                                       const DividedUpdates &updates) {
+  std::vector<ElementDivision::Tensor> tensors;
+  for (const DividedUpdate &update : updates) {
+    std::uint64_t bytes = 0;
+    for (std::uint32_t state : update.states)
+      bytes += plan.buffers[state].bytes;
+    tensors.push_back({update.elements, update.block, bytes});
+  }
+  return ElementDivision(std::move(tensors));
+}
+
 namespace {
 /// Finds the parameters and states of a plan that ranks can divide.
 class UpdateFinder {
@@ -175,8 +197,12 @@ DividedUpdates UpdateFinder::find() {
   if (!plan.observation.empty()) {
     DividedUpdates observed = readStep(plan.observation);
     keepReadUpdates(plan.observation, observed);
+    std::map<std::uint32_t, const DividedUpdate *> byParameter;
+    for (const DividedUpdate &update : observed)
+      byParameter[update.parameter] = &update;
     std::erase_if(updates, [&](const DividedUpdate &update) {
-      return std::ranges::find(observed, update) == observed.end();
+      auto found = byParameter.find(update.parameter);
+      return found == byParameter.end() || !(*found->second == update);
     });
   }
   for (const auto *records : {&plan.accumulation, &plan.evaluation})

@@ -4,7 +4,7 @@
 #define BINADE_LIB_PLAN_DIVIDEDUPDATES_H
 
 #include "binade/Plan/ArenaCompaction.h"
-#include "binade/Plan/Plan.h"
+#include "binade/Plan/DivideStates.h"
 #include <map>
 #include <set>
 
@@ -74,6 +74,20 @@ std::int64_t countValues(const plan::Buffer &buffer);
 /// values for `elements` elements: a power of two that divides `block`, or 0.
 std::int64_t findGroup(std::int64_t elements, std::int64_t values,
                        std::int64_t block);
+
+/// Values [begin, end) of a state.
+struct ValueRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
+/// Returns the values of a state with `values` values that belong to elements
+/// [begin, end) of its parameter.
+ValueRange findStateValues(const DividedUpdate &update, std::int64_t values,
+                           std::int64_t begin, std::int64_t end);
+
+/// Returns the division of the elements of all updates.
+ElementDivision divideElements(const Plan &plan, const DividedUpdates &updates);
 
 /// Returns the updates of a plan that ranks can divide, in the order of the
 /// step.

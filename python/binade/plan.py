@@ -81,13 +81,13 @@ def make_parser() -> Parser:
         help="what is sharded: none, or zero1: the optimizer states (default: none)",
     )  # fmt: skip
     parser.add_argument(
-        "--exchange", choices=list(GRADIENTS), default="f32",
-        help="format in which gradients are exchanged (default: f32)",
+        "--exchange", choices=list(GRADIENTS),
+        help="format in which gradients are exchanged (default: the bundle's, or f32)",
     )  # fmt: skip
     parser.add_argument(
-        "--micro-batches", type=parse_positive, default=1, metavar="K",
+        "--micro-batches", type=parse_positive, metavar="K",
         help="micro-batches of each rank in a step; their gradients are exchanged once "
-        "(default: 1)",
+        "(default: those of the bundle, or 1)",
     )  # fmt: skip
     parser.add_argument(
         "--bucket", type=_parse_mib, default=0, metavar="MIB",
@@ -122,10 +122,11 @@ def make_step(options: argparse.Namespace, words: Sequence[str], costs: str) -> 
         if not bundle.endswith(".bnd"):
             bundle = os.path.join(folder, "step.bnd")
             # Those of all ranks together.
-            batches = options.ranks * options.micro_batches
-            more = ["--accumulate", str(batches), "--exchange", options.exchange]
+            own = options.micro_batches or 1
+            more = ["--accumulate", str(options.ranks * own),
+                    "--exchange", options.exchange or "f32"]  # fmt: skip
             if find_value(words, "--target") is not None:  # Not all formats, on GPUs.
-                more = ["--accumulate", str(options.micro_batches)]
+                more = ["--accumulate", str(own)]
             _run(["binade", "compile", options.model, *words, *more, "-o", bundle])
         elif words:
             raise UsageError(
@@ -143,6 +144,32 @@ def _run(words: Sequence[str]) -> str:
         end_as(done)
     print(done.stderr, end="", file=sys.stderr)  # Warnings.
     return done.stdout
+
+
+def make_settings(options: argparse.Namespace, step: Step) -> Settings:
+    """Returns the settings of the options, which may not contradict a bundle.
+
+    A step with an exchange has the micro-batches of all ranks, another those of each.
+    """
+    ranks, batches, exchange = options.ranks, step.batches, step.exchange
+    if exchange:
+        if batches < ranks:
+            raise UsageError(
+                f"{options.model} is compiled for {batches} micro-batches of all ranks, fewer "
+                f"than --ranks {ranks}; compile it with --accumulate {ranks} or more"
+            )
+        batches = -(-batches // ranks)
+    for name, given, own in (
+        ("--exchange", options.exchange, exchange),
+        ("--micro-batches", options.micro_batches, batches),
+    ):
+        if given and own and given != own:
+            raise UsageError(
+                f"{name} {given}: {options.model} is compiled with {own}; leave the option out, "
+                "or name the ONNX file"
+            )
+    return Settings(ranks, options.shard, exchange or options.exchange or "f32",
+                    batches, options.bucket)  # fmt: skip
 
 
 def list_found(
@@ -197,8 +224,7 @@ def _main(arguments: Sequence[str] | None) -> int:
             f"{options.fabric} has no 'costs'; name a target by --costs, such as sm_90"
         )
     step = make_step(options, words, costs)
-    settings = Settings(options.ranks, options.shard, options.exchange,
-                        options.micro_batches, options.bucket)  # fmt: skip
+    settings = make_settings(options, step)
     chosen = predict(step, fabric, settings)
     formats = compare_formats(step, fabric, settings)
     buckets = compare_buckets(step, fabric, settings, list_sizes())

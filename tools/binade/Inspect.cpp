@@ -10,6 +10,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Numbers.h"
+#include "binade/Plan/DivideStates.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Precision/OperatorLedger.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -204,13 +205,29 @@ static void print(const std::vector<RankSettings> &ways, const Plan &plan) {
   printTable(llvm::outs(), table, 2);
 }
 
+/// Returns the parameters whose states zero1 divides.
+static llvm::json::Array writeSharded(const Plan &plan) {
+  std::vector<std::string> names(plan.buffers.size());
+  for (const auto &port : plan.ports)
+    if (port.role == ::binade::plan::Role::Parameter)
+      names[port.buffer] = port.name;
+  llvm::json::Array list;
+  for (const auto &parameter : ::binade::listShardedParameters(plan))
+    list.push_back(llvm::json::Object{{"name", names[parameter.buffer]},
+                                      {"elements", parameter.elements},
+                                      {"block", parameter.block},
+                                      {"states", parameter.stateBytes}});
+  return list;
+}
+
 static llvm::json::Value writeSeconds(const Plan &plan,
                                       const mlir::binade::TargetCosts &costs) {
   return llvm::json::Object{
       {"target", costs.target},
       {"step", llvm::json::Array(predictSeconds(plan.records, plan, costs))},
       {"accumulation",
-       llvm::json::Array(predictSeconds(plan.accumulation, plan, costs))}};
+       llvm::json::Array(predictSeconds(plan.accumulation, plan, costs))},
+      {"sharded", predictShardedSeconds(plan, costs)}};
 }
 
 int InspectCommand::listRanks(Model &model, const Plan &plan) {
@@ -227,7 +244,9 @@ int InspectCommand::listRanks(Model &model, const Plan &plan) {
                                          {"bytes", rank.getBytes()},
                                          {"ledger", toJson(rank)}});
   }
-  llvm::json::Object report{{"ranks", ranks}, {"ledgers", std::move(ledgers)}};
+  llvm::json::Object report{{"ranks", ranks},
+                            {"ledgers", std::move(ledgers)},
+                            {"sharded", writeSharded(plan)}};
   if (!costs.empty()) {
     auto target = mlir::binade::loadCosts(costs, &model.getContext());
     if (failed(target))

@@ -1,8 +1,10 @@
 //===- PredictedTimes.cpp - How long a plan takes on a target -------------===//
 
 #include "PredictedTimes.h"
+#include "binade/Plan/DivideStates.h"
 #include "binade/Runtime/Profile.h"
 #include "llvm/ADT/STLExtras.h"
+#include <map>
 #include <utility>
 
 using namespace mlir::binade;
@@ -110,5 +112,22 @@ std::vector<double> predictSeconds(const std::vector<Record> &records,
   std::vector<double> seconds;
   for (const Record &record : records)
     seconds.push_back(predictor.predict(record));
+  return seconds;
+}
+
+double predictShardedSeconds(const ::binade::Plan &plan,
+                             const TargetCosts &costs) {
+  std::map<std::size_t, double> sharded; // Elements by record.
+  for (const auto &parameter : ::binade::listShardedParameters(plan))
+    sharded[parameter.record] += static_cast<double>(parameter.elements);
+  Predictor predictor(plan, costs);
+  double seconds = 0;
+  for (auto [index, elements] : sharded) {
+    const Record &record = plan.records[index];
+    double all = 0;
+    for (const Segment &segment : std::get<Launch>(record.body).segments)
+      all += static_cast<double>(segment.extent);
+    seconds += (predictor.predict(record) - costs.launch) * elements / all;
+  }
   return seconds;
 }

@@ -15,4 +15,9 @@ predictSeconds(const std::vector<binade::plan::Record> &records,
                const binade::Plan &plan,
                const mlir::binade::TargetCosts &costs);
 
+/// Returns the seconds of a step that its ranks divide if they divide the
+/// optimizer states: the update of parameters, without the start of kernels.
+double predictShardedSeconds(const binade::Plan &plan,
+                             const mlir::binade::TargetCosts &costs);
+
 #endif // BINADE_TOOLS_BINADE_PREDICTEDTIMES_H

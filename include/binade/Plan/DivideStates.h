@@ -45,6 +45,26 @@ private:
 /// for all ranks; for a group of one, the result is `plan`.
 Plan divideStates(Plan plan, plan::StateShard shard);
 
+/// A parameter whose states `divideStates` divides.
+struct ShardedParameter {
+  std::uint32_t buffer = 0; ///< That of the parameter.
+  std::int64_t elements = 0;
+  std::int64_t block = 1; ///< Shards begin at multiples of it.
+  std::uint64_t stateBytes = 0;
+  std::size_t record = 0; ///< The launch of the step that updates it.
+};
+/// Lists the parameters whose states `divideStates` divides, in the order of
+/// the step. The plan may have no exchange.
+std::vector<ShardedParameter> listShardedParameters(const Plan &plan);
+
+/// The bytes of the elements that a rank updates, and of their states.
+struct ShardBytes {
+  std::uint64_t parameters = 0, states = 0;
+};
+/// Returns the largest number of bytes of each that one of `ranks` ranks has,
+/// with states that `divideStates` divides.
+ShardBytes findLargestShard(const Plan &plan, std::int64_t ranks);
+
 /// How many bytes of states a plan has.
 struct StateBytes {
   std::uint64_t own = 0;   ///< In its memory.

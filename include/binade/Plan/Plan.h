@@ -262,7 +262,7 @@ struct Launch {
   /// Whether the launch updates tensors in place, and an item is an element:
   /// item i accesses element i of each operand that has `extent` elements,
   /// group i / g of quantized states that have a value for g elements, and
-  /// scalars, which it reads. Set for programs with exchanges.
+  /// scalars, which it reads.
   bool updatesElements = false;
 
   /// Lists the operands of the segments, then those of the finish.

@@ -59,13 +59,7 @@ LogicalResult PlanEmitter::emitLaunch(LaunchOp op) {
   if (shape->second.workspaceBytes)
     addWorkspace(op, launch, shape->second, segments.isMultiTensor);
   else if (segments.isMultiTensor && segments.numShared == 0)
-    launch.updatesElements =
-        llvm::any_of(*records,
-                     [](const plan::Record &record) {
-                       return std::holds_alternative<plan::Exchange>(
-                           record.body);
-                     }) &&
-        isInPlace(op, segments, storages);
+    launch.updatesElements = isInPlace(op, segments, storages);
   plan::Record record{describe(op, name), std::move(launch)};
   records->push_back(std::move(record));
   return success();

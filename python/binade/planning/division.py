@@ -7,26 +7,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from binade.planning.step import Parameter
-
-BLOCK = 16384  # Elements that have one rank: the grain of launches that update.
+from binade.planning.step import ShardedParameter
 
 
-def find_cuts(parameters: Sequence[Parameter], ranks: int) -> np.ndarray:
-    """Returns where each rank begins among the elements of all parameters with states, and
-    their number: the nearest block (binade::ElementDivision)."""
-    divided = [one for one in parameters if one.states]
-    if not divided:
+def find_cuts(sharded: Sequence[ShardedParameter], ranks: int) -> np.ndarray:
+    """Returns where the shard of each rank begins among the elements of all sharded parameters,
+    and their number: the nearest block (binade::ElementDivision)."""
+    if not sharded:
         return np.zeros(ranks + 1, np.int64)
-    sizes = np.asarray([one.elements for one in divided], np.int64)
-    states = np.asarray([one.states for one in divided], np.int64)
+    sizes = np.asarray([one.elements for one in sharded], np.int64)
+    blocks = np.asarray([one.block for one in sharded], np.int64)
+    states = np.asarray([one.states for one in sharded], np.int64)
     starts, before = _sum_before(sizes), _sum_before(states)
     wanted = before[-1] * np.arange(ranks + 1, dtype=np.int64) // ranks
     index = np.searchsorted(before[:-1], wanted, side="right") - 1
     offset = (wanted - before[index]) * sizes[index].astype(np.float64) / states[index]
     offset = offset.astype(np.int64)
-    below = offset // BLOCK * BLOCK
-    above = np.minimum(below + BLOCK, sizes[index])
+    below = offset // blocks[index] * blocks[index]
+    above = np.minimum(below + blocks[index], sizes[index])
     cuts = starts[index] + np.where(offset - below <= above - offset, below, above)
     cuts[-1] = starts[-1]
     return cuts
@@ -37,8 +35,8 @@ def _sum_before(values: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def get_unevenness(parameters: tuple[Parameter, ...], ranks: int) -> float:
-    """Returns the elements of the fullest rank over the mean."""
-    cuts = find_cuts(parameters, ranks)
+def get_unevenness(sharded: tuple[ShardedParameter, ...], ranks: int) -> float:
+    """Returns the elements of the largest shard over the mean."""
+    cuts = find_cuts(sharded, ranks)
     total = int(cuts[-1])
     return int(np.diff(cuts).max()) * ranks / total if total else 1.0

@@ -88,10 +88,13 @@ def _number(factor: float = 1, least: float = 0, strict: bool = True) -> _Check:
     return check
 
 
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 2:
-        raise ValueError("an integer from 2 on")
-    return value
+def _count(least: int) -> _Check:
+    def check(value: Any) -> int:
+        if type(value) is not int or value < least:
+            raise ValueError(f"an integer from {least} on")
+        return value
+
+    return check
 
 
 def _text(value: Any) -> str:
@@ -109,10 +112,10 @@ def _algorithms(value: Any) -> tuple[str, ...]:
 
 LEVEL_KEYS: dict[str, tuple[str, _Check]] = {
     "name": ("name", _text),
-    "size": ("size", _count),
+    "size": ("size", _count(2)),
     "latency_us": ("latency", _number(1e-6, strict=False)),
     "bandwidth_gb_per_s": ("bandwidth", _number(GB)),
-    "ranks_at_once": ("at_once", _count),
+    "ranks_at_once": ("at_once", _count(1)),
     "algorithms": ("algorithms", _algorithms),
 }
 FAILURE_KEYS: dict[str, tuple[str, _Check]] = {

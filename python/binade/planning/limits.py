@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from binade.planning.collectives import find_half_size
-from binade.planning.division import BLOCK, get_unevenness
+from binade.planning.division import get_unevenness
 from binade.planning.fabric import Fabric
 from binade.planning.failures import Failures
 from binade.planning.prediction import Prediction, Settings, predict
@@ -94,17 +94,18 @@ def _latency(prediction: Prediction, fabric: Fabric, ranks: int) -> str:
 
 
 def _few_blocks(step: Step, ranks: int) -> str:
-    blocks = sum(-(-one.elements // BLOCK) for one in step.parameters if one.states)
-    if blocks >= ranks:
+    blocks = sum(-(-one.elements // one.block) for one in step.sharded)
+    if blocks == 0 or blocks >= ranks:
         return ""
+    size = max(one.block for one in step.sharded)
     return (
-        f"the parameters with states have {blocks:,} blocks of up to {BLOCK:,} elements; with "
-        "zero1, some ranks have no states"
+        f"the states that zero1 divides are those of {blocks:,} blocks of up to {size:,} "
+        "elements; some ranks have none of them"
     )
 
 
 def _uneven(step: Step, ranks: int) -> str:
-    ratio = get_unevenness(step.parameters, ranks)
+    ratio = get_unevenness(step.sharded, ranks)
     if ratio <= MAX_IMBALANCE:
         return ""
     return f"with zero1 the fullest rank has {ratio:.3g} times the mean of the elements"

@@ -54,7 +54,7 @@ class Prediction:
       bucket_costs: The cost of each bucket's transfers.
       others: The transfers that nothing hides, with their costs.
       overlap: How much of the exchange of gradients the backward pass hides.
-      compute: Seconds of the step on one rank.
+      compute: Seconds of the step on the rank with the largest shard.
     """
 
     buckets: tuple[Bucket, ...]
@@ -95,18 +95,21 @@ def predict(step: Step, fabric: Fabric, settings: Settings) -> Prediction:
         )
         for bucket in buckets
     ]  # fmt: skip
-    gathered = 0.0
-    if settings.is_sharded:
-        size = sum(one.bytes for one in step.parameters if one.states)
-        gathered = size * get_unevenness(step.parameters, ranks)
+    gathered = saved = 0.0
+    if settings.is_sharded and ranks > 1:
+        unevenness = get_unevenness(step.sharded, ranks)
+        gathered = sum(one.bytes for one in step.sharded) * unevenness
+        saved = step.update * (1 - unevenness / ranks)
     others = list_other_transfers(ranks * settings.batches, step.magnitudes, gathered)
     hidden = overlap(
         [bucket.ready for bucket in buckets],
         [cost.seconds for cost in costs],
         step.backward_end,
     )
-    compute = step.seconds + (settings.batches - 1) * (
-        step.earlier or step.backward_end
+    compute = (
+        step.seconds
+        - saved
+        + (settings.batches - 1) * (step.earlier or step.backward_end)
     )
     return Prediction(
         tuple(buckets), tuple(costs),

@@ -16,20 +16,27 @@ DEFAULT_BUCKET = 25 * 2**20  # Bytes in f32, as PyTorch's DDP.
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """A trained parameter.
-
-    Attributes:
-      states: Bytes of its optimizer states.
-    """
+    """A trained parameter."""
 
     name: str
     shape: tuple[int, ...]
     bytes: int
-    states: int = 0
 
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
+
+@dataclasses.dataclass(frozen=True)
+class ShardedParameter:
+    """A parameter whose optimizer states ``zero1`` divides.
+
+    Attributes:
+      block: Shards begin at multiples of this number of elements.
+      states: Bytes of its optimizer states.
+      bytes: Bytes of the parameter.
+    """
+
+    elements: int
+    block: int
+    states: int
+    bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,24 +50,31 @@ class Step:
       backward_end: Seconds from the start of the last micro-batch to the end of its backward
         pass.
       seconds: Seconds of the last micro-batch and the update.
+      update: Seconds of these that ranks divide with the optimizer states.
       earlier: Seconds of each micro-batch before the last.
       ledgers: The peak memory of a rank for each way to share the step, by shard and format
         of the exchange.
       states: Bytes of the optimizer states.
+      exchange: The format in which it exchanges gradients; empty without an exchange.
+      batches: The micro-batches of a step, of all ranks if it has an exchange.
     """
 
     model: str
     policy: str
     target: str
     parameters: tuple[Parameter, ...]
+    sharded: tuple[ShardedParameter, ...]
     buckets: tuple[Bucket, ...]
     min_bucket_bytes: int
     magnitudes: int
     backward_end: float
     seconds: float
+    update: float
     earlier: float
     ledgers: dict[tuple[str, str], dict[str, int]]
     states: int
+    exchange: str
+    batches: int
 
     @property
     def elements(self) -> int:
@@ -78,33 +92,32 @@ def read_step(plan: dict[str, Any], report: dict[str, Any]) -> Step:
     starts = [0.0]
     for seconds in times["step"]:
         starts.append(starts[-1] + seconds)
-    states = _count_states(plan)
     parameters = [
-        Parameter(name, tuple(buffer["shape"]), buffer["bytes"], states.get(name, 0))
+        Parameter(port["name"], tuple(buffer["shape"]), buffer["bytes"])
         for port, buffer in list_ports(plan, "parameter")
-        for name in [port["name"]]
+    ]
+    sizes = {one.name: one.bytes for one in parameters}
+    sharded = [
+        ShardedParameter(
+            one["elements"], one["block"], one["states"], sizes[one["name"]]
+        )
+        for one in report["sharded"]
     ]
     buckets, magnitudes, end = find_buckets(plan, starts)
-    hasExchange = any(record["kind"] == "exchange" for record in plan["records"])
+    formats = [
+        record.get("format", "f32")
+        for record in plan["records"]
+        if record["kind"] == "exchange" and record.get("operation") == "sum"
+    ]
+    exchange = formats[0] if formats else ""
     return Step(
-        plan.get("model", ""), plan["policy"]["name"], times["target"], tuple(parameters),
-        tuple(buckets), 0 if hasExchange else DEFAULT_BUCKET, magnitudes, starts[end], starts[-1], sum(times["accumulation"]),
+        plan.get("model", ""), plan["policy"]["name"], times["target"], tuple(parameters), tuple(sharded),
+        tuple(buckets), 0 if exchange else DEFAULT_BUCKET, magnitudes, starts[end], starts[-1],
+        times["sharded"], sum(times["accumulation"]),
         {(one["shard"], one["exchange"]): one["ledger"] for one in report["ledgers"]},
         sum(buffer["bytes"] for _, buffer in list_ports(plan, "state")),
+        exchange, plan.get("batches", 1),
     )  # fmt: skip
-
-
-def _count_states(plan: dict[str, Any]) -> dict[str, int]:
-    """Returns the bytes of states by parameter. A state is called ``<state>/<parameter>``,
-    with a suffix for parts such as scales."""
-    sizes = {port["name"]: 0 for port, _ in list_ports(plan, "parameter")}
-    for port, buffer in list_ports(plan, "state"):
-        name = port["name"].partition("/")[2]
-        while name and name not in sizes:
-            name = name.rpartition(".")[0]
-        if name:
-            sizes[name] += buffer["bytes"]
-    return sizes
 
 
 def list_ports(

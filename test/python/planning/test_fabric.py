@@ -49,6 +49,14 @@ def test_most_keys_are_optional(tmp_path):
     assert fabric.failures is None and fabric.memory == math.inf and fabric.costs == ""
 
 
+def test_ranks_of_one_core_take_turns(tmp_path):
+    outer = read(
+        tmp_path, CLUSTER.replace("ranks_at_once: 16", "ranks_at_once: 1")
+    ).levels[1]
+    assert outer.at_once == 1
+    assert outer.measure(3, 1, 0).seconds == pytest.approx(3 * 8.5e-6)
+
+
 def test_costs_in_a_file_are_next_to_it(tmp_path):
     fabric = read(tmp_path, CLUSTER.replace("sm_90", "here.yaml"))
     assert fabric.costs == str(tmp_path / "here.yaml")
@@ -58,6 +66,7 @@ def test_costs_in_a_file_are_next_to_it(tmp_path):
     "old, new, line, message",
     [
         ("latency_us: 2\n", "latency: 2\n", 8, "no key 'latency'; did you mean 'latency_us'?"),
+        ("ranks_at_once: 16", "ranks_at_once: 0", 13, "expected an integer from 1 on, got 0"),
         ("size: 8", "size: 1", 7, "'size': expected an integer from 2 on, got 1"),
         ("  size: 8\n", "", 6, "no 'size', the number of ranks or groups"),
         ("- name: outer", "- size: 4\n  name: outer", 10, "expected none in the last level"),

@@ -120,6 +120,18 @@ def test_sharded_states_need_parameters_back(folder):
         assert one["ledger"]["state"] == 2 * 4 * 20
 
 
+def test_ranks_with_sharded_states_update_their_shard(folder):
+    """Nothing but the update is divided: of 32 elements, the fullest of four ranks has 20. The
+    update reads parameter, gradient and two states and writes all but the gradient: 7 times
+    4 bytes, at 4 * 1e5 bytes per second."""
+    whole, shard = read(folder, 4), read(folder, 4, "--shard", "zero1")
+    saved = whole["compute_s"] - shard["compute_s"]
+    assert saved == pytest.approx(7 * 4 * (32 - 20) / 4e5, rel=0.05)  # And scalars.
+    assert (
+        read(folder, 1, "--shard", "zero1")["compute_s"] == read(folder, 1)["compute_s"]
+    )
+
+
 def test_micro_batches_are_exchanged_once(folder):
     one, three = read(folder, 4), read(folder, 4, "--micro-batches", "3")
     sent = [sum(b["sent_bytes"] for b in found["buckets"]) for found in (one, three)]
@@ -231,6 +243,28 @@ def test_a_compiled_step_has_its_options(folder, tmp_path):
     assert (
         done.returncode == 2 and "is compiled; '--policy' cannot change" in done.stderr
     )
+
+
+def test_a_bundle_has_its_exchange_and_micro_batches(folder, tmp_path):
+    """A step with an exchange has the micro-batches of all ranks: 2 or 1 of 6 in each of 4."""
+    bundle = tmp_path / "step.bnd"
+    words = ["compile", folder / "model.onnx", "-o", bundle, "--accumulate", 6]
+    assert binade(*words, "--exchange", "bf16").returncode == 0
+    words = ["plan", bundle, "--fabric", folder / "fabric.yaml", "--json", "--ranks"]
+    found = json.loads(binade(*words, 4).stdout)
+    assert (found["exchange"], found["batches"]) == ("bf16", 2)
+    done = binade(*words, 4, "--exchange", "f32")
+    assert done.returncode == 2 and "--exchange f32: " in done.stderr
+    assert "is compiled with bf16; leave the option out" in done.stderr
+    done = binade(*words, 4, "--micro-batches", 3)
+    assert done.returncode == 2 and "--micro-batches 3: " in done.stderr
+    done = binade(*words, 7)
+    assert done.returncode == 2 and "for 6 micro-batches of all ranks" in done.stderr
+    words[1] = tmp_path / "alone.bnd"
+    more = ["compile", folder / "model.onnx", "-o", words[1], "--accumulate", 3]
+    assert binade(*more).returncode == 0
+    found = json.loads(binade(*words, 4, "--exchange", "exact").stdout)
+    assert (found["exchange"], found["batches"]) == ("exact", 3)
 
 
 def test_examples_of_help_are_commands():

@@ -1,8 +1,12 @@
 """Buckets and their ready times, read from plans that are written here."""
 
-import pytest
 from binade.planning.schedule import Bucket
-from binade.planning.step import find_buckets, find_gradients, read_step
+from binade.planning.step import (
+    ShardedParameter,
+    find_buckets,
+    find_gradients,
+    read_step,
+)
 
 
 def make_plan(records):
@@ -73,11 +77,13 @@ def test_a_step_has_the_times_of_its_records():
     plan = make_plan([launch("a", 2), launch("b", 3), *LAST])
     ledger = {"parameter": 68, "exchange": 0}
     report = {
+        "sharded": [{"name": "b", "elements": 5, "block": 4, "states": 20}],
         "ledgers": [{"shard": "none", "exchange": "f32", "ledger": ledger}],
         "seconds": {
             "target": "t",
             "step": [1.0, 2.0, 4.0, 8.0],
             "accumulation": [1.0, 0.5],
+            "sharded": 7.0,
         },
     }
     step = read_step(plan, report)
@@ -87,6 +93,6 @@ def test_a_step_has_the_times_of_its_records():
     assert step.min_bucket_bytes == 25 * 2**20
     assert (step.backward_end, step.seconds, step.earlier) == (3.0, 15.0, 1.5)
     assert step.ledgers == {("none", "f32"): ledger} and step.states == 20
-    assert [one.elements for one in step.parameters] == [12, 5]
-    assert [one.states for one in step.parameters] == [0, 20]
-    assert sum(one.elements for one in step.parameters) == pytest.approx(17)
+    assert step.update == 7.0
+    assert step.sharded == (ShardedParameter(5, 4, 20, 20),)
+    assert (step.exchange, step.batches) == ("", 1)

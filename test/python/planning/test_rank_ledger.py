@@ -3,6 +3,7 @@
 import json
 import math
 
+import binade as binade_package
 import numpy as np
 import pytest
 from support.paths import ROOT
@@ -146,6 +147,23 @@ def test_quantized_states_are_divided_with_their_scales():
             found.append(own)
         ledgers = list_ledgers(mini, ranks, "--states", "dyn8")
         assert ledgers["zero1", "f32"]["state"] == max(found)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "adafactor", "sgd"])
+def test_states_are_those_of_steps_that_shard_them(optimizer):
+    """The momentum of Muon and the factors of Adafactor are whole in every rank."""
+    mini, ranks = ROOT / "examples/char-gpt/mini.onnx", 3
+    step = binade_package.compile(
+        mini, optimizer=optimizer, accumulate=ranks, exchange="f32", threads=1
+    )
+    shards = [step._program.divide_states(rank, ranks) for rank in range(ranks)]
+    own = max(shard.state_bytes()[0] for shard in shards)
+    assert (
+        list_ledgers(mini, ranks, "--optimizer", optimizer)["zero1", "f32"]["state"]
+        == own
+    )
+    words = ["--ranks", ranks, "--shard", "zero1", "--optimizer", optimizer]
+    assert fit(mini, *words)["state"] == own
 
 
 def test_tables_name_the_columns(small):
