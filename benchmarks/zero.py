@@ -1,4 +1,4 @@
-"""Measures memory and time of a rank whose group divides the optimizer states of a compiled
+"""Measures memory and time of a rank whose group shards the optimizer states of a compiled
 step (``shard="zero1"``), against FSDP2 with AdamW of PyTorch and of torchao, on the same model.
 
     python3 benchmarks/zero.py --json docs/results/zero.json
@@ -6,7 +6,7 @@ step (``shard="zero1"``), against FSDP2 with AdamW of PyTorch and of torchao, on
 Each way to train runs in processes of its own, one thread each, with gloo. Memory is what a
 process has resident, and shares with no file, beyond what it has after all imports: the peak until
 the last step ends, and then, after `malloc_trim`. Binade's steps are loaded from bundles, so that the memory of the
-compiler does not count. FSDP2 also divides parameters and gradients. The ways take turns, so that
+compiler does not count. FSDP2 also shards parameters and gradients. The ways take turns, so that
 other programs slow down all of them.
 """
 

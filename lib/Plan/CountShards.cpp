@@ -1,6 +1,6 @@
-//===- CountShards.cpp - The bytes of divided states of ranks -------------===//
+//===- CountShards.cpp - The bytes of shards ------------------------------===//
 
-#include "DividedUpdates.h"
+#include "ShardedUpdates.h"
 #include <algorithm>
 
 using namespace binade;
@@ -8,7 +8,7 @@ using namespace binade::plan;
 
 std::vector<ShardedParameter> binade::listShardedParameters(const Plan &plan) {
   std::vector<ShardedParameter> found;
-  for (const DividedUpdate &update : findDividedUpdates(plan)) {
+  for (const ShardedUpdate &update : findShardedUpdates(plan)) {
     ShardedParameter parameter{update.parameter, update.elements, update.block,
                                0, update.record};
     for (std::uint32_t state : update.states)
@@ -19,7 +19,7 @@ std::vector<ShardedParameter> binade::listShardedParameters(const Plan &plan) {
 }
 
 /// Returns the bytes of elements [begin, end) of a parameter and their states.
-static ShardBytes countShard(const Plan &plan, const DividedUpdate &update,
+static ShardBytes countShard(const Plan &plan, const ShardedUpdate &update,
                              std::int64_t begin, std::int64_t end) {
   auto count = [](std::int64_t values, const Buffer &buffer) {
     return static_cast<std::uint64_t>(values) * byteSize(buffer.dtype);
@@ -34,23 +34,23 @@ static ShardBytes countShard(const Plan &plan, const DividedUpdate &update,
 }
 
 ShardBytes binade::findLargestShard(const Plan &plan, std::int64_t ranks) {
-  DividedUpdates updates = findDividedUpdates(plan);
-  ElementDivision division = divideElements(plan, updates);
+  ShardedUpdates updates = findShardedUpdates(plan);
+  ElementSharding sharding = shardElements(plan, updates);
   ShardBytes largest;
   std::size_t first = 0; // The update in which the shard begins.
   for (std::int64_t rank = 0, begin = 0; rank < ranks; ++rank) {
-    std::int64_t end = division.findCut(rank + 1, ranks);
+    std::int64_t end = sharding.findShardStart(rank + 1, ranks);
     ShardBytes shard;
     for (std::size_t index = first;
-         index < updates.size() && division.getStart(index) < end; ++index) {
-      std::int64_t start = division.getStart(index);
+         index < updates.size() && sharding.getStart(index) < end; ++index) {
+      std::int64_t start = sharding.getStart(index);
       auto [parameters, states] =
           countShard(plan, updates[index], std::max(begin, start) - start,
-                     std::min(end, division.getStart(index + 1)) - start);
+                     std::min(end, sharding.getStart(index + 1)) - start);
       shard.parameters += parameters;
       shard.states += states;
     }
-    while (first < updates.size() && division.getStart(first + 1) <= end)
+    while (first < updates.size() && sharding.getStart(first + 1) <= end)
       ++first;
     largest = {std::max(largest.parameters, shard.parameters),
                std::max(largest.states, shard.states)};

@@ -2,7 +2,7 @@
 
 #include "Failure.h"
 #include "Modules.h"
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include "binade/Plan/PlanJson.h"
 #include "binade/Runtime/Evaluation.h"
 #include <nanobind/ndarray.h>
@@ -93,10 +93,10 @@ static std::map<std::string, std::int64_t> listPeriods(const Program &program) {
 }
 
 /// Returns the shape of the whole tensor and the index of the first element of
-/// each state that is divided among the ranks of a group, in the plan's order.
+/// each state that is sharded among the ranks of a group, in the plan's order.
 static std::vector<
     std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>>
-listParts(const Program &program) {
+listShards(const Program &program) {
   std::vector<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>>
       parts;
   const Plan &plan = program.getPlan();
@@ -114,7 +114,7 @@ countStates(const Program &program) {
   return {bytes.own, bytes.whole, bytes.repeated};
 }
 
-/// Writes the training state; `readWhole` returns the bytes of a divided state.
+/// Writes the training state; `readWhole` returns the bytes of a sharded state.
 static void save(const Program &program, const std::string &path,
                  nb::object readWhole) {
   if (readWhole.ptr() == Py_None)
@@ -225,12 +225,12 @@ void python::addProgram(nb::module_ &module) {
       .def("batches",
            [](const Program &program) { return program.getPlan().batches; })
       .def("save", &save, "path"_a, "read_whole"_a.none() = nb::none())
-      .def("divide_states",
+      .def("shard_states",
            [](const Program &program, std::uint32_t rank, std::uint32_t size) {
              nb::gil_scoped_release release;
-             return take(program.divideStates({rank, size}));
+             return take(program.shardStates({rank, size}));
            })
-      .def("parts", &listParts)
+      .def("shards", &listShards)
       .def("state_bytes", &countStates)
       .def("restore",
            [](Program &program, const std::string &path) {

@@ -10,8 +10,8 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
 #include "binade/Container/Numbers.h"
-#include "binade/Plan/DivideStates.h"
 #include "binade/Plan/PlanJson.h"
+#include "binade/Plan/ShardStates.h"
 #include "binade/Precision/OperatorLedger.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -38,7 +38,7 @@ struct InspectCommand {
   int compareLedgers(Model &model);
   /// Lists the values saved for the backward pass.
   int listSaved(Model &model);
-  /// Lists the memory of a rank for each way to share the step.
+  /// Lists the memory of a rank for each way to distribute the step.
   int listRanks(Model &model, const Plan &plan);
 
   int run() {
@@ -174,7 +174,7 @@ int InspectCommand::listSaved(Model &model) {
   return written ? ExitCode::Ok : model.getDiagnostics().fail(written.error());
 }
 
-/// Returns the ways to share a step among `ranks` ranks.
+/// Returns the ways to distribute a step over `ranks` ranks.
 static std::vector<RankSettings> listSettings(std::int64_t ranks) {
   std::vector<RankSettings> settings;
   for (Sharding sharding : {Sharding::None, Sharding::Zero1})
@@ -205,7 +205,7 @@ static void print(const std::vector<RankSettings> &ways, const Plan &plan) {
   printTable(llvm::outs(), table, 2);
 }
 
-/// Returns the parameters whose states zero1 divides.
+/// Returns the parameters whose states zero1 shards.
 static llvm::json::Array writeSharded(const Plan &plan) {
   std::vector<std::string> names(plan.buffers.size());
   for (const auto &port : plan.ports)
@@ -294,7 +294,7 @@ void addInspect(CLI::App &app, Run &run) {
           "What to count: plan: the memory of the whole step; saved: the "
           "values saved for the backward pass, one by one; paper: what each "
           "operator would save for its own backward pass, as papers count; "
-          "ranks: the memory of one of --ranks ranks that share the step")
+          "ranks: the memory of one of --ranks ranks that execute the step together")
       ->check(::binade::oneOf({"plan", "saved", "paper", "ranks"}))
       ->capture_default_str();
   command

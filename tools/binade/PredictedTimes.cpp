@@ -1,7 +1,7 @@
 //===- PredictedTimes.cpp - How long a plan takes on a target -------------===//
 
 #include "PredictedTimes.h"
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include "binade/Runtime/Profile.h"
 #include "llvm/ADT/STLExtras.h"
 #include <map>

@@ -15,7 +15,7 @@ predictSeconds(const std::vector<binade::plan::Record> &records,
                const binade::Plan &plan,
                const mlir::binade::TargetCosts &costs);
 
-/// Returns the seconds of a step that its ranks divide if they divide the
+/// Returns the seconds of a step that its ranks share if they shard the
 /// optimizer states: the update of parameters, without the start of kernels.
 double predictShardedSeconds(const binade::Plan &plan,
                              const mlir::binade::TargetCosts &costs);

@@ -2,7 +2,7 @@
 
 #include "RankLedger.h"
 #include "binade/Container/ExchangeLayout.h"
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace binade::plan;
@@ -65,13 +65,13 @@ RankLedger countRank(const Plan &plan, const RankSettings &settings) {
   rank.exchange = countTransfers(countParameterElements(plan), settings);
   if (settings.sharding == Sharding::None)
     return rank;
-  std::uint64_t divided = 0;
+  std::uint64_t sharded = 0;
   for (const auto &parameter : ::binade::listShardedParameters(plan))
-    divided += parameter.stateBytes;
-  if (divided == 0)
+    sharded += parameter.stateBytes;
+  if (sharded == 0)
     return rank;
   auto [parameters, states] = ::binade::findLargestShard(plan, settings.ranks);
-  rank.ledger[Category::State] -= divided - states;
+  rank.ledger[Category::State] -= sharded - states;
   auto ranks = static_cast<std::uint64_t>(settings.ranks);
   rank.gather = ranks * ::binade::getGatheredPiece(parameters, ranks);
   return rank;

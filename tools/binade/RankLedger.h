@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-/// What the ranks of a data-parallel group divide among each other.
+/// What the ranks of a data-parallel group shard.
 enum class Sharding : std::uint8_t {
   None,  ///< Every rank has all states and updates all parameters.
   Zero1, ///< A rank has the states of the elements that it updates.
@@ -22,7 +22,7 @@ inline constexpr llvm::StringLiteral kExchangeFormats[] = {"f32", "bf16",
 
 inline constexpr std::int64_t kMaxRanks = 1 << 24;
 
-/// How ranks share a training step.
+/// How a training step is distributed.
 struct RankSettings {
   std::int64_t ranks = 1;
   Sharding sharding = Sharding::None;
@@ -42,7 +42,7 @@ struct RankLedger {
 
 /// Counts the memory of a rank from the plan of the whole step.
 ///
-/// With Zero1, ranks have blocks of elements (see binade::divideStates), and
+/// With Zero1, ranks have blocks of elements (see binade::shardStates), and
 /// updated parameters are gathered piece by piece.
 RankLedger countRank(const binade::Plan &plan, const RankSettings &settings);
 

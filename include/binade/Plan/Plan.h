@@ -542,7 +542,7 @@ inline constexpr std::uint32_t kMaxThreads = 4096;
 /// Number of record lists; see `Plan::getLists`.
 inline constexpr std::size_t kNumRecordLists = 4;
 
-/// A rank of a group that divides optimizer states among its ranks.
+/// A rank of a group that shards optimizer states (ZeRO stage 1).
 struct StateShard {
   std::uint32_t rank = 0, size = 1;
 };
@@ -642,7 +642,7 @@ struct Plan {
   std::vector<plan::Record> observation;
   /// The alarm rules of a run, unless its user selects others.
   AlarmSettings alarms;
-  /// Set by `divideStates`: the rank whose part of the states the plan has.
+  /// Set by `shardStates`: the rank whose part of the states the plan has.
   std::optional<plan::StateShard> shard = {};
 
   /// Returns the four record lists in the order of `RecordList`.

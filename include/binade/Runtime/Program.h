@@ -210,11 +210,11 @@ public:
   Result<void> setExchange(GroupRank rank, Transport transport);
 
   /// Returns a program with the same values that has only the optimizer states
-  /// of one rank (see binade::divideStates). It executes steps as that rank of
-  /// a group, after `setExchange`; ports of divided states have one axis. An
-  /// error without an exchange, on a device, and for programs that are divided
+  /// of one rank (see binade::shardStates). It executes steps as that rank of
+  /// a group, after `setExchange`; ports of sharded states have one axis. An
+  /// error without an exchange, on a device, and for programs that are sharded
   /// already or have ports in memory of the caller.
-  Result<Program> divideStates(plan::StateShard shard) const;
+  Result<Program> shardStates(plan::StateShard shard) const;
 
   /// Whether the plan has an evaluation program.
   bool hasEvaluation() const;

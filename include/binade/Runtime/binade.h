@@ -138,7 +138,7 @@ typedef struct binade_exchange binade_exchange;
  * other status to end the step: then it returns 9, and parameters, states and
  * random generator are those from before the step, whose batches can be
  * executed again, unless the bucket gathers parameters
- * (binade_program_divide_states): then some parameters are updated and some
+ * (binade_program_shard_states): then some parameters are updated and some
  * are not, and the run continues from a file. After an error of a start the
  * join is still called. */
 typedef int (*binade_exchange_callback)(void *user, binade_exchange *exchange,
@@ -156,23 +156,24 @@ BINADE_API int binade_program_set_exchange(binade_program *program,
                                            binade_exchange_callback callback,
                                            void *user);
 
-/* Divides the optimizer states among the ranks of a group: creates a program
+/* Shards the optimizer states among the ranks of a group: creates a program
  * with the same values that has those of rank `rank` of `size`, and executes
  * steps as that rank, after binade_program_set_exchange. In a step, a further
  * bucket follows the join: that of the parameters that the ranks have updated,
  * with a start and a join of its own. After an error of these, some parameters
  * are updated and some are not. Returns 2 if the program has no exchange,
- * runs on a device, is divided, or has bound ports. Since version 5. */
-BINADE_API int binade_program_divide_states(const binade_program *program,
-                                            uint32_t rank, uint32_t size,
-                                            binade_program **part);
+ * runs on a device, is sharded, or has bound ports. Since version 5. */
+BINADE_API int binade_program_shard_states(const binade_program *program,
+                                           uint32_t rank, uint32_t size,
+                                           binade_program **part);
 /* Sets `shape`, of `axes` axes, to that of the tensor that the port `index` has
  * a part of, and `first` to the index of its first element there. For tensors
- * that are not divided these are the port's own shape and 0. Since version
+ * that are not sharded these are the port's own shape and 0. Since version
  * 5. */
-BINADE_API int binade_program_tensor_part(const binade_program *program,
-                                          size_t index, int64_t *first,
-                                          int64_t *axes, const int64_t **shape);
+BINADE_API int binade_program_tensor_shard(const binade_program *program,
+                                           size_t index, int64_t *first,
+                                           int64_t *axes,
+                                           const int64_t **shape);
 
 /* For the callback and its threads. A bucket is used by one thread at a time,
  * other buckets by others. For each of the bucket's transfers in order,

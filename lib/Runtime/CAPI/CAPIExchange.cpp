@@ -36,22 +36,22 @@ int binade_program_set_exchange(binade_program *program, uint32_t rank,
   });
 }
 
-int binade_program_divide_states(const binade_program *program, uint32_t rank,
-                                 uint32_t size, binade_program **part) {
+int binade_program_shard_states(const binade_program *program, uint32_t rank,
+                                uint32_t size, binade_program **part) {
   return guard([&] {
     if (!program || !part)
       return usage("null pointer");
-    Result<Program> divided = program->program.divideStates({rank, size});
-    if (!divided)
-      return fail(divided.error());
-    *part = new binade_program{*std::move(divided), program->file};
+    Result<Program> sharded = program->program.shardStates({rank, size});
+    if (!sharded)
+      return fail(sharded.error());
+    *part = new binade_program{*std::move(sharded), program->file};
     return +ExitCode::Ok;
   });
 }
 
-int binade_program_tensor_part(const binade_program *program, size_t index,
-                               int64_t *first, int64_t *axes,
-                               const int64_t **shape) {
+int binade_program_tensor_shard(const binade_program *program, size_t index,
+                                int64_t *first, int64_t *axes,
+                                const int64_t **shape) {
   return guard([&] {
     const Plan &plan = program->program.getPlan();
     if (index >= plan.ports.size() || !first || !axes || !shape)

@@ -206,7 +206,7 @@ Result<void> Program::save(const std::string &path,
     const Buffer &buffer = plan.buffers[port.buffer];
     if (buffer.part && !readWhole)
       return Error{"binade",
-                   "the program has only a part of state " + quote(port.name) +
+                   "the program has only a shard of state " + quote(port.name) +
                        "; the ranks of its group save it together",
                    ExitCode::Usage};
     ports.push_back(&port);

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from binade.planning.collectives import find_half_size
-from binade.planning.division import get_unevenness
+from binade.planning.sharding import get_unevenness
 from binade.planning.fabric import Fabric
 from binade.planning.failures import Failures
 from binade.planning.prediction import Prediction, Settings, predict
@@ -99,7 +99,7 @@ def _few_blocks(step: Step, ranks: int) -> str:
         return ""
     size = max(one.block for one in step.sharded)
     return (
-        f"the states that zero1 divides are those of {blocks:,} blocks of up to {size:,} "
+        f"the states that zero1 shards are those of {blocks:,} blocks of up to {size:,} "
         "elements; some ranks have none of them"
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from binade.planning.collectives import Cost, divide_ranks
 from binade.planning.fabric import Fabric
-from binade.planning.division import get_unevenness
+from binade.planning.sharding import get_unevenness
 from binade.planning.schedule import Bucket, Overlap, merge_buckets, overlap
 from binade.planning.step import Step
 from binade.planning.transfers import (
@@ -24,7 +24,7 @@ class Settings:
     """How a step is shared.
 
     Attributes:
-      shard: ``none``, or ``zero1`` for divided states (ZeRO stage 1).
+      shard: ``none``, or ``zero1`` for sharded states (ZeRO stage 1).
       exchange: The format of gradients.
       batches: The micro-batches of each rank in a step.
       bucket: The least bytes of a bucket in f32; 0 for those of the step.

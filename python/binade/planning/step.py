@@ -25,7 +25,7 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class ShardedParameter:
-    """A parameter whose optimizer states ``zero1`` divides.
+    """A parameter whose optimizer states ``zero1`` shards.
 
     Attributes:
       block: Shards begin at multiples of this number of elements.
@@ -50,9 +50,9 @@ class Step:
       backward_end: Seconds from the start of the last micro-batch to the end of its backward
         pass.
       seconds: Seconds of the last micro-batch and the update.
-      update: Seconds of these that ranks divide with the optimizer states.
+      update: Seconds of these that are sharded with the optimizer states.
       earlier: Seconds of each micro-batch before the last.
-      ledgers: The peak memory of a rank for each way to share the step, by shard and format
+      ledgers: The peak memory of a rank for each way to distribute the step, by shard and format
         of the exchange.
       states: Bytes of the optimizer states.
       exchange: The format in which it exchanges gradients; empty without an exchange.

@@ -62,7 +62,7 @@ def list_other_transfers(
     Args:
       losses: The number of micro-batches of all ranks.
       magnitudes: The number of largest magnitudes of delayed scales.
-      gathered: With zero1, the bytes of all parameters, of which a rank updates its part:
+      gathered: With zero1, the bytes of all parameters, of which a rank updates its shard:
         as many from each rank as from that with the most.
     """
     found = [Transfer("loss", "all_gather", LOSS_BYTES * losses)]

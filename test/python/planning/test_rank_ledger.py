@@ -156,7 +156,7 @@ def test_states_are_those_of_steps_that_shard_them(optimizer):
     step = binade_package.compile(
         mini, optimizer=optimizer, accumulate=ranks, exchange="f32", threads=1
     )
-    shards = [step._program.divide_states(rank, ranks) for rank in range(ranks)]
+    shards = [step._program.shard_states(rank, ranks) for rank in range(ranks)]
     own = max(shard.state_bytes()[0] for shard in shards)
     assert (
         list_ledgers(mini, ranks, "--optimizer", optimizer)["zero1", "f32"]["state"]

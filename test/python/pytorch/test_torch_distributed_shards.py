@@ -1,4 +1,4 @@
-"""Optimizer states that ranks divide: the bits and files of steps that do not, and memory."""
+"""Sharded optimizer states: the bits and files of steps that do not, and memory."""
 
 import functools
 import itertools
@@ -114,7 +114,7 @@ def results(bundles, folder):
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", SHORT)
-def test_divided_states_have_the_bits_of_whole_ones(name, world, results):
+def test_sharded_states_have_the_bits_of_whole_ones(name, world, results):
     for found in results(world)[name, "zero1"]:
         expected = results(world)[name, "none"][0]
         assert found["whole"] == expected["whole"]
@@ -143,8 +143,8 @@ def test_a_checkpoint_of_four_ranks_loads_anywhere(world, results):
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_ranks_take_their_part_of_a_file(world, results):
-    """The file of weights and states of a step without divided states."""
+def test_ranks_take_their_shard_of_a_file(world, results):
+    """The file of weights and states of a step with whole states."""
     expected = results(1)["restored", "none"][0]["whole"]
     for one in results(world)["restored", "zero1"]:
         assert one["whole"] == expected
@@ -152,7 +152,7 @@ def test_ranks_take_their_part_of_a_file(world, results):
 
 @pytest.mark.parametrize("world", [2, 3, 4])
 @pytest.mark.parametrize("name", SHORT)
-def test_each_rank_has_its_share_of_the_states(name, world, results):
+def test_each_rank_has_its_shard_of_the_states(name, world, results):
     whole = results(world)[name, "none"][0]["ledger"]
     own = []
     for rank, one in enumerate(results(world)[name, "zero1"]):

@@ -14,7 +14,7 @@ import torch
 from binade.compiled_step import TrainStep
 from binade.errors import RejectedError
 from binade.torch.distributed.identity import STATE_ROLES
-from binade.torch.distributed.parts import Parts
+from binade.torch.distributed.state_shards import StateShards
 from binade.torch.distributed.ranks import translate_collective_errors
 from binade.torch.tensors import to_torch
 
@@ -29,13 +29,13 @@ def get_state(step: TrainStep) -> dict[str, torch.Tensor]:
     """Returns what training changes and this process has all of, under the names of
     ``final.safetensors``, as tensors over the memory of the step, the number of calls, and
     a hash of the formats of quantized states."""
-    parts = _get_parts(step)
-    divided = () if parts is None else parts.shapes
+    shards = _get_shards(step)
+    sharded = () if shards is None else shards.shapes
     tensors = {
         _PREFIXES.get(role, "") + name: to_torch(array)
         for role in STATE_ROLES
         for name, array in step.ports(role).items()
-        if role != "state" or name not in divided
+        if role != "state" or name not in sharded
     }
     formats = json.dumps(step.plan().get("quantized_states"), sort_keys=True)
     digest = hashlib.sha256(formats.encode()).digest()
@@ -83,20 +83,20 @@ def load_checkpoint(step: TrainStep, path: str | os.PathLike[str]) -> None:
     if not isComplete(folder):
         raise RejectedError(f"{folder}: contains no complete checkpoint")
     _check_tensors(step, folder)
-    own, parts = get_state(step), _get_parts(step)
+    own, shards = get_state(step), _get_shards(step)
     state = {name: tensor.clone() for name, tensor in own.items()}
-    if parts is not None:
-        for name in parts.list_owned():
-            state[_PREFIXES["state"] + name] = parts.create_whole(name)
+    if shards is not None:
+        for name in shards.list_owned():
+            state[_PREFIXES["state"] + name] = shards.create_whole(name)
     with translate_collective_errors("loading a checkpoint"), _quiet():
         dcp.load(state, checkpoint_id=os.fspath(folder), **_choose_group(step))
     if not torch.equal(state[_FORMATS], own[_FORMATS]):
         raise RejectedError(f"{folder}: has quantized states of other formats")
     for name, tensor in own.items():
         tensor.copy_(state[name])
-    if parts is not None:
-        for name, owner in parts.owners.items():
-            parts.scatter(name, state.get(_PREFIXES["state"] + name), owner)
+    if shards is not None:
+        for name, owner in shards.owners.items():
+            shards.scatter(name, state.get(_PREFIXES["state"] + name), owner)
     step.calls = int(state[_CALLS])
 
 
@@ -113,19 +113,19 @@ def _copy_buffers(step: TrainStep) -> dict[str, torch.Tensor]:
     return copies
 
 
-def _get_parts(step: TrainStep) -> Parts | None:
-    """Returns how ranks divide the states; None if each has all."""
-    return getattr(step, "_parts", None)
+def _get_shards(step: TrainStep) -> StateShards | None:
+    """Returns how the states are sharded; None if each rank has all."""
+    return getattr(step, "_shards", None)
 
 
 def _gather_states(step: TrainStep) -> dict[str, torch.Tensor]:
-    """Returns the whole states that this rank writes, of those that are divided."""
-    parts = _get_parts(step)
+    """Returns the whole states that this rank writes, of those that are sharded."""
+    shards = _get_shards(step)
     whole: dict[str, torch.Tensor] = {}
-    if parts is None:
+    if shards is None:
         return whole
-    for name, owner in parts.owners.items():
-        found = parts.gather(name, owner)
+    for name, owner in shards.owners.items():
+        found = shards.gather(name, owner)
         if found is not None:
             whole[_PREFIXES["state"] + name] = found
     return whole
@@ -149,9 +149,9 @@ def _check_tensors(step: TrainStep, folder: Path) -> None:
 
     known = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
     wanted = get_state(step)
-    if parts := _get_parts(step):
-        for name in parts.shapes:
-            whole = parts.get_own(name).new_empty(parts.shapes[name], device="meta")
+    if shards := _get_shards(step):
+        for name in shards.shapes:
+            whole = shards.get_own(name).new_empty(shards.shapes[name], device="meta")
             wanted[_PREFIXES["state"] + name] = whole
     wrong = []
     for name, tensor in wanted.items():

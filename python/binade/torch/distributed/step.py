@@ -14,7 +14,7 @@ from binade.compiled_step import TrainStep
 from binade.errors import PeerError, UsageError
 from binade.run import format_mib
 from binade.torch.distributed import identity
-from binade.torch.distributed.parts import Parts, StateBytes
+from binade.torch.distributed.state_shards import StateShards, StateBytes
 from binade.torch.distributed.ranks import Ranks
 from binade.torch.distributed.transport import Transport
 
@@ -26,7 +26,7 @@ _SMALLEST = ("min", "sqnr")
 
 class DistributedStep(TrainStep):
     """A compiled step that several processes execute together: each computes the gradients
-    of its part of a step's batches, and all apply the same update.
+    of its batches of a step, and all apply the same update.
 
     It is called as a ``TrainStep`` with the batches of this rank, ``share``. Parameters,
     states, settings, loss, norm and alarms are the same on all ranks.
@@ -36,7 +36,7 @@ class DistributedStep(TrainStep):
       size: The number of processes.
       exchange: The format of the exchange.
       share: Which of a step's ``accumulate`` batches this rank computes.
-      shard: ``"zero1"`` if the ranks divide the optimizer states: then ``states`` has
+      shard: ``"zero1"`` if the optimizer states are sharded: then ``states`` has
         this rank's elements of them; otherwise ``"none"``.
       state_bytes: The bytes of states of this rank and of all.
     """
@@ -46,10 +46,10 @@ class DistributedStep(TrainStep):
     ) -> None:
         vars(self).update(vars(step))
         self._ranks = ranks
-        self._parts: Parts | None = None
+        self._shards: StateShards | None = None
         self.shard = shard
         if shard != "none" and ranks.size > 1:
-            self._divide_states()
+            self._shard_states()
         self.state_bytes = StateBytes(*self._program.state_bytes())
         self.rank, self.size = ranks.rank, ranks.size
         self.exchange = format
@@ -60,13 +60,13 @@ class DistributedStep(TrainStep):
         self._request = 0  # A signal that this rank got.
         self._agreed = 0  # A signal that a rank had got when the last call ended.
 
-    def _divide_states(self) -> None:
+    def _shard_states(self) -> None:
         """Continues with a program that has only the states of this rank."""
         ranks = self._ranks
-        program = self._program.divide_states(ranks.rank, ranks.size)
+        program = self._program.shard_states(ranks.rank, ranks.size)
         self._watch = self._watch.watch_other(program)
         self._set_program(program)
-        self._parts = Parts(ranks, program)
+        self._shards = StateShards(ranks, program)
         own, whole, repeated = program.state_bytes()
         if not ranks.is_rank_zero:
             return
@@ -151,20 +151,20 @@ class DistributedStep(TrainStep):
     def save(self, path: str | os.PathLike) -> None:
         """Writes parameters, buffers, states and counters to a safetensors file, from rank 0.
         All ranks have to call this; it returns when the file is complete."""
-        parts = self._parts
-        if parts is None:
+        shards = self._shards
+        if shards is None:
             self._ranks.call_on_rank_zero(lambda: TrainStep.save(self, path))
             return
-        error = self._save_whole(os.fspath(path), parts)
+        error = self._save_whole(os.fspath(path), shards)
         self._ranks.call_on_rank_zero(lambda: _raise(error))
 
-    def _save_whole(self, path: str, parts: Parts) -> Exception | None:
+    def _save_whole(self, path: str, shards: StateShards) -> Exception | None:
         """Gathers one state after the other on rank 0, which writes them. Returns its
         error."""
-        left = list(parts.shapes)
+        left = list(shards.shapes)
 
         def read(name: str) -> np.ndarray:
-            whole = parts.gather(name, 0)
+            whole = shards.gather(name, 0)
             left.remove(name)
             assert whole is not None
             return whole.reshape(-1).view(torch.uint8).numpy()
@@ -178,12 +178,12 @@ class DistributedStep(TrainStep):
             except Exception as raised:
                 error = raised  # The others are still sending.
         for name in left:
-            parts.gather(name, 0)
+            shards.gather(name, 0)
         return error
 
     def __repr__(self) -> str:
         own, whole, _ = self.state_bytes
-        states = f", {own} of {whole} bytes of states" if self._parts else ""
+        states = f", {own} of {whole} bytes of states" if self._shards else ""
         return f"{super().__repr__()}, rank {self.rank} of {self.size}{states}"
 
 
@@ -217,7 +217,7 @@ def distribute(
       group: The processes: a process group of ``torch.distributed`` or a mesh with one axis;
         by default all.
       shard: ``"none"``: each rank has all states and updates all parameters; or
-        ``"zero1"``: each has a part of the states, updates the parameters that belong to
+        ``"zero1"``: each has a shard of the states, updates the parameters that belong to
         it, and gets the others from the other ranks. The results have the same bits.
       reduce: ``"exact"``: the sums of gradients have the same bits for any number of ranks;
         or ``"library"``: those of the library. It has to agree with the option

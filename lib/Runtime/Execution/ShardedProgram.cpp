@@ -1,7 +1,7 @@
-//===- DividedProgram.cpp - Programs with a part of the states ------------===//
+//===- ShardedProgram.cpp - Programs with a part of the states ------------===//
 
 #include "ProgramImplementation.h"
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include <algorithm>
 
 using namespace binade;
@@ -34,7 +34,7 @@ void Program::Implementation::copyFrom(const Implementation &whole) {
   }
 }
 
-Result<Program> Program::divideStates(StateShard shard) const {
+Result<Program> Program::shardStates(StateShard shard) const {
   const Implementation &whole = *implementation;
   auto fail = [](std::string message) {
     return Error{"binade", std::move(message), ExitCode::Usage};
@@ -43,17 +43,17 @@ Result<Program> Program::divideStates(StateShard shard) const {
     return fail("the program exchanges no gradients; compile it with "
                 "--exchange");
   if (whole.engine || !whole.plan.chip.empty())
-    return fail("states of a program on a device cannot be divided");
+    return fail("states of a program on a device cannot be sharded");
   if (whole.plan.shard)
-    return fail("the states are divided already");
+    return fail("the states are sharded already");
   if (!whole.bound.empty())
-    return fail("states in memory of the caller cannot be divided; create the "
+    return fail("states in memory of the caller cannot be sharded; create the "
                 "program without bound ports");
   if (shard.rank >= shard.size)
     return fail("rank " + std::to_string(shard.rank) + " of a group of " +
                 std::to_string(shard.size));
   auto made = std::make_unique<Implementation>();
-  made->plan = binade::divideStates(whole.plan, shard);
+  made->plan = binade::shardStates(whole.plan, shard);
   made->where = whole.where;
   made->directory = whole.directory;
   made->initial = whole.initial;

@@ -1,4 +1,4 @@
-"""Optimizer states that the ranks of a group divide among them."""
+"""Optimizer states of which each rank of a group has a shard (ZeRO stage 1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StateBytes(NamedTuple):
     repeated: int
 
 
-class Parts:
+class StateShards:
     """Which elements of which states the ranks have.
 
     Attributes:
@@ -41,9 +41,9 @@ class Parts:
         """Exchanges what ranks have. All of them have to call this."""
         self._ranks = ranks
         self._states = Ports(program, "state")
-        parts = program.parts()
-        self.shapes = {name: tuple(shape) for name, shape, _ in parts}
-        own = [(first, self._states[name].size) for name, _, first in parts]
+        shards = program.shards()
+        self.shapes = {name: tuple(shape) for name, shape, _ in shards}
+        own = [(first, self._states[name].size) for name, _, first in shards]
         every = ranks.all_gather_object(own)
         self._places = dict(zip(self.shapes, zip(*every)))
         self.owners = self._choose_owners()
@@ -85,15 +85,15 @@ class Parts:
                     dist.send(_as_bytes(own), group=self._ranks.control, group_dst=to)
                 return None
             whole = self.create_whole(name)
-            for rank, part in self._list_parts(name, whole):
+            for rank, shard in self._list_shards(name, whole):
                 if rank == to:
-                    part.copy_(own)
+                    shard.copy_(own)
                 else:
-                    self._receive(part, rank)
+                    self._receive(shard, rank)
             return whole
 
     def scatter(self, name: str, whole: torch.Tensor | None, source: int) -> None:
-        """Copies a whole state of a rank to the parts. All ranks have to call this.
+        """Copies a whole state of a rank to the shards. All ranks have to call this.
 
         Args:
           name: The state.
@@ -107,14 +107,14 @@ class Parts:
                     self._receive(own, source)
                 return
             assert whole is not None
-            for rank, part in self._list_parts(name, whole):
+            for rank, shard in self._list_shards(name, whole):
                 if rank == source:
-                    own.copy_(part)
+                    own.copy_(shard)
                 else:
-                    data = _as_bytes(part)
+                    data = _as_bytes(shard)
                     dist.send(data, group=self._ranks.control, group_dst=rank)
 
-    def _list_parts(
+    def _list_shards(
         self, name: str, whole: torch.Tensor
     ) -> list[tuple[int, torch.Tensor]]:
         """Returns the ranks that have elements, with these in `whole`."""

@@ -1,10 +1,10 @@
-//===- DividedUpdates.h - Updates that ranks can divide ---------*- C++ -*-===//
+//===- ShardedUpdates.h - Updates that ranks can shard ----------*- C++ -*-===//
 
-#ifndef BINADE_LIB_PLAN_DIVIDEDUPDATES_H
-#define BINADE_LIB_PLAN_DIVIDEDUPDATES_H
+#ifndef BINADE_LIB_PLAN_SHARDEDUPDATES_H
+#define BINADE_LIB_PLAN_SHARDEDUPDATES_H
 
 #include "binade/Plan/ArenaCompaction.h"
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include <map>
 #include <set>
 
@@ -16,19 +16,19 @@ inline ArenaRange getRange(const plan::Buffer &buffer) {
 }
 
 /// A parameter and its states, which a segment updates.
-struct DividedUpdate {
+struct ShardedUpdate {
   std::uint32_t parameter = 0;         ///< The buffer.
   std::set<std::uint32_t> states = {}; ///< Their buffers.
   std::int64_t elements = 0;
   std::int64_t block = 1; ///< Ranks have multiples of it.
   std::size_t record = 0; ///< The index of the launch in its list.
 
-  bool operator==(const DividedUpdate &other) const {
+  bool operator==(const ShardedUpdate &other) const {
     return parameter == other.parameter && states == other.states &&
            elements == other.elements && block == other.block;
   }
 };
-using DividedUpdates = std::vector<DividedUpdate>;
+using ShardedUpdates = std::vector<ShardedUpdate>;
 
 /// Buffers that do not overlap each other, by their place in the arena.
 class BuffersByPlace {
@@ -83,16 +83,16 @@ struct ValueRange {
 
 /// Returns the values of a state with `values` values that belong to elements
 /// [begin, end) of its parameter.
-ValueRange findStateValues(const DividedUpdate &update, std::int64_t values,
+ValueRange findStateValues(const ShardedUpdate &update, std::int64_t values,
                            std::int64_t begin, std::int64_t end);
 
 /// Returns the division of the elements of all updates.
-ElementDivision divideElements(const Plan &plan, const DividedUpdates &updates);
+ElementSharding shardElements(const Plan &plan, const ShardedUpdates &updates);
 
-/// Returns the updates of a plan that ranks can divide, in the order of the
+/// Returns the updates of a plan that ranks can shard, in the order of the
 /// step.
-DividedUpdates findDividedUpdates(const Plan &plan);
+ShardedUpdates findShardedUpdates(const Plan &plan);
 
 } // namespace binade
 
-#endif // BINADE_LIB_PLAN_DIVIDEDUPDATES_H
+#endif // BINADE_LIB_PLAN_SHARDEDUPDATES_H

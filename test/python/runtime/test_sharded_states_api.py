@@ -1,4 +1,4 @@
-"""Divided optimizer states by the C interface: two ranks that are threads."""
+"""Sharded optimizer states by the C interface: two ranks that are threads."""
 
 import ctypes
 
@@ -30,9 +30,9 @@ def bundle(tmp_path_factory):
     return path
 
 
-def divide(runtime, program, rank, size=SIZE):
+def shard(runtime, program, rank, size=SIZE):
     part = ctypes.c_void_p()
-    code = runtime.library.binade_program_divide_states(
+    code = runtime.library.binade_program_shard_states(
         program, ctypes.c_uint32(rank), ctypes.c_uint32(size), ctypes.byref(part)
     )
     return code, part
@@ -48,7 +48,7 @@ def read(runtime, program, roles):
         assert runtime.library.binade_program_tensor_at(
             program, place, ctypes.byref(tensor)
         ) == 0  # fmt: skip
-        assert runtime.library.binade_program_tensor_part(
+        assert runtime.library.binade_program_tensor_shard(
             program, place, ctypes.byref(first), ctypes.byref(rank), ctypes.byref(shape)
         ) == 0  # fmt: skip
         if tensor.role.decode() in roles:
@@ -69,7 +69,7 @@ def train(runtime, programs):
 
 def test_ranks_with_parts_compute_what_ranks_with_all_states_do(runtime, bundle):
     whole = [load(runtime, bundle) for _ in range(SIZE)]
-    parts = [divide(runtime, program, rank)[1] for rank, program in enumerate(whole)]
+    parts = [shard(runtime, program, rank)[1] for rank, program in enumerate(whole)]
     train(runtime, whole)
     group = train(runtime, parts)
     for part in parts:
@@ -93,12 +93,12 @@ def test_ranks_with_parts_compute_what_ranks_with_all_states_do(runtime, bundle)
 
 def test_errors(runtime, bundle, tmp_path):
     library, whole = runtime.library, load(runtime, bundle)
-    code, _ = divide(runtime, whole, 2)
+    code, _ = shard(runtime, whole, 2)
     assert code == 2 and "rank 2 of a group of 2" in runtime.error()
-    _, part = divide(runtime, whole, 1)
+    _, part = shard(runtime, whole, 1)
     library.binade_program_free(whole)
-    assert divide(runtime, part, 0)[0] == 2
-    assert "the states are divided already" in runtime.error()
+    assert shard(runtime, part, 0)[0] == 2
+    assert "the states are sharded already" in runtime.error()
     assert library.binade_program_run(part) == 2
     assert "the states of rank 1 of 2" in runtime.error()
     assert join(runtime, part, 0, SIZE, Group(library, SIZE).callbacks[0]) == 2
@@ -107,13 +107,13 @@ def test_errors(runtime, bundle, tmp_path):
         in runtime.error()
     )
     assert library.binade_program_save(part, str(tmp_path / "x").encode()) == 2
-    assert "only a part of state 'exp_avg/" in runtime.error()
+    assert "only a shard of state 'exp_avg/" in runtime.error()
     library.binade_program_free(part)
 
 
 def test_a_failed_gather_says_what_parameters_are(runtime, bundle):
     library, whole = runtime.library, load(runtime, bundle)
-    parts = [divide(runtime, whole, rank)[1] for rank in range(SIZE)]
+    parts = [shard(runtime, whole, rank)[1] for rank in range(SIZE)]
     buckets = {bucket for _, bucket in train(runtime, parts).events[0]}
     group = Group(library, SIZE, failing=max(buckets) - 1)
     for rank in range(SIZE):

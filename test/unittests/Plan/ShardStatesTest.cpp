@@ -1,6 +1,6 @@
-//===- DivideStatesTest.cpp - Optimizer states of one rank ----------------===//
+//===- ShardStatesTest.cpp - Optimizer states of one rank ----------------===//
 
-#include "binade/Plan/DivideStates.h"
+#include "binade/Plan/ShardStates.h"
 #include "binade/Plan/DeviceStarts.h"
 #include "binade/Plan/PlanJson.h"
 #include "gtest/gtest.h"
@@ -79,7 +79,7 @@ static const Launch &launchOf(const Plan &plan, std::size_t record) {
 }
 
 static Plan divide(const Plan &plan, std::uint32_t rank, std::uint32_t size) {
-  Plan divided = divideStates(plan, {rank, size});
+  Plan divided = shardStates(plan, {rank, size});
   Result<void> valid = validate(divided, "p");
   EXPECT_TRUE(valid) << valid.error().part << ": " << valid.error().message;
   return divided;
@@ -91,12 +91,12 @@ static std::string partOf(const Plan &plan, std::uint32_t buffer) {
   return std::to_string(first) + " + " + std::to_string(found.shape.front());
 }
 
-TEST(DivideStates, AGroupOfOneHasThePlan) {
-  EXPECT_EQ(writePlan(divideStates(updatingPlan(), {0, 1})),
+TEST(ShardStates, AGroupOfOneHasThePlan) {
+  EXPECT_EQ(writePlan(shardStates(updatingPlan(), {0, 1})),
             writePlan(updatingPlan()));
 }
 
-TEST(DivideStates, RanksHaveWholeBlocks) {
+TEST(ShardStates, RanksHaveWholeBlocks) {
   // 132 bytes of states, 6 per element of w: the second rank would begin at
   // element 11, and 8 is the nearest block.
   Plan first = divide(updatingPlan(), 0, 2);
@@ -119,7 +119,7 @@ TEST(DivideStates, RanksHaveWholeBlocks) {
   EXPECT_EQ(second.buffers[MW].part->shape, (std::vector<std::int64_t>{4, 5}));
 }
 
-TEST(DivideStates, RanksWithoutElementsLaunchNothing) {
+TEST(ShardStates, RanksWithoutElementsLaunchNothing) {
   Plan plan = divide(updatingPlan(), 2, 7);
   EXPECT_EQ(plan.records[Update].label, "gather parameters");
   std::uint64_t own = 0;
@@ -128,7 +128,7 @@ TEST(DivideStates, RanksWithoutElementsLaunchNothing) {
   EXPECT_EQ(own, countStateBytes(updatingPlan()).own);
 }
 
-TEST(DivideStates, AddressesAreThoseOfTheWholeTensor) {
+TEST(ShardStates, AddressesAreThoseOfTheWholeTensor) {
   Plan plan = divide(updatingPlan(), 1, 2);
   const Buffer &state = plan.buffers[MW], &codes = plan.buffers[Codes];
   EXPECT_EQ(state.locate(8), static_cast<std::int64_t>(state.offset));
@@ -137,7 +137,7 @@ TEST(DivideStates, AddressesAreThoseOfTheWholeTensor) {
             static_cast<std::int64_t>(plan.buffers[Scales].offset));
 }
 
-TEST(DivideStates, TheArenaShrinks) {
+TEST(ShardStates, TheArenaShrinks) {
   Plan whole = updatingPlan(), plan = divide(whole, 0, 2);
   // 80 + 20 + 20 + 12 bytes of states become 32 + 8 + 8.
   EXPECT_EQ(plan.ledger[Category::State], 48u);
@@ -154,7 +154,7 @@ TEST(DivideStates, TheArenaShrinks) {
   EXPECT_EQ(bytes.repeated, 0u);
 }
 
-TEST(DivideStates, ParametersAreGatheredBeforeTheyAreRead) {
+TEST(ShardStates, ParametersAreGatheredBeforeTheyAreRead) {
   Plan plan = divide(updatingPlan(), 1, 2);
   ASSERT_EQ(plan.records.size(), 6u);
   auto &gather = std::get<Exchange>(plan.records[Update + 1].body);
@@ -168,7 +168,7 @@ TEST(DivideStates, ParametersAreGatheredBeforeTheyAreRead) {
   EXPECT_EQ(plan.records[Update + 3].label, "read");
 }
 
-TEST(DivideStates, TheSameElementsOfAllRanksAreTheWhole) {
+TEST(ShardStates, TheSameElementsOfAllRanksAreTheWhole) {
   for (std::uint32_t size = 2; size <= 9; ++size) {
     std::vector<int> seen(23);
     for (std::uint32_t rank = 0; rank < size; ++rank)
@@ -183,7 +183,7 @@ TEST(DivideStates, TheSameElementsOfAllRanksAreTheWhole) {
   }
 }
 
-TEST(DivideStates, StatesThatOtherRecordsAccessStayWhole) {
+TEST(ShardStates, StatesThatOtherRecordsAccessStayWhole) {
   Plan plan = updatingPlan();
   std::get<Launch>(plan.records[Read].body)
       .segments[0]
@@ -195,7 +195,7 @@ TEST(DivideStates, StatesThatOtherRecordsAccessStayWhole) {
   EXPECT_EQ(launchOf(divided, Update).segments[0].extent, 20);
 }
 
-TEST(DivideStates, StatesWhoseParameterIsReadTooEarlyStayWhole) {
+TEST(ShardStates, StatesWhoseParameterIsReadTooEarlyStayWhole) {
   Plan plan = updatingPlan();
   Launch second = launchOf(plan, Update);
   auto &first = std::get<Launch>(plan.records[Update].body);
@@ -207,13 +207,13 @@ TEST(DivideStates, StatesWhoseParameterIsReadTooEarlyStayWhole) {
   EXPECT_FALSE(divided.buffers[MB].part);
 }
 
-TEST(DivideStates, StatesWithStoredValuesStayWhole) {
+TEST(ShardStates, StatesWithStoredValuesStayWhole) {
   Plan plan = updatingPlan();
   plan.ports[2].init = BundleInit{"m"};
   EXPECT_FALSE(divide(plan, 0, 2).buffers[MW].part);
 }
 
-TEST(DivideStates, StatesWithUnknownGroupsHaveOneRank) {
+TEST(ShardStates, StatesWithUnknownGroupsHaveOneRank) {
   Plan plan = updatingPlan();
   plan.buffers[Scales].shape = {7}; // Of 3 elements, the last of 2.
   plan.buffers[Scales].bytes = 28;
@@ -226,7 +226,7 @@ TEST(DivideStates, StatesWithUnknownGroupsHaveOneRank) {
   EXPECT_EQ(partOf(third, MB), "0 + 3");
 }
 
-TEST(DivideStates, IsWrittenAndRead) {
+TEST(ShardStates, IsWrittenAndRead) {
   Plan plan = divide(updatingPlan(), 1, 2);
   std::string json = writePlan(plan);
   Result<Plan> read = readPlan(json, "p");
@@ -235,7 +235,7 @@ TEST(DivideStates, IsWrittenAndRead) {
   EXPECT_EQ(read->shard->rank, 1u);
 }
 
-TEST(DivideStates, DevicesGetTheItemsOfTheRank) {
+TEST(ShardStates, DevicesGetTheItemsOfTheRank) {
   Plan plan = divide(updatingPlan(), 1, 2);
   plan.chip = "sm_90";
   for (const char *name : {"narrow", "wide"})
@@ -259,7 +259,7 @@ template <typename Change> static std::string rejection(Change change) {
   return valid ? "accepted" : valid.error().message;
 }
 
-TEST(DivideStates, InvalidPartsAreRejected) {
+TEST(ShardStates, InvalidPartsAreRejected) {
   auto gather = [](Plan &p) -> Exchange & {
     return std::get<Exchange>(p.records[Update + 1].body);
   };

@@ -1,14 +1,14 @@
-//===- DivideStates.cpp - Optimizer states of one rank --------------------===//
+//===- ShardStates.cpp - Optimizer states of one rank --------------------===//
 
-#include "binade/Plan/DivideStates.h"
-#include "DividedUpdates.h"
+#include "binade/Plan/ShardStates.h"
+#include "ShardedUpdates.h"
 #include "ViewBounds.h"
 #include <algorithm>
 
 using namespace binade;
 using namespace binade::plan;
 
-ElementDivision::ElementDivision(std::vector<Tensor> list)
+ElementSharding::ElementSharding(std::vector<Tensor> list)
     : tensors(std::move(list)), starts{0}, states{0} {
   for (const Tensor &tensor : tensors) {
     starts.push_back(starts.back() + tensor.elements);
@@ -16,8 +16,8 @@ ElementDivision::ElementDivision(std::vector<Tensor> list)
   }
 }
 
-std::int64_t ElementDivision::findCut(std::int64_t rank,
-                                      std::int64_t size) const {
+std::int64_t ElementSharding::findShardStart(std::int64_t rank,
+                                             std::int64_t size) const {
   if (rank == size || tensors.empty())
     return getTotal();
   auto number = static_cast<std::uint64_t>(rank),
@@ -37,49 +37,49 @@ std::int64_t ElementDivision::findCut(std::int64_t rank,
 }
 
 namespace {
-class StateDivider {
+class StateSharder {
 public:
-  StateDivider(Plan &plan, StateShard shard, DividedUpdates updates);
+  StateSharder(Plan &plan, StateShard shard, ShardedUpdates updates);
 
   void run();
 
 private:
   /// Elements [begin, end) of a parameter that the rank updates.
-  struct Share {
+  struct Shard {
     std::int64_t begin, end;
   };
-  Share getShare(std::size_t update) const;
-  std::optional<Share> findShare(const Segment &segment) const;
-  void divideLaunch(Launch &launch) const;
+  Shard getShard(std::size_t update) const;
+  std::optional<Shard> findShard(const Segment &segment) const;
+  void shardLaunch(Launch &launch) const;
   bool isGathered(const Record &record) const;
   Exchange makeGather(const std::vector<Record> &records) const;
-  void divideRecords(std::vector<Record> &records) const;
-  void divideBuffers();
+  void shardRecords(std::vector<Record> &records) const;
+  void shardBuffers();
 
   Plan &plan;
   StateShard shard;
-  DividedUpdates updates;
+  ShardedUpdates updates;
   BuffersByPlace parameters;                     ///< Of the updates.
   std::map<std::uint32_t, std::size_t> updateOf; ///< By parameter.
-  ElementDivision division;
+  ElementSharding sharding;
   std::vector<std::int64_t> cuts; ///< Where ranks begin; then the total.
 };
 } // namespace
 
-StateDivider::StateDivider(Plan &plan, StateShard shard, DividedUpdates found)
+StateSharder::StateSharder(Plan &plan, StateShard shard, ShardedUpdates found)
     : plan(plan), shard(shard), updates(std::move(found)), parameters(plan),
-      division(divideElements(plan, updates)) {
+      sharding(shardElements(plan, updates)) {
   for (std::size_t index = 0; index < updates.size(); ++index) {
     parameters.add(updates[index].parameter);
     updateOf[updates[index].parameter] = index;
   }
   for (std::int64_t rank = 0; rank <= shard.size; ++rank)
-    cuts.push_back(division.findCut(rank, shard.size));
+    cuts.push_back(sharding.findShardStart(rank, shard.size));
 }
 
-/// Returns the share of a segment that updates a divided parameter.
-std::optional<StateDivider::Share>
-StateDivider::findShare(const Segment &segment) const {
+/// Returns the shard of a segment that updates a sharded parameter.
+std::optional<StateSharder::Shard>
+StateSharder::findShard(const Segment &segment) const {
   auto accesses = [&](std::uint32_t buffer) {
     return std::ranges::any_of(segment.operands, [&](const View &view) {
       const Buffer &found = plan.buffers[view.buffer];
@@ -90,47 +90,47 @@ StateDivider::findShare(const Segment &segment) const {
     if (auto parameter = parameters.findAt(plan.buffers[view.buffer])) {
       std::size_t update = updateOf.at(*parameter);
       if (std::ranges::all_of(updates[update].states, accesses))
-        return getShare(update);
+        return getShard(update);
     }
   return std::nullopt;
 }
 
-StateDivider::Share StateDivider::getShare(std::size_t update) const {
+StateSharder::Shard StateSharder::getShard(std::size_t update) const {
   auto clip = [&](std::int64_t position) {
-    return std::clamp<std::int64_t>(position - division.getStart(update), 0,
+    return std::clamp<std::int64_t>(position - sharding.getStart(update), 0,
                                     updates[update].elements);
   };
   return {clip(cuts[shard.rank]), clip(cuts[shard.rank + 1])};
 }
 
-void StateDivider::divideLaunch(Launch &launch) const {
+void StateSharder::shardLaunch(Launch &launch) const {
   std::vector<Segment> own;
   for (Segment &segment : launch.segments) {
-    if (std::optional<Share> share = findShare(segment)) {
-      if (share->begin == share->end)
+    if (std::optional<Shard> shard = findShard(segment)) {
+      if (shard->begin == shard->end)
         continue;
-      segment.first = share->begin;
-      segment.extent = share->end;
+      segment.first = shard->begin;
+      segment.extent = shard->end;
     }
     own.push_back(std::move(segment));
   }
   launch.segments = std::move(own);
 }
 
-bool StateDivider::isGathered(const Record &record) const {
+bool StateSharder::isGathered(const Record &record) const {
   return std::ranges::any_of(listOperands(record), [&](const Operand &operand) {
     const Buffer &buffer = plan.buffers[operand.view.buffer];
     return !parameters.listOverlapping(buffer).empty();
   });
 }
 
-Exchange StateDivider::makeGather(const std::vector<Record> &records) const {
+Exchange StateSharder::makeGather(const std::vector<Record> &records) const {
   Exchange gather;
   gather.operation = Exchange::Gather;
   for (const Record &record : records)
     if (auto *exchange = std::get_if<Exchange>(&record.body))
       gather.bucket += exchange->action == Exchange::Start;
-  for (const DividedUpdate &update : updates) {
+  for (const ShardedUpdate &update : updates) {
     gather.tensors.push_back({update.parameter, 0, {}, {}});
     gather.elements.push_back(update.elements);
   }
@@ -138,8 +138,8 @@ Exchange StateDivider::makeGather(const std::vector<Record> &records) const {
   return gather;
 }
 
-/// Divides the updates, and gathers parameters after the last of them.
-void StateDivider::divideRecords(std::vector<Record> &records) const {
+/// Shards the updates, and gathers parameters after the last of them.
+void StateSharder::shardRecords(std::vector<Record> &records) const {
   Exchange gather = makeGather(records);
   Exchange joinGather;
   joinGather.action = Exchange::Join;
@@ -150,42 +150,42 @@ void StateDivider::divideRecords(std::vector<Record> &records) const {
     if (auto *launch = std::get_if<Launch>(&records[index].body))
       if (launch->updatesElements && isGathered(records[index]))
         last = index;
-  std::vector<Record> divided;
+  std::vector<Record> sharded;
   bool isOpen = false;
   for (std::size_t index = 0; index < records.size(); ++index) {
     Record &record = records[index];
     if (isOpen && isGathered(record)) {
-      divided.push_back(join);
+      sharded.push_back(join);
       isOpen = false;
     }
     auto *launch = std::get_if<Launch>(&record.body);
     if (launch && launch->updatesElements)
-      divideLaunch(*launch);
+      shardLaunch(*launch);
     if (!launch || !launch->segments.empty())
-      divided.push_back(std::move(record));
+      sharded.push_back(std::move(record));
     if (index == last) {
-      divided.push_back({"gather parameters", gather});
+      sharded.push_back({"gather parameters", gather});
       isOpen = true;
     }
   }
   if (isOpen)
-    divided.push_back(join);
-  records = std::move(divided);
+    sharded.push_back(join);
+  records = std::move(sharded);
 }
 
 /// Shrinks the states to the rank's part, and moves other buffers closer
 /// together.
-void StateDivider::divideBuffers() {
+void StateSharder::shardBuffers() {
   std::map<std::uint64_t, std::pair<ValueRange, std::vector<std::int64_t>>>
       parts;
   std::vector<ArenaRange> removed;
   for (std::size_t index = 0; index < updates.size(); ++index) {
-    const DividedUpdate &update = updates[index];
-    Share share = getShare(index);
+    const ShardedUpdate &update = updates[index];
+    Shard elements = getShard(index);
     for (std::uint32_t state : update.states) {
       const Buffer &buffer = plan.buffers[state];
-      ValueRange own =
-          findStateValues(update, countValues(buffer), share.begin, share.end);
+      ValueRange own = findStateValues(update, countValues(buffer),
+                                       elements.begin, elements.end);
       parts[buffer.offset] = {own, buffer.shape};
       std::uint64_t kept =
           static_cast<std::uint64_t>(own.size()) * byteSize(buffer.dtype);
@@ -216,19 +216,19 @@ void StateDivider::divideBuffers() {
   plan.ledger[Category::Unused] = plan.arenaBytes - used;
 }
 
-void StateDivider::run() {
-  divideRecords(plan.records);
+void StateSharder::run() {
+  shardRecords(plan.records);
   if (!plan.observation.empty())
-    divideRecords(plan.observation);
-  divideBuffers();
+    shardRecords(plan.observation);
+  shardBuffers();
 }
 
-Plan binade::divideStates(Plan plan, StateShard shard) {
+Plan binade::shardStates(Plan plan, StateShard shard) {
   if (shard.size == 1)
     return plan;
   plan.shard = shard;
-  if (DividedUpdates updates = findDividedUpdates(plan); !updates.empty())
-    StateDivider(plan, shard, std::move(updates)).run();
+  if (ShardedUpdates updates = findShardedUpdates(plan); !updates.empty())
+    StateSharder(plan, shard, std::move(updates)).run();
   return plan;
 }
 

@@ -1,6 +1,6 @@
-//===- DividedUpdates.cpp - Updates that ranks can divide -----------------===//
+//===- ShardedUpdates.cpp - Updates that ranks can shard ------------------===//
 
-#include "DividedUpdates.h"
+#include "ShardedUpdates.h"
 #include <algorithm>
 
 using namespace binade;
@@ -18,7 +18,7 @@ std::int64_t binade::findGroup(std::int64_t elements, std::int64_t values,
   return 0;
 }
 
-ValueRange binade::findStateValues(const DividedUpdate &update,
+ValueRange binade::findStateValues(const ShardedUpdate &update,
                                    std::int64_t values, std::int64_t begin,
                                    std::int64_t end) {
   if (begin >= end)
@@ -28,42 +28,42 @@ ValueRange binade::findStateValues(const DividedUpdate &update,
                : ValueRange{0, values};
 }
 
-ElementDivision binade::divideElements(const Plan &plan,
-                                       const DividedUpdates &updates) {
-  std::vector<ElementDivision::Tensor> tensors;
-  for (const DividedUpdate &update : updates) {
+ElementSharding binade::shardElements(const Plan &plan,
+                                      const ShardedUpdates &updates) {
+  std::vector<ElementSharding::Tensor> tensors;
+  for (const ShardedUpdate &update : updates) {
     std::uint64_t bytes = 0;
     for (std::uint32_t state : update.states)
       bytes += plan.buffers[state].bytes;
     tensors.push_back({update.elements, update.block, bytes});
   }
-  return ElementDivision(std::move(tensors));
+  return ElementSharding(std::move(tensors));
 }
 
 namespace {
-/// Finds the parameters and states of a plan that ranks can divide.
+/// Finds the parameters and states of a plan that ranks can shard.
 class UpdateFinder {
 public:
   explicit UpdateFinder(const Plan &plan);
 
-  /// Returns what can be divided, in the order of the step.
-  DividedUpdates find();
+  /// Returns what can be sharded, in the order of the step.
+  ShardedUpdates find();
 
 private:
   const Buffer &bufferOf(const View &view) const {
     return plan.buffers[view.buffer];
   }
-  std::optional<DividedUpdate> read(const Launch &launch,
+  std::optional<ShardedUpdate> read(const Launch &launch,
                                     const Segment &segment) const;
-  DividedUpdates readStep(const std::vector<Record> &records);
+  ShardedUpdates readStep(const std::vector<Record> &records);
   void keepWhole(const View &view);
   void keepReadUpdates(const std::vector<Record> &records,
-                       const DividedUpdates &updates);
-  bool isWhole(const DividedUpdate &update) const;
+                       const ShardedUpdates &updates);
+  bool isWhole(const ShardedUpdate &update) const;
 
   const Plan &plan;
   BuffersByPlace parameters, states; ///< The buffers of their ports.
-  std::set<std::uint32_t> whole;     ///< Buffers that are not divided.
+  std::set<std::uint32_t> whole;     ///< Buffers that are not sharded.
 };
 } // namespace
 
@@ -101,9 +101,9 @@ void UpdateFinder::keepWhole(const View &view) {
     whole.insert(state);
 }
 
-std::optional<DividedUpdate> UpdateFinder::read(const Launch &launch,
+std::optional<ShardedUpdate> UpdateFinder::read(const Launch &launch,
                                                 const Segment &segment) const {
-  DividedUpdate update;
+  ShardedUpdate update;
   update.elements = segment.extent;
   update.block = launch.grain;
   std::set<std::uint32_t> owners;
@@ -135,8 +135,8 @@ std::optional<DividedUpdate> UpdateFinder::read(const Launch &launch,
 
 /// Returns the updates of a list of records; states that other records access
 /// stay whole.
-DividedUpdates UpdateFinder::readStep(const std::vector<Record> &records) {
-  DividedUpdates updates;
+ShardedUpdates UpdateFinder::readStep(const std::vector<Record> &records) {
+  ShardedUpdates updates;
   std::set<std::uint32_t> used;
   for (std::size_t index = 0; index < records.size(); ++index) {
     auto *launch = std::get_if<Launch>(&records[index].body);
@@ -146,7 +146,7 @@ DividedUpdates UpdateFinder::readStep(const std::vector<Record> &records) {
       continue;
     }
     for (const Segment &segment : launch->segments) {
-      std::optional<DividedUpdate> update = read(*launch, segment);
+      std::optional<ShardedUpdate> update = read(*launch, segment);
       bool isNew = bool(update);
       if (update) {
         isNew = used.insert(update->parameter).second;
@@ -168,10 +168,10 @@ DividedUpdates UpdateFinder::readStep(const std::vector<Record> &records) {
 /// Keeps states whole whose parameter is accessed between its update and the
 /// last update of the list, after which parameters are gathered.
 void UpdateFinder::keepReadUpdates(const std::vector<Record> &records,
-                                   const DividedUpdates &updates) {
+                                   const ShardedUpdates &updates) {
   std::size_t last = 0;
-  std::map<std::uint32_t, const DividedUpdate *> byParameter;
-  for (const DividedUpdate &update : updates) {
+  std::map<std::uint32_t, const ShardedUpdate *> byParameter;
+  for (const ShardedUpdate &update : updates) {
     last = std::max(last, update.record);
     byParameter[update.parameter] = &update;
   }
@@ -185,22 +185,22 @@ void UpdateFinder::keepReadUpdates(const std::vector<Record> &records,
                        found->second->states.end());
 }
 
-bool UpdateFinder::isWhole(const DividedUpdate &update) const {
+bool UpdateFinder::isWhole(const ShardedUpdate &update) const {
   return std::ranges::any_of(update.states, [&](std::uint32_t state) {
     return whole.contains(state);
   });
 }
 
-DividedUpdates UpdateFinder::find() {
-  DividedUpdates updates = readStep(plan.records);
+ShardedUpdates UpdateFinder::find() {
+  ShardedUpdates updates = readStep(plan.records);
   keepReadUpdates(plan.records, updates);
   if (!plan.observation.empty()) {
-    DividedUpdates observed = readStep(plan.observation);
+    ShardedUpdates observed = readStep(plan.observation);
     keepReadUpdates(plan.observation, observed);
-    std::map<std::uint32_t, const DividedUpdate *> byParameter;
-    for (const DividedUpdate &update : observed)
+    std::map<std::uint32_t, const ShardedUpdate *> byParameter;
+    for (const ShardedUpdate &update : observed)
       byParameter[update.parameter] = &update;
-    std::erase_if(updates, [&](const DividedUpdate &update) {
+    std::erase_if(updates, [&](const ShardedUpdate &update) {
       auto found = byParameter.find(update.parameter);
       return found == byParameter.end() || !(*found->second == update);
     });
@@ -210,10 +210,10 @@ DividedUpdates UpdateFinder::find() {
       for (const Operand &operand : listOperands(record))
         keepWhole(operand.view);
   std::erase_if(updates,
-                [&](const DividedUpdate &update) { return isWhole(update); });
+                [&](const ShardedUpdate &update) { return isWhole(update); });
   return updates;
 }
 
-DividedUpdates binade::findDividedUpdates(const Plan &plan) {
+ShardedUpdates binade::findShardedUpdates(const Plan &plan) {
   return UpdateFinder(plan).find();
 }

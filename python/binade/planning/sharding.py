@@ -1,4 +1,4 @@
-"""How ranks divide the elements of parameters, as compiled steps do."""
+"""How ranks shard the elements of parameters, as compiled steps do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binade.planning.step import ShardedParameter
 
 def find_cuts(sharded: Sequence[ShardedParameter], ranks: int) -> np.ndarray:
     """Returns where the shard of each rank begins among the elements of all sharded parameters,
-    and their number: the nearest block (binade::ElementDivision)."""
+    and their number: the nearest block (binade::ElementSharding)."""
     if not sharded:
         return np.zeros(ranks + 1, np.int64)
     sizes = np.asarray([one.elements for one in sharded], np.int64)
