@@ -131,6 +131,21 @@ def test_a_run_continues_only_with_the_same_computation(folder, tmp_path):
         binade.torch.train(other, batches, tmp_path / "run", steps=4)
 
 
+def test_the_directory_of_binade_train_is_named(folder, tmp_path):
+    words = ["train", folder / "gpt.onnx", "--data", folder / "train.safetensors", "--window",
+             WINDOW, "--steps", 1, "--out", tmp_path / "run", *FLAGS]  # fmt: skip
+    done = run_binade(*words)
+    assert done.returncode == 0, done.stderr
+    step = binade.torch.distribute(compile_step(folder, exchange="exact"))
+    with pytest.raises(
+        RejectedError, match=r"a run of 'binade train', which .* step\.restore\('"
+    ):
+        binade.torch.train(step, open_batches(step, folder), tmp_path / "run", steps=2)
+    final = tmp_path / "run" / "final.safetensors"
+    step.restore(final)
+    check_equal(step, safetensors.load(final))
+
+
 def test_incomplete_checkpoints_are_refused(folder, tmp_path):
     step = compile_step(folder)
     binade.torch.save_checkpoint(step, tmp_path / "saved")

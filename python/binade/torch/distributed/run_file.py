@@ -42,6 +42,12 @@ def describe_run(
     """
     about = _describe(step, batches)
     earlier = _read(directory / NAME)
+    if earlier and "exchange" not in earlier:
+        raise RejectedError(
+            f"{directory}: is the directory of a run of 'binade train', which binade.torch.train "
+            "cannot continue; name another directory, and begin with the state of that run: "
+            f"step.restore('{directory / 'final.safetensors'}')"
+        )
     for key in _IDENTITY:
         if earlier and earlier.get(key) != about[key]:
             raise RejectedError(
