@@ -328,7 +328,7 @@ int EvaluateCommand::execute() {
   std::error_code failure;
   if (!fs::exists(run, failure))
     return fail(Error{printable(run),
-                      "not found: expected the directory of a run, or a bundle "
+                      "does not exist; expected the directory of a run, or a bundle "
                       "that 'binade compile' wrote"});
   if (Result<void> done = data.complete(); !done)
     return fail(done.error());

@@ -204,6 +204,6 @@ def test_runs_without_what_is_needed(runs, data, tmp_path):
 def test_a_run_that_does_not_exist_is_named(data, tmp_path):
     process = evaluate(tmp_path / "absent", data, code=3)
     assert (
-        "absent: error: not found: expected the directory of a run, or"
+        "absent: error: does not exist; expected the directory of a run, or"
         in process.stderr
     )
