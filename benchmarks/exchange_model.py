@@ -38,7 +38,8 @@ SIZES = [4 * 2**n for n in (10, 13, 16, 18, 20)]
 GROUPS = (2, 3, 4)
 FITTED, PREDICTED = (2, 4), 3
 SECONDS = 0.1  # Time for each size in a turn.
-MOST = 100  # All-reduces of a size in a turn, at most.
+MOST = 100  # Measurements of a size in a turn, at most.
+SUCCESSIVE = 3  # All-reduces that are measured together.
 COLD = 64 * 2**20  # Bytes of all buffers of a size.
 
 
@@ -58,8 +59,11 @@ def work(ranks: int) -> None:
 
 
 def measure(dist, buffers) -> list[float]:
-    """Returns the seconds of all-reduces, in which the last process enters: those before it also
-    wait for it.
+    """Returns the seconds of all-reduces: successive ones in the process that takes longest, over
+    their number.
+
+    A single one may seem too fast: the process that enters it last finds what others have sent,
+    the more so if they shared its core.
 
     Buffers take turns, because gradients are not in a cache when a step exchanges them.
     """
@@ -67,20 +71,21 @@ def measure(dist, buffers) -> list[float]:
 
     turn = itertools.cycle(buffers)
 
-    def once() -> float:
-        buffer = next(turn)
+    def take_some() -> float:
+        dist.barrier()
         start = time.perf_counter()
-        dist.all_reduce(buffer)
+        for _ in range(SUCCESSIVE):
+            dist.all_reduce(next(turn))
         return time.perf_counter() - start
 
-    dist.barrier()
+    take_some()
     # All processes need the same count.
-    first = torch.tensor([max(once(), once())])
+    first = torch.tensor([take_some()])
     dist.all_reduce(first, op=dist.ReduceOp.MAX)
-    count = max(3, min(MOST, int(SECONDS / float(first))))
-    found = torch.tensor([once() for _ in range(count)], dtype=torch.float64)
-    dist.all_reduce(found, op=dist.ReduceOp.MIN)  # The last that enters measures least.
-    return found.tolist()
+    count = max(2, min(MOST, int(SECONDS / float(first))))
+    found = torch.tensor([take_some() for _ in range(count)], dtype=torch.float64)
+    dist.all_reduce(found, op=dist.ReduceOp.MAX)
+    return (found / SUCCESSIVE).tolist()
 
 
 class Group:
